@@ -16,7 +16,8 @@ pub struct Ticket(pub u64);
 pub trait BlockDevice: Send + Sync {
     /// The promises of the device.
     fn caps(&self) -> Caps;
-    /// Hands a request to the device; does not wait for its completion (but may wait for room in a queue).
+    /// Hands a request to the device; does not wait for its completion (but may wait for room in a
+    /// queue).
     fn submit(&self, request: Request) -> Ticket;
     /// Waits until the request is complete.
     ///

@@ -77,7 +77,8 @@ pub struct FlashStats {
     pub slc_folds: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
-    /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a page was padding.
+    /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a
+    /// page was padding.
     pub page_bytes: u32,
     /// 4 KiB units whose home shares a page with its source by a REMAP command.
     pub remapped_units: u64,
@@ -179,9 +180,9 @@ impl TransparentStats {
 
 /// A device model. Calls come with non-decreasing times.
 ///
-/// State runs ahead of `now`: for every medium operation that ends after the last `now` the model keeps start, end and the
-/// previous content, so that [`Model::power_off`] can undo or tear it. A completion at exactly the time of the cut
-/// counts as delivered.
+/// State runs ahead of `now`: for every medium operation that ends after the last `now` the model
+/// keeps start, end and the previous content, so that [`Model::power_off`] can undo or tear it. A
+/// completion at exactly the time of the cut counts as delivered.
 pub trait Model: Send {
     /// What survives a power cut.
     type Media: Send;

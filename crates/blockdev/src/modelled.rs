@@ -16,8 +16,8 @@ use rt::Mutex;
 /// The clock by which a modelled device runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting takes as long as the
-    /// modelled device would.
+    /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting
+    /// takes as long as the modelled device would.
     Runtime,
     /// A clock of the device's own that jumps to each completion, so that nothing waits.
     Unpaced,
@@ -56,8 +56,8 @@ impl<M: Model> Modelled<M> {
         }
     }
 
-    /// Cuts the power now and hands out what survives. Every request that is not complete, and every later one, answers
-    /// power loss. `None` if the power is off already.
+    /// Cuts the power now and hands out what survives. Every request that is not complete, and
+    /// every later one, answers power loss. `None` if the power is off already.
     pub fn power_off(&self, seed: u64) -> Option<M::Media> {
         let mut state = self.state.lock();
         let now = state.now(self.clock);
@@ -67,7 +67,8 @@ impl<M: Model> Modelled<M> {
         Some(model.power_off(now, seed))
     }
 
-    /// What a power cut at this moment would leave, while the device runs on. `None` if the power is off.
+    /// What a power cut at this moment would leave, while the device runs on. `None` if the power
+    /// is off.
     pub fn snapshot(&self, seed: u64) -> Option<M::Media>
     where
         M: Clone,
@@ -79,8 +80,8 @@ impl<M: Model> Modelled<M> {
         Some(model.power_off(now, seed))
     }
 
-    /// Takes the model out, e.g. to read its content after unmounting. Every later request answers power loss; `None` if
-    /// the power is off already.
+    /// Takes the model out, e.g. to read its content after unmounting. Every later request answers
+    /// power loss; `None` if the power is off already.
     pub fn take_model(&self) -> Option<M> {
         self.state.lock().model.take()
     }

@@ -79,7 +79,8 @@ impl Class {
     }
 }
 
-/// A run of bytes of one class inside a write. Merged writes keep their pieces, so that figures by class survive merging.
+/// A run of bytes of one class inside a write. Merged writes keep their pieces, so that figures by
+/// class survive merging.
 #[derive(Clone, Debug)]
 pub struct Piece {
     /// The class of the bytes.
@@ -127,7 +128,8 @@ pub enum Op {
         lba: Lba,
         /// What to write.
         pieces: Vec<Piece>,
-        /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit; NVMe: FUA).
+        /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit;
+        /// NVMe: FUA).
         fua: bool,
     },
     /// Several writes as one command, as many as `Caps::packed` allows, no sector twice.
@@ -141,7 +143,8 @@ pub enum Op {
     Barrier,
     /// Everything completed before this command *started* is non-volatile when it completes.
     Flush,
-    /// Home addresses take over the content of other addresses; see [`Remap`]. Only with [`Caps::remap`](crate::Caps::remap).
+    /// Home addresses take over the content of other addresses; see [`Remap`]. Only with
+    /// [`Caps::remap`](crate::Caps::remap).
     Remap(Remap),
     /// The content of these sectors is no longer needed; they may read as zeros.
     Discard {

@@ -91,12 +91,13 @@ pub enum Kind {
     Normal,
     /// Non-volatile at completion (FUA, eMMC reliable write).
     Fua,
-    /// Non-volatile at completion, without a promise about what a cut in flight leaves (cache switched off).
+    /// Non-volatile at completion, without a promise about what a cut in flight leaves (cache
+    /// switched off).
     Through,
     /// Zeros from now on, as volatile as a normal write.
     Discard,
-    /// A part of a REMAP: a home with its new content, or a source that is discarded (no new content). Entered by
-    /// [`Ledger::remap`] only.
+    /// A part of a REMAP: a home with its new content, or a source that is discarded (no new
+    /// content). Entered by [`Ledger::remap`] only.
     Remap {
         /// Non-volatile at completion; else as a normal write.
         durable: bool,
@@ -138,8 +139,8 @@ pub struct Write {
     pub sectors: u64,
     /// The new content, in order; empty for a discard.
     pub new: Vec<Bytes>,
-    /// The content before it of every 4 KiB block it touches, as (block number, 4096 bytes), ascending; a block that is
-    /// missing held zeros.
+    /// The content before it of every 4 KiB block it touches, as (block number, 4096 bytes),
+    /// ascending; a block that is missing held zeros.
     pub prev: Vec<(u64, Bytes)>,
 }
 
@@ -178,7 +179,8 @@ struct Entry {
     /// its REMAP (I5).
     lead: u64,
     write: Arc<Write>,
-    /// Fingerprints of the blocks that it touches, before and after it; empty if they are not known.
+    /// Fingerprints of the blocks that it touches, before and after it; empty if they are not
+    /// known.
     prints: Vec<(u64, u64)>,
     /// Its pack, and its place in it.
     pack: Option<(u64, usize)>,

@@ -129,8 +129,8 @@ impl SpecDisk {
         state.ledger.open_writes()
     }
 
-    /// Cuts the power now: every request that is not complete, and every later one, answers power loss. The image is that of
-    /// [`SpecDisk::snapshot`].
+    /// Cuts the power now: every request that is not complete, and every later one, answers power
+    /// loss. The image is that of [`SpecDisk::snapshot`].
     pub fn power_off(&self, seed: u64) -> Image {
         let image = self.snapshot(seed);
         let mut state = self.state.lock();
@@ -357,7 +357,8 @@ impl State {
         outcome
     }
 
-    /// remap-S1: every home takes over what its source holds now; then the sources of a move are gone.
+    /// remap-S1: every home takes over what its source holds now; then the sources of a move are
+    /// gone.
     fn remap(
         &mut self,
         caps: &Caps,

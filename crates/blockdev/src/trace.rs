@@ -33,8 +33,8 @@ pub struct RemapDone {
     pub pairs: Vec<RemapPair>,
     /// What happened to the sources.
     pub mode: RemapMode,
-    /// Its parts, of [`Kind::Remap`]: each home with its new content, in the order of the pairs; of a move then the sources,
-    /// which are discarded.
+    /// Its parts, of [`Kind::Remap`]: each home with its new content, in the order of the pairs; of
+    /// a move then the sources, which are discarded.
     pub writes: Vec<Arc<Write>>,
 }
 
@@ -101,7 +101,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The moments that differ in what a cut may leave, ascending: ends of commands, and moments inside of them.
+    /// The moments that differ in what a cut may leave, ascending: ends of commands, and moments
+    /// inside of them.
     pub fn cut_points(&self) -> Vec<Time> {
         let mut points: Vec<Time> = Vec::new();
         for step in &self.steps {
@@ -136,7 +137,8 @@ impl Trace {
             .collect()
     }
 
-    /// The first moments at which a reliable write keeps garbage away from what an earlier write left.
+    /// The first moments at which a reliable write keeps garbage away from what an earlier write
+    /// left.
     fn reliable_above_others(&self) -> Vec<Time> {
         let mut below: Set<u64> = Set::default();
         let mut moments = Vec::new();

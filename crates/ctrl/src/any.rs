@@ -102,7 +102,8 @@ impl AnyModel {
             AnyModel::Plain(_) => {}
         }
     }
-    /// The programs and erases since the last call, in the order of issue; none for a device without flash.
+    /// The programs and erases since the last call, in the order of issue; none for a device
+    /// without flash.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().take_operations(),
@@ -136,8 +137,8 @@ impl AnyModel {
             AnyModel::Nvme(m) => m.controller().firmware().visible(block),
         }
     }
-    /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
-    /// Costs no virtual time.
+    /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would
+    /// read it now. Costs no virtual time.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         each!(self, m => m.dump_logical(f));
     }

@@ -205,7 +205,8 @@ impl Cache {
         let current = self.lines.get(&block).is_some_and(|l| l.seq == seq);
         current.then(|| self.lines.remove(&block)).flatten()
     }
-    /// Takes out the line of a block before its turn. Only for a cache without order: no FIFO, no barrier.
+    /// Takes out the line of a block before its turn. Only for a cache without order: no FIFO, no
+    /// barrier.
     pub fn take_block(&mut self, block: u64) -> Option<Line> {
         assert!(
             !self.fifo && self.epochs.len() == 1,

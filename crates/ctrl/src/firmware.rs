@@ -27,7 +27,8 @@ use ftl::{Ftl, FtlError, Quiet};
 use landing::Landing;
 use transparent::Transparent;
 
-/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+/// When open writes keep more than this many bytes of old and new content, the oldest count as
+/// durable.
 const LEDGER_BYTES: u64 = 128 << 20;
 
 /// The kind of a write: where it goes and what it promises.
@@ -187,7 +188,8 @@ impl Firmware {
 
     // Reading.
 
-    /// The content of a block as reads see it (emmc-E2), at no cost. Unreadable blocks show as zeros.
+    /// The content of a block as reads see it (emmc-E2), at no cost. Unreadable blocks show as
+    /// zeros.
     pub fn visible(&self, block: u64) -> Bytes {
         let below = || {
             self.ftl

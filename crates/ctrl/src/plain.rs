@@ -18,7 +18,8 @@ use blockdev::{
 };
 use serde::{Deserialize, Serialize};
 
-/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+/// When open writes keep more than this many bytes of old and new content, the oldest count as
+/// durable.
 const LEDGER_BYTES: u64 = 128 << 20;
 
 /// What commands cost.

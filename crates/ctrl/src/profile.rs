@@ -175,11 +175,12 @@ impl Profile {
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
         Profile::from_toml(Profile::text(name)?)
     }
-    /// A profile with changes: `NAME[,KEY=VALUE...]`, where a key is the dotted path of a field of the profile's TOML, e.g.
-    /// `emmc-odroid-xu4,card.cache_on=false,card.pack_order=any-subset`.
+    /// A profile with changes: `NAME[,KEY=VALUE...]`, where a key is the dotted path of a field of
+    /// the profile's TOML, e.g. `emmc-odroid-xu4,card.cache_on=false,card.pack_order=any-subset`.
     ///
     /// # Errors
-    /// An unknown name or field (the message lists the valid ones), or a value that the field cannot take.
+    /// An unknown name or field (the message lists the valid ones), or a value that the field
+    /// cannot take.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let mut parts = text.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default();

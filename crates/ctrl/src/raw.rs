@@ -142,8 +142,8 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Puts the controller over a settled FTL of 4 KiB units, of which the host sees the first `units`. The FTL has
-    /// [`RawConfig::scratch`] more.
+    /// Puts the controller over a settled FTL of 4 KiB units, of which the host sees the first
+    /// `units`. The FTL has [`RawConfig::scratch`] more.
     ///
     /// # Errors
     /// The device is read-only.

@@ -94,7 +94,8 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Above this length a piece is copied block by block, so that one surviving block does not keep a large buffer alive.
+/// Above this length a piece is copied block by block, so that one surviving block does not keep a
+/// large buffer alive.
 const SHARE_LIMIT: usize = 16 * BLOCK_BYTES;
 
 /// The bytes of the pieces in a form that may be kept for long: small pieces are shared, fill

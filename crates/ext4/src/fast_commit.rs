@@ -38,7 +38,8 @@ use std::sync::Arc;
 /// Bytes of an inode before its block area, and where the fields behind the block area begin.
 const FIELDS: (usize, usize) = (0x28, 0x64);
 
-/// Fields in which a directory keeps its own blocks: size, sectors, flags, and the high halves of the first two.
+/// Fields in which a directory keeps its own blocks: size, sectors, flags, and the high halves of
+/// the first two.
 const OF_DIRECTORY: [Range<usize>; 5] =
     [0x04..0x08, 0x1C..0x20, 0x20..0x24, 0x6C..0x70, 0x74..0x76];
 
@@ -117,7 +118,8 @@ impl Target {
 /// Carries the changes out and answers the blocks that have changed.
 ///
 /// # Errors
-/// A tag contradicts the file system, or needs what is not supported here: then run e2fsck. I/O errors.
+/// A tag contradicts the file system, or needs what is not supported here: then run e2fsck. I/O
+/// errors.
 pub(crate) fn replay(
     queue: &Arc<Queue>,
     sb: &Superblock,

@@ -46,7 +46,8 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
-    /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a handle.
+    /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a
+    /// handle.
     pub(crate) xattr_blocks: RwLock<()>,
     /// Free blocks kept for small files.
     pub(crate) small_window: Mutex<Option<Window>>,

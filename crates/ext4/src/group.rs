@@ -1,8 +1,10 @@
 //! Block groups in memory.
 //!
 //! Invariants:
-//! - G1 the descriptor in memory is the one in the running content of its block; both change under the group's lock;
-//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of windows set;
+//! - G1 the descriptor in memory is the one in the running content of its block; both change under
+//!   the group's lock;
+//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of
+//!   windows set;
 //! - G3 `waiting` counts the bits of pending frees, `held` those of windows.
 
 use crate::Ext4;
@@ -43,7 +45,8 @@ pub(crate) struct PendingFree {
 pub(crate) struct Groups {
     list: Vec<Mutex<GroupState>>,
     pub pending: Mutex<VecDeque<PendingFree>>,
-    /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the last), ascending.
+    /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the
+    /// last), ascending.
     system: Vec<(u64, u64)>,
 }
 
@@ -161,7 +164,8 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
     Ok(())
 }
 
-/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for
+/// more descriptors.
 pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
     // With clusters and blocks of 1 KiB the boot block lies in the first group.
     let boot = sb.superblock_place(group).0 - sb.group_first_block(group).0;

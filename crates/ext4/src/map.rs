@@ -1,4 +1,5 @@
-//! From blocks of a file to blocks of the device: by extents, or by the block maps of ext2 and ext3.
+//! From blocks of a file to blocks of the device: by extents, or by the block maps of ext2 and
+//! ext3.
 
 use crate::Ext4;
 use crate::extent::Aim;
@@ -155,7 +156,8 @@ impl Ext4 {
         self.logs_data(inode) || self.journal.data_in_log(start, len).is_some()
     }
 
-    /// True if the blocks of an inode pass through the journal: directories, long symlinks, and files with data=journal.
+    /// True if the blocks of an inode pass through the journal: directories, long symlinks, and
+    /// files with data=journal.
     pub(crate) fn logs_data(&self, inode: &Inode) -> bool {
         use crate::options::DataMode;
         use ondisk::ext4::InodeFlags;

@@ -380,7 +380,8 @@ fn usable_superblock(queues: Queues<'_>, options: &MountOptions) -> FsResult<(Su
     Ok((sb, torn))
 }
 
-/// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
+/// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it
+/// (M3).
 fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     let block = read_head(queues.0)?;
     let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {

@@ -69,7 +69,8 @@ pub struct MountOptions {
     pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
-    /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the superblock says (`s_def_resuid`).
+    /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the
+    /// superblock says (`s_def_resuid`).
     pub reserve_uid: Option<u32>,
     /// Group whose members may use the blocks held back, unless it is 0 (`resgid=`); `None`: as the
     /// superblock says (`s_def_resgid`).

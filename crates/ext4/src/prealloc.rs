@@ -48,7 +48,8 @@ fn round_size(end: u64) -> u64 {
 }
 
 impl Ext4 {
-    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree` lock is held.
+    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree`
+    /// lock is held.
     pub(crate) fn alloc_data(
         &self,
         tx: &mut Tx<'_>,
@@ -68,7 +69,8 @@ impl Ext4 {
             drop(core);
             return self.alloc_small(tx, goal, len);
         }
-        // Windows are used and replaced under the lock that guards them, so that `close_windows` sees them all.
+        // Windows are used and replaced under the lock that guards them, so that `close_windows`
+        // sees them all.
         match &mut core.window {
             Some(w) if w.len > 0 && self.window_start(w) == goal => {
                 return self.alloc_from(tx, w, len);

@@ -50,7 +50,8 @@ fn journaled_data() {
     explore(200..206, 16, Tear::Blocks, "data=journal");
 }
 
-/// Small fsyncs log their data, other data goes home directly, and the same blocks see both (small-S1 to small-S5).
+/// Small fsyncs log their data, other data goes home directly, and the same blocks see both
+/// (small-S1 to small-S5).
 #[test]
 fn small_data_through_the_log() {
     explore(
@@ -229,8 +230,9 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
     }
 }
 
-/// hazards-H22 in a volume of one group, whose superblock has no backup: a home write of it, cut between its sectors, is mended by the
-/// log. Without a log that waits for recovery the same block is refused.
+/// hazards-H22 in a volume of one group, whose superblock has no backup: a home write of it, cut
+/// between its sectors, is mended by the log. Without a log that waits for recovery the same block
+/// is refused.
 #[test]
 fn torn_superblock_without_backup_is_mended_by_the_log() {
     const BYTES: u64 = 64 * MIB;

@@ -234,8 +234,8 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         let report = check_ram(&lost);
         assert!(report.is_clean(), "{}", said(&report));
     }
-    // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the copy of the journal's block
-    // map leads there (ext4-mount-M3).
+    // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the
+    // copy of the journal's block map leads there (ext4-mount-M3).
     let sb = Superblock::parse(&block_of(&cut, 0)[1024..]).expect("a volume");
     let desc = GroupDesc::parse(&block_of(&cut, 1), sb.desc_bytes()).expect("a group");
     for torn in [1, desc.inode_table().0] {

@@ -14,7 +14,8 @@ use fscore::{
 use std::sync::Arc;
 use varve_ext4::Ext4;
 
-/// An image with directories, a hash tree, extent blocks, holes, symbolic links, an orphan and a log to recover.
+/// An image with directories, a hash tree, extent blocks, holes, symbolic links, an orphan and a
+/// log to recover.
 fn filled(mkfs: &[&str]) -> Option<Arc<Ram>> {
     if !have_tools() {
         return None;

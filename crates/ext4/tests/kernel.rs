@@ -1,4 +1,5 @@
-//! Images filled by the running kernel are read and changed here, and images filled here are read by the kernel.
+//! Images filled by the running kernel are read and changed here, and images filled here are read
+//! by the kernel.
 #![allow(clippy::disallowed_methods)]
 
 mod common;

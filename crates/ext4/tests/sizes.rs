@@ -70,7 +70,8 @@ fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
     fs.unmount().expect("unmounts");
 }
 
-/// A device whose sectors are larger than the blocks cannot write one of these alone; Linux refuses such a volume, too.
+/// A device whose sectors are larger than the blocks cannot write one of these alone; Linux refuses
+/// such a volume, too.
 #[test]
 fn blocks_smaller_than_a_sector_are_refused_by_name() {
     for (block, sector, fits) in [

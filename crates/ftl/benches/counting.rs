@@ -86,7 +86,8 @@ fn sequential_4_gib(bencher: divan::Bencher) {
     });
 }
 
-/// 512 GiB with 25 % more cells, random overwrites; the maps take 1.3 GB, so that each write misses every cache.
+/// 512 GiB with 25 % more cells, random overwrites; the maps take 1.3 GB, so that each write misses
+/// every cache.
 #[divan::bench]
 fn steady_512_gib(bencher: divan::Bencher) {
     let (mut ftl, mut rng) = filled(512, 0.25, 40 << 20);

@@ -5,7 +5,8 @@ use crate::victim::Policy;
 use nand::{BlockId, Geometry, PageAddr};
 use serde::Deserialize;
 
-/// Free blocks that only garbage collection may take (ftl-I6): one to copy into while one is being filled.
+/// Free blocks that only garbage collection may take (ftl-I6): one to copy into while one is being
+/// filled.
 pub const RESERVE: u32 = 2;
 
 /// Stands for "no unit" or "no slot".
@@ -48,7 +49,8 @@ pub struct Housekeeping {
     pub seed: u64,
     /// Blocks of a JBD2 journal's control go into open blocks of their own (see `streams`).
     pub journal_stream: bool,
-    /// Static wear levelling begins when erase counts lie further apart than this; 0: never (see `wear`).
+    /// Static wear levelling begins when erase counts lie further apart than this; 0: never (see
+    /// `wear`).
     pub wear_threshold: u32,
     /// True if a unit of zeros is not programmed but noted in the map, with the durability of a
     /// TRIM.
@@ -87,7 +89,8 @@ pub struct Config {
     pub units: u64,
     /// Open blocks of the host stream (at most one per die is useful).
     pub lanes: u32,
-    /// Background collection starts when fewer blocks than this beyond the reserve and the lanes are free.
+    /// Background collection starts when fewer blocks than this beyond the reserve and the lanes
+    /// are free.
     pub gc_slack: u32,
     /// A checkpoint is written after this many blocks were opened; with a large map it is written
     /// less often.
@@ -108,7 +111,8 @@ impl Config {
     pub(crate) fn low_water(&self) -> u32 {
         RESERVE + self.host_blocks() + self.gc_slack
     }
-    /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07) over-provisioning.
+    /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07)
+    /// over-provisioning.
     pub fn blocks_needed(&self, geometry: &Geometry, spare: f64) -> u64 {
         let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
             / u64::from(self.unit_bytes);
@@ -149,7 +153,8 @@ fn check_pairing(geometry: &Geometry) -> Result<(), String> {
 
 /// Sizes and addresses that follow from configuration and geometry.
 ///
-/// A *row* is what one append programs: one page that holds several units, or several pages that hold one.
+/// A *row* is what one append programs: one page that holds several units, or several pages that
+/// hold one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Layout {
     /// Bytes of a mapping unit.

@@ -539,7 +539,8 @@ impl Ftl {
         });
         Ok(())
     }
-    /// Programs the row being filled, if there is one; answers when the program ends. If it fails, the row is set aside.
+    /// Programs the row being filled, if there is one; answers when the program ends. If it fails,
+    /// the row is set aside.
     pub(crate) fn issue(&mut self, now: Time, stream: usize) -> Result<Option<Time>, FtlError> {
         let Some(row) = self.streams[stream].row.take() else {
             return Ok(None);
@@ -667,7 +668,8 @@ impl Ftl {
     ) -> Time {
         self.charge_read(now, Some((block, row, units)))
     }
-    /// Tag and content of a programmed slot, at no cost; `None` if it is unreadable or holds no tag.
+    /// Tag and content of a programmed slot, at no cost; `None` if it is unreadable or holds no
+    /// tag.
     pub(crate) fn fetch(&self, ppn: u32) -> Option<(Tag, Bytes)> {
         let (block, row, slot) = self.layout.place(ppn);
         let first = self.layout.page(block, row);

@@ -178,7 +178,8 @@ impl Counting {
         }
         Ok(())
     }
-    /// True if a unit was written and not trimmed since: a read of it reads the chips, unless it is in a row buffer.
+    /// True if a unit was written and not trimmed since: a read of it reads the chips, unless it is
+    /// in a row buffer.
     ///
     /// # Errors
     /// Out of range.

@@ -41,7 +41,8 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names programmed slots only (ftl-I3).
+    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names
+    /// programmed slots only (ftl-I3).
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
             self.issue_all(now)?;

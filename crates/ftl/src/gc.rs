@@ -119,7 +119,8 @@ impl Ftl {
         let failing = self.victims.closed(pool).filter(|b| block(*b).failing);
         failing.min_by_key(|b| (block(*b).valid, block(*b).erases, *b))
     }
-    /// Copies up to `budget` units of the victim; the block is released when its last valid slot has moved.
+    /// Copies up to `budget` units of the victim; the block is released when its last valid slot
+    /// has moved.
     pub(crate) fn collect(&mut self, now: Time, pool: usize, budget: u32) -> Result<(), FtlError> {
         let Some((block, mut slot)) = self.pools[pool].victim else {
             return Ok(());
@@ -194,13 +195,15 @@ impl Ftl {
             birth: Some(owner.version),
             accept: 0,
             host: false,
-            // group-I11: the copy keeps the unit's place, if the group is still open when it is programmed.
+            // group-I11: the copy keeps the unit's place, if the group is still open when it is
+            // programmed.
             member: match tag.mark {
                 GroupMark::Member(index) => Some((tag.group, index)),
                 _ => None,
             },
         };
-        // remap-I13: a tag that shows a part of a batch is programmed when all of the batch is on flash.
+        // remap-I13: a tag that shows a part of a batch is programmed when all of the batch is on
+        // flash.
         let from = match shared {
             true => now.max(read).max(self.log.batch_end),
             false => now.max(read),

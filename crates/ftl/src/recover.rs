@@ -11,8 +11,8 @@
 //! | 7 | a mapping into a block that was opened after it was written down is lost (remap-I15); rebuild P2L, owners and counts; open blocks are closed for good |
 //! | 8 | write a fresh checkpoint into the other area before the first write |
 //!
-//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded: see
-//! [`Ftl::recovery_reads_max`].
+//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded:
+//! see [`Ftl::recovery_reads_max`].
 
 use crate::config::{LOST, NONE};
 use crate::core::{Ftl, FtlError, State};
@@ -156,7 +156,8 @@ impl Ftl {
         }
         (pages, end)
     }
-    /// Step 2: block table and map of a checkpoint. Collects the blocks that were open; answers its version C.
+    /// Step 2: block table and map of a checkpoint. Collects the blocks that were open; answers its
+    /// version C.
     fn load(
         &mut self,
         pages: &BTreeMap<u32, MetaPage>,

@@ -19,7 +19,8 @@ use crate::slc::ORDINARY;
 use base::{Time, fill};
 use nand::Cause;
 
-/// How a JBD2 control block begins (`h_magic`, big-endian; kernel documentation, "Journal (jbd2)", block header).
+/// How a JBD2 control block begins (`h_magic`, big-endian; kernel documentation, "Journal (jbd2)",
+/// block header).
 const JBD2_MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 
 /// The cause that the programs of each stream are counted for.

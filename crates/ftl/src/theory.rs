@@ -4,7 +4,8 @@
 //! that are mapped; rho is alpha - 1. Write amplification A is units programmed per unit written.
 //! docs/results/write-amplification.md compares them with [`crate::Counting`].
 
-/// The principal branch of Lambert's W: the w >= -1 with w e^w = x. Halley's iteration, to about 1e-15 except close to -1/e.
+/// The principal branch of Lambert's W: the w >= -1 with w e^w = x. Halley's iteration, to about
+/// 1e-15 except close to -1/e.
 ///
 /// # Panics
 /// If x is less than -1/e or no number.
@@ -36,14 +37,15 @@ pub fn lambert_w0(x: f64) -> f64 {
     w
 }
 
-/// Write amplification of FIFO collection, and of greedy collection when blocks are large: A = 1 / (1 - p) where
-/// p = exp(-alpha (1 - p)), that is alpha / (alpha + W0(-alpha e^-alpha)).
+/// Write amplification of FIFO collection, and of greedy collection when blocks are large: A = 1 /
+/// (1 - p) where p = exp(-alpha (1 - p)), that is alpha / (alpha + W0(-alpha e^-alpha)).
 pub fn fifo(alpha: f64) -> f64 {
     alpha / (alpha + lambert_w0(-alpha * (-alpha).exp()))
 }
 
-/// Write amplification of greedy collection of blocks with `slots` units (the form of Desnoyers, SYSTOR 2012): with
-/// k = 1 + 1 / 2 Np and X0 = 1/2 - Np / alpha W0(-k alpha e^(-k alpha)), A = Np / (Np - X0 + 1).
+/// Write amplification of greedy collection of blocks with `slots` units (the form of Desnoyers,
+/// SYSTOR 2012): with k = 1 + 1 / 2 Np and X0 = 1/2 - Np / alpha W0(-k alpha e^(-k alpha)), A = Np
+/// / (Np - X0 + 1).
 pub fn greedy(alpha: f64, slots: u32) -> f64 {
     let np = f64::from(slots);
     let k = 1.0 + 1.0 / (2.0 * np);

@@ -69,7 +69,8 @@ pub struct FtlStats {
     pub wear_moves: u64,
     /// NAND page programs by cause.
     pub by_cause: Programs,
-    /// Victims of garbage collection by their share of valid slots when they were chosen, in sixteenths, rounded down.
+    /// Victims of garbage collection by their share of valid slots when they were chosen, in
+    /// sixteenths, rounded down.
     pub valid_at_gc: [u64; 17],
 }
 

@@ -18,23 +18,24 @@ use std::str::FromStr;
 /// The maximum of blocks with equally many valid slots that are compared by wear.
 const TIES_MAX: usize = 4096;
 
-/// How the victim of garbage collection is chosen. Ties go to the block with fewer erases. No policy takes a block whose slots
-/// are all valid (ftl-I7).
+/// How the victim of garbage collection is chosen. Ties go to the block with fewer erases. No
+/// policy takes a block whose slots are all valid (ftl-I7).
 ///
-/// In a profile and on the command line: `greedy`, `fifo`, `d-choices`, `d-choices:4`, `cost-benefit`, `windowed`,
-/// `windowed:32`, `random`.
+/// In a profile and on the command line: `greedy`, `fifo`, `d-choices`, `d-choices:4`,
+/// `cost-benefit`, `windowed`, `windowed:32`, `random`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Policy {
     /// The fewest valid slots.
     #[default]
     Greedy,
-    /// The block closed first; one without an invalid slot goes to the end of the queue, as if it had been copied.
+    /// The block closed first; one without an invalid slot goes to the end of the queue, as if it
+    /// had been copied.
     Fifo,
     /// The fewest valid slots among this many blocks drawn at random (with repetition).
     Choices(u32),
-    /// Greatest (1 - u) age / 2u, where u is the valid share and age the operations since the block last lost a slot
-    /// (Kawaguchi, Nishioka and Motoda, USENIX 1995).
+    /// Greatest (1 - u) age / 2u, where u is the valid share and age the operations since the block
+    /// last lost a slot (Kawaguchi, Nishioka and Motoda, USENIX 1995).
     CostBenefit,
     /// The fewest valid slots among this many blocks, those closed first.
     Windowed(u32),
@@ -264,7 +265,8 @@ impl Victims {
     pub fn closed(&self, pool: usize) -> impl Iterator<Item = u32> {
         self.pools[pool].closed.iter(&self.by_age)
     }
-    /// The victim that the policy chooses among the blocks with less than `full` valid slots (ftl-I7).
+    /// The victim that the policy chooses among the blocks with less than `full` valid slots
+    /// (ftl-I7).
     pub fn choose(
         &mut self,
         pool: usize,

@@ -115,7 +115,8 @@ impl Wear {
 }
 
 impl FtlStats {
-    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not counted.
+    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not
+    /// counted.
     pub fn amplification(&self) -> Option<f64> {
         let copies = self.gc_units + self.wear_units + self.fold_units;
         let programmed = self.host_units - self.zero_units + copies + self.padded;
@@ -159,7 +160,8 @@ mod tests {
         let wear = Wear::of([2, 4, 4, 4, 5, 5, 7, 9].into_iter(), 1000, 90, Some(2.0));
         assert_eq!((wear.min, wear.max, wear.blocks), (2, 9, 8));
         assert_eq!((wear.mean, wear.stddev), (5.0, 2.0));
-        // 8 blocks of 1000 bytes, 90 times, by 2, and 5/9 of that is reached when the worst block is done.
+        // 8 blocks of 1000 bytes, 90 times, by 2, and 5/9 of that is reached when the worst block
+        // is done.
         assert_eq!(wear.projected_bytes, Some(200_000));
         let fresh = Wear::of([0, 0].into_iter(), 1000, 90, Some(1.0));
         assert_eq!(fresh.projected_bytes, None);

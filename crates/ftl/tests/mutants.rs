@@ -301,7 +301,8 @@ fn paired() -> Rig {
     Rig::on(geometry, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled()
 }
 
-/// hazards-R17: a flush between the two pages of a word line, and cuts while the later one is programmed.
+/// hazards-R17: a flush between the two pages of a word line, and cuts while the later one is
+/// programmed.
 #[test]
 fn flush_half_pairs() {
     noticed(

@@ -61,15 +61,16 @@ pub struct Ecc {
 }
 
 impl Ecc {
-    /// Corrected bits of a codeword from which on a page should be written anew: three quarters of the strength, rounded up
-    /// (the default `bitflip_threshold` of Linux MTD).
+    /// Corrected bits of a codeword from which on a page should be written anew: three quarters of
+    /// the strength, rounded up (the default `bitflip_threshold` of Linux MTD).
     pub const fn threshold(&self) -> u32 {
         (self.strength * 3).div_ceil(4)
     }
 }
 
-/// The raw bit error rate: `floor + per_cycle * cycles^exponent + per_read * reads + per_hour * hours`, per bit, where reads are
-/// those of the block since its erase and hours those since its first program.
+/// The raw bit error rate: `floor + per_cycle * cycles^exponent + per_read * reads + per_hour *
+/// hours`, per bit, where reads are those of the block since its erase and hours those since its
+/// first program.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BitErrors {

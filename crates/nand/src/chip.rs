@@ -144,7 +144,8 @@ impl Nand {
     pub fn stats(&self) -> NandStats {
         self.stats
     }
-    /// True if the block carries the bad-block mark. Reading marks costs no time (they are read once at power-up).
+    /// True if the block carries the bad-block mark. Reading marks costs no time (they are read
+    /// once at power-up).
     pub fn is_bad(&self, block: BlockId) -> bool {
         self.media.is_bad(block)
     }
@@ -234,7 +235,8 @@ impl Nand {
     /// Programs a page. `now` is the earliest time at which the transfer may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if nand-N1, nand-N2, nand-N3 or nand-N6 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
+    /// [`NandError::Rule`] if nand-N1, nand-N2, nand-N3 or nand-N6 is broken or the content does
+    /// not fit; [`NandError::Failed`] if the chip fails.
     pub fn program(&mut self, now: Time, at: PageAddr, page: Page) -> Result<Span, NandError> {
         self.check_program(at, &page, 1)?;
         self.stats.programs += 1;
@@ -336,7 +338,8 @@ impl Nand {
     /// Erases a block. `now` is the earliest time at which it may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if the block is bad; [`NandError::Failed`] if it is worn out (its content stays).
+    /// [`NandError::Rule`] if the block is bad; [`NandError::Failed`] if it is worn out (its
+    /// content stays).
     pub fn erase(&mut self, now: Time, block: BlockId) -> Result<Span, NandError> {
         self.check_erase(block)?;
         self.stats.erases += 1;

@@ -22,7 +22,8 @@ const NOISE: f64 = 32.0;
 /// What the error correction reports of a read (as MEMREAD of Linux MTD does).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrected {
-    /// Most flipped bits in one codeword; they are corrected. Meaningless if the page is uncorrectable.
+    /// Most flipped bits in one codeword; they are corrected. Meaningless if the page is
+    /// uncorrectable.
     pub max_bitflips: u32,
     /// True if the page should be written anew, because many bits of it flip or its block was read
     /// very often.
@@ -110,8 +111,8 @@ impl Nand {
             let words = pages.div_ceil(e.ecc.codeword_bytes);
             let mean = rate * f64::from(e.ecc.codeword_bytes.min(pages)) * 8.0;
             let place = u64::from(at.block.0) << 32 | u64::from(at.page);
-            // The weak cells of a page are the same until the next erase, and more of them flip as the rate grows; each read
-            // adds noise of its own.
+            // The weak cells of a page are the same until the next erase, and more of them flip as
+            // the rate grows; each read adds noise of its own.
             let life = mix(u64::from(block.wear) ^ LIVES);
             let page = mix(seed ^ mix(place ^ PLACES) ^ life);
             let noise = mix(page ^ mix(u64::from(block.reads) ^ READS));

@@ -4,8 +4,8 @@ use crate::Pairing;
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A physical erase block: a dense number over all dies, die first (`block % dies`), so that ascending numbers visit the dies
-/// in turn.
+/// A physical erase block: a dense number over all dies, die first (`block % dies`), so that
+/// ascending numbers visit the dies in turn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockId(pub u32);
 
@@ -34,9 +34,11 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Data bytes in each page.
     pub page_bytes: u32,
-    /// Spare bytes in each page that the translation layer may use (what the error correction leaves).
+    /// Spare bytes in each page that the translation layer may use (what the error correction
+    /// leaves).
     pub spare_bytes: u32,
-    /// Programs allowed per page between two erases: 4 on single-bit parts of the time, 1 on multi-bit parts.
+    /// Programs allowed per page between two erases: 4 on single-bit parts of the time, 1 on
+    /// multi-bit parts.
     pub nop: u32,
     /// Erases that a block is rated for; each block fails somewhere between this and a quarter
     /// more.
@@ -207,7 +209,8 @@ impl Timing {
     }
 }
 
-/// Blocks used with one bit per cell although the cells hold more (pseudo-SLC): faster, longer-lived, with fewer pages.
+/// Blocks used with one bit per cell although the cells hold more (pseudo-SLC): faster,
+/// longer-lived, with fewer pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlcMode {
     /// The first such block.

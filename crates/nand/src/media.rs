@@ -17,7 +17,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of these data pieces (what is missing up to the page size stays erased) and spare bytes.
+    /// A page of these data pieces (what is missing up to the page size stays erased) and spare
+    /// bytes.
     pub fn new(data: Vec<Bytes>, spare: Bytes) -> Page {
         let data = data.into_iter().map(fill::compact).collect();
         Page {
@@ -38,7 +39,8 @@ impl Page {
     pub fn data_len(&self) -> usize {
         self.data.iter().map(Bytes::len).sum()
     }
-    /// `len` data bytes from `offset`, without copying where one piece holds them; erased bytes read as 0xFF.
+    /// `len` data bytes from `offset`, without copying where one piece holds them; erased bytes
+    /// read as 0xFF.
     pub fn slice(&self, offset: usize, len: usize) -> Bytes {
         let mut at = 0;
         for piece in &self.data {
@@ -124,7 +126,8 @@ pub(crate) struct Block {
     pub factory: bool,
     /// Reads since the last erase; counted only where they have an effect.
     pub reads: u32,
-    /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only where it has an effect.
+    /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only
+    /// where it has an effect.
     pub born: u64,
     /// Pages that will not read well for long.
     pub frail: BTreeMap<u32, Frail>,

@@ -18,13 +18,14 @@ pub enum Pairing {
     /// One bit per cell: no page shares its cells.
     #[default]
     None,
-    /// Two bits per cell: pages (0, 2), then (2p - 1, 2p + 2); the upper page of the last pair is the last page (the scheme
-    /// `dist3` of Linux, for Hynix and Toshiba parts).
+    /// Two bits per cell: pages (0, 2), then (2p - 1, 2p + 2); the upper page of the last pair is
+    /// the last page (the scheme `dist3` of Linux, for Hynix and Toshiba parts).
     Dist3,
     /// Two bits per cell: the upper page comes six pages behind the lower; a remainder of fewer
     /// than twelve pages is split in halves.
     Shadow6,
-    /// Three bits per cell, programmed in one operation: pages (3w, 3w + 1, 3w + 2) are torn together or not at all.
+    /// Three bits per cell, programmed in one operation: pages (3w, 3w + 1, 3w + 2) are torn
+    /// together or not at all.
     OneShotTlc,
 }
 

@@ -104,7 +104,8 @@ impl Undo {
 }
 
 impl Nand {
-    /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant nand-N5.
+    /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant
+    /// nand-N5.
     pub fn power_off(mut self, at: Time, seed: u64) -> Media {
         let last = self.undo.last_by(at);
         let log = std::mem::take(&mut self.undo.log);
@@ -112,7 +113,8 @@ impl Nand {
             if span.start >= at {
                 self.undo_one(effect);
             } else if span.end > at {
-                // One stream per die (nand-N4) and plane, so that the draw does not depend on how far the log was trimmed.
+                // One stream per die (nand-N4) and plane, so that the draw does not depend on how
+                // far the log was trimmed.
                 let g = &self.media.geometry;
                 let (die, plane) = (g.die_of(effect.block()), g.plane_of(effect.block()));
                 let place = u64::from(die) | u64::from(plane) << 32;

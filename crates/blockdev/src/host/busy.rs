@@ -133,7 +133,8 @@ fn mounted(rdev: u64, write: bool) -> Option<String> {
     mounts.lines().find_map(|line| mount_of(line, rdev, write))
 }
 
-/// proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE SUPER-OPTIONS`.
+/// proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE
+/// SUPER-OPTIONS`.
 fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     let (mount, of_super) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);

@@ -30,7 +30,8 @@ impl FromStr for HostIo {
     }
 }
 
-/// How to open an image file or a block device. The default only reads, through the host's page cache.
+/// How to open an image file or a block device. The default only reads, through the host's page
+/// cache.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostOptions {
     /// Open for writing, which excludes all others. Without it nothing is ever written, and other

@@ -91,7 +91,8 @@ fn is_cold(file: &File, at: u64, len: u64) -> bool {
     let range = [at, len];
     // Pages that are there, dirty, being written, evicted, evicted recently.
     let mut pages = [0_u64; 5];
-    // SAFETY: the call reads two u64, stores five (linux/mman.h: `cachestat_range`, `cachestat`), and both outlive it. Its number is the same everywhere.
+    // SAFETY: the call reads two u64, stores five (linux/mman.h: `cachestat_range`, `cachestat`),
+    // and both outlive it. Its number is the same everywhere.
     let answer = unsafe {
         libc::syscall(
             CACHESTAT,

@@ -302,7 +302,8 @@ fn window(path: &Path, all: u64, options: &HostOptions) -> Result<u64, HostError
     }
 }
 
-/// Switches direct I/O on; answers the alignment of addresses and the sector in bytes. `None`: it goes through the page cache.
+/// Switches direct I/O on; answers the alignment of addresses and the sector in bytes. `None`: it
+/// goes through the page cache.
 pub(super) fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(usize, usize)> {
     let (align, sector) = alignment(file, meta)?;
     let fits = sector <= BLOCK_BYTES && offset.is_multiple_of(sector as u64);
@@ -362,7 +363,8 @@ fn discards(file: &File, meta: &fs::Metadata) -> bool {
 /// `BLKGETSIZE64`.
 fn device_bytes(file: &File) -> io::Result<u64> {
     let mut bytes = 0_u64;
-    // SAFETY: the request stores one u64 (linux/fs.h: `_IOR(0x12, 114, size_t)`), and `bytes` outlives the call.
+    // SAFETY: the request stores one u64 (linux/fs.h: `_IOR(0x12, 114, size_t)`), and `bytes`
+    // outlives the call.
     unsafe { ioctl(file, request(true, 114), (&raw mut bytes).cast()) }?;
     Ok(bytes)
 }
@@ -370,7 +372,8 @@ fn device_bytes(file: &File) -> io::Result<u64> {
 /// `BLKDISCARD`.
 fn discard_device(file: &File, at: u64, len: u64) -> io::Result<()> {
     let mut range = [at, len];
-    // SAFETY: the request reads two u64 (linux/fs.h: `_IO(0x12, 119)`), and `range` outlives the call.
+    // SAFETY: the request reads two u64 (linux/fs.h: `_IO(0x12, 119)`), and `range` outlives the
+    // call.
     unsafe { ioctl(file, request(false, 119), (&raw mut range).cast()) }
 }
 

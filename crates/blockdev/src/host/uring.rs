@@ -147,7 +147,8 @@ impl Lane {
         state.flights.insert(number, Flight::Under(job, list));
         state.under_way += 1;
         drop(state);
-        // SAFETY: the gate lets one task at a time push; the memory that `entry` names stays until the completion (U1, U4).
+        // SAFETY: the gate lets one task at a time push; the memory that `entry` names stays until
+        // the completion (U1, U4).
         let pushed = unsafe { self.ring.submission_shared().push(&entry) };
         let entered = match pushed {
             Ok(()) => self.ring.submit().map(drop),

@@ -12,7 +12,8 @@ pub enum Choice {
     Oldest,
     /// Every open write is kept: `newest`.
     Newest,
-    /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in hexadecimal.
+    /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in
+    /// hexadecimal.
     Seed(u64),
     /// Every decision is given explicitly: see [`Exact`].
     Exact(Exact),
@@ -70,7 +71,8 @@ impl FromStr for Choice {
 /// How many states of a cut to check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// In order: every open write lost, every open write kept, and each prefix of the open writes by their order.
+    /// In order: every open write lost, every open write kept, and each prefix of the open writes
+    /// by their order.
     Linear,
     /// This many seeded draws, and the two extremes.
     Random(u32),
@@ -78,7 +80,8 @@ pub enum Mode {
     /// or garbled, as far as [`Bound`] allows. Two torn writes at once, and cached writes that come
     /// to a FIFO cache in another order than they began in, are left to [`Mode::Random`].
     Exhaustive,
-    /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost alone), with torn places.
+    /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost
+    /// alone), with torn places.
     Bounded,
 }
 

@@ -472,7 +472,8 @@ fn granule_sectors(caps: &Caps, w: &Write, min: usize) -> u64 {
     u64::from(bytes) / SECTOR_BYTES as u64
 }
 
-/// The block at sector `first` as `w`, which covers it, left it; without a copy if it lies in one piece.
+/// The block at sector `first` as `w`, which covers it, left it; without a copy if it lies in one
+/// piece.
 pub(crate) fn new_block(w: &Write, first: u64) -> Bytes {
     if let Some(bytes) = new_run(w, first, BLOCK_BYTES) {
         return bytes;
@@ -484,7 +485,8 @@ pub(crate) fn new_block(w: &Write, first: u64) -> Bytes {
     fill::compact(sectors.concat().into())
 }
 
-/// `bytes` bytes of the new content of `w` from sector `lba` on; `None` if they do not lie in one piece.
+/// `bytes` bytes of the new content of `w` from sector `lba` on; `None` if they do not lie in one
+/// piece.
 pub(crate) fn new_run(w: &Write, lba: u64, bytes: usize) -> Option<Bytes> {
     let mut skip = ((lba - w.lba.0) as usize) * SECTOR_BYTES;
     for piece in &w.new {

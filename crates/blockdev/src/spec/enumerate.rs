@@ -38,7 +38,8 @@ pub struct Counted {
     pub enumerated: u64,
     /// Left out because no recovery can tell them from a named one.
     pub pruned: u64,
-    /// Left out because there are too many. A setting beyond the first [`SETTINGS_MAX`] counts as one.
+    /// Left out because there are too many. A setting beyond the first [`SETTINGS_MAX`] counts as
+    /// one.
     pub beyond: u64,
 }
 
@@ -337,7 +338,8 @@ fn one_of_a_kind(forms: &[Form]) -> Vec<Form> {
     head.into_iter().chain(garbage).copied().collect()
 }
 
-/// At most `most` granules at which a write of so many may break off: the first, the last, and others between them.
+/// At most `most` granules at which a write of so many may break off: the first, the last, and
+/// others between them.
 fn places(granules: u64, most: u64) -> Vec<u64> {
     let inside = granules.saturating_sub(1);
     let mut out: Vec<u64> = Vec::new();

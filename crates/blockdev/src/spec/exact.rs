@@ -10,9 +10,9 @@
 //! l,c7        sectors around write 7 are damaged
 //! ```
 //!
-//! Numbers of writes count the writes of the recording from 0, each entry of a pack and each part of a REMAP by itself; a REMAP
-//! is named by its first part. What is not said about packs,
-//! barriers and the FIFO cache is as far behind as can be with `k`, as far on as can be with `l`.
+//! Numbers of writes count the writes of the recording from 0, each entry of a pack and each part
+//! of a REMAP by itself; a REMAP is named by its first part. What is not said about packs, barriers
+//! and the FIFO cache is as far behind as can be with `k`, as far on as can be with `l`.
 
 use super::ChoiceError;
 use std::fmt;
@@ -76,7 +76,8 @@ pub struct Exact {
     pub rest: Rest,
     /// The named writes, ascending, not overlapping.
     pub named: Vec<Named>,
-    /// Packs in flight on a device of prefix order: number of the first write, and of entries that were executed.
+    /// Packs in flight on a device of prefix order: number of the first write, and of entries that
+    /// were executed.
     pub packs: Vec<(u64, u32)>,
     /// The number of barriers that write-back has passed.
     pub epoch: Option<u32>,

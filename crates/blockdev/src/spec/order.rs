@@ -27,8 +27,8 @@ pub(super) enum Fate {
 pub(super) struct Fates {
     /// By place in the ledger.
     pub of: Vec<Fate>,
-    /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first sector): true if they were written
-    /// back before.
+    /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first
+    /// sector): true if they were written back before.
     pub replaced: Map<(usize, u64), bool>,
     /// What the cut leaves open besides the fates of single writes.
     pub open: Structure,
@@ -338,8 +338,8 @@ impl Decide<'_> {
         keyed.into_iter().map(|(_, place)| place).collect()
     }
 
-    /// For each cached write its granules that later writes replaced as a whole: (key of the granule, the arrival that completed
-    /// it).
+    /// For each cached write its granules that later writes replaced as a whole: (key of the
+    /// granule, the arrival that completed it).
     fn replaced(&self, arrivals: &[usize]) -> Map<usize, Vec<(u64, usize)>> {
         let mut arrival: Vec<Option<usize>> = vec![None; self.of.len()];
         for (n, place) in arrivals.iter().enumerate() {
@@ -406,7 +406,8 @@ impl Decide<'_> {
         out
     }
 
-    /// The cached writes that must not be dropped, because something behind a barrier behind them was written back.
+    /// The cached writes that must not be dropped, because something behind a barrier behind them
+    /// was written back.
     fn behind_barriers(&self, queue: &[usize], written: usize, barriers: &[Barrier]) -> Set<usize> {
         let reached = queue.iter().take(written + 1);
         let newest = reached.map(|p| self.write(*p).start).max();

@@ -90,8 +90,8 @@ struct Known {
 pub(crate) struct Pruner {
     /// Log, commit and home writes, ascending.
     writes: VecDeque<Known>,
-    /// Contents of log blocks behind which no journal superblock was begun, each with the number of its transaction's commit, and
-    /// those of the transaction in the making.
+    /// Contents of log blocks behind which no journal superblock was begun, each with the number of
+    /// its transaction's commit, and those of the transaction in the making.
     logged: Vec<(u64, Vec<u64>)>,
     running: Vec<u64>,
     /// The newest write by which log blocks before it may count.
@@ -168,7 +168,8 @@ fn stands(content: &[u64], durable: &Set<u64>) -> bool {
     !content.is_empty() && content.iter().all(|p| *p != 0 && durable.contains(p))
 }
 
-/// The groups of the free writes of a setting, as places among them; only those in which something is left out.
+/// The groups of the free writes of a setting, as places among them; only those in which something
+/// is left out.
 pub(super) struct Groups(Vec<Vec<usize>>);
 
 impl Groups {
@@ -224,7 +225,8 @@ impl Groups {
     }
 }
 
-/// P3: the subsets of a group that are taken: all, each one lost, none, each one kept, the first half.
+/// P3: the subsets of a group that are taken: all, each one lost, none, each one kept, the first
+/// half.
 fn patterns(group: &[usize]) -> Vec<Vec<usize>> {
     let but = |i: &usize| group.iter().copied().filter(|m| m != i).collect::<Vec<_>>();
     let mut out = vec![group.to_vec()];

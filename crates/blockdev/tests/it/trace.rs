@@ -332,7 +332,8 @@ fn a_remap_is_named_by_its_first_part() {
         Request::remap(remap),
         write(0, Class::Data),
     ]);
-    // Writes 0 and 1 are the log, 2 is data, 3 to 5 the REMAP (the sources are one run), 6 the write to a home of it.
+    // Writes 0 and 1 are the log, 2 is data, 3 to 5 the REMAP (the sources are one run), 6 the
+    // write to a home of it.
     let safe = Caps {
         tear_granule: Some(4096),
         no_collateral: true,

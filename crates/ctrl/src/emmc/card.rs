@@ -1,4 +1,5 @@
-//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence (JESD84-B51).
+//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence
+//! (JESD84-B51).
 
 mod modes;
 mod transfer;

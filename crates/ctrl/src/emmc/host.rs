@@ -166,8 +166,8 @@ impl Host {
         }
         Ok(())
     }
-    /// After a write whose response showed an exception: starts background operations if the card says that they are urgent,
-    /// and waits for them, as Linux does.
+    /// After a write whose response showed an exception: starts background operations if the card
+    /// says that they are urgent, and waits for them, as Linux does.
     fn urgent_bkops(&mut self, card: &mut Card, t: Time) -> Result<Time, DevError> {
         let ext_csd = self.read_ext_csd(card, card.ready().max(t))?;
         if ext_csd[field::BKOPS_STATUS] < 2 {
@@ -363,7 +363,8 @@ impl Host {
         }
         (t, Ok(Reply::default()))
     }
-    /// Sectors of the next legacy reliable write: REL_WR_SEC_C where it is aligned and enough is left, else one.
+    /// Sectors of the next legacy reliable write: REL_WR_SEC_C where it is aligned and enough is
+    /// left, else one.
     fn legacy_length(&self, at: Lba, left: u64) -> u64 {
         let group = self.rel_wr_sec_c;
         if at.0.is_multiple_of(group) && left >= group && group.is_multiple_of(self.unit) {

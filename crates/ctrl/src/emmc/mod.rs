@@ -71,7 +71,8 @@ pub struct Emmc {
 }
 
 impl Emmc {
-    /// Puts a card over a settled FTL of 4 KiB units, identifies it and configures it. All of that is over at time 0.
+    /// Puts a card over a settled FTL of 4 KiB units, identifies it and configures it. All of that
+    /// is over at time 0.
     ///
     /// # Errors
     /// The card refused a command of the identification.

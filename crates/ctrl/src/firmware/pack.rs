@@ -33,8 +33,9 @@ impl PackEntry {
 type Staged = BTreeMap<u64, Vec<(Part, Bytes, bool)>>;
 
 impl Firmware {
-    /// Carries out a pack whose transfer begins at `start`. Answers when the card is ready again, and which entry failed
-    /// (from 0 on), if one did: those before it are done, those from it on are not.
+    /// Carries out a pack whose transfer begins at `start`. Answers when the card is ready again,
+    /// and which entry failed (from 0 on), if one did: those before it are done, those from it on
+    /// are not.
     pub fn write_pack(
         &mut self,
         start: Time,

@@ -147,7 +147,8 @@ impl Firmware {
     pub fn scratch(&self) -> std::ops::Range<u32> {
         self.units as u32..self.ftl.layout().units
     }
-    /// Compares the sources with what the host expects (remap-S6); answers when they have been read.
+    /// Compares the sources with what the host expects (remap-S6); answers when they have been
+    /// read.
     fn expected(&mut self, start: Time, remap: &Remap) -> Result<Time, DevError> {
         let mut t = start;
         for pair in &remap.pairs {
@@ -164,7 +165,8 @@ impl Firmware {
         }
         Ok(t)
     }
-    /// raw-R3: the new content of every unit that the copied pairs change, all of it read before anything is written (remap-S1).
+    /// raw-R3: the new content of every unit that the copied pairs change, all of it read before
+    /// anything is written (remap-S1).
     fn contents(
         &mut self,
         t: &mut Time,

@@ -36,7 +36,8 @@ pub struct NvmeConfig {
     pub buffer_kib: u32,
     /// AWUN: logical blocks that a write changes as one for the reads of others, 0's based.
     pub awun: u32,
-    /// AWUPF: logical blocks that a power failure leaves all old or all new, 0's based; aligned, as NABSPF says.
+    /// AWUPF: logical blocks that a power failure leaves all old or all new, 0's based; aligned, as
+    /// NABSPF says.
     pub awupf: u32,
     /// What a power failure leaves of a longer write: each aligned piece of this many bytes old or
     /// new. The standard promises nothing of the kind, which is 0.

@@ -142,8 +142,8 @@ impl Controller {
         );
         self.queues.push(usize::from(queue), now, command)
     }
-    /// Rings the doorbells: everything that was submitted is fetched by arbitration. Answers with the completions in the order
-    /// of the fetch; they reach the host by their times.
+    /// Rings the doorbells: everything that was submitted is fetched by arbitration. Answers with
+    /// the completions in the order of the fetch; they reach the host by their times.
     pub fn ring(&mut self) -> Vec<Completed> {
         let mut out = Vec::new();
         while let Some((queue, submitted, command)) = self.queues.fetch() {
@@ -333,7 +333,8 @@ impl Controller {
         let end = self.fw.write(arrived, self.lba(slba), data, way)?;
         Ok(end)
     }
-    /// Write Zeroes: without DEAC or with FUA zeros are written, in one piece at a time; else the blocks are deallocated.
+    /// Write Zeroes: without DEAC or with FUA zeros are written, in one piece at a time; else the
+    /// blocks are deallocated.
     fn zero(
         &mut self,
         t: Time,

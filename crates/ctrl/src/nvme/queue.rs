@@ -71,7 +71,8 @@ impl Queues {
         self.queues[queue].waiting.push_back((now, command));
         Ok(())
     }
-    /// The next command by round-robin arbitration (NVMe 1.4, 4.13), with its queue and the time of its submission.
+    /// The next command by round-robin arbitration (NVMe 1.4, 4.13), with its queue and the time of
+    /// its submission.
     pub fn fetch(&mut self) -> Option<(usize, Time, Command)> {
         for _ in 0..=self.queues.len() {
             let (queue, used) = self.turn;

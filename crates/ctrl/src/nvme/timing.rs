@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeTiming {
-    /// Host driver, doorbell, fetch of the command, completion and interrupt: each command, whatever else is under way.
+    /// Host driver, doorbell, fetch of the command, completion and interrupt: each command,
+    /// whatever else is under way.
     pub request_us: f64,
     /// Each KiB over the link, each direction by itself.
     pub link_us_per_kib: f64,

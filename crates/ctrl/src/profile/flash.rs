@@ -7,7 +7,8 @@ use ftl::nand::{self, Geometry, Nand};
 use ftl::{Config, Ftl};
 use serde::Deserialize;
 
-/// The chips of a flash device: a geometry without the number of blocks, which follows from the capacity.
+/// The chips of a flash device: a geometry without the number of blocks, which follows from the
+/// capacity.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chips {

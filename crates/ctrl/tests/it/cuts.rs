@@ -179,7 +179,8 @@ impl Run<'_> {
         }
         seen.cuts += 1;
     }
-    /// A trace with cuts in every request: before, at and after its start and its completion, and inside.
+    /// A trace with cuts in every request: before, at and after its start and its completion, and
+    /// inside.
     fn trace(&self, seed: u64, media: Option<varve_ctrl::Media>, depth: u32, seen: &mut Seen) {
         let mut rng = Rng::named(seed, "cut trace");
         let mut m = self.start(media);

@@ -1,4 +1,5 @@
-//! The command interface of the NVMe controller: queues, status codes, cache, FUA, Flush, Deallocate, Write Zeroes.
+//! The command interface of the NVMe controller: queues, status codes, cache, FUA, Flush,
+//! Deallocate, Write Zeroes.
 
 use base::{Bytes, Lba, Rng, Time, fill};
 use blockdev::{Adversary, Class, DevErrorKind, Model, Request};

@@ -21,8 +21,8 @@ fn data(bytes: usize) -> Bytes {
     out.into()
 }
 
-/// Lets a host keep `depth` commands under way; answers with the commands per second between the completion of the first tenth and
-/// that of the last command.
+/// Lets a host keep `depth` commands under way; answers with the commands per second between the
+/// completion of the first tenth and that of the last command.
 fn rate(
     m: &mut AnyModel,
     from: Time,

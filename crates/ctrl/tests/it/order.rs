@@ -124,7 +124,8 @@ fn pack_cuts(changes: &str, adversary: Adversary, seed: u64) -> (u32, u32) {
     let mut old = vec![0; SPAN as usize * 8];
     let (mut partly, mut mixed) = (0, 0);
     for round in 0..9 {
-        // Cached lines beside and below the pack, some of them on their way: made durable, so that the reference is simple.
+        // Cached lines beside and below the pack, some of them on their way: made durable, so that
+        // the reference is simple.
         for _ in 0..rng.below(6) {
             id += 1;
             let block = rng.below(SPAN);

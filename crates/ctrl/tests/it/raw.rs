@@ -168,7 +168,8 @@ fn a_remap_of_any_alignment_takes_over_content() {
 fn what_a_unit_is_aliased_for_and_copied_for_is_copied() {
     let mut host = Host::new("");
     (0..4).for_each(|b| host.write(b, block(b as u8)));
-    // Unit 20 is the source of an alias, and of its neighbour sectors a home: sector 160..164 home, 164..168 source.
+    // Unit 20 is the source of an alias, and of its neighbour sectors a home: sector 160..164 home,
+    // 164..168 source.
     host.write(20, block(20));
     host.remap(&[(160, 0, 4), (200, 164, 4), (240, 8, 8)], RemapMode::Share);
     assert_eq!(host.read(160, 4), block(0)[..2048]);

@@ -341,7 +341,8 @@ fn damaged_content_under_good_checksums_is_refused_or_stands() {
     });
 }
 
-/// Places (as a share of the file, and counted from its start), bytes to put there; a length to cut it to.
+/// Places (as a share of the file, and counted from its start), bytes to put there; a length to cut
+/// it to.
 type Damage = (Vec<(bool, u16, Vec<u8>)>, Option<u16>);
 
 fn damages() -> impl Strategy<Value = Damage> {

@@ -12,8 +12,8 @@ use fscore::{Errno, FsResult};
 use ondisk::ext4::BlockPath;
 
 impl Ext4 {
-    /// Allocates blocks for the front of a hole of `len` blocks at `lblk`. The inode is put by the caller; its block count grows by
-    /// the pointer blocks used, not by the data.
+    /// Allocates blocks for the front of a hole of `len` blocks at `lblk`. The inode is put by the
+    /// caller; its block count grows by the pointer blocks used, not by the data.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.

@@ -1,4 +1,5 @@
-//! Reading a whole map: the journal inode before the mount, and the pointer blocks of an inode for fsync without journal.
+//! Reading a whole map: the journal inode before the mount, and the pointer blocks of an inode for
+//! fsync without journal.
 
 use super::POINTER_BYTES;
 use crate::extent::Source;

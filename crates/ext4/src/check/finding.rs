@@ -7,8 +7,8 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
         /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
         ///
-        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes, 7xx journal and orphans,
-        /// 8xx bitmaps and counts, 9xx what kept the check from going on.
+        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes,
+        /// 7xx journal and orphans, 8xx bitmaps and counts, 9xx what kept the check from going on.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Kind { $($(#[$doc])* $kind = $number,)* }
 
@@ -69,7 +69,8 @@ kinds! {
     LinkCount = 308, "link-count", "let e2fsck correct the count";
     /// An inode in use has no name.
     Unattached = 309, "unattached", "let e2fsck put it into lost+found";
-    /// Content in the inode without its attribute, or of another length, or where there can be none.
+    /// Content in the inode without its attribute, or of another length, or where there can be
+    /// none.
     InlineData = 310, "inline-data", "let e2fsck clear the flag, correct the size, or remove the inode";
     /// A time whose year was stored in a form that only old kernels read as it was meant.
     InodeTime = 311, "inode-time", "let e2fsck correct the time";

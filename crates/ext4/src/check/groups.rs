@@ -85,7 +85,8 @@ fn impossible_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<Str
         .then(|| format!("{free} free and {unused} unused inodes in a group of {inodes}"))
 }
 
-/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for
+/// more descriptors.
 pub(super) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
     crate::group::head_blocks(sb, group)
 }

@@ -7,10 +7,13 @@
 //! ```
 //!
 //! Invariants:
-//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
-//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a tree
-//!   is followed into a block once, a range is clipped to the volume, a group without owners has no bitmap in memory;
-//! - C3 a volume without findings is one that `e2fsck -fn` has nothing to say about; the exceptions are in `docs/use/fsck.md`.
+//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any
+//!   thread and inside a simulation;
+//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of
+//!   the volume need: a tree is followed into a block once, a range is clipped to the volume, a
+//!   group without owners has no bitmap in memory;
+//! - C3 a volume without findings is one that `e2fsck -fn` has nothing to say about; the exceptions
+//!   are in `docs/use/fsck.md`.
 //!
 //! Sources: kernel documentation `filesystems/ext4/*.rst`; what e2fsck 1.47 says of mutated images.
 

@@ -94,7 +94,8 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// Blocks with a fixed place: superblocks, descriptors and what is reserved for more of them, bitmaps, inode tables.
+/// Blocks with a fixed place: superblocks, descriptors and what is reserved for more of them,
+/// bitmaps, inode tables.
 pub(super) struct Zone {
     /// (first, one past the last), ascending, apart from each other.
     ranges: Vec<(u64, u64)>,

@@ -50,7 +50,8 @@ impl Edit {
     }
 }
 
-/// The ranges in which two blocks of one length differ, ascending; ranges with few equal bytes between them are joined.
+/// The ranges in which two blocks of one length differ, ascending; ranges with few equal bytes
+/// between them are joined.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let pieces = old.chunks(PIECE).zip(new.chunks(PIECE)).enumerate();

@@ -60,7 +60,8 @@ pub fn is_empty(io: &dyn DirRead) -> FsResult<bool> {
     Ok(true)
 }
 
-/// Looks at the blocks one by one, not along the index: an entry in a leaf that the index has lost still counts.
+/// Looks at the blocks one by one, not along the index: an entry in a leaf that the index has lost
+/// still counts.
 fn block_is_empty(io: &dyn DirRead, lblk: u32) -> FsResult<bool> {
     let leaf = if io.is_indexed() && lblk == 0 {
         Leaf::load_root(io)?

@@ -6,7 +6,8 @@ use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{DirEntries, DirEntry, put_dir_entry, set_dir_rec_len};
 
-/// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two entries `.` and `..`.
+/// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two
+/// entries `.` and `..`.
 pub(super) struct Leaf {
     /// Logical number of the block.
     pub lblk: u32,
@@ -172,8 +173,8 @@ impl Leaf {
         );
         self.seal_and_store(io, edit)
     }
-    /// Takes `entry` out: its space goes to the record before it, or becomes an unused record at the head of the block.
-    /// The name is wiped.
+    /// Takes `entry` out: its space goes to the record before it, or becomes an unused record at
+    /// the head of the block. The name is wiped.
     pub(super) fn remove(&self, io: &mut dyn DirIo, entry: Spot) -> FsResult<()> {
         let mut edit = Edit::of(self.lblk, &self.bytes);
         let block = edit.bytes();
@@ -223,7 +224,8 @@ impl Leaf {
     }
 }
 
-/// A sealed leaf with these entries, one behind the other; the last one takes the space that is left.
+/// A sealed leaf with these entries, one behind the other; the last one takes the space that is
+/// left.
 pub(super) fn pack(facts: &DirFacts, entries: &[DirEntry<'_>]) -> Vec<u8> {
     let mut block = layout::empty_leaf(facts);
     let limit = layout::leaf_limit(facts);

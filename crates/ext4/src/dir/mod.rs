@@ -61,7 +61,8 @@ pub struct DirFacts {
     pub ino: Ino,
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// The inode's checksum seed (file-system seed, inode number, generation); `None` without `metadata_csum`.
+    /// The inode's checksum seed (file-system seed, inode number, generation); `None` without
+    /// `metadata_csum`.
     pub csum_seed: Option<InodeSeed>,
     /// Entries hold a file type (feature `filetype`).
     pub has_file_type: bool,

@@ -24,8 +24,9 @@ pub struct RawEntry {
     pub next: u64,
 }
 
-/// Entries from cookie `from` on (0: the start), `.` and `..` included; empty at the end. At most `max`, unless more than
-/// `max` names share one hash in all its bits: those have one cookie and come together.
+/// Entries from cookie `from` on (0: the start), `.` and `..` included; empty at the end. At most
+/// `max`, unless more than `max` names share one hash in all its bits: those have one cookie and
+/// come together.
 ///
 /// # Errors
 /// I/O errors; `Corrupt`.

@@ -14,14 +14,16 @@ use std::ops::Range;
 /// Blocks that [`Ext4::cut_some`] may change: those of removing a piece, and those of a split of
 /// the tree when the piece lies inside an extent.
 pub(crate) const CUT_CREDITS: u32 = STEP_CREDITS + 4 * INSERT_NODES_MAX;
-/// Blocks that [`Ext4::shift_up`] or [`Ext4::shift_down`] may change: a split where the piece was, another one where it goes, the inode.
+/// Blocks that [`Ext4::shift_up`] or [`Ext4::shift_down`] may change: a split where the piece was,
+/// another one where it goes, the inode.
 pub(crate) const SHIFT_CREDITS: u32 = 2 * (4 + 4 * INSERT_NODES_MAX);
 /// Tree blocks that a step may allocate.
 const STEP_NODES: u64 = 2 * INSERT_NODES_MAX as u64;
 
 impl Ext4 {
-    /// Frees the first mapped piece within the blocks `range`, or the front of it. Answers the block behind it; `None` if nothing is
-    /// mapped there. The inode is put by the caller before the handle can be restarted.
+    /// Frees the first mapped piece within the blocks `range`, or the front of it. Answers the
+    /// block behind it; `None` if nothing is mapped there. The inode is put by the caller before
+    /// the handle can be restarted.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
@@ -149,7 +151,8 @@ impl Ext4 {
         Ok((!path.leaf().is_empty()).then_some((path, 0)))
     }
 
-    /// Takes the blocks `range` (counted from its start) out of the extent at `at` of the leaf. They stay allocated.
+    /// Takes the blocks `range` (counted from its start) out of the extent at `at` of the leaf.
+    /// They stay allocated.
     fn take_out(
         &self,
         tx: &mut Tx<'_>,

@@ -17,8 +17,8 @@ use ondisk::ext4::{
 pub(crate) const INSERT_NODES_MAX: u32 = DEPTH_MAX as u32 + 1;
 
 impl Ext4 {
-    /// Maps a range that is a hole. The inode is put by the caller; its block count grows by the tree blocks used, not by
-    /// the data.
+    /// Maps a range that is a hole. The inode is put by the caller; its block count grows by the
+    /// tree blocks used, not by the data.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.
@@ -64,7 +64,8 @@ impl Ext4 {
         tx.by(Right::Owed, |tx| self.convert(tx, inode, lblk, len, false))
     }
 
-    /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one written extent, into unwritten ones.
+    /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one
+    /// written extent, into unwritten ones.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.

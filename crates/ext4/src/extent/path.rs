@@ -46,7 +46,8 @@ impl Path {
         self.levels[0].node.depth
     }
 
-    /// The first logical block beyond the leaf that another leaf maps; `None` if this is the last leaf.
+    /// The first logical block beyond the leaf that another leaf maps; `None` if this is the last
+    /// leaf.
     pub fn next_leaf(&self) -> Option<u32> {
         let inner = &self.levels[..self.levels.len() - 1];
         inner

@@ -25,8 +25,8 @@ pub(crate) enum Step {
 }
 
 impl Ext4 {
-    /// Removes the last extent if it reaches beyond logical block `from`, or its part beyond. The inode is put by the
-    /// caller before the handle can be restarted.
+    /// Removes the last extent if it reaches beyond logical block `from`, or its part beyond. The
+    /// inode is put by the caller before the handle can be restarted.
     pub(crate) fn remove_last(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
         let _tree = inode.tree.write();
         inode.core().recent = None;
@@ -74,7 +74,8 @@ impl Ext4 {
         first.0.saturating_sub(extent.physical.0) as u32
     }
 
-    /// The leaf has become empty: it is freed, and so is every node above that has no other child (extent-E2).
+    /// The leaf has become empty: it is freed, and so is every node above that has no other child
+    /// (extent-E2).
     pub(super) fn drop_leaf(
         &self,
         tx: &mut Tx<'_>,

@@ -67,7 +67,8 @@ fn tree_need(size: BlockSize, ino: Ino, core: &Core, delayed: u64) -> FsResult<u
         return Ok(0);
     }
     if !core.has_extents() {
-        // A path to each page: a pointer block of its own, and another one above that; a third level for the file.
+        // A path to each page: a pointer block of its own, and another one above that; a third
+        // level for the file.
         return Ok(2 * delayed + 3);
     }
     let root = parse_root(ino, core.disk.block_area())?;

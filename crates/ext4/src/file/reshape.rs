@@ -75,7 +75,8 @@ impl Ext4 {
         self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
     }
 
-    /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how many blocks.
+    /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how
+    /// many blocks.
     fn blank_some(
         &self,
         inode: &Inode,

@@ -67,7 +67,8 @@ impl Ext4 {
         Ok(!cached && inode.flights.lock().is_empty())
     }
 
-    /// Gives the content of a file a block of its own, if it lies in the inode. The gate is held exclusively.
+    /// Gives the content of a file a block of its own, if it lies in the inode. The gate is held
+    /// exclusively.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (inline-L5).

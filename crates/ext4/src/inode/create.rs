@@ -133,7 +133,8 @@ impl Ext4 {
         Ok(inode)
     }
 
-    /// Undoes [`new_inode`](Self::new_inode) in the same handle: the name could not be added. The inode has no blocks.
+    /// Undoes [`new_inode`](Self::new_inode) in the same handle: the name could not be added. The
+    /// inode has no blocks.
     pub(crate) fn discard_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let was_dir = inode.is_dir();
         {

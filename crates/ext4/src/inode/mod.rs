@@ -122,8 +122,8 @@ pub(crate) struct Promise {
     pub data: u64,
     /// For extent blocks.
     pub meta: u64,
-    /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a truncation it may be too large,
-    /// but never larger than `data`.
+    /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a
+    /// truncation it may be too large, but never larger than `data`.
     pub owed: u64,
     /// True while write-back has taken the promise and changes the tree (promise-B4).
     pub busy: bool,

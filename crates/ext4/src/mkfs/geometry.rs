@@ -88,8 +88,9 @@ impl Geometry {
 
     /// Cuts `asked` blocks into groups.
     ///
-    /// A last group that could hold little more than its own metadata is left out. If the inodes then do not fit the other
-    /// groups, groups are made smaller by eight blocks at a time until the last one is large enough.
+    /// A last group that could hold little more than its own metadata is left out. If the inodes
+    /// then do not fit the other groups, groups are made smaller by eight blocks at a time until
+    /// the last one is large enough.
     fn with_groups(options: &MkfsOptions, asked: u64, ratio: u32) -> Result<Geometry, MkfsError> {
         // With more bytes per inode than one block has, the bitmap of a full group would not hold
         // its inodes.
@@ -221,11 +222,13 @@ impl Geometry {
         self.blocks.saturating_sub(own + tables)
     }
 
-    /// Blocks of all groups' metadata and of the journal: what `df` does not count (`s_overhead_clusters`).
+    /// Blocks of all groups' metadata and of the journal: what `df` does not count
+    /// (`s_overhead_clusters`).
     pub fn overhead(&self) -> u64 {
         self.blocks - self.free_before_files() + self.first_block() + u64::from(self.journal_blocks)
     }
-    /// The block of the superblock, where group 0 begins: blocks of 1 KiB leave the first one to a boot loader.
+    /// The block of the superblock, where group 0 begins: blocks of 1 KiB leave the first one to a
+    /// boot loader.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_bytes == 1024)
     }

@@ -253,8 +253,8 @@ impl Image<'_> {
         self.set_blocks(inode, data + map.pointers.len() as u64);
     }
 
-    /// Maps `runs`: by extents in the inode, or in the block `node` if there are more than four; those of an ext3, which are few, by
-    /// direct pointers.
+    /// Maps `runs`: by extents in the inode, or in the block `node` if there are more than four;
+    /// those of an ext3, which are few, by direct pointers.
     fn map(
         &mut self,
         sb: &Superblock,

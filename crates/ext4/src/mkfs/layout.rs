@@ -108,7 +108,8 @@ impl Layout {
                 .for_each(|&(start, len)| self.space.take(start, len));
             return Some(());
         }
-        // Too many runs for the inode: their node takes the block before the goal, if that is free, and comes first.
+        // Too many runs for the inode: their node takes the block before the goal, if that is free,
+        // and comes first.
         self.journal_node = Some(self.space.take_first(goal.saturating_sub(1), 1)?);
         self.journal = split(&self.space.take_runs(goal, len)?);
         (self.journal.len() <= ExtentNode::block_max(g.block_bytes as usize).into()).then_some(())

@@ -40,7 +40,8 @@ pub struct MkfsOptions {
     pub hash_seed: [u8; 16],
     /// The journal.
     pub journal: JournalSize,
-    /// Bytes of volume per inode; `None` is the default of mke2fs (4096 below 512 MiB, 16384, 32768 from 4 TiB on).
+    /// Bytes of volume per inode; `None` is the default of mke2fs (4096 below 512 MiB, 16384, 32768
+    /// from 4 TiB on).
     pub inode_ratio: Option<u32>,
     /// Part of the volume that only the super-user may fill, in percent (mke2fs: 5).
     pub reserved_percent: u8,
@@ -51,7 +52,8 @@ pub struct MkfsOptions {
 }
 
 impl MkfsOptions {
-    /// The defaults of mke2fs for an ext4 of this size, in blocks of 4 KiB; UUID, hash seed and time are the caller's.
+    /// The defaults of mke2fs for an ext4 of this size, in blocks of 4 KiB; UUID, hash seed and
+    /// time are the caller's.
     pub fn new(size_bytes: u64, uuid: [u8; 16], hash_seed: [u8; 16], time: WallTime) -> Self {
         MkfsOptions {
             kind: Kind::Ext4,

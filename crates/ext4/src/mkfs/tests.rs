@@ -199,7 +199,8 @@ fn check(options: &MkfsOptions) {
     );
 }
 
-/// Sizes around every rule: one group, two, flexible groups with one and some members, journal steps, left-out last group.
+/// Sizes around every rule: one group, two, flexible groups with one and some members, journal
+/// steps, left-out last group.
 const SIZES_MIB: [u64; 17] = [
     8, 16, 64, 127, 128, 129, 160, 256, 257, 512, 640, 1024, 2048, 2176, 2305, 8192, 131_072,
 ];

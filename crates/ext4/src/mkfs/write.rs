@@ -74,8 +74,9 @@ impl Plan {
     pub fn blocks(&self) -> &[(BlockNo, Bytes)] {
         &self.blocks
     }
-    /// Ranges (first block, blocks) that must read as zeros where [`blocks`](Self::blocks) does not say otherwise: inode
-    /// tables, journal, blocks of metadata without content. What lies elsewhere does not matter.
+    /// Ranges (first block, blocks) that must read as zeros where [`blocks`](Self::blocks) does not
+    /// say otherwise: inode tables, journal, blocks of metadata without content. What lies
+    /// elsewhere does not matter.
     pub fn zeroed(&self) -> &[(BlockNo, u64)] {
         &self.zeroed
     }

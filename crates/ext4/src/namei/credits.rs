@@ -10,7 +10,8 @@
 //! | `..` changed | block 0 of the directory that moved |
 //! | orphan | its inode; a block of the orphan file or, when that is full, superblock and neighbour in the list ([`ORPHAN_CREDITS`]) |
 //!
-//! A log that has no room for the [largest](largest_credits) handle of its volume is refused at mount.
+//! A log that has no room for the [largest](largest_credits) handle of its volume is refused at
+//! mount.
 
 use crate::extent::{CUT_CREDITS, DEPTH_MAX, SHIFT_CREDITS, STEP_CREDITS};
 use crate::file::{MAP_CREDITS, ORPHAN_CREDITS, SMALL_PAGES_MAX};
@@ -29,10 +30,12 @@ pub(super) const PARENT_ENTRY: u32 = 1;
 /// An inode that loses a name, maybe its last one.
 pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
 
-/// Pointer blocks on the path to a block of a directory, at most: directories end before the tree of three levels.
+/// Pointer blocks on the path to a block of a directory, at most: directories end before the tree
+/// of three levels.
 const MAP_LEVELS: u32 = 2;
 
-/// A new block of an inode whose extent tree has `depth` levels below its root. The deepest tree gets no further level.
+/// A new block of an inode whose extent tree has `depth` levels below its root. The deepest tree
+/// gets no further level.
 const fn append(depth: u32) -> u32 {
     let deepest = DEPTH_MAX as u32;
     match depth < deepest {

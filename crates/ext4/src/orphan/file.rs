@@ -18,7 +18,8 @@ use ondisk::ext4::{InodeSeed, OrphanBlock, update_orphan_checksum, verify_orphan
 use rt::{Mutex, MutexGuard};
 use std::fmt;
 
-/// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does not stop the mount for hours.
+/// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does
+/// not stop the mount for hours.
 const BLOCKS_MAX: u64 = 8192;
 /// Blocks read at once.
 const READ_BLOCKS: u32 = 64;
@@ -88,7 +89,8 @@ impl OrphanFile {
     /// Reads the file of a volume that has one, with what its slots name.
     ///
     /// # Errors
-    /// `Corrupt`: no regular file in use, an impossible size, a hole, a block with a wrong magic number or checksum.
+    /// `Corrupt`: no regular file in use, an impossible size, a hole, a block with a wrong magic
+    /// number or checksum.
     pub(super) fn load(fs: &Ext4) -> FsResult<Option<(OrphanFile, Named)>> {
         let Some(ino) = fs.orphan_file_ino() else {
             return Ok(None);

@@ -23,7 +23,8 @@ pub(crate) fn acl_credits(acls: &NewAcls) -> u32 {
 }
 
 impl Ext4 {
-    /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The gate of `dir` is held.
+    /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The
+    /// gate of `dir` is held.
     pub(crate) fn inherit_acls(&self, dir: &Inode, new: &NewKind) -> FsResult<(u16, NewAcls)> {
         let default = self.find_acl(dir, DEFAULT)?;
         Ok(NewAcls::inherit(default, new.kind, new.perm, &new.creds))
@@ -51,7 +52,8 @@ impl Ext4 {
         self.find_acl(inode, ACCESS).map(|acl| acl.is_some())
     }
 
-    /// Brings the access ACL in step with a mode that was just set (Linux `posix_acl_chmod`), in a handle of [`CREDITS`] more blocks.
+    /// Brings the access ACL in step with a mode that was just set (Linux `posix_acl_chmod`), in a
+    /// handle of [`CREDITS`] more blocks.
     pub(crate) fn chmod_acl(&self, tx: &mut Tx<'_>, inode: &Inode, perm: u16) -> FsResult<()> {
         let Some(acl) = self.find_acl(inode, ACCESS)? else {
             return Ok(());

@@ -41,7 +41,8 @@ impl Ext4 {
         Ok((block, parsed.entries))
     }
 
-    /// Gives the inode a block with `entries` in the place of `old`. The inode is put by the caller.
+    /// Gives the inode a block with `entries` in the place of `old`. The inode is put by the
+    /// caller.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (ext4-xattr-X5).

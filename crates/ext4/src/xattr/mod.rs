@@ -36,8 +36,8 @@ use ondisk::ext4::{
 };
 use place::{Change, Lists};
 
-/// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor and a revoke record; new
-/// block with its bitmap and descriptor; superblock.
+/// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor
+/// and a revoke record; new block with its bitmap and descriptor; superblock.
 pub(crate) const CREDITS: u32 = 9;
 
 /// The longest value that an inode of its own can hold (Linux `EXT4_XATTR_SIZE_MAX`).

@@ -645,7 +645,8 @@ fn fits(life: &Life, size: u64, found: &[Stamp], torn: &BTreeSet<usize>) -> Resu
             .filter(|_| ((s * SECTOR_BYTES) as u64) < min)
             .map_or(0, |a| a.versions[s]);
         if torn.contains(&s) {
-            // The page cache writes whole pages: a neighbour's write in place may tear what was synced before.
+            // The page cache writes whole pages: a neighbour's write in place may tear what was
+            // synced before.
             let page = s / 8 * 8..(s / 8 * 8 + 8).min(life.highest.len());
             // So may a truncation inside the page, which zeroes its rest.
             let cut_off = min < (page.end * SECTOR_BYTES) as u64;

@@ -75,7 +75,8 @@ fn reliable_homes() {
     ours(50..54, 16, Tear::Blocks, "scheme=jbd2,home=copy-reliable");
 }
 
-/// Sectors of cached writes in flight may be garbage; with one group the torn superblock has no backup.
+/// Sectors of cached writes in flight may be garbage; with one group the torn superblock has no
+/// backup.
 #[test]
 fn torn_sectors() {
     ours(60..66, 16, Tear::Sectors, "scheme=jbd2");

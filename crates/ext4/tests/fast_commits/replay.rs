@@ -22,7 +22,8 @@ pub struct Volume {
     pub live: Live,
 }
 
-/// Paths with inode number, permissions, links, owner, group, size, and the content of files and links.
+/// Paths with inode number, permissions, links, owner, group, size, and the content of files and
+/// links.
 pub type Live = BTreeMap<String, (u64, [u32; 4], u64, Vec<u8>)>;
 
 /// What a mounted volume shows, read below `root`.
@@ -268,8 +269,8 @@ pub fn disputed(
     disputed
 }
 
-/// The kernel's replay does not count the block of attributes among the sectors; e2fsck does afterwards. It sets the times of directories to its
-/// own.
+/// The kernel's replay does not count the block of attributes among the sectors; e2fsck does
+/// afterwards. It sets the times of directories to its own.
 fn is_as_in(here: Option<&Entry>, kernel: Option<&Entry>) -> bool {
     match (here, kernel) {
         (Some(here), Some(kernel)) => {

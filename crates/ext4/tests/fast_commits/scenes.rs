@@ -18,7 +18,8 @@ const FILES: u64 = 8;
 const DIRS: u64 = 3;
 /// Random changes of a history.
 const CHANGES: u64 = 24;
-/// Ends the mount at once, without a commit: `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+/// Ends the mount at once, without a commit: `EXT4_IOC_SHUTDOWN` with
+/// `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const SHUT_DOWN: &str = r#"
     open(my $root, "<", $ARGV[0]) or die "open: $!";
     my $flags = pack("L", 2);

@@ -23,7 +23,8 @@ const LEN_MAX: u64 = 700;
 struct Promise {
     /// The current content.
     now: Vec<u8>,
-    /// Values that each byte may have, besides 0 where it was ever cut off or never written since `zero`.
+    /// Values that each byte may have, besides 0 where it was ever cut off or never written since
+    /// `zero`.
     values: Vec<Vec<u8>>,
     /// Sizes that it may have.
     sizes: Vec<usize>,

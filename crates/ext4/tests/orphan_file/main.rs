@@ -1,4 +1,5 @@
-//! Orphans in the orphan file: where they are named, what a cut leaves, what damage does; e2fsck judges.
+//! Orphans in the orphan file: where they are named, what a cut leaves, what damage does; e2fsck
+//! judges.
 #![allow(clippy::disallowed_methods)]
 
 #[path = "../common/mod.rs"]

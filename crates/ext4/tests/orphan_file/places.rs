@@ -70,7 +70,8 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
         assert_eq!((view.list(), view.sb.last_orphan()), (vec![], Ino(0)));
         assert_eq!(view.inode(inos[0]).deletion_time(), 0);
         assert_eq!(check_in_use(&ram).orphans, 3);
-        // A truncation comes and goes within its operation; a link ends an orphan; a slot is used again.
+        // A truncation comes and goes within its operation; a link ends an orphan; a slot is used
+        // again.
         let small = SetAttr {
             size: Some(10),
             ..SetAttr::default()
@@ -227,7 +228,8 @@ fn without_a_log_orphans_go_on_the_list() {
     image.fsck();
 }
 
-/// Without checksums the tail of a block stays as mke2fs made it, which is how e2fsck finds it empty.
+/// Without checksums the tail of a block stays as mke2fs made it, which is how e2fsck finds it
+/// empty.
 #[test]
 fn without_checksums_the_tail_stays() {
     if !have_tools() {

@@ -1,4 +1,5 @@
-//! A host that flushes after every unit, on a device that is nearly full: pads, collection and checkpoints together.
+//! A host that flushes after every unit, on a device that is nearly full: pads, collection and
+//! checkpoints together.
 
 use crate::common;
 use base::{Rng, Time};

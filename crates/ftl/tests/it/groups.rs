@@ -52,7 +52,8 @@ impl Life {
     }
 }
 
-/// Units of the group that the medium holds: 0 to all; `None` if they are no prefix, or something else is wrong.
+/// Units of the group that the medium holds: 0 to all; `None` if they are no prefix, or something
+/// else is wrong.
 fn prefix(ftl: &Ftl, durable: &BTreeMap<u32, u32>, group: &[(u32, u32)]) -> Option<usize> {
     let read = |lpn: u32| id_of(&ftl.content(lpn).unwrap());
     'tries: for n in 0..=group.len() {

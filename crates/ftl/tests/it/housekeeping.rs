@@ -179,7 +179,8 @@ fn a_device_without_any_spare_room_still_collects() {
     }
 }
 
-/// In an ordered group a later unit may be on flash before a record in the log is: zeros are programmed there (group-I11).
+/// In an ordered group a later unit may be on flash before a record in the log is: zeros are
+/// programmed there (group-I11).
 #[test]
 fn zeros_in_an_ordered_group_keep_their_place() {
     let mut ftl = fresh(GEOMETRY, with(ALL));
@@ -316,7 +317,8 @@ fn the_exported_size_leaves_what_3_9_says() {
     }
 }
 
-/// Blocks fail one after the other: the device takes writes down to the floor and not below, says why, and never exports less.
+/// Blocks fail one after the other: the device takes writes down to the floor and not below, says
+/// why, and never exports less.
 #[test]
 fn grown_bad_blocks_use_up_the_spare_and_then_the_device_is_read_only() {
     let geometry = Geometry {

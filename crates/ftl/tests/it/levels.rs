@@ -1,5 +1,5 @@
-//! Random programs cut at fault levels L2 and L3, on chips with one and with two bits per cell; recovery is cut, too. Nothing
-//! flushed is lost, nothing impossible appears.
+//! Random programs cut at fault levels L2 and L3, on chips with one and with two bits per cell;
+//! recovery is cut, too. Nothing flushed is lost, nothing impossible appears.
 //!
 //! `VARVE_FTL_CUTS=N` makes N times as many lives.
 // Whether to run the long form is read from the environment.
@@ -138,7 +138,8 @@ fn with_an_slc_area_and_with_failing_blocks() {
     all(spare, WIDE_CONFIG, FAILING, 700, 8, 4);
 }
 
-/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed (hazards-R17).
+/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed
+/// (hazards-R17).
 #[test]
 fn a_flushed_unit_does_not_fall_with_the_next_write() {
     let geometry = paired(GEOMETRY, Pairing::Dist3);

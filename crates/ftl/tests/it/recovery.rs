@@ -1,4 +1,5 @@
-//! Power cuts at random times; nested cuts in recovery; every flushed unit reads its newest flushed or a later version.
+//! Power cuts at random times; nested cuts in recovery; every flushed unit reads its newest flushed
+//! or a later version.
 
 use crate::common;
 use base::{Rng, Time};

@@ -1,4 +1,5 @@
-//! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives against a model.
+//! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives
+//! against a model.
 // Whether to run the long form is read from the environment.
 #![allow(clippy::disallowed_methods)]
 

@@ -7,8 +7,8 @@ use common::{CONFIG, GEOMETRY, Oracle, TIMING, fresh, step};
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing};
 use varve_ftl::{Config, Ftl, FtlError};
 
-/// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a e^{-k a}), k = 1 + 1/(2 Np)
-/// (the form of Desnoyers, SYSTOR 2012).
+/// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a
+/// e^{-k a}), k = 1 + 1/(2 Np) (the form of Desnoyers, SYSTOR 2012).
 fn greedy_formula(np: f64, alpha: f64) -> f64 {
     let k = 1.0 + 1.0 / (2.0 * np);
     let x = -k * alpha * (-k * alpha).exp();

@@ -14,7 +14,8 @@ use ondisk::ext4::{DirEntry, DxEntry};
 /// Adds an entry.
 ///
 /// # Errors
-/// EEXIST if the leaf of its hash has the name; ENOSPC if the disk or the index is full; I/O errors; `Corrupt`.
+/// EEXIST if the leaf of its hash has the name; ENOSPC if the disk or the index is full; I/O
+/// errors; `Corrupt`.
 pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
     let mut path = Path::probe_name(io, item.name)?;
     let leaf = path.load_leaf(io)?;
@@ -70,7 +71,8 @@ fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     Ok(())
 }
 
-/// Moves the root's pairs into a new node, which has room for more than the root; the root keeps one pair that points to it.
+/// Moves the root's pairs into a new node, which has room for more than the root; the root keeps
+/// one pair that points to it.
 fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let at = path.frames[0].at;
     let pairs = path.frames[0].index.dx.entries.clone();
@@ -120,7 +122,8 @@ fn add_pair(io: &mut dyn DirIo, frame: &mut Frame, pair: DxEntry) -> FsResult<()
     frame.index.store(io)
 }
 
-/// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's target belongs.
+/// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's
+/// target belongs.
 fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32> {
     let mut sorted: Vec<(u32, DirEntry<'_>)> = Vec::new();
     for record in leaf.entries()? {

@@ -1,4 +1,5 @@
-//! Directories in memory: a model-based random test, an independent walk over the structure, damage, and `e2fsck`.
+//! Directories in memory: a model-based random test, an independent walk over the structure,
+//! damage, and `e2fsck`.
 
 mod cookies;
 mod hostile;

@@ -130,7 +130,8 @@ fn pieces_of_any_address_land_where_they_belong() {
     }
 }
 
-/// Tasks submit and wait at once; some tickets are waited for by another task than the one that submitted.
+/// Tasks submit and wait at once; some tickets are waited for by another task than the one that
+/// submitted.
 #[test]
 fn many_tasks_submit_and_wait_at_once() {
     const TASKS: u64 = 8;

@@ -48,7 +48,8 @@ pub enum Event {
     },
 }
 
-/// The n-th write fills its sectors with n, counted from 1; a discard with 0, a REMAP with what its sources hold.
+/// The n-th write fills its sectors with n, counted from 1; a discard with 0, a REMAP with what its
+/// sources hold.
 #[derive(Clone, Debug)]
 struct Wr {
     start: u64,
