@@ -1,5 +1,5 @@
-//! The guards of the controllers, each left out once: a test must notice that. Run by `cargo xtask
-//! mutants`.
+//! The guards of the controllers, each left out once: a test must notice that. Run by
+//! `cargo xtask mutants`.
 
 use base::{Bytes, Lba, Mutant, Rng, Time};
 use blockdev::{Class, Model, Request};

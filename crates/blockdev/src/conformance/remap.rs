@@ -1,5 +1,4 @@
-//! The contract of REMAP as a test: remap-S1, remap-S2, remap-S5 to remap-S7 of
-//! [`Remap`](crate::Remap), as far as reads can show it.
+//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`Remap`](crate::Remap), as far as reads can tell.
 
 use super::{filled, is_misuse, read, unit, write};
 use crate::{BlockDevice, Class, Remap, RemapMode, RemapPair, Remapped, Request, expectation};

@@ -133,8 +133,8 @@ fn mounted(rdev: u64, write: bool) -> Option<String> {
     mounts.lines().find_map(|line| mount_of(line, rdev, write))
 }
 
-/// proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE
-/// SUPER-OPTIONS`.
+/// proc_pid_mountinfo(5):
+/// `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE SUPER-OPTIONS`.
 fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     let (mount, of_super) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);
@@ -169,8 +169,8 @@ fn held(rdev: u64) -> Option<String> {
     Some(format!("/dev/{name}, which is made of it"))
 }
 
-/// The process that holds the lock, from `/proc/locks`: `1: FLOCK ADVISORY WRITE PID
-/// MAJOR:MINOR:INODE START END`.
+/// The process that holds the lock, from `/proc/locks`:
+/// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END`.
 fn holder(meta: &Metadata) -> Option<String> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = numbers(meta.dev());

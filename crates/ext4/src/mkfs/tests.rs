@@ -434,7 +434,7 @@ fn written_over_rubbish() {
     );
 }
 
-/// A RAM device that claims a volatile cache, so that flushes reach it, and records the requests.
+/// A RAM device that says it has a volatile cache, so that flushes reach it; records what comes.
 struct Cached(blockdev::Record<blockdev::Ram>);
 
 impl block::BlockDevice for Cached {

@@ -88,7 +88,7 @@ fn fresh_images_of_mke2fs_are_clean() {
     }
 }
 
-/// Runs mutations of one volume, and prints the results.
+/// Runs mutations of one volume, and prints what came of it.
 fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>, fields: usize) {
     if !have_tools() {
         return;
@@ -148,7 +148,7 @@ fn mutations_are_judged_as_by_e2fsck() {
     }
 }
 
-/// Damage is rarely one field; the effects of two changes must not cancel out.
+/// Damage is rarely one field; what two say together must not cancel out.
 #[test]
 #[ignore = "long: 1,000 structures of each volume, with two and with three fields changed"]
 fn mutations_of_several_fields_are_judged_as_by_e2fsck() {

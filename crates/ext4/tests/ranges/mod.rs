@@ -1,6 +1,6 @@
 //! Every mode of fallocate with writes and truncations between them, in the same order by Varve, by
-//! the running kernel and on bytes in memory: errors, sizes and contents are equal, and `e2fsck
-//! -fn` finds no fault in either volume.
+//! the running kernel and on bytes in memory: errors, sizes and contents are equal, and
+//! `e2fsck -fn` finds no fault in either volume.
 
 use super::common::mounted::Mounted;
 use super::common::{Image, have_tools, mount, pattern, read_all};
