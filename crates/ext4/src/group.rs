@@ -1,4 +1,4 @@
-//! Block groups in memory.
+//! Block groups in memory: descriptors, bitmaps of the allocator, and their counts.
 //!
 //! Invariants:
 //! - G1 the descriptor in memory is the one in the running content of its block; both change under

@@ -1,4 +1,4 @@
-//! Mount and unmount.
+//! Mount and unmount. A mount takes these steps, in this order:
 //!
 //! | step of mount | refused if |
 //! |---|---|

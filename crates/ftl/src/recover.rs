@@ -1,4 +1,4 @@
-//! From chips to a running FTL: formatting, and recovery after a power cut.
+//! Starting an FTL on chips: formatting, and recovery after a power cut.
 //!
 //! | step | what |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Errors and counters.
+//! Errors and counters of the FTL.
 
 use thiserror::Error;
 

@@ -1,4 +1,4 @@
-//! The offline checker: everything that the metadata of a volume must satisfy, by reading alone.
+//! The offline checker: finds, by reading alone, violations of the rules for metadata.
 //!
 //! ```text
 //!  superblock -> groups -> journal, orphans -> inodes (mappings, attributes) -> directories -> links -> bitmaps, counts

@@ -1,4 +1,4 @@
-//! New and empty directories.
+//! The blocks of a new directory, and the check that a directory is empty.
 
 use super::leaf::Leaf;
 use super::{DirFacts, DirRead, Item, is_dot, layout, no_block, read_block};

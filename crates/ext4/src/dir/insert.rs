@@ -1,4 +1,4 @@
-//! Adding a name.
+//! Adding a name to a directory.
 
 use super::leaf::Leaf;
 use super::{DirIo, Item, check_name, htree, is_dot, layout, no_block};

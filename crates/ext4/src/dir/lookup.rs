@@ -1,4 +1,4 @@
-//! Finding a name.
+//! Finding a name in a directory, linearly or by its hash tree.
 
 use super::htree::Path;
 use super::leaf::{Leaf, Spot};

@@ -1,4 +1,4 @@
-//! Reading and writing nodes.
+//! Reading and writing nodes of an extent tree.
 
 use crate::Ext4;
 use crate::fault;

@@ -1,4 +1,4 @@
-//! The way from the root to the leaf that maps a block.
+//! The path from the root of an extent tree to the leaf that maps a block.
 
 use super::node::{bad, first_key};
 use crate::Ext4;

@@ -1,4 +1,4 @@
-//! Making an inode.
+//! Allocating and initialising a new inode.
 
 use super::{Core, Inode, coarse_now};
 use crate::Ext4;

@@ -1,4 +1,4 @@
-//! The blocks that are taken: a set of runs, found free by first fit.
+//! The blocks that are taken in a new volume, as runs, and a first-fit search for free runs.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reading a directory.
+//! Reading a directory (readdir).
 
 use crate::{Ext4, dir};
 use base::Ino;

@@ -394,7 +394,7 @@ pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) 
     outcome.value.expect("cuts")
 }
 
-/// As [`life`], with a guard left out.
+/// As [`life_of`], with a guard left out.
 pub fn life_with(
     seed: u64,
     start: &Image,
