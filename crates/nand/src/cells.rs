@@ -69,8 +69,8 @@ impl Ecc {
 }
 
 /// The raw bit error rate:
-/// `floor + per_cycle * cycles^exponent + per_read * reads + per_hour * hours`, per bit, where reads
-/// are those of the block since its erase and hours those since its first program.
+/// `floor + per_cycle * cycles^exponent + per_read * reads + per_hour * hours`, per bit, where
+/// reads are those of the block since its erase and hours those since its first program.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BitErrors {

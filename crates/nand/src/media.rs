@@ -186,7 +186,7 @@ pub struct Media {
     pub(crate) blocks: CowVec<Slot, 16>,
     /// Blocks that may hold frail pages; nearly always empty.
     pub(crate) frail: BTreeSet<u32>,
-    /// Powered time before the last power cut, nanoseconds, for retention.
+    /// Time before the last power-up, shelf time included, nanoseconds, for retention.
     pub(crate) clock: u64,
 }
 

@@ -1,5 +1,4 @@
-//! EXT_CSD in words: name and meaning of the bytes that are not reserved or unused in this card
-//! (JESD84-B51 7.4).
+//! EXT_CSD in words: name and meaning of the fields that matter for this card (JESD84-B51 7.4).
 
 use super::ext_csd::{ExtCsd, field};
 use base::bytes::get_le32;
