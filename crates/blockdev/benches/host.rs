@@ -1,5 +1,6 @@
-//! `HostFile` beside fio on the same file, in one run: sequential writes of 1 MiB and random writes of 4 KiB, by one and by four tasks. Prints
-//! rates and ratios, the median of three rounds; both sides take turns. Without fio it prints our side alone.
+//! Benchmark of `HostFile` beside fio on the same file, in one run: sequential writes of 1 MiB and
+//! random writes of 4 KiB, by one and by four tasks. Prints rates and ratios, the median of three
+//! rounds in which both sides take turns. Without fio it prints the rates of `HostFile` alone.
 //!
 //! `cargo bench -p varve-blockdev --bench host`, in a folder of the disk to be measured.
 #![allow(clippy::disallowed_macros)] // No simulation runs here: printing cannot hold up a yield.
@@ -13,7 +14,7 @@ const FILE_BYTES: u64 = 256 << 20;
 const SECONDS: u64 = 2;
 const ROUNDS: usize = 3;
 
-/// One row: what both sides do.
+/// One row of the table: what both sides do.
 struct Load {
     name: &'static str,
     bytes: usize,
@@ -82,7 +83,7 @@ fn median(mut rates: Vec<f64>) -> f64 {
     rates.get(rates.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// MB/s of our side.
+/// MB/s of `HostFile`.
 fn varve(path: &Path, load: &Load, io: HostIo) -> Option<f64> {
     let options = HostOptions {
         direct: load.direct,
@@ -103,7 +104,7 @@ fn varve(path: &Path, load: &Load, io: HostIo) -> Option<f64> {
 }
 
 fn write_until(device: &HostFile, load: &Load, task: u64, end: base::Time) -> u64 {
-    // As fio does it: an aligned buffer, so that nothing is copied on either side.
+    // As in fio, the buffer is aligned, so that nothing is copied on either side.
     let bytes = Bytes::from(vec![task as u8; load.bytes + 4096]);
     let skip = bytes.as_ptr().align_offset(4096);
     let bytes = bytes.slice(skip..skip + load.bytes);
@@ -135,7 +136,7 @@ fn write_until(device: &HostFile, load: &Load, task: u64, end: base::Time) -> u6
     written
 }
 
-/// MB/s of fio; `None`: it is not installed, or has not this engine.
+/// MB/s of fio; `None`: it is not installed, or lacks this engine.
 fn fio(path: &Path, load: &Load, engine: &str) -> Option<f64> {
     let rw = if load.random { "randwrite" } else { "write" };
     let out = Command::new("fio")

@@ -1,4 +1,5 @@
-//! States of one cut: named, hashed, made. The volume has 144 MiB and no blank block, as that of the crash explorer.
+//! Benchmarks of the states of one cut: naming, hashing and making them. The volume has 144 MiB and
+//! no blank block, as that of the crash explorer.
 
 use base::{Bytes, Lba, Rng, SECTORS_PER_BLOCK, Time, fill};
 use divan::counter::ItemsCount;

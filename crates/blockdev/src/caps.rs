@@ -1,4 +1,4 @@
-//! What a device promises.
+//! The promises of a device, as one value.
 
 use crate::RemapCaps;
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,15 @@ pub struct Caps {
     pub sector_bytes: u32,
     /// A completed write may be lost until the next flush.
     pub volatile_cache: bool,
-    /// Writes can be made non-volatile at completion one by one.
+    /// Single writes can be made non-volatile at completion.
     pub fua: bool,
-    /// A FUA write leaves each granule of this many bytes old or new, never garbage; `None`: no such promise.
+    /// A FUA write leaves each granule of this many bytes old or new, never garbage; `None`: no
+    /// such promise.
     pub reliable_granule: Option<u32>,
-    /// A write through the cache leaves each granule of this many bytes old or new, never garbage, whenever the power goes
-    /// (SQLite's "powersafe overwrite", and what JBD2 and ext4 expect below their superblocks); `None`: no such promise, as
-    /// for an eMMC write without the reliable-write bit.
+    /// A write through the cache leaves each granule of this many bytes old or new, never garbage,
+    /// whenever the power goes (SQLite's "powersafe overwrite", and what JBD2 and ext4 expect below
+    /// their superblocks); `None`: no such promise, as for an eMMC write without the reliable-write
+    /// bit.
     pub tear_granule: Option<u32>,
     /// Largest aligned write that is all old or all new after a power cut, bytes; 0: none.
     pub atomic_write_bytes: u32,
@@ -45,9 +47,11 @@ pub struct Caps {
     pub no_collateral: bool,
     /// Packed writes; `None`: the device has none.
     pub packed: Option<Packed>,
-    /// Cached writes reach the medium in the order of their arrival (eMMC CACHE_FLUSH_POLICY, FIFO).
+    /// Cached writes reach the medium in the order of their arrival (eMMC CACHE_FLUSH_POLICY,
+    /// FIFO).
     pub cache_fifo: bool,
-    /// The device takes cache barriers: writes before one reach the medium before any write behind it.
+    /// The device takes cache barriers: writes before one reach the medium before any write behind
+    /// it.
     pub barrier: bool,
     /// Home addresses can take over the content of other addresses (JFTL); `None`: no such command.
     #[serde(default)]
@@ -59,8 +63,8 @@ pub struct Caps {
 }
 
 impl Caps {
-    /// True if a FUA write leaves every byte old or new whenever the power goes: what home writes of deltas need
-    /// (track-D2).
+    /// True if a FUA write leaves every byte old or new whenever the power goes, which home writes
+    /// of deltas need (track-D2).
     pub fn writes_old_or_new(&self) -> bool {
         self.fua && self.reliable_granule.is_some()
     }

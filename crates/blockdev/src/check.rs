@@ -1,4 +1,4 @@
-//! What every device checks before it executes a request.
+//! The checks that every device makes before it executes a request.
 
 use crate::{Caps, DevError, Op, Piece, Request};
 use base::{Lba, SECTOR_BYTES};

@@ -1,4 +1,4 @@
-//! Counts commands and blocks by class.
+//! A wrapper that counts commands and blocks by class.
 
 use crate::{BlockDevice, Caps, Class, DevError, DeviceStats, Op, Reply, Request, Ticket};
 use base::SECTOR_BYTES;
@@ -48,7 +48,7 @@ impl Counts {
     }
 }
 
-/// A device that counts what passes.
+/// A device that counts the requests which it passes on.
 pub struct Count<D> {
     inner: D,
     counts: Mutex<Counts>,

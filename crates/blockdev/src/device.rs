@@ -1,4 +1,4 @@
-//! The blocking seam.
+//! The blocking device interface.
 
 use crate::{Caps, DevError, Reply, Request};
 
@@ -15,12 +15,13 @@ pub struct Ticket(pub u64);
 pub trait BlockDevice: Send + Sync {
     /// The promises of the device.
     fn caps(&self) -> Caps;
-    /// Hands a request to the device; does not wait for its completion (but may wait for room in a queue).
+    /// Hands a request to the device; does not wait for its completion (but may wait for room in a
+    /// queue).
     fn submit(&self, request: Request) -> Ticket;
     /// Waits until the request is complete.
     ///
     /// # Errors
-    /// What the device says of the request.
+    /// The device's error for the request.
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError>;
 }
 

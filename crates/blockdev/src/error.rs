@@ -3,10 +3,10 @@
 use base::Lba;
 use std::fmt;
 
-/// The kind steers control flow; the rest of [`DevError`] is for people.
+/// What kind of error it is, for control flow; the rest of [`DevError`] is for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DevErrorKind {
-    /// The power was cut: every request of this life fails from now on.
+    /// The power was cut: every request fails from now on.
     PowerLost,
     /// The device failed the request (uncorrectable read, program failure, host I/O error).
     Io,
@@ -14,10 +14,10 @@ pub enum DevErrorKind {
     Misuse,
 }
 
-/// A failed request: what, where, why.
+/// A failed request: what failed, where, why.
 #[derive(Clone, Debug)]
 pub struct DevError {
-    /// For control flow.
+    /// The kind, for control flow.
     pub kind: DevErrorKind,
     /// First sector concerned, if any.
     pub at: Option<Lba>,
@@ -42,7 +42,7 @@ impl DevError {
             why: why.into(),
         }
     }
-    /// A request that must not be made.
+    /// The error for a request that must not be made.
     pub fn misuse(at: Option<Lba>, why: impl Into<String>) -> DevError {
         DevError {
             kind: DevErrorKind::Misuse,

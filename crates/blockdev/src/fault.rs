@@ -1,8 +1,9 @@
-//! A device that fails what it is told to fail.
+//! A device wrapper that fails requests by rules, for tests.
 //!
 //! - E1 a request that fails has changed nothing;
-//! - E2 with [`Fault::with_cache`] writes stay in a cache until a flush that succeeds; a flush that fails loses what the cache holds, as
-//!   the page cache of a host does that could not write it: later flushes know nothing of it, and later reads bring what was there before.
+//! - E2 with [`Fault::with_cache`] writes stay in a cache until a flush succeeds. A flush that
+//!   fails loses what the cache holds, as the page cache of a host does that could not write it:
+//!   later flushes do not report it, and later reads answer the content from before.
 
 use crate::check::check_request;
 use crate::tickets::Tickets;
@@ -30,16 +31,16 @@ pub enum FaultOn {
 pub struct FaultRule {
     /// The kind of request.
     pub on: FaultOn,
-    /// Only those that touch one of these sectors; `None`: wherever they are.
+    /// Only requests that touch one of these sectors; `None`: all sectors.
     pub sectors: Option<Range<u64>>,
-    /// So many of them pass before one fails.
+    /// This many matching requests pass before one fails.
     pub skip: u64,
-    /// So many fail then; `None`: all.
+    /// This many matching requests fail then; `None`: all.
     pub times: Option<u64>,
 }
 
 impl FaultRule {
-    /// The next request of this kind fails, and no other.
+    /// A rule by which only the next request of this kind fails.
     pub fn next(on: FaultOn) -> FaultRule {
         FaultRule {
             on,
@@ -48,19 +49,19 @@ impl FaultRule {
             times: Some(1),
         }
     }
-    /// All requests of this kind fail.
+    /// A rule by which all requests of this kind fail.
     pub fn always(on: FaultOn) -> FaultRule {
         FaultRule {
             times: None,
             ..FaultRule::next(on)
         }
     }
-    /// So many pass first.
+    /// The rule, applied only after `skip` matching requests have passed.
     #[must_use]
     pub fn after(self, skip: u64) -> FaultRule {
         FaultRule { skip, ..self }
     }
-    /// Only requests that touch one of these sectors.
+    /// The rule, applied only to requests that touch one of these sectors.
     #[must_use]
     pub fn at(self, sectors: Range<u64>) -> FaultRule {
         FaultRule {
@@ -104,11 +105,11 @@ impl FaultRule {
 struct State {
     rules: Vec<FaultRule>,
     hits: u64,
-    /// Sectors that may be written for the first time; `None`: all.
+    /// Number of sectors that may still be written for the first time; `None`: all.
     room: Option<u64>,
-    /// Sectors that were.
+    /// Sectors that were written.
     used: BTreeSet<u64>,
-    /// What a flush has to write: sector and content (E2).
+    /// The content of the cache: sector and bytes that a flush has to write (E2).
     cache: BTreeMap<u64, Bytes>,
     done: Tickets<Result<Reply, DevError>>,
 }
@@ -121,7 +122,7 @@ pub struct Fault<D> {
 }
 
 impl<D: BlockDevice> Fault<D> {
-    /// Fails nothing yet.
+    /// A wrapper without rules, which fails nothing.
     pub fn new(inner: D) -> Fault<D> {
         Fault {
             inner,
@@ -129,24 +130,25 @@ impl<D: BlockDevice> Fault<D> {
             state: Mutex::named("fault", State::default()),
         }
     }
-    /// The same with a volatile cache, which a failed flush loses (E2).
+    /// A wrapper with a volatile cache, which a failed flush loses (E2).
     pub fn with_cache(inner: D) -> Fault<D> {
         Fault {
             caches: true,
             ..Fault::new(inner)
         }
     }
-    /// Adds a rule. The first that strikes counts.
+    /// Adds a rule. The first matching rule counts.
     pub fn rule(&self, rule: FaultRule) {
         self.state.lock().rules.push(rule);
     }
-    /// Forgets all rules, and how short of space the device is.
+    /// Removes all rules, and the limit of space.
     pub fn clear(&self) {
         let mut state = self.state.lock();
         state.rules.clear();
         state.room = None;
     }
-    /// From now on so many sectors may be written that were not before: a device that promised more than it has.
+    /// From now on only `sectors` sectors may be written that were not written before: a device
+    /// that promised more than it has.
     pub fn short_of_space(&self, sectors: u64) {
         self.state.lock().room = Some(sectors);
     }
@@ -154,7 +156,7 @@ impl<D: BlockDevice> Fault<D> {
     pub fn hits(&self) -> u64 {
         self.state.lock().hits
     }
-    /// The device below. What the cache holds is not in it.
+    /// The device below. It lacks what the cache holds.
     pub fn inner(&self) -> &D {
         &self.inner
     }

@@ -1,4 +1,4 @@
-//! The content of a device, cheap to copy.
+//! The content of a device, in a form that is cheap to copy.
 
 use crate::{Class, Ram, write_block};
 use base::collections::mix;
@@ -23,8 +23,9 @@ struct Slot {
 type Chunk = [Option<Slot>; CHUNK as usize];
 type Region = [Option<Arc<Chunk>>; REGION as usize];
 
-/// Content by 4 KiB block; blocks that were never written are zeros and cost nothing. Clones share what neither side has
-/// changed since: the first change of a clone copies the references to 64 chunks and to 16 blocks.
+/// Content by 4 KiB block; blocks that were never written are zeros and cost nothing. Clones share
+/// what neither side has changed since: the first change of a clone copies the references to 64
+/// chunks and to 16 blocks.
 #[derive(Clone, Default)]
 pub struct Image {
     regions: BTreeMap<u64, Arc<Region>>,
@@ -37,7 +38,7 @@ impl Image {
     pub fn new() -> Image {
         Image::default()
     }
-    /// The content of `bytes`; a part block at the end is filled up with zeros.
+    /// An image of `bytes`; a partial block at the end is filled up with zeros.
     pub fn from_bytes(bytes: &[u8]) -> Image {
         let mut image = Image::new();
         for (n, chunk) in bytes.chunks(BLOCK_BYTES).enumerate() {
@@ -91,7 +92,8 @@ impl Image {
         Arc::make_mut(chunk)[(n % CHUNK) as usize] = slot;
         self.sum = replaced(self.sum, n, old, print);
     }
-    /// [`Image::content_hash`] if these blocks had content of these fingerprints; no block comes twice.
+    /// [`Image::content_hash`] of this image if these blocks had content with these fingerprints;
+    /// no block comes twice.
     pub(crate) fn hash_with(&self, prints: impl Iterator<Item = (u64, u64)>) -> u64 {
         let sum = |sum, (n, print)| replaced(sum, n, self.print(n), print);
         mix(prints.fold(self.sum, sum))
@@ -106,7 +108,7 @@ impl Image {
     pub fn blocks(&self) -> impl Iterator<Item = (u64, Bytes)> + '_ {
         self.blocks_in(0..u64::MAX)
     }
-    /// Those of them with a number in `range`.
+    /// The blocks with a number in `range` that are not zero.
     pub fn blocks_in(
         &self,
         range: std::ops::Range<u64>,
@@ -140,7 +142,7 @@ impl Image {
     }
 }
 
-/// The sum after the content of block `n` went from fingerprint `old` to `new`.
+/// The sum after the content of block `n` changed from fingerprint `old` to `new`.
 fn replaced(sum: u64, n: u64, old: u64, new: u64) -> u64 {
     let digest = |print| match print {
         0 => 0,

@@ -1,11 +1,13 @@
-//! The device seams.
+//! The device interfaces.
 //!
-//! 1. [`BlockDevice`]: blocking, under `block`. RAM, files and the stackable wrappers implement it.
-//! 2. [`Model`]: sans-IO, called with the current time, answers with a completion time. `ctrl` implements it.
+//! 1. [`BlockDevice`]: blocking, used by `block`. RAM, files and the stackable wrappers implement
+//!    it.
+//! 2. [`Model`]: sans-IO, called with the current time, answers with a completion time. `ctrl`
+//!    implements it.
 //! 3. [`Modelled`]: the only adapter from 2 to 1.
 //!
-//! A device states its promises in one value, [`Caps`]; the block layer, the journal and the crash explorer all read
-//! that same value.
+//! A device states its promises in one value, [`Caps`]; the block layer, the journal and the crash
+//! explorer all read that same value.
 
 mod caps;
 mod check;

@@ -1,15 +1,15 @@
-//! The sans-IO seam: a device as a state machine that knows nothing of tasks.
+//! The sans-IO device interface: a device as a state machine that knows nothing of tasks.
 
 use crate::{Caps, DevError, Reply, Request};
 use base::Time;
 use serde::{Deserialize, Serialize};
 
-/// The outcome of a command, known when it is given.
+/// The outcome of a command, which is computed when the command is given.
 #[derive(Clone, Debug)]
 pub struct Completion {
-    /// When the host learns of it. Never before the time of the call.
+    /// When the host learns of the completion. Never before the time of the call.
     pub at: Time,
-    /// What it learns.
+    /// The result that it learns.
     pub result: Result<Reply, DevError>,
 }
 
@@ -35,7 +35,8 @@ pub struct DeviceStats {
     /// Sectors of 512 bytes read.
     #[serde(default)]
     pub sectors_read: u64,
-    /// Time during which a command was under way, microseconds; work behind completed commands is not in it.
+    /// Time during which a command was under way, microseconds; work behind completed commands is
+    /// not included.
     #[serde(default)]
     pub busy_us: u64,
 }
@@ -58,7 +59,8 @@ impl DeviceStats {
     }
 }
 
-/// What happened on the flash: `flash` in `results.json`. Pages are mapping units of 4 KiB unless said otherwise.
+/// Counts of operations on the flash: `flash` in `results.json`. Pages are mapping units of 4 KiB
+/// unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct FlashStats {
     /// 4 KiB units the host wrote to the flash.
@@ -75,7 +77,8 @@ pub struct FlashStats {
     pub slc_folds: u64,
     /// NAND page programs that hold the map.
     pub map_programs: u64,
-    /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a page was padding.
+    /// Bytes of data in a NAND page: bytes programmed are `programs` times this, whatever part of a
+    /// page was padding.
     pub page_bytes: u32,
     /// 4 KiB units whose home shares a page with its source by a REMAP command.
     pub remapped_units: u64,
@@ -90,7 +93,7 @@ pub struct FlashStats {
 }
 
 impl FlashStats {
-    /// What happened since `earlier`, a reading of the same device.
+    /// The operations since `earlier`, a reading of the same device.
     pub fn since(&self, earlier: &FlashStats) -> FlashStats {
         let programs = self.programs_by_cause;
         FlashStats {
@@ -145,16 +148,17 @@ impl ProgramsByCause {
     }
 }
 
-/// What transparent remapping did with the units that reached the translation layer, zeros apart. All are 0 where it is off.
+/// Counts of transparent remapping for the units that reached the translation layer, zeros apart.
+/// All are 0 where it is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct TransparentStats {
-    /// Units whose content lay somewhere already: they share that page.
+    /// Units whose content was programmed somewhere already: they share that page.
     pub matched: u64,
-    /// Units that held the same content already: nothing was done.
+    /// Units that held this content already: nothing was done.
     pub unchanged: u64,
-    /// Units that a hash found content for which turned out different.
+    /// Units for which the hash found content that turned out to be different.
     pub different: u64,
-    /// Units that were programmed, those among `different` included.
+    /// Units that were programmed, including those among `different`.
     pub programmed: u64,
 }
 
@@ -168,7 +172,7 @@ impl TransparentStats {
             programmed: self.programmed - earlier.programmed,
         }
     }
-    /// Units that were looked at.
+    /// Units that were compared.
     pub fn units(&self) -> u64 {
         self.matched + self.unchanged + self.programmed
     }
@@ -176,9 +180,9 @@ impl TransparentStats {
 
 /// A device model. Calls come with non-decreasing times.
 ///
-/// State runs ahead of `now`: for every medium operation that ends after the last `now` the model keeps start, end and the
-/// previous content, so that [`Model::power_off`] can undo or tear it. A completion at exactly the time of the cut
-/// counts as delivered.
+/// State runs ahead of `now`: for every medium operation that ends after the last `now` the model
+/// keeps start, end and the previous content, so that [`Model::power_off`] can undo or tear it. A
+/// completion at exactly the time of the cut counts as delivered.
 pub trait Model: Send {
     /// What survives a power cut.
     type Media: Send;
@@ -187,10 +191,11 @@ pub trait Model: Send {
     fn caps(&self) -> &Caps;
     /// Accepts a request at `now`.
     fn execute(&mut self, now: Time, request: Request) -> Completion;
-    /// Lets idle background work happen up to `now`. `execute` and `power_off` do so by themselves.
+    /// Lets background work of an idle device happen up to `now`. `execute` and `power_off` do so
+    /// by themselves.
     fn advance(&mut self, now: Time);
-    /// Cuts the power at `at`: what starts at or after it never happened, what is in flight is torn as the fault table of the
-    /// medium says, with choices drawn from `seed`.
+    /// Cuts the power at `at`: an operation that starts at or after the cut never happened; one in
+    /// flight is torn as the fault table of the medium says, with choices drawn from `seed`.
     fn power_off(self, at: Time, seed: u64) -> Self::Media;
     /// Host commands so far.
     fn device_stats(&self) -> DeviceStats;

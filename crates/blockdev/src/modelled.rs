@@ -1,8 +1,9 @@
 //! The only adapter from a sans-IO [`Model`] to a blocking [`BlockDevice`].
 //!
 //! Invariants:
-//! - I1 the model is never called while time could pass: it is locked, called with the current time, and unlocked;
-//! - I2 nobody sleeps with the model locked;
+//! - I1 the model is never called while time could pass: it is locked, called with the current
+//!   time, and unlocked;
+//! - I2 no task sleeps with the model locked;
 //! - I3 a completion later than the cut is never delivered; one at exactly the cut is.
 
 use crate::tickets::Tickets;
@@ -12,13 +13,13 @@ use crate::{
 use base::Time;
 use rt::Mutex;
 
-/// Which time a modelled device lives in.
+/// The clock by which a modelled device runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting takes as long as the
-    /// modelled device would.
+    /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting
+    /// takes as long as the modelled device would.
     Runtime,
-    /// A clock of its own that jumps to each completion: nothing waits.
+    /// A clock of the device's own that jumps to each completion, so that nothing waits.
     Unpaced,
 }
 
@@ -30,7 +31,7 @@ pub struct Modelled<M: Model> {
 }
 
 struct State<M> {
-    /// `None` after the cut: the media was handed out.
+    /// `None` after the cut, when the media was handed out.
     model: Option<M>,
     done: Tickets<Completion>,
     /// Time of [`Clock::Unpaced`].
@@ -55,8 +56,8 @@ impl<M: Model> Modelled<M> {
         }
     }
 
-    /// Cuts the power now and hands out what survives. Every request that is not complete, and every later one, answers
-    /// power loss. `None` if the power is off already.
+    /// Cuts the power now and hands out what survives. Every request that is not complete, and
+    /// every later one, answers power loss. `None` if the power is off already.
     pub fn power_off(&self, seed: u64) -> Option<M::Media> {
         let mut state = self.state.lock();
         let now = state.now(self.clock);
@@ -66,7 +67,8 @@ impl<M: Model> Modelled<M> {
         Some(model.power_off(now, seed))
     }
 
-    /// What a power cut at this moment would leave, while the device runs on. `None` if the power is off.
+    /// What a power cut at this moment would leave, while the device runs on. `None` if the power
+    /// is off.
     pub fn snapshot(&self, seed: u64) -> Option<M::Media>
     where
         M: Clone,
@@ -78,18 +80,18 @@ impl<M: Model> Modelled<M> {
         Some(model.power_off(now, seed))
     }
 
-    /// Takes the model out, e.g. to read its content after unmounting. Every later request answers power loss; `None` if
-    /// the power is off already.
+    /// Takes the model out, e.g. to read its content after unmounting. Every later request answers
+    /// power loss; `None` if the power is off already.
     pub fn take_model(&self) -> Option<M> {
         self.state.lock().model.take()
     }
 
-    /// Looks at the model.
+    /// Calls `look` with the model.
     pub fn with_model<R>(&self, look: impl FnOnce(&M) -> R) -> Option<R> {
         self.state.lock().model.as_ref().map(look)
     }
 
-    /// Looks at the model and may change it, e.g. what it records.
+    /// Calls `change` with the model, which it may change, e.g. what the model records.
     pub fn with_model_mut<R>(&self, change: impl FnOnce(&mut M) -> R) -> Option<R> {
         self.state.lock().model.as_mut().map(change)
     }
@@ -145,7 +147,7 @@ impl<M: Model> BlockDevice for Modelled<M> {
             return Err(DevError::power_lost());
         }
         match self.clock {
-            // I2: the lock was given back above.
+            // I2: the lock was released above.
             Clock::Runtime => rt::sleep_until(completion.at),
             Clock::Unpaced => {
                 let mut state = self.state.lock();

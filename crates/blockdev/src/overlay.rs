@@ -1,7 +1,8 @@
-//! A disk in memory above a shared image: for looking at very many remainders of a crash, one after the other.
+//! A disk in memory above a shared image, for checking very many states of a crash, one after the
+//! other.
 //!
-//! - V1: every write is non-volatile at completion and nothing takes time; what the [`Caps`] do not promise is refused, as by
-//!   [`SpecDisk`](crate::SpecDisk).
+//! - V1: every write is non-volatile at completion and nothing takes time; what the [`Caps`] do not
+//!   promise is refused, as by [`SpecDisk`](crate::SpecDisk).
 //! - V2: the image below is never changed and never copied; what is written lies above it.
 
 use crate::check::check_request;
@@ -23,7 +24,7 @@ struct State {
     /// Blocks written since the beginning.
     above: Map<u64, Bytes>,
     next: u64,
-    /// Outcomes that wait to be fetched: hardly ever more than one.
+    /// Outcomes that wait to be fetched; there is hardly ever more than one.
     done: Vec<(u64, Result<Reply, DevError>)>,
 }
 
@@ -195,7 +196,7 @@ mod tests {
         disk.wait(disk.submit(request)).map(Reply::into_bytes)
     }
 
-    /// V2: the image that it began with stays as it was.
+    /// V2: the image on which the disk was made stays as it was.
     #[test]
     fn writes_lie_above_the_image() {
         let below = Image::from_bytes(&[7; 3 * BLOCK_BYTES]);
@@ -239,7 +240,7 @@ mod tests {
         assert!(base::bytes::is_zero(&disk.block(1)) && !below.is_zero(1));
     }
 
-    /// V1.
+    /// V1: what is not promised is refused.
     #[test]
     fn what_is_not_promised_is_refused() {
         let disk = OverlayDisk::new(caps(), Image::new());

@@ -1,13 +1,13 @@
-//! Runs of sectors, block by block.
+//! Splits runs of sectors at 4 KiB blocks.
 
 use base::{Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use std::ops::Range;
 
 /// The part of a run of sectors inside one 4 KiB block.
 pub(crate) struct Part {
-    /// Its number.
+    /// Number of the block.
     pub block: u64,
-    /// Where in it.
+    /// Range of bytes inside the block.
     pub bytes: Range<usize>,
 }
 

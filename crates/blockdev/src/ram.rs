@@ -29,7 +29,7 @@ impl Ram {
         }
     }
 
-    /// A device with the content of `image`; a part block at the end is cut off.
+    /// A device with the content of `image`; a partial block at the end is cut off.
     pub fn from_image(image: &[u8]) -> Ram {
         let ram = Ram::new(image.len() as u64);
         let blocks = image.chunks_exact(BLOCK_BYTES).enumerate();
@@ -172,7 +172,7 @@ impl BlockDevice for Ram {
     }
 }
 
-/// Writes one block of `class` and waits: for tests and tools.
+/// Writes one block of `class` and waits; for tests and tools.
 pub fn write_block(
     device: &dyn BlockDevice,
     lba: Lba,

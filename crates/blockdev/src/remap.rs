@@ -1,37 +1,42 @@
-//! REMAP: home addresses take over the content of journal addresses, without a copy where the device can alias.
+//! REMAP: home addresses take over the content of journal addresses, without a copy where the
+//! device can alias.
 //!
 //! The semantics are those of a write (`Caps::remap` says whether a device has it):
 //!
-//! - S1: atomically with respect to reads and to a power cut, the content of every `home` becomes what its `src` held when the
-//!   command started.
-//! - S2: with [`RemapMode::Share`] `src` keeps its content until it is written or discarded; with [`RemapMode::Move`] it reads as
-//!   discarded afterwards.
+//! - S1: atomically with respect to reads and to a power cut, the content of every `home` becomes
+//!   what its `src` held when the command started.
+//! - S2: with [`RemapMode::Share`] `src` keeps its content until it is written or discarded; with
+//!   [`RemapMode::Move`] it reads as discarded afterwards.
 //! - S3: visible at completion; durable after the next flush, or at completion with `fua`.
-//! - S4: after a cut a whole batch is there, or nothing of it. A batch that is refused has done nothing; of one that fails with an I/O
-//!   error, as a device does that became read-only while making it durable, reads tell.
+//! - S4: after a cut a whole batch is there, or nothing of it. A batch that is refused has done
+//!   nothing. If a batch fails with an I/O error, as on a device that became read-only while making
+//!   it durable, reads show whether it has happened.
 //! - S5: the homes of a batch are distinct, and none of them is a source of the batch.
-//! - S6: `expect` refuses the batch before any effect if a source holds something else.
+//! - S6: `expect` refuses the batch before any effect if a source holds other content.
 //! - S7: where no alias can be made the device copies, unless `require_all` forbids it.
 //! - S8: the command comes after every write that completed before it was submitted.
 //!
-//! A batch that is refused by S5, S6 or S7 answers [`DevErrorKind::Misuse`](crate::DevErrorKind::Misuse) and has done nothing; to
-//! send it again does not help. [`DevErrorKind::Io`](crate::DevErrorKind::Io) has done nothing either.
+//! A batch that is refused by S5, S6 or S7 answers
+//! [`DevErrorKind::Misuse`](crate::DevErrorKind::Misuse) and has done nothing; to send it again
+//! does not help. [`DevErrorKind::Io`](crate::DevErrorKind::Io) has done nothing either.
 
 use crate::{Caps, DevError};
 use base::{Bytes, Lba, SECTOR_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// What the homes of a batch become: the pieces of each pair, and what it came to.
+/// The new content of the homes of a batch: the pieces of each pair, and how many sectors were
+/// aliased and copied.
 pub(crate) type Contents = (Vec<Vec<Bytes>>, Remapped);
 
 /// What happens to the source of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RemapMode {
-    /// It keeps its content: home and source share one page.
+    /// The source keeps its content: home and source share one page.
     #[default]
     Share,
-    /// It reads as discarded afterwards (JFTL, 3.1: the journal's mapping entry is cleared).
+    /// The source reads as discarded afterwards (JFTL, 3.1: the journal's mapping entry is
+    /// cleared).
     Move,
 }
 
@@ -44,7 +49,7 @@ pub struct RemapPair {
     pub src: Lba,
     /// Sectors, at least one.
     pub sectors: u64,
-    /// [`expectation`] of the content of `src`; `None`: whatever it is.
+    /// [`expectation`] of the content that `src` must have; `None`: any content.
     pub expect: Option<u64>,
 }
 
@@ -61,7 +66,7 @@ pub struct Remap {
     pub require_all: bool,
 }
 
-/// What a batch came to, in sectors.
+/// What a batch did, in sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Remapped {
     /// Sectors whose home shares a page with its source.
@@ -70,7 +75,7 @@ pub struct Remapped {
     pub copied: u64,
 }
 
-/// What a device with REMAP promises.
+/// The promises of a device with REMAP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RemapCaps {
     /// Address and length of a pair have to be multiples of this for an alias, bytes.
@@ -87,7 +92,7 @@ pub fn expectation(content: &[Bytes]) -> u64 {
     }
 }
 
-/// Refuses what no device may do: S5, the size of the batch, and spans outside the device.
+/// Refuses what no device may do: a breach of S5, too large a batch, and spans outside the device.
 ///
 /// # Errors
 /// Misuse, with the first pair that is wrong.
@@ -128,7 +133,7 @@ pub(crate) fn check(caps: &Caps, remap: &Remap) -> Result<(), DevError> {
 }
 
 impl Remap {
-    /// The sources as runs of sectors, ascending, apart: what a move discards.
+    /// The sources as separate runs of sectors, ascending: what a move discards.
     pub fn sources(&self) -> Vec<(Lba, u64)> {
         let spans = self.pairs.iter().map(|p| (p.src.0, p.src.0 + p.sectors));
         let mut spans: Vec<(u64, u64)> = spans.collect();
@@ -144,7 +149,7 @@ impl Remap {
         out.into_iter().map(run).collect()
     }
 
-    /// The runs of sectors that it changes: the homes, of a move the sources too.
+    /// The runs of sectors that the batch changes: the homes, and for a move the sources too.
     pub fn changed(&self) -> Vec<(Lba, u64)> {
         let homes = self.pairs.iter().map(|p| (p.home, p.sectors));
         let gone = match self.mode {
@@ -154,8 +159,8 @@ impl Remap {
         homes.chain(gone).collect()
     }
 
-    /// What the homes become, for a device that can alias whatever is aligned to its granule: S6 and S7. `read` brings the
-    /// content of a run of sectors in any pieces.
+    /// The new content of the homes, for a device that can alias whatever is aligned to its
+    /// granule: S6 and S7. `read` answers the content of a run of sectors in any pieces.
     ///
     /// # Errors
     /// Misuse, with the first pair that is wrong.

@@ -1,4 +1,4 @@
-//! What the host asks of a device.
+//! The requests that a host makes of a device.
 
 use crate::{Remap, Remapped};
 use base::{Bytes, Lba, SECTOR_BYTES};
@@ -79,10 +79,11 @@ impl Class {
     }
 }
 
-/// A run of bytes of one class inside a write. Merged writes keep their pieces, so that figures by class survive merging.
+/// A run of bytes of one class inside a write. Merged writes keep their pieces, so that figures by
+/// class survive merging.
 #[derive(Clone, Debug)]
 pub struct Piece {
-    /// What the bytes are.
+    /// The class of the bytes.
     pub class: Class,
     /// The bytes, a non-zero multiple of 512.
     pub bytes: Bytes,
@@ -95,7 +96,7 @@ pub struct PackedWrite {
     pub lba: Lba,
     /// What to write.
     pub pieces: Vec<Piece>,
-    /// As in [`Op::Write`].
+    /// The write's `fua`, as in [`Op::Write`].
     pub fua: bool,
 }
 
@@ -127,21 +128,23 @@ pub enum Op {
         lba: Lba,
         /// What to write.
         pieces: Vec<Piece>,
-        /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit; NVMe: FUA).
+        /// Completion means non-volatile, whatever the cache does (eMMC: the reliable-write bit;
+        /// NVMe: FUA).
         fua: bool,
     },
-    /// Several writes as one command, at most `Caps::packed` allows, no sector twice. What a cut inside it leaves says
-    /// [`PackOrder`](crate::PackOrder).
+    /// Several writes as one command, as many as `Caps::packed` allows, no sector twice.
+    /// [`PackOrder`](crate::PackOrder) says what a cut inside it leaves.
     Pack {
         /// The writes, in their order.
         writes: Vec<PackedWrite>,
     },
-    /// Cached writes completed before it reach the medium before any that come later; nothing is durable by it. Only
-    /// with [`Caps::barrier`](crate::Caps::barrier).
+    /// Cached writes completed before the barrier reach the medium before any that come later; the
+    /// barrier makes nothing durable. Only with [`Caps::barrier`](crate::Caps::barrier).
     Barrier,
     /// Everything completed before this command *started* is non-volatile when it completes.
     Flush,
-    /// Home addresses take over the content of other addresses; see [`Remap`]. Only with [`Caps::remap`](crate::Caps::remap).
+    /// Home addresses take over the content of other addresses; see [`Remap`]. Only with
+    /// [`Caps::remap`](crate::Caps::remap).
     Remap(Remap),
     /// The content of these sectors is no longer needed; they may read as zeros.
     Discard {
@@ -176,7 +179,7 @@ impl Request {
             },
         }
     }
-    /// The same, non-volatile at completion.
+    /// Writes `bytes` of one class at `lba`, non-volatile at completion.
     pub fn write_fua(lba: Lba, class: Class, bytes: Bytes) -> Request {
         Request {
             op: Op::Write {
@@ -221,7 +224,7 @@ impl Request {
             Op::Pack { .. } | Op::Remap(_) | Op::Barrier | Op::Flush => None,
         }
     }
-    /// All runs of sectors touched, in order; of a REMAP the homes, then the sources.
+    /// All runs of sectors touched, in order; for a REMAP the homes, then the sources.
     pub fn spans(&self) -> Vec<(Lba, u64)> {
         match &self.op {
             Op::Pack { writes } => writes.iter().map(|w| (w.lba, w.sectors())).collect(),
@@ -247,12 +250,12 @@ impl Request {
     }
 }
 
-/// What a completed request brings back.
+/// The answer to a completed request.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     /// The bytes of a read, in order, as pieces of any length; empty for everything else.
     pub data: Vec<Bytes>,
-    /// What a REMAP came to; `None` for everything else.
+    /// What a REMAP did; `None` for everything else.
     pub remapped: Option<Remapped>,
 }
 

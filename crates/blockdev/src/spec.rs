@@ -1,14 +1,15 @@
-//! The `spec` adversary: the worst state that a device may leave behind, judged by its [`Caps`] alone.
+//! The `spec` adversary: the worst state that a device may leave behind, judged by its [`Caps`]
+//! alone.
 //!
-//! A [`Ledger`] remembers every write whose durability is open, with its time span and the content it replaced.
-//! [`Ledger::draw`] turns that into one legal state of the medium at a cut.
+//! A [`Ledger`] remembers every write whose durability is open, with its time span and the content
+//! it replaced. [`Ledger::draw`] turns that into one legal state of the medium at a cut.
 //!
 //! | area | what the adversary may do | what must survive |
 //! |---|---|---|
 //! | write that starts at or after the cut | nothing: it never happened | the content before it |
 //! | normal write in flight | each sector old, new or garbage | sectors it does not name |
-//! | completed write, not flushed | each sector any version since the last durable one, or garbage (eviction in flight) | the same |
-//! | the same two without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
+//! | completed write, not flushed | each sector any version since the last durable one, or garbage (eviction in flight) | sectors it does not name |
+//! | normal write in flight, or completed and not flushed, without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
 //! | completed write, covered by a completed flush that started after it | nothing | the write |
 //! | completed FUA write | nothing | the write, over all older versions |
 //! | write in flight, cache off | each sector old, new or garbage | sectors it does not name |
@@ -16,7 +17,7 @@
 //! | FUA write in flight, `reliable_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | normal write, `tear_granule = g` | each granule of `g` bytes old or new | no garbage in its sectors |
 //! | write of at most `atomic_write_bytes`, aligned to its size | all old or all new | no mixture |
-//! | discard, not flushed | each sector old or zeros | the same |
+//! | discard, not flushed | each sector old or zeros | sectors it does not name |
 //! | REMAP in flight, or completed and not flushed | the whole batch as one granule: all its homes (of a move its sources too), or none of them | no garbage in its sectors, no part of a batch |
 //! | completed REMAP, covered by a flush that started after it, or FUA, or cache off | nothing | the batch, over all older versions |
 //! | pack in flight, `prefix` | it was executed up to some entry: those before it as completed writes of their kind, that entry as a write in flight, those after it not at all | header order |
@@ -24,21 +25,27 @@
 //! | `cache_fifo` | cached writes were written back up to one of them, in order of arrival; that one as without FIFO, those after it not at all | those before it, but for a granule that a later write replaced in the cache before its turn came |
 //! | barrier | if a cached write that began after its end left anything on the medium | all cached writes completed before its start |
 //!
-//! Flushed and FUA writes need no order: they are there. FUA writes pass the cache by, so neither FIFO nor barriers hold them
-//! back; discards are not held back either.
+//! Flushed and FUA writes need no order, because they survive in any case. FUA writes bypass the
+//! cache, so neither FIFO nor barriers hold them back; discards are not held back either.
 //!
-//! A REMAP is a write of what its sources held when it began, to all its homes at once, and of a move also the discard of its
-//! sources; so a batch may be there whose sources were never written to the medium. It is one thing: one turn in the line of a
-//! FIFO cache, replaced in the cache only when later writes have replaced all of it, on one side of every barrier. What it says
-//! of each sector is one version among others: a later write to one of its homes may be there without the batch (the other homes
-//! are old), and the batch without the later write; but the batch shows in no sector whose newest kept version it is, or in all.
+//! A REMAP is a write of what its sources held when it began, to all its homes at once, and for a
+//! move also the discard of its sources; so a batch may survive whose sources were never written to
+//! the medium. It has one fate: one turn in the order of a FIFO cache, it is replaced in the cache
+//! only when later writes have replaced all of it, and it lies on one side of every barrier. For
+//! each sector, the batch is one version among others: a later write to one of its homes may
+//! survive without the batch (the other homes are old), and the batch without the later write. But
+//! of the sectors whose newest kept version is the batch, it shows in all or in none.
 //!
 //! Invariants:
-//! - I1: a sector without an open write keeps its content (but for collateral damage where the Caps allow it).
-//! - I2: a drawn sector is one of its versions since the last durable one, or garbage where the table says so.
-//! - I3: with equal history, cut and seed the draw is equal, whenever [`Ledger::advance`] was called in between.
+//! - I1: a sector without an open write keeps its content (but for collateral damage where the Caps
+//!   allow it).
+//! - I2: a drawn sector is one of its versions since the last durable one, or garbage where the
+//!   table says so.
+//! - I3: with equal history, cut and seed the draw is equal, whenever [`Ledger::advance`] was
+//!   called in between.
 //! - I4: every state that the table allows is drawn by some seed, collateral damage aside.
-//! - I5: the parts of a REMAP have one fate (remap-S4): they are entered, decided, durable and forgotten together.
+//! - I5: the parts of a REMAP have one fate (remap-S4): they are entered, decided, durable and
+//!   forgotten together.
 
 use crate::Caps;
 use base::{Bytes, Lba, SECTORS_PER_BLOCK, Time};
@@ -66,13 +73,13 @@ pub(crate) use enumerate::{Cut, enumerate};
 pub use exact::{Exact, Form, Named, Queue, Rest};
 pub(crate) use prune::{Group, Pruner};
 
-/// Who decides what a power cut leaves.
+/// Chooses how a power cut is modelled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Adversary {
-    /// What our own model of the device really leaves.
+    /// A cut leaves what this project's model of the device leaves.
     Own,
-    /// The worst that the device's Caps leave open.
+    /// A cut leaves the worst that the device's Caps leave open.
     #[default]
     Spec,
 }
@@ -84,12 +91,13 @@ pub enum Kind {
     Normal,
     /// Non-volatile at completion (FUA, eMMC reliable write).
     Fua,
-    /// Non-volatile at completion, without a promise about what a cut in flight leaves (cache switched off).
+    /// Non-volatile at completion, without a promise about what a cut in flight leaves (cache
+    /// switched off).
     Through,
     /// Zeros from now on, as volatile as a normal write.
     Discard,
-    /// A part of a REMAP: a home with its new content, or a source that is discarded (no new content). Entered by
-    /// [`Ledger::remap`] only.
+    /// A part of a REMAP: a home with its new content, or a source that is discarded (no new
+    /// content). Entered by [`Ledger::remap`] only.
     Remap {
         /// Non-volatile at completion; else as a normal write.
         durable: bool,
@@ -110,7 +118,7 @@ impl Kind {
         matches!(self, Kind::Remap { .. })
     }
 
-    /// True if it goes through the cache, and so in the cache's order.
+    /// True if the write goes through the cache, and so is subject to the cache's order.
     fn is_cached(self) -> bool {
         matches!(self, Kind::Normal | Kind::Remap { durable: false })
     }
@@ -131,12 +139,12 @@ pub struct Write {
     pub sectors: u64,
     /// The new content, in order; empty for a discard.
     pub new: Vec<Bytes>,
-    /// The content before it of every 4 KiB block it touches, as (block number, 4096 bytes), ascending; a block that is
-    /// missing held zeros.
+    /// The content before it of every 4 KiB block it touches, as (block number, 4096 bytes),
+    /// ascending; a block that is missing held zeros.
     pub prev: Vec<(u64, Bytes)>,
 }
 
-/// What became of a write at a cut.
+/// The fate of a write at a cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WriteFate {
     /// It was non-volatile.
@@ -167,24 +175,28 @@ struct Flush {
 struct Entry {
     /// Its number in the order of entry.
     id: u64,
-    /// By which number the cut decides about it: its own, or that of the first part of its REMAP (I5).
+    /// The number by which the cut decides about the entry: its own, or that of the first part of
+    /// its REMAP (I5).
     lead: u64,
     write: Arc<Write>,
-    /// Fingerprints of the blocks that it touches, before and after it; empty if they are not known.
+    /// Fingerprints of the blocks that it touches, before and after it; empty if they are not
+    /// known.
     prints: Vec<(u64, u64)>,
     /// Its pack, and its place in it.
     pack: Option<(u64, usize)>,
-    /// Covered by a flush that the ledger has forgotten.
+    /// True if it is covered by a flush that the ledger has forgotten.
     flushed: bool,
 }
 
 impl Entry {
-    /// True for the write that the cut decides about: every one but the second and later parts of a REMAP.
+    /// True if the cut decides about this write: true for every one except the second and later
+    /// parts of a REMAP.
     fn leads(&self) -> bool {
         self.lead == self.id
     }
 
-    /// Its place, if it leads, or that of the first part of its REMAP; it is at `place` itself.
+    /// The place of the write that the cut decides about: this one at `place`, or the first part of
+    /// its REMAP.
     fn lead_place(&self, place: usize) -> usize {
         place - (self.id - self.lead) as usize
     }
@@ -209,8 +221,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger. When open writes keep more than `limit_bytes` of old and new content, the oldest completed ones
-    /// count as durable (memory stays bounded).
+    /// An empty ledger. When open writes keep more than `limit_bytes` of old and new content, the
+    /// oldest completed ones count as durable, so that memory stays bounded.
     pub fn new(limit_bytes: u64) -> Ledger {
         Ledger {
             entries: VecDeque::new(),
@@ -225,26 +237,27 @@ impl Ledger {
     pub fn write(&mut self, write: impl Into<Arc<Write>>) {
         self.enter(write.into(), None, Vec::new());
     }
-    /// Enters the writes of one packed command, in their order; all have the span of the command. What a cut inside it leaves
-    /// says [`Caps::packed`] at the draw.
+    /// Enters the writes of one packed command, in their order; all have the span of the command.
+    /// At the draw, [`Caps::packed`] says what a cut inside it leaves.
     pub fn pack(&mut self, writes: Vec<Write>) {
         self.pack_shared(writes.into_iter().map(Arc::new).collect());
     }
-    /// The same, of writes that somebody else keeps too.
+    /// As [`Ledger::pack`], for writes that the caller keeps as well.
     pub fn pack_shared(&mut self, writes: Vec<Arc<Write>>) {
         let pack = self.next_id;
         for (place, write) in writes.into_iter().enumerate() {
             self.enter(write, Some((pack, place)), Vec::new());
         }
     }
-    /// Enters the parts of one REMAP, which have its span and [`Kind::Remap`] and do not overlap: all or nothing at any cut.
+    /// Enters the parts of one REMAP, which have its span and [`Kind::Remap`] and do not overlap.
+    /// Any cut keeps all of them or none.
     ///
     /// # Panics
     /// I5: if they are something else.
     pub fn remap(&mut self, parts: Vec<Write>) {
         self.remap_shared(parts.into_iter().map(Arc::new).collect());
     }
-    /// The same, of writes that somebody else keeps too.
+    /// As [`Ledger::remap`], for writes that the caller keeps as well.
     pub fn remap_shared(&mut self, parts: Vec<Arc<Write>>) {
         let first = self.next_id;
         for (place, part) in parts.into_iter().enumerate() {
@@ -255,8 +268,8 @@ impl Ledger {
     pub(crate) fn next_id(&self) -> u64 {
         self.next_id
     }
-    /// Enters a write whose blocks have these fingerprints before and after it; of a pack or a REMAP with the number of its
-    /// first one and its place in it.
+    /// Enters a write whose blocks have these fingerprints before and after it; for a pack or a
+    /// REMAP with the number of its first write and the place in it.
     pub(crate) fn enter(
         &mut self,
         write: Arc<Write>,
@@ -298,7 +311,7 @@ impl Ledger {
     pub fn open_writes(&self) -> usize {
         self.entries.iter().filter(|e| !e.flushed).count()
     }
-    /// Forgets what no cut at or after `now` can touch.
+    /// Forgets writes whose fate no cut at or after `now` can change.
     pub fn advance(&mut self, now: Time) {
         while self.flushes.front().is_some_and(|f| f.end <= now) {
             let Some(flush) = self.flushes.pop_front() else {
@@ -309,7 +322,7 @@ impl Ledger {
         let mut forgotten = None;
         while let Some(front) = self.entries.front() {
             let durable = front.flushed || front.write.kind.is_durable() || self.bytes > self.limit;
-            // I5: a REMAP is forgotten in whole.
+            // I5: a REMAP is forgotten as a whole.
             let durable = durable || forgotten == Some(front.lead);
             if !durable || front.write.end > now {
                 break;
@@ -328,7 +341,8 @@ impl Ledger {
             self.barriers.pop_front();
         }
     }
-    /// What the flush covers is durable. It stays while an older write is open that it may have replaced.
+    /// Notes that what the flush covers is durable. A write stays in the ledger while an older one
+    /// is open that it may have replaced.
     fn forget_flushed(&mut self, flush: Flush) {
         let mut kept_open = false;
         let mut bytes = 0;
@@ -341,8 +355,9 @@ impl Ledger {
         });
         self.bytes = bytes;
     }
-    /// One legal state at the cut: the 4 KiB blocks that have open sectors, with their content, ascending. All other
-    /// blocks are as they were. `visible` gives the content of a block as reads see it after all writes of the ledger.
+    /// One legal state at the cut: the 4 KiB blocks that have open sectors, with their content,
+    /// ascending. All other blocks are as they were. `visible` gives the content of a block as
+    /// reads see it after all writes of the ledger.
     pub fn draw(
         &self,
         at: Time,
@@ -352,7 +367,7 @@ impl Ledger {
     ) -> Vec<(u64, Bytes)> {
         self.state(&Draw::new(self, at, seed, caps), visible)
     }
-    /// The state at the cut if every open write is lost: same form as [`Ledger::draw`].
+    /// The state at the cut if every open write is lost, in the form of [`Ledger::draw`].
     pub fn lost(&self, at: Time, caps: &Caps, visible: impl Fn(u64) -> Bytes) -> Vec<(u64, Bytes)> {
         self.state(&Draw::lost(self, at, caps), visible)
     }
@@ -369,7 +384,7 @@ impl Ledger {
         let mut map: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for w in self.entries.iter().map(|e| &*e.write) {
             match w.kind {
-                // A discard of blocks that held nothing changes nothing.
+                // A discard of blocks that held zeros changes nothing.
                 Kind::Discard => map.extend(w.prev.iter().map(|(block, _)| (*block, Vec::new()))),
                 _ => map.extend(blocks_of(w).map(|block| (block, Vec::new()))),
             }
@@ -382,7 +397,8 @@ impl Ledger {
     }
 }
 
-/// Bytes of content that an open write keeps alive; a discard of blocks that held nothing weighs nothing.
+/// Bytes of content that an open write keeps in memory; a discard of blocks that held zeros keeps
+/// none.
 fn weight(w: &Write) -> u64 {
     let new: usize = w.new.iter().map(Bytes::len).sum();
     let prev: usize = w.prev.iter().map(|(_, bytes)| bytes.len()).sum();

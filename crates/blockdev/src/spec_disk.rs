@@ -1,10 +1,13 @@
-//! A device in memory that takes time and leaves after a cut whatever the `spec` adversary likes: for crash tests.
+//! A device in memory that takes time, and whose state after a cut is chosen by the `spec`
+//! adversary: for crash tests.
 //!
-//! Commands overlap and overtake each other: each takes a seeded random time of up to 0.7 ms. What the [`Caps`] do not
-//! promise does not happen: a FUA write, a pack, a barrier, a discard or a REMAP without its promise is refused.
+//! Commands overlap and overtake each other: each takes a seeded random time of up to 0.7 ms.
+//! Requests that need a promise which the [`Caps`] lack are refused: a FUA write, a pack, a
+//! barrier, a discard or a REMAP.
 //!
 //! - I1: reads see every write that was submitted before them; a snapshot changes nothing.
-//! - I2: after the power is off, what completes later than the cut is never delivered, what completes at the cut is.
+//! - I2: after the power is off, a completion later than the cut is never delivered; one at exactly
+//!   the cut is.
 
 use crate::check::check_request;
 use crate::parts::{Part, parts};
@@ -22,18 +25,18 @@ use std::sync::Arc;
 
 const COMMAND: Nanos = Nanos(20_000);
 const PER_BLOCK: Nanos = Nanos(5_000);
-/// Most that a command may take longer than another one of its size, ns.
+/// The maximum time that a command may take longer than another one of its size, ns.
 const JITTER: u64 = 600_000;
 const FLUSH: Nanos = Nanos(150_000);
 
-/// The device. It lives in the clock of `rt`.
+/// The device. It uses the clock of `rt`.
 pub struct SpecDisk {
     caps: Caps,
     state: Mutex<State>,
 }
 
 struct State {
-    /// As reads see it.
+    /// The content as reads see it.
     image: Image,
     ledger: Ledger,
     rng: Rng,
@@ -47,12 +50,12 @@ struct State {
     broken_remaps: bool,
     /// No REMAP makes an alias.
     copied_remaps: bool,
-    /// What passed since [`SpecDisk::record`].
+    /// The commands since [`SpecDisk::record`].
     trace: Option<Trace>,
 }
 
 impl SpecDisk {
-    /// A blank device of these promises. Its times depend on `seed`.
+    /// A blank device with these promises. The times of its commands depend on `seed`.
     pub fn new(caps: Caps, seed: u64) -> Arc<SpecDisk> {
         SpecDisk::from_image(caps, Image::new(), seed)
     }
@@ -77,7 +80,7 @@ impl SpecDisk {
         })
     }
 
-    /// Keeps every command from now on. Nothing may be open at this moment.
+    /// Records every command from now on. No write may be open at this moment.
     ///
     /// # Panics
     /// If a write is open.
@@ -85,7 +88,7 @@ impl SpecDisk {
         let open = self.open_writes();
         assert_eq!(open, 0, "a recording begins with a quiet device");
         let mut state = self.state.lock();
-        // trace-T1: what is forgotten has no number.
+        // trace-T1: a write that the ledger has forgotten has no number.
         state.ledger = Ledger::new(u64::MAX);
         state.trace = Some(Trace {
             start: state.image.clone(),
@@ -94,13 +97,13 @@ impl SpecDisk {
         });
     }
 
-    /// What was recorded; recording ends.
+    /// Ends the recording and answers what was recorded.
     pub fn take_trace(&self) -> Option<Trace> {
         self.state.lock().trace.take()
     }
 
-    /// One state that a power cut at this moment may leave; the device runs on. A function of the device's history, the
-    /// time and `seed`.
+    /// One state that a power cut at this moment may leave; the device runs on. The state depends
+    /// only on the device's history, the time and `seed`.
     pub fn snapshot(&self, seed: u64) -> Image {
         self.state
             .lock()
@@ -126,8 +129,8 @@ impl SpecDisk {
         state.ledger.open_writes()
     }
 
-    /// Cuts the power now: every request that is not complete, and every later one, answers power loss. The image is that of
-    /// [`SpecDisk::snapshot`].
+    /// Cuts the power now: every request that is not complete, and every later one, answers power
+    /// loss. The image is that of [`SpecDisk::snapshot`].
     pub fn power_off(&self, seed: u64) -> Image {
         let image = self.snapshot(seed);
         let mut state = self.state.lock();
@@ -135,28 +138,29 @@ impl SpecDisk {
         image
     }
 
-    /// Reads that touch these sectors fail from now on.
+    /// Makes reads that touch these sectors fail from now on.
     pub fn fail_reads(&self, sectors: Range<u64>) {
         self.state.lock().broken_reads.push(sectors);
     }
 
-    /// Writes with a piece of this class fail from now on; they leave nothing. In a pack the entries before the failing one
-    /// are executed.
+    /// Makes writes with a piece of this class fail from now on without any effect. In a pack the
+    /// entries before the failing one are executed.
     pub fn fail_writes(&self, class: Option<Class>) {
         self.state.lock().broken_writes = class;
     }
 
-    /// Every REMAP fails from now on, when it completes, and has done nothing.
+    /// Makes every REMAP fail from now on, when it completes and without any effect.
     pub fn fail_remaps(&self) {
         self.state.lock().broken_remaps = true;
     }
 
-    /// No REMAP makes an alias from now on: all of it is copied (remap-S7), and refused if that is not allowed.
+    /// Makes no REMAP alias from now on: everything is copied (remap-S7), or the REMAP is refused
+    /// if that is not allowed.
     pub fn copy_remaps(&self) {
         self.state.lock().copied_remaps = true;
     }
 
-    /// Nothing fails any more.
+    /// Ends all failures.
     pub fn heal(&self) {
         let mut state = self.state.lock();
         state.broken_reads.clear();
@@ -267,7 +271,7 @@ impl State {
             .collect())
     }
 
-    /// Makes a write visible; the answer is what the ledger has to know.
+    /// Makes a write visible; answers what the ledger needs to know about it.
     fn write(
         &mut self,
         caps: &Caps,
@@ -353,7 +357,8 @@ impl State {
         outcome
     }
 
-    /// remap-S1: every home takes over what its source holds now; then the sources of a move are gone.
+    /// remap-S1: every home takes over what its source holds now; then the sources of a move are
+    /// gone.
     fn remap(
         &mut self,
         caps: &Caps,
@@ -365,7 +370,7 @@ impl State {
         }
         let granule = match (self.copied_remaps, caps.remap) {
             (false, Some(promise)) => promise.granule,
-            // No pair is a multiple of it.
+            // Stands for a granule of which no pair is a multiple.
             _ => u32::MAX,
         };
         let (contents, outcome) = remap.contents(granule, |lba, n| self.read(lba, n))?;

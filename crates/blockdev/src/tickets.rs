@@ -1,4 +1,4 @@
-//! Outcomes that wait to be fetched.
+//! Keeps the outcomes of requests until they are fetched.
 
 use crate::{DevError, Ticket};
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ impl<T> Default for Tickets<T> {
 }
 
 impl<T> Tickets<T> {
-    /// Keeps an outcome until somebody asks for it.
+    /// Keeps an outcome until it is fetched.
     pub fn keep(&mut self, outcome: T) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += 1;

@@ -1,18 +1,21 @@
-//! A recorded run of a [`SpecDisk`](crate::SpecDisk): every command with its time span, so that all its cuts can be looked at
-//! afterwards, in any number of ways.
+//! A recorded run of a [`SpecDisk`](crate::SpecDisk): every command with its time span, so that all
+//! its cuts can be checked afterwards, in any number of ways.
 //!
 //! ```text
 //! SpecDisk::record --run--> Trace --cursor--> Cursor --seek(at)--> each_choice(bound) --image(choice)--> Image
 //! ```
 //!
-//! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`, with the same seeds too.
+//! - T1: the states of a cut at `at` are those that the disk itself would have left at `at`, with
+//!   the same seeds too.
 //! - T2: a cursor only moves forward.
-//! - T3: between two durability transitions (the end of a flush, of a FUA or uncached write, or of a pack) the legal states of an
-//!   earlier cut are among those of a later one: what began in between may be lost in whole, and nothing became durable. A REMAP
-//!   is one write here: in flight and completed it is there or not, and it ends a window where it is durable at completion. (One
-//!   exception counts as a transition: the beginning of a reliable write above a write that may be garbage, because what lies
-//!   below a reliable write is whole.) So where nothing that is promised or allowed changes in between either, the last cut of
-//!   such a window stands for all of them, as far as the bound names all states.
+//! - T3: between two durability transitions (the end of a flush, of a FUA or uncached write, or of
+//!   a pack) the legal states of an earlier cut are among those of a later one: what began in
+//!   between may be lost completely, and nothing became durable. A REMAP is one write here: in
+//!   flight and completed it is there or not, and it ends a window where it is durable at
+//!   completion. (One exception counts as a transition: the beginning of a reliable write above a
+//!   write that may be garbage, because what lies below a reliable write is whole.) So where
+//!   nothing that is promised or allowed changes in between either, the last cut of such a window
+//!   stands for all of them, as far as the bound names all states.
 
 use crate::spec::{Kind, Write};
 use crate::{Caps, Class, Image, RemapMode, RemapPair};
@@ -26,12 +29,12 @@ pub use cursor::Cursor;
 /// A REMAP that was executed.
 #[derive(Clone, Debug)]
 pub struct RemapDone {
-    /// What was asked for.
+    /// The pairs that were asked for.
     pub pairs: Vec<RemapPair>,
-    /// What became of the sources.
+    /// What happened to the sources.
     pub mode: RemapMode,
-    /// Its parts, of [`Kind::Remap`]: each home with its new content, in the order of the pairs; of a move then the sources,
-    /// which are discarded.
+    /// Its parts, of [`Kind::Remap`]: each home with its new content, in the order of the pairs; of
+    /// a move then the sources, which are discarded.
     pub writes: Vec<Arc<Write>>,
 }
 
@@ -59,12 +62,13 @@ pub struct Step {
     pub end: Time,
     /// What it did.
     pub what: What,
-    /// Why its blocks are written: one entry a piece, in the order of its writes; none of a REMAP.
+    /// The classes of its blocks: one entry for each piece, in the order of its writes; none for a
+    /// REMAP.
     pub classes: Vec<Class>,
 }
 
 impl Step {
-    /// Its writes, in order: one, several of a pack or a REMAP, none of a flush or a barrier.
+    /// Its writes, in order: one, several for a pack or a REMAP, none for a flush or a barrier.
     pub fn writes(&self) -> &[Arc<Write>] {
         match &self.what {
             What::Write(write) => std::slice::from_ref(write),
@@ -74,7 +78,7 @@ impl Step {
         }
     }
 
-    /// True if something is durable at its end that was not before.
+    /// True if its end makes something durable.
     fn makes_durable(&self) -> bool {
         match &self.what {
             What::Write(write) => write.kind.is_durable(),
@@ -85,7 +89,7 @@ impl Step {
     }
 }
 
-/// A run as recorded.
+/// A recorded run.
 #[derive(Clone, Debug)]
 pub struct Trace {
     /// The content before the first command.
@@ -97,7 +101,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// The moments that differ in what a cut may leave, ascending: ends of commands, and moments inside of them.
+    /// The moments that differ in what a cut may leave, ascending: ends of commands, and moments
+    /// inside of them.
     pub fn cut_points(&self) -> Vec<Time> {
         let mut points: Vec<Time> = Vec::new();
         for step in &self.steps {
@@ -109,8 +114,9 @@ impl Trace {
         points
     }
 
-    /// T3: those of them whose states are not among those of a later one, given the moments, ascending, at which what is
-    /// promised or allowed changes (the operation that is acknowledged, and the operation that begins and so may show).
+    /// T3: the moments of [`Trace::cut_points`] whose states are not among those of a later one.
+    /// `changes` are the moments, ascending, at which what is promised or allowed changes (the
+    /// operation that is acknowledged, and the operation that begins and so may show).
     pub fn maximal_cut_points(&self, changes: &[Time]) -> Vec<Time> {
         let durable = self.steps.iter().filter(|s| s.makes_durable());
         let mut moments: Vec<Time> = durable.map(|s| s.end).collect();
@@ -131,7 +137,8 @@ impl Trace {
             .collect()
     }
 
-    /// The first moments at which a reliable write keeps garbage away from what an earlier write left.
+    /// The first moments at which a reliable write keeps garbage away from what an earlier write
+    /// left.
     fn reliable_above_others(&self) -> Vec<Time> {
         let mut below: Set<u64> = Set::default();
         let mut moments = Vec::new();

@@ -1,4 +1,4 @@
-//! Block devices of the host: loop devices and what is mounted from them. Needs root.
+//! Block devices of the host: loop devices, and mounts of them. Needs root.
 
 use base::Lba;
 use std::fs;
@@ -15,7 +15,7 @@ fn run(program: &str, args: &[&str]) -> Option<String> {
     out.status.success().then_some(said)
 }
 
-/// A loop device on an image, given back at the end.
+/// A loop device on an image, removed at the end.
 struct Loop {
     device: String,
     image: PathBuf,
@@ -23,7 +23,7 @@ struct Loop {
 }
 
 impl Loop {
-    /// `None`: the host has none for us.
+    /// `None`: no loop device can be made here.
     fn new(args: &[&str]) -> Option<Loop> {
         let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let image = dir.path().join("image");
@@ -105,7 +105,7 @@ fn what_the_kernel_may_write_is_refused_by_name() {
         let why = refused(&on.image, options);
         assert!(why.contains(&on.device) && why.contains("detach"), "{why}");
     }
-    // One writer, by whichever name.
+    // There is one writer, by whichever of the two names.
     let device = HostFile::open(&on.device, &HostOptions::write()).unwrap();
     assert!(refused(&on.device, HostOptions::write()).contains("claimed"));
     assert!(refused(&on.device, HostOptions::read()).contains("process"));
@@ -119,7 +119,7 @@ fn what_the_kernel_may_write_is_refused_by_name() {
     for why in why {
         assert!(why.contains(at) && why.contains("unmount"), "{why}");
     }
-    // Nobody writes below a mount that only reads: a reader is let in.
+    // A mount that only reads does not write, so a reader is let in.
     assert!(run("mount", &["-o", "ro", &on.device, at]).is_some());
     let (read, write) = (
         HostFile::open(&on.device, &HostOptions::read()).map(drop),

@@ -1,4 +1,4 @@
-//! eMMC commands per wall second, snapshots, and rebuilding after a cut.
+//! Benchmarks of the eMMC model: commands per wall second, snapshots, and rebuilding after a cut.
 
 use base::{Lba, Rng, Time, fill};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
@@ -45,7 +45,8 @@ fn cached_writes(bencher: divan::Bencher, adversary: Adversary) {
         .bench_local(|| writes(&mut model, &mut rng, &mut now, false));
 }
 
-/// The same on a full device, every block with content of its own: each write pays for garbage collection.
+/// Random writes on a full device, on which every block has content of its own: each write pays for
+/// garbage collection.
 #[divan::bench(args = [Adversary::Own, Adversary::Spec])]
 fn steady_state_with_collection(bencher: divan::Bencher, adversary: Adversary) {
     let (mut model, mut rng, mut now) = (device(adversary), Rng::named(1, "bench"), Time(0));

@@ -1,4 +1,5 @@
-//! NVMe commands per wall second: 4 KiB at random places with 32 commands under way.
+//! Benchmark of the NVMe model: commands per wall second, of 4 KiB at random places with 32
+//! commands under way.
 
 use base::{Lba, Rng, Time, fill};
 use blockdev::{Adversary, Class, Model, Request};
@@ -8,7 +9,8 @@ use std::collections::BinaryHeap;
 use varve_ctrl::{AnyModel, Profile};
 
 const BATCH: u32 = 20_000;
-/// What is written to: less than the SLC area, so that what is measured is the way of a command, not folding.
+/// Range that is written to. It is smaller than the SLC area, so that the path of a command is
+/// measured, not folding.
 const BLOCKS: u64 = (64 << 20) / 4096;
 const DEPTH: usize = 32;
 

@@ -1,4 +1,5 @@
-//! One type for every model that a profile can build.
+//! One type for every device model that a profile can build, and one for what such a device leaves
+//! at a power cut.
 
 use crate::emmc::{Emmc, EmmcMedia, FieldText};
 use crate::nvme::{Nvme, NvmeMedia};
@@ -35,14 +36,15 @@ pub enum Media {
 }
 
 impl Media {
-    /// A digest of everything that the next life can see; equal media have equal digests.
+    /// A digest of everything that a device built from this medium can see; equal media have equal
+    /// digests.
     pub fn content_hash(&self) -> u64 {
         match self {
             Media::Plain(m) => m.content_hash(),
             Media::Emmc(m) | Media::Raw(m) | Media::Nvme(m) => m.content_hash(),
         }
     }
-    /// The chips, if it has any.
+    /// The chips, if the device has any.
     pub fn chips(&self) -> Option<&nand::Media> {
         match self {
             Media::Plain(_) => None,
@@ -56,7 +58,7 @@ impl Media {
             Media::Emmc(m) | Media::Raw(m) | Media::Nvme(m) => m.capacity_bytes(),
         }
     }
-    /// The kind of device it belongs to, as profiles name it.
+    /// The kind of device that the medium belongs to, as profiles name it.
     pub fn kind(&self) -> &'static str {
         match self {
             Media::Plain(_) => "plain",
@@ -79,16 +81,19 @@ macro_rules! each {
 }
 
 impl AnyModel {
-    /// Chooses who decides what a power cut leaves; [`Adversary::Spec`] unless set.
+    /// Chooses the adversary, which decides what a power cut leaves; [`Adversary::Spec`] unless
+    /// set.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         each!(self, m => m.set_adversary(adversary));
     }
-    /// Records kept so that a cut can undo or redraw what is open: operations on the chips, rows on their way, places in the
-    /// cache, open writes. Bounded in a run of any length; for tests.
+    /// Number of records kept so that a cut can undo or redraw what is open: operations on the
+    /// chips, rows on their way, places in the cache, open writes. Bounded in a run of any length;
+    /// for tests.
     pub fn backlog(&self) -> usize {
         each!(self, m => m.backlog())
     }
-    /// Keeps every program and erase of the chips from now on, until [`AnyModel::take_operations`]; or stops to.
+    /// With `on`, keeps every program and erase of the chips from now on for
+    /// [`AnyModel::take_operations`]; else stops keeping them.
     pub fn keep_operations(&mut self, on: bool) {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().keep_operations(on),
@@ -97,7 +102,8 @@ impl AnyModel {
             AnyModel::Plain(_) => {}
         }
     }
-    /// The programs and erases since the last call, in the order of issue; none for a device without flash.
+    /// The programs and erases since the last call, in the order of issue; none for a device
+    /// without flash.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         match self {
             AnyModel::Emmc(m) => m.card_mut().firmware_mut().take_operations(),
@@ -106,21 +112,23 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
-    /// The fields of the card's EXT_CSD register in words; empty for what is no eMMC.
+    /// The fields of the card's EXT_CSD register in words; empty for a device that is no eMMC.
     pub fn ext_csd(&self) -> Vec<FieldText> {
         match self {
             AnyModel::Emmc(m) => m.card().ext_csd().describe(),
             AnyModel::Plain(_) | AnyModel::Raw(_) | AnyModel::Nvme(_) => Vec::new(),
         }
     }
-    /// What an NVMe device says of itself (Identify), or a UFS device (descriptors); empty for others.
+    /// What an NVMe device reports in Identify, or a UFS device in its descriptors; empty for other
+    /// devices.
     pub fn identify(&self) -> Vec<FieldText> {
         match self {
             AnyModel::Nvme(m) => m.controller().describe(),
             _ => Vec::new(),
         }
     }
-    /// A 4 KiB block as a host would read it now; what cannot be read shows as zeros. Costs no virtual time.
+    /// A 4 KiB block as a host would read it now; an unreadable block shows as zeros. Costs no
+    /// virtual time.
     pub fn visible(&self, block: u64) -> Bytes {
         match self {
             AnyModel::Plain(m) => m.visible(block),
@@ -129,12 +137,13 @@ impl AnyModel {
             AnyModel::Nvme(m) => m.controller().firmware().visible(block),
         }
     }
-    /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would read it now.
-    /// Costs no virtual time.
+    /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would
+    /// read it now. Costs no virtual time.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         each!(self, m => m.dump_logical(f));
     }
-    /// Puts `bytes` (whole sectors) at `lba`, durable at once. Costs no virtual time and counts in no figure.
+    /// Stores `bytes` (whole sectors) at `lba`, durable at once. Costs no virtual time and changes
+    /// no counter.
     ///
     /// # Errors
     /// Out of range, or not whole sectors, or the device is worn out.

@@ -1,7 +1,8 @@
 //! The volatile write cache of a controller: lines of 4 KiB with one bit per sector.
 //!
-//! - C1: a line of an earlier epoch, or with FIFO any line, is written back as it was then: what replaces it comes in its own turn.
-//!   Until then both versions are here, and the newer one holds the sectors of both.
+//! - C1: a line of an earlier epoch, or with FIFO any line, is written back with the content that
+//!   it has: newer content for its block gets a line of its own, with its own turn. Until the older
+//!   line is written back both are cached, and the newer one holds the sectors of both.
 
 use crate::span::{Part, merged};
 use base::{BLOCK_BYTES, Bytes, Map, Rng, SECTOR_BYTES};
@@ -17,11 +18,11 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// True if every sector of the block is here.
+    /// True if the line holds every sector of the block.
     pub fn is_whole(&self) -> bool {
         self.mask == 0xFF
     }
-    /// `below` with the sectors of this line over it.
+    /// `below` overwritten with the sectors of this line.
     pub fn over(&self, below: &[u8]) -> Bytes {
         let mut out = below.to_vec();
         for s in (0..8).filter(|s| self.mask & 1 << s != 0) {
@@ -36,24 +37,27 @@ impl Line {
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
     lines: Map<u64, Line>,
-    /// Versions that were replaced before their turn, by number.
+    /// Versions that were replaced before they were written back, by number.
     older: BTreeMap<u64, (u64, Line)>,
-    /// Arrivals, one queue an epoch; an entry whose line has left or has another number is skipped.
+    /// The order of arrival, one queue for each epoch; an entry whose line has left the cache or
+    /// has another number is skipped.
     epochs: VecDeque<VecDeque<(u64, u64)>>,
     seq: u64,
     /// Lines with numbers up to this belong to earlier epochs.
     epoch_start: u64,
     fifo: bool,
-    /// Written back in the order of arrival, without a promise that it is so: a replaced line keeps its turn.
+    /// True if the cache is written back in the order of arrival without promising it: then a
+    /// replaced line keeps its turn.
     in_turn: bool,
     rng: Rng,
 }
 
-/// What is to be written back next.
+/// The line to be written back next.
 pub(crate) struct Next {
     pub block: u64,
     pub line: Line,
-    /// It is the first of an epoch: those before it must be durable before it is programmed.
+    /// True if the line is the first of an epoch: lines of earlier epochs must be durable before it
+    /// is programmed.
     pub behind_barrier: bool,
 }
 
@@ -71,7 +75,8 @@ impl Cache {
             rng,
         }
     }
-    /// The same, written back in the order of arrival although nobody is promised that.
+    /// Makes the cache write back in the order of arrival, although the device does not promise
+    /// that order.
     pub fn in_turn(mut self) -> Cache {
         self.in_turn = true;
         self
@@ -80,7 +85,7 @@ impl Cache {
     pub fn len(&self) -> usize {
         self.lines.len() + self.older.len()
     }
-    /// Entries of the order of arrival, those of lines that have left included.
+    /// Entries in the order of arrival, including those of lines that have left.
     pub fn places(&self) -> usize {
         self.epochs.iter().map(VecDeque::len).sum()
     }
@@ -99,18 +104,19 @@ impl Cache {
         let line = self.lines.get(&block);
         line.is_some_and(|line| !self.must_stay(line))
     }
-    /// C1.
+    /// C1: true if the line must not be replaced in place.
     fn must_stay(&self, line: &Line) -> bool {
         self.fifo || line.seq <= self.epoch_start
     }
-    /// Lines that come from now on are written back behind all that are here.
+    /// Sets a barrier: lines that come from now on are written back after all that are cached now.
     pub fn barrier(&mut self) {
         self.epoch_start = self.seq;
         if self.epochs.back().is_some_and(|e| !e.is_empty()) {
             self.epochs.push_back(VecDeque::new());
         }
     }
-    /// Puts bytes of a block into its line. A line that is there keeps its place in the order, unless C1 forbids it.
+    /// Puts bytes of a block into its line. An existing line keeps its place in the order, unless
+    /// C1 forbids it.
     pub fn put(&mut self, part: Part, bytes: Bytes) {
         let seq = self.seq + 1;
         let stay = match self.lines.get(&part.block) {
@@ -199,7 +205,8 @@ impl Cache {
         let current = self.lines.get(&block).is_some_and(|l| l.seq == seq);
         current.then(|| self.lines.remove(&block)).flatten()
     }
-    /// Takes out the line of a block before its turn. Only for a cache without order: no FIFO, no barrier.
+    /// Takes out the line of a block before its turn. Only for a cache without order: no FIFO, no
+    /// barrier.
     pub fn take_block(&mut self, block: u64) -> Option<Line> {
         assert!(
             !self.fifo && self.epochs.len() == 1,
@@ -221,7 +228,7 @@ impl Cache {
         all.sort_unstable();
         all
     }
-    /// Keeps the order from growing with entries of lines that have left.
+    /// Removes entries of lines that have left, so that the order does not grow without bound.
     fn sweep(&mut self) {
         if self.places() > 2 * self.len() + 64 {
             let (lines, older) = (&self.lines, &self.older);

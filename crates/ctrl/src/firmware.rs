@@ -1,7 +1,8 @@
-//! Inside a controller over the FTL: the cache, the path to the chips, and what a cut leaves.
+//! The inside of a controller over the FTL: the cache, the path to the chips, and what a cut
+//! leaves.
 //!
-//! eMMC cards and raw flash share it; the invariants emmc-E1 to emmc-E7 stand at the head of [`crate::emmc`], those of REMAP at the head of
-//! [`crate::raw`].
+//! eMMC cards, NVMe devices and raw flash share it; the invariants emmc-E1 to emmc-E7 are defined
+//! at the head of [`crate::emmc`], those of REMAP at the head of [`crate::raw`].
 
 mod idle;
 mod landing;
@@ -26,10 +27,11 @@ use ftl::{Ftl, FtlError, Quiet};
 use landing::Landing;
 use transparent::Transparent;
 
-/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+/// When open writes keep more than this many bytes of old and new content, the oldest count as
+/// durable.
 const LEDGER_BYTES: u64 = 128 << 20;
 
-/// How a write travels.
+/// The kind of a write: where it goes and what it promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// Into the cache.
@@ -47,9 +49,10 @@ pub(crate) struct Buffering {
     pub units: u64,
     /// Size of the cache, KiB.
     pub cache_kib: u32,
-    /// It is written back in the order of arrival.
+    /// True if the cache is written back in the order of arrival, and the device promises that.
     pub cache_fifo: bool,
-    /// It is written back in that order, too, but nobody is promised so.
+    /// True if the cache is written back in the order of arrival, but the device does not promise
+    /// that.
     pub cache_in_turn: bool,
     /// What a cut inside a packed write leaves.
     pub pack_order: PackOrder,
@@ -63,32 +66,33 @@ pub(crate) struct Firmware {
     units: u64,
     cache: Cache,
     pack_order: PackOrder,
-    /// The cache is written back in the order of arrival: all that goes to the chips is one ordered group (emmc-E6).
+    /// True if the cache is written back in the order of arrival: then everything that goes to the
+    /// chips is one ordered group (emmc-E6).
     fifo: bool,
     /// Lines the cache holds, units on their way to the chips included (emmc-E4).
     capacity: usize,
     timing: PathTiming,
     /// When the path to the chips can take the next unit.
     path_free: Time,
-    /// When the newest line arrived: background work on the lines that are there begins no earlier.
+    /// When the newest line arrived: background work on the cached lines begins no earlier.
     last_arrival: Time,
     /// Units handed to the FTL whose row is not programmed yet.
     staged: usize,
     /// Rows being programmed: end, units.
     in_flight: Landing,
-    /// Background operations of the card's own accord.
+    /// True if the card starts background operations by itself.
     auto_bkops: bool,
-    /// When the last of them ended.
+    /// When the last background operation ended.
     idle_from: Time,
-    /// TRIMs and REMAPs since the last flush.
+    /// True if there were TRIMs or REMAPs since the last flush.
     unlogged: bool,
-    /// The writes whose durability is open; `None`: the adversary is `own`.
+    /// The writes of which it is open whether they are durable; `None`: the adversary is `own`.
     ledger: Option<Ledger>,
-    /// What was programmed lately, by content; `None`: nothing is shared unasked.
+    /// Recently programmed units by content, for transparent remapping; `None`: it is off.
     transparent: Option<Transparent>,
-    /// Units whose home shares a slot by the host's command, and those that were copied for one.
+    /// Counts of units whose home shares a slot by a REMAP, and of units that were copied for one.
     remapped: (u64, u64),
-    /// Counters from before the image was loaded, while it is being loaded.
+    /// The counters from before the image was loaded, while it is being loaded.
     loading: Option<Quiet>,
 }
 
@@ -121,7 +125,7 @@ impl Firmware {
             loading: None,
         }
     }
-    /// The translation layer, for tests that let it make mistakes.
+    /// The translation layer, for tests that inject faults into it.
     #[cfg(feature = "mutants")]
     pub fn ftl_mut(&mut self) -> &mut Ftl {
         &mut self.ftl
@@ -139,14 +143,15 @@ impl Firmware {
     pub fn units(&self) -> u64 {
         self.units
     }
-    /// Lets everything be over, the clock at 0.
+    /// Ends everything that is under way, and sets the clock to 0.
     pub fn settle(&mut self) {
         self.ftl.settle();
         (self.path_free, self.last_arrival, self.idle_from) = (Time(0), Time(0), Time(0));
         self.in_flight.clear();
     }
-    /// Writes back in the background while more than three quarters of the cache are in use, and forgets what no cut can touch
-    /// any more. Work starts when the path is free, not when somebody looks.
+    /// Writes back in the background while more than three quarters of the cache are in use, and
+    /// drops records of what no cut can undo any more. Work starts when the path is free, not when
+    /// this is called.
     pub fn advance(&mut self, now: Time) {
         self.finish_loading();
         self.ftl.advance(now);
@@ -157,7 +162,7 @@ impl Firmware {
         self.pump(now, self.capacity * 3 / 4);
         self.idle_work(now);
     }
-    /// Switches background operations of the card's own accord on or off.
+    /// Switches background operations that the card starts by itself on or off.
     pub fn set_auto_bkops(&mut self, on: bool) {
         self.auto_bkops = on;
     }
@@ -165,14 +170,16 @@ impl Firmware {
     pub fn bkops_need(&self) -> u8 {
         self.ftl.need()
     }
-    /// What [`Firmware::advance`] writes back by `at`, which may lie ahead of the clock: the time at which the next data arrives.
+    /// Does the write-back of [`Firmware::advance`] up to `at`, which may lie ahead of the clock:
+    /// the time at which the next data arrives.
     pub fn write_back_until(&mut self, at: Time) {
         self.pump(at, self.capacity / 2);
     }
-    /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by `now`.
+    /// Starts to write lines back, as long as more than `keep` are dirty and the path is free by
+    /// `now`.
     fn pump(&mut self, now: Time, keep: usize) {
         while self.cache.len() > keep && self.path_free.max(self.last_arrival) <= now {
-            // An error latches the FTL as read-only; the next command that needs it reports.
+            // An error makes the FTL read-only; the next command that needs it reports that.
             if self.write_back_one(self.last_arrival).is_err() {
                 break;
             }
@@ -181,7 +188,8 @@ impl Firmware {
 
     // Reading.
 
-    /// The content of a block as reads see it (emmc-E2), at no cost. Unreadable blocks show as zeros.
+    /// The content of a block as reads see it (emmc-E2), at no cost. Unreadable blocks show as
+    /// zeros.
     pub fn visible(&self, block: u64) -> Bytes {
         let below = || {
             self.ftl
@@ -194,7 +202,7 @@ impl Firmware {
             None => below(),
         }
     }
-    /// Reads sectors; the end is when the last has crossed the host bus.
+    /// Reads sectors; the answered time is when the last has crossed the host bus.
     pub fn read(
         &mut self,
         now: Time,
@@ -211,7 +219,7 @@ impl Firmware {
         let end = ready.max(now + self.timing.bus(bytes - last)) + self.timing.bus(last);
         (out, end)
     }
-    /// Brings sectors into the controller; the end is when the last has left the chips.
+    /// Brings sectors into the controller; the answered time is when the last has left the chips.
     fn fetch(&mut self, now: Time, lba: Lba, sectors: u64) -> (Result<Vec<Bytes>, FtlError>, Time) {
         let mut out = Vec::with_capacity(sectors.div_ceil(SECTORS_PER_BLOCK) as usize);
         let mut ready = now;
@@ -310,15 +318,17 @@ impl Firmware {
         self.last_arrival = t;
         Ok(t)
     }
-    /// One request may be as many commands as it likes: what has landed before this one takes no room any more.
+    /// Drops what has landed by `start`, because one request may consist of many commands, and what
+    /// an earlier one wrote takes no room any more.
     fn forget_landed(&mut self, start: Time) {
         self.in_flight.forget(start);
     }
-    /// Takes a part of a block into the cache, as soon as there is room.
+    /// Takes a part of a block into the cache, waiting for room if need be.
     fn cache_part(&mut self, mut t: Time, part: Part, bytes: Bytes) -> Result<Time, FtlError> {
         if !self.cache.has_room_for(part.block) {
             if !part.is_whole() && !self.cache.contains(part.block) {
-                // The rest of the block would have to be merged later: refuse now what cannot be read.
+                // The rest of the block would have to be merged later, so a block that cannot be
+                // read is refused now.
                 self.ftl.content(part.block as u32)?;
             }
             t = self.wait_for_room(t)?;
@@ -378,7 +388,7 @@ impl Firmware {
             self.cache.put(part, line.data);
         })
     }
-    /// The whole block of a line: sectors that are missing are read from the chips.
+    /// The whole block of a line; sectors that the line lacks are read from the chips.
     fn whole(&mut self, now: Time, block: u64, line: &Line) -> Result<(Bytes, Time), FtlError> {
         if line.is_whole() {
             return Ok((line.data.clone(), now));
@@ -386,7 +396,7 @@ impl Firmware {
         let (below, read) = self.ftl.read(now, block as u32..block as u32 + 1);
         Ok((line.over(&below?[0]), read))
     }
-    /// One unit through the firmware path into the FTL.
+    /// Sends one unit through the firmware path into the FTL.
     fn program_unit(
         &mut self,
         t: Time,
@@ -430,7 +440,8 @@ impl Firmware {
         }
         self.sync(t)
     }
-    /// Programs a part of a block, over every cached copy of it (emmc-E3); answers when its programming could begin.
+    /// Programs a part of a block, replacing every cached copy of it (emmc-E3); answers when the
+    /// programming could begin.
     fn program_part(
         &mut self,
         mut t: Time,
@@ -440,7 +451,8 @@ impl Firmware {
     ) -> Result<Time, FtlError> {
         let data = match part.is_whole() {
             true => bytes,
-            // Merged with the chips, not with the cache: other cached sectors keep their line.
+            // The part is merged with the content of the chips, not of the cache: other cached
+            // sectors keep their line.
             false => {
                 let (below, read) = self.ftl.read(t, part.block as u32..part.block as u32 + 1);
                 t = t.max(read);
@@ -465,7 +477,8 @@ impl Firmware {
             && self.staged == 0
             && !self.unlogged
             && self.in_flight.last().is_none_or(|end| end <= start);
-        // Lines of commands that are still on their way are written back with the others, when they are here.
+        // Lines of commands that are still being transferred are written back with the others, when
+        // they have arrived.
         let t = (start + self.timing.flush(idle)).max(match idle {
             true => start,
             false => self.last_arrival,
@@ -480,7 +493,7 @@ impl Firmware {
         }
         Ok(end)
     }
-    /// Cached lines that are here reach the chips before those that come.
+    /// Sets a barrier: lines that are cached now reach the chips before those that come later.
     pub fn barrier(&mut self, start: Time) -> Time {
         let end = start + self.timing.barrier();
         self.cache.barrier();
@@ -489,8 +502,8 @@ impl Firmware {
         }
         end
     }
-    /// Forgets sectors. Whole blocks read as zeros afterwards; of the edges only `zero_edges` (TRIM, not DISCARD) clears the
-    /// sectors.
+    /// Discards sectors. Whole blocks read as zeros afterwards; of partly covered blocks the
+    /// sectors are cleared only with `zero_edges` (TRIM, not DISCARD).
     pub fn discard(
         &mut self,
         start: Time,
@@ -547,7 +560,7 @@ impl Firmware {
         Ok(end)
     }
 
-    // Power, images, figures.
+    // Power, images, counters.
 
     /// The blocks of a run as reads see them, without those that hold zeros.
     fn before(&self, lba: Lba, sectors: u64) -> Vec<(u64, Bytes)> {
@@ -555,7 +568,7 @@ impl Firmware {
         let present = blocks.filter(|b| self.cache.contains(*b) || self.ftl.is_mapped(*b as u32));
         present.map(|b| (b, self.visible(b))).collect()
     }
-    /// The cut. Background work happens up to it; the FTL has no part in it.
+    /// Cuts the power. Background work goes on up to the cut; the FTL does nothing at the cut.
     pub fn power_off(mut self, at: Time, seed: u64, caps: &Caps) -> FlashMedia {
         self.advance(at);
         let patch = match &self.ledger {
@@ -568,7 +581,7 @@ impl Firmware {
             patch,
         }
     }
-    /// Puts blocks in place before the first command, as an adversary decided them.
+    /// Stores, before the first command, the blocks whose content an adversary decided.
     pub fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), FtlError> {
         for (block, bytes) in patch {
             if self.visible(block) != bytes {
@@ -597,7 +610,7 @@ impl Firmware {
         }
         cached.for_each(show);
     }
-    /// Puts bytes in place, durable, at no cost; a run of such calls is closed by the next command.
+    /// Stores bytes durably at no cost; a run of such calls is ended by the next command.
     pub fn load(&mut self, lba: Lba, bytes: Bytes) -> Result<(), FtlError> {
         if self.loading.is_none() {
             self.loading = Some(self.ftl.begin_quiet());
@@ -641,7 +654,7 @@ impl Firmware {
         self.finish_loading();
         self.ftl.keep_operations(on);
     }
-    /// Those since the last call.
+    /// The operations kept since the last call.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         self.ftl.take_operations()
     }

@@ -1,7 +1,9 @@
-//! Device controllers as sans-IO models: raw flash, eMMC and NVMe over an FTL, and a plain cached medium.
+//! Device controllers as sans-IO models: raw flash, eMMC and NVMe over an FTL, and a plain cached
+//! medium.
 //!
-//! Start with [`Profile::builtin`], then [`Profile::build`]; what comes out is an [`AnyModel`], a [`blockdev::Model`].
-//! Power loss is ownership: `power_off` consumes the model and yields [`Media`], from which `build` makes the next life.
+//! Start with [`Profile::builtin`], then [`Profile::build`], which makes an [`AnyModel`], a
+//! [`blockdev::Model`]. A power cut is modelled by ownership: `power_off` consumes the model and
+//! yields [`Media`], from which `build` makes the device after the cut.
 
 mod any;
 mod cache;
@@ -15,7 +17,8 @@ mod span;
 mod state;
 mod usage;
 
-/// The translation layer in counting mode, for those who may not name it: no data, no time, no power cuts.
+/// The translation layer in counting mode, for crates that must not depend on `ftl` themselves: no
+/// data, no time, no power cuts.
 pub mod counting {
     pub use ftl::nand::{Geometry, Pairing};
     pub use ftl::{Config, Counting, FtlError, FtlStats, Housekeeping, Policy, Wear};

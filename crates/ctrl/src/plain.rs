@@ -1,11 +1,12 @@
-//! A plain medium behind a volatile cache: no flash below, small fixed costs. Profile `loop-like` is made of it.
+//! A plain medium behind a volatile cache, without flash and with small fixed costs. Profile
+//! `loop-like` uses it.
 //!
 //! | area | fault at a power cut | what must survive |
 //! |---|---|---|
 //! | writes and discards since the last completed flush | `own`: all lost; `spec`: see [`blockdev::spec`] | flushed content, FUA writes |
 //!
 //! Invariants:
-//! - I1: the content that reads see is the medium plus every write of the ledger, in order.
+//! - I1: reads see the medium plus every write of the ledger, in order.
 //! - I2: commands run one after the other; completion times do not decrease.
 
 use crate::span::{self, Source};
@@ -17,7 +18,8 @@ use blockdev::{
 };
 use serde::{Deserialize, Serialize};
 
-/// When open writes keep more than this many bytes of old and new content, the oldest count as durable.
+/// When open writes keep more than this many bytes of old and new content, the oldest count as
+/// durable.
 const LEDGER_BYTES: u64 = 128 << 20;
 
 /// What commands cost.
@@ -35,7 +37,7 @@ pub struct PlainTiming {
 }
 
 impl PlainTiming {
-    /// The first field that is no sensible time, in words.
+    /// Checks these numbers; the error names the first field that is no sensible time.
     pub(crate) fn check(&self) -> Result<(), String> {
         let fields = [
             ("request_us", self.request_us),
@@ -81,7 +83,8 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A device of `blocks` 4 KiB blocks, or one on the medium of an earlier life (whose size then counts).
+    /// A device of `blocks` 4 KiB blocks, or one on the medium that a cut left (whose size then
+    /// counts).
     pub fn new(caps: Caps, timing: PlainTiming, blocks: u64, media: Option<PlainMedia>) -> Plain {
         let blocks = media.map_or_else(
             || CowVec::new(blocks as usize, fill::zeros(BLOCK_BYTES)),
@@ -102,7 +105,7 @@ impl Plain {
             stats: DeviceStats::default(),
         }
     }
-    /// Chooses who decides what a power cut leaves.
+    /// Chooses the adversary, which decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.adversary = adversary;
     }
@@ -122,7 +125,7 @@ impl Plain {
             }
         }
     }
-    /// Puts `bytes` at `lba`, durable at once. Costs no virtual time and counts in no figure.
+    /// Stores `bytes` at `lba`, durable at once. Costs no virtual time and changes no counter.
     ///
     /// # Errors
     /// Out of range, or not whole sectors.
@@ -171,7 +174,7 @@ impl Plain {
         let us = self.timing.request_us + self.timing.per_kib_us * sectors as f64 / 2.0;
         Nanos((us * 1000.0) as u64)
     }
-    /// The part of a flush, or of a FUA write, that brings `kib` to the medium.
+    /// The cost of the part of a flush, or of a FUA write, that brings `kib` to the medium.
     fn flush_cost(&self, kib: u64) -> Nanos {
         let us = self.timing.flush_us + self.timing.flush_per_kib_us * kib as f64;
         Nanos((us * 1000.0) as u64)
@@ -243,7 +246,7 @@ impl Plain {
                 }
                 (end, Reply::default())
             }
-            // Refused before they come here: the Caps offer neither.
+            // Such requests are refused before they come here, because the Caps offer none of them.
             Op::Pack { .. } | Op::Remap(_) | Op::Barrier => (start, Reply::default()),
             Op::Flush => {
                 self.stats.flushes += 1;

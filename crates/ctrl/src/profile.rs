@@ -1,4 +1,5 @@
-//! Device profiles: TOML tables with the source of each number beside it.
+//! Device profiles: TOML tables with the source of each number beside it, from which device models
+//! are built.
 
 mod description;
 mod flash;
@@ -68,10 +69,10 @@ pub enum ProfileError {
         /// The names there are, comma separated.
         valid: String,
     },
-    /// Not a profile.
+    /// The text is not a profile.
     #[error("device profile: {0}")]
     Syntax(String),
-    /// A value that makes no device.
+    /// A value with which no device can be built.
     #[error("device profile `{profile}`: {what}")]
     Invalid {
         /// The profile.
@@ -79,12 +80,12 @@ pub enum ProfileError {
         /// Which value, and what it may be.
         what: String,
     },
-    /// The medium cannot be used: damaged map, or the chips are worn out.
+    /// The medium cannot be used: its map is damaged, or its chips are worn out.
     #[error("device of profile `{profile}`: {why}")]
     Device {
         /// The profile.
         profile: String,
-        /// What the device says.
+        /// The device's error.
         why: String,
     },
     /// The medium does not belong to this profile.
@@ -97,7 +98,7 @@ pub enum ProfileError {
     },
 }
 
-/// What drives the device.
+/// The host that drives the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HostProfile {
@@ -106,7 +107,7 @@ pub(crate) struct HostProfile {
 }
 
 impl HostProfile {
-    /// The first field that makes no host, in words.
+    /// Checks these values; the error names the first impossible field.
     fn check(self) -> Result<(), String> {
         match self.cpu_percent {
             1..=10_000 => Ok(()),
@@ -174,11 +175,12 @@ impl Profile {
     pub fn builtin(name: &str) -> Result<Profile, ProfileError> {
         Profile::from_toml(Profile::text(name)?)
     }
-    /// A profile with changes: `NAME[,KEY=VALUE...]`, where a key is the dotted path of a field of the profile's TOML, e.g.
-    /// `emmc-odroid-xu4,card.cache_on=false,card.pack_order=any-subset`.
+    /// A profile with changes: `NAME[,KEY=VALUE...]`, where a key is the dotted path of a field of
+    /// the profile's TOML, e.g. `emmc-odroid-xu4,card.cache_on=false,card.pack_order=any-subset`.
     ///
     /// # Errors
-    /// An unknown name or field (the message lists the valid ones), or a value that the field cannot take.
+    /// An unknown name or field (the message lists the valid ones), or a value that the field
+    /// cannot take.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
         let mut parts = text.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default();
@@ -187,7 +189,7 @@ impl Profile {
         let mut table = text
             .parse::<toml::Table>()
             .map_err(|e| ProfileError::Syntax(e.to_string()))?;
-        // Each change by itself, so that an error can name it.
+        // Each change is tried by itself, so that an error can name it.
         let mut one = |change: &str| {
             overrides::apply(&mut table, change)?;
             Kind::deserialize(table.clone()).map_err(|e| {
@@ -239,7 +241,7 @@ impl Profile {
         profile.check_numbers()?;
         profile.with_timing(&timing)
     }
-    /// The same profile with the timing table called `name`.
+    /// This profile with the timing table called `name`.
     ///
     /// # Errors
     /// [`ProfileError::UnknownTiming`], which lists the valid names.
@@ -274,7 +276,7 @@ impl Profile {
     pub fn timing(&self) -> &str {
         &self.timing
     }
-    /// The capacity if `build` is not told otherwise, bytes.
+    /// The capacity of a device that `build` is given none for, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         match &self.kind {
             Kind::Plain(p) => p.capacity_mib.saturating_mul(1 << 20),
@@ -283,8 +285,8 @@ impl Profile {
             Kind::Nvme(p) => p.capacity_mib.saturating_mul(1 << 20),
         }
     }
-    /// What work costs on a core of the host that drives such a device, percent of the table of CPU costs (`base::cost`): 100 is the core
-    /// of a PC.
+    /// What work costs on a core of the host that drives such a device, percent of the table of CPU
+    /// costs (`base::cost`): 100 is the core of a PC.
     pub fn cpu_percent(&self) -> u32 {
         self.host().cpu_percent
     }
@@ -296,8 +298,8 @@ impl Profile {
             Kind::Nvme(p) => p.host,
         }
     }
-    /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if `None`), or on the
-    /// `media` of an earlier life, whose size then counts.
+    /// Builds the device: blank with `capacity_bytes` (rounded down to 4 KiB; the profile's own if
+    /// `None`), or on the `media` that a cut left, whose size then counts.
     ///
     /// # Errors
     /// The capacity is out of range, or the medium belongs to a different kind or size of device.
@@ -333,7 +335,8 @@ impl Profile {
             (_, Some(other)) => Err(self.foreign(&other)),
         }
     }
-    /// Whether `media` can come from a device of this profile: kind, capacity, and the chips that such a device has.
+    /// Checks that `media` can come from a device of this profile: kind, capacity, and the chips
+    /// that such a device has.
     ///
     /// # Errors
     /// [`ProfileError::Media`], or the capacity is out of range.
@@ -415,7 +418,7 @@ impl Profile {
 }
 
 impl PlainProfile {
-    /// The first field that makes no device, in words.
+    /// Checks these values; the error names the first impossible field.
     fn check(&self) -> Result<(), String> {
         let transfer = self.max_transfer_kib;
         if !(4..=1 << 20).contains(&transfer) {
@@ -438,7 +441,7 @@ impl PlainProfile {
             volatile_cache: true,
             fua: self.fua,
             reliable_granule: None,
-            // The file below lies on a disk that, as disks do, writes a sector whole or not at all.
+            // The host file lies on a disk that, as disks do, writes a sector whole or not at all.
             tear_granule: Some(base::SECTOR_BYTES as u32),
             atomic_write_bytes: 0,
             no_collateral: true,
@@ -466,7 +469,7 @@ impl EmmcProfile {
             slc: Some(&self.slc),
         }
     }
-    /// The first field that makes no device, in words.
+    /// Checks these values; the error names the first impossible field.
     fn check(&self) -> Result<(), String> {
         self.card.check().map_err(|e| format!("card.{e}"))?;
         for (name, timing) in &self.timing {

@@ -8,22 +8,27 @@
 //! | discard, not flushed | the old content comes back | flushed discards, until the next write |
 //! | unit being programmed | old or new, as a whole | all other units |
 //!
-//! What the chips and the FTL do at a cut stands at the head of `nand` and `ftl`. With [`Adversary::Own`] a cut leaves what this
-//! device really leaves; with [`Adversary::Spec`] what its [`Caps`] leave open is drawn by [`blockdev::spec`].
+//! What the chips and the FTL do at a cut is described at the heads of `nand` and `ftl`. With
+//! [`Adversary::Own`] a cut leaves what this model's device leaves; with [`Adversary::Spec`] what
+//! its [`Caps`] leave open is drawn by [`blockdev::spec`].
 //!
 //! Invariants:
-//! - R1: all that a batch changes is changed by one batch of the FTL: aliases, and units that were copied because the mapping unit
-//!   cannot be shared. Copies wait in scratch units behind the exported capacity, which mean nothing: at power-up and after each
-//!   batch they are trimmed.
-//! - R2: an alias is made when its source is in the FTL (remap-S8): lines of sources are written back before.
-//! - R3: everything that a batch reads is read before it writes anything (remap-S1), and a refused batch has written nothing that the
-//!   host can see (remap-S6, remap-S7).
-//! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older content cannot overtake it.
-//! - R5: commands run one after the other; completion times do not decrease. Without a write buffer a completed write or REMAP
-//!   is durable: such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
+//! - R1: all changes of a REMAP are made by one batch of the FTL: aliases, and units that were
+//!   copied because they cannot share the mapping unit. Copies are first written to scratch units
+//!   behind the exported capacity. Their content is needed only during the batch, so they are
+//!   trimmed at power-up and after each batch.
+//! - R2: an alias is made when its source is in the FTL (remap-S8): lines of sources are written
+//!   back before.
+//! - R3: everything that a batch reads is read before it writes anything (remap-S1), and a refused
+//!   batch has written nothing that the host can see (remap-S6, remap-S7).
+//! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older
+//!   content cannot overtake it.
+//! - R5: commands run one after the other; completion times do not decrease. Without a write buffer
+//!   a completed write or REMAP is durable: such a device answers [`Caps::volatile_cache`] with
+//!   false, and hosts send it no flushes.
 //!
-//! With `transparent = true` the device shares content unasked: the module `firmware::transparent` says how, and its invariants transparent-T1
-//! to transparent-T4.
+//! With `transparent = true` the device shares equal content without being asked: see the module
+//! `firmware::transparent` and its invariants transparent-T1 to transparent-T4.
 
 use crate::FlashMedia;
 use crate::firmware::{Buffering, Firmware, PathTiming, Way, nanos, window};
@@ -40,7 +45,7 @@ use serde::{Deserialize, Serialize};
 /// What survives a power cut of a [`Raw`].
 pub type RawMedia = FlashMedia;
 
-/// What a device is, apart from its chips and its timing.
+/// The properties of a device, apart from its chips and its timing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawConfig {
@@ -48,14 +53,14 @@ pub struct RawConfig {
     pub buffer_kib: u32,
     /// Largest transfer of one command, KiB.
     pub max_transfer_kib: u32,
-    /// Sectors can be discarded.
+    /// True if the device takes discards.
     pub discard: bool,
-    /// Most pairs of a REMAP; 0: the device has no such command.
+    /// The maximum of pairs of a REMAP; 0: the device has no such command.
     pub remap_pairs: u32,
 }
 
 impl RawConfig {
-    /// The first field that makes no device, in words.
+    /// Checks these values; the error names the first impossible field.
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, value, min, max) in [
             ("buffer_kib", self.buffer_kib, 0, 1 << 20),
@@ -68,7 +73,8 @@ impl RawConfig {
         }
         Ok(())
     }
-    /// Units behind `units` exported ones that a batch of REMAP copies into: R1. A 128th of the device, 16 to 1024.
+    /// Number of units behind the `units` exported ones that a batch of REMAP copies into (R1): a
+    /// 128th of the device, 16 to 1024.
     pub(crate) fn scratch(&self, units: u64) -> u64 {
         match self.remap_pairs {
             0 => 0,
@@ -77,7 +83,7 @@ impl RawConfig {
     }
 }
 
-/// What the way to the chips costs, microseconds unless said otherwise.
+/// Costs of the path to the chips, microseconds unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RawTiming {
@@ -89,12 +95,12 @@ pub struct RawTiming {
     pub program_us_per_kib: f64,
     /// Firmware, each pair of a REMAP.
     pub remap_us_per_pair: f64,
-    /// Speed of the chips, where the set has its own; else that of the profile.
+    /// Speed of the chips, if this set has its own; else that of the profile applies.
     pub nand: Option<ftl::nand::Timing>,
 }
 
 impl RawTiming {
-    /// The first field that is no sensible time, in words.
+    /// Checks these numbers; the error names the first field that is no sensible time.
     pub(crate) fn check(&self) -> Result<(), String> {
         let fields = [
             ("request_us", self.request_us),
@@ -136,8 +142,8 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// Puts the controller over a settled FTL of 4 KiB units, of which the host sees the first `units`. The FTL has
-    /// [`RawConfig::scratch`] more.
+    /// Puts the controller over a settled FTL of 4 KiB units, of which the host sees the first
+    /// `units`. The FTL has [`RawConfig::scratch`] more.
     ///
     /// # Errors
     /// The device is read-only.
@@ -148,7 +154,7 @@ impl Raw {
         mut ftl: Ftl,
     ) -> Result<Raw, FtlError> {
         let quiet = ftl.begin_quiet();
-        // R1: what a cut left in the scratch units means nothing.
+        // R1: what a cut left in the scratch units is not needed.
         let scratch = units as u32..ftl.layout().units;
         if scratch.clone().any(|u| ftl.is_mapped(u)) {
             ftl.trim(Time(0), scratch)?;
@@ -193,30 +199,32 @@ impl Raw {
             stats: DeviceStats::default(),
         })
     }
-    /// Shares equal content from now on, looking back at what was programmed in the last `mib` MiB.
+    /// Shares equal content from now on, with an index of what was programmed in the last `mib`
+    /// MiB.
     pub(crate) fn share_content(&mut self, mib: u32) {
         self.fw.share_content(window(mib));
     }
-    /// Lets the content index look at so many bits of its hash only: for tests of what the comparison of bytes is for.
+    /// Makes the content index look at only `bits` bits of its hash, for tests that the comparison
+    /// of bytes is needed.
     pub fn shorten_hash(&mut self, bits: u32) {
         if let Some(index) = self.fw.transparent_mut() {
             index.shorten(bits);
         }
     }
-    /// Access to the translation layer, for tests that let it make mistakes.
+    /// Access to the translation layer, for tests that inject faults into it.
     #[cfg(feature = "mutants")]
     pub fn ftl_mut(&mut self) -> &mut Ftl {
         self.fw.ftl_mut()
     }
-    /// Chooses who decides what a power cut leaves.
+    /// Chooses the adversary, which decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.fw.set_adversary(adversary);
     }
-    /// Records kept for a cut, and places in the write buffer.
+    /// Number of records kept for a cut, and of places in the write buffer.
     pub fn backlog(&self) -> usize {
         self.fw.backlog()
     }
-    /// The inside.
+    /// The firmware inside.
     pub(crate) fn firmware(&self) -> &Firmware {
         &self.fw
     }
@@ -227,7 +235,7 @@ impl Raw {
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         self.fw.dump(f);
     }
-    /// Puts `bytes` at `lba`, durable at once, at no cost.
+    /// Stores `bytes` at `lba`, durable at once, at no cost.
     ///
     /// # Errors
     /// Out of range, not whole sectors, or the device is read-only.
@@ -237,7 +245,7 @@ impl Raw {
         let loaded = self.fw.load(lba, bytes);
         loaded.map_err(|e| DevError::io(lba, e.to_string()))
     }
-    /// How a write travels.
+    /// The kind of a write with this `fua`.
     fn way(&self, fua: bool) -> Way {
         match (fua, self.caps.volatile_cache) {
             (true, _) => Way::Reliable,
@@ -295,7 +303,7 @@ impl Raw {
                 };
                 Ok((end, reply))
             }
-            // Refused before they come here: the Caps offer neither.
+            // Such requests are refused before they come here, because the Caps offer neither.
             Op::Pack { .. } | Op::Barrier => Ok(done(t)),
         }
     }

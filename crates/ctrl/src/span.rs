@@ -94,10 +94,12 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Above this length a piece is copied block by block, so that one surviving block does not keep a large buffer alive.
+/// Above this length a piece is copied block by block, so that one surviving block does not keep a
+/// large buffer alive.
 const SHARE_LIMIT: usize = 16 * BLOCK_BYTES;
 
-/// The bytes of the pieces, fit to be kept: shared when small, fill patterns out of the static table.
+/// The bytes of the pieces in a form that may be kept for long: small pieces are shared, fill
+/// patterns come from the static table.
 pub(crate) fn keepable(pieces: Vec<Piece>) -> Vec<Bytes> {
     let mut out = Vec::with_capacity(pieces.len());
     for piece in pieces {

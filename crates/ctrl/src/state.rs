@@ -1,4 +1,4 @@
-//! Saved devices: a medium in a file, with the profile it belongs to.
+//! Saved devices: the file format for a medium with the profile that it belongs to.
 //!
 //! | offset | bytes | what (little-endian) |
 //! |---|---|---|
@@ -9,14 +9,17 @@
 //! | 24 | 4 | CRC32C of the payload |
 //! | 28 | 4 | length of the profile's text |
 //!
-//! The payload is the text of the profile with its changes, kind of medium (u8), length of the body (u64) and the body, deflated
-//! (RFC 1951). The body of a plain medium is its number of 4 KiB blocks, then number and content of each that is not zero; of
-//! flash its units, the chips (`nand`, its module `state`), then number and content of each block that an adversary decided. What
-//! was never written takes no room.
+//! The payload is the text of the profile with its changes, kind of medium (u8), length of the body
+//! (u64) and the body, deflated (RFC 1951). The body of a plain medium is its number of 4 KiB
+//! blocks, then number and content of each that is not zero; of flash its units, the chips (`nand`,
+//! its module `state`), then number and content of each block that an adversary decided. Pages that
+//! were never written take no room.
 //!
 //! Invariants:
-//! - D1: a file that is not whole, not ours, of another version, damaged, or not of the profile that it names is refused by name.
-//! - D2: nothing is allocated that the bytes at hand do not pay for: every length is compared with them first.
+//! - D1: a file that is incomplete, no saved device, of another version, damaged, or not of the
+//!   profile that it names is refused, and the error says which.
+//! - D2: before anything is allocated, its length is compared with the bytes that are there, so
+//!   that a wrong length cannot ask for more memory than the file justifies.
 
 use crate::firmware::FlashMedia;
 use crate::plain::PlainMedia;
@@ -36,17 +39,17 @@ const MAGIC: &[u8; 8] = b"VARVEDEV";
 /// Version of the format: what this build writes, and the only one that it reads.
 pub const STATE_VERSION: u32 = 1;
 const HEAD: usize = 32;
-/// Longest text of a profile, bytes.
+/// The maximum length of a profile's text, bytes.
 const PROFILE_MAX: usize = 1 << 16;
-/// Deflate makes at most so many bytes out of one (RFC 1951: 258 bytes in two bits).
+/// Deflate makes at most this many bytes out of one (RFC 1951: 258 bytes in two bits).
 const INFLATE_MOST: u64 = 1032;
 /// Largest plain device, 4 KiB blocks: 1 TiB.
 const PLAIN_BLOCKS_MAX: u64 = 1 << 28;
 
-/// Why bytes are no saved device, or a medium cannot be saved.
+/// Why bytes are not a saved device, or why a medium cannot be saved.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum StateError {
-    /// Something else.
+    /// The bytes are something else than a saved device.
     #[error(
         "no saved device: it does not begin with `VARVEDEV`; `varve device new` makes one, a raw image is loaded into one with `varve device load`"
     )]
@@ -66,23 +69,23 @@ pub enum StateError {
     Truncated {
         /// Bytes there are.
         found: u64,
-        /// Bytes that the header tells of, or those of the header.
+        /// Bytes that the header announces, or the size of the header itself.
         whole: u64,
     },
-    /// A checksum does not fit, or the content contradicts itself.
+    /// A checksum is wrong, or the content contradicts itself.
     #[error(
         "a saved device that is damaged: {0}; take another copy of it, or make it anew with `varve device new`"
     )]
     Damaged(String),
-    /// The profile in the file makes no device here, or the medium is of another one.
+    /// No device can be built from the profile in the file, or the medium belongs to another one.
     #[error("the profile of the saved device: {0}; use the build that wrote it")]
     Profile(#[from] ProfileError),
-    /// A device that the format has no room for.
+    /// The device is too large for the format.
     #[error("this device cannot be saved: {0}")]
     TooLarge(String),
 }
 
-/// A medium with the profile it belongs to: what a file of saved state holds.
+/// A medium with the profile that it belongs to: the content of a file of saved state.
 #[derive(Clone)]
 pub struct SavedDevice {
     profile: String,
@@ -90,10 +93,10 @@ pub struct SavedDevice {
 }
 
 impl SavedDevice {
-    /// A medium of the device that `profile` describes, as [`Profile::parse`] takes it.
+    /// Joins a medium with the device's `profile`, in the form that [`Profile::parse`] takes.
     ///
     /// # Errors
-    /// [`StateError::Profile`]: no such profile, or the medium is not of it.
+    /// [`StateError::Profile`]: there is no such profile, or the medium is not of it.
     pub fn new(profile: &str, media: Media) -> Result<SavedDevice, StateError> {
         let parsed = Profile::parse(profile)?;
         if profile.len() > PROFILE_MAX {
@@ -108,7 +111,8 @@ impl SavedDevice {
             media,
         })
     }
-    /// A device without content: `capacity_bytes`, or what the profile says.
+    /// A device without content, of `capacity_bytes` or, with `None`, of the size that the profile
+    /// says.
     ///
     /// # Errors
     /// [`StateError::Profile`].
@@ -117,7 +121,7 @@ impl SavedDevice {
         model.set_adversary(Adversary::Own);
         SavedDevice::new(profile, model.power_off(Time(0), 0))
     }
-    /// Switches a device off in order, its cache flushed, and keeps it.
+    /// Switches a device off properly, with its cache flushed, and takes its medium.
     ///
     /// # Errors
     /// The device fails.
@@ -136,7 +140,7 @@ impl SavedDevice {
     pub fn profile(&self) -> &str {
         &self.profile
     }
-    /// What is on the device.
+    /// The medium.
     pub fn media(&self) -> &Media {
         &self.media
     }
@@ -190,10 +194,10 @@ impl SavedDevice {
         put_le32(&mut file, 12, crc);
         Ok(file)
     }
-    /// The device of these bytes, whatever they are (D1, D2).
+    /// Parses the bytes of a file, which may be any bytes (D1, D2).
     ///
     /// # Errors
-    /// [`StateError`]: why they are none.
+    /// [`StateError`]: why the bytes are not a saved device.
     pub fn from_bytes(bytes: &[u8]) -> Result<SavedDevice, StateError> {
         let (mut rest, profile_len) = checked(bytes)?;
         let short = |_| damaged("its payload is too short");
@@ -201,7 +205,7 @@ impl SavedDevice {
         let kind = take(&mut rest, 1).map_err(short)?[0];
         let size = get_le64(take(&mut rest, 8).map_err(short)?, 0);
         let profile = std::str::from_utf8(profile).map_err(|_| damaged("its profile's name"))?;
-        // Before the body is unpacked: a profile that is unknown here is told as such.
+        // This comes before the body is unpacked, so that an unknown profile is reported as such.
         Profile::parse(profile)?;
         let body = unpacked(rest, size)?;
         let media = match kind {
@@ -215,7 +219,7 @@ impl SavedDevice {
     }
 }
 
-/// Payload, and length of the profile's text in it, of a file that is whole and ours.
+/// Payload, and length of the profile's text in it, of a file whose header and checksums are valid.
 fn checked(bytes: &[u8]) -> Result<(&[u8], usize), StateError> {
     let known = bytes.len().min(MAGIC.len());
     if known == 0 || bytes[..known] != MAGIC[..known] {
@@ -276,7 +280,7 @@ fn put64(out: &mut Vec<u8>, value: u64) {
     out.extend_from_slice(&value.to_le_bytes());
 }
 
-/// The next `len` bytes; `Err(())`: there are fewer.
+/// Takes the next `len` bytes off `from`; `Err(())`: there are fewer.
 fn take<'a>(from: &mut &'a [u8], len: usize) -> Result<&'a [u8], ()> {
     let (head, rest) = from.split_at_checked(len).ok_or(())?;
     *from = rest;
@@ -287,7 +291,7 @@ fn damaged(why: impl Into<String>) -> StateError {
     StateError::Damaged(why.into())
 }
 
-/// Number and content of 4 KiB blocks, `u64::MAX` behind the last.
+/// Writes number and content of 4 KiB blocks, with `u64::MAX` behind the last.
 fn save_blocks<'a>(blocks: impl Iterator<Item = (u64, &'a Bytes)>, out: &mut Vec<u8>) {
     for (number, bytes) in blocks {
         put64(out, number);

@@ -1,4 +1,4 @@
-//! What commands ask of a device, for its energy.
+//! Counts what commands use of a device, from which its energy is computed.
 
 use base::{Nanos, Time};
 use blockdev::DeviceStats;
@@ -25,7 +25,7 @@ impl Usage {
             self.until = end;
         }
     }
-    /// The counters of commands with these figures.
+    /// `commands` with the counters of this usage filled in.
     pub fn over(&self, commands: DeviceStats) -> DeviceStats {
         DeviceStats {
             sectors_read: self.sectors_read,

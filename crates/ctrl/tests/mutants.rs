@@ -1,11 +1,12 @@
-//! The guards of the controllers, each left out once: something must notice. Run by `cargo xtask mutants`.
+//! The guards of the controllers, each left out once: a test must notice that. Run by
+//! `cargo xtask mutants`.
 
 use base::{Bytes, Lba, Mutant, Rng, Time};
 use blockdev::{Class, Model, Request};
 use varve_ctrl::{AnyModel, Profile};
 
-/// Blocks whose content is not what the host wrote, after so many writes of mostly repeated content with a hash of six bits; and how
-/// often the guard was reached.
+/// The number of blocks whose content is not what the host wrote, after `writes` writes of mostly
+/// repeated content with a hash of six bits; and how often the guard was reached.
 fn wrong(mutant: Option<Mutant>, writes: u64) -> (u64, u64) {
     let profile = Profile::parse("nandsim-2007,transparent=true").unwrap();
     let AnyModel::Raw(mut raw) = profile.build(Some(4 << 20), None).unwrap() else {

@@ -1,4 +1,5 @@
-//! The offline checker on the volume of the crash tests: 144 MiB, a log of its default size, a few files.
+//! Benchmark of the offline checker on the volume of the crash tests: 144 MiB, a log of its default
+//! size, a few files.
 
 use base::BlockNo;
 use block::Queue;
@@ -49,7 +50,7 @@ fn volume(files: u64) -> Image {
     filled.unwrap()
 }
 
-/// One check of a volume of so many files.
+/// One check of a volume with `files` files.
 #[divan::bench(args = [8, 100])]
 fn small_volume(bencher: Bencher, files: u64) {
     let image = volume(files);

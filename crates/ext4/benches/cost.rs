@@ -1,5 +1,7 @@
-//! What ext4's own code costs: the figures behind `base::cost::ext4`, and behind that of its journal's blocks. `cargo xtask calibrate-cpu` runs it and
-//! prints table and measurement side by side. A line: name, nanoseconds for the constant, what it took with everything below.
+//! Measures the costs of ext4's own code: the figures behind `base::cost::ext4`, and those behind
+//! the blocks of its journal. `cargo xtask calibrate-cpu` runs it and prints table and measurement
+//! side by side. A line has: name, nanoseconds for the constant, measured time including everything
+//! below.
 #![allow(clippy::disallowed_macros)] // Nothing prints inside of a simulation: it cannot hold up a yield.
 
 #[path = "../../f2fs/benches/common/mod.rs"]

@@ -1,5 +1,5 @@
-//! Empty files created per wall second in the simulation, on one core, with the last commit at unmount. `crates/f2fs/benches/creates.rs` does
-//! the same with F2FS.
+//! Benchmark: empty files created per wall second in the simulation, on one core, with the last
+//! commit at unmount. `crates/f2fs/benches/creates.rs` measures F2FS in this way.
 
 #![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
 
@@ -49,7 +49,7 @@ fn create(dirs: u32, files: u32) {
     done.unwrap();
 }
 
-/// 50,000 files, so many to a directory.
+/// 50,000 files, `files` in each directory.
 #[divan::bench(args = [100, 1000, 10_000], sample_count = 5, sample_size = 1)]
 fn empty_files(bencher: Bencher, files: u32) {
     const ALL: u32 = 50_000;

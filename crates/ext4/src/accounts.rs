@@ -3,10 +3,11 @@
 use crate::Ext4;
 
 impl Ext4 {
-    /// Checks the accounts of memory against each other: free blocks, promises, windows, pages. Nothing may be under way.
+    /// Checks that the accounts kept in memory agree with each other: free blocks, promises,
+    /// windows and pages. No operation may be under way.
     ///
     /// # Panics
-    /// If two of them disagree; the message begins with the number of the invariant.
+    /// If two accounts disagree; the message begins with the number of the invariant.
     pub fn check(&self) {
         self.pages.check();
         let (mut free, mut waiting) = (0, 0);

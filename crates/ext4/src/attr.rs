@@ -1,4 +1,4 @@
-//! Attributes of inodes: what `stat` tells, and changing them.
+//! Attributes of inodes: what `stat` reports, and how they are changed.
 
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now, from_wall, to_wall};
@@ -7,7 +7,7 @@ use base::cost::ext4 as cost;
 use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet};
 
 impl Ext4 {
-    /// What `stat` tells of an inode.
+    /// The attributes that `stat` reports for an inode.
     pub(crate) fn attr_of(&self, inode: &Inode) -> FsResult<Attr> {
         let kind = inode.kind()?;
         let huge = self.has_huge_files();
@@ -26,7 +26,7 @@ impl Ext4 {
             gid: disk.gid(),
             rdev: (minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12),
             size: core.size,
-            // Delayed pages count, as in Linux.
+            // Delayed pages count as allocated, as in Linux.
             sectors: disk.sectors(huge, self.geo.block_bytes())
                 + self
                     .block_size
@@ -77,7 +77,8 @@ impl Ext4 {
         };
         self.with_room(|| {
             self.transact(1 + xattr::CREDITS, |tx| {
-                // What can fail for want of space comes first.
+                // Steps that can fail for want of space come first, so that a failure leaves
+                // nothing changed.
                 self.chmod_acl(tx, inode, perm)?;
                 apply(inode, set);
                 self.put_inode(tx, inode)
@@ -87,8 +88,8 @@ impl Ext4 {
 }
 
 /// # Errors
-/// EPERM where the flags of the inode forbid the change (Linux `notify_change`): times that the caller names count as attributes, those
-/// of the call as a write.
+/// EPERM where the flags of the inode forbid the change (Linux `notify_change`): times that the
+/// caller names count as a change of attributes, times that the call itself sets count as a write.
 fn check_flags(inode: &Inode, set: &SetAttr) -> FsResult<()> {
     let named = |time: Option<TimeSet>| matches!(time, Some(TimeSet::To(_)));
     let attributes = set.perm.is_some() || set.uid.is_some() || set.gid.is_some();

@@ -1,13 +1,20 @@
-//! The block allocator: finds runs near a goal, and keeps freed blocks out of use until their transaction is committed.
+//! The block allocator: finds runs near a goal, and keeps freed blocks out of use until the
+//! transaction that freed them is committed.
 //!
 //! Invariants:
-//! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits of pending frees set (hazards-H18);
-//! - A2 a freed block is discarded only after its transaction committed, and before it can be handed out again;
-//! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out or freed;
-//! - A4 whoever has a claim (ext4-space-S2) gets a block, whatever others do at the same time. Clear bits and bits of windows together are at least as
-//!   many as all claims, but while one group after the other is looked at, others may take what lies ahead, free what lies behind, and open windows over the
-//!   rest. So a search that found nothing is made once more *alone*: it keeps windows from being opened (`starving`), closes those that are open, and
-//!   holds every group. Then each free bit is clear and stays so, and one pass finds it.
+//! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits
+//!   of pending frees set (hazards-H18);
+//! - A2 a freed block is discarded only after its transaction committed, and before it can be
+//!   handed out again;
+//! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out
+//!   or freed;
+//! - A4 a task with a claim (ext4-space-S2) gets a block, whatever other tasks do at the same time.
+//!   Clear bits and bits of windows together are at least as many as all claims. But a search looks
+//!   at one group after the other, and meanwhile other tasks may take blocks in groups ahead of it,
+//!   free blocks in groups behind it, and open windows over the rest. So a search that found
+//!   nothing is made once more *alone*: it keeps windows from being opened (`starving`), closes
+//!   those that are open, and holds every group. Then each free bit is clear and stays so, and one
+//!   pass finds it.
 
 use crate::Ext4;
 use crate::bitmap::{self, Run};
@@ -26,10 +33,10 @@ pub(crate) struct Got {
     pub len: u32,
 }
 
-/// How well a group has to fit.
+/// How well a run has to fit for the search of a group to accept it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fit {
-    /// At the goal itself: all of it, or any part if that continues the file.
+    /// At the goal itself: the full length, or any part of it if that continues the file.
     Goal { partly: bool },
     /// A run of the full length.
     Full,
@@ -38,8 +45,8 @@ enum Fit {
 }
 
 impl Ext4 {
-    /// Allocates up to `want` neighbouring blocks as near to `goal` as possible. `continues`: blocks right at the goal
-    /// are worth more than a longer run elsewhere.
+    /// Allocates up to `want` neighbouring blocks as near to `goal` as possible. With `continues`,
+    /// blocks right at the goal are preferred to a longer run elsewhere.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
@@ -98,7 +105,8 @@ impl Ext4 {
         Ok(None)
     }
 
-    /// The same while nobody else takes a block (A4). The caller holds no lock of a group, a window or an inode's core.
+    /// Searches like `search`, but while no other task can take a block (A4). The caller holds no
+    /// lock of a group, a window or an inode's core.
     fn search_alone(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32) -> FsResult<Option<Got>> {
         self.starving.fetch_add(1, Ordering::SeqCst);
         self.close_windows();
@@ -107,7 +115,7 @@ impl Ext4 {
         found
     }
 
-    /// Holds every group, and looks through them.
+    /// Holds the locks of all groups, and searches the groups.
     fn search_held(&self, tx: &mut Tx<'_>, goal: BlockNo, want: u32) -> FsResult<Option<Got>> {
         let (first, _) = self.geo.block_place(goal).unwrap_or((0, 0));
         let groups = self.groups.count();
@@ -124,7 +132,7 @@ impl Ext4 {
         Ok(None)
     }
 
-    /// Where `len` free blocks lie in a row, near `goal`; nothing is allocated.
+    /// Finds `len` free blocks in a row near `goal`, without allocating them.
     pub(crate) fn find_free_run(&self, goal: BlockNo, len: u32) -> FsResult<Option<BlockNo>> {
         let groups = self.groups.count();
         let (first, bit) = self.geo.block_place(goal).unwrap_or((0, 0));
@@ -255,7 +263,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The same for a run whose bits are set in the allocator's map already.
+    /// Takes a run like `take`, but one whose bits are already set in the allocator's map.
     pub(crate) fn take_bits(
         &self,
         tx: &mut Tx<'_>,
@@ -274,10 +282,10 @@ impl Ext4 {
         self.flip(tx, group, state, run, true)
     }
 
-    /// Takes these very blocks, which must be free.
+    /// Takes exactly these blocks, which must be free.
     ///
     /// # Errors
-    /// `Corrupt` if one is not, or has a fixed place; errors of the journal.
+    /// `Corrupt` if one of them is not free, or has a fixed place; errors of the journal.
     pub(crate) fn take_range(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
         self.check_range(start, len, "blocks to be taken")?;
         let (mut at, mut left) = (start, len);
@@ -338,10 +346,11 @@ impl Ext4 {
         self.put_desc(tx, group, state, &before)
     }
 
-    /// Frees blocks. Metadata blocks must be forgotten by the caller.
+    /// Frees blocks. For metadata blocks, the caller also tells the journal to forget them.
     ///
     /// # Errors
-    /// Damage (blocks outside the volume, with a fixed place, or free already); errors of the journal.
+    /// Damage (blocks outside the volume, with a fixed place, or free already); errors of the
+    /// journal.
     pub(crate) fn free_blocks(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
         self.check_range(start, len, "freed extent")?;
         let mut at = start;
@@ -379,13 +388,14 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Makes usable what was freed in transactions that are committed by now (A1, A2).
+    /// Makes the blocks usable whose freeing transactions are committed by now (A1, A2).
     pub(crate) fn reap_pending(&self) -> FsResult<()> {
         loop {
             let Some(free) = self.next_ripe() else {
                 return Ok(());
             };
-            // hazards-R14: a discard behind the first use of the block would take what a REMAP has brought there.
+            // hazards-R14: a discard after the first reuse of the block would destroy what a REMAP
+            // has brought there.
             let late = self.options.discard && !free.late && rt::mutant(Mutant::DiscardLate);
             if self.options.discard && !late {
                 let start = self
@@ -426,7 +436,7 @@ impl Ext4 {
         if ripe { pending.pop_front() } else { None }
     }
 
-    /// Refuses blocks outside the volume and such with a fixed place (A3).
+    /// Refuses blocks that lie outside the volume or have a fixed place (A3).
     pub(crate) fn check_range(&self, start: BlockNo, len: u32, what: &str) -> FsResult<()> {
         let end = start.0.saturating_add(len.into());
         let first = u64::from(self.geo.first_data_block());

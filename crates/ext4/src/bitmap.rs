@@ -57,7 +57,7 @@ pub(crate) struct Run {
     pub len: u32,
 }
 
-/// The zero bits from `start` on, at most `want`; `None` if `start` is taken.
+/// The run of zero bits that begins at `start`, at most `want` long; `None` if bit `start` is set.
 pub(crate) fn run_at(map: &[u8], start: u32, end: u32, want: u32) -> Option<Run> {
     if start >= end || get(map, start) {
         return None;
@@ -67,8 +67,8 @@ pub(crate) fn run_at(map: &[u8], start: u32, end: u32, want: u32) -> Option<Run>
     Some(Run { start, len })
 }
 
-/// The first run of at least `want` zero bits at or after `goal`, then from the start of the map; else the longest run there is.
-/// At most `want` bits of it are answered.
+/// The first run of at least `want` zero bits at or after `goal`, then from the start of the map;
+/// if there is none, the longest run. The answer is at most `want` bits long.
 pub(crate) fn find_run(map: &[u8], goal: u32, end: u32, want: u32) -> Option<Run> {
     let mut best: Option<Run> = None;
     for (from, to) in [(goal.min(end), end), (0, goal.min(end))] {

@@ -3,12 +3,12 @@
 //! | flag | what it does |
 //! |---|---|
 //! | immutable | EPERM for changes of content, attributes and extended attributes, of names in it, and of its own names |
-//! | append | the same, but a directory takes new names, and a file is written to; who opens it sees to it that this is at the end ([`fscore::Attr::check_open`]) |
+//! | append | forbids what immutable forbids, but a directory takes new names, and a file is written to; the opener ensures that writes go to the end ([`fscore::Attr::check_open`]) |
 //! | sync, dirsync | a write, or a change of names in the directory, returns when it is durable |
 //! | noatime | reading leaves the access time alone |
 //! | journal_data | content goes through the journal, whatever `data=` says |
 //! | topdir | directories below are spread over the volume |
-//! | projinherit | new inodes take over the project (feature `project`), others cannot come in |
+//! | projinherit | new inodes take over the project (feature `project`), inodes of another project cannot be linked in |
 //! | nodump and what else Linux keeps | kept |
 
 use crate::Ext4;
@@ -19,15 +19,17 @@ use base::Ino;
 use fscore::{Errno, FileFlags, FsResult};
 use ondisk::ext4::{INODE_BYTES_OLD, InodeFlags, RoCompat};
 
-/// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); their values are the same there.
+/// Flags that `FS_IOC_GETFLAGS` shows (Linux `EXT4_FL_USER_VISIBLE`); Linux gives them the same
+/// values.
 pub(crate) const SHOWN: u32 = 0x725B_DFFF;
-/// Flags that `FS_IOC_SETFLAGS` takes (Linux `EXT4_FL_USER_MODIFIABLE` without DAX); others stay as they are.
+/// Flags that `FS_IOC_SETFLAGS` changes (Linux `EXT4_FL_USER_MODIFIABLE` without DAX); the other
+/// flags stay as they are.
 const CHANGEABLE: u32 = 0x604B_C0FF;
 /// Blocks whose images in the log are revoked in one handle.
 const FORGET_BLOCKS: u32 = 256;
 
 impl Inode {
-    /// Content may change, a directory may take names.
+    /// Checks that content may change and that a directory may take names.
     ///
     /// # Errors
     /// EPERM.
@@ -35,7 +37,8 @@ impl Inode {
         self.check_none_of(InodeFlags::IMMUTABLE)
     }
 
-    /// Attributes may change, the inode may lose its name, a directory may lose names.
+    /// Checks that attributes may change, that the inode may lose its name, and that a directory
+    /// may lose names.
     ///
     /// # Errors
     /// EPERM.
@@ -52,7 +55,7 @@ impl Inode {
 }
 
 impl Ext4 {
-    /// Makes what was done to names in `dir` durable, if its flags ask for it.
+    /// Makes a change of names in `dir` durable, if the flags of `dir` ask for it.
     pub(crate) fn settle_names(&self, dir: Ino) -> FsResult<()> {
         let Some(dir) = self.inodes.get(dir) else {
             return Ok(());
@@ -64,7 +67,7 @@ impl Ext4 {
         self.sync_inode(&dir, false)
     }
 
-    /// The same for content.
+    /// Makes a change of content durable, if the flags of the inode ask for it.
     pub(crate) fn settle_content(&self, inode: &Inode) -> FsResult<()> {
         let sync = inode.core().disk.flags().has(InodeFlags::SYNC);
         match sync {
@@ -90,7 +93,7 @@ impl Ext4 {
             return Ok(());
         }
         if changed.has(InodeFlags::EXTENTS) || changed.has(InodeFlags::CASEFOLD) {
-            // Neither is the mapping rewritten, nor are names hashed without regard to case.
+            // This code neither rewrites the mapping nor hashes names without regard to case.
             return Err(Errno::NotSup.into());
         }
         if changed.has(InodeFlags::JOURNAL_DATA) {
@@ -106,8 +109,9 @@ impl Ext4 {
         })
     }
 
-    /// The content is about to go through the journal, or has done so and no longer will: it comes home first, and nothing of it in
-    /// the log may be replayed over what is written directly from now on. The gate is held exclusively.
+    /// Prepares a file for a change of its journal_data flag, in either direction. Its content
+    /// comes home first, so that nothing in the log can be replayed over what is written directly
+    /// from now on. The caller holds the gate exclusively.
     fn switch_journal_data(&self, inode: &Inode, was_logged: bool) -> FsResult<()> {
         if !self.has_log() {
             return Err(Errno::NotSup.into());
@@ -129,14 +133,14 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The journal lets go of all blocks of a file.
+    /// Makes the journal forget all blocks of a file.
     fn forget_content(&self, inode: &Inode) -> FsResult<()> {
         if inode.is_inline() {
             return Ok(());
         }
         let last = inode.core().size.div_ceil(self.block());
         let mut lblk = 0;
-        // Ends: each turn moves on.
+        // The loop ends because each turn moves on.
         while lblk < last {
             let want = (last - lblk).min(FORGET_BLOCKS.into()) as u32;
             let span = self.lookup_span(inode, lblk as u32, want)?;
@@ -154,7 +158,7 @@ impl Ext4 {
         self.geo.ro_compat().has(RoCompat::PROJECT)
     }
 
-    /// The project of an inode; 0 on volumes without.
+    /// The project of an inode; 0 on volumes without projects.
     pub(crate) fn project_of(&self, inode: &Inode) -> u32 {
         match self.has_projects() {
             true => inode.core().disk.project(),
@@ -188,10 +192,11 @@ impl Ext4 {
         })
     }
 
-    /// An inode can get a name in `dir` as far as projects go.
+    /// Checks that the projects allow the inode to get a name in `dir`.
     ///
     /// # Errors
-    /// EXDEV if the directory gives its project to what is in it, and that of the inode is another one.
+    /// EXDEV if the directory gives its project to what is in it, and the inode has another
+    /// project.
     pub(crate) fn check_project(&self, inode: &Inode, dir: &Inode) -> FsResult<()> {
         let inherits = dir.core().disk.flags().has(InodeFlags::PROJECT_INHERIT);
         match inherits && self.project_of(inode) != self.project_of(dir) {

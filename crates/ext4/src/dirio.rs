@@ -1,4 +1,4 @@
-//! The blocks of a directory inode, as module `dir` wants to see them.
+//! Gives module `dir` access to the blocks of a directory inode.
 
 use crate::Ext4;
 use crate::dir::{DirFacts, DirIo, DirRead};
@@ -10,7 +10,7 @@ use base::{BlockNo, Bytes};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, Superblock, SuperblockFlags};
 
-/// A directory outside of a handle: for looking only. The gate is held.
+/// A directory outside of a handle, for reading only. The gate is held.
 pub(crate) struct DirView<'a> {
     fs: &'a Ext4,
     inode: &'a Inode,
@@ -23,19 +23,20 @@ pub(crate) struct DirEdit<'a, 't> {
     tx: &'a mut Tx<'t>,
 }
 
-/// Index levels below the root of a hash tree, at most.
+/// The maximum of index levels below the root of a hash tree.
 pub(crate) fn index_levels_max(sb: &Superblock) -> u8 {
     1 + u8::from(sb.incompat().has(Incompat::LARGE_DIR))
 }
 
 impl Ext4 {
-    /// Index levels below the root of a hash tree, at most: as the superblock said at mount, after recovery. So it is with the credits for which
-    /// the log was found large enough; what sets the feature later counts from the next mount on.
+    /// The maximum of index levels below the root of a hash tree. It is that of the superblock as
+    /// it was at mount, after recovery, because the credits for which the log was found large
+    /// enough depend on it. A feature flag that is set later counts from the next mount on.
     pub(crate) fn index_levels_max(&self) -> u8 {
         index_levels_max(&self.geo)
     }
 
-    /// What the blocks of this directory depend on.
+    /// The properties of this directory that the layout of its blocks depends on.
     pub(crate) fn dir_facts(&self, inode: &Inode) -> DirFacts {
         let geo = &self.geo;
         let inline = inode.is_inline();
@@ -166,7 +167,8 @@ impl Ext4 {
     /// Adds a block to a directory or symbolic link; answers its logical number.
     ///
     /// # Errors
-    /// ENOSPC, with nothing changed; ENOSPC as well at the size from which `large_dir` would be needed.
+    /// ENOSPC, with nothing changed: no space, or a directory so large that it would need
+    /// `large_dir`.
     pub(crate) fn append_block(
         &self,
         tx: &mut Tx<'_>,

@@ -1,15 +1,20 @@
 //! Replay of the fast commits that Linux has left behind the last full commit.
 //!
-//! The changes are made by the ordinary code on a file system without log, whose changed blocks stay in memory; the journal then logs them
-//! as one more transaction and brings them home. So a cut leaves all of a replay, or a log that asks for it again.
+//! The changes are made by the ordinary code on a file system without log, whose changed blocks
+//! stay in memory; the journal then logs these blocks as one more transaction and brings them home.
+//! So a cut leaves all of a replay, or a log that asks for it again.
 //!
-//! - U1 what a tag says of an inode counts from its place in the row on: fields by `Inode`, links by names, blocks by ranges. What is
-//!   carried out is where that leads; a name is added or taken off in the order of the row.
-//! - U2 all blocks that change hands are freed before any is taken, and those that the tags name are taken before the allocator gives out
-//!   blocks for nodes and directories: nothing is used twice.
-//! - U3 doing it again changes nothing: an entry that is there stays, one that is gone is not missed.
-//! - U4 a row that would not lead to a volume without faults is refused before anything is logged: names and links are counted before the
-//!   first change, and each inode that remains is judged by the rules of the offline checker as it would be.
+//! - U1 what a tag says of an inode counts from the tag's place in the row on: fields by `Inode`,
+//!   links by names, blocks by ranges. The replay carries out the state that the whole row leads
+//!   to; names are added and removed in the order of the row.
+//! - U2 all blocks that change hands are freed before any is taken, and those that the tags name
+//!   are taken before the allocator gives out blocks for nodes and directories: nothing is used
+//!   twice.
+//! - U3 a second replay changes nothing: an entry that is there already stays, and an entry that is
+//!   to be removed may be missing.
+//! - U4 a row that would not lead to a volume without faults is refused before anything is logged:
+//!   names and links are counted before the first change, and each inode that remains is judged, as
+//!   it would be after the row, by the rules of the offline checker.
 
 mod judge;
 mod names;
@@ -30,14 +35,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of an inode before its block area, and where the fields behind that begin.
+/// Bytes of an inode before its block area, and where the fields behind the block area begin.
 const FIELDS: (usize, usize) = (0x28, 0x64);
 
-/// Fields in which a directory keeps its own blocks: size, sectors, flags, and the high halves of the first two.
+/// Fields in which a directory keeps its own blocks: size, sectors, flags, and the high halves of
+/// the first two.
 const OF_DIRECTORY: [Range<usize>; 5] =
     [0x04..0x08, 0x1C..0x20, 0x20..0x24, 0x6C..0x70, 0x74..0x76];
 
-/// Most names of a file, and links of a directory that are counted.
+/// The maximum of names of a file, and of links of a directory as long as links are counted.
 const LINKS_MAX: i64 = 65_000;
 /// Entries of a directory that are read at once.
 const ENTRIES: usize = 256;
@@ -45,25 +51,25 @@ const ENTRIES: usize = 256;
 /// Blocks of a file by number (Linux `EXT_MAX_BLOCKS`).
 const BLOCKS_MAX: u64 = u32::MAX as u64;
 
-/// What becomes of an inode.
+/// What the row says of one inode.
 struct Target {
-    /// As it is on the device; `None`: not in use.
+    /// The inode as it is on the device; `None`: not in use.
     old: Option<disk::Inode>,
     /// Its fields as the last tag has them.
     fields: Option<Vec<u8>>,
     links: u32,
-    /// By their first block; they do not overlap.
+    /// Extents by their first block; they do not overlap.
     extents: BTreeMap<u32, Extent>,
-    /// `extents` are not those on the device.
+    /// True if `extents` are not those on the device.
     moved: bool,
-    /// Another inode than that on the device.
+    /// True if this is another inode than the one that has the number on the device.
     new: bool,
     is_dir: bool,
-    /// The directory in which it was made.
+    /// The directory in which the inode was made.
     parent: Ino,
-    /// Names that it loses, and gets.
+    /// How many names the inode loses, and how many it gets.
     names: (i64, i64),
-    /// Directories in it that come, less those that go.
+    /// Number of directories that are added to this one, less those removed from it.
     subdirs: i64,
 }
 
@@ -72,17 +78,18 @@ impl Target {
         self.links > 0
     }
 
-    /// It has nothing to do with what its number stood for on the device.
+    /// True if the inode has nothing in common with the one that has its number on the device.
     fn is_fresh(&self) -> bool {
         self.old.is_none() || self.new
     }
 
-    /// In use without a name: on the list of orphans, which the mount goes through afterwards.
+    /// True if the inode is in use without a name: it is on the list of orphans, which the mount
+    /// goes through after the replay.
     fn was_orphan(&self) -> bool {
         self.old.as_ref().is_some_and(|old| old.links() == 0)
     }
 
-    /// Names on the device.
+    /// Number of names on the device.
     fn names_before(&self) -> i64 {
         match &self.old {
             Some(old) if old.is_dir() => i64::from(old.links() > 0),
@@ -95,11 +102,11 @@ impl Target {
         self.names_before() - self.names.0 + self.names.1
     }
 
-    /// The links that it has to note.
+    /// The link count that the inode has to store.
     fn links_after(&self) -> i64 {
         let counted = match &self.old {
             _ if !self.is_dir => return self.names_after(),
-            // More than can be counted.
+            // 1 stands for more links than can be counted.
             Some(old) if !self.new && old.links() == 1 => return 1,
             Some(old) if !self.new => i64::from(old.links()) + self.subdirs,
             _ => 2 + self.subdirs,
@@ -111,7 +118,8 @@ impl Target {
 /// Carries the changes out and answers the blocks that have changed.
 ///
 /// # Errors
-/// A tag contradicts the file system, or needs what is not supported here: then run e2fsck. I/O errors.
+/// A tag contradicts the file system, or needs what is not supported here: then run e2fsck. I/O
+/// errors.
 pub(crate) fn replay(
     queue: &Arc<Queue>,
     sb: &Superblock,
@@ -134,12 +142,13 @@ pub(crate) fn replay(
         .and_then(|()| replay.carry_out());
     let images = fs.journal.unwritten();
     let done = done.and_then(|()| replay.judge(&images));
-    // Nothing of it goes home from here.
+    // Nothing of this file system goes home from here.
     fs.journal
         .abort("fast commits: the journal goes on with it");
     let _ = fs.journal.stop();
     done.map(|()| images).map_err(|e| match e {
-        // No room, or no such thing, says nothing to who mounts.
+        // The errno of a full volume or a missing entry would mean nothing to the caller that
+        // mounts.
         FsError::Posix(errno) => wrong(format!("{errno}")),
         FsError::Corrupt { what } if !what.starts_with(WHAT) => wrong(what),
         other => other,
@@ -254,7 +263,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// A target whose blocks change.
+    /// The target for an inode whose blocks change.
     fn mapped(&mut self, ino: Ino) -> FsResult<&mut Target> {
         let target = self.target(ino)?;
         let known = InodeFlags::EXTENTS.0 | InodeFlags::INLINE_DATA.0;
@@ -338,7 +347,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// U2: what was on the device and is not any more, or lies elsewhere.
+    /// U2: frees the blocks that the inode had on the device and does not have any more, or has
+    /// elsewhere.
     fn free(&self, ino: Ino, target: &Target) -> FsResult<()> {
         let Some(old) = &target.old else {
             return Ok(());
@@ -352,12 +362,13 @@ impl Replay<'_> {
         let inode = Arc::new(Inode::new(ino, Core::new(old.clone(), fs.newest_tid())));
         fs.inodes.replace(inode.clone());
         if goes {
-            // On no list of orphans: nothing of this is on the device before all of it.
+            // The inode is put on no list of orphans, because no part of this reaches the device
+            // before all of it.
             inode.core().disk.set_links(0);
             return fs.evict_if_unused(&inode);
         }
         if inode.is_inline() {
-            // What it maps from now on is all that it maps.
+            // The mapping begins empty: the inode maps only what the row gives it from now on.
             fs.inodes.remove(&inode);
             return Ok(());
         }
@@ -391,13 +402,14 @@ impl Replay<'_> {
         }
         let mut inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
         if target.was_orphan() {
-            // Where the list goes on.
+            // For an orphan the deletion time holds the next orphan of the list, so it must stay.
             inode.set_deletion_time(target.old.as_ref().map_or(0, disk::Inode::deletion_time));
         }
         if target.is_dir && old.is_some() {
-            // Its names say what becomes of its blocks.
+            // The content of a directory follows from the names in the row, and so do its blocks.
         } else if !inode.flags().has(InodeFlags::EXTENTS) {
-            // The target of a short link, the numbers of a device, or content.
+            // The area holds the target of a short link, the numbers of a device, or inline
+            // content.
             inode
                 .block_area_mut()
                 .copy_from_slice(&fields[FIELDS.0..FIELDS.1]);
@@ -411,7 +423,8 @@ impl Replay<'_> {
             debug_assert!(fits, "one block");
         }
         if target.is_dir && old.is_none() {
-            // What it held when its tag was written: the row names all of it, and what went since.
+            // This is the content at the time of the tag; the row names all of it, and the entries
+            // removed since.
             if inode.flags().has(InodeFlags::INLINE_DATA) {
                 fs.drop_inline(ino, &mut inode)?;
             }
@@ -437,7 +450,7 @@ impl Replay<'_> {
         }
         let inode = fs.inode(ino)?;
         if inode.is_inline() {
-            // Its fields brought all of it.
+            // The fields have brought the whole content already.
             return Ok(());
         }
         if fresh_dir {
@@ -457,7 +470,8 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// Of a directory that goes, or is another one now, nothing has to be taken.
+    /// Removes a name. In a directory that is removed itself, or whose number is another inode now,
+    /// no name has to be removed.
     fn take_name(&self, change: Change<'_>) -> FsResult<()> {
         let fs = self.fs;
         let dir = &self.targets[&change.parent];
@@ -495,8 +509,8 @@ fn has_extents(inode: &disk::Inode) -> bool {
     (inode.is_regular() || inode.is_symlink()) && inode.flags().has(InodeFlags::EXTENTS)
 }
 
-/// Takes the blocks from `first` to before `end` out of extents that do not overlap. A row may have a million ranges: only those that it
-/// touches are looked at.
+/// Takes the blocks from `first` to before `end` out of extents that do not overlap. A row may have
+/// a million ranges, so only those that overlap the blocks are looked at.
 fn cut(extents: &mut BTreeMap<u32, Extent>, first: u64, end: u64) {
     let Ok(from) = u32::try_from(first) else {
         return;
@@ -531,7 +545,8 @@ fn cut(extents: &mut BTreeMap<u32, Extent>, first: u64, end: u64) {
 }
 
 impl Ext4 {
-    /// A mount of its own for a replay, or a look at what it would be: nothing is read but superblock and groups, and nothing goes home.
+    /// Mounts a volume for a replay, or for a rehearsal of one: only superblock and groups are
+    /// read, and nothing is written home.
     pub(crate) fn without_log(
         queue: Arc<Queue>,
         sb: Superblock,
@@ -557,7 +572,7 @@ impl Ext4 {
         loop {
             let path = self.find_path(inode, Aim::Block(from))?;
             list.extend(path.leaf().iter().filter(|e| e.logical >= from));
-            // Ends: each leaf lies behind the one before.
+            // The loop ends because each leaf lies behind the one before.
             match path.next_leaf() {
                 Some(next) if next > from => from = next,
                 _ => return Ok(list),

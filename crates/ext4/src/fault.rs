@@ -1,4 +1,4 @@
-//! From the errors of the layers below to those of a file system.
+//! Translates errors of the layers below into errors of a file system.
 
 use block::{DevError, DevErrorKind};
 use fscore::FsError;
@@ -29,7 +29,7 @@ pub(crate) fn journal(e: JournalError) -> FsError {
     }
 }
 
-/// Bytes that are not what the format demands.
+/// Translates a parser's finding that bytes are not what the format demands.
 pub(crate) fn corrupt(e: Corrupt) -> FsError {
     FsError::corrupt(e.to_string())
 }

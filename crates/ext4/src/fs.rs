@@ -1,4 +1,4 @@
-//! A mounted ext4, and its face towards `vfs`.
+//! A mounted ext4, and the [`FileSystem`] interface that `vfs` calls.
 
 use crate::Inode;
 use crate::fault;
@@ -32,13 +32,13 @@ pub struct Ext4 {
     pub(crate) queue: Arc<Queue>,
     pub(crate) journal: Arc<Journal>,
     pub(crate) options: MountOptions,
-    /// The superblock as it was at mount: geometry and features.
+    /// The superblock as it was at mount, for geometry and features.
     pub(crate) geo: Superblock,
     /// Size of a block, and of a page of the cache.
     pub(crate) block_size: BlockSize,
     /// Where checksums start; `None` without metadata checksums.
     pub(crate) seed: Option<FsSeed>,
-    /// The superblock as it is.
+    /// The current superblock.
     pub(crate) sb: Mutex<Superblock>,
     pub(crate) groups: Groups,
     pub(crate) space: Space,
@@ -46,17 +46,18 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
-    /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a handle.
+    /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a
+    /// handle.
     pub(crate) xattr_blocks: RwLock<()>,
     /// Free blocks kept for small files.
     pub(crate) small_window: Mutex<Option<Window>>,
-    /// Searches for the last free blocks that are under way (balloc-A4).
+    /// Number of searches for the last free blocks that are under way (balloc-A4).
     pub(crate) starving: AtomicU32,
     pub(crate) random: Mutex<Rng>,
     pub(crate) latch: Mutex<Latch>,
-    /// What damage does.
+    /// What the mount does when it finds damage.
     pub(crate) errors: Errors,
-    /// Damage was noted in the superblock.
+    /// True once damage was noted in the superblock.
     pub(crate) damage_noted: AtomicBool,
     pub(crate) sync_times: SyncTimes,
     /// What recovery did at mount.
@@ -65,16 +66,16 @@ pub struct Ext4 {
     pub(crate) was_torn: bool,
 }
 
-/// Whether operations are let in.
+/// Which operations the mount still accepts.
 #[derive(Clone, Debug)]
 pub(crate) enum Latch {
-    /// All.
+    /// All operations.
     Alive,
-    /// Damage or an I/O error: reading goes on, changing is over.
+    /// After damage or an I/O error: reads are accepted, changes are refused.
     Failed(String),
-    /// The same with `errors=panic`: nothing goes on.
+    /// After damage or an I/O error with `errors=panic`: every operation is refused.
     Panicked(String),
-    /// None.
+    /// No operation: the file system is unmounted.
     Unmounted,
 }
 
@@ -84,24 +85,25 @@ impl Ext4 {
         &self.options
     }
 
-    /// The journal, for its figures.
+    /// The journal, for its statistics.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
     }
 
-    /// The queue, for its figures.
+    /// The queue, for its statistics.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Pages of file content in memory. Beyond the bound of the options ([`MountOptions::cache_bytes`](crate::MountOptions)) there are those of the
-    /// requests under way at most.
+    /// Pages of file content in memory. They may exceed the bound of the options
+    /// ([`MountOptions::cache_bytes`](crate::MountOptions)) by the pages of the requests under way.
     pub fn cached_pages(&self) -> u64 {
         self.pages.cached_pages()
     }
 
-    /// Time of all fsync and fdatasync calls by part: `fsync-data` (dirty pages), `fsync-commit` (the journal), `fsync-home`
-    /// (metadata of a file system without journal), `fsync-flush` (the flush that the call itself waits for).
+    /// Time of all fsync and fdatasync calls by part: `fsync-data` (dirty pages), `fsync-commit`
+    /// (the journal), `fsync-home` (metadata of a file system without journal), `fsync-flush` (the
+    /// flush that the call itself waits for).
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
         self.sync_times.sums()
     }
@@ -111,7 +113,8 @@ impl Ext4 {
         self.recovery.as_ref()
     }
 
-    /// True if the mount has found the primary superblock damaged, and gone by its backup or the log; one for writing has then written it anew.
+    /// True if the mount found the primary superblock damaged and used its backup or the log
+    /// instead; a mount for writing has then rewritten it.
     pub fn superblock_was_damaged(&self) -> bool {
         self.was_torn
     }
@@ -138,7 +141,8 @@ impl Ext4 {
         ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM)
     }
 
-    /// The transaction in which an unknown past change may be.
+    /// The newest transaction: a past change of unknown transaction is in this one or in an older
+    /// one.
     pub(crate) fn newest_tid(&self) -> Tid {
         self.journal.newest_tid()
     }
@@ -156,7 +160,8 @@ impl Ext4 {
         }
     }
 
-    /// Commits what is in the log, and ends everything there: the volume is what a power cut would leave.
+    /// Commits what is in the log and stops the journal there, so that the volume is what a power
+    /// cut would leave.
     fn cut_off(&self) -> FsResult<()> {
         let why = "the file system was shut down";
         let committed = match self.can_write() {
@@ -168,7 +173,7 @@ impl Ext4 {
         committed
     }
 
-    /// A journal that ended by itself ends the mount, too.
+    /// Ends the mount as well if the journal has aborted.
     fn panic_after_abort(&self) {
         if let Some(first) = self.journal.aborted() {
             let mut latch = self.latch.lock();
@@ -194,7 +199,7 @@ impl Ext4 {
         self.check_writable().is_ok()
     }
 
-    /// The file system is being unmounted: no operation is let in any more.
+    /// Closes the latch for unmounting: no operation is accepted any more.
     pub(crate) fn close_latch(&self) -> FsResult<()> {
         let mut latch = self.latch.lock();
         match &*latch {
@@ -205,7 +210,7 @@ impl Ext4 {
                 *latch = Latch::Unmounted;
                 drop(latch);
                 self.journal.abort(first.clone());
-                // The tasks end; the log stays for recovery.
+                // The journal's tasks end; the log stays for recovery.
                 let _ = self.journal.stop();
                 return Err(FsError::Aborted { first });
             }
@@ -213,13 +218,15 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Half an operation is in the running transaction: nothing may be committed any more.
+    /// Latches the mount after an operation failed half-way: its changes are in the running
+    /// transaction, which must not commit any more.
     pub(crate) fn fail(&self, why: &FsError) {
         self.journal.abort(why.to_string());
         self.latch_failure(why, true);
     }
 
-    /// Does what `errors=` says; `ended`: the journal is over, so that changing is over in any case.
+    /// Acts on a failure as `errors=` says. With `ended` the journal has aborted, so changes are
+    /// refused in any case.
     fn latch_failure(&self, why: &FsError, ended: bool) {
         if !matches!(*self.latch.lock(), Latch::Alive) {
             return;
@@ -246,21 +253,23 @@ impl Ext4 {
         }
     }
 
-    /// A flush of the device failed: what it had not written yet may be lost, metadata included, and no later flush would say so. The queue
-    /// lets none pass any more.
+    /// Latches the mount after a failed flush: what the device had not written yet may be lost,
+    /// metadata included, and no later flush would report it. The queue lets no further flush pass.
     pub(crate) fn flush_failed(&self, during: &str, e: block::DevError) -> FsError {
         let error = fault::device(during)(e);
         self.fail(&error);
         error
     }
 
-    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if that is over (hazards-H22) and the log
-    /// has full images only. The outcome does not matter: the mount is latched anyway.
+    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if the journal
+    /// has aborted (hazards-H22) and the log has full images only. The outcome does not matter,
+    /// because the mount is latched anyway.
     fn record_damage(&self) {
         let noted = self
             .transact(1, |tx| self.update_superblock(tx, note_damage))
             .and_then(|()| self.journal.commit_all().map_err(fault::journal));
-        // hazards-H9: deltas of the superblock may wait in the log of a journal that is over; under them home must stay as it is.
+        // hazards-H9: the log of an aborted journal may hold deltas of the superblock; the home
+        // block that they apply to must then stay as it is.
         let deltas = self.journal.scheme().is_some_and(|s| s.is_coalition());
         if noted.is_err() && !deltas {
             let mut sb = self.sb.lock();
@@ -270,10 +279,10 @@ impl Ext4 {
     }
 }
 
-/// Error state, and the record of first and last error.
+/// Sets the error state, and the record of the first and the last error.
 fn note_damage(sb: &mut Superblock) {
-    /// EFSCORRUPTED among the codes of `s_first_error_errcode` and `s_last_error_errcode`, which are no errno: 1 is an unknown error, 2 EIO,
-    /// 3 ENOMEM, 4 EFSBADCRC.
+    /// EFSCORRUPTED among the codes of `s_first_error_errcode` and `s_last_error_errcode`, which
+    /// are not errno values: 1 is an unknown error, 2 EIO, 3 ENOMEM, 4 EFSBADCRC.
     const CODE_CORRUPT: u8 = 5;
     let now = rt::wall().secs.max(0) as u64;
     let state = sb.state() | State::ERRORS;
@@ -282,7 +291,8 @@ fn note_damage(sb: &mut Superblock) {
 }
 
 impl Ext4 {
-    /// Lets an operation in, and latches the mount if it finds damage.
+    /// Runs an operation if the latch accepts it, and latches the mount if the operation finds
+    /// damage.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         self.check_alive()?;
         let answer = operation();
@@ -530,7 +540,8 @@ impl FileSystem for Ext4 {
 }
 
 impl Ext4 {
-    /// Flushes the device when something completed since the last flush: the end of operations that need it.
+    /// Flushes the device if a write completed since the last flush; called at the end of
+    /// operations that must be durable.
     pub(crate) fn flush_device(&self) -> FsResult<()> {
         let mark = self.queue.mark();
         self.queue

@@ -1,8 +1,10 @@
-//! Block groups in memory.
+//! Block groups in memory: descriptors, bitmaps of the allocator, and their counts.
 //!
 //! Invariants:
-//! - G1 the descriptor in memory is the one in the running content of its block; both change under the group's lock;
-//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of windows set;
+//! - G1 the descriptor in memory is the one in the running content of its block; both change under
+//!   the group's lock;
+//! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of
+//!   windows set;
 //! - G3 `waiting` counts the bits of pending frees, `held` those of windows.
 
 use crate::Ext4;
@@ -16,7 +18,7 @@ use ondisk::ext4::{GroupDesc, GroupFlags, Incompat, Superblock};
 use rt::Mutex;
 use std::collections::VecDeque;
 
-/// One group.
+/// The state of one block group.
 pub(crate) struct GroupState {
     pub desc: GroupDesc,
     /// The allocator's bitmap (G2).
@@ -34,7 +36,8 @@ pub(crate) struct PendingFree {
     pub group: u32,
     pub start: u32,
     pub len: u32,
-    /// In use again, and still to be discarded: a deliberate mistake (hazards-R14).
+    /// True if the block is in use again and still to be discarded: a deliberate mistake for tests
+    /// (hazards-R14).
     pub late: bool,
 }
 
@@ -42,7 +45,8 @@ pub(crate) struct PendingFree {
 pub(crate) struct Groups {
     list: Vec<Mutex<GroupState>>,
     pub pending: Mutex<VecDeque<PendingFree>>,
-    /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the last), ascending.
+    /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the
+    /// last), ascending.
     system: Vec<(u64, u64)>,
 }
 
@@ -160,7 +164,8 @@ fn check_desc(sb: &Superblock, group: u32, desc: &GroupDesc) -> FsResult<()> {
     Ok(())
 }
 
-/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for
+/// more descriptors.
 pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
     // With clusters and blocks of 1 KiB the boot block lies in the first group.
     let boot = sb.superblock_place(group).0 - sb.group_first_block(group).0;
@@ -169,7 +174,8 @@ pub(crate) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
         let descs = u64::from(sb.desc_blocks()) + u64::from(sb.reserved_gdt_blocks());
         return boot + copy * (1 + descs);
     }
-    // Descriptors of a meta group: one block in its first, second and last group; older ones behind the copies of the superblock.
+    // Descriptors of a meta group: one block in its first, second and last group; the descriptors
+    // of groups before the first meta group lie behind the copies of the superblock.
     let (meta, nth) = (group / sb.descs_per_block(), group % sb.descs_per_block());
     if meta < sb.first_meta_group() {
         let descs = u64::from(sb.first_meta_group()) + u64::from(sb.reserved_gdt_blocks());
@@ -201,7 +207,7 @@ fn system_zone(sb: &Superblock, descs: &[GroupDesc]) -> Vec<(u64, u64)> {
 }
 
 impl Ext4 {
-    /// Flags of a group; without checksums of descriptors nothing is ever uninitialised.
+    /// Flags of a group; without checksums of descriptors no group is ever uninitialised.
     pub(crate) fn group_flags(&self, desc: &GroupDesc) -> GroupFlags {
         use ondisk::ext4::RoCompat;
         let ro = self.geo.ro_compat();
@@ -225,7 +231,8 @@ impl Ext4 {
         tx.update(block, offset, before.bytes(), state.desc.bytes())
     }
 
-    /// The block bitmap of a group that was never written: what has a fixed place is taken, and so is what lies beyond the end.
+    /// The block bitmap of a group whose bitmap was never written: set are the blocks with a fixed
+    /// place and the bits beyond the end of the volume.
     pub(crate) fn fresh_block_bitmap(&self, group: u32, desc: &GroupDesc) -> Box<[u8]> {
         let sb = &self.geo;
         let mut map = vec![0; self.block_size.bytes()].into_boxed_slice();

@@ -1,7 +1,8 @@
 //! The inode allocator.
 //!
-//! A file goes to the group of its directory, else to a group near it. Directories are spread as Orlov's allocator does: top-level ones
-//! over the volume, deeper ones near their parent unless that part is crowded. The unit of spreading is the flexible group.
+//! A file goes to the group of its directory, else to a group near it. Directories are spread as
+//! Orlov's allocator does: top-level ones over the volume, deeper ones near their parent unless
+//! that part is crowded. The unit of spreading is the flexible group.
 
 use crate::Ext4;
 use crate::bitmap::{self, Run};
@@ -37,7 +38,7 @@ struct FlexStat {
 }
 
 impl Ext4 {
-    /// Marks an inode as used. Its table entry is the caller's.
+    /// Marks an inode as used. The caller writes its table entry.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
@@ -146,7 +147,7 @@ impl Ext4 {
         let before = state.desc.clone();
         let uninit = self.group_flags(&before).has(GroupFlags::INODE_UNINIT);
         let block = before.inode_bitmap();
-        // An allocated inode makes the group's block bitmap real as well, as in Linux.
+        // Allocating an inode also initialises the block bitmap of its group, as in Linux.
         self.init_block_bitmap(tx, group, state)?;
         let before = if uninit { state.desc.clone() } else { before };
         let mut map = if uninit {
@@ -178,8 +179,8 @@ impl Ext4 {
         self.put_desc(tx, group, state, &before)?;
         let ino = Ino(group * per_group + index + 1);
         if alone {
-            // What lies there on the device does not count. Under the group's lock: the next inode of this block must not be
-            // written before.
+            // The block gets new content whatever lies there on the device. This happens under the
+            // group's lock, because the next inode of this block must not be written before.
             let table = state.desc.inode_table();
             let table = table.plus(self.inode_place(ino)?.table_block);
             tx.create(table, vec![0; self.block_size.bytes()].into())?;
@@ -198,7 +199,7 @@ impl Ext4 {
         Ok(bitmap::get(&map, place.index))
     }
 
-    /// Takes this very number, if it is not in use already.
+    /// Takes the inode number `ino`, if it is not in use already.
     pub(crate) fn claim_ino(&self, tx: &mut Tx<'_>, ino: Ino, is_dir: bool) -> FsResult<()> {
         if self.is_ino_used(ino)? {
             return Ok(());
@@ -209,7 +210,7 @@ impl Ext4 {
             .map(drop)
     }
 
-    /// True if no inode in the table block of `index` is in use by this bitmap.
+    /// True if, by this bitmap, no inode in the table block that holds `index` is in use.
     fn is_alone(&self, desc: &ondisk::ext4::GroupDesc, map: &[u8], index: u32) -> bool {
         let per_block = (self.block_size.bytes() / self.geo.inode_bytes()) as u32;
         let first = index - index % per_block;
@@ -222,7 +223,7 @@ impl Ext4 {
     /// Marks an inode as free.
     ///
     /// # Errors
-    /// It is free already, or the bitmap is damaged; errors of the journal.
+    /// `Corrupt` if the inode is free already or the bitmap is damaged; errors of the journal.
     pub(crate) fn free_ino(&self, tx: &mut Tx<'_>, ino: Ino, was_dir: bool) -> FsResult<()> {
         let place = self.inode_place(ino)?;
         let (group, index) = (place.group, place.index);

@@ -11,8 +11,8 @@
 //!
 //! Metadata changes only inside [`Ext4::transact`](fs::Ext4), through a `Tx`. Locks: see `inode`.
 //!
-//! How an operation on names is written on top of this (gates first, by ascending inode number; then a handle; the last
-//! step outside of both):
+//! How an operation on names is written on top of this (gates first, by ascending inode number;
+//! then a handle; the last step outside of both):
 //!
 //! ```text
 //! let dir = self.inode(dir)?;  let gate = dir.gate.write();

@@ -1,4 +1,4 @@
-//! Where the journal of a volume lies, found before anything else of it is trusted.
+//! Finds where the journal of a volume lies, before anything else on the volume is trusted.
 
 use crate::blockmap::runs_of_map;
 use crate::extent::{Source, runs_of};
@@ -11,7 +11,7 @@ use journal::{LogBlock, LogPlace};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, JournalDevice, Superblock};
 
-/// Finds the log on a device of its own, which must be the one that the volume names.
+/// Finds the log on a device of its own, and checks that it is the log that the volume names.
 pub(crate) fn external_place(log_queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
     let size = block_size(sb)?;
     let head = log_queue
@@ -54,7 +54,8 @@ pub(crate) fn external_place(log_queue: &Queue, sb: &Superblock) -> FsResult<Log
     Ok(place.with_block_size(size))
 }
 
-/// Refuses a log that has other users than this volume: whoever replays it for one of them writes into the others (devices-L10). Linux counts them only.
+/// Refuses a log that volumes other than this one use, because replaying it for one of them would
+/// write into the others (devices-L10). Linux only counts the users.
 pub(crate) fn check_user(log_queue: &Queue, place: &LogPlace, sb: &Superblock) -> FsResult<()> {
     let log = log_superblock(log_queue, place)?;
     let users: Vec<String> = log.users().iter().map(hex).collect();
@@ -70,7 +71,7 @@ pub(crate) fn check_user(log_queue: &Queue, place: &LogPlace, sb: &Superblock) -
     )))
 }
 
-/// True if the device holds the log that the volume names, and that waits for recovery.
+/// True if the device holds the log that the volume names, and this log waits for recovery.
 pub(crate) fn external_log_waits(log_queue: &Queue, sb: &Superblock) -> bool {
     let log = external_place(log_queue, sb).and_then(|place| log_superblock(log_queue, &place));
     log.is_ok_and(|log| !log.is_clean() && log.users().contains(&sb.uuid()))
@@ -91,12 +92,13 @@ pub(crate) fn hex(uuid: &[u8; 16]) -> String {
     uuid.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// The blocks of the journal file, read straight from the device: from its inode, or, if a cut has torn the descriptor or
-/// the table block that leads there (their images are in the log), from the copy in the superblock.
+/// The blocks of the journal file, read straight from the device. They come from the journal's
+/// inode; if a cut has torn the descriptor or the table block that leads to it (their images are in
+/// the log), they come from the copy in the superblock.
 pub(crate) fn journal_place(queue: &Queue, sb: &Superblock) -> FsResult<LogPlace> {
     let by_inode = journal_inode_place(queue, sb);
     let torn = match &by_inode {
-        // Without checksums only where it leads tells what was torn.
+        // Without checksums, only the place that it leads to shows whether something was torn.
         Ok(place) => !sb.has_metadata_checksums() && !leads_to_log(queue, place)?,
         Err(e) => matches!(e, FsError::Corrupt { .. } | FsError::Incompatible { .. }),
     };
@@ -115,7 +117,8 @@ fn leads_to_log(queue: &Queue, place: &LogPlace) -> FsResult<bool> {
     Ok(ondisk::jbd2::Superblock::parse(&block).is_ok())
 }
 
-/// As the superblock remembers it (`s_jnl_blocks`); `None` if it does not, or that is no log.
+/// The place of the log as the superblock remembers it (`s_jnl_blocks`); `None` if the superblock
+/// does not, or if no log lies there.
 pub(crate) fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<LogPlace> {
     if sb.journal_backup_type() != 1 {
         return None;
@@ -128,7 +131,7 @@ pub(crate) fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<Log
     let ino = sb.journal_ino();
     let source = Source {
         ino,
-        // Generation 0: what mke2fs gives the journal.
+        // mke2fs gives the journal's inode generation 0.
         seed: sb.has_metadata_checksums().then(|| sb.seed().inode(ino, 0)),
         read: &|block| match block.0 < sb.blocks_count() {
             true => read_block(queue, size, block),
@@ -136,7 +139,7 @@ pub(crate) fn journal_backup_place(queue: &Queue, sb: &Superblock) -> Option<Log
         },
     };
     let blocks = bytes / size.bytes() as u64;
-    // The copy says not which of the two it is.
+    // The copy does not say whether it holds extents or a block map.
     let mut runs = match sb.incompat().has(Incompat::EXTENTS) && has_tree(&area) {
         true => runs_of(&source, &area).ok()?,
         false => runs_of_map(&source, &area, blocks.min(sb.blocks_count())).ok()?,

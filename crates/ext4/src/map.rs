@@ -1,4 +1,5 @@
-//! From blocks of a file to blocks of the device: by extents, or by the block maps of ext2 and ext3.
+//! From blocks of a file to blocks of the device: by extents, or by the block maps of ext2 and
+//! ext3.
 
 use crate::Ext4;
 use crate::extent::Aim;
@@ -27,7 +28,7 @@ impl Span {
         }
     }
 
-    /// Its front, of at most `max` blocks.
+    /// The front of the span, of at most `max` blocks.
     pub fn front(self, max: u32) -> Span {
         let cut = |len: u32| len.min(max);
         match self {
@@ -62,7 +63,7 @@ impl Ext4 {
         self.lookup_locked(inode, lblk, want)
     }
 
-    /// The same with the `tree` lock held.
+    /// Does what [`Ext4::lookup_span`] does, for a caller that holds the `tree` lock.
     pub(crate) fn lookup_locked(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
         debug_assert!(want > 0, "somebody wants something");
         {
@@ -93,8 +94,8 @@ impl Ext4 {
         Ok(Span::Hole { len })
     }
 
-    /// Where blocks of an inode go if it has none yet: files to the second group of the inode's flexible group, the rest to
-    /// the first, as in Linux.
+    /// Where the first blocks of an inode should go: files to the second group of the inode's
+    /// flexible group, everything else to the first, as in Linux.
     pub(crate) fn inode_goal(&self, inode: &Inode) -> BlockNo {
         let group = (inode.ino.0 - 1) / self.geo.inodes_per_group();
         let flex = 1 << self.geo.log_groups_per_flex().min(16);
@@ -112,7 +113,7 @@ impl Ext4 {
         self.geo.group_first_block(group)
     }
 
-    /// Where the block `lblk` should go, and whether that continues an extent.
+    /// Where the block `lblk` should go, and whether a block there continues an extent.
     pub(crate) fn goal_for(&self, inode: &Inode, lblk: u32) -> FsResult<(BlockNo, bool)> {
         let path = self.find_path(inode, Aim::Block(lblk))?;
         let leaf = path.leaf();
@@ -155,7 +156,8 @@ impl Ext4 {
         self.logs_data(inode) || self.journal.data_in_log(start, len).is_some()
     }
 
-    /// True if the blocks of an inode pass through the journal: directories, long symlinks, and files with data=journal.
+    /// True if the blocks of an inode pass through the journal: directories, long symlinks, and
+    /// files with data=journal.
     pub(crate) fn logs_data(&self, inode: &Inode) -> bool {
         use crate::options::DataMode;
         use ondisk::ext4::InodeFlags;

@@ -1,33 +1,40 @@
-//! Mount and unmount.
+//! Mount and unmount. A mount takes these steps, in this order:
 //!
 //! | step of mount | refused if |
 //! |---|---|
 //! | superblock; a torn one is replaced by its first backup | neither has a good checksum |
 //! | features | one is unknown or not supported; it is named |
 //! | options, scheme, place of the log | the device cannot do what they ask for; no log, or none of this volume |
-//! | journal: what recovery will leave | damage that recovery must not write over; fast commits that contradict the volume |
-//! | the next three of that, then recovery, and again | |
+//! | journal: foresee what recovery will leave | damage that recovery must not write over; fast commits that contradict the volume |
+//! | if the log waits: the three steps below on the foreseen volume, then recovery | as below |
 //! | superblock, size of the log, group descriptors | features, checksums or places are wrong; the log is too small |
 //! | root directory | it is none |
 //! | orphans are read | list or file leads out of the volume, or names an inode twice; the file is damaged |
-//! | needs_recovery, and orphan_present with it, set, durable before the first commit | |
+//! | set needs_recovery, and orphan_present with it, durable before the first commit | |
 //! | orphans are ended | |
 //!
 //! Invariants:
-//! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the log is empty. So an external log that holds
-//!   transactions beside a volume that was unmounted is of another time, and is refused (devices-L8);
-//! - M2 a superblock whose in-place write was torn (hazards-H22) is rebuilt from its backup: at those moments log and list of
-//!   orphans were empty, so nothing but counters, times and orphan_present (orphan-O5) differs;
-//! - M3 a cut in the middle of a home write may have torn what leads to the log: then the superblock's backup and its copy of
-//!   the journal's mapping lead there, and recovery mends the rest. A volume of one group has no backup: there the torn
-//!   superblock itself is believed as far as it leads to a log of its UUID that waits for recovery, and must be whole afterwards;
-//! - M4 a mount that is refused has written nothing. What is refused is known when the orphans are read, and the first write comes after
-//!   that: of a log to recover all of it is looked at through what recovery will leave ([`Foreseen`]) before recovery writes. From the
-//!   first write on a mount can only fail, as any operation can: the device, or the blocks of an orphan that is ended (orphan-O6); then the
-//!   journal notes the error (`s_errno`), and the log stays as it is;
-//! - M5 who wants no mount, but the log carried home ([`Ext4::recover_log`]), gets that for any log that is whole, whatever lies behind it: as of
-//!   e2fsck, which repairs a volume only as its last transaction left it. Of a log that is damaged nothing is written either. The superblock
-//!   is told last, when the log is empty for good: a cut before that leaves what a mount and a second call take.
+//! - M1 needs_recovery is durable before the first transaction commits, and cleared only when the
+//!   log is empty. So an external log that holds transactions beside a volume that was unmounted is
+//!   of another time, and is refused (devices-L8);
+//! - M2 a superblock whose in-place write was torn (hazards-H22) is rebuilt from its backup: at the
+//!   moments of such writes log and list of orphans were empty, so nothing but counters, times and
+//!   orphan_present (orphan-O5) differs;
+//! - M3 a cut in the middle of a home write may have torn what leads to the log: then the
+//!   superblock's backup and its copy of the journal's mapping lead there, and recovery mends the
+//!   rest. A volume of one group has no backup: there the torn superblock itself is believed as far
+//!   as it leads to a log of its UUID that waits for recovery, and must be whole after recovery;
+//! - M4 a mount that is refused has written nothing. All reasons to refuse are known when the
+//!   orphans have been read, and the first write comes after that: a log to recover is checked as a
+//!   whole, through what recovery will leave ([`Foreseen`]), before recovery writes. From the first
+//!   write on a mount can only fail, as any operation can: the device fails, or the blocks of an
+//!   orphan that is ended (orphan-O6) are damaged; then the journal notes the error (`s_errno`),
+//!   and the log stays as it is;
+//! - M5 a caller that wants no mount, but the log carried home ([`Ext4::recover_log`]), gets that
+//!   for any log that is whole, even if the recovered volume cannot be mounted: it is meant for
+//!   e2fsck, which repairs a volume only as its last transaction left it. Nothing of a damaged log
+//!   is written here either. The superblock is updated last, when the log is durably empty: a cut
+//!   before that leaves a volume that a mount or a second call accepts.
 
 mod recovery;
 
@@ -67,9 +74,10 @@ pub(crate) const INCOMPAT_SUPPORTED: Incompat = Incompat(
         | Incompat::INLINE_DATA.0
         | Incompat::CSUM_SEED.0,
 );
-/// Last revision of the superblock that is known: the one with features (`s_rev_level`; Linux mounts others read-only).
+/// The newest known revision of the superblock: the one with features (`s_rev_level`; Linux mounts
+/// newer ones read-only).
 pub(crate) const REVISION_MAX: u32 = 1;
-/// What can be read, with the reason why it is not written.
+/// Features with which a volume can be read but not written, each with the reason.
 const INCOMPAT_READ_ONLY: [(Incompat, &str); 2] = [
     (
         Incompat::EA_INODE,
@@ -96,7 +104,8 @@ const SUPERBLOCK_AT: usize = disk::SUPERBLOCK_AT as usize;
 /// Sizes of blocks, in the order in which a backup of the superblock is looked for.
 const SIZES: [u32; 3] = [4096, 1024, 2048];
 
-/// Where group 1 begins if groups are as large as a block of bits says: the first backup of the superblock.
+/// Where the first backup of the superblock lies: at the start of group 1, if each group has as
+/// many blocks as a block has bits.
 fn backup_home(size: BlockSize) -> BlockNo {
     BlockNo(size.bytes() as u64 * 8 + u64::from(size.bytes() == 1024))
 }
@@ -113,12 +122,13 @@ fn read_head(queue: &Queue) -> FsResult<Bytes> {
 /// A group descriptor begins with the places of its bitmaps and of its table.
 const PLACES_BYTES: usize = 12;
 
-/// What was found in the log.
+/// What the mount found in the log.
 #[derive(Clone, Copy)]
 struct Found {
-    /// It was recovered.
+    /// True if the log was recovered.
     recovered: bool,
-    /// An error had ended its last life (`s_errno`): the volume may be damaged, and e2fsck is to look at it.
+    /// True if an error had ended the previous use of the log (`s_errno`): the volume may be
+    /// damaged, and e2fsck should check it.
     failed: bool,
 }
 
@@ -126,18 +136,21 @@ impl Ext4 {
     /// Mounts the file system on `queue`.
     ///
     /// # Errors
-    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors. Nothing was written then, unless the device or an orphan failed
-    /// after the decision (M4 of the module).
+    /// `Incompatible` for a feature or an option, `Corrupt` for damage, I/O errors. Nothing was
+    /// written then, unless the device or an orphan failed after the first write (M4 of the
+    /// module).
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<Ext4>> {
         Ext4::mount_with_journal(queue, None, options)
     }
 
-    /// The same for a volume whose journal may lie on a device of its own, `log_queue`: recovered if need be, and used. Nobody else may write
-    /// to either device.
+    /// Mounts like [`Ext4::mount`], for a volume whose journal may lie on a device of its own,
+    /// `log_queue`. That journal is recovered if need be, and used. Nothing else may write to
+    /// either device.
     ///
     /// # Errors
-    /// As [`Ext4::mount`]; `Incompatible` if the device holds the journal of another volume, or of several, or transactions of another
-    /// time, or if the scheme needs log and homes on one device; `log_queue` is not looked at where the journal is inside of the volume.
+    /// As [`Ext4::mount`]; `Incompatible` if the device holds the journal of another volume, or of
+    /// several, or transactions of another time, or if the scheme needs log and homes on one
+    /// device. `log_queue` is not looked at where the journal lies inside the volume.
     pub fn mount_with_journal(
         queue: Arc<Queue>,
         log_queue: Option<Arc<Queue>>,
@@ -148,7 +161,8 @@ impl Ext4 {
         let (log, recovery) = match find_log(queues, &sb, &options, torn)? {
             None => (None, None),
             Some(Opened::Clean(log)) => {
-                // What is read of it may not be durable yet; `mark_mounted` flushes the volume for the same reason.
+                // What is read of the volume may not be durable yet; `mark_mounted` flushes the
+                // volume for the same reason.
                 if sb.incompat().has(Incompat::RECOVER) && !options.read_only {
                     log.make_durable().map_err(fault::journal)?;
                 }
@@ -164,7 +178,7 @@ impl Ext4 {
             failed: log.as_ref().is_some_and(|log| log.errno() != 0),
         };
         let was_torn = torn;
-        // Recovery may have brought a newer superblock home, which says what it likes.
+        // Recovery may have brought a newer superblock home, with any content.
         let (sb, torn) = if found.recovered {
             usable_superblock(queues, &options)?
         } else {
@@ -184,7 +198,7 @@ impl Ext4 {
         };
         if let Err(e) = fs.bring_up(waiting, torn, found) {
             fs.journal.abort(format!("mount: {e}"));
-            // The tasks end; the log stays as it is.
+            // The journal's tasks end; the log stays as it is.
             let _ = fs.journal.stop();
             return Err(e);
         }
@@ -238,7 +252,8 @@ impl Ext4 {
         })
     }
 
-    /// M4: the last that a mount can be refused for. Answers the orphans, of a mount that ends them.
+    /// Makes the last checks for which a mount can be refused (M4). Answers the orphans if this
+    /// mount will end them.
     fn look(&mut self) -> FsResult<Option<Waiting>> {
         let root = self.inode(disk::ROOT_INO).map_err(|e| match e {
             FsError::Posix(_) => FsError::corrupt("the root directory (inode 2) is not in use"),
@@ -262,7 +277,7 @@ impl Ext4 {
         self.finish_orphans(waiting)
     }
 
-    /// Recovery has emptied the log, and nothing will be written to it.
+    /// Settles a read-only mount: recovery has emptied the log, and nothing will be written to it.
     fn settle_read_only(&self, recovered: bool) -> FsResult<()> {
         if !recovered {
             return Ok(());
@@ -270,12 +285,13 @@ impl Ext4 {
         let mut sb = self.sb.lock();
         let features = sb.incompat().without(Incompat::RECOVER);
         sb.set_incompat(features);
-        // Nothing else says from now on that the totals are those of the last unmount.
+        // RECOVER is cleared, so nothing would tell any more that the totals are only those of the
+        // last unmount.
         self.count_into(&mut sb);
         write_in_place(&self.queue, &mut sb)
     }
 
-    /// M1: the superblock says that it is mounted, durably.
+    /// M1: makes the superblock say, durably, that the volume is mounted.
     fn mark_mounted(&self, torn: bool, found: Found) -> FsResult<()> {
         let now = rt::wall().secs.max(0) as u64;
         let has_log = self.has_log();
@@ -299,11 +315,14 @@ impl Ext4 {
         let marked = self.sb.lock().incompat().has(Incompat::RECOVER);
         if has_log && marked && !torn {
             if !found.recovered {
-                // Unmounted it was not, and recovery had nothing to do, so nobody has flushed: what a process that died has left
-                // in the device's cache is read as if it were durable, and this queue's marks do not know of it (hazards-H19).
+                // The volume was not unmounted, and recovery had nothing to do, so nothing has
+                // flushed the device yet. What a process that died has left in the device's cache
+                // is read as if it were durable, and the marks of this queue do not know of it
+                // (hazards-H19).
                 self.queue.flush().map_err(fault::device("flushing"))?;
             }
-            // After recovery the mark is there; a write in place could only tear it.
+            // After recovery the mark is set already; a write in place could only tear the
+            // superblock.
             return self.transact(1, |tx| self.update_superblock(tx, change));
         }
         let mut sb = self.sb.lock();
@@ -316,7 +335,7 @@ impl Ext4 {
     pub(crate) fn shut_down(&self) -> FsResult<()> {
         self.close_latch()?;
         let outcome = self.wind_down();
-        // Tasks must end whatever happened.
+        // Tasks must end, whether or not the steps before failed.
         let stopped = self.journal.stop().map_err(fault::journal);
         outcome.and(stopped)?;
         if self.options.read_only {
@@ -341,7 +360,8 @@ impl Ext4 {
             return Ok(());
         }
         self.write_everything()?;
-        // Files that are still open go now: nobody can reach them any more.
+        // Files that are unlinked but still open are freed now, because nothing can reach them any
+        // more.
         for inode in self.inodes.all() {
             inode.core().pins = 0;
             self.evict_if_unused(&inode)?;
@@ -351,7 +371,8 @@ impl Ext4 {
     }
 }
 
-/// The superblock, if its features and sizes are such that the volume can be used; whether it is torn.
+/// The superblock, checked for features and sizes with which the volume can be used; and whether it
+/// is torn.
 fn usable_superblock(queues: Queues<'_>, options: &MountOptions) -> FsResult<(Superblock, bool)> {
     let (sb, torn) = read_superblock(queues)?;
     check_features(&sb, options)?;
@@ -359,7 +380,8 @@ fn usable_superblock(queues: Queues<'_>, options: &MountOptions) -> FsResult<(Su
     Ok((sb, torn))
 }
 
-/// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it (M3).
+/// The superblock; if the primary one is damaged, from its backup (M2) or from what is left of it
+/// (M3).
 fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     let block = read_head(queues.0)?;
     let primary = match Superblock::parse(&block[SUPERBLOCK_AT..]) {
@@ -400,15 +422,17 @@ fn backup_superblock(
         return Ok(None);
     }
     sb.set_group_of_copy(0);
-    // Without the magic number this may be a volume of another kind by now, over what is left of an old one.
+    // Without the magic number this may by now be a volume of another kind, written over the
+    // remains of an old ext4.
     if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queues, &sb)? {
         return Ok(None);
     }
     Ok(Some(sb))
 }
 
-/// The primary superblock in spite of its checksum: a cut in its home write leaves some sectors old and some new, and the log, which
-/// still has what was being written, mends it (M3). After recovery the log is empty, so nothing passes here a second time.
+/// Accepts the primary superblock in spite of its wrong checksum: a cut in its home write leaves
+/// some sectors old and some new, and the log, which still has what was being written, mends it
+/// (M3). After recovery the log is empty, so no superblock is accepted this way a second time.
 fn torn_superblock(
     queues: Queues<'_>,
     block: &[u8],
@@ -424,8 +448,9 @@ fn torn_superblock(
     Ok((fits && has_own_log(queues, &sb)?).then_some(sb))
 }
 
-/// True if the group descriptors behind the primary superblock belong to this volume: one by its checksum or, without checksums,
-/// all by the places of bitmaps and tables, which are those in the descriptors behind the backup.
+/// True if the group descriptors behind the primary superblock belong to this volume. With
+/// checksums, one valid descriptor shows that; without, all of them must have the places of bitmaps
+/// and tables that the descriptors behind the backup have.
 fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     let Ok(size) = block_size(sb) else {
         return Ok(false);
@@ -446,8 +471,8 @@ fn has_own_descriptor(queue: &Queue, sb: &Superblock) -> FsResult<bool> {
     }))
 }
 
-/// True if where the backup leads lies a log of this volume that waits for recovery: the home writes of superblock and
-/// descriptors were cut together.
+/// True if the backup leads to a log of this volume that waits for recovery: then one cut has torn
+/// the home writes of both superblock and descriptors.
 fn has_own_log((queue, log_queue): Queues<'_>, sb: &Superblock) -> FsResult<bool> {
     if has_external_log(sb) {
         return Ok(log_queue.is_some_and(|log| external_log_waits(log, sb)));
@@ -523,7 +548,7 @@ fn check_size(queue: &Queue, sb: &Superblock) -> FsResult<()> {
     )))
 }
 
-/// The log that the mount needs, if it needs one.
+/// Finds the log that the mount needs, if it needs one.
 fn find_log(
     (queue, log_queue): Queues<'_>,
     sb: &Superblock,
@@ -567,7 +592,8 @@ fn find_log(
     Ok(Some(opened))
 }
 
-/// Opens the log on a device of its own. `waits`: the volume says that it may need recovery.
+/// Opens the log on a device of its own. `waits` is true if the volume says that it may need
+/// recovery.
 fn open_external(
     (queue, log_queue): (&Arc<Queue>, &Arc<Queue>),
     sb: &Superblock,
@@ -589,7 +615,7 @@ fn open_external(
     }
 }
 
-/// What to do about a volume whose external journal was not named.
+/// The error for a volume whose external journal was not named.
 fn log_missing(sb: &Superblock, waits: bool) -> FsError {
     let uuid = hex(&sb.journal_uuid());
     let named = "name it (`journal=` of a mount, `varve recover --journal`)";
@@ -632,7 +658,7 @@ fn start_journal(
         _ => {
             settings.scheme = None;
             if options.read_only {
-                // Nothing becomes dirty: no task has anything to do.
+                // Nothing becomes dirty on a read-only mount, so no task has anything to do.
                 settings.writeback_expire = None;
             }
             Ok(Journal::without_log(queue.clone(), settings))
@@ -640,7 +666,8 @@ fn start_journal(
     }
 }
 
-/// Blocks that the largest handle may change: a log that cannot hold them is refused now, not in the middle of some operation.
+/// Blocks that the largest handle may change. A log that cannot hold them is refused at mount, not
+/// in the middle of some operation.
 fn credits_needed(sb: &Superblock, options: &MountOptions) -> u32 {
     let largest = crate::namei::largest_credits(crate::dirio::index_levels_max(sb));
     match options.data {

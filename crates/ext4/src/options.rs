@@ -16,10 +16,11 @@ pub enum DataMode {
     Journal,
 }
 
-/// What damage does, or a failed write of metadata (`errors=`).
+/// What the mount does about damage, or about a failed write of metadata (`errors=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Errors {
-    /// Damage is noted in the superblock, the operation fails, and the mount goes on. When the journal has ended, changing is over.
+    /// Damage is noted in the superblock, the operation fails, and the mount goes on. If the
+    /// journal has aborted, changes are refused from then on.
     #[default]
     Continue,
     /// The mount refuses every change from then on.
@@ -29,7 +30,7 @@ pub enum Errors {
 }
 
 impl Errors {
-    /// As the superblock says (`s_errors`: 1, 2, 3).
+    /// The choice that the superblock's `s_errors` stands for (1, 2, 3).
     pub(crate) fn of_superblock(code: u16) -> Errors {
         match code {
             2 => Errors::RemountRo,
@@ -46,9 +47,10 @@ pub struct MountOptions {
     pub scheme: Option<Scheme>,
     /// Data mode.
     pub data: DataMode,
-    /// An fsync that needs a commit logs its dirty data along if that is at most so many bytes (`file/small.rs`); 0: never.
+    /// An fsync that needs a commit logs its dirty data with the commit if the data is at most this
+    /// many bytes (`file/small.rs`); 0: never.
     pub small_bytes: u32,
-    /// Who waits for a commit runs it in his own thread.
+    /// A task that waits for a commit runs the commit itself, in its own thread.
     pub commit_by_caller: bool,
     /// Commit timer; `None`: off.
     pub commit_interval: Option<Nanos>,
@@ -56,19 +58,22 @@ pub struct MountOptions {
     pub writeback_expire: Option<Nanos>,
     /// Refuse every change; a journal that needs recovery is still recovered.
     pub read_only: bool,
-    /// Leave a journal that needs recovery as it is, unread, and show the volume without what it holds (`noload`, `norecovery`): read-only.
+    /// Leave a journal that needs recovery as it is, unread, and show the volume without what the
+    /// journal holds (`noload`, `norecovery`). Implies read-only.
     pub no_recovery: bool,
     /// Discard freed extents, once their transaction is committed.
     pub discard: bool,
-    /// What damage does; `None`: as the superblock says.
+    /// What the mount does about damage; `None`: as the superblock says.
     pub errors: Option<Errors>,
     /// Access times.
     pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
-    /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the superblock says (`s_def_resuid`).
+    /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the
+    /// superblock says (`s_def_resuid`).
     pub reserve_uid: Option<u32>,
-    /// Group whose members may, unless it is 0 (`resgid=`); `None`: as the superblock says (`s_def_resgid`).
+    /// Group whose members may use the blocks held back, unless it is 0 (`resgid=`); `None`: as the
+    /// superblock says (`s_def_resgid`).
     pub reserve_gid: Option<u32>,
 }
 
@@ -93,7 +98,7 @@ impl Default for MountOptions {
     }
 }
 
-/// Most that an fsync logs along, KiB.
+/// The maximum of data that an fsync may log with its commit, KiB.
 const SMALL_KIB_MAX: u32 = 64;
 
 const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-by=caller|task, commit=SECONDS, ro, rw, norecovery, discard, nodiscard, relatime, strictatime, noatime, \
@@ -101,11 +106,11 @@ const KEYS: &str = "data=ordered|writeback|journal, small=KIB (0 to 64), commit-
                     cache=MIB, resuid=UID, resgid=GID";
 
 impl MountOptions {
-    /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5 seconds, as in the kernel.
-    /// The scheme is a preset, single choices, or both ([`Choices`]).
+    /// Reads `key=value,...`; an empty text gives the defaults. `commit=0` means the default of 5
+    /// seconds, as in the kernel. The scheme is a preset, single choices, or both ([`Choices`]).
     ///
     /// # Errors
-    /// `Incompatible`, naming the key or value and what there is.
+    /// `Incompatible`, naming the key or value and the choices that exist.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut scheme = Choices::default();
@@ -141,7 +146,7 @@ impl MountOptions {
             ("ro", "") => self.read_only = true,
             ("rw", "") => self.read_only = false,
             ("noload" | "norecovery", "") => self.no_recovery = true,
-            // What is always so.
+            // Options that name what this file system always does.
             ("block_validity" | "delalloc" | "barrier" | "init_itable", "") => {}
             ("barrier", "1") => {}
             ("discard", "") => self.discard = true,
@@ -169,7 +174,7 @@ fn commit(item: &str, value: &str) -> FsResult<Nanos> {
     }
 }
 
-/// The number of a user or group; the last one is none.
+/// The number of a user or group; the largest number is not a valid one.
 fn id(item: &str, value: &str) -> FsResult<u32> {
     let number = value.parse().ok().filter(|&n| n != u32::MAX);
     number.ok_or_else(|| bad(item))

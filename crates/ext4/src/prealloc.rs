@@ -1,13 +1,18 @@
-//! Windows: free blocks kept for one file, or for small files together, so that files that grow side by side stay contiguous.
+//! Windows: free blocks kept for one file, or for small files together, so that files that grow
+//! side by side stay contiguous.
 //!
-//! As in Linux (mballoc): a file above 64 KiB that is open and grows gets a window behind its last block, up to the next round size;
-//! smaller files share a window of 2 MiB, one behind the other. Windows live in memory only, and give way when nothing else is free.
+//! As in Linux (mballoc): a file above 64 KiB that is open and grows gets a window behind its last
+//! block, up to the next round size; smaller files share a window of 2 MiB, in which they lie one
+//! behind the other. Windows live in memory only, and are given up when nothing else is free.
 //!
 //! Invariants:
-//! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the group counts them;
-//! - W2 windows are not taken off the account of free blocks: before a search fails they are all closed, and none is opened until it has ended
-//!   (balloc-A4). An opener looks at `starving` under the lock that guards its window, and keeps that lock until the window stands there: whoever has
-//!   raised `starving` and closes windows afterwards either was seen, or waits for that lock and finds the window.
+//! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the
+//!   group counts them;
+//! - W2 windows are not taken off the account of free blocks: before a search fails they are all
+//!   closed, and none is opened until it has ended (balloc-A4). A task that opens a window looks at
+//!   `starving` under the lock that guards the window, and keeps that lock until the window is in
+//!   place. So of a search that raises `starving` and then closes windows, one of two things is
+//!   true: the opener saw `starving`, or the search waits for the lock and finds the window.
 
 use crate::Ext4;
 use crate::balloc::Got;
@@ -22,10 +27,10 @@ use std::sync::atomic::Ordering;
 const SMALL_BLOCKS: u64 = 16;
 /// Blocks of the shared window (`mb_group_prealloc`).
 const SHARED_BLOCKS: u32 = 512;
-/// Up to here the round sizes are powers of two, beyond it multiples of twice this.
+/// Round sizes up to this one are powers of two; larger ones are multiples of twice this.
 const POWER_BLOCKS: u64 = 256;
 
-/// Blocks kept free for somebody.
+/// A run of blocks kept free for one file or for small files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Window {
     group: u32,
@@ -33,7 +38,7 @@ pub(crate) struct Window {
     len: u32,
 }
 
-/// The size, in blocks, up to which a file that reaches `end` is given room.
+/// The size, in blocks, to which the room for a file that reaches `end` is rounded up.
 fn round_size(end: u64) -> u64 {
     if end <= POWER_BLOCKS {
         end.next_power_of_two()
@@ -43,7 +48,8 @@ fn round_size(end: u64) -> u64 {
 }
 
 impl Ext4 {
-    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree` lock is held.
+    /// Allocates data blocks of a regular file for a hole of `len` blocks at `lblk`. The `tree`
+    /// lock is held.
     pub(crate) fn alloc_data(
         &self,
         tx: &mut Tx<'_>,
@@ -63,7 +69,8 @@ impl Ext4 {
             drop(core);
             return self.alloc_small(tx, goal, len);
         }
-        // Windows are used and replaced under the lock that guards them, so that `close_windows` sees them all.
+        // Windows are used and replaced under the lock that guards them, so that `close_windows`
+        // sees them all.
         match &mut core.window {
             Some(w) if w.len > 0 && self.window_start(w) == goal => {
                 return self.alloc_from(tx, w, len);
@@ -81,7 +88,7 @@ impl Ext4 {
         Ok(got)
     }
 
-    /// Small files lie one behind the other.
+    /// Allocates from the shared window, so that small files lie one behind the other.
     fn alloc_small(&self, tx: &mut Tx<'_>, goal: BlockNo, len: u32) -> FsResult<Got> {
         let mut shared = self.small_window.lock();
         if shared.is_none_or(|w| w.len < len) {
@@ -125,8 +132,8 @@ impl Ext4 {
         })
     }
 
-    /// Keeps up to `len` free blocks from `start` on; `None` if the first one is taken, or if somebody looks for the last ones (W2). The lock that
-    /// guards the window is held.
+    /// Keeps up to `len` free blocks from `start` on. `None` if the first one is taken, or if a
+    /// search for the last free blocks is under way (W2). The lock that guards the window is held.
     fn open_window(&self, start: BlockNo, len: u32) -> Option<Window> {
         let (group, bit) = self.geo.block_place(start)?;
         let starving = self.starving.load(Ordering::SeqCst) > 0;
@@ -135,7 +142,8 @@ impl Ext4 {
         }
         let mut state = self.groups.get(group).lock();
         let end = self.geo.group_blocks(group);
-        // A group without a map was never allocated from: then there is nothing to keep contiguous with.
+        // A group without a map was never allocated from, so there is nothing to stay contiguous
+        // with.
         let map = state.map.as_deref_mut()?;
         let run = bitmap::run_at(map, bit, end, len)?;
         bitmap::fill(map, run.start, run.len, true);
@@ -147,7 +155,8 @@ impl Ext4 {
         })
     }
 
-    /// Gives the blocks of a window up. The lock that guards it is held, so that nobody takes a window in between for one that is closed (W2).
+    /// Gives up the blocks of a window. The caller holds the lock that guards the window, so that
+    /// no task can put a window there in between that would be taken for closed (W2).
     pub(crate) fn close_window(&self, window: Option<Window>) {
         let Some(w) = window else { return };
         let mut state = self.groups.get(w.group).lock();

@@ -1,39 +1,45 @@
-//! Blocks held back (`s_r_blocks_count`), and who may use them.
+//! Blocks held back (`s_r_blocks_count`), and which callers may use them.
 //!
-//! As in Linux: the superuser, the user `s_def_resuid`, and who is in the group `s_def_resgid` unless that is 0. Who calls is what
-//! [`fscore::Caller`] says of the running task.
+//! As in Linux, these may: the superuser, the user `s_def_resuid`, and members of the group
+//! `s_def_resgid` unless that is 0. The caller is the one that [`fscore::Caller`] names for the
+//! running task.
 //!
-//! - R1 whoever may not is given blocks only as far as those held back stay (ext4-space-S3), in whatever operation;
-//! - R2 it is decided when blocks are promised, or claimed without a promise: what is promised is allocated in whosever call it is written back,
-//!   and nothing else is in the name of somebody else;
-//! - R3 a file that has blocks already, for which nothing was written so far or which it gives up, is not refused the blocks of its tree
-//!   that this takes: the right to them was asked for when it got them (Linux takes them from 2 % of the volume that it keeps for that);
-//! - R4 groups of the caller, which take a file of the host to read, are asked for only when the other blocks do not do.
+//! - R1 a caller that may not use them is given blocks only as far as those held back stay
+//!   (ext4-space-S3), in whatever operation;
+//! - R2 the right is checked when blocks are promised, or claimed without a promise. Promised
+//!   blocks may later be allocated in any task that writes the pages back; apart from those, no
+//!   task takes blocks on behalf of another caller;
+//! - R3 a file that has blocks already, to which nothing was written so far or which it gives up,
+//!   is not refused the tree blocks that this takes: the right was checked when the file got its
+//!   blocks (Linux takes them from 2 % of the volume that it keeps for that);
+//! - R4 the groups of the caller, which cost the reading of a file of the host, are asked for only
+//!   when the blocks that are not held back do not suffice.
 
 use crate::Ext4;
 use crate::space::{Claim, Share};
 use fscore::ReserveOwner;
 
-/// By which right blocks are taken that nobody has promised.
+/// By which right blocks are taken for which there is no promise.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Right {
-    /// That of the caller.
+    /// The right of the caller.
     #[default]
     Caller,
-    /// They are owed to the file (R3).
+    /// No right is needed: the blocks are owed to the file (R3).
     Owed,
-    /// None: they are for another call, which will ask for them itself (R2).
+    /// No right to blocks held back: the blocks are for another call, which will be checked itself
+    /// (R2).
     Nobodys,
 }
 
-/// What is held back, and for whom.
+/// How many blocks are held back, and for whom.
 pub(crate) struct Reserve {
     pub blocks: u64,
     pub owner: ReserveOwner,
 }
 
 impl Ext4 {
-    /// What is tried first (R1).
+    /// The share of the free blocks that is tried first (R1).
     fn share(&self, right: Right) -> Share {
         let admitted = || self.reserve.owner.admits_by_number() == Some(true);
         match right {
@@ -43,7 +49,7 @@ impl Ext4 {
         }
     }
 
-    /// Whether more than `share` may be tried, which was not enough (R4).
+    /// True if a caller for which `share` was not enough may try to take from all free blocks (R4).
     fn may_have_more(&self, right: Right, share: Share) -> bool {
         share == Share::Common && right == Right::Caller && self.reserve.owner.admits()
     }
@@ -55,7 +61,7 @@ impl Ext4 {
             || self.may_have_more(right, share) && self.space.promise(blocks, Share::All)
     }
 
-    /// Promises the caller as many as there are, up to `blocks`.
+    /// Promises the caller up to `blocks`, as many as there are.
     pub(crate) fn promise_up_to(&self, blocks: u64) -> u64 {
         let share = self.share(Right::Caller);
         let got = self.space.promise_up_to(blocks, share);

@@ -1,31 +1,33 @@
 //! The account of free blocks.
 //!
-//! Free blocks are of three kinds: *usable* (an allocation may take them now), *pending* (freed in a transaction that is not
-//! committed; hazards-H18), and of the usable ones some are *promised* to delayed writes and to operations under way. A write
-//! that returned Ok has its blocks promised, so it can always be allocated later: ENOSPC is said at the write.
+//! Free blocks are *usable* (an allocation may take them now) or *pending* (freed in a transaction
+//! that is not committed; hazards-H18). Of the usable ones some are *promised* to delayed writes
+//! and to operations under way. A write that returned Ok has its blocks promised, so they can
+//! always be allocated later: ENOSPC is reported by the write, never by write-back.
 //!
 //! Invariants:
 //! - S1 `promised <= usable`;
-//! - S2 `usable` never exceeds the free bits of the allocator's maps: blocks are claimed here before a bit is looked for;
-//! - S3 what is not promised yet is given to [`Share::Common`] only as far as `held_back` blocks stay for others; who is given what of
-//!   [`Share::All`] says `reserve`.
+//! - S2 `usable` never exceeds the free bits of the allocator's maps: blocks are claimed here
+//!   before a bit is looked for;
+//! - S3 what is not promised yet is given to [`Share::Common`] only as far as `held_back` blocks
+//!   remain; module `reserve` decides which callers may take from [`Share::All`].
 
 use base::Mutant;
 use rt::Mutex;
 
-/// Blocks taken off the account for which bits are being looked for.
+/// Blocks taken off the account while the allocator looks for their bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Claim {
     pub blocks: u64,
     from_pool: u64,
 }
 
-/// Of which blocks somebody may take.
+/// The part of the free blocks that a request may take from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Share {
-    /// All that are usable.
+    /// All usable blocks.
     All,
-    /// All but those that are held back.
+    /// The usable blocks without those held back.
     Common,
 }
 
@@ -39,11 +41,11 @@ struct State {
     usable: u64,
     pending: u64,
     promised: u64,
-    /// Blocks that not everybody may use (`s_r_blocks_count`).
+    /// Blocks that only some callers may use (`s_r_blocks_count`).
     held_back: u64,
     /// Blocks for which bits are being looked for.
     claimed: u64,
-    /// Requests that were refused while blocks were on their way.
+    /// Number of requests that were refused while blocks were promised, claimed or pending.
     refused_early: u64,
 }
 
@@ -73,7 +75,7 @@ impl Space {
         true
     }
 
-    /// Promises as many as there are, up to `blocks`.
+    /// Promises up to `blocks`, as many as there are.
     pub fn promise_up_to(&self, blocks: u64, share: Share) -> u64 {
         let mut state = self.state.lock();
         let got = state.room(share).min(blocks);
@@ -95,7 +97,8 @@ impl Space {
         state.promised -= blocks;
     }
 
-    /// Claims up to `want` blocks: first out of the caller's promise `pool` (which shrinks), then free ones. None: no space.
+    /// Claims up to `want` blocks: first out of the caller's promise `pool` (which shrinks), then
+    /// free ones. An empty claim means that there is no space.
     pub fn claim(&self, want: u64, pool: &mut u64, share: Share) -> Claim {
         let mut state = self.state.lock();
         let from_pool = want.min(*pool);
@@ -117,7 +120,8 @@ impl Space {
         }
     }
 
-    /// Settles a claim of which `used` blocks were found: the rest is usable again, or promised again if it came from `pool`.
+    /// Settles a claim for which `used` blocks were found. The rest becomes usable again, or
+    /// promised again if it came from `pool`.
     pub fn settle(&self, claim: Claim, used: u64, pool: &mut u64) {
         let again = claim.from_pool - used.min(claim.from_pool);
         let mut state = self.state.lock();
@@ -145,7 +149,8 @@ impl Space {
         self.state.lock().pending
     }
 
-    /// Requests that were refused although others held blocks that they may not need: such a refusal is not for good (promise-B5).
+    /// Number of requests that were refused although other tasks held blocks that they may not
+    /// need: such a refusal is not final (promise-B5).
     pub fn refused_early(&self) -> u64 {
         self.state.lock().refused_early
     }
@@ -156,7 +161,7 @@ impl Space {
         self.state.lock().room(share)
     }
 
-    /// Free blocks as `statfs` tells them: all, without the promised ones.
+    /// Free blocks as `statfs` reports them: all but the promised ones.
     pub fn free(&self) -> u64 {
         let state = self.state.lock();
         state.usable + state.pending - state.promised
@@ -175,7 +180,7 @@ impl Space {
 }
 
 impl State {
-    /// A request of somebody who holds `own` promised blocks is refused.
+    /// Counts a refusal of a request whose caller holds `own` promised blocks.
     fn refuse(&mut self, own: u64) {
         if self.promised > own || self.pending > 0 || self.claimed > 0 {
             self.refused_early += 1;

@@ -1,7 +1,8 @@
 //! The superblock of a mounted file system.
 //!
-//! While the journal runs, changes go through it (hazards-H22). In place it is written at three moments only, when the log is
-//! empty: at mount and at unmount (mount state, needs_recovery), and after a failure (error state).
+//! While the journal runs, changes go through it (hazards-H22). The superblock is written in place
+//! at three moments only, when the log is empty: at mount and at unmount (mount state,
+//! needs_recovery), and after a failure (error state).
 
 use crate::Ext4;
 use crate::fault;
@@ -12,7 +13,7 @@ use fscore::{FsError, FsResult};
 use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
 use std::sync::Arc;
 
-/// Where the superblock lies: its block, and its first byte in there.
+/// Where the superblock lies: its block, and its first byte in that block.
 pub(crate) const fn superblock_place(size: BlockSize) -> (BlockNo, usize) {
     let at = ondisk::ext4::SUPERBLOCK_AT as usize;
     (BlockNo((at / size.bytes()) as u64), at % size.bytes())
@@ -57,7 +58,8 @@ impl Ext4 {
         let old = *sb.bytes();
         change(&mut sb);
         if rt::mutant(Mutant::SuperblockDirect) {
-            // hazards-H9: without its transaction, and under the deltas of the next one.
+            // hazards-H9: a write in place would bypass the transaction and change the home block
+            // under the deltas of the next one.
             return write_in_place(&self.queue, &mut sb);
         }
         let mut new = vec![0; SUPERBLOCK_BYTES];
@@ -66,7 +68,7 @@ impl Ext4 {
         tx.update(home, at, &old, &new)
     }
 
-    /// Brings the lazy counters up to date.
+    /// Copies the totals of free blocks and inodes into the superblock, which has them only lazily.
     pub(crate) fn count_into(&self, sb: &mut Superblock) {
         let (blocks, inodes) = self.groups.free_counts();
         sb.set_free_blocks(blocks);

@@ -1,12 +1,13 @@
-//! Where the time of fsync and fdatasync calls goes.
+//! Measures where the time of fsync and fdatasync calls goes.
 
 use base::Nanos;
 use rt::Mutex;
 use std::collections::BTreeMap;
 
-/// Sums over all calls since the mount, by part; the parts of one call do not overlap: `fsync-data` dirty pages written and
-/// waited for, `fsync-commit` waiting for the journal, `fsync-home` metadata written home (no journal), `fsync-flush` the device
-/// flush that the caller waits for himself.
+/// Sums over all calls since the mount, by part. The parts of one call do not overlap: `fsync-data`
+/// is dirty pages written and waited for, `fsync-commit` waiting for the journal, `fsync-home`
+/// metadata written home (no journal), `fsync-flush` the device flush that the call itself waits
+/// for.
 pub(crate) struct SyncTimes(Mutex<BTreeMap<&'static str, Nanos>>);
 
 impl SyncTimes {

@@ -7,14 +7,17 @@ use fscore::{Errno, FsResult};
 use std::ops::Range;
 
 impl Ext4 {
-    /// Discards free blocks in `range` (bytes of the volume), in runs of at least `min_bytes`. Answers how many bytes.
+    /// Discards free blocks in `range` (bytes of the volume), in runs of at least `min_bytes`.
+    /// Answers how many bytes were discarded.
     ///
-    /// Blocks whose freeing is not committed keep their content, and so does room that is kept for files to grow into. The group is
-    /// held meanwhile: nothing that is being discarded is handed out.
+    /// Blocks whose freeing is not committed keep their content, and so do windows kept for files
+    /// to grow into. The group's lock is held meanwhile, so that no block is handed out while it is
+    /// being discarded.
     ///
     /// # Errors
-    /// EOPNOTSUPP if the device has no discard; EINVAL as Linux: a range that begins behind the volume or is shorter than a block, a
-    /// least run longer than a group; what the device says; damage.
+    /// EOPNOTSUPP if the device has no discard; EINVAL as in Linux for a range that begins behind
+    /// the volume or is shorter than a block, and for a `min_bytes` larger than a group; errors of
+    /// the device; damage.
     pub(crate) fn trim_free(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
         self.check_writable()?;
         if !self.queue.caps().discard {
@@ -44,7 +47,8 @@ impl Ext4 {
         Ok(done * self.block())
     }
 
-    /// The same for the bits `part` of one group. Answers how many blocks.
+    /// Discards the free runs within the bits `part` of one group. Answers how many blocks were
+    /// discarded.
     fn trim_group(&self, group: u32, part: Range<u32>, least: u32) -> FsResult<u64> {
         let mut state = self.groups.get(group).lock();
         if state.desc.free_blocks() < least {
@@ -53,7 +57,7 @@ impl Ext4 {
         self.load_map(group, &mut state)?;
         let map = state.map.as_deref().expect("loaded above");
         let (mut at, mut done) = (part.start, 0);
-        // Ends: each turn moves on.
+        // The loop ends because each turn moves on.
         while at < part.end {
             let start = bitmap::next(map, at, part.end, false);
             let end = bitmap::next(map, start, part.end, true);

@@ -1,10 +1,12 @@
 //! Handles of the journal as the file system uses them.
 //!
-//! [`Ext4::transact`] is the only way to change metadata. It ends the handle on every path (rule 11, hazards-H21):
+//! [`Ext4::transact`] is the only way to change metadata. It ends the handle on every path (rule
+//! 11, hazards-H21):
 //!
-//! - T1 a body that answers a POSIX error has left everything consistent (nothing changed, or undone); its handle is finished
-//!   and may commit;
-//! - T2 any other error after a change aborts the journal and latches the mount: half an operation never commits;
+//! - T1 a body that answers a POSIX error has left everything consistent (nothing changed, or
+//!   undone); its handle is finished and may commit;
+//! - T2 any other error after a change aborts the journal and latches the mount: half an operation
+//!   never commits;
 //! - T3 blocks promised to the handle and not allocated are released when it ends.
 
 use crate::Ext4;
@@ -15,7 +17,7 @@ use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
 
-/// Bytes that did not change but are written along with their neighbours on both sides, rather than split the range.
+/// Two changed ranges with at most this many unchanged bytes between them are written as one range.
 const GAP_BYTES_MAX: usize = 8;
 
 /// A running handle.
@@ -25,7 +27,7 @@ pub(crate) struct Tx<'f> {
     changed: bool,
     /// Blocks promised to this handle and not allocated yet.
     pub pool: u64,
-    /// By which right it takes what was not promised.
+    /// By which right the handle takes blocks that were not promised.
     pub right: Right,
 }
 
@@ -39,7 +41,8 @@ impl Ext4 {
         self.transact_promised(credits, 0, |tx| body(tx))
     }
 
-    /// The same with `promised` blocks that the caller got from [`Space`](crate::space::Space).
+    /// Runs `body` like [`Ext4::transact`], with `promised` blocks that the caller got from
+    /// [`Space`](crate::space::Space).
     pub(crate) fn transact_promised<'f, T>(
         &'f self,
         credits: u32,
@@ -98,7 +101,7 @@ impl<'f> Tx<'f> {
         self.handle.as_mut().expect("a handle is open")
     }
 
-    /// Runs `f`, which takes blocks by this right.
+    /// Runs `f`, in which blocks are taken by `right`.
     pub fn by<T>(&mut self, right: Right, f: impl FnOnce(&mut Self) -> T) -> T {
         let before = std::mem::replace(&mut self.right, right);
         let answer = f(self);
@@ -106,7 +109,7 @@ impl<'f> Tx<'f> {
         answer
     }
 
-    /// The transaction.
+    /// The number of the transaction that the handle is in.
     pub fn tid(&self) -> Tid {
         self.handle.as_ref().expect("a handle is open").tid()
     }
@@ -139,13 +142,13 @@ impl<'f> Tx<'f> {
         self.handle().create(block, content).map_err(fault::journal)
     }
 
-    /// A metadata block was freed.
+    /// Tells the journal that a metadata block was freed.
     pub fn forget(&mut self, block: BlockNo) -> FsResult<()> {
         self.changed = true;
         self.handle().forget(block).map_err(fault::journal)
     }
 
-    /// File data that goes through the journal.
+    /// Logs a block of file data.
     pub fn write_data(&mut self, block: BlockNo, content: Bytes) -> FsResult<()> {
         self.changed = true;
         self.handle()
@@ -153,14 +156,15 @@ impl<'f> Tx<'f> {
             .map_err(fault::journal)
     }
 
-    /// Data that must be complete before this transaction commits.
+    /// Registers data that must be complete before this transaction commits.
     pub fn add_ordered(&mut self, data: Batch) -> FsResult<()> {
         self.changed = true;
         self.handle().add_ordered(data).map_err(fault::journal)
     }
 
-    /// Makes sure of `credits` blocks; false if the handle had to be restarted for it: another transaction may have
-    /// taken over, so everything must be consistent at this point and no lock of an inode's mapping may be held.
+    /// Ensures that the handle has `credits` blocks left. Answers false if the handle had to be
+    /// restarted for it: another transaction may then be running, so everything must be consistent
+    /// at the call and the caller may hold no lock of an inode's mapping.
     pub fn ensure(&mut self, credits: u32) -> FsResult<bool> {
         let missing = credits.saturating_sub(self.handle().credits());
         if missing == 0 || self.handle().extend(missing).map_err(fault::journal)? {
@@ -173,7 +177,7 @@ impl<'f> Tx<'f> {
     }
 }
 
-/// Ranges in which the two differ; near neighbours joined.
+/// The ranges in which `old` and `new` differ; neighbouring ranges are joined.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
     debug_assert_eq!(old.len(), new.len(), "the same structure");
     let mut ranges: Vec<(usize, usize)> = Vec::new();

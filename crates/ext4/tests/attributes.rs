@@ -1,7 +1,9 @@
-//! Power cuts in the middle of setxattr, removexattr and writes to preallocated blocks, and damaged attributes.
+//! Power cuts in the middle of setxattr, removexattr and writes to preallocated blocks, and damaged
+//! attributes.
 //!
-//! Each cut leaves the worst that the device may. What is found has to be one whole value between the one that the last fsync
-//! covered and the newest, and preallocated blocks may show zeros and what was written, never what lay there before.
+//! Each cut leaves the worst that the device may leave. The attribute found has to be one whole
+//! value between the one that the last fsync covered and the newest. Preallocated blocks may show
+//! zeros and what was written, never what lay there before.
 #![allow(clippy::disallowed_methods)]
 
 #[path = "common/cut_disk.rs"]
@@ -85,7 +87,7 @@ fn cuts<P: Clone + Send + 'static>(
     outcome.value.expect("cuts")
 }
 
-/// Mounts what a cut left and asks `judge`.
+/// Mounts what a cut left and calls `judge` with it.
 fn judged<P>(cut: &Cut<P>, options: &str, judge: impl FnOnce(&Ext4, &P) -> Result<(), String>) {
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
         let fs = try_mount(Arc::new(cut.content.to_ram(BYTES)), options).expect("mounts");
@@ -106,7 +108,8 @@ struct Values {
     newest: u64,
 }
 
-/// Value `n`; `None`: there is none. They lie now in the inode, now in the block, alone there or not.
+/// Value `n`; `None`: the attribute is missing. Values lie in the inode or in the block, alone
+/// there or not.
 fn value(n: u64) -> Option<Vec<u8>> {
     let len = [40, 900, 0, 3000, 30, 2990, 899][n as usize % 7];
     let mut bytes = vec![0; len];
@@ -133,7 +136,7 @@ fn change_values(fs: &Arc<Ext4>, values: &Mutex<Values>, rng: &mut Rng) -> FsRes
             values.lock().synced = n;
         }
         if rng.one_in(8) {
-            // What the block was may be data of another file now.
+            // The freed block may hold data of another file now.
             let other = create(fs, format!("o{n}").as_bytes())?;
             fs.write(other, 0, &[0xAA; 20_000])?;
             fs.writeback(rt::now())?;
@@ -194,7 +197,8 @@ fn an_attribute_has_its_old_or_its_new_value_after_a_cut() {
 
 const PAGES: u64 = 48;
 
-/// Fills the device with other bytes, so that blocks taken for written too early show them.
+/// Fills the device with other bytes, so that blocks that are marked as written too early show
+/// them.
 fn soil(fs: &Ext4) -> FsResult<()> {
     let dirt = create(fs, b"dirt")?;
     let mut at = 0;
@@ -218,7 +222,7 @@ fn stamp(page: u64, version: u8) -> Vec<u8> {
     bytes
 }
 
-/// Versions of each page: that of the last fsync.
+/// For each page its version at the last fsync.
 type Pages = Vec<u8>;
 
 fn write_preallocated(fs: &Arc<Ext4>, pages: &Mutex<Pages>, rng: &mut Rng) -> FsResult<()> {
@@ -237,7 +241,8 @@ fn write_preallocated(fs: &Arc<Ext4>, pages: &Mutex<Pages>, rng: &mut Rng) -> Fs
                 fs.fsync(f, rng.one_in(2))?;
                 *pages.lock() = now.clone();
             }
-            // The data is on its way, and another file's fsync commits what marks its blocks as written.
+            // The data is on its way, and the fsync of another file commits what marks its blocks
+            // as written.
             1 | 2 => {
                 fs.writeback(rt::now())?;
                 let set = SetAttr {
@@ -378,7 +383,7 @@ fn damage(bytes: &mut [u8], rng: &mut Rng) {
     }
 }
 
-/// Everything that can be asked of the attributes; errors are damage or plain answers.
+/// Calls every operation on attributes; each answers or fails with damage.
 fn exercise(fs: &Ext4, ino: Ino) -> bool {
     let mut corrupt = false;
     let mut saw = |e: &FsError| match e {
@@ -435,7 +440,7 @@ fn damaged_attributes_are_reported_and_never_a_panic() {
     assert!(reported > 60, "only {reported} of 300 were noticed");
 }
 
-/// The block an inode points to may be anything.
+/// The block that an inode points to may be of any kind.
 #[test]
 fn a_block_of_attributes_elsewhere_is_refused() {
     let marked = marked();
@@ -449,7 +454,7 @@ fn a_block_of_attributes_elsewhere_is_refused() {
         inode.update_checksum(marked.seed, marked.ino);
         inode.encode(&mut table[range]);
         write_block(&ram, at.lba(), Class::Home, table.into()).expect("in range");
-        // What the superblock says is that damage does not end the mount.
+        // By default the superblock says that damage does not end the mount.
         for (options, latched) in [("", false), ("errors=remount-ro", true)] {
             let fs = try_mount(copy(&ram), options).expect("mounts");
             let error = fs.listxattr(marked.ino).expect_err("refused").to_string();

@@ -1,4 +1,5 @@
-//! Random reads, writes, truncations, syncs, remounts and crashes of a few files, against a shadow in memory.
+//! Random reads, writes, truncations, syncs, remounts and crashes of a few files, compared with a
+//! shadow in memory.
 
 mod common;
 
@@ -169,7 +170,8 @@ impl Run {
         }
     }
 
-    /// The device as it is now, recovered: what was synced and not changed since is there.
+    /// Checks a recovered copy of the device: everything that was synced and not changed since is
+    /// there.
     fn crash(&mut self) {
         if self.options.contains("none") {
             return;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
-/// By hand, e.g. `FROM=1000 SEEDS=200 TEAR=1 OPTIONS=data=journal`.
+/// Run by hand, e.g. `FROM=1000 SEEDS=200 TEAR=1 OPTIONS=data=journal`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
@@ -50,7 +50,8 @@ fn journaled_data() {
     explore(200..206, 16, Tear::Blocks, "data=journal");
 }
 
-/// Small fsyncs log their data, other data goes home directly, and the same blocks see both (small-S1 to small-S5).
+/// Small fsyncs log their data, other data goes home directly, and the same blocks see both
+/// (small-S1 to small-S5).
 #[test]
 fn small_data_through_the_log() {
     explore(
@@ -65,7 +66,7 @@ fn small_data_through_the_log() {
         Tear::Blocks,
         "scheme=coalition,small=16,discard",
     );
-    // As on a file of the host: no home write is safe from tearing.
+    // As on a file of the host, any home write may be torn.
     explore(
         418..424,
         16,
@@ -75,7 +76,7 @@ fn small_data_through_the_log() {
     explore(424..430, 144, Tear::Sectors, "scheme=emmc,small=64");
 }
 
-/// Whoever syncs commits, whatever the scheme.
+/// With every scheme, the task that syncs runs the commit itself.
 #[test]
 fn commits_by_callers() {
     explore(430..434, 16, Tear::Blocks, "scheme=jbd2,commit-by=caller");
@@ -94,8 +95,9 @@ fn torn_sectors() {
     explore(300..306, 144, Tear::Sectors, "data=ordered");
 }
 
-/// The next mount replays a log of which the last blocks are in the cache only, and a cut takes from that what it likes (journal-replay-P7). Without the flush
-/// each of these lives shows it, but for that of jftl-paper.
+/// The next mount replays a log whose last blocks are only in the cache, and a cut loses any of
+/// them (journal-replay-P7). Without the flush each of these lives shows a violation, except that
+/// of jftl-paper.
 fn recoveries(seeds: Range<u64>, options: &'static str) {
     let seen = cuts_of_recoveries((&new_volume(16), None), options, seeds, None);
     assert_eq!(seen.found, None, "{options}");
@@ -112,8 +114,9 @@ fn recovery_of_what_a_dead_process_left_in_the_cache() {
     recoveries(508..509, "scheme=jftl-paper");
 }
 
-/// The process dies, the power stays, the log was still empty: the next mount reads what the dead one left in the device's cache,
-/// and an fsync may not take it for durable because its own queue has never written anything (hazards-H19).
+/// The process dies, the power stays on, and the log was still empty: the next mount reads what the
+/// dead process left in the device's cache. An fsync may not count that as durable just because its
+/// own queue has never written anything (hazards-H19).
 #[test]
 fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
     for scheme in ["jbd2", "emmc", "adaptive"] {
@@ -139,7 +142,8 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
             fs.write(ino, 0, &[1; 4096]).expect("written");
             fs.unmount().expect("unmounts");
 
-            // In place, without a commit. From here on nobody calls it any more.
+            // The write is in place and needs no commit. From here on this mount is not called any
+            // more.
             let dead = mount();
             dead.write(ino, 0, &[2; 4096]).expect("written");
             dead.writeback(Time(u64::MAX)).expect("sent");
@@ -150,7 +154,7 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
             fs.fsync(ino, true).expect("durable");
             let cut = Arc::new(disk.snapshot_lost().to_ram(16 * MIB));
             fs.unmount().expect("unmounts");
-            // Its tasks have to end.
+            // The tasks of the dead mount have to end.
             let _ = dead.unmount();
             let fs = Ext4::mount(Queue::new(cut), options()).expect("mounts");
             let (_, left) = read(&fs);
@@ -166,7 +170,8 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
     }
 }
 
-/// Without a journal an fsync writes the directories of a new file, too, and of two at the same time each does, or waits for them.
+/// Without a journal an fsync also writes the directories of a new file; of two fsyncs at the same
+/// time each does so, or waits for the other.
 #[test]
 fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
     let time = rt::WallTime {
@@ -225,8 +230,9 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
     }
 }
 
-/// hazards-H22 in a volume of one group, whose superblock has no backup: a home write of it, cut between its sectors, is mended by the
-/// log. Without a log that waits for recovery the same block is refused.
+/// hazards-H22 in a volume of one group, whose superblock has no backup: a home write of it, cut
+/// between its sectors, is mended by the log. Without a log that waits for recovery the same block
+/// is refused.
 #[test]
 fn torn_superblock_without_backup_is_mended_by_the_log() {
     const BYTES: u64 = 64 * MIB;
@@ -258,7 +264,7 @@ fn torn_superblock_without_backup_is_mended_by_the_log() {
             fs.open(make(b"open")).expect("open");
             fs.unlink(root, b"open").expect("unlink");
             fs.sync().expect("synced");
-            // Everything goes home; the log is not empty.
+            // Everything goes home, but the log is not emptied.
             rt::sleep(Nanos::from_secs(100));
             let image = disk.visible();
             let new = image.block(0);
@@ -272,7 +278,7 @@ fn torn_superblock_without_backup_is_mended_by_the_log() {
                 let recovered = recovered.expect("mended");
                 recovered.lookup(root, b"kept").expect("synced");
                 recovered.unmount().expect("clean");
-                // Nothing mends it now.
+                // Without the log nothing mends it.
                 let mut clean = disk.visible();
                 clean.set_block(0, torn.into());
                 assert!(mount(&clean).1.is_err());

@@ -1,4 +1,5 @@
-//! ext3 as our mkfs makes it: every scheme, the format of its log, recovery by others, a superblock that is lost.
+//! ext3 as Varve's mkfs makes it: every scheme, the format of its log, recovery by e2fsck and the
+//! kernel, a lost superblock.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -102,7 +103,7 @@ fn every_scheme_leaves_what_e2fsck_accepts() {
     for options in schemes() {
         let ram = fresh(Kind::Ext3, 48);
         let Ok(fs) = try_mount(&ram, &options) else {
-            // A home that only a device can move.
+            // This home mode needs a device that can move pages.
             assert!(options.contains("jftl"), "{options}");
             continue;
         };
@@ -134,7 +135,7 @@ fn every_scheme_leaves_what_e2fsck_accepts() {
     }
 }
 
-/// `e2fsck -fy` makes of a log of ours what our own recovery makes of it.
+/// `e2fsck -fy` makes the same tree of a log as Varve's own recovery.
 #[test]
 fn e2fsck_replays_to_the_same_tree() {
     if !have_tools() {
@@ -210,7 +211,8 @@ fn the_log_is_that_of_jbd() {
     fs.unmount().expect("unmount");
 }
 
-/// Without checksums a damaged primary superblock is believed to belong here by the descriptors behind it (ext4-mount-M2).
+/// Without checksums a damaged primary superblock is taken for this volume's because of the
+/// descriptors behind it (ext4-mount-M2).
 #[test]
 fn a_lost_superblock_is_replaced_by_its_backup() {
     let lose = |ram: &Arc<Ram>, n: u64| {
@@ -232,8 +234,8 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         let report = check_ram(&lost);
         assert!(report.is_clean(), "{}", said(&report));
     }
-    // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the copy of the journal's block
-    // map leads there (ext4-mount-M3).
+    // Descriptors, or the inode of the journal, are lost too: their images are in the log, and the
+    // copy of the journal's block map leads there (ext4-mount-M3).
     let sb = Superblock::parse(&block_of(&cut, 0)[1024..]).expect("a volume");
     let desc = GroupDesc::parse(&block_of(&cut, 1), sb.desc_bytes()).expect("a group");
     for torn in [1, desc.inode_table().0] {
@@ -245,7 +247,8 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         let report = check_ram(&lost);
         assert!(report.is_clean(), "block {torn}: {}", said(&report));
     }
-    // Another file system's blocks where the descriptors were: it is not this volume any more.
+    // Where the descriptors were lie blocks of another file system: this is not the volume any
+    // more.
     let other = lose(&lose(&ram, 0), 1);
     assert!(try_mount(&other, "").is_err());
     // A volume of one group has no backup.
@@ -267,7 +270,7 @@ fn backups_of_small_blocks_are_found() {
     }
 }
 
-/// What is not supported is refused by name.
+/// A volume with an unsupported block size is refused, and the message names it.
 #[test]
 fn blocks_of_8_kib_are_refused_by_name() {
     if !have_tools() {

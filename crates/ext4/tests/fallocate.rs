@@ -1,4 +1,5 @@
-//! fallocate against the running kernel, e2fsck and debugfs: what each allocates the other reads, fills and judges.
+//! fallocate, compared with the running kernel, e2fsck and debugfs: what one side allocates the
+//! other reads, fills and checks.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -68,7 +69,7 @@ fn extents(image: &Image, name: &str) -> (u64, u64) {
     sums
 }
 
-/// What each file shall hold.
+/// The content that each file must have.
 type Files = Vec<(&'static str, Vec<u8>)>;
 
 fn patched(len: u64, parts: &[(u64, usize)]) -> Vec<u8> {
@@ -97,8 +98,8 @@ fn wanted() -> Files {
     ]
 }
 
-/// The device is full of other bytes, so that a block that is taken for written too early (fallocate-U2), or a page
-/// that is not whole (fallocate-U3), shows them.
+/// Fills the device with other bytes, so that a block that is marked as written too early
+/// (fallocate-U2), or a page that is not whole (fallocate-U3), shows them.
 fn soil(fs: &Ext4) {
     let dirt = create(fs, "dirt");
     fs.open(dirt).expect("open");
@@ -342,7 +343,8 @@ fn block_maps_have_no_unwritten_blocks() {
     fs.unmount().expect("unmount");
 }
 
-/// As in Linux holes are all that fallocate makes in a block map: random ones, at every level of the map, against a copy of the content.
+/// As in Linux, fallocate can only make holes in a block map: random holes at every level of the
+/// map, compared with a copy of the content.
 #[test]
 fn holes_in_block_maps() {
     if !have_tools() {

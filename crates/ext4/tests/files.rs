@@ -84,7 +84,7 @@ fn what_was_synced_survives_a_crash() {
     fs.fsync(a, true).expect("fdatasync");
     fs.write(a, 0, &[0; 50]).expect("write");
     let crashed = fork(&ram);
-    // Our own recovery.
+    // Recovery by Varve.
     let again = mount(&fork(&crashed), "");
     assert_eq!(read_all(&again, a), content);
     again.unmount().expect("unmount");
@@ -95,7 +95,7 @@ fn what_was_synced_survives_a_crash() {
     fs.unmount().expect("unmount");
     image.store(&ram);
     image.fsck();
-    // That of e2fsck.
+    // Recovery by e2fsck.
     image.store(&crashed);
     let (code, text) = image.fsck_repair();
     assert!(matches!(code, Some(0 | 1)), "{text}");

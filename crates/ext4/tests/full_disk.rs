@@ -1,4 +1,5 @@
-//! A disk that fills up: what was acknowledged is there, what does not fit is refused at the call, and freed space comes back.
+//! A disk that fills up: acknowledged data is there, what does not fit is refused by the call, and
+//! freed space comes back.
 
 mod common;
 
@@ -19,7 +20,7 @@ fn create(fs: &Ext4, name: &str) -> FsResult<Ino> {
     made.map(|attr| attr.ino)
 }
 
-/// Writes until the disk is full; answers what was acknowledged.
+/// Writes until the disk is full; answers the acknowledged bytes.
 fn fill(fs: &Ext4, ino: Ino, chunk: usize) -> Vec<u8> {
     let mut content = Vec::new();
     loop {
@@ -218,7 +219,8 @@ fn separate_pages(fs: &Ext4, ino: Ino, indices: &[u64]) {
     }
 }
 
-/// Makes a page dirty in a file with so many extents, has `then` change its tree, takes every other block, and wants the page written.
+/// Makes a page dirty in a file with `extents` extents, lets `then` change its tree, takes every
+/// other block, and requires that the page is still written.
 fn written_back_when_all_is_taken(
     prepare: impl FnOnce(&Ext4, Ino),
     index: u64,
@@ -233,7 +235,7 @@ fn written_back_when_all_is_taken(
     then(&fs, ino);
     fill(&fs, big, 65_536);
     fill(&fs, big, 4096);
-    // The very last ones: a block each.
+    // Takes the very last blocks, one by one.
     for n in 0.. {
         let (name, target) = (format!("link{n}"), [b'x'; 100]);
         let made = fs.symlink(fs.root(), name.as_bytes(), &target, Creds::default());

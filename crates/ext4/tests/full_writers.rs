@@ -1,4 +1,5 @@
-//! Several tasks on a volume without room: the last blocks go to one of them, nobody is told anything but ENOSPC, and what was acknowledged is there.
+//! Several tasks on a volume without room: the last blocks go to one of them, no task gets another
+//! error than ENOSPC, and acknowledged data is there.
 
 mod common;
 mod crowd;
@@ -42,7 +43,8 @@ fn who_fits_is_never_refused() {
             continue;
         }
         shared(options, seed as u64, 40);
-        // 17: with `flush-ahead`, somebody gives blocks back between a refusal and the look at what is left.
+        // 17: with `flush-ahead`, another task gives blocks back between a refusal and the look at
+        // what is left.
         for seed in [0, 1, 2, 17] {
             let outcome = Sim::new(SimConfig::random(seed)).run(|| shared(options, seed, 6));
             let failure = &outcome.first_failure;

@@ -1,5 +1,5 @@
-//! Data that an fsync holds back to send it ahead of the log in one command (`adaptive`, packs that keep a prefix): what fails of it is
-//! that file's alone, and nothing stays held back.
+//! Data that an fsync holds back to send it ahead of the log in one command (`adaptive`, packs that
+//! keep a prefix): its failures concern only its file, and nothing stays held back.
 
 #[path = "common/cut_disk.rs"]
 mod cut_disk;
@@ -15,7 +15,7 @@ use varve_ext4::{Ext4, MountOptions};
 
 const MIB_OF_VOLUME: u64 = 16;
 
-/// Packs of which a cut leaves a prefix.
+/// The promises of a device whose packs leave a prefix at a cut.
 fn caps() -> Caps {
     Caps {
         packed: Some(Packed {
@@ -73,7 +73,8 @@ fn live(body: impl FnOnce(&Life) + Send + 'static) {
     );
 }
 
-/// journal-commit-F7: an overwrite in place that cannot be written is an error of that file once; the transaction it rode with commits.
+/// journal-commit-F7: an overwrite in place that cannot be written is reported once, as an error of
+/// that file; the transaction in whose pack it was commits.
 #[test]
 fn an_overwrite_that_fails_in_the_pack_is_no_failure_of_the_commit() {
     live(|life| {

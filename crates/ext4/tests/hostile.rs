@@ -1,4 +1,5 @@
-//! Damaged images: every operation answers, with an error or without; nothing panics, nothing runs on without end.
+//! Damaged images: every operation answers, with an error or without; none panics or runs without
+//! end.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -13,7 +14,8 @@ use fscore::{
 use std::sync::Arc;
 use varve_ext4::Ext4;
 
-/// An image with directories, a hash tree, extent blocks, holes, symbolic links, an orphan and a log to recover.
+/// An image with directories, a hash tree, extent blocks, holes, symbolic links, an orphan and a
+/// log to recover.
 fn filled(mkfs: &[&str]) -> Option<Arc<Ram>> {
     if !have_tools() {
         return None;
@@ -92,7 +94,7 @@ fn damage(ram: &Ram, rng: &mut Rng) {
     }
 }
 
-/// Touches everything that can be reached.
+/// Reads and changes everything that can be reached.
 fn exercise(fs: &Ext4) {
     let creds = Creds::default();
     let mut dirs = vec![fs.root()];
@@ -159,7 +161,7 @@ fn rounds(mkfs: &[&str], seed: u64, count: usize) {
     let Some(base) = filled(mkfs) else { return };
     let mut rng = Rng::named(seed, "damage");
     let (mut mounted, mut refused) = (0, 0);
-    // VARVE_FUZZ_ROUNDS: many times as many, for an afternoon.
+    // VARVE_FUZZ_ROUNDS multiplies the number of rounds.
     let more = std::env::var("VARVE_FUZZ_ROUNDS")
         .ok()
         .and_then(|n| n.parse().ok());
@@ -244,7 +246,7 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
         .expect_err("latched");
     assert!(matches!(e, FsError::Aborted { .. }), "{e}");
     assert!(fs.unmount().is_err());
-    // It stands in the log, as a read-only mount, which recovers only, brings to light.
+    // The note is in the log, as a read-only mount shows, which recovers only.
     let fs = mount(&ram, "ro");
     fs.unmount().expect("unmount");
     let image = Image::new(16, &[]);
@@ -252,7 +254,7 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
     noted_as_corruption(&image);
 }
 
-/// State and both records of the superblock, in the words of dumpe2fs.
+/// Checks the state and both error records of the superblock, in the output of dumpe2fs.
 fn noted_as_corruption(image: &Image) {
     let said = image.dumpe2fs();
     let value = |name: &str| {
@@ -269,7 +271,8 @@ fn noted_as_corruption(image: &Image) {
     }
 }
 
-/// On copies: `errors=continue`, which is also what the superblock says, goes on; `panic` refuses everything.
+/// Works on copies: with `errors=continue`, which is also what the superblock says, the mount goes
+/// on; with `panic` it refuses everything.
 fn damage_as_errors_says(ram: &Arc<Ram>, victim: Ino) {
     for (options, goes_on) in [
         ("", true),
@@ -286,7 +289,7 @@ fn damage_as_errors_says(ram: &Arc<Ram>, victim: Ino) {
         assert_eq!(made.is_ok(), goes_on, "{options}");
         assert_eq!(fs.unmount().is_ok(), goes_on, "{options}");
         let image = Image::new(16, &[]);
-        // Without recovery it stands in the superblock only if the mount went on to its end.
+        // Without recovery the note is in the superblock only if the mount was ended by an unmount.
         image.store(&ram);
         if goes_on {
             noted_as_corruption(&image);
@@ -343,7 +346,8 @@ fn mounts_that_are_refused_say_why() {
     assert!(e.contains("superblock") && e.contains("magic"), "{e}");
 }
 
-/// A log may bring a superblock that says something else than the one that was there: it is judged like any other.
+/// A log may bring a superblock that differs from the one that was there: it is checked like any
+/// other.
 #[test]
 fn a_superblock_that_recovery_brings_is_judged_like_any_other() {
     if !have_tools() {
@@ -357,7 +361,7 @@ fn a_superblock_that_recovery_brings_is_judged_like_any_other() {
     write_block(&plain, BlockNo(log).lba(), Class::Home, short.into()).expect("in range");
     for (field, bits, words) in [
         (0, 0, None),
-        // large_dir: it needs a longer log.
+        // The feature large_dir needs a longer log.
         (0x60, 0x4000, Some("at least")),
         (0x60, 0x0800_0000, Some("feature")),
         (0x64, 0x200, Some("bigalloc")),

@@ -1,5 +1,6 @@
-//! Damaged volumes: bytes of metadata blocks are garbled, half of the time with checksums made good afterwards; then mount,
-//! walk, a few changes, unmount. Whatever the outcome is, it is an answer: no panic, no endless loop.
+//! Damaged volumes: bytes of metadata blocks are garbled, half of the time with checksums corrected
+//! afterwards; then mount, walk, a few changes, unmount. Each case gets an answer, without a panic
+//! or an endless loop.
 #![allow(clippy::disallowed_methods)]
 
 use base::bytes::{get_le32, put_le32};
@@ -20,7 +21,7 @@ const ROOT: Creds = Creds {
     gid: 0,
     umask: 0,
 };
-/// Root directory: entries looked at.
+/// The maximum of entries read in the root directory.
 const NAMES_MAX: usize = 64;
 
 fn volume(kind: Kind) -> Image {
@@ -146,8 +147,9 @@ fn damage(rng: &mut Rng, content: &mut Image, at: &Places) {
     }
 }
 
-/// A log in which the largest operation would not fit is refused at mount, for every scheme, and the message names what would do. How large that
-/// is depends on whether trees of names may have a third level.
+/// A log in which the largest operation would not fit is refused at mount, for every scheme, and
+/// the message names the size that would suffice. That size depends on whether hash trees may have
+/// a third level.
 #[test]
 fn log_that_is_too_small_is_refused_at_mount() {
     let plain = volume(Kind::Ext4);
@@ -186,7 +188,7 @@ fn log_that_is_too_small_is_refused_at_mount() {
     }
 }
 
-/// Mounts and unmounts a volume whose log has so many blocks.
+/// Mounts and unmounts a volume whose log has `blocks` blocks.
 fn mount_with_log(volume: &Image, blocks: u32, options: &str) -> Result<(), String> {
     let is_log = |b: &[u8]| ondisk::jbd2::Superblock::parse(b).is_ok();
     let (at, _) = volume.blocks().find(|(_, b)| is_log(b)).expect("a log");
@@ -203,7 +205,7 @@ fn mount_with_log(volume: &Image, blocks: u32, options: &str) -> Result<(), Stri
     outcome.unwrap()
 }
 
-/// Looks at everything and changes a little; errors are fine.
+/// Reads everything and changes a little; errors are valid answers.
 fn use_it(fs: &Ext4) {
     let names = fs.readdir(fs.root(), 0, NAMES_MAX).unwrap_or_default();
     let mut buf = vec![0; 65536];
@@ -256,7 +258,7 @@ fn cases(kind: Kind, seeds: std::ops::Range<u64>) {
             let queue = Queue::new(Arc::new(content.to_ram(BYTES)));
             let fs = Ext4::mount(queue, MountOptions::parse(options).expect("options"))?;
             use_it(&fs);
-            // A failed volume says so; its tasks end all the same.
+            // A failed volume reports an error; its tasks end all the same.
             let _ = fs.unmount();
             Ok::<(), fscore::FsError>(())
         });
@@ -286,7 +288,7 @@ fn garbled_metadata_of_ext3_is_answered() {
     cases(Kind::Ext3, 0..300);
 }
 
-/// By hand: `FROM=1000 SEEDS=5000`.
+/// Run by hand: `FROM=1000 SEEDS=5000`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {

@@ -1,4 +1,5 @@
-//! Images filled by the running kernel are read and changed here, and images filled here are read by the kernel.
+//! Images filled by the running kernel are read and changed here, and images filled here are read
+//! by the kernel.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -166,7 +167,7 @@ fn with_orphan_file_and_checksum_seed() {
     kernel_then_us(&["-O", "orphan_file,metadata_csum_seed"], "");
 }
 
-/// Of our mkfs, which makes the bytes that mke2fs makes.
+/// A volume by Varve's mkfs, which makes the bytes that mke2fs makes.
 #[test]
 fn ext3() {
     if have_tools() {
@@ -194,7 +195,7 @@ fn blocks_of_1_kib_of_ext3_by_our_mkfs() {
     }
 }
 
-/// A log without checksums that one of the two left behind is replayed by the other.
+/// A log without checksums that Varve or the kernel left behind is replayed by the other.
 #[test]
 fn dirty_logs_of_ext3_go_both_ways() {
     if have_tools() {
@@ -210,7 +211,8 @@ fn dirty_logs_of_small_blocks_go_both_ways() {
     }
 }
 
-/// What the kernel's fsyncs have left as fast commits, copied while it is mounted, is replayed: the tree is the one it had.
+/// Fast commits that the kernel's fsyncs left, in an image copied while it is mounted, are
+/// replayed: the tree is the one that the kernel had.
 #[test]
 fn fast_commits_of_the_kernel_are_replayed() {
     if !have_tools() {
@@ -279,7 +281,8 @@ fn change_and_fsync(root: &Path) {
 }
 
 fn dirty_logs_both_ways(image: Image) {
-    // The kernel's, copied while it is mounted: all is in the log, little of it at home.
+    // The kernel's log, in an image copied while it is mounted: everything is in the log, little of
+    // it at home.
     let Some(mounted) = Mounted::new(&image) else {
         return;
     };
@@ -296,7 +299,7 @@ fn dirty_logs_both_ways(image: Image) {
     assert!(report.transactions > 0 && report.blocks_replayed > 0);
     same_trees(&theirs, &our_tree(&fs));
 
-    // Ours, cut after a sync.
+    // Varve's log, cut after a sync.
     change(&fs);
     fs.sync().expect("synced");
     let cut = fork(&ram);
@@ -304,7 +307,7 @@ fn dirty_logs_both_ways(image: Image) {
     fs.unmount().expect("unmount");
     image.store(&cut);
     let needs = |image: &Image| image.debugfs("stats -h").contains("needs_recovery");
-    // By e2fsck, which finds nothing else to do; and by the kernel.
+    // Replayed by e2fsck, which finds nothing else to do, and by the kernel.
     let (code, text) = image.fsck_repair();
     assert!(code.is_some_and(|code| code < 2), "{text}");
     same_trees(&ours, &our_tree(&mount(&image.load(), "ro")));
@@ -317,8 +320,8 @@ fn dirty_logs_both_ways(image: Image) {
     image.fsck();
 }
 
-/// Our checker judges volumes with blocks of 1 KiB as e2fsck does: filled by the kernel, then damaged
-/// in a few ways.
+/// Varve's checker judges volumes with blocks of 1 KiB as e2fsck does: volumes filled by the
+/// kernel, then damaged in a few ways.
 #[test]
 fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
     if !have_tools() {
@@ -343,7 +346,7 @@ fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
         fill_by_kernel(&mounted.point);
         fs::remove_dir_all(mounted.point.join("dir3")).expect("removed");
         mounted.unmount();
-        // Both are content with it.
+        // Neither checker finds a fault.
         image.fsck();
         let good = image.load();
         let mut found = 0;

@@ -1,4 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of ext4 that only its own histories reach.
+//! docs/design/testing.md explains the printed lines.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
@@ -17,7 +18,7 @@ use std::ops::Range;
 const CUTS: u64 = 400;
 const FIRST: u64 = 500;
 const MIB_OF_VOLUME: u64 = 16;
-/// The history of two devices, as its line says it.
+/// The name of the history with two devices in its line.
 const ON_TWO: &str = "scheme=jbd2, two devices";
 
 struct Seen {
@@ -56,7 +57,7 @@ fn explore(mutant: Option<Mutant>, options: &str) -> Seen {
     seen
 }
 
-/// hazards-R14: what is freed is discarded behind its next use.
+/// hazards-R14: a freed block is discarded after its next use.
 #[test]
 fn discard_late() {
     let (mutant, options) = (Mutant::DiscardLate, "scheme=jftl,data=journal,discard");
@@ -163,7 +164,8 @@ fn replay_unflushed_log_beside() {
     caught(Mutant::ReplayUnflushedLog, ON_TWO, explore);
 }
 
-/// By hand, e.g. `MUTANT=tail-unflushed`: whether two devices show a mistake that others show on one.
+/// Run by hand, e.g. `MUTANT=tail-unflushed`: whether two devices show a mistake that others show
+/// on one.
 #[test]
 #[ignore = "the mutant that is asked for"]
 fn on_two_devices() {
@@ -176,7 +178,8 @@ fn on_two_devices() {
     caught(mutant, &history, |mutant| explore_pair(mutant, &options));
 }
 
-/// Seeds of a crowd within which a mutant has to be noticed. No power goes: what is lost here is lost without a cut.
+/// Number of seeds of many tasks within which a mutant has to be noticed. The power stays on: what
+/// is lost here is lost without a cut.
 const CROWDS: u64 = 60;
 
 fn missed_by_a_crowd(mutant: Mutant, options: &str, steps: usize) {
@@ -187,7 +190,7 @@ fn missed_by_a_crowd(mutant: Mutant, options: &str, steps: usize) {
     });
 }
 
-/// Says what the catalogue knows of `mutant`, with which `run` fails and without which it does not.
+/// Prints the catalogue's line for `mutant`, with which `run` fails and without which it does not.
 fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
     let under = |mutant: Option<Mutant>, seed: u64| {
         let config = SimConfig {
@@ -215,7 +218,8 @@ fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
     panic!("{mutant}: not noticed by {CROWDS} runs, reached {reached} times");
 }
 
-/// A page is dirty, `fallocate` fills the root of its tree, every other block is taken: the page must be written nevertheless.
+/// A page is dirty, `fallocate` fills the root of its tree, and every other block is taken: the
+/// page must be written all the same.
 fn a_dirty_page_beside_fallocate() {
     let ram = common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
     let fs = common::mount(&ram, "commit=600");
@@ -241,7 +245,7 @@ fn a_dirty_page_beside_fallocate() {
             at += n as u64;
         }
     }
-    // The very last ones: a block each.
+    // Takes the very last blocks, one by one.
     let link = |n: u32| {
         let name = format!("link{n}");
         fs.symlink(fs.root(), name.as_bytes(), &[b'x'; 100], Creds::default())
@@ -251,7 +255,7 @@ fn a_dirty_page_beside_fallocate() {
     fs.unmount().expect("clean");
 }
 
-/// hazards-S1: what one page was promised is promised to the next.
+/// hazards-S1: a block that one page was promised is promised to the next as well.
 #[test]
 fn promise_twice() {
     missed_by_a_crowd(Mutant::PromiseTwice, "cache=2", 300);
@@ -272,7 +276,7 @@ fn tree_unsettled() {
     });
 }
 
-/// hazards-S3: the blocks that a claim is about are in windows, or freed behind the search.
+/// hazards-S3: the blocks of a claim are in windows, or are freed behind the search.
 #[test]
 fn search_beside_others() {
     missed_by_a_crowd(Mutant::SearchBesideOthers, "cache=2", 400);

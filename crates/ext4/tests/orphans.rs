@@ -46,8 +46,9 @@ fn put(ram: &Ram, at: u64, bytes: Vec<u8>) {
     write_block(ram, BlockNo(at).lba(), Class::Home, bytes.into()).expect("in range");
 }
 
-/// What the first transaction of a truncation leaves: the new size, and the inode on the list. Not the zeros behind the end: ext4
-/// of Linux writes them in a later transaction.
+/// Makes what the first transaction of a truncation leaves: the new size, and the inode on the
+/// list. The zeros behind the end are missing, because ext4 of Linux writes them in a later
+/// transaction.
 fn interrupt_truncation(ram: &Ram, ino: Ino, size: u64) {
     let mut first = block(ram, 0);
     let mut sb = Superblock::parse(&first[1024..]).expect("a superblock");
@@ -71,7 +72,8 @@ fn times(attr: &Attr) -> [(i64, u32); 2] {
     [attr.mtime, attr.ctime].map(|t| (t.secs, t.nanos))
 }
 
-/// Hands `body` a volume much later than the crash, the file and what it was before. Afterwards the volume is consistent.
+/// Hands `body` a volume much later than the crash, the file, and its attributes before. Checks
+/// afterwards that the volume is consistent.
 fn crashed(options: &str, body: impl FnOnce(&Arc<Ram>, Ino, &Attr)) {
     let options = options.to_owned();
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
@@ -104,8 +106,9 @@ fn crashed(options: &str, body: impl FnOnce(&Arc<Ram>, Ino, &Attr)) {
 
 const MODES: [&str; 4] = ["", "data=writeback", "data=journal", "scheme=none"];
 
-/// The truncation set them when it began. The clock of the mount may be behind that: a board without a clock of its own starts in
-/// 1970, and e2fsck, which finishes truncations too, sets none.
+/// The truncation set the times when it began. The clock of the mount may be behind that: a board
+/// without a clock of its own starts in 1970, and e2fsck, which finishes truncations too, sets no
+/// times.
 #[test]
 fn a_truncation_finished_by_mount_keeps_the_times_of_the_file() {
     for options in MODES {
@@ -120,7 +123,8 @@ fn a_truncation_finished_by_mount_keeps_the_times_of_the_file() {
     }
 }
 
-/// In the mount that finishes it and in the next one, which has only the device.
+/// Checked in the mount that finishes the truncation and in the next one, which has only the
+/// device.
 #[test]
 fn a_truncation_finished_by_mount_leaves_zeros_behind_the_end() {
     for (options, mounts) in MODES.iter().flat_map(|o| [(o, 1), (o, 2)]) {
@@ -144,7 +148,7 @@ fn a_truncation_finished_by_mount_leaves_zeros_behind_the_end() {
     }
 }
 
-/// The number of its last block would not fit: the tail of another block would be zeroed.
+/// The number of the last block would not fit, so the tail of another block would be zeroed.
 #[test]
 fn an_orphan_of_impossible_size_is_refused() {
     crashed("", |ram, ino, _| {

@@ -1,6 +1,7 @@
-//! The data path above a journal that remaps (`home=remap`): the same histories and the same judge as `data_path_cuts`, in every data
-//! mode. Each cut is recovered by REMAP; one that keeps the log (`jftl`) also as any program would: by copying, on a device without
-//! REMAP, and by `e2fsck -fy`.
+//! The data path above a journal that remaps (`home=remap`): the same histories and the same judge
+//! as `data_path_cuts`, in every data mode. Each cut is recovered by REMAP. Where the log keeps its
+//! blocks (`jftl`), a cut is also recovered as any other program would: by copying, on a device
+//! without REMAP, and by `e2fsck -fy`.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
@@ -9,12 +10,12 @@ mod data_path;
 use data_path::{Cut, MIB, Tear, explore_with, judge, judge_recovered};
 
 const MIB_OF_VOLUME: u64 = 16;
-/// Cuts for each that e2fsck gets.
+/// One cut in this many is given to e2fsck.
 const FSCK_ONE_IN: usize = 12;
 
 const BYTES: u64 = MIB_OF_VOLUME * MIB;
 
-/// A stock kernel's way, and that of e2fsck.
+/// Recovers as a stock kernel and e2fsck do.
 fn stock(cut: &Cut, n: usize) -> Result<(), String> {
     judge_recovered(cut, (&cut.content, None), BYTES, Tear::Blocks)
         .map_err(|why| format!("copied: {why}"))?;
@@ -70,7 +71,7 @@ fn as_published() {
     survives(440..442, "scheme=jftl-paper,data=ordered");
 }
 
-/// By hand, e.g. `FROM=1000 SEEDS=200 OPTIONS=scheme=jftl,data=journal`.
+/// Run by hand, e.g. `FROM=1000 SEEDS=200 OPTIONS=scheme=jftl,data=journal`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {

@@ -1,4 +1,5 @@
-//! Blocks held back: who may use them, in which operations, and that no write-back hands them to somebody else. `e2fsck` judges each volume.
+//! Blocks held back: which callers may use them, in which operations, and that write-back never
+//! gives them to another caller. `e2fsck` checks each volume.
 
 mod common;
 
@@ -10,9 +11,9 @@ use fscore::{
 use varve_ext4::Ext4;
 
 const BLOCK: u64 = 4096;
-/// Held back by `tune2fs -r`.
+/// Blocks held back by `tune2fs -r`.
 const RESERVE: u64 = 1000;
-/// Those of `tune2fs -u` and `-g`.
+/// User and group set by `tune2fs -u` and `-g`.
 const RESUID: u32 = 1001;
 const RESGID: u32 = 1002;
 const NOBODY: u32 = 65534;
@@ -29,7 +30,7 @@ fn volume(mkfs: &[&str]) -> Image {
     image
 }
 
-/// Calls as a user who is in these groups; the first one is his own.
+/// Makes a call as a user who is in these groups; the first one is the user's own.
 fn by<T>(uid: u32, groups: &[u32], call: impl FnOnce() -> T) -> T {
     let (gid, rest) = groups.split_first().expect("a group");
     Caller::new(uid, *gid, rest.to_vec()).scope(call)
@@ -68,7 +69,7 @@ fn fill(fs: &Ext4, ino: Ino) -> Vec<u8> {
     content
 }
 
-/// Takes single blocks until there is none: a file that is longer may need another for its tree.
+/// Takes single blocks until there is none: a file that grows may need another block for its tree.
 fn drain(fs: &Ext4) {
     let one = |n: u32| {
         let ino = create(fs, fs.root(), &format!("drain{n}"))?;
@@ -164,7 +165,7 @@ fn the_user_and_the_group_of_the_superblock_or_of_the_options() {
     }
 }
 
-/// `e2fsck` finds nothing on the device; the image stays as it was.
+/// Checks with `e2fsck` that the device has no fault; `image` stays as it was.
 fn image_of(image: &Image, ram: &blockdev::Ram) {
     let kept = std::fs::read(&image.path).expect("there");
     image.store(ram);
@@ -172,7 +173,8 @@ fn image_of(image: &Image, ram: &blockdev::Ram) {
     std::fs::write(&image.path, kept).expect("room");
 }
 
-/// Calls `make` with one number after the other until there is no space; none of it may come out of what is held back.
+/// Calls `make` with ascending numbers until there is no space; no block that is held back may be
+/// used for that.
 fn until_full(fs: &Ext4, what: &str, most: u32, make: impl Fn(u32) -> FsResult<()>) {
     let before = free(fs).min(RESERVE);
     let stopped = (0..most).find(|&n| is_full(by_nobody(|| make(n))));
@@ -228,7 +230,7 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
         });
         until_full(&fs, "mkdir", 40, |n| {
             let made = fs.mkdir(dirs, &long(n), 0o755, creds)?;
-            // An inline directory takes a block with its names.
+            // An inline directory takes a block as names are added.
             create(&fs, made.ino, &"n".repeat(250)).map(drop)
         });
         until_full(&fs, "setxattr", 40, |n| {
@@ -245,7 +247,7 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
                 fs.fallocate(plain, FallocateMode::ZeroRange, at, 10 * BLOCK)
             });
         }
-        // What gives blocks back needs no right to any.
+        // Giving blocks back needs no right to blocks held back.
         by_nobody(|| fs.unlink(root, b"full")).expect("unlink");
         by_nobody(|| fs.write(plain, 0, &[1; 8192])).expect("room again");
         fs.check();
@@ -255,7 +257,8 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
     }
 }
 
-/// reserve-R3: what `fallocate` gave a file can be written, and given back, wherever that splits its extents.
+/// reserve-R3: blocks that `fallocate` gave a file can be written and freed, wherever that splits
+/// the file's extents.
 #[test]
 fn what_a_file_has_is_its_own() {
     const PAGES: u64 = 1200;
@@ -283,7 +286,7 @@ fn what_a_file_has_is_its_own() {
             assert_eq!(wrote.expect("it has the block"), data.len(), "{options}");
             wanted[at as usize..][..data.len()].copy_from_slice(&data);
         }
-        // It waits for write-back, as where there is room.
+        // The page waits for write-back, as on a volume with room.
         assert!(fs.dirty_pages() > 0 || options == "data=journal");
         by_nobody(|| fs.fsync(kept, false)).expect("it has the blocks");
         for page in (0..PAGES).step_by(2) {
@@ -312,7 +315,7 @@ fn what_a_file_has_is_its_own() {
     }
 }
 
-/// reserve-R2: what one was promised is written back in the calls of others.
+/// reserve-R2: blocks promised to one caller are written back in calls of others.
 #[test]
 fn a_promise_is_kept_whoever_writes_back() {
     if !have_tools() {
@@ -326,7 +329,8 @@ fn a_promise_is_kept_whoever_writes_back() {
     let data = pattern(5, 300 * BLOCK as usize);
     let wrote = by(RESUID, &[RESUID], || fs.write(own, 0, &data));
     assert_eq!(wrote.expect("he may"), data.len());
-    // Room is made for this one: all that waits for its blocks gets them, and he gets none.
+    // Room is made for this caller: all pages that wait for blocks get theirs, but the caller gets
+    // none.
     assert!(is_full(by_nobody(|| fs.write(other, 0, &[7; 40_960]))));
     let left = free(&fs);
     assert!((600..=RESERVE - 300).contains(&left), "{left}");

@@ -1,4 +1,4 @@
-//! The size that a cut leaves is one that the file had.
+//! The size of a file after a cut is one that the file had.
 
 use base::{Ino, SECTOR_BYTES};
 use block::Queue;
@@ -39,7 +39,7 @@ fn create(fs: &Ext4, name: &[u8]) -> Ino {
     made.expect("made").ino
 }
 
-/// What the device holds now, mounted: a cut that loses nothing.
+/// The size of a file on a copy of the device, mounted: a cut that loses nothing.
 fn size_after_a_cut(device: &Ram, ino: Ino) -> u64 {
     let copy = Arc::new(Ram::new(device.caps().sectors * SECTOR_BYTES as u64));
     for (n, block) in device.blocks() {
@@ -51,7 +51,8 @@ fn size_after_a_cut(device: &Ram, ino: Ino) -> u64 {
     size
 }
 
-/// A write into mapped blocks inside of a file that grew, and whose end has no block yet, does not end the file.
+/// A file has grown, and its end has no block yet; a write into mapped blocks inside it must not
+/// set the size to the end of that write.
 #[test]
 fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
     let device = volume();
@@ -69,7 +70,8 @@ fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
     fs.unmount().expect("unmounts");
 }
 
-/// A device whose sectors are larger than the blocks cannot write one of these alone; Linux refuses such a volume, too.
+/// A device whose sectors are larger than the blocks cannot write one of these alone; Linux refuses
+/// such a volume, too.
 #[test]
 fn blocks_smaller_than_a_sector_are_refused_by_name() {
     for (block, sector, fits) in [
@@ -98,7 +100,8 @@ fn blocks_smaller_than_a_sector_are_refused_by_name() {
     }
 }
 
-/// A range whose last page is dirty, and with it the size that only its write-back would have told the device (reshape-Z4).
+/// A range is taken away whose last page is dirty, and only the write-back of that page would have
+/// written the size to the device (reshape-Z4).
 #[test]
 fn a_dropped_tail_takes_no_size_along() {
     use FallocateMode::{PunchHole, ZeroRange, ZeroRangeKeepSize};

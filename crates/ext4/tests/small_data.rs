@@ -1,5 +1,5 @@
-//! Small data of an fsync that goes through the log (`file/small.rs`): what it costs, and what of it is found after a cut that loses all that
-//! was promised to nobody.
+//! Small data of an fsync that goes through the log (`file/small.rs`): what it costs, and what of
+//! it is found after a cut that loses everything that was not promised.
 #![allow(clippy::disallowed_methods)]
 
 mod data_path;
@@ -69,7 +69,7 @@ impl Life {
         }
     }
 
-    /// What a file holds after a cut now that loses whatever it may.
+    /// The content of a file after a cut at this moment that loses everything it may.
     fn after_a_cut(&self, name: &str) -> Vec<u8> {
         let cut = Arc::new(self.disk.snapshot_lost().to_ram(BYTES));
         let fs = Ext4::mount(Queue::new(cut), options("")).expect("recovers");
@@ -115,7 +115,8 @@ fn live(more: &'static str, body: impl FnOnce(&Life) + Send + 'static) {
     assert!(failed.is_none(), "{failed:?}");
 }
 
-/// The point of it all: an appending log (SQLite's WAL) pays one non-volatile write for each commit, and no flush.
+/// The purpose of small data: an appending log (SQLite's WAL) pays one non-volatile write for each
+/// commit, and no flush.
 #[test]
 fn an_fsync_that_appends_is_one_write() {
     for more in ["", "commit-by=caller"] {
@@ -126,7 +127,7 @@ fn an_fsync_that_appends_is_one_write() {
                 rt::sleep(Nanos::from_millis(20));
                 life.write(file, n, n as u8 + 1, 1);
                 let costs = life.costs(|| life.fs.fsync(file, true).expect("synced"));
-                // Two where the file of the log has a seam.
+                // There are two writes where the blocks of the log file are not contiguous.
                 assert!(costs.flushes == 0 && costs.fua == costs.writes, "{costs:?}");
                 assert!(costs.writes <= 2, "{costs:?}");
                 writes += costs.writes;
@@ -144,7 +145,7 @@ fn an_fsync_that_appends_is_one_write() {
     }
 }
 
-/// An overwrite in place with nothing to commit logs nothing: one write, one flush.
+/// An overwrite in place that needs no commit logs nothing: one write, one flush.
 #[test]
 fn an_overwrite_of_what_the_log_never_had_goes_home() {
     live("", |life| {
@@ -165,7 +166,7 @@ fn an_overwrite_of_what_the_log_never_had_goes_home() {
     });
 }
 
-/// small-S2: replay must not bring back what was logged before.
+/// small-S2: replay must not bring earlier logged content back.
 #[test]
 fn what_the_log_holds_is_logged_again() {
     live("", |life| {
@@ -173,7 +174,7 @@ fn what_the_log_holds_is_logged_again() {
         life.write(file, 0, 2, 1);
         life.fs.fsync(file, true).expect("synced");
         assert_eq!(life.after_a_cut("f"), vec![2; 4096]);
-        // By write-back, together with pages that the log does not hold.
+        // The page is written by write-back, together with pages that the log does not hold.
         life.write(file, 0, 3, 40);
         life.fs.writeback(Time(u64::MAX)).expect("sent");
         life.fs.fsync(file, true).expect("synced");
@@ -212,7 +213,7 @@ fn it_is_read_from_the_log_until_it_is_home() {
             let content = read(&life.fs, "f");
             assert_eq!(content, [vec![7; 4096], vec![8; 4096]].concat());
         }
-        // From now on the log knows nothing of it.
+        // From now on the log holds no image of the block.
         life.write(file, 0, 9, 1);
         rt::sleep(Nanos::from_millis(1));
         life.fs.writeback(Time(u64::MAX)).expect("sent");
@@ -246,7 +247,8 @@ fn a_cut_tail_stays_zero() {
     });
 }
 
-/// small-S3: the next owner of a block keeps what he wrote, whether recovery or a late home write comes by.
+/// small-S3: the next owner of a block keeps the content that it wrote, after recovery and after a
+/// late home write.
 #[test]
 fn a_freed_block_is_revoked() {
     live("", |life| {

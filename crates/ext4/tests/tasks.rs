@@ -1,4 +1,5 @@
-//! Several tasks on one mount: own files, one shared file, a log and a cache that are too small for them.
+//! Several tasks on one mount: files of their own, one shared file, and a log and a cache that are
+//! too small for them.
 
 mod common;
 
@@ -17,7 +18,8 @@ fn create(fs: &Ext4, name: &str) -> Ino {
     made.expect("create").ino
 }
 
-/// Writes, truncates and syncs its own file; scribbles on the shared one. Answers what its own file holds.
+/// Writes, truncates and syncs its own file, and writes to the shared one. Answers what its own
+/// file holds.
 fn work(fs: &Ext4, own: Ino, shared: Ino, seed: u64) -> Vec<u8> {
     let mut rng = Rng::named(seed, "task");
     let mut content: Vec<u8> = Vec::new();
@@ -115,7 +117,8 @@ fn block_maps() {
     together(&["-t", "ext3", "-J", "size=4"], "cache=1", 4);
 }
 
-/// Two writers, each with more than the cache holds, beside a task that writes back: nobody syncs.
+/// Two writers, each with more data than the cache holds, beside a task that writes back; no task
+/// syncs.
 #[test]
 fn writers_wait_before_the_cache_outgrows_its_bound() {
     const PIECE: usize = 128 << 10;

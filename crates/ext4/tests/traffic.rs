@@ -1,4 +1,5 @@
-//! What operations send to the device: the counts of Linux (contracts.md 4), block by block.
+//! The traffic of operations to the device, compared block by block with the counts of Linux
+//! (contracts.md 4).
 
 mod common;
 
@@ -119,8 +120,9 @@ fn a_transaction_of_sqlite_in_truncate_mode() {
     rig.counts();
     for _ in 0..5 {
         truncate_mode(&rig, db, journal);
-        // Commit 1: block bitmap, group descriptor, inode table. Commit 2: the same and the superblock (list of orphans).
-        // Data: three journal blocks, its header again, two pages. Two flushes per commit, one per overwrite in place.
+        // Commit 1: block bitmap, group descriptor, inode table. Commit 2: these three blocks and
+        // the superblock (list of orphans). Data: three journal blocks, its header again, two
+        // pages. Two flushes per commit, one per overwrite in place.
         assert_eq!(rig.counts(), (3 + 1 + 2, 3 + 4, 2, 2, 0, 2 + 1 + 1 + 2));
     }
 }
@@ -185,7 +187,8 @@ fn without_journal_fdatasync_leaves_times_where_they_are() {
     let mut rig = Rig::new(&image, "scheme=none");
     let ino = rig.file("f");
     rig.write(ino, 0, 8192);
-    // The first one knows nothing of the past, and there is an entry in a directory.
+    // The first fsync knows nothing of the file's past, and the file has a new entry in a
+    // directory.
     rig.fs.fsync(ino, true).expect("fdatasync");
     rig.counts();
     let mut home_of = |len: usize, data_only| {
@@ -200,7 +203,8 @@ fn without_journal_fdatasync_leaves_times_where_they_are() {
     assert_eq!(home_of(4096, true), (1, 0), "only the time has changed");
     assert_eq!(home_of(4096, false), (1, 1), "fsync wants the time as well");
     assert_eq!(home_of(4096, true), (1, 0));
-    // The same block of the table, kept back by the last one, goes with the first change that counts.
+    // That block of the inode table, which the last fsync did not write, is written with the first
+    // change that counts.
     assert_eq!(home_of(4100, true), (2, 1), "one more block is mapped");
     assert_eq!(home_of(4110, true), (2, 1), "a size that grows");
     assert_eq!(home_of(4110, true), (2, 0));

@@ -1,4 +1,5 @@
-//! Extended attributes against the running kernel and e2fsck: what each writes the other reads, changes and reads again.
+//! Extended attributes, compared with the running kernel and e2fsck: what one side writes the other
+//! reads, changes and reads again.
 #![allow(clippy::disallowed_methods)]
 
 mod common;
@@ -63,7 +64,7 @@ fn acl(uid: u32) -> Vec<u8> {
     out
 }
 
-/// What each name of the root directory has.
+/// The attributes that each name of the root directory must have.
 fn wanted() -> BTreeMap<&'static str, Attrs> {
     let long = [b"user.".to_vec(), vec![b'n'; 250]].concat();
     let list = |entries: &[(&[u8], usize)]| {
@@ -185,7 +186,7 @@ fn with_kernel(mkfs: &[&str], options: &str) {
     if !have_tools() {
         return;
     }
-    // Written here, read there.
+    // Written by Varve, read by the kernel.
     let image = Image::new(32, mkfs);
     let ram = image.load();
     let fs = mount(&ram, options);
@@ -203,7 +204,7 @@ fn with_kernel(mkfs: &[&str], options: &str) {
     compare_kernel(&mounted.point, &all);
     mounted.unmount();
 
-    // Written there, read and changed here, read there again.
+    // Written by the kernel, read and changed by Varve, read by the kernel again.
     let image = Image::new(32, mkfs);
     let mounted = Mounted::new(&image).expect("it went before");
     make_by_kernel(&mounted.point);
@@ -274,7 +275,8 @@ fn without_journal() {
     with_kernel(&["-O", "^has_journal"], "scheme=none");
 }
 
-/// The hash over a block, which only the kernel uses: it finds our block by it and shares it.
+/// The hash over a block, which only the kernel uses: by it the kernel finds a block that Varve
+/// wrote, and shares it.
 #[test]
 fn the_kernel_shares_a_block_that_we_wrote() {
     if !have_tools() {

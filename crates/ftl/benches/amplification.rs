@@ -1,4 +1,5 @@
-//! Prints the tables of docs/results/write-amplification.md: `cargo bench -p varve-ftl --bench amplification`.
+//! Prints the tables of docs/results/write-amplification.md:
+//! `cargo bench -p varve-ftl --bench amplification`.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 #[path = "../tests/common/uniform.rs"]

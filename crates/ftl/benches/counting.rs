@@ -1,4 +1,5 @@
-//! Counting mode: page writes in the steady state, on a small device and on one of 512 GiB, and the memory that one takes.
+//! Benchmarks of counting mode: page writes in the steady state, on a small device and on one of
+//! 512 GiB, and the memory that the large one takes.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 #[path = "../tests/common/uniform.rs"]
@@ -72,7 +73,7 @@ fn steady_4_gib(bencher: divan::Bencher) {
         .bench_local(|| (0..BATCH).for_each(|_| random(&mut ftl, &mut rng)));
 }
 
-/// The same, every unit in turn.
+/// 4 GiB with 25 % more cells, every unit overwritten in turn.
 #[divan::bench]
 fn sequential_4_gib(bencher: divan::Bencher) {
     let (mut ftl, _) = filled(4, 0.25, 0);
@@ -85,7 +86,8 @@ fn sequential_4_gib(bencher: divan::Bencher) {
     });
 }
 
-/// 512 GiB with 25 % more cells, random overwrites; the maps take 1.3 GB, so that each write misses every cache.
+/// 512 GiB with 25 % more cells, random overwrites; the maps take 1.3 GB, so that each write misses
+/// every cache.
 #[divan::bench]
 fn steady_512_gib(bencher: divan::Bencher) {
     let (mut ftl, mut rng) = filled(512, 0.25, 40 << 20);

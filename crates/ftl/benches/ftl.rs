@@ -1,4 +1,5 @@
-//! NAND + FTL page writes: fresh, and in the steady state of garbage collection.
+//! Benchmarks of page writes through NAND and FTL: fresh, and in the steady state of garbage
+//! collection.
 
 use base::{Rng, Time, fill};
 use divan::counter::ItemsCount;

@@ -1,4 +1,4 @@
-//! Free blocks: choosing, erasing, retiring.
+//! Free blocks: chooses which one to open, erases it, and retires failing ones.
 
 use crate::config::RESERVE;
 use crate::core::{Ftl, FtlError, GC, HOST, State};
@@ -9,7 +9,8 @@ use base::{Mutant, Time};
 use nand::BlockId;
 
 impl Ftl {
-    /// Opens a block for a lane of a stream: erased now (ftl-I8), lowest wear first for the host, highest for cold data.
+    /// Opens a block for a lane of a stream. It is erased now (ftl-I8); the least worn one is taken
+    /// for the host, the most worn one for cold data.
     pub(crate) fn open_block(
         &mut self,
         now: Time,
@@ -68,7 +69,7 @@ impl Ftl {
             return Ok(block);
         }
     }
-    /// The free block to open next: of the lane's own die if there is one.
+    /// The free block to open next, of the lane's own die if that has one.
     fn choose(&self, stream: usize, lane: u32) -> Option<u32> {
         let durable = self.durable_before();
         let ready = |b: u32| self.blocks[b as usize].freed_at < durable;
@@ -78,7 +79,7 @@ impl Ftl {
             _ => self.free.for_hot(pool, lane, ready),
         }
     }
-    /// Operations with a number below this are on flash or were superseded there.
+    /// Operations with a number below the answer are on flash, or were superseded there.
     pub(crate) fn durable_before(&self) -> u64 {
         let rows = self.pending_rows();
         let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
@@ -100,12 +101,12 @@ impl Ftl {
         self.close_pairs(now, true)?;
         self.write_log(now)
     }
-    /// A full block leaves its lane.
+    /// Takes a full block off its lane.
     pub(crate) fn close(&mut self, stream: usize, block: u32) {
         self.leave_lane(stream, block);
         self.close_block(block);
     }
-    /// Nothing more is appended to a block.
+    /// Takes a block off its lane, so that nothing more is appended to it.
     pub(crate) fn leave_lane(&mut self, stream: usize, block: u32) {
         for lane in &mut self.streams[stream].lanes {
             if *lane == Some(block) {
@@ -114,7 +115,7 @@ impl Ftl {
         }
         self.forget_pairs(block);
     }
-    /// From now on collection may take the block.
+    /// Closes a block, so that collection may take it from now on.
     pub(crate) fn close_block(&mut self, block: u32) {
         let pool = self.pool_of(block);
         let info = &mut self.blocks[block as usize];
@@ -124,7 +125,8 @@ impl Ftl {
             valid => self.victims.insert(pool, block, valid, self.accepted),
         }
     }
-    /// A block without valid slots becomes free, to be erased when it is opened; a failing one is retired.
+    /// Frees a block without valid slots; it will be erased when it is opened. A failing block is
+    /// retired instead.
     pub(crate) fn release(&mut self, block: u32) {
         let which = self.pool_of(block);
         let pool = &mut self.pools[which];
@@ -143,7 +145,7 @@ impl Ftl {
             self.free.insert(which, block, info.erases);
         }
     }
-    /// Counts the pools' blocks anew; there is no victim.
+    /// Counts the blocks of the pools anew; there is no victim then.
     pub(crate) fn count_pools(&mut self) {
         let (own, slots) = (self.config.housekeeping, self.layout.slots_per_block);
         self.pools = [Pool::default(); 2];
@@ -180,7 +182,7 @@ impl Ftl {
         };
         self.blocks.iter().enumerate().filter(usable).count() as u32
     }
-    /// Latches read-only mode when the good blocks cannot carry the exported capacity any more.
+    /// Makes the device read-only when the good blocks cannot carry the exported capacity any more.
     pub(crate) fn check_life(&mut self) {
         self.check_slc_life();
         let good = self.good_blocks();
@@ -191,7 +193,7 @@ impl Ftl {
             ));
         }
     }
-    /// Latches read-only mode; the first reason stays.
+    /// Makes the device read-only; the first reason stays.
     pub(crate) fn end_of_life(&mut self, why: &str) -> FtlError {
         FtlError::ReadOnly(
             self.read_only

@@ -7,7 +7,7 @@ use crate::tag::Kind;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Ftl {
-    /// Asserts every invariant that one state can show. Slow: looks at every slot.
+    /// Asserts every invariant that can be checked on one state. Slow: looks at every slot.
     ///
     /// # Panics
     /// With the number of the invariant that does not hold.
@@ -74,7 +74,7 @@ impl Ftl {
             );
         }
     }
-    /// The lists of owners say what L2P says.
+    /// Checks that the lists of owners agree with L2P.
     fn check_owners(&self, owners: &BTreeMap<u32, BTreeSet<u32>>) {
         let mut extra = 0;
         for (ppn, list) in self.owners.iter() {
@@ -115,7 +115,7 @@ impl Ftl {
             );
         }
     }
-    /// The counts of a pool.
+    /// Checks the counts of a pool.
     fn check_pool(&self, pool: usize) {
         let blocks = self.blocks.iter().enumerate();
         let mine: Vec<_> = blocks
@@ -142,7 +142,7 @@ impl Ftl {
             "ftl-I1: count of failing blocks of pool {pool}"
         );
     }
-    /// The lists of closed blocks say what the block table says.
+    /// Checks that the lists of closed blocks agree with the block table.
     fn check_lists(&self, pool: usize) {
         let mut listed: Vec<u32> = self.victims.closed(pool).collect();
         listed.sort_unstable();
@@ -162,7 +162,7 @@ impl Ftl {
             );
         }
     }
-    /// What a mapped unit points to is a unit of that number, or is unreadable.
+    /// Checks that the slot of a mapped unit holds a unit of that number, or is unreadable.
     fn check_content(&self, lpn: u32) {
         let ppn = *self.l2p.get(lpn as usize);
         if let Some((tag, _)) = self.fetch(ppn) {

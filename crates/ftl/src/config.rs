@@ -1,16 +1,18 @@
-//! What an FTL is told, and the layout that follows from it.
+//! The configuration of an FTL, and the layout that follows from it.
 
 use crate::tag::TAG_BYTES;
 use crate::victim::Policy;
 use nand::{BlockId, Geometry, PageAddr};
 use serde::Deserialize;
 
-/// Free blocks that only garbage collection may take (ftl-I6): one to copy into while one is being filled.
+/// Free blocks that only garbage collection may take (ftl-I6): one to copy into while one is being
+/// filled.
 pub const RESERVE: u32 = 2;
 
-/// "No unit", "no slot".
+/// Stands for "no unit" or "no slot".
 pub(crate) const NONE: u32 = u32::MAX;
-/// In the map: the unit was written, and what holds its newest version is gone. Reads fail until it is written again.
+/// In the map: the unit was written, and the slot with its newest version is lost. Reads fail until
+/// it is written again.
 pub(crate) const LOST: u32 = u32::MAX - 1;
 
 /// Bytes of a block's entry in the checkpoint.
@@ -24,7 +26,8 @@ pub(crate) const META_HEADER: u64 = 32;
 pub struct SlcArea {
     /// Erase blocks.
     pub blocks: u32,
-    /// Bits that a cell of an ordinary block holds: an SLC block has one page where that one has so many.
+    /// Bits that a cell of an ordinary block holds: an SLC block has one page for each such number
+    /// of pages.
     pub bits_per_cell: u32,
     /// Array to page register (tR) in this mode, microseconds.
     pub read_us: f64,
@@ -32,31 +35,34 @@ pub struct SlcArea {
     pub program_us: f64,
     /// Block erase (tBERS), microseconds.
     pub erase_us: f64,
-    /// Erases that a block of the area stands by its rating.
+    /// Erases that a block of the area is rated for.
     pub endurance: u32,
 }
 
-/// What an FTL does of itself, beside carrying out commands. The default is what a plain FTL does.
+/// What an FTL does by itself, besides carrying out commands. The default is a plain FTL.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Housekeeping {
     /// How the victim of garbage collection is chosen.
     pub policy: Policy,
-    /// Seed of the policies that draw.
+    /// Seed of the policies that choose at random.
     pub seed: u64,
     /// Blocks of a JBD2 journal's control go into open blocks of their own (see `streams`).
     pub journal_stream: bool,
-    /// Static wear levelling begins when erase counts lie further apart than this; 0: never (see `wear`).
+    /// Static wear levelling begins when erase counts lie further apart than this; 0: never (see
+    /// `wear`).
     pub wear_threshold: u32,
-    /// A unit of zeros is not programmed: the map says so, durably as a TRIM is.
+    /// True if a unit of zeros is not programmed but noted in the map, with the durability of a
+    /// TRIM.
     pub zero_units: bool,
-    /// A block is erased when what replaces *its* content is durable; else when everything programmed until then is (see
-    /// `evidence`). Matters where many dies work side by side.
+    /// True if a block waits with its erase only until what replaces *its* content is durable; else
+    /// it waits for everything programmed until then (see `evidence`). This matters where many dies
+    /// work side by side.
     pub own_evidence: bool,
 }
 
 impl Housekeeping {
-    /// Greedy collection and nothing more.
+    /// Greedy collection, and no other work.
     pub const PLAIN: Housekeeping = Housekeeping {
         policy: Policy::Greedy,
         seed: 0,
@@ -73,7 +79,7 @@ impl Default for Housekeeping {
     }
 }
 
-/// What an FTL is told.
+/// The configuration of an FTL.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Config {
@@ -83,19 +89,21 @@ pub struct Config {
     pub units: u64,
     /// Open blocks of the host stream (at most one per die is useful).
     pub lanes: u32,
-    /// Background collection starts when fewer blocks than this beyond the reserve and the lanes are free.
+    /// Background collection starts when fewer blocks than this beyond the reserve and the lanes
+    /// are free.
     pub gc_slack: u32,
-    /// A checkpoint is written after this many blocks were opened, or later if the map is large.
+    /// A checkpoint is written after this many blocks were opened; with a large map it is written
+    /// less often.
     pub checkpoint_blocks: u32,
     /// The area that host writes go to first; `None`: they go to ordinary blocks.
     pub slc: Option<SlcArea>,
-    /// What it does of itself.
+    /// What the FTL does by itself.
     #[serde(default)]
     pub housekeeping: Housekeeping,
 }
 
 impl Config {
-    /// Blocks that streams of the host keep open.
+    /// Blocks that the host's streams keep open.
     pub(crate) fn host_blocks(&self) -> u32 {
         self.lanes + u32::from(self.housekeeping.journal_stream)
     }
@@ -103,14 +111,16 @@ impl Config {
     pub(crate) fn low_water(&self) -> u32 {
         RESERVE + self.host_blocks() + self.gc_slack
     }
-    /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07) over-provisioning.
+    /// The blocks an FTL of this configuration needs on such chips, with `spare` (for example 0.07)
+    /// over-provisioning.
     pub fn blocks_needed(&self, geometry: &Geometry, spare: f64) -> u64 {
         let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
             / u64::from(self.unit_bytes);
         let data = ((self.units as f64 * (1.0 + spare)) / slots as f64).ceil() as u64;
         let fixed = u64::from(self.low_water() + 2);
         let all = data + fixed + u64::from(self.slc.map_or(0, |slc| slc.blocks));
-        // The map area depends on the number of blocks, weakly: two rounds settle it.
+        // The size of the map areas depends weakly on the number of blocks, so two rounds settle
+        // it.
         let areas = |blocks: u64| 2 * u64::from(area_blocks(self, geometry, blocks));
         all + areas(all + areas(all))
     }
@@ -143,7 +153,8 @@ fn check_pairing(geometry: &Geometry) -> Result<(), String> {
 
 /// Sizes and addresses that follow from configuration and geometry.
 ///
-/// A *row* is what one append programs: one page that holds several units, or several pages that hold one.
+/// A *row* is what one append programs: one page that holds several units, or several pages that
+/// hold one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Layout {
     /// Bytes of a mapping unit.
@@ -160,7 +171,7 @@ pub struct Layout {
     pub slots_per_block: u32,
     /// Blocks of each of the two map areas: area A is blocks `0..area`, area B `area..2*area`.
     pub area: u32,
-    /// Pages of a block of these.
+    /// Pages of a block of the map areas.
     pub(crate) meta_pages: u32,
     /// Blocks of the SLC area, which follow the map areas; 0: there is none.
     pub slc_blocks: u32,
@@ -171,10 +182,10 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// The layout, if the numbers fit together.
+    /// Computes the layout.
     ///
     /// # Errors
-    /// Which number does not fit, in words.
+    /// Which number does not fit the others, in words.
     pub fn new(config: &Config, geometry: &Geometry) -> Result<Layout, String> {
         check_pairing(geometry)?;
         geometry.check()?;
@@ -219,7 +230,7 @@ impl Layout {
         if rows_per_block < 2 || u64::from(slots_per_block) * u64::from(blocks) >= u64::from(LOST) {
             return Err("more than 2^32 units, or less than two units in a block".into());
         }
-        // Every unit may need another number while a batch copies it.
+        // While a batch copies units, every unit may need a second number.
         if config.units >= u64::from(LOST / 2) {
             return Err(format!("{} units; at most {}", config.units, LOST / 2));
         }

@@ -1,4 +1,4 @@
-//! The write, read, trim and flush paths.
+//! The FTL itself: the paths of write, read, trim and flush.
 
 use crate::config::{LOST, NONE};
 use crate::free::FreeBlocks;
@@ -26,32 +26,35 @@ pub(crate) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockInfo {
     pub state: State,
-    /// Slots whose content is the newest version of a unit.
+    /// Slots that hold the newest version of a unit.
     pub valid: u32,
     /// Erases so far.
     pub erases: u32,
     /// Rows programmed since the block was opened.
     pub filled: u32,
-    /// Number of the accepted operation that took the last valid slot: the block may be erased once that is durable.
+    /// Number of the accepted operation that took the last valid slot: the block may be erased once
+    /// that operation is durable.
     pub freed_at: u64,
-    /// The block failed a program: it is emptied, then retired.
+    /// True if a program in the block failed: the block is emptied, then retired.
     pub failing: bool,
 }
 
 /// A unit in a row buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Unit number; `NONE`: dropped meanwhile.
+    /// Unit number; `NONE`: the unit was dropped meanwhile.
     pub lpn: u32,
     pub data: Bytes,
     pub lost: bool,
-    /// Version of a copied unit; `None`: a host write, which takes its number when it is programmed.
+    /// Version of a copied unit; `None`: a host write, which takes its version when it is
+    /// programmed.
     pub birth: Option<u64>,
-    /// Number of the operation that brought it; 0: not given yet. A unit that is put again after a failed program keeps it.
+    /// Number of the operation that brought the unit; 0: not given yet. A unit that is put again
+    /// after a failed program keeps the number.
     pub accept: u64,
-    /// The host wrote it: a flush waits for it, in whichever row it is.
+    /// True if the host wrote the unit: a flush waits for it, in whichever row it is.
     pub host: bool,
-    /// Group and place in it.
+    /// Ordered group of the unit, and its place there.
     pub member: Option<(u32, u16)>,
 }
 
@@ -61,7 +64,7 @@ pub(crate) struct Row {
     pub block: u32,
     pub row: u32,
     pub entries: Vec<Entry>,
-    /// When the last copied unit has been read.
+    /// When the last unit copied into the row has been read.
     pub ready: Time,
 }
 
@@ -77,11 +80,11 @@ pub(crate) struct Stream {
 pub(crate) const HOST: usize = 0;
 /// Stream of garbage collection: cold data.
 pub(crate) const GC: usize = 1;
-/// Stream of what leaves the SLC area.
+/// Stream of units that leave the SLC area.
 pub(crate) const FOLD: usize = 2;
 /// Stream of a journal's control blocks; see `streams`.
 pub(crate) const JOURNAL: usize = 3;
-/// Streams.
+/// Number of streams.
 pub(crate) const STREAMS: usize = 4;
 
 /// A flash translation layer over powered chips.
@@ -90,7 +93,8 @@ pub struct Ftl {
     pub(crate) nand: Nand,
     pub(crate) config: Config,
     pub(crate) layout: Layout,
-    /// Units, and as many again for the copies of a batch that is being made.
+    /// Slot of each unit, followed by as many numbers again for the copies of a batch that is being
+    /// made.
     pub(crate) l2p: CowVec<u32, 1024>,
     pub(crate) p2l: CowVec<u32, 1024>,
     pub(crate) blocks: Vec<BlockInfo>,
@@ -100,7 +104,7 @@ pub struct Ftl {
     pub(crate) victims: Victims,
     pub(crate) levelling: Levelling,
     pub(crate) streams: [Stream; STREAMS],
-    /// Last version or program sequence given out.
+    /// The last number that was given out as a version or program sequence.
     pub(crate) version: u64,
     /// Operations accepted so far.
     pub(crate) accepted: u64,
@@ -119,16 +123,16 @@ pub struct Ftl {
     pub(crate) failed: Vec<Row>,
     /// The ordered group being written, or the last one.
     pub(crate) group: Group,
-    /// A block is being opened for the cold stream: nothing can be put there now.
+    /// True while a block is being opened for the cold stream: nothing can be put there now.
     pub(crate) opening_cold: bool,
     pub(crate) read_only: Option<String>,
     pub(crate) stats: FtlStats,
     pub(crate) switch: crate::mutant::Switch,
-    /// Rows whose cells will be programmed again (pairs-I20); nothing on parts with one bit per cell.
+    /// Rows whose cells will be programmed again (pairs-I20); empty on parts with one bit per cell.
     pub(crate) pairs: Vec<crate::pairs::OpenRow>,
-    /// Rows to write anew: block, row.
+    /// Rows to be scrubbed: block, row.
     pub(crate) scrub: std::collections::BTreeSet<(u32, u32)>,
-    /// Blocks to write anew, and from which row on.
+    /// Blocks to be scrubbed, and from which row on.
     pub(crate) scrub_blocks: std::collections::BTreeMap<u32, u32>,
 }
 
@@ -215,20 +219,21 @@ impl Ftl {
             ..self.stats
         }
     }
-    /// Why the device takes no more writes, if so.
+    /// The reason why the device takes no more writes, if it does not.
     pub fn read_only(&self) -> Option<&str> {
         self.read_only.as_deref()
     }
-    /// No cut before `now` will come: old undo records can go.
+    /// Tells that no cut will come before `now`, so that older undo records can be dropped.
     pub fn advance(&mut self, now: Time) {
         self.nand.advance(now);
         self.forget_evidence(now);
     }
-    /// Cuts the power: what the chips hold then. The FTL has no part in it.
+    /// Cuts the power and answers what the chips hold then. The FTL does nothing at the cut.
     pub fn power_off(self, at: Time, seed: u64) -> Media {
         self.nand.power_off(at, seed)
     }
-    /// Keeps every program and erase from now on, until [`Ftl::take_operations`]; or stops to.
+    /// With `on`, keeps every program and erase from now on for [`Ftl::take_operations`]; else
+    /// stops keeping them.
     pub fn keep_operations(&mut self, on: bool) {
         self.nand.keep_operations(on);
     }
@@ -245,8 +250,8 @@ impl Ftl {
         &mut self.nand
     }
 
-    /// Accepts a unit at `now`; volatile until a flush. At most one bounded step of garbage collection comes first. If this
-    /// filled a row, answers when its program ends.
+    /// Accepts a unit at `now`; volatile until a flush. At most one bounded step of garbage
+    /// collection comes first. If the unit filled a row, answers when the program of that row ends.
     ///
     /// # Errors
     /// Out of range, or the device is read-only.
@@ -282,8 +287,8 @@ impl Ftl {
         self.rescue(now)?;
         Ok(programmed)
     }
-    /// Reads units, in order; reads as zeros what was never written. Answers when the last of them has crossed the bus.
-    /// Neighbours in one row cost one array read.
+    /// Reads units, in order; a unit that was never written reads as zeros. Answers when the last
+    /// of them has crossed the bus. Neighbours in one row cost one array read.
     ///
     /// # Errors
     /// A unit is unreadable or out of range.
@@ -316,7 +321,7 @@ impl Ftl {
         let end = end.max(self.charge_read(now, run));
         (Ok(out), end)
     }
-    /// The content of a unit as a read would bring it, at no cost.
+    /// The content of a unit as a read would answer it, at no cost.
     ///
     /// # Errors
     /// The unit is unreadable.
@@ -378,7 +383,8 @@ impl Ftl {
             }
         }
         if let Some(accept) = since {
-            // The version is taken after buffered writes of these units were dropped: they can no longer get a greater one.
+            // The version is taken after buffered writes of these units were dropped, so that those
+            // can no longer get a greater one.
             self.version += 1;
             let record = Trim {
                 first: lpns.start,
@@ -413,14 +419,16 @@ impl Ftl {
         self.write_log(now)?;
         Ok(self.host_end.max(now))
     }
-    /// Remembers the counters before work that is to cost no virtual time and count in no figure.
+    /// Remembers the counters before quiet work, which costs no virtual time and changes no
+    /// counter.
     pub fn begin_quiet(&self) -> Quiet {
         Quiet {
             stats: self.stats,
             nand: self.nand.stats(),
         }
     }
-    /// Ends such work: all of it is durable and over, the clock of the chips starts again at 0.
+    /// Ends quiet work: all of it is durable and over, and the clock of the chips starts again at
+    /// 0.
     ///
     /// # Errors
     /// The device became read-only.
@@ -431,7 +439,7 @@ impl Ftl {
         self.nand.set_stats(quiet.nand);
         done.map(|_| ())
     }
-    /// Lets every operation be over and the clock of the chips start again at 0.
+    /// Ends every operation that is under way, and starts the clock of the chips again at 0.
     pub fn settle(&mut self) {
         self.nand.settle();
         self.settle_evidence();
@@ -452,7 +460,7 @@ impl Ftl {
             None => Ok(()),
         }
     }
-    /// Appends a unit to a stream. The new place is the newest one at once.
+    /// Appends a unit to a stream. The map points to the new place at once.
     pub(crate) fn put(
         &mut self,
         now: Time,
@@ -467,7 +475,8 @@ impl Ftl {
             entry.accept = self.accepted;
         }
         let lpn = entry.lpn;
-        // A copy that a batch makes is in no group: the group before it has ended, and its record says when it counts.
+        // A copy that a batch makes is in no group: the group before the batch has ended, and the
+        // batch's record says when the copy counts.
         if matches!(stream, HOST | JOURNAL) && lpn < self.layout.units {
             entry.member = self.join_group(lpn);
         }
@@ -530,7 +539,8 @@ impl Ftl {
         });
         Ok(())
     }
-    /// Programs the row being filled, if there is one; answers when the program ends. If it fails, the row is set aside.
+    /// Programs the row being filled, if there is one; answers when the program ends. If it fails,
+    /// the row is set aside.
     pub(crate) fn issue(&mut self, now: Time, stream: usize) -> Result<Option<Time>, FtlError> {
         let Some(row) = self.streams[stream].row.take() else {
             return Ok(None);
@@ -540,7 +550,8 @@ impl Ftl {
             return Ok(None);
         }
         let (tags, data) = self.tagged(&row);
-        // group-I10: what is programmed now says that the last group has ended, and so do copies of what was in it (group-I11).
+        // group-I10: what is programmed now shows that the last group has ended, and so do copies
+        // of units that were in it (group-I11).
         let places = row.entries.iter().filter_map(|e| e.member);
         let now = match self.group.open && { places }.all(|(group, _)| self.group.is_open(group)) {
             true => now,
@@ -570,7 +581,7 @@ impl Ftl {
             }
         }
     }
-    /// The slot no longer holds the newest version of its unit.
+    /// Notes that the slot no longer holds the newest version of its unit.
     pub(crate) fn invalidate(&mut self, ppn: u32) {
         let (block, ..) = self.layout.place(ppn);
         self.p2l.set(ppn as usize, NONE);
@@ -597,9 +608,10 @@ impl Ftl {
             .filter(|row| row.block == block && row.row == r)
             .find_map(|row| row.entries.get(slot as usize))
     }
-    /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that it cannot take a version
-    /// greater than that of a later TRIM. Answers with the number of the operation that brought it: what it was to be the
-    /// evidence for (ftl-I2) now waits for the operation that drops it.
+    /// Drops a unit that is still in a row buffer: its slot will be programmed as padding, so that
+    /// the unit cannot take a version greater than that of a later TRIM. Answers the number of the
+    /// operation that brought the unit. What this unit was to be the evidence for (ftl-I2) now
+    /// waits for the operation that drops it.
     pub(crate) fn drop_buffered(&mut self, ppn: u32) -> Option<u64> {
         let copied = self.buffered(ppn)?.birth.is_some();
         // hazards-R6
@@ -611,7 +623,7 @@ impl Ftl {
         }
         Some(entry.accept)
     }
-    /// The same, to be changed.
+    /// As [`Ftl::buffered`], for changing the unit.
     pub(crate) fn buffered_mut(&mut self, ppn: u32) -> Option<&mut Entry> {
         let (block, r, slot) = self.layout.place(ppn);
         let rows = self.streams.iter_mut().filter_map(|s| s.row.as_mut());
@@ -656,7 +668,8 @@ impl Ftl {
     ) -> Time {
         self.charge_read(now, Some((block, row, units)))
     }
-    /// Tag and content of a programmed slot, at no cost; `None` if it is unreadable or holds no tag.
+    /// Tag and content of a programmed slot, at no cost; `None` if it is unreadable or holds no
+    /// tag.
     pub(crate) fn fetch(&self, ppn: u32) -> Option<(Tag, Bytes)> {
         let (block, row, slot) = self.layout.place(ppn);
         let first = self.layout.page(block, row);

@@ -1,11 +1,15 @@
-//! Counting mode: the map, the block table and the policies of the real FTL, without data, tags, log or chips.
+//! Counting mode: the map, the block table and the policies of the real FTL, without data, tags,
+//! log or chips.
 //!
-//! [`Counting`] is told the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and takes the same decisions in the same order: victims
-//! (`victim`), free blocks (`free`), static levelling (`wear`), pace of collection (`gc::pace`), the reserve (ftl-I6) and the gate that
-//! keeps a block from being opened while a copy of its units is in a row buffer (ftl-I2). So that for the same sequence of writes it
-//! programs and erases as often; a test compares the two. It needs 8 bytes per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
+//! [`Counting`] takes the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and makes the same
+//! decisions in the same order: victims (`victim`), free blocks (`free`), static levelling
+//! (`wear`), pace of collection (`gc::pace`), the reserve (ftl-I6) and the gate that keeps a block
+//! from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
+//! sequence of writes it programs and erases as often; a test compares the two. It needs 8 bytes
+//! per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
 //!
-//! Left out is what needs the medium: checkpoints and log (so a TRIM is durable at once), failing blocks, ordered groups.
+//! It leaves out everything that needs the medium: checkpoints and log (so a TRIM is durable at
+//! once), failing blocks, ordered groups.
 
 use crate::config::NONE;
 use crate::core::{BlockInfo, FOLD, GC, HOST, JOURNAL, STREAMS, State};
@@ -33,7 +37,7 @@ struct Frontier {
     lanes: Vec<Option<u32>>,
     turn: usize,
     row: Option<Row>,
-    /// Per slot used of the row: the number of the operation that brought it.
+    /// For each slot used in the row: the number of the operation that brought its unit.
     accepts: Vec<u64>,
 }
 
@@ -45,7 +49,7 @@ impl Frontier {
     }
 }
 
-/// An FTL that only counts.
+/// An FTL that counts operations without carrying them out.
 #[derive(Clone, Debug)]
 pub struct Counting {
     config: Config,
@@ -68,7 +72,7 @@ impl Counting {
     /// An empty device.
     ///
     /// # Errors
-    /// The numbers make no device; in words.
+    /// The numbers do not make a device; in words.
     pub fn new(config: Config, geometry: Geometry) -> Result<Counting, FtlError> {
         let layout = Layout::new(&config, &geometry).map_err(FtlError::Config)?;
         let frontier = |lanes: usize| Frontier {
@@ -174,7 +178,8 @@ impl Counting {
         }
         Ok(())
     }
-    /// True if a unit was written and not trimmed since: a read of it reads the chips, unless it is in a row buffer.
+    /// True if a unit was written and not trimmed since: a read of it reads the chips, unless it is
+    /// in a row buffer.
     ///
     /// # Errors
     /// Out of range.
@@ -209,11 +214,12 @@ impl Counting {
             ..self.stats
         }
     }
-    /// Units that hold something.
+    /// Units that are mapped.
     pub fn mapped_units(&self) -> u64 {
         self.mapped
     }
-    /// Slots that can hold nothing just now: of free blocks, not programmed yet in open ones, already collected from a victim.
+    /// Slots that can hold no unit at present: those of free blocks, those not programmed yet in
+    /// open ones, and those already collected from a victim.
     pub fn idle_slots(&self) -> u64 {
         let free: u64 = [ORDINARY, SLC]
             .map(|p| u64::from(self.pools[p].free))
@@ -351,7 +357,8 @@ impl Counting {
         }
         Ok(())
     }
-    /// Moves a valid unit of the victim `block`: what [`Counting::put`] does, for a unit of which it is known where it was.
+    /// Moves a valid unit of the victim `block`, as [`Counting::put`] would; the unit's old slot is
+    /// known.
     fn copy(&mut self, to: usize, block: u32, old: u32) -> Result<(), FtlError> {
         if self.streams[to].row.is_none() {
             self.open_row(to)?;
@@ -385,7 +392,7 @@ impl Counting {
         let s = &mut self.streams[stream];
         let row = s.row.expect("opened above");
         let ppn = row.first + s.accepts.len() as u32;
-        // Taken up below, when it is known whether it replaces a unit in a buffer.
+        // The number is lowered below if the unit replaces one that is in a buffer.
         s.accepts.push(accept);
         self.blocks[row.block as usize].valid += 1;
         self.p2l[ppn as usize] = lpn;
@@ -477,7 +484,7 @@ impl Counting {
             }
         }
     }
-    /// True for a block that is being emptied: it leaves its list when it is released.
+    /// True for a block that is being emptied; such a block leaves its list when it is released.
     fn is_victim(&self, block: u32) -> bool {
         let mut victims = self.pools.iter().filter_map(|p| p.victim);
         victims.any(|(victim, _)| victim == block)
@@ -546,7 +553,7 @@ impl Counting {
         let waiting = waiting.flat_map(|s| s.accepts.iter().copied());
         waiting.min().unwrap_or(u64::MAX)
     }
-    /// Asserts what one state can show. Slow: looks at every slot.
+    /// Asserts every invariant that can be checked on one state. Slow: looks at every slot.
     ///
     /// # Panics
     /// With the number of the invariant that does not hold.

@@ -1,10 +1,13 @@
 //! When a free block may be erased: as soon as what replaces its content is durable (ftl-I2).
 //!
-//! A block becomes free when its last valid slot is taken by operation number f ([`BlockInfo::freed_at`]). It may be erased when the
-//! programs of all operations up to f have ended. One time for everything programmed so far is always late enough; where a row
-//! waits for a die that is being erased, it makes all dies wait for each other. [`Evidence`] knows earlier ones.
+//! A block becomes free when its last valid slot is taken by operation number f
+//! ([`BlockInfo::freed_at`]). It may be erased when the programs of all operations up to f have
+//! ended. The end of everything programmed so far is always late enough; but where a row waits for
+//! a die that is being erased, that makes all dies wait for each other. [`Evidence`] knows earlier
+//! times.
 //!
-//! - I24 (milestones): a milestone (d, end) says that the programs of all operations below d end by `end`; both ascend.
+//! - I24 (milestones): a milestone (d, end) says that the programs of all operations below d end by
+//!   `end`; both ascend.
 //!
 //! [`BlockInfo::freed_at`]: crate::core::BlockInfo::freed_at
 
@@ -16,12 +19,12 @@ use std::collections::VecDeque;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     ahead: VecDeque<(u64, Time)>,
-    /// The programs of all operations below this have ended.
+    /// The programs of all operations with a number below this have ended.
     settled: u64,
 }
 
 impl Evidence {
-    /// Enters a milestone.
+    /// Adds a milestone.
     fn reach(&mut self, below: u64, end: Time) {
         match self.ahead.back_mut() {
             Some((known, _)) if *known >= below => {}
@@ -36,7 +39,8 @@ impl Evidence {
             self.ahead.pop_front();
         }
     }
-    /// When the programs of all operations up to `number` have ended; `None`: no milestone says.
+    /// When the programs of all operations up to `number` have ended; `None` if no milestone says
+    /// that.
     fn of(&self, number: u64) -> Option<Time> {
         if number < self.settled {
             return Some(Time(0));
@@ -47,7 +51,7 @@ impl Evidence {
 }
 
 impl Ftl {
-    /// A program that may be evidence for an erase ends at `end`.
+    /// Notes that a program which may be evidence for an erase ends at `end`.
     pub(crate) fn note_evidence(&mut self, end: Time) {
         self.evidence_end = self.evidence_end.max(end);
         if self.config.housekeeping.own_evidence {
@@ -55,11 +59,11 @@ impl Ftl {
             self.evidence.reach(below, self.evidence_end);
         }
     }
-    /// No erase will be asked for before `now`.
+    /// Drops milestones before `now`, because no erase will be asked for before.
     pub(crate) fn forget_evidence(&mut self, now: Time) {
         self.evidence.advance(now);
     }
-    /// Every program is over, the clock at 0.
+    /// Notes that every program is over and the clock is at 0.
     pub(crate) fn settle_evidence(&mut self) {
         self.evidence_end = Time(0);
         self.evidence.ahead.clear();

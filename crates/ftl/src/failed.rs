@@ -1,21 +1,24 @@
-//! Programs that fail: the row is set aside, and its units are put into the cold stream as soon as that can be done.
+//! Programs that fail: the row is set aside, and its units are put into the cold stream later.
 //!
-//! A program can fail in the middle of opening a block or of collecting a victim. Putting the units elsewhere at once would
-//! open and collect again inside that; so the row waits in memory ([`Ftl::rescue`] is called where nothing is half done), and
-//! its block is neither victim nor free meanwhile.
+//! A program can fail in the middle of opening a block or of collecting a victim. Putting the units
+//! elsewhere at once would open and collect again inside that; so the row waits in memory until
+//! [`Ftl::rescue`] is called, which happens only where no such operation is half done. Meanwhile
+//! its block is neither victim nor free.
 
 use crate::core::{Entry, Ftl, FtlError, GC, Row};
 use base::Time;
 use nand::BlockId;
 
 impl Ftl {
-    /// A program failed: no more programs in that block; what it holds stays readable until it is moved.
+    /// Sets aside a row whose program failed. Its block takes no more programs; what it holds stays
+    /// readable until it is moved.
     pub(crate) fn set_aside(&mut self, stream: usize, row: Row) {
         self.nand.mark_bad(BlockId(row.block));
         self.leave_lane(stream, row.block);
         self.failed.push(row);
     }
-    /// Puts the units of rows that were set aside into the cold stream, and lets their blocks be emptied and retired (ftl-I9).
+    /// Puts the units of rows that were set aside into the cold stream, and lets their blocks be
+    /// emptied and retired (ftl-I9).
     ///
     /// # Errors
     /// The device became read-only; units that have no new row stay in memory.
@@ -27,7 +30,8 @@ impl Ftl {
                 if entry.lpn != crate::config::NONE {
                     let entry: Entry = entry.clone();
                     let from = self.layout.ppn(block, self.failed[0].row, slot as u32);
-                    // Putting it drops it from the row that was set aside; another failure only adds rows behind.
+                    // Putting a unit drops it from the row that was set aside; another failure only
+                    // adds rows at the end.
                     let start = now.max(self.log.batch_end);
                     self.put_shared(start, GC, entry, from)?;
                 }
@@ -37,7 +41,8 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names programmed slots only (ftl-I3).
+    /// Programs everything that is in row buffers, failed rows included: afterwards L2P names
+    /// programmed slots only (ftl-I3).
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
             self.issue_all(now)?;
@@ -52,7 +57,7 @@ impl Ftl {
             self.rescue(now)?;
         }
     }
-    /// Gives a failed block to the collection; retired at once if nothing is in it.
+    /// Gives a failed block to the collection, or retires it at once if it holds no valid slot.
     fn retire(&mut self, block: u32) {
         self.blocks[block as usize].failing = true;
         let pool = self.pool_of(block);

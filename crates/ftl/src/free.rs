@@ -1,7 +1,8 @@
 //! The free blocks, by pool, die and wear: dynamic wear levelling.
 //!
-//! Hot data goes into the least worn free block, cold data into the most worn one, so that blocks take turns at being erased often
-//! (dynamic wear levelling). What never changes hands by itself is moved by `wear`.
+//! Hot data goes into the least worn free block, cold data into the most worn one, so that blocks
+//! take turns at being erased often (dynamic wear levelling). Data that is never overwritten is
+//! moved by `wear`.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,8 @@ impl FreeBlocks {
     pub fn count(&self, pool: usize) -> u32 {
         self.pool(pool).iter().map(|s| s.len() as u32).sum()
     }
-    /// The least worn `ready` block, of the lane's own die if there is one; among equals the lowest number.
+    /// The least worn `ready` block, of the lane's own die if there is one; among equals the lowest
+    /// number.
     pub fn for_hot(&self, pool: usize, lane: u32, ready: impl Fn(u32) -> bool) -> Option<u32> {
         let first = |s: &BTreeSet<(u32, u32)>| s.iter().find(|(_, b)| ready(*b)).copied();
         let sets = self.pool(pool);

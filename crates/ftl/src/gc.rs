@@ -1,4 +1,4 @@
-//! Garbage collection: a victim (see `victim`), emptied in bounded steps.
+//! Garbage collection: empties a victim (see `victim`) in bounded steps.
 
 use crate::config::{NONE, RESERVE};
 use crate::core::{Entry, FOLD, Ftl, FtlError, GC};
@@ -8,8 +8,8 @@ use crate::tag::{GroupMark, Kind};
 use crate::wear::LEVEL_PACE;
 use base::{Mutant, Time, fill};
 
-/// Units to copy per unit that the host writes, so that a victim with so many valid slots is empty before the blocks run out.
-/// Shared with [`crate::counting`].
+/// Units to copy per unit that the host writes, so that a victim with `valid` valid slots is empty
+/// before the blocks run out. Shared with [`crate::counting`].
 pub(crate) fn pace(valid: u32, slots: u32, levelling: bool) -> u32 {
     match levelling {
         true => LEVEL_PACE,
@@ -18,7 +18,8 @@ pub(crate) fn pace(valid: u32, slots: u32, levelling: bool) -> u32 {
 }
 
 impl Ftl {
-    /// The bounded step that a host write pays for: enough copies to keep pace with the writes, for the victim at hand.
+    /// Does the bounded step that a host write pays for: enough copies of the current victim to
+    /// keep pace with the writes.
     pub(crate) fn background_step(&mut self, now: Time) -> Result<(), FtlError> {
         self.begin_levelling();
         let low = self.config.low_water();
@@ -33,7 +34,8 @@ impl Ftl {
         let budget = pace(valid, self.layout.slots_per_block, self.is_levelling());
         self.collect(now, ORDINARY, budget)
     }
-    /// How badly free blocks are needed: 0 not at all, 1 soon, 2 host writes pay for collection, 3 they stop for it.
+    /// How urgently free blocks are needed: 0 not at all, 1 soon, 2 host writes pay for collection,
+    /// 3 they stop for it.
     pub fn need(&self) -> u8 {
         self.ordinary_need().max(self.slc_need())
     }
@@ -46,8 +48,8 @@ impl Ftl {
             _ => 3,
         }
     }
-    /// Copies up to `units` units out of a victim while nobody waits. Answers when the chips are done with it, or `None` if
-    /// there is no need or nothing to gain.
+    /// Copies up to `units` units out of a victim while the device is idle. Answers when the chips
+    /// have finished that, or `None` if there is no need or nothing to gain.
     ///
     /// # Errors
     /// The device became read-only.
@@ -58,7 +60,7 @@ impl Ftl {
         let Some((block, _)) = self.pick_victim(ORDINARY) else {
             return Ok(None);
         };
-        // A nearly full victim costs a block of copies for next to nothing.
+        // A nearly full victim costs a block of copies and gains almost nothing.
         let gain = self.layout.slots_per_block - self.blocks[block as usize].valid;
         if gain * 16 < self.layout.slots_per_block && self.ordinary_need() < 3 {
             return Ok(None);
@@ -74,14 +76,16 @@ impl Ftl {
         self.collect(now, pool, u32::MAX)?;
         Ok(true)
     }
-    /// The victim at hand, or the next: failing blocks first, then what the policy says (ftl-I7).
-    /// Every full block of the SLC area is one: a copy of it takes fewer cells.
+    /// The current victim, or the next one: failing blocks first, then the choice of the policy
+    /// (ftl-I7). In the SLC area every full block may be a victim, because its copies take fewer
+    /// cells.
     pub(crate) fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
         if self.pools[pool].victim.is_none() {
             let (slots, now) = (self.layout.slots_per_block, self.accepted);
             let next = match self.failing_block(pool) {
                 Some(block) => Some(block),
-                // Cuts have left too few blocks to move full ones: first those that recovery closed with little in them.
+                // Cuts have left too few blocks to move full ones, so first come the blocks that
+                // recovery closed with little in them.
                 None if pool == SLC || self.cuts_took_reserve() => {
                     self.victims.fewest_valid(pool, NONE, &self.blocks)
                 }
@@ -96,16 +100,17 @@ impl Ftl {
         }
         self.pools[pool].victim
     }
-    /// True if the reserve (ftl-I6) is not whole although no block of it is open: each cut in collection closes a block for good.
+    /// True if the reserve (ftl-I6) is not whole although the cold stream has no block open: each
+    /// cut during collection closes a block for good.
     fn cuts_took_reserve(&self) -> bool {
         self.pools[ORDINARY].free < RESERVE && self.streams[GC].lanes[0].is_none()
     }
-    /// True for a block that is being emptied: it leaves its list when it is released.
+    /// True for a block that is being emptied; such a block leaves its list when it is released.
     pub(crate) fn is_victim(&self, block: u32) -> bool {
         let mut victims = self.pools.iter().filter_map(|p| p.victim);
         victims.any(|(victim, _)| victim == block)
     }
-    /// The closed block that failed a program and holds least.
+    /// The closed block with the fewest valid slots among those in which a program failed.
     fn failing_block(&self, pool: usize) -> Option<u32> {
         if self.pools[pool].failing == 0 {
             return None;
@@ -114,7 +119,8 @@ impl Ftl {
         let failing = self.victims.closed(pool).filter(|b| block(*b).failing);
         failing.min_by_key(|b| (block(*b).valid, block(*b).erases, *b))
     }
-    /// Copies up to `budget` units of the victim; the block is released when its last valid slot has moved.
+    /// Copies up to `budget` units of the victim; the block is released when its last valid slot
+    /// has moved.
     pub(crate) fn collect(&mut self, now: Time, pool: usize, budget: u32) -> Result<(), FtlError> {
         let Some((block, mut slot)) = self.pools[pool].victim else {
             return Ok(());
@@ -189,13 +195,15 @@ impl Ftl {
             birth: Some(owner.version),
             accept: 0,
             host: false,
-            // group-I11: the copy keeps the unit's place, if the group is still open when it is programmed.
+            // group-I11: the copy keeps the unit's place, if the group is still open when it is
+            // programmed.
             member: match tag.mark {
                 GroupMark::Member(index) => Some((tag.group, index)),
                 _ => None,
             },
         };
-        // remap-I13: a tag that shows a part of a batch is programmed when all of the batch is on flash.
+        // remap-I13: a tag that shows a part of a batch is programmed when all of the batch is on
+        // flash.
         let from = match shared {
             true => now.max(read).max(self.log.batch_end),
             false => now.max(read),
@@ -203,7 +211,8 @@ impl Ftl {
         self.count_copy(to);
         self.put_shared(from, to, entry, ppn)
     }
-    /// The page decayed: what was there is lost, and says so when it is read.
+    /// Copies a slot whose page decayed: the copy is marked as lost, so that reads of its units
+    /// fail.
     fn copy_lost(&mut self, now: Time, owners: Vec<Owner>, to: usize) -> Result<(), FtlError> {
         for owner in owners {
             let entry = Entry {

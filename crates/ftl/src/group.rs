@@ -1,20 +1,26 @@
-//! Ordered groups: of the units of a group a cut leaves a prefix, although their rows are programmed on several dies at once.
+//! Ordered groups: of the units of a group a cut leaves a prefix, although their rows are
+//! programmed on several dies at once.
 //!
-//! Each tag carries the number of the newest group, and the index of the unit in it or a mark: written while the group was
-//! open, or after it had ended. Recovery looks at the newest group that it finds. If it ended (a unit marked so, or a TRIM, is
-//! durable) all of it is. Else its units count up to the first index that is missing; those behind it are dropped, and the
-//! units' older contents, which no erase can have taken yet, count again.
+//! Each tag carries the number of the newest group, and either the index of the unit in it or a
+//! mark that says whether the unit was written while the group was open or after it had ended.
+//! Recovery looks at the newest group that it finds. If that group ended (a unit marked so, or a
+//! TRIM, is durable) all of it is durable. Else its units count up to the first index that is
+//! missing; those behind it are dropped, and the units' older contents, which no erase can have
+//! taken yet, count again.
 //!
 //! Invariants:
-//! - I10 (one at a time): a group begins, and units after it are programmed, only when every program of the group before has
-//!   ended. So at most one group is incomplete at a cut, and it is the newest.
-//! - I11 (no hole without a cut): no unit is in a group twice, a unit copied meanwhile keeps its place in the group, a dropped one leaves
-//!   padding with its place; a TRIM and a checkpoint begin another group. So an index is missing only if its program did not
-//!   end. A copy that is programmed when its group has ended has no place in it: its tag is the proof that it has ended, and the
-//!   places that TRIMs, REMAP and checkpoints leave without a trace are not missed.
+//! - I10 (one at a time): a group begins, and units after it are programmed, only when every
+//!   program of the group before has ended. So at most one group is incomplete at a cut, and it is
+//!   the newest.
+//! - I11 (no hole without a cut): no unit is in a group twice, a unit copied meanwhile keeps its
+//!   place in the group, a dropped one leaves padding with its place; a TRIM and a checkpoint begin
+//!   another group. So an index is missing only if its program did not end. A copy that is
+//!   programmed when its group has ended has no place in it: its tag is the proof that the group
+//!   has ended, and then the places that TRIMs, REMAP and checkpoints leave without a trace are not
+//!   missed.
 //!
-//! The erase gate (ftl-I2) holds as it is: an erase starts after every program issued so far has ended, and those are a prefix of the
-//! group by then.
+//! The erase gate (ftl-I2) holds unchanged: an erase starts after every program issued so far has
+//! ended, and by then those programs are a prefix of the group.
 
 use crate::core::{Ftl, FtlError};
 use crate::tag::{GroupMark, MEMBERS_MAX};
@@ -29,20 +35,21 @@ pub(crate) struct Group {
     /// Units that have joined it.
     next: u16,
     pub open: bool,
-    /// When the programs of the group before, or of this one if it has ended, have ended (I10).
+    /// When all programs of the group before, or of this one if it has ended, have ended (I10).
     pub not_before: Time,
     members: Set<u32>,
 }
 
 impl Group {
-    /// The state after recovery has seen groups up to `newest`.
+    /// The state after recovery has found groups up to number `newest`.
     pub fn after(newest: u32) -> Group {
         Group {
             id: newest.wrapping_add(1),
             ..Group::default()
         }
     }
-    /// The state in which recovery programs copies while group `newest` is incomplete: they must not say that it has ended (I10).
+    /// The state in which recovery programs copies while group `newest` is incomplete: the copies
+    /// must not say that it has ended (I10).
     fn incomplete(newest: u32) -> Group {
         Group {
             id: newest,
@@ -50,7 +57,7 @@ impl Group {
             ..Group::default()
         }
     }
-    /// Recovery is over: what an incomplete group must not leave is in no map any more.
+    /// Ends recovery: no map refers any more to units that an incomplete group must not leave.
     pub fn recovered(&mut self) {
         if self.open {
             *self = Group::after(self.id);
@@ -60,7 +67,7 @@ impl Group {
     fn has_members(&self) -> bool {
         self.open && self.next > 0
     }
-    /// What the tag of a unit that is in no group says.
+    /// The mark in the tag of a unit that is in no group.
     pub fn outside(&self) -> GroupMark {
         if self.open {
             GroupMark::During
@@ -82,8 +89,8 @@ impl Group {
 }
 
 impl Ftl {
-    /// Begins an ordered group: until [`Ftl::end_group`] every unit written joins it. Answers from when on its units can be
-    /// programmed.
+    /// Begins an ordered group: until [`Ftl::end_group`] every unit written joins it. Answers from
+    /// when on its units can be programmed.
     ///
     /// # Errors
     /// The device became read-only.
@@ -96,7 +103,7 @@ impl Ftl {
         self.group.restart(start);
         Ok(self.group.not_before.max(now))
     }
-    /// Ends the group. All of it has been flushed, by `end`.
+    /// Ends the group, all of which has been flushed by `end`.
     pub fn end_group(&mut self, end: Time) {
         self.group.open = false;
         self.group.not_before = self.group.not_before.max(end);
@@ -109,7 +116,7 @@ impl Ftl {
             0
         }
     }
-    /// Makes sure that `lpn` can join the open group (I11).
+    /// Makes sure that `lpn` can join the open group (I11), by beginning another group if need be.
     pub(crate) fn make_way_in_group(&mut self, now: Time, lpn: u32) -> Result<(), FtlError> {
         let group = &self.group;
         if group.open && (group.next >= MEMBERS_MAX || group.members.contains(&lpn)) {
@@ -117,7 +124,7 @@ impl Ftl {
         }
         Ok(())
     }
-    /// The place of a unit that is being put into the host stream.
+    /// The place in the group of a unit that is being put into the host stream.
     pub(crate) fn join_group(&mut self, lpn: u32) -> Option<(u32, u16)> {
         let group = &mut self.group;
         if !group.open {
@@ -127,7 +134,8 @@ impl Ftl {
         group.next += 1;
         Some((group.id, group.next - 1))
     }
-    /// A TRIM counts as proof that the group has ended: so it has (I11).
+    /// Ends the group before a TRIM, because recovery takes the TRIM as proof that the group has
+    /// ended (I11).
     pub(crate) fn end_group_before_trim(&mut self, now: Time) -> Result<Time, FtlError> {
         if self.group.has_members() {
             self.begin_group(now)
@@ -135,7 +143,8 @@ impl Ftl {
             Ok(now)
         }
     }
-    /// A checkpoint was written: recovery will not look at what lies before it.
+    /// Begins another group after a checkpoint, because recovery will not look at units from before
+    /// the checkpoint.
     pub(crate) fn group_after_checkpoint(&mut self) {
         if self.group.has_members() {
             let end = self.evidence_end;
@@ -144,7 +153,7 @@ impl Ftl {
     }
 }
 
-/// What recovery finds of groups.
+/// What recovery finds of ordered groups.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     newest: u32,
@@ -185,14 +194,15 @@ impl Found {
     pub fn newest(&self) -> u32 {
         self.newest
     }
-    /// The state of groups after this, for a recovery that programs copies before its checkpoint, or does not.
+    /// The state of groups after recovery; `copies` says whether recovery programs copies before
+    /// its checkpoint.
     pub fn left(&self, copies: bool) -> Group {
         match copies && !self.ended && !self.indexes.is_empty() {
             true => Group::incomplete(self.newest),
             false => Group::after(self.newest),
         }
     }
-    /// True if a unit with this tag counts.
+    /// True if a unit with this tag is part of what the cut left.
     pub fn counts(&self, id: u32, mark: GroupMark) -> bool {
         match mark {
             GroupMark::Member(index) if id == self.newest && !self.ended => {
@@ -201,7 +211,7 @@ impl Found {
             _ => true,
         }
     }
-    /// Units of the newest group before the first that is missing.
+    /// Number of units of the newest group before the first that is missing.
     fn whole(&self) -> u32 {
         let mut indexes = self.indexes.iter().zip(0u16..);
         let hole = indexes.find(|(found, want)| **found != *want);

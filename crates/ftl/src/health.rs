@@ -1,9 +1,10 @@
-//! How much of its life a device has left, as a drive's SMART log says it.
+//! How much of its life a device has left, in the terms of a drive's SMART log.
 //!
-//! Over-provisioning: of all good blocks, those of the two map areas and of the SLC area, those that streams keep open or free
-//! ([`crate::RESERVE`], lanes, slack) and those expected to go bad are set apart; what is left, divided by 1 + rho, is exported
-//! ([`Config::units_for`]). Blocks that go bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not
-//! end any more (ftl-I6), so the device turns read-only and says why; the exported size never changes.
+//! Over-provisioning: of all good blocks, those of the two map areas and of the SLC area, those
+//! that streams keep open or free ([`crate::RESERVE`], lanes, slack) and those expected to go bad
+//! are set apart; the rest, divided by 1 + rho, is exported ([`Config::units_for`]). Blocks that go
+//! bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not end any
+//! more (ftl-I6), so the device turns read-only and says why; the exported size never changes.
 
 use crate::config::area_blocks;
 use crate::core::Ftl;
@@ -25,7 +26,7 @@ pub struct Health {
     pub used_percent: u32,
     /// Logical units; never changes.
     pub exported_units: u32,
-    /// Why the device takes no more writes, if so (NVMe: Critical Warning).
+    /// The reason why the device takes no more writes, if it does not (NVMe: Critical Warning).
     pub read_only: Option<String>,
 }
 
@@ -49,15 +50,17 @@ impl Ftl {
 }
 
 impl Config {
-    /// The units that such chips can export with `spare` (rho) over-provisioning when `bad` blocks are expected to fail: the inverse
-    /// of [`Config::blocks_needed`]. [`Config::units`] does not count.
+    /// The units that such chips can export with `spare` (rho) over-provisioning when `bad` blocks
+    /// are expected to fail: the inverse of [`Config::blocks_needed`]. [`Config::units`] is
+    /// ignored.
     pub fn units_for(&self, geometry: &Geometry, spare: f64, bad: u32) -> u64 {
         let slots = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes)
             / u64::from(self.unit_bytes);
         let blocks = u64::from(geometry.blocks());
         let slc = self.slc.map_or(0, |slc| slc.blocks);
         let apart = u64::from(self.low_water() + 2 + slc + bad);
-        // The map's areas depend on the units, and they on the areas: the smallest areas that suffice.
+        // The size of the map areas depends on the number of units, and that on the areas: the
+        // smallest areas that suffice are taken.
         let with_areas = |area: u32| {
             let left = blocks.saturating_sub(apart + 2 * u64::from(area)) * slots;
             let units = (left as f64 / (1.0 + spare)) as u64;

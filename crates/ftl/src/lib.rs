@@ -1,8 +1,10 @@
-//! Flash translation layer: page map, garbage collection, TRIM, and a map that survives a power cycle.
+//! Flash translation layer: page map, garbage collection, TRIM, and a map that survives a power
+//! cycle.
 //!
-//! An [`Ftl`] owns a powered [`nand::Nand`]. Logical units of (by default) 4 KiB are appended to open blocks; the map L2P says
-//! where the newest version of each lies. Every unit carries a tag in the spare area (owner, birth version, program
-//! sequence), so data needs no map write to be durable; only TRIM needs a log. A checkpoint of the map bounds recovery.
+//! An [`Ftl`] owns a powered [`nand::Nand`]. Logical units of (by default) 4 KiB are appended to
+//! open blocks; the map L2P says where the newest version of each lies. Every unit carries a tag in
+//! the spare area (owner, birth version, program sequence), so data needs no map write to be
+//! durable; only TRIM needs a log. A checkpoint of the map bounds recovery.
 //!
 //! # Fault model
 //!
@@ -20,21 +22,26 @@
 //!
 //! # Invariants
 //!
-//! - I1 (function): L2P is a function, P2L is its inverse on valid slots, a block's `valid` counts its valid slots.
-//! - I2 (erase gate): a block is erased only when, for every unit it ever held durably, newer evidence (a program with a
-//!   greater version, or a logged TRIM) ended before the erase starts.
-//! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after every program it describes.
-//! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program sequence); copies keep the birth.
+//! - I1 (function): L2P is a function, P2L is its inverse on valid slots, a block's `valid` counts
+//!   its valid slots.
+//! - I2 (erase gate): a block is erased only when, for every unit it ever held durably, newer
+//!   evidence (a program with a greater version, or a logged TRIM) ended before the erase starts.
+//! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after
+//!   every program it describes.
+//! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program
+//!   sequence); copies keep the birth.
 //! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
-//! - I6 (reserve): the streams of the host never take the last [`RESERVE`] free blocks, nor does folding; garbage collection can always
-//!   finish. Each power cut may close a block of the reserve with little in it; the next collection empties such blocks first. On a
-//!   device with the least spare blocks that there can be, hundreds of cuts in collection can still use the reserve up: the device is
-//!   read-only then, and nothing is lost.
-//! - I7: an ordinary victim has at least one slot that is not valid; only one that is moved for its wear may have none (see `wear`:
-//!   it needs no more free blocks than another, and comes once in so many erases).
+//! - I6 (reserve): neither the streams of the host nor folding ever take the last [`RESERVE`] free
+//!   blocks, so garbage collection can always finish. Each power cut may close a block of the
+//!   reserve with little in it; the next collection empties such blocks first. On a device with the
+//!   least possible number of spare blocks, hundreds of cuts in collection can still use the
+//!   reserve up: the device is read-only then, and nothing is lost.
+//! - I7: an ordinary victim has at least one slot that is not valid; only one that is moved for its
+//!   wear may have none (see `wear`: it needs no more free blocks than another, and comes once in
+//!   so many erases).
 //! - I8: free blocks are never trusted to be erased: each is erased when it is opened.
-//! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any buffered unit (I2), and is in
-//!   another row before the next flush or checkpoint is done.
+//! - I9 (rescue): a unit whose program failed stays readable in memory, holds up erases like any
+//!   buffered unit (I2), and is in another row before the next flush or checkpoint is done.
 //! - group-I10, group-I11: ordered groups; see `group`.
 //! - slc-I12 (area): the SLC area; see `slc`.
 

@@ -1,12 +1,15 @@
-//! The map on flash: checkpoints in two alternating areas, each followed by its log (see `records`).
+//! The map on flash: checkpoints in two alternating areas, each followed by its log (see
+//! `records`).
 //!
-//! An area is a stripe over its good blocks. A checkpoint is numbered pages: block table, map segments (those that are all
-//! unmapped are left out), and last the root. The log pages follow the root. Pages carry checkpoint number and index, so
-//! reading needs no knowledge of which blocks were good when they were written.
+//! An area is a stripe over its good blocks. A checkpoint is a sequence of numbered pages: block
+//! table, map segments (those that are all unmapped are left out), and last the root. The log pages
+//! follow the root. Pages carry checkpoint number and index, so reading them does not depend on
+//! which blocks were good when they were written.
 //!
-//! - I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only if the page behind it is no
-//!   longer erased, whatever it holds: then its own program had ended. Until then nothing has been erased that the root before
-//!   needs (ftl-I5), and that one counts.
+//! - I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only
+//!   if the page behind it is no longer erased, whatever it holds, because that shows that the
+//!   root's own program had ended. Until then nothing that the older root needs has been erased
+//!   (ftl-I5), and the older root counts.
 
 use crate::config::{BLOCK_ENTRY, LOST, META_HEADER, NONE};
 use crate::core::{BlockInfo, Ftl, FtlError, State};
@@ -21,14 +24,15 @@ use std::collections::BTreeMap;
 const MAGIC: u32 = 0x4C54_4656;
 /// Version of what this crate writes to flash (docs/format/ftl.md); the root carries it.
 pub(crate) const FORMAT: u32 = 2;
-/// Bytes behind the root's content that name the place of its seal (I22): a second root page, programmed when the first is complete.
+/// Bytes behind the root's content with the place of its seal (I22): a second root page, programmed
+/// when the first is complete.
 pub(crate) const SEAL_BYTES: usize = 8;
 /// Bytes of the root's content.
 pub(crate) const ROOT_BYTES: usize = 44;
 /// Bytes of the root's content in format 1, which names no version.
 pub(crate) const ROOT_BYTES_1: usize = 40;
 
-/// "These units hold nothing", with its place in the order of all writes.
+/// A record that a run of units holds nothing, with its place in the order of all writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Trim {
     pub first: u32,
@@ -36,7 +40,7 @@ pub(crate) struct Trim {
     pub version: u64,
 }
 
-/// The log: what is not on flash yet, and where the next page goes.
+/// The log in memory: records that are not on flash yet, and where the next page goes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log {
     /// TRIMs not logged yet, each with the number of its operation.
@@ -45,7 +49,7 @@ pub(crate) struct Log {
     pub batches: Vec<LogBatch>,
     /// Owners of moved slots that need a record, with the number of the operation that moved them.
     pub owners: BTreeMap<u32, u64>,
-    /// When the last page that made batches durable is.
+    /// When the last page that made batches durable has been programmed.
     pub batch_end: Time,
     /// Version of the current checkpoint.
     pub version: u64,
@@ -98,7 +102,7 @@ impl MetaPage {
         put_le32(&mut raw, 28, crc);
         raw.into()
     }
-    /// The page, or `None` if these bytes are none.
+    /// The page, or `None` if these bytes are not one.
     pub fn decode(raw: &Bytes) -> Option<MetaPage> {
         let header = META_HEADER as usize;
         if raw.len() < header || get_le32(raw, 0) != MAGIC {
@@ -142,7 +146,7 @@ fn encode_block(info: &BlockInfo) -> [u8; BLOCK_ENTRY as usize] {
     raw
 }
 
-/// State, rows filled, erases and the failing mark out of a block's entry.
+/// State, rows filled, erases and the failing mark in a block's entry of the table.
 pub(crate) fn decode_block(raw: &[u8]) -> Option<(State, u32, u32, bool)> {
     let state = match raw[0] {
         0 => State::Free,
@@ -171,8 +175,9 @@ impl Ftl {
     pub(crate) fn area(&self, which: u32) -> std::ops::Range<u32> {
         which * self.layout.area..(which + 1) * self.layout.area
     }
-    /// Writes what is pending into the log; opens a new checkpoint instead if it does not fit there (hazards-R23). Owners whose slots are
-    /// in memory stay pending, as their slots' old places do (ftl-I2).
+    /// Writes pending records into the log, or a new checkpoint if they do not fit there
+    /// (hazards-R23). Owners whose slots are in memory stay pending, and so do the slots' old
+    /// places (ftl-I2).
     pub(crate) fn write_log(&mut self, now: Time) -> Result<(), FtlError> {
         let owners = self.owners_to_log();
         if self.log.pending.is_empty() && self.log.batches.is_empty() && owners.is_empty() {
@@ -217,7 +222,8 @@ impl Ftl {
         }
         Ok(())
     }
-    /// The owners whose moved slot is on flash and named by its tag after another unit; those whose own tag says it need none.
+    /// Records for the owners whose moved slot is on flash and whose unit the slot's tag does not
+    /// name. Owners that the tag names need no record.
     fn owners_to_log(&mut self) -> Vec<OwnerRecord> {
         let mut records = Vec::new();
         let mut done = Vec::new();
@@ -254,21 +260,24 @@ impl Ftl {
         let all = width * u64::from(self.nand.geometry().pages_per_block);
         all.saturating_sub(self.log.index.into())
     }
-    /// Writes a checkpoint if many blocks were opened since the last: that is what bounds recovery.
+    /// Writes a checkpoint if many blocks were opened since the last one, because their number
+    /// bounds recovery.
     pub(crate) fn checkpoint_if_due(&mut self, now: Time) -> Result<(), FtlError> {
         match self.opened >= self.checkpoint_every() {
             true => self.checkpoint(now),
             false => Ok(()),
         }
     }
-    /// Writes the whole map into the other area. Blocks opened and TRIMs before it need no more recovery.
+    /// Writes the whole map into the other area. Recovery then need not look at blocks opened, and
+    /// TRIMs made, before.
     pub(crate) fn checkpoint(&mut self, now: Time) -> Result<(), FtlError> {
         self.empty_buffers(now)?;
         self.close_pairs(now, true)?;
         let version = self.version;
         let batches = !self.log.batches.is_empty();
         self.stats.checkpoints += 1;
-        // The area to write is that of the older checkpoint; the current root is durable before it is erased (ftl-I5).
+        // The area to write is that of the older checkpoint; the current root is durable before
+        // that area is erased (ftl-I5).
         let start = now.max(self.log.root_end);
         for _ in 0..=self.layout.area {
             if let Some(end) = self.try_checkpoint(start) {
@@ -276,7 +285,7 @@ impl Ftl {
                 self.host_end = self.host_end.max(end);
                 self.note_evidence(end);
                 self.opened = 0;
-                // All that was pending is in the map, and so is who owns what.
+                // Everything that was pending is in the map, including the owners of slots.
                 self.clear_pending();
                 if batches {
                     self.log.batch_end = self.log.batch_end.max(end);
@@ -343,7 +352,8 @@ impl Ftl {
         put_le32(&mut root, 32, self.layout.slc_blocks);
         put_le32(&mut root, 36, self.layout.slc_rows);
         put_le32(&mut root, 40, self.format);
-        // ftl-I3: the root vouches for every program before it, so it starts when they have ended.
+        // ftl-I3: the root vouches for every program before it, so its own program starts when they
+        // have ended.
         let start = end.max(self.evidence_end);
         if !self.may_be_unstable() {
             let page = self.meta_page(MetaKind::Root, 0, root);
@@ -402,7 +412,7 @@ impl Ftl {
     fn append_meta(&mut self, now: Time, page: MetaPage) -> Option<Time> {
         let at = self.meta_place(self.log.index)?;
         let block = at.block;
-        // It failed before, and the checkpoint that was to follow could not be written.
+        // The block failed before, and the checkpoint that was to follow could not be written.
         if self.nand.is_bad(block) {
             return None;
         }

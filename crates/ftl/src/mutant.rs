@@ -1,5 +1,5 @@
-//! Asking for a deliberate mistake: like `rt::mutant`, but the active mutant belongs to one device, since nothing here knows of
-//! tasks or simulations.
+//! Switches a deliberate mistake on: like `rt::mutant`, but the active mutant belongs to one
+//! device, because this crate knows nothing of tasks or simulations.
 
 use crate::core::Ftl;
 use base::Mutant;
@@ -36,13 +36,13 @@ impl Clone for Switch {
     }
 }
 
-/// Nothing: this build has no mutants.
+/// This build has no mutants, so this is empty.
 #[cfg(not(feature = "mutants"))]
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Switch;
 
 impl Switch {
-    /// True if this device runs mutant `m`; counts that its guard was reached.
+    /// True if this device runs mutant `m`; also counts that the guard of `m` was reached.
     #[cfg(feature = "mutants")]
     pub fn on(&self, m: Mutant) -> bool {
         self.reached[m as usize].fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -61,7 +61,7 @@ impl Switch {
 }
 
 impl Ftl {
-    /// Lets this device make a mistake from now on, or none.
+    /// Lets this device make the mistake of `mutant` from now on; `None`: no mistake.
     #[cfg(feature = "mutants")]
     pub fn set_mutant(&mut self, mutant: Option<Mutant>) {
         self.switch.active = mutant;
@@ -71,8 +71,8 @@ impl Ftl {
     pub fn mutant_reached(&self, mutant: Mutant) -> u64 {
         self.switch.reached(mutant)
     }
-    /// True if this device runs mutant `m` (see [`Mutant`]); counts that its guard was reached. Ask only where leaving the guard
-    /// out would make a difference.
+    /// True if this device runs mutant `m` (see [`Mutant`]); also counts that its guard was
+    /// reached. Ask only where leaving the guard out would make a difference.
     #[cfg(feature = "mutants")]
     pub fn mutant(&self, m: Mutant) -> bool {
         self.switch.on(m)
@@ -89,7 +89,7 @@ impl Ftl {
 mod tests {
     use super::*;
 
-    /// Compiles only if the answer is a constant, and passes only if it is no.
+    /// Compiles only if the answer is a constant, and passes only if it is false.
     #[test]
     fn no_guard_can_be_switched_off() {
         const SWITCHED: bool = Switch.on(Mutant::CollectByTag);

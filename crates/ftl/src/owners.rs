@@ -1,12 +1,15 @@
-//! Who owns a slot: the units whose content it holds. Usually one, the unit in its tag; after a REMAP more, or another one.
+//! The owners of a slot: the units whose content it holds. Usually there is one, the unit in its
+//! tag; after a REMAP there are several, or another one.
 //!
-//! P2L names one owner of each valid slot. A slot with several owners, or one whose owner took it over since the last checkpoint,
-//! has a list here, with versions. Garbage collection asks these lists, never the tag (hazards-R4).
+//! P2L names one owner of each valid slot. A slot with several owners, or one whose owner took it
+//! over since the last checkpoint, has a list here, with versions. Garbage collection asks these
+//! lists, never the tag (hazards-R4).
 //!
-//! The version of an owner is what copies of the slot carry for it. It need not be exact: any number works that is at least that
-//! of the effect which made it an owner and below that of any later effect on the unit. So a list may be dropped when a
-//! checkpoint is written, if one owner is left: then the checkpoint's own number serves, for tags that are older than the
-//! checkpoint are not looked at any more (remap-I14).
+//! The version of an owner is what copies of the slot carry for that owner. It need not be exact:
+//! any number works that is at least that of the effect which made it an owner and below that of
+//! any later effect on the unit. So when a checkpoint is written, a list with one owner may be
+//! dropped: the checkpoint's own number then serves as the version, because tags that are older
+//! than the checkpoint are not looked at any more (remap-I14).
 
 use crate::config::{LOST, NONE};
 use crate::core::Ftl;
@@ -20,15 +23,15 @@ pub(crate) struct Owner {
     pub version: u64,
 }
 
-/// The slots with more to say than P2L.
+/// The slots of which P2L does not tell everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Owners {
     lists: BTreeMap<u32, Vec<Owner>>,
     /// Owners beyond the first of each slot.
     extra: u32,
-    /// Most of those (hazards-R15).
+    /// The maximum of owners beyond the first (hazards-R15).
     pub cap: u32,
-    /// Those that recovery found.
+    /// Number of owners beyond the first that recovery found.
     pub found: u32,
 }
 
@@ -58,13 +61,13 @@ impl Owners {
         let old = self.lists.insert(ppn, list);
         debug_assert!(old.is_none(), "ftl-I1: slot {ppn} has a list already");
     }
-    /// Takes a slot's list.
+    /// Removes a slot's list and answers it.
     pub fn take(&mut self, ppn: u32) -> Option<Vec<Owner>> {
         let list = self.lists.remove(&ppn)?;
         self.extra -= list.len() as u32 - 1;
         Some(list)
     }
-    /// Drops the lists of one owner, at a checkpoint.
+    /// Drops lists with one owner, at a checkpoint.
     pub fn prune(&mut self) {
         self.lists.retain(|_, list| list.len() > 1);
     }
@@ -93,17 +96,18 @@ impl Ftl {
         };
         vec![Owner { lpn, version }]
     }
-    /// The owners of a slot beside one.
+    /// The owners of a slot other than `lpn`.
     pub(crate) fn other_owners(&self, ppn: u32, lpn: u32) -> Vec<Owner> {
         let list = self.owners.of(ppn).unwrap_or_default().iter();
         list.filter(|o| o.lpn != lpn).copied().collect()
     }
-    /// The owner that a copy's tag names: the one that came last, which a REMAP made the long-lived one.
+    /// The owner that a copy's tag names: the one that came last, because a REMAP made that the
+    /// long-lived one.
     pub(crate) fn preferred(list: &[Owner], tag_lpn: u32) -> Owner {
         let best = list.iter().max_by_key(|o| (o.version, o.lpn != tag_lpn));
         *best.expect("a valid slot has an owner")
     }
-    /// Makes `owner`, which has left its own slot, one more owner of a programmed slot.
+    /// Adds `owner`, which has left its own slot, to the owners of a programmed slot.
     pub(crate) fn share(&mut self, ppn: u32, owner: Owner) {
         let mut list = self.owners_of(ppn);
         self.owners.take(ppn);
@@ -111,8 +115,9 @@ impl Ftl {
         self.owners.set(ppn, list);
         self.l2p.set(owner.lpn as usize, ppn);
     }
-    /// A unit leaves its slot; the last one to do so frees it (hazards-R8). Answers with the number of the operation for whose evidence
-    /// an erase waits, if that is still in memory: it now has to wait for what the unit leaves for (ftl-I2).
+    /// Lets a unit leave its slot; the last owner to leave frees it (hazards-R8). If the slot is
+    /// still in memory, answers the number of the operation that brought it: an erase that waits
+    /// for that evidence now has to wait for the operation for which the unit leaves (ftl-I2).
     pub(crate) fn leave(&mut self, lpn: u32) -> Option<u64> {
         let ppn = self.slot_of(lpn)?;
         let noted = self.log.owners.remove(&lpn);
@@ -129,7 +134,8 @@ impl Ftl {
             let block = self.layout.place(ppn).0;
             self.blocks[block as usize].valid -= 1;
         }
-        // In memory the tag can still change: it names an owner that stays.
+        // While the row is in memory its tag can still change, so it is made to name an owner that
+        // stays.
         let mut buffered = None;
         let mut natural = false;
         if let Some(entry) = self.buffered_mut(ppn) {
@@ -144,8 +150,9 @@ impl Ftl {
         }
         noted.into_iter().chain(buffered).min()
     }
-    /// After a copy of `from` was put for one of its owners: the others follow it to `to`. They need a record, for which the
-    /// erase of `from` waits as it does for the copy.
+    /// Lets the other owners of `from` follow to `to`, after a copy was put there for one of its
+    /// owners. They need a record, and the erase of `from` waits for that record as it does for the
+    /// copy.
     pub(crate) fn follow(&mut self, from: u32, to: u32, tagged: Owner) {
         let (others, accept) = (self.owners_of(from), self.accepted);
         if others.is_empty() {
@@ -161,12 +168,14 @@ impl Ftl {
         }
         self.owners.set(to, list);
     }
-    /// True if a slot has an owner that a batch made one which is not in the log yet: its copies would show a part of the batch.
+    /// True if a slot has an owner by a batch that is not in the log yet: copies of the slot would
+    /// show a part of the batch.
     pub(crate) fn has_unlogged_owner(&self, ppn: u32) -> bool {
         let fresh = |o: &Owner| self.log.batches.iter().any(|b| b.version == o.version);
         !self.log.batches.is_empty() && self.owners.of(ppn).is_some_and(|l| l.iter().any(fresh))
     }
-    /// Slots may have this many owners beyond the first, all together; past it REMAP copies (hazards-R15).
+    /// Sets the number of owners beyond the first that all slots together may have; past it REMAP
+    /// copies (hazards-R15).
     pub fn set_alias_cap(&mut self, most: u32) {
         self.owners.cap = most;
     }

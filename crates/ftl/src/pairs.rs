@@ -1,13 +1,17 @@
-//! Parts with two bits per cell: a page is safe only when the later page of its word line is programmed.
+//! Parts with two bits per cell: a page is safe only when the later page of its word line is
+//! programmed.
 //!
-//! An interrupted program of the later page can destroy the earlier one, which may have been flushed long ago (hazards-R17). So:
+//! An interrupted program of the later page can destroy the earlier one, which may have been
+//! flushed long ago (hazards-R17). So:
 //!
-//! - I20 (pairs): a flush is done, a checkpoint names a slot, and a program is evidence for an erase (ftl-I2), only when every page
-//!   that shares cells with it is programmed. Where the host's data end before that, pages without content follow, at most as
-//!   many as the distance of the pairs (ftl, "FLUSH pads to the pair boundary").
+//! - I20 (pairs): a flush is done, a checkpoint names a slot, and a program is evidence for an
+//!   erase (ftl-I2), only when every page that shares cells with it is programmed. Where the host's
+//!   data end before that, pages without content follow, at most as many as the distance of the
+//!   pairs (ftl, "FLUSH pads to the pair boundary").
 //! - The map's own areas are used with one bit per cell, so the root and the log have no pairs.
 //!
-//! A block that leaves its lane gets no more programs: what it holds is safe. On parts without such pairs all of this is empty.
+//! A block that leaves its lane gets no more programs, so what it holds is safe. On parts without
+//! such pairs nothing of this is needed.
 
 use crate::core::{Ftl, FtlError, Row};
 use base::{Mutant, Time};
@@ -19,9 +23,9 @@ pub(crate) struct OpenRow {
     pub block: u32,
     /// Rows that the block must hold before this one is safe.
     pub until: u32,
-    /// Number of the oldest operation in it.
+    /// Number of the oldest operation in the row.
     pub accept: u64,
-    /// A flush waits for it.
+    /// True if a flush waits for the row.
     pub host: bool,
 }
 
@@ -34,7 +38,7 @@ impl Ftl {
                 first: nand::BlockId(0),
                 blocks: 2 * self.layout.area,
                 pages: self.layout.meta_pages,
-                // No faster than the other blocks, which is on the safe side.
+                // The area is modelled no faster than the other blocks, which is on the safe side.
                 read_us: t.read_us,
                 program_us: t.program_us,
                 erase_us: t.erase_us,
@@ -46,7 +50,7 @@ impl Ftl {
     fn has_pairs(&self, block: u32) -> bool {
         self.nand.geometry().pairing.retroactive() && !self.layout.is_slc(block)
     }
-    /// A row has been programmed.
+    /// Notes that a row has been programmed.
     pub(crate) fn note_row(&mut self, row: &Row) {
         if !self.has_pairs(row.block) {
             return;
@@ -73,7 +77,7 @@ impl Ftl {
             });
         }
     }
-    /// No more programs in a block: its rows are safe.
+    /// Notes that a block gets no more programs, so that its rows are safe.
     pub(crate) fn forget_pairs(&mut self, block: u32) {
         self.pairs.retain(|open| open.block != block);
     }
@@ -94,7 +98,7 @@ impl Ftl {
             };
             let buffered = |row: &Row| row.block == open.block;
             match &self.streams[stream].row {
-                // A row that is being filled comes first: its place is taken.
+                // A row that is being filled comes first, because its place in the block is taken.
                 Some(row) if buffered(row) && !row.entries.is_empty() => {
                     self.issue(now, stream)?;
                 }
@@ -132,7 +136,8 @@ impl Ftl {
                     self.host_end = self.host_end.max(span.end);
                 }
                 Err(_failed) => {
-                    // What may be half done here forbids more: the next rescue retires the block.
+                    // An operation that is half done here forbids more than this: the next rescue
+                    // retires the block.
                     self.set_aside(stream, row);
                     return Ok(());
                 }

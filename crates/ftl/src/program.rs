@@ -1,4 +1,4 @@
-//! A row on its way to the chips: tags and pages.
+//! Programs a row: composes its tags and pages and gives them to the chips.
 
 use crate::config::NONE;
 use crate::core::{Ftl, Row};
@@ -7,7 +7,7 @@ use base::{Bytes, Time};
 use nand::{Cause, NandError, Page, PageAddr};
 
 impl Ftl {
-    /// The tags and pieces of a row; host writes take their version here.
+    /// The tags and pieces of a row; host writes get their version here.
     pub(crate) fn tagged(&mut self, row: &Row) -> (Vec<Tag>, Vec<Bytes>) {
         let erases = self.blocks[row.block as usize].erases;
         let mut tags = Vec::with_capacity(row.entries.len());
@@ -90,7 +90,7 @@ impl Ftl {
     }
 }
 
-/// Only an error of the FTL itself can break a rule of the chips.
+/// Panics if a rule of the chips was broken, which only a bug of the FTL can cause.
 pub(crate) fn broken_rules_panic<T>(result: Result<T, NandError>) -> Result<T, NandError> {
     match result {
         Err(rule @ NandError::Rule { .. }) => {

@@ -1,15 +1,16 @@
 //! The records of the map's log: TRIMs, pieces of REMAP batches, and owners of moved slots.
 //!
-//! Layout of a log page's content, little-endian: first the TRIMs (their number is the page's `part`), 16 bytes each: first unit
-//! u32, units u32, version u64. Then sections, each a header of 24 bytes and entries of its kind:
+//! Layout of a log page's content, little-endian: first the TRIMs (their number is the page's
+//! `part`), 16 bytes each: first unit u32, units u32, version u64. Then sections, each a header of
+//! 24 bytes and entries of its kind:
 //!
 //! | section | header | entries |
 //! |---|---|---|
 //! | batch | kind 1 u8, flags u8 (bit 0: sources are trimmed), entries u16, pairs of the batch u32, version u64, number of the first pair here u32, CRC32C of all pairs of the batch u32 | home u32, source u32, slot u32 (`NONE`: the source holds nothing) |
 //! | owners | kind 2 u8, 0 u8, entries u16, 0 u32, sequence u64, 0 u64 | unit u32, slot u32, version u64 |
 //!
-//! Every piece of a batch names the whole, so there is no begin and no end record: a batch is there when its pieces are
-//! (remap-I13).
+//! Every piece of a batch describes the whole batch, so no record marks its begin or end: a batch
+//! is complete when all its pieces are there (remap-I13).
 
 use crate::config::{LOST, NONE};
 use crate::core::FtlError;
@@ -40,14 +41,14 @@ pub(crate) struct LogPair {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LogBatch {
     pub version: u64,
-    /// The sources are trimmed.
+    /// True if the sources are trimmed.
     pub moves: bool,
     pub pairs: Vec<LogPair>,
-    /// Number of its operation; what the units leave behind waits for it (ftl-I2).
+    /// Number of the operation; what the units leave behind waits for it (ftl-I2).
     pub accept: u64,
 }
 
-/// "This slot holds this unit": for the owners of a moved slot that its tag does not name.
+/// A record that a slot holds a unit, for the owners of a moved slot that its tag does not name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnerRecord {
     pub lpn: u32,
@@ -58,12 +59,12 @@ pub(crate) struct OwnerRecord {
 /// Fills log pages.
 pub(crate) struct Writer {
     room: usize,
-    /// TRIMs in the page, and its content.
+    /// For each page the number of its TRIMs, and its content.
     pub pages: Vec<(u32, Vec<u8>)>,
 }
 
 impl Writer {
-    /// Pages of `room` bytes of content.
+    /// A writer of pages with `room` bytes of content.
     pub fn new(room: usize) -> Writer {
         Writer {
             room,
@@ -73,7 +74,7 @@ impl Writer {
     fn left(&self) -> usize {
         self.pages.last().map_or(0, |(_, p)| self.room - p.len())
     }
-    /// Adds TRIMs; before everything else.
+    /// Adds TRIMs, which must come before everything else.
     pub fn trims(&mut self, trims: impl Iterator<Item = Trim>) {
         for trim in trims {
             if self.left() < TRIM_BYTES {
@@ -154,7 +155,7 @@ struct Pieces {
     moves: bool,
     count: u32,
     crc: u32,
-    /// By the number of the first pair.
+    /// Pieces by the number of their first pair.
     parts: BTreeMap<u32, Vec<u8>>,
 }
 
@@ -162,11 +163,11 @@ struct Pieces {
 #[derive(Default)]
 pub(crate) struct Found {
     pub trims: Vec<Trim>,
-    /// Batches of which everything is there.
+    /// Batches whose pieces are all there.
     pub batches: Vec<LogBatch>,
-    /// Batches of which something is missing, as far as they are there.
+    /// Batches with missing pieces, as far as they are there.
     pub partial: Vec<LogBatch>,
-    /// Owners, with their place in the order of programs.
+    /// Records of owners, with their place in the order of programs.
     pub owners: Vec<(u64, OwnerRecord)>,
     /// The greatest number in any record.
     pub newest: u64,
@@ -176,7 +177,7 @@ impl Found {
     /// Reads the log pages behind a root, of a device with so many units and slots.
     ///
     /// # Errors
-    /// A record that contradicts itself or names what is not there.
+    /// A record contradicts itself, or names units or slots that do not exist.
     pub fn read<'a>(
         pages: impl Iterator<Item = &'a MetaPage>,
         units: u32,
@@ -251,7 +252,7 @@ impl Found {
             rest = after;
             let number = get_le64(header, 8);
             self.newest = self.newest.max(number);
-            // The first number of an entry is a unit; a slot is one, or nothing.
+            // The first number of an entry must be a unit; its slot must be one, or `NONE`.
             let legal = |raw: &[u8], slot: usize| {
                 let slot = get_le32(raw, slot);
                 get_le32(raw, 0) < units && (slot < slots.min(LOST) || slot == NONE)

@@ -1,4 +1,4 @@
-//! From chips to a running FTL: formatting, and recovery after a power cut.
+//! Starting an FTL on chips: formatting, and recovery after a power cut.
 //!
 //! | step | what |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | 7 | a mapping into a block that was opened after it was written down is lost (remap-I15); rebuild P2L, owners and counts; open blocks are closed for good |
 //! | 8 | write a fresh checkpoint into the other area before the first write |
 //!
-//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded: see
-//! [`Ftl::recovery_reads_max`].
+//! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded:
+//! see [`Ftl::recovery_reads_max`].
 
 use crate::config::{LOST, NONE};
 use crate::core::{Ftl, FtlError, State};
@@ -37,7 +37,8 @@ struct Candidate {
 }
 
 impl Ftl {
-    /// Makes an empty device of whatever the chips hold. Use [`Ftl::settle`] to let its time pass.
+    /// Makes an empty device of chips with any content. Use [`Ftl::settle`] to let the time of this
+    /// pass.
     ///
     /// # Errors
     /// The configuration does not fit the chips, or they are worn out.
@@ -53,18 +54,18 @@ impl Ftl {
         ftl.checkpoint(Time(0))?;
         Ok(ftl)
     }
-    /// Starts on chips that an FTL of the same configuration has left, in whatever state the power cut found them. Answers with
-    /// the FTL and the time at which it is ready.
+    /// Starts on chips that an FTL of the same configuration has left, in whatever state the power
+    /// cut found them. Answers the FTL and the time at which it is ready.
     ///
     /// # Errors
-    /// No valid map, a map of another layout, or one that contradicts itself.
+    /// There is no valid map, it is of another layout, or it contradicts itself.
     pub fn mount(nand: Nand, config: Config, now: Time) -> Result<(Ftl, Time), FtlError> {
         Ftl::recover(Ftl::bare(nand, config)?, now)
     }
-    /// [`Ftl::mount`] with a mistake in it.
+    /// Does what [`Ftl::mount`] does, with a deliberate mistake.
     ///
     /// # Errors
-    /// As there.
+    /// As of [`Ftl::mount`].
     #[cfg(feature = "mutants")]
     pub fn mount_with(
         nand: Nand,
@@ -106,7 +107,7 @@ impl Ftl {
         ftl.check_life();
         let moved = ftl.move_suspects(ready, &suspects);
         match moved.and_then(|()| ftl.checkpoint(ready)) {
-            // A worn-out device can still be read.
+            // A worn-out device can still be read, so the mount succeeds.
             Ok(()) | Err(FtlError::ReadOnly(_)) => {}
             Err(e) => return Err(e),
         }
@@ -114,16 +115,19 @@ impl Ftl {
         let ready = ready.max(ftl.log.root_end);
         Ok((ftl, ready))
     }
-    /// The most pages that recovery reads on chips of this layout, unless blocks fail between two checkpoints: both map areas,
-    /// the first row of each block, and every row of the blocks that can have been opened since a checkpoint or were open at it.
+    /// The maximum of pages that recovery reads on chips of this layout, unless blocks fail between
+    /// two checkpoints: both map areas, the first row of each block, and every row of the blocks
+    /// that can have been opened since a checkpoint or were open at it.
     pub fn recovery_reads_max(&self) -> u64 {
         let l = &self.layout;
         let pages = u64::from(self.nand.geometry().pages_per_block);
         let areas = 2 * u64::from(l.area) * pages;
         let data = u64::from(l.blocks - 2 * l.area);
         let lanes: usize = self.streams.iter().map(|s| s.lanes.len()).sum();
-        // What is opened between two looks at the count: one host row's block, and the copies of one victim. While nobody
-        // writes, collection opens blocks until enough are free, one for a sixteenth of a block at worst; folding empties the area.
+        // Between two checks of the count these are opened: the block of one host row, and those
+        // for the copies of one victim. While the host is idle, collection opens blocks until
+        // enough are free, at worst one for a gain of a sixteenth of a block; folding empties the
+        // area.
         let idle =
             16 * u64::from(self.config.lanes + self.config.gc_slack) + u64::from(l.slc_blocks);
         let since = u64::from(self.checkpoint_every()) + 4 + 2 * lanes as u64 + idle;
@@ -152,7 +156,8 @@ impl Ftl {
         }
         (pages, end)
     }
-    /// Step 2: block table and map of a checkpoint. Collects the blocks that were open; answers its version C.
+    /// Step 2: block table and map of a checkpoint. Collects the blocks that were open; answers its
+    /// version C.
     fn load(
         &mut self,
         pages: &BTreeMap<u32, MetaPage>,
@@ -254,8 +259,8 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Steps 3 and 4: the rows that may hold units programmed after version `checkpoint`. Notes in `opened` a program of each block that
-    /// is as old as any that was read.
+    /// Steps 3 and 4: finds the rows that may hold units programmed after version `checkpoint`.
+    /// Notes in `opened`, for each block, a program that is as old as any that was read.
     fn scan(
         &mut self,
         now: Time,
@@ -291,7 +296,8 @@ impl Ftl {
         }
         (found, end)
     }
-    /// Reads the spare areas of a row; of an erased one the first only. Answers whether it is erased, and when the read ends.
+    /// Reads the spare areas of a row, or only the first one if the row is erased. Answers whether
+    /// it is erased, and when the read ends.
     fn read_tags(&mut self, now: Time, block: u32, row: u32) -> (bool, Time) {
         let first = self.layout.page(block, row);
         let (cell, mut end) = self.nand.read(now, first, tag::TAG_BYTES);
@@ -307,7 +313,8 @@ impl Ftl {
         }
         (false, end)
     }
-    /// The newest place of each unit in these rows and in the log, without what an incomplete group must not leave.
+    /// The newest place of each unit in these rows and in the log, without units that an incomplete
+    /// group must not leave.
     fn candidates(
         &mut self,
         rows: &[(u32, u32)],
@@ -369,7 +376,8 @@ impl Ftl {
         self.fetch(self.layout.ppn(block, row, slot))
             .map(|(tag, _)| tag)
     }
-    /// Steps 6 and 7: the map. A mapping counts if its block was opened before the mapping was written down (remap-I15).
+    /// Steps 6 and 7: computes the map. A mapping counts only if its block was opened before the
+    /// mapping was written down (remap-I15).
     fn fold(
         &mut self,
         mut candidates: BTreeMap<u32, Candidate>,
@@ -403,7 +411,8 @@ impl Ftl {
             self.l2p.set(lpn as usize, if lost { LOST } else { c.ppn });
         }
     }
-    /// Step 7: what follows from the map. Units that share a slot are its owners (hazards-R7).
+    /// Step 7: computes what follows from the map. Units that share a slot are its owners
+    /// (hazards-R7).
     fn rebuild(&mut self) {
         let mapped: Vec<(u32, u32)> = self
             .l2p
@@ -446,7 +455,7 @@ impl Ftl {
     }
 }
 
-/// Keeps the greater of two places of a unit (ftl-I4).
+/// Keeps the place with the greater order of two places of a unit (ftl-I4).
 fn offer(found: &mut BTreeMap<u32, Candidate>, lpn: u32, new: Candidate) {
     let best = found.entry(lpn).or_insert(new);
     if (new.birth, new.prog) > (best.birth, best.prog) {
@@ -478,8 +487,9 @@ fn from_records(log: &records::Found, found: &mut BTreeMap<u32, Candidate>) {
 }
 
 impl Ftl {
-    /// The number of the last checkpoint, such that the next one goes into the area that the root in use does not lie in, and
-    /// no page of an attempt before it has its number.
+    /// The number to count as the last checkpoint, chosen such that the next one goes into the area
+    /// in which the root in use does not lie, and that no page of an earlier attempt has its
+    /// number.
     fn number_before_next(&self, used: u64, pages: &Pages) -> u64 {
         let newest = pages.keys().next_back().copied().unwrap_or(used);
         match self.may_be_unstable() && newest > used {

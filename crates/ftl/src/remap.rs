@@ -1,43 +1,55 @@
 //! REMAP: units take over the content of other units (JFTL, 3.1).
 //!
-//! A batch makes its homes owners of the slots that their sources own (see `owners`): no page is programmed but the record. With
-//! [`Mode::Move`] the sources then leave their slots. A unit whose source holds nothing reads as zeros afterwards (hazards-R19). Past the
-//! cap of owners (hazards-R15) units are copied: each under a number behind the last unit, which no recovery looks at; then the
-//! home takes over the copy's slot as it would the source's. So a batch that mixes both is all or nothing by one record, and
-//! an error while copying leaves nothing behind.
+//! A batch makes its homes owners of the slots that their sources own (see `owners`); only a record
+//! is programmed. With [`Mode::Move`] the sources then leave their slots. A unit whose source holds
+//! nothing reads as zeros afterwards (hazards-R19). Past the cap of owners (hazards-R15) units are
+//! copied: each copy gets a number behind the last unit, which no recovery looks at; then the home
+//! takes over the copy's slot as it would the source's. So a batch that mixes both is all or
+//! nothing by one record, and an error while copying leaves nothing behind.
 //!
 //! # The argument (continues the list of the crate: ftl-I1 to slc-I12)
 //!
-//! - ftl-I1, with aliases: the owners of a slot are the units that L2P maps to it; P2L names one of them; valid counts count slots
-//!   (hazards-R8).
-//! - ftl-I2, with aliases: for every unit that *owned* a slot of the block durably. A unit that leaves a slot takes over the number
-//!   for which an erase waits ([`Ftl::leave`](crate::Ftl)); records in memory hold up erases like units in memory (hazards-R5). So
-//!   the slot that a pending record names is not erased before the record, and what replaced it, are durable.
-//! - ftl-I3, with records: a log page that names slots is programmed after every program so far has ended (hazards-R2). Sources are
-//!   programmed before their batch takes its version (remap-S8), those in rows that failed included.
-//! - ftl-I4, with records: a pair is a candidate (R, R) for its home, R the batch's version; an owner's record is (version, its own
-//!   place in the order of programs). A moved batch is a TRIM of its sources at R. A copy of a shared slot carries the version of the
-//!   owner in its tag and wins over that owner's pair by its program sequence: recovery follows the slot that way.
-//! - ftl-I9, with aliases: a slot in a row that failed keeps its owners until it is in another row; records name it only then.
-//! - group-I10, group-I11: a batch ends the group, as a TRIM does: a source that is in a group has been programmed with all of it, before
-//!   anything that names its slot. A copy keeps the place in its group, whichever owner its tag names.
+//! - ftl-I1, with aliases: the owners of a slot are the units that L2P maps to it; P2L names one of
+//!   them; valid counts count slots (hazards-R8).
+//! - ftl-I2, with aliases: it holds for every unit that *owned* a slot of the block durably. A unit
+//!   that leaves a slot takes over the number for which an erase waits
+//!   ([`Ftl::leave`](crate::Ftl)); records in memory hold up erases like units in memory
+//!   (hazards-R5). So the slot that a pending record names is not erased before the record, and
+//!   what replaced the slot's content, are durable.
+//! - ftl-I3, with records: a log page that names slots is programmed after every program so far has
+//!   ended (hazards-R2). Sources are programmed before their batch takes its version (remap-S8),
+//!   those in rows that failed included.
+//! - ftl-I4, with records: a pair is a candidate (R, R) for its home, R the batch's version; an
+//!   owner's record is (version, its own place in the order of programs). A moved batch is a TRIM
+//!   of its sources at R. A copy of a shared slot carries the version of the owner in its tag and
+//!   wins over that owner's pair by its program sequence: recovery follows the slot that way.
+//! - ftl-I9, with aliases: a slot in a row that failed keeps its owners until it is in another row;
+//!   records name it only then.
+//! - group-I10, group-I11: a batch ends the group, as a TRIM does: a source that is in a group has
+//!   been programmed with all of the group, before anything that names its slot. A copy keeps the
+//!   place in its group, whichever owner its tag names.
 //! - slc-I12: a slot of the SLC area is shared and folded like any other.
-//! - I13 (batch): every piece of a batch in the log names its version, count and checksum; recovery takes a batch of which all
-//!   pieces are there, and nothing of another (hazards-R3). Nothing else shows a part of it before: its homes are not in any tag
-//!   until a copy of their slots is made, and a copy is made of slots whose batches are logged only, and programmed when they
-//!   are on flash; a checkpoint holds all of a batch or nothing.
-//! - I14 (versions of owners): a copy carries for each owner a version that is at least that of the effect which made it an
-//!   owner, and below any later effect on it. For owners since the last checkpoint that is the effect's own; for others the
-//!   checkpoint's number serves, since tags up to it are not looked at.
-//! - I15 (reuse): recovery believes a mapping only if its block was opened before the mapping was written down; else the
-//!   content is lost and reads fail. With ftl-I2 that takes a damaged page.
-//! - I16 (cap): owners beyond the first of their slots never exceed the cap, but for what recovery finds under a greater one.
+//! - I13 (batch): every piece of a batch in the log names the batch's version, count and checksum;
+//!   recovery takes a batch if all pieces are there, and otherwise nothing of it (hazards-R3).
+//!   Nothing else shows a part of the batch earlier. Its homes are not in any tag until their slots
+//!   are copied; a slot is copied only if its batches are logged, and the copy is programmed when
+//!   they are on flash. A checkpoint holds all of a batch or nothing.
+//! - I14 (versions of owners): a copy carries for each owner a version that is at least that of the
+//!   effect which made it an owner, and below any later effect on it. For owners since the last
+//!   checkpoint that is the effect's own; for others the checkpoint's number serves, since tags up
+//!   to it are not looked at.
+//! - I15 (reuse): recovery believes a mapping only if its block was opened before the mapping was
+//!   written down; else the content is lost and reads fail. Given ftl-I2, only a damaged page can
+//!   bring this about.
+//! - I16 (cap): owners beyond the first of their slots never exceed the cap, except for those that
+//!   recovery finds under a greater cap.
 //!
-//! Claim: after a cut every unit holds the value of an effect not older than the last that a completed flush covers, and of each
-//! batch all or nothing is there. Flushed effects are on flash as tags or records; ftl-I2 and ftl-I5 keep the newest evidence of each
-//! unit until newer is durable; ftl-I4 picks the newest. A pair's slot is whole by ftl-I3; if it was moved, its owner's copy is
-//! durable by ftl-I2 and wins. The checkpoint at the end of recovery is exactly what was found, so the argument holds for cuts in
-//! sequence.
+//! Claim: after a cut every unit holds the value of an effect not older than the last that a
+//! completed flush covers, and of each batch all or nothing is there. Flushed effects are on flash
+//! as tags or records; ftl-I2 and ftl-I5 keep the newest evidence of each unit until newer is
+//! durable; ftl-I4 picks the newest. A pair's slot is whole by ftl-I3; if it was moved, its owner's
+//! copy is durable by ftl-I2 and wins. The checkpoint at the end of recovery is exactly what was
+//! found, so the argument holds for cuts in sequence.
 
 use crate::config::NONE;
 use crate::core::{Entry, Ftl, FtlError, HOST, STREAMS};
@@ -49,10 +61,11 @@ use thiserror::Error;
 /// What happens to the source of a pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// It keeps its content: both units share one slot.
+    /// The source keeps its content: both units share one slot.
     #[default]
     Share,
-    /// It reads as trimmed afterwards (JFTL, 3.1: the journal's entry of the map is cleared).
+    /// The source reads as trimmed afterwards (JFTL, 3.1: the journal's entry of the map is
+    /// cleared).
     Move,
 }
 
@@ -65,22 +78,23 @@ pub struct Pair {
     pub src: u32,
     /// Units, at least one.
     pub len: u32,
-    /// `base::collections::fingerprint` of the content of the source; `None`: whatever it is.
+    /// `base::collections::fingerprint` of the content that the source must have; `None`: any
+    /// content.
     pub expect: Option<u64>,
 }
 
-/// A batch: all of it or nothing, at once and after a power cut.
+/// A batch, which happens as a whole or not at all, at once and after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch<'a> {
     /// The pairs; homes are distinct, and none of them is a source.
     pub pairs: &'a [Pair],
     /// What happens to the sources.
     pub mode: Mode,
-    /// Refuse rather than copy a part of it.
+    /// True if the batch is to be refused rather than carried out with copies.
     pub require_all: bool,
 }
 
-/// What a batch came to, in units.
+/// What a batch did, in units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Remapped {
     /// Units that share a slot with their source.
@@ -104,7 +118,7 @@ pub enum RemapError {
         /// Place in the batch.
         index: usize,
     },
-    /// The source holds something else than was expected.
+    /// The source holds other content than was expected.
     #[error("pair {index}: the source holds other content than expected")]
     Expect {
         /// Place in the batch.
@@ -118,13 +132,13 @@ pub enum RemapError {
         /// Most that fit.
         most: usize,
     },
-    /// Not all of it could share slots, and `require_all` was set.
+    /// Not all units could share slots, and `require_all` was set.
     #[error("{units} units could only be copied")]
     WouldCopy {
         /// How many.
         units: u64,
     },
-    /// More copies at once than there is room for beside what they replace.
+    /// More copies at once than there is room for beside the slots that they replace.
     #[error("{units} units would have to be copied at once, and there is room for {most}")]
     NoRoom {
         /// How many.
@@ -184,13 +198,14 @@ impl Ftl {
         self.stats.remap_copied += done.copied;
         let pending: usize = self.log.batches.iter().map(|b| b.pairs.len()).sum();
         if pending * PAIR_BYTES >= self.meta_room() {
-            // The batch has happened; a device that dies of writing it down says so at the flush.
+            // The batch has happened already; if the device fails while it writes the record, the
+            // flush reports that.
             let _ = self.write_log(now);
         }
         Ok(done)
     }
 
-    /// The slot that a unit's content is in; `NONE`: it has none.
+    /// The slot that holds a unit's content; `NONE`: it has none.
     fn source_slot(&self, src: u32) -> u32 {
         let slot = self.slot_of(src).unwrap_or(NONE);
         let (block, row, place) = match slot {
@@ -203,7 +218,8 @@ impl Ftl {
             false => slot,
         }
     }
-    /// Programs what holds the sources (remap-S8), so that slots can be named (ftl-I3).
+    /// Programs the rows that hold the sources (remap-S8), so that records can name their slots
+    /// (ftl-I3).
     fn program_sources(&mut self, now: Time, units: &[Unit]) -> Result<(), FtlError> {
         let waits = |ftl: &Ftl| {
             let slots = units.iter().filter_map(|u| ftl.slot_of(u.src));
@@ -225,8 +241,9 @@ impl Ftl {
         let mut first = base::Set::default();
         let mut copied = Vec::new();
         for (i, unit) in units.iter().enumerate() {
-            // A source that leaves makes room for its first home; one that holds nothing needs none, nor does a home that shares the
-            // slot already (a batch sent again by a recovery).
+            // A source that leaves makes room for its first home. A source that holds nothing needs
+            // no room, and neither does a home that shares the slot already (a batch sent again by
+            // a recovery).
             let free = mode == Mode::Move && first.insert(unit.src);
             let slot = self.slot_of(unit.src);
             if slot.is_none() || free || slot == self.slot_of(unit.home) {
@@ -239,7 +256,8 @@ impl Ftl {
         }
         copied
     }
-    /// Most copies of a batch: they lie beside what they replace until the batch is whole, and collection must go on (ftl-I6, ftl-I7).
+    /// The maximum of copies of a batch: they lie beside what they replace until the batch is
+    /// whole, and collection must still be possible (ftl-I6, ftl-I7).
     fn copy_room(&self) -> u64 {
         let good = self.good_blocks();
         let spare = good.saturating_sub(self.layout.data_blocks_needed(&self.config));
@@ -295,18 +313,19 @@ impl Ftl {
         }
         Ok(())
     }
-    /// The copies' own numbers are free again.
+    /// Frees the numbers that the copies had.
     fn drop_copies(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.leave(*number);
             self.l2p.set(*number as usize, NONE);
         }
     }
-    /// The batch happens, in memory: it cannot fail.
+    /// Carries the batch out in memory, which cannot fail.
     fn take_over(&mut self, units: &[Unit], slots: &[u32], mode: Mode) {
         self.accepted += 1;
         let mut accept = self.accepted;
-        // Taken after the sources were programmed and while writes to the homes, if any are in memory, have none: those are dropped.
+        // The version is taken after the sources were programmed. Writes to the homes that are
+        // still in memory have none yet; those are dropped.
         self.version += 1;
         let version = self.version;
         let mut pairs = Vec::with_capacity(units.len());

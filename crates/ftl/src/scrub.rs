@@ -1,38 +1,41 @@
 //! Scrubbing: a page that the error correction can only just read is written anew.
 //!
-//! The chips ask for it ([`nand::Corrected::refresh`]) when flipped bits reach three quarters of what can be corrected, as the
-//! default of Linux MTD is, when a block has been read more often than its budget (read disturb), and for marginal pages. A
-//! read notes the row; each write, and idle work, then moves the valid units of one row, as garbage collection would. The rows
-//! that were read come first, then the others of their blocks: reads and time wear all pages of a block alike (UBI moves whole
-//! blocks, too).
+//! The chips ask for it ([`nand::Corrected::refresh`]) when flipped bits reach three quarters of
+//! what can be corrected, as the default of Linux MTD is, when a block has been read more often
+//! than its budget (read disturb), and for marginal pages. A read notes the row; each write, and
+//! idle work, then moves the valid units of one row, as garbage collection would. The rows that
+//! were read come first, then the others of their blocks, because reads and time wear all pages of
+//! a block alike (UBI moves whole blocks, too).
 //!
-//! - I23 (fresh cells): a block with a row that waits gets no more programs, its reads would count for them from the start:
-//!   cells that are programmed late are disturbed by the reads before, too (Cai et al., HPCA 2017). It leaves its lane.
+//! - I23 (fresh cells): a block with a row that waits gets no more programs and leaves its lane.
+//!   Its reads would count for new pages from the start: cells that are programmed late are
+//!   disturbed by the reads before, too (Cai et al., HPCA 2017).
 //!
-//! What this cannot do: nothing is read of itself. A page whose bits go from below the threshold to beyond the correction between
-//! two reads is lost; against that the chips have [`nand::BitErrors::reads_budget`], which must lie below the reads that do so.
+//! Limit: no page is read for the sake of scrubbing. A page whose bits go from below the threshold
+//! to beyond the correction between two reads is lost. Against that the chips have
+//! [`nand::BitErrors::reads_budget`], which must lie below the number of reads that can do so.
 
 use crate::config::{NONE, RESERVE};
 use crate::core::{Ftl, FtlError, GC, Row, Stream};
 use crate::slc::ORDINARY;
 use base::Time;
 
-/// Rows that can wait; what does not fit is noted again by the next read of it.
+/// The maximum of rows that can wait; a row that does not fit is noted again by its next read.
 const MOST: usize = 1 << 12;
 
 impl Ftl {
-    /// Rows that wait to be written anew, and blocks whose other rows do.
+    /// Number of rows that wait to be written anew, and of blocks whose other rows do.
     pub fn scrub_backlog(&self) -> usize {
         self.scrub.len() + self.scrub_blocks.len()
     }
-    /// A read of a row was told that it should be written anew.
+    /// Notes that a read of a row reported that the row should be written anew.
     pub(crate) fn note_refresh(&mut self, block: u32, row: u32) {
         if self.scrub.len() < MOST {
             self.scrub.insert((block, row));
         }
         self.scrub_blocks.entry(block).or_insert(0);
     }
-    /// The block has been erased: nothing of it waits.
+    /// Notes that the block has been erased, so that none of its rows waits.
     pub(crate) fn forget_scrub(&mut self, block: u32) {
         self.scrub.retain(|(b, _)| *b != block);
         self.scrub_blocks.remove(&block);
@@ -64,7 +67,7 @@ impl Ftl {
             .filter(|p| *self.p2l.get(*p as usize) != NONE)
             .collect()
     }
-    /// A block leaves its lane although rows of it are empty (I23).
+    /// Takes a block off its lane although some of its rows are empty (I23).
     fn leave_early(&mut self, now: Time, block: u32) -> Result<(), FtlError> {
         let lanes = |s: &Stream| s.lanes.contains(&Some(block));
         let Some(stream) = self.streams.iter().position(lanes) else {
@@ -77,7 +80,7 @@ impl Ftl {
             Some(row) if row.block == block => self.streams[stream].row = None,
             _ => {}
         }
-        // Unless that filled it, or failed.
+        // The block has left its lane already if that program filled it, or failed.
         if lanes(&self.streams[stream]) {
             self.close(stream, block);
         }
@@ -93,7 +96,7 @@ impl Ftl {
         };
         self.leave_early(now, block)?;
         let live = self.live_in(block, row);
-        // It may be in the buffer of a row whose program failed.
+        // The row may be in the buffer of rows whose program failed.
         let waits = |r: &Row| r.block == block && r.row == row;
         if live.is_empty() || self.pending_rows().any(waits) {
             return Ok(());
@@ -110,8 +113,8 @@ impl Ftl {
         }
         Ok(())
     }
-    /// Moves up to `rows` rows that wait to be written anew, while nobody waits for the device. Answers when the chips are done
-    /// with it, or `None` if nothing could be done.
+    /// Moves up to `rows` rows that wait to be written anew, while the device is idle. Answers when
+    /// the chips have finished that, or `None` if nothing could be done.
     ///
     /// # Errors
     /// The device became read-only.
@@ -122,7 +125,7 @@ impl Ftl {
             if self.scrub_backlog() == 0 || self.read_only.is_some() {
                 break;
             }
-            // Copies take room that only collection makes.
+            // Copies take room, which only collection makes.
             self.checkpoint_if_due(now)?;
             self.background_step(now)?;
             self.scrub_step(now)?;

@@ -1,13 +1,16 @@
 //! The SLC area: blocks used with one bit per cell, which take the host's writes first.
 //!
-//! With [`Config::slc`] the host stream opens blocks of the area only. What it holds is *folded*: copied as garbage collection
-//! copies, into ordinary blocks, by a stream of its own. A host write that finds no free block of the area waits until one block
-//! is folded; [`Ftl::fold_idle`] folds while nobody waits. A unit has the same tag in either place, so recovery knows nothing of
-//! folding: the copy keeps its birth version (ftl-I4), and the SLC block is erased only when the copies are durable (ftl-I2).
+//! With [`Config::slc`] the host stream opens blocks of the area only. What the area holds is
+//! *folded*: copied as garbage collection copies, into ordinary blocks, by a stream of its own. A
+//! host write that finds no free block of the area waits until one block is folded;
+//! [`Ftl::fold_idle`] folds while the device is idle. A unit has the same tag in either place, so
+//! recovery need not know of folding: the copy keeps its birth version (ftl-I4), and the SLC block
+//! is erased only when the copies are durable (ftl-I2).
 //!
-//! - I12 (area): the host stream opens blocks of the area and no other stream does; folding and collection fill ordinary
-//!   blocks. Folding keeps to the reserve as the host does without an area (ftl-I6). Folding a block ends, whatever the area holds:
-//!   the capacity exported fits into the ordinary blocks alone.
+//! - I12 (area): the host stream opens blocks of the area and no other stream does; folding and
+//!   collection fill ordinary blocks. Folding leaves the reserve free, as the host does without an
+//!   area (ftl-I6). Folding a block ends, whatever the area holds: the capacity exported fits into
+//!   the ordinary blocks alone.
 
 use crate::config::SlcArea;
 use crate::core::{Ftl, FtlError, HOST, State};
@@ -20,16 +23,16 @@ pub(crate) const ORDINARY: usize = 0;
 /// Index of the blocks of the SLC area.
 pub(crate) const SLC: usize = 1;
 
-/// Blocks of one mode.
+/// The blocks of one mode: ordinary ones, or those of the SLC area.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pool {
-    /// Free ones.
+    /// Number of free blocks.
     pub free: u32,
-    /// Those that failed a program and are not empty yet.
+    /// Number of blocks in which a program failed and that are not empty yet.
     pub failing: u32,
     /// The victim being emptied, and the next slot to look at.
     pub victim: Option<(u32, u32)>,
-    /// That victim is moved for its wear.
+    /// True if that victim is moved for its wear.
     pub levelling: bool,
 }
 
@@ -42,7 +45,7 @@ impl SlcArea {
                 self.bits_per_cell
             ));
         }
-        // One more than lanes, so that one can be folded while the others are open.
+        // This is one more than lanes, so that one block can be folded while the others are open.
         let least = SlcArea::least_blocks(config.lanes);
         if !(least..=1 << 24).contains(&self.blocks) {
             return Err(format!(
@@ -58,11 +61,11 @@ impl SlcArea {
             rows => Ok(rows),
         }
     }
-    /// The smallest area that `lanes` open blocks can work with, blocks.
+    /// Blocks of the smallest area with which `lanes` open blocks can work.
     pub fn least_blocks(lanes: u32) -> u32 {
         lanes.saturating_add(1)
     }
-    /// What the chips are told.
+    /// The form in which the chips take the area.
     pub(crate) fn mode(&self, layout: &Layout) -> SlcMode {
         SlcMode {
             first: BlockId(2 * layout.area),
@@ -107,12 +110,12 @@ impl Ftl {
     pub fn has_slc(&self) -> bool {
         self.config.slc.is_some()
     }
-    /// True if a full block of the area holds something.
+    /// True if a full block of the area has a valid slot.
     pub fn can_fold(&mut self) -> bool {
         self.has_slc() && self.read_only.is_none() && self.pick_victim(SLC).is_some()
     }
-    /// Folds up to `units` units while nobody waits. Answers when the chips are done with it, or `None` if no full block of the
-    /// area holds anything.
+    /// Folds up to `units` units while the device is idle. Answers when the chips have finished
+    /// that, or `None` if no full block of the area holds anything.
     ///
     /// # Errors
     /// The device became read-only.
@@ -124,7 +127,8 @@ impl Ftl {
         self.rescue(now)?;
         Ok(Some(self.nand.all_free().max(now)))
     }
-    /// How badly the area needs folding: 0 not at all, 1 less than half is free, 2 the next block that a lane opens is the last.
+    /// How urgently the area needs folding: 0 not at all, 1 less than half is free, 2 the next
+    /// block that a lane opens is the last.
     pub(crate) fn slc_need(&self) -> u8 {
         match self.pools[SLC].free {
             _ if self.config.slc.is_none() => 0,
@@ -137,7 +141,7 @@ impl Ftl {
     pub fn lanes(&self) -> u32 {
         self.config.lanes
     }
-    /// Units that the empty SLC area takes; 0 if there is none.
+    /// Units that fit into the empty SLC area; 0 if there is none.
     pub fn slc_units(&self) -> u64 {
         u64::from(self.layout.slc_blocks)
             * u64::from(self.layout.slc_rows * self.layout.slots_per_row)
@@ -148,7 +152,7 @@ impl Ftl {
         let area = &self.blocks[first..first + self.layout.slc_blocks as usize];
         area.iter().map(|b| u64::from(b.valid)).sum()
     }
-    /// Latches read-only mode when the area has too few good blocks for the lanes.
+    /// Makes the device read-only when the area has too few good blocks for the lanes.
     pub(crate) fn check_slc_life(&mut self) {
         let Some(_) = self.config.slc else { return };
         let range = 2 * self.layout.area..2 * self.layout.area + self.layout.slc_blocks;

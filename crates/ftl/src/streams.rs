@@ -1,25 +1,29 @@
-//! Streams: units that are expected to die together go into the same open blocks.
+//! Streams: units that are expected to be overwritten at about the same time go into the same open
+//! blocks.
 //!
-//! | stream | what | dies |
+//! | stream | what | becomes invalid |
 //! |---|---|---|
 //! | host | what the host writes | as the host pleases |
 //! | cold | what collection and static levelling copy: it has outlived its neighbours | late |
 //! | fold | what leaves the SLC area | as the host pleases |
 //! | journal | control blocks of a JBD2 journal: descriptor, commit, revoke, superblock | when the journal wraps |
 //!
-//! The last one is optional ([`crate::Housekeeping::journal_stream`]). With REMAP the data blocks of a journal become home blocks and
-//! live long, while its control blocks die at the next lap; mixed, they would leave holes in every block. A control block is known
-//! by its first word. Any content may begin so: it decides where a unit is placed, and nothing else.
+//! The journal stream is optional ([`crate::Housekeeping::journal_stream`]). With REMAP the data
+//! blocks of a journal become home blocks and live long, while its control blocks become invalid
+//! when the journal wraps; mixed, they would leave holes in every block. A control block is
+//! recognised by its first word. Other content may begin with that word, too, which does no harm:
+//! the stream decides only where a unit is placed.
 
 use crate::core::{FOLD, Ftl, FtlError, GC, HOST, JOURNAL, STREAMS};
 use crate::slc::ORDINARY;
 use base::{Time, fill};
 use nand::Cause;
 
-/// How a JBD2 control block begins (`h_magic`, big-endian; kernel documentation, "Journal (jbd2)", block header).
+/// How a JBD2 control block begins (`h_magic`, big-endian; kernel documentation, "Journal (jbd2)",
+/// block header).
 const JBD2_MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 
-/// Why a stream's units are programmed.
+/// The cause that the programs of each stream are counted for.
 pub(crate) const CAUSES: [Cause; STREAMS] =
     [Cause::Host, Cause::Collection, Cause::Fold, Cause::Control];
 
@@ -33,19 +37,20 @@ impl Ftl {
             HOST
         }
     }
-    /// True if a unit of this content is mapped as zeros instead of being programmed. In an ordered group it is programmed: units
-    /// behind it may be on flash before a record in the log is.
+    /// True if a unit of this content is mapped as zeros instead of being programmed. In an ordered
+    /// group it is programmed, because units behind it may be on flash before a record in the log
+    /// is.
     pub(crate) fn needs_no_program(&self, data: &[u8]) -> bool {
         self.config.housekeeping.zero_units && !self.group.open && fill::uniform(data) == Some(0)
     }
-    /// Why the row at hand of a stream is programmed.
+    /// The cause that programming the current row of a stream is counted for.
     pub(crate) fn cause(&self, stream: usize) -> Cause {
         match stream {
             GC if self.is_levelling() => Cause::Wear,
             _ => CAUSES[stream],
         }
     }
-    /// True if the victim at hand is moved for its wear.
+    /// True if the current victim is moved for its wear.
     pub(crate) fn is_levelling(&self) -> bool {
         let pool = &self.pools[ORDINARY];
         pool.levelling && pool.victim.is_some()

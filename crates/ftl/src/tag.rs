@@ -1,9 +1,9 @@
 //! The tag of a unit, in the spare area beside it.
 //!
-//! Layout, little-endian: kind u8, unit number u32, birth u48, program sequence u48, erases of the block u24, group u32, place
-//! in it u16, CRC32C u32.
-//! Where a unit spans several pages the bytes are spread over their spare areas in equal shares, so that a unit with a page
-//! missing has no valid tag.
+//! Layout, little-endian: kind u8, unit number u32, birth u48, program sequence u48, erases of the
+//! block u24, group u32, place in it u16, CRC32C u32. Where a unit spans several pages the bytes
+//! are spread over their spare areas in equal shares, so that a unit with a page missing has no
+//! valid tag.
 
 use base::Bytes;
 use base::bytes::{get_le32, put_le32};
@@ -19,14 +19,14 @@ pub(crate) const MEMBERS_MAX: u16 = 0xFFF0;
 const DURING: u16 = 0xFFFE;
 const AFTER: u16 = 0xFFFF;
 
-/// How a unit stands to the newest group (see `group`).
+/// The relation of a unit to the newest group (see `group`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GroupMark {
-    /// In it, at this place.
+    /// The unit is in the group, at this place.
     Member(u16),
-    /// Not in it; written while it was open.
+    /// The unit is not in the group, and was written while the group was open.
     During,
-    /// Written after it had ended.
+    /// The unit was written after the group had ended.
     After,
 }
 
@@ -86,7 +86,7 @@ impl Tag {
         put_le32(&mut raw, BODY, crc);
         raw
     }
-    /// The tag, or `None` if these bytes are none.
+    /// The tag, or `None` if these bytes are not one.
     pub fn decode(raw: &[u8]) -> Option<Tag> {
         if raw.len() != TAG_BYTES || get_le32(raw, BODY) != crc32c(!0, &raw[..BODY]) {
             return None;

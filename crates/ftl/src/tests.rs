@@ -126,13 +126,14 @@ fn it_waits_for_the_trim_that_dropped_a_buffered_copy() {
 fn units_whose_program_failed_still_count_as_not_durable() {
     for failures in 1..=2 {
         let (mut ftl, f) = with_a_full_block();
-        // Rewrite all of the block but the last row; then only that row's rewrite stands between it and its erase.
+        // The whole block but its last row is rewritten; then only the rewrite of that row stands
+        // between the block and its erase.
         ftl.trim(Time(0), 31..32).unwrap();
         for lpn in 0..28 {
             ftl.write(Time(0), lpn, unit(2)).unwrap();
         }
         ftl.flush(Time(0)).unwrap();
-        // The block is the first choice of the cold stream, should its gate be open; others fail.
+        // The block is the first choice of the cold stream, if its gate is open; other blocks fail.
         ftl.blocks[f as usize].erases += 100;
         let lane = ftl.streams[HOST].lanes[0].expect("seven of eight rows are filled");
         ftl.nand.fail_next_program(BlockId(lane));
@@ -167,7 +168,7 @@ fn units_whose_program_failed_still_count_as_not_durable() {
 #[test]
 fn a_root_waits_for_the_programs_it_describes() {
     let mut ftl = fresh();
-    // All on one die, far behind the dies that take the checkpoint.
+    // All of it goes to one die, which is far behind the dies that take the checkpoint.
     for lpn in 0..30 {
         ftl.write(Time(0), lpn, unit(1)).unwrap();
     }
@@ -227,7 +228,8 @@ fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_conten
     let (mut ftl, f) = with_a_full_block();
     ftl.checkpoint(Time(0)).unwrap();
     ftl.settle();
-    // The block is erased and filled with something else, and nothing says where its units went: their copies have decayed.
+    // The block is erased and filled with other content, and no record says where its units went:
+    // their copies have decayed.
     let block = BlockId(f);
     ftl.nand.erase(Time(0), block).unwrap();
     ftl.version += 100;

@@ -1,10 +1,11 @@
 //! Closed forms of write amplification, for uniform random writes.
 //!
-//! alpha is the number of slots that can hold data (without those kept free) by the number of units that hold something; rho is
-//! alpha - 1. Write amplification A is units programmed per unit written. docs/results/write-amplification.md compares them with
-//! [`crate::Counting`].
+//! alpha is the number of slots that can hold data (without those kept free) by the number of units
+//! that are mapped; rho is alpha - 1. Write amplification A is units programmed per unit written.
+//! docs/results/write-amplification.md compares them with [`crate::Counting`].
 
-/// The principal branch of Lambert's W: the w >= -1 with w e^w = x. Halley's iteration, to about 1e-15 except close to -1/e.
+/// The principal branch of Lambert's W: the w >= -1 with w e^w = x. Halley's iteration, to about
+/// 1e-15 except close to -1/e.
 ///
 /// # Panics
 /// If x is less than -1/e or no number.
@@ -14,7 +15,7 @@ pub fn lambert_w0(x: f64) -> f64 {
     if at_branch <= 0.0 {
         return -1.0;
     }
-    // The series about the branch point, good enough a start below 0; beyond, the logarithm.
+    // Below 0 the series about the branch point is a good enough start; beyond, the logarithm.
     let p = (2.0 * at_branch).sqrt();
     let mut w = match x < 0.5 {
         true => -1.0 + p - p * p / 3.0 + 11.0 / 72.0 * p * p * p,
@@ -36,14 +37,15 @@ pub fn lambert_w0(x: f64) -> f64 {
     w
 }
 
-/// Write amplification of FIFO collection, and of greedy collection when blocks are large: A = 1 / (1 - p) where
-/// p = exp(-alpha (1 - p)), that is alpha / (alpha + W0(-alpha e^-alpha)).
+/// Write amplification of FIFO collection, and of greedy collection when blocks are large: A = 1 /
+/// (1 - p) where p = exp(-alpha (1 - p)), that is alpha / (alpha + W0(-alpha e^-alpha)).
 pub fn fifo(alpha: f64) -> f64 {
     alpha / (alpha + lambert_w0(-alpha * (-alpha).exp()))
 }
 
-/// Write amplification of greedy collection of blocks with `slots` units (the form of Desnoyers, SYSTOR 2012): with
-/// k = 1 + 1 / 2 Np and X0 = 1/2 - Np / alpha W0(-k alpha e^(-k alpha)), A = Np / (Np - X0 + 1).
+/// Write amplification of greedy collection of blocks with `slots` units (the form of Desnoyers,
+/// SYSTOR 2012): with k = 1 + 1 / 2 Np and X0 = 1/2 - Np / alpha W0(-k alpha e^(-k alpha)), A = Np
+/// / (Np - X0 + 1).
 pub fn greedy(alpha: f64, slots: u32) -> f64 {
     let np = f64::from(slots);
     let k = 1.0 + 1.0 / (2.0 * np);
@@ -56,18 +58,18 @@ pub fn agarwal_marrow(alpha: f64) -> f64 {
     alpha / (2.0 * (alpha - 1.0))
 }
 
-/// The share of all units that holds something when one request in 1/`q` is a TRIM of a random unit *in use*, and the others
-/// write random units: (1 - 2q) / (1 - q). Divide alpha by it.
+/// The share of all units that are mapped when one request in 1/`q` is a TRIM of a random unit *in
+/// use*, and the others write random units: (1 - 2q) / (1 - q). Divide alpha by it.
 pub fn live_share_in_use(q: f64) -> f64 {
     (1.0 - 2.0 * q) / (1.0 - q)
 }
 
-/// The same when the unit of a TRIM is any: 1 - q.
+/// The share of all units that are mapped when a TRIM hits any unit, in use or not: 1 - q.
 pub fn live_share_any(q: f64) -> f64 {
     1.0 - q
 }
 
-/// alpha of `slots` of which `idle` are empty on average, and `units` that hold something.
+/// alpha of `slots` of which `idle` are empty on average, and `units` mapped units.
 pub fn alpha(slots: u64, idle: f64, units: u64) -> f64 {
     (slots as f64 - idle) / units as f64
 }
@@ -92,7 +94,8 @@ mod tests {
         assert!(std::panic::catch_unwind(|| lambert_w0(-0.4)).is_err());
     }
 
-    /// Values found by other means: fixed-point iteration, and the published figure 2.36 at rho = 0.3 (Xiang and Kurkoski, 2011).
+    /// Values found by other means: fixed-point iteration, and the published figure 2.36 at rho =
+    /// 0.3 (Xiang and Kurkoski, 2011).
     #[test]
     fn amplification_at_known_points() {
         near(fifo(1.3), 2.36, 2);

@@ -1,11 +1,11 @@
-//! Errors and counters.
+//! Errors and counters of the FTL.
 
 use thiserror::Error;
 
-/// Why the FTL refuses.
+/// Why the FTL refuses an operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum FtlError {
-    /// The numbers make no device.
+    /// The numbers do not make a device.
     #[error("translation layer: {0}")]
     Config(String),
     /// The medium holds no map of this layout.
@@ -40,7 +40,8 @@ pub struct FtlStats {
     pub programs: u64,
     /// NAND page programs that hold the map (checkpoint and log).
     pub map_programs: u64,
-    /// Those of them that hold the log: TRIMs, REMAP batches, owners of moved slots.
+    /// NAND page programs that hold the log: TRIMs, REMAP batches, owners of moved slots. They are
+    /// part of `map_programs`.
     pub log_programs: u64,
     /// Pairs of REMAP batches.
     pub remap_pairs: u64,
@@ -68,11 +69,13 @@ pub struct FtlStats {
     pub wear_moves: u64,
     /// NAND page programs by cause.
     pub by_cause: Programs,
-    /// Victims of garbage collection by their share of valid slots when they were chosen, in sixteenths, rounded down.
+    /// Victims of garbage collection by their share of valid slots when they were chosen, in
+    /// sixteenths, rounded down.
     pub valid_at_gc: [u64; 17],
 }
 
-/// NAND page programs by cause; a row of copies for collection and for wear counts for the later.
+/// NAND page programs by cause; a row with copies for both collection and wear counts for the later
+/// cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Programs {
     /// What the host wrote.
@@ -114,7 +117,7 @@ impl Programs {
 }
 
 impl FtlStats {
-    /// Notes a victim of collection.
+    /// Counts a victim of collection.
     pub(crate) fn note_victim(&mut self, valid: u32, slots: u32) {
         self.valid_at_gc[(u64::from(valid) * 16 / u64::from(slots)).min(16) as usize] += 1;
     }

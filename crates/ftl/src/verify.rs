@@ -1,15 +1,18 @@
 //! Recovery on chips whose pages may read well after a cut and fail later.
 //!
-//! linux-mtd on 34 nm parts: pages under program at the cut have unstable bits; reading them once proves nothing. So the pages
-//! that may have been under program, or ended just before, and the pages that share their cells, are *suspects* (hazards-R18):
+//! As linux-mtd found on 34 nm parts, pages under program at the cut have unstable bits, and
+//! reading them once proves nothing. So the pages that may have been under program, or ended just
+//! before, and the pages that share their cells, are *suspects* (hazards-R18):
 //!
-//! - I21 (suspects): a suspect page counts only if it reads twice, and what it holds is programmed anew before the first
-//!   checkpoint; the content comes from the second read. If a cut comes in between, the next recovery has the same suspects, or
-//!   the older versions, which no erase can have taken (ftl-I2).
+//! - I21 (suspects): a suspect page counts only if it reads twice, and what it holds is programmed
+//!   anew before the first checkpoint; the content comes from the second read. If a cut comes in
+//!   between, the next recovery has the same suspects, or the older versions, which no erase can
+//!   have taken (ftl-I2).
 //!
-//! Suspects are the last three rows of every block that a program may have been under way in, and their word lines: blocks that
-//! are not full, blocks whose last rows do not read, and on each die the blocks with the newest rows (a brown-out reaches back two
-//! programs). On chips of level L1 there are none: a page that reads is sound.
+//! Suspects are the last three rows of every block that a program may have been under way in, and
+//! their word lines: blocks that are not full, blocks whose last rows do not read, and on each die
+//! the blocks with the newest rows (a brown-out reaches back two programs). On chips of level L1
+//! there are none: a page that reads is sound.
 
 use crate::config::NONE;
 use crate::core::{Ftl, FtlError, GC};
@@ -23,11 +26,12 @@ const NEWEST: usize = 3;
 const LAST_ROWS: u32 = NEWEST as u32;
 
 impl Ftl {
-    /// True if pages that read well may not do so for long.
+    /// True if a page that reads well may fail later.
     pub(crate) fn may_be_unstable(&self) -> bool {
         self.nand.cells().level >= FaultLevel::L2
     }
-    /// The rows that recovery does not trust, out of the rows programmed since the checkpoint and the blocks open then.
+    /// The rows that recovery does not trust, among the rows programmed since the checkpoint and
+    /// the blocks open at it.
     pub(crate) fn suspects(
         &self,
         rows: &[(u32, u32)],
@@ -80,7 +84,8 @@ impl Ftl {
         let lowers = pages.filter_map(move |p| g.pairing.lower_of(p, g.pages_per_block));
         lowers.filter(move |_| paired).map(move |p| p / per_row)
     }
-    /// Reads suspects twice: what does not stand that is no page. Answers when that is done.
+    /// Reads suspects twice; one that does not read both times counts as unreadable. Answers when
+    /// that is done.
     pub(crate) fn read_suspects(&mut self, now: Time, suspects: &BTreeSet<(u32, u32)>) -> Time {
         let mut end = now;
         for (block, row) in suspects {
@@ -95,7 +100,7 @@ impl Ftl {
         }
         end
     }
-    /// Programs anew what suspects hold (I21).
+    /// Programs the content of suspects anew (I21).
     ///
     /// # Errors
     /// The device became read-only.

@@ -1,10 +1,12 @@
-//! Which block garbage collection empties next: the policies, and the lists that make a choice cheap.
+//! Chooses which block garbage collection empties next: the policies, and the lists that make a
+//! choice cheap.
 //!
-//! Closed blocks are in two orders at once: by number of valid slots (a *bucket* per number, inside it by the time of the last
-//! invalidation) and by the time of closing. Both are linked lists over block numbers, so that an invalidation costs a constant
-//! number of steps, and a choice at most one step per bucket plus [`TIES_MAX`].
+//! Closed blocks are in two orders at once: by number of valid slots (a *bucket* per number, inside
+//! it by the time of the last invalidation) and by the time of closing. Both are linked lists over
+//! block numbers, so that an invalidation costs a constant number of steps, and a choice at most
+//! one step per bucket plus [`TIES_MAX`].
 //!
-//! The real FTL and [`crate::counting`] use this code alike; neither chooses a victim by itself.
+//! The real FTL and [`crate::counting`] both use this code; neither chooses a victim by itself.
 
 use crate::config::NONE;
 use crate::core::BlockInfo;
@@ -13,30 +15,31 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// Blocks with equally many valid slots that are compared by wear at most.
+/// The maximum of blocks with equally many valid slots that are compared by wear.
 const TIES_MAX: usize = 4096;
 
-/// How the victim of garbage collection is chosen. Ties go to the block with fewer erases. No policy takes a block whose slots
-/// are all valid (ftl-I7).
+/// How the victim of garbage collection is chosen. Ties go to the block with fewer erases. No
+/// policy takes a block whose slots are all valid (ftl-I7).
 ///
-/// In a profile and on the command line: `greedy`, `fifo`, `d-choices`, `d-choices:4`, `cost-benefit`, `windowed`,
-/// `windowed:32`, `random`.
+/// In a profile and on the command line: `greedy`, `fifo`, `d-choices`, `d-choices:4`,
+/// `cost-benefit`, `windowed`, `windowed:32`, `random`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Policy {
     /// The fewest valid slots.
     #[default]
     Greedy,
-    /// The block closed first; one without an invalid slot goes to the end of the queue, as if it had been copied.
+    /// The block closed first; one without an invalid slot goes to the end of the queue, as if it
+    /// had been copied.
     Fifo,
-    /// The fewest valid slots among so many blocks drawn at random (with repetition).
+    /// The fewest valid slots among this many blocks drawn at random (with repetition).
     Choices(u32),
-    /// Greatest (1 - u) age / 2u, where u is the valid share and age the operations since the block last lost a slot
-    /// (Kawaguchi, Nishioka and Motoda, USENIX 1995).
+    /// Greatest (1 - u) age / 2u, where u is the valid share and age the operations since the block
+    /// last lost a slot (Kawaguchi, Nishioka and Motoda, USENIX 1995).
     CostBenefit,
-    /// The fewest valid slots among the so many blocks closed first.
+    /// The fewest valid slots among this many blocks, those closed first.
     Windowed(u32),
-    /// Any.
+    /// Any block, at random.
     Random,
 }
 
@@ -165,7 +168,7 @@ struct Lists {
 /// What is known of a closed block.
 #[derive(Clone, Copy, Debug)]
 struct Place {
-    /// Its bucket; `NONE`: it is not closed.
+    /// Its bucket; `NONE`: the block is not closed.
     bucket: u32,
     pool: u8,
     /// When it last lost a slot, or was closed.
@@ -178,7 +181,7 @@ const NOWHERE: Place = Place {
     touched: 0,
 };
 
-/// The closed blocks, ready for a choice.
+/// The closed blocks, ordered for a choice.
 #[derive(Clone, Debug)]
 pub(crate) struct Victims {
     policy: Policy,
@@ -190,7 +193,7 @@ pub(crate) struct Victims {
 }
 
 impl Victims {
-    /// No block is closed.
+    /// The state in which no block is closed.
     pub fn new(policy: Policy, seed: u64, blocks: u32, slots_per_block: u32) -> Victims {
         let lists = || Lists {
             buckets: vec![EMPTY; slots_per_block as usize + 1],
@@ -206,7 +209,7 @@ impl Victims {
             pools: [lists(), lists()],
         }
     }
-    /// A block is closed, or known to be.
+    /// Adds a block that is closed now, or was found closed.
     pub fn insert(&mut self, pool: usize, block: u32, valid: u32, now: u64) {
         let place = &mut self.places[block as usize];
         assert_eq!(place.bucket, NONE, "ftl-I7: block {block} is closed twice");
@@ -220,7 +223,7 @@ impl Victims {
         lists.closed.push(&mut self.by_age, block);
         lists.count += 1;
     }
-    /// A block is closed no more; nothing happens if it was not.
+    /// Removes a block that is not closed any more; without effect if it was not closed.
     pub fn remove(&mut self, block: u32) {
         let place = std::mem::replace(&mut self.places[block as usize], NOWHERE);
         if place.bucket != NONE {
@@ -230,7 +233,7 @@ impl Victims {
             lists.count -= 1;
         }
     }
-    /// A closed block has so many valid slots now.
+    /// Notes the number of valid slots that a closed block has now.
     pub fn shift(&mut self, block: u32, valid: u32, now: u64) {
         let place = &mut self.places[block as usize];
         let old = std::mem::replace(&mut place.bucket, valid);
@@ -252,7 +255,7 @@ impl Victims {
         let places = self.places.capacity() * size_of::<Place>();
         (places + links * size_of::<Link>() + buckets.sum::<usize>() * size_of::<List>()) as u64
     }
-    /// The same, foretold.
+    /// Bytes of memory that the lists of such a device would take.
     pub fn memory_needed(blocks: u32, slots_per_block: u32) -> u64 {
         let per_block = size_of::<Place>() + 2 * size_of::<Link>();
         let buckets = 2 * (u64::from(slots_per_block) + 1) * size_of::<List>() as u64;
@@ -262,7 +265,8 @@ impl Victims {
     pub fn closed(&self, pool: usize) -> impl Iterator<Item = u32> {
         self.pools[pool].closed.iter(&self.by_age)
     }
-    /// The victim that the policy chooses among the blocks with less than `full` valid slots (ftl-I7).
+    /// The victim that the policy chooses among the blocks with less than `full` valid slots
+    /// (ftl-I7).
     pub fn choose(
         &mut self,
         pool: usize,
@@ -278,7 +282,7 @@ impl Victims {
             Policy::Windowed(w) => self.in_window(pool, full, w, blocks),
             Policy::Random => self.drawn(pool, full, 1, blocks),
         };
-        // A policy that saw no block worth it does not stop collection: ftl-I6.
+        // A policy that saw no block worth collecting must not stop collection: ftl-I6.
         chosen.or_else(|| self.fewest_valid(pool, full, blocks))
     }
     /// The fewest valid slots; among equals the least worn, then the lowest number.
@@ -302,7 +306,7 @@ impl Victims {
         None
     }
     fn in_window(&mut self, pool: usize, full: u32, w: u32, blocks: &[BlockInfo]) -> Option<u32> {
-        // The head of the queue is worth collecting from here on.
+        // From here on the head of the queue is worth collecting.
         self.oldest(pool, full)?;
         let window = self.closed(pool).take(w as usize);
         let valid = |b: u32| self.places[b as usize].bucket;
@@ -313,7 +317,7 @@ impl Victims {
     fn drawn(&mut self, pool: usize, full: u32, d: u32, blocks: &[BlockInfo]) -> Option<u32> {
         let mut best: Option<(u32, u32, u32)> = None;
         let mut found = 0;
-        // Most blocks are closed, so few draws miss; where they all do, the caller falls back.
+        // Most blocks are closed, so few draws miss; if all draws miss, the caller falls back.
         for _ in 0..d.saturating_mul(16).max(64) {
             let block = self.rng.below(self.places.len() as u64) as u32;
             let place = self.places[block as usize];
@@ -415,7 +419,7 @@ mod tests {
                 "ftl-I7: {policy}"
             );
         }
-        // The only one worth it is found by each, wherever it is.
+        // Every policy finds the only block worth collecting, wherever it is.
         blocks[17].valid = 7;
         for policy in all() {
             let chosen = closed(policy, &blocks).choose(0, 8, &blocks, 1000);

@@ -1,11 +1,12 @@
-//! Wear: static levelling, and what a report says of it.
+//! Wear: static levelling, and the report on wear.
 //!
-//! Blocks take turns through the choice of free blocks (`free`); but data that nobody overwrites keeps its block out of the game.
-//! Static levelling moves such data: when the most worn free block has [`Housekeeping::wear_threshold`] (TH) erases more than the
-//! least worn closed one, that one is emptied into the cold stream, which takes the most worn free block next.
+//! Blocks take turns through the choice of free blocks (`free`); but a block whose data is never
+//! overwritten takes no part in that. Static levelling moves such data: when the most worn free
+//! block has [`Housekeeping::wear_threshold`] (TH) erases more than the least worn closed one, that
+//! one is emptied into the cold stream, which takes the most worn free block next.
 //!
-//! Bound: a move copies at most one block, and between two of them lie at least TH erases; so the copies are at most 1/TH of all
-//! units programmed.
+//! Bound: a move copies at most one block, and between two of them lie at least TH erases; so the
+//! copies are at most 1/TH of all units programmed.
 
 use crate::Housekeeping;
 use crate::core::{BlockInfo, Ftl};
@@ -17,11 +18,11 @@ use crate::victim::Victims;
 /// Units copied for static levelling per unit that the host writes, while a move is under way.
 pub(crate) const LEVEL_PACE: u32 = 4;
 
-/// When to move a block for its wear. Shared by the real FTL and [`crate::counting`].
+/// Decides when to move a block for its wear. Shared by the real FTL and [`crate::counting`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Levelling {
     threshold: u32,
-    /// Erases since the last look.
+    /// Erases since blocks were last compared.
     erases: u32,
 }
 
@@ -32,15 +33,16 @@ impl Levelling {
             erases: 0,
         }
     }
-    /// A block of the ordinary pool was erased.
+    /// Notes that a block of the ordinary pool was erased.
     pub fn erased(&mut self) {
         self.erases = self.erases.saturating_add(1);
     }
-    /// True if it is time to look.
+    /// True if it is time to compare blocks.
     pub fn due(&self) -> bool {
         self.threshold > 0 && self.erases >= self.threshold
     }
-    /// Looks: the least worn closed block, among equals the one closed first, if it lags behind by more than the threshold.
+    /// Compares blocks. Answers the least worn closed block (among equals the one closed first) if
+    /// it lags behind by more than the threshold.
     pub fn look(
         &mut self,
         victims: &Victims,
@@ -55,7 +57,7 @@ impl Levelling {
     }
 }
 
-/// Erase counts of the blocks that carry data, and how long they will do.
+/// Erase counts of the blocks that carry data, and how much longer they will last.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Wear {
     /// Blocks counted: neither bad nor of the map areas.
@@ -68,11 +70,12 @@ pub struct Wear {
     pub max: u32,
     /// Standard deviation.
     pub stddev: f64,
-    /// Erases that a block stands by its rating.
+    /// Erases that a block is rated for.
     pub endurance: u32,
-    /// Bytes that the host will have written when the most worn block reaches its rating, from the first erase on: rated erases
-    /// of all blocks, divided by the write amplification since the FTL was made, and by how much the most worn block is ahead of
-    /// the mean. `None`: nothing has been written or erased yet.
+    /// Bytes that the host will have written when the most worn block reaches its rating, from the
+    /// first erase on: rated erases of all blocks, divided by the write amplification since the FTL
+    /// was made, and by how much the most worn block is ahead of the mean. `None`: nothing has been
+    /// written or erased yet.
     pub projected_bytes: Option<u64>,
 }
 
@@ -112,7 +115,8 @@ impl Wear {
 }
 
 impl FtlStats {
-    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not counted.
+    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not
+    /// counted.
     pub fn amplification(&self) -> Option<f64> {
         let copies = self.gc_units + self.wear_units + self.fold_units;
         let programmed = self.host_units - self.zero_units + copies + self.padded;
@@ -129,8 +133,9 @@ impl Ftl {
         let amplification = self.stats.amplification();
         Wear::of(erases, bytes, geometry.endurance, amplification)
     }
-    /// Begins a move for the sake of wear, if one is due and nothing more urgent is under way (ftl-I6: the host cannot take the
-    /// blocks that the move needs, and the move needs no more than a victim of collection does).
+    /// Begins a move for the sake of wear, if one is due and nothing more urgent is under way
+    /// (ftl-I6: the host cannot take the blocks that the move needs, and the move needs no more
+    /// than a victim of collection does).
     pub(crate) fn begin_levelling(&mut self) {
         let pool = &self.pools[ORDINARY];
         let busy = pool.victim.is_some() || pool.failing > 0 || pool.free <= crate::RESERVE;
@@ -155,7 +160,8 @@ mod tests {
         let wear = Wear::of([2, 4, 4, 4, 5, 5, 7, 9].into_iter(), 1000, 90, Some(2.0));
         assert_eq!((wear.min, wear.max, wear.blocks), (2, 9, 8));
         assert_eq!((wear.mean, wear.stddev), (5.0, 2.0));
-        // 8 blocks of 1000 bytes, 90 times, by 2, and 5/9 of that is reached when the worst block is done.
+        // 8 blocks of 1000 bytes, 90 times, by 2, and 5/9 of that is reached when the worst block
+        // is done.
         assert_eq!(wear.projected_bytes, Some(200_000));
         let fresh = Wear::of([0, 0].into_iter(), 1000, 90, Some(1.0));
         assert_eq!(fresh.projected_bytes, None);

@@ -1,5 +1,6 @@
-//! The catalogue of `cargo xtask mutants` for the translation layer: each guard, removed, is noticed by its directed workload within
-//! 200 states, and the code with its guards passes the same. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for the translation layer: when a guard is removed, its
+//! directed workload notices that within 200 states, and the code with its guards passes that
+//! workload. docs/design/testing.md explains the printed lines.
 
 mod common;
 
@@ -47,7 +48,7 @@ impl Run {
         self.states += 1;
         self.rig.cut(at, &mut Rng::named(at.0, "mutants"), 0)
     }
-    /// The device goes on after a cut when everything has ended.
+    /// Continues with the device after a cut at which everything has ended.
     fn reboot(&mut self) -> Result<(), String> {
         let late = Time(self.rig.now.0 + 1_000_000_000);
         self.rig = self.cut(late)?;
@@ -68,7 +69,7 @@ fn judged(rig: Rig, mutant: Option<Mutant>, workload: Workload) -> (Run, Result<
     (run, result)
 }
 
-/// Proves what the catalogue says of `mutant`, and says it.
+/// Runs the entry of `mutant` in the catalogue, and prints its line.
 fn noticed(mutant: Mutant, what: &str, property: &str, rig: Rig, workload: Workload) {
     let (clean, result) = judged(rig.clone(), None, workload);
     if let Err(e) = result {
@@ -96,7 +97,7 @@ fn split() -> Rig {
     Rig::new(SPLIT, SPLIT_CONFIG).filled()
 }
 
-/// hazards-R2: the source's die is far behind the one that takes the log.
+/// hazards-R2: the die of the source is far behind the die that takes the log.
 #[test]
 fn pair_before_source() {
     noticed(
@@ -239,7 +240,7 @@ fn count_owners() {
     );
 }
 
-/// hazards-R11: a list that is sent again after its source was written.
+/// hazards-R11: a list that is sent again after its source was overwritten.
 #[test]
 fn ignore_expect() {
     noticed(
@@ -300,7 +301,8 @@ fn paired() -> Rig {
     Rig::on(geometry, TINY_CONFIG, Cells::at(FaultLevel::L3)).filled()
 }
 
-/// hazards-R17: a flush between the two pages of a word line, and cuts while the later one is programmed.
+/// hazards-R17: a flush between the two pages of a word line, and cuts while the later one is
+/// programmed.
 #[test]
 fn flush_half_pairs() {
     noticed(
@@ -338,7 +340,7 @@ fn trust_last_page() {
                 let (start, end) = (operation.span.start, operation.span.end);
                 for at in [Time((start.0 + end.0) / 2), end] {
                     let mut next = run.cut(at)?;
-                    // Cells that a brown-out has left marginal stand 63 reads.
+                    // A cell that a brown-out has left marginal can be read 63 times.
                     for lpn in (0..70 * 12).map(|i| i % 12) {
                         let (read, now) = next.ftl.read(next.now, lpn..lpn + 1);
                         next.now = now;

@@ -1,4 +1,4 @@
-//! A bus that several share: who has it when.
+//! A bus shared by several users: reserves it for their transfers.
 //!
 //! - B1: no two transfers overlap.
 
@@ -8,20 +8,22 @@ use std::collections::VecDeque;
 /// A bus, one transfer at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
-    /// Reserved times, ascending, with gaps between them; only where gaps are used.
+    /// Reserved times, ascending, with gaps between them; kept only if transfers may use gaps.
     busy: VecDeque<(Time, Time)>,
     /// End of the last transfer.
     free: Time,
 }
 
 impl Bus {
-    /// Takes the bus for `len` from `ready` on, behind everything that was reserved; answers with the begin.
+    /// Takes the bus for `len` from `ready` on, behind everything that was reserved; answers when
+    /// the transfer begins.
     pub fn append(&mut self, ready: Time, len: Nanos) -> Time {
         let begin = self.free.max(ready);
         self.free = begin + len;
         begin
     }
-    /// Takes the bus for `len` in the first gap from `ready` on that is long enough; answers with the begin.
+    /// Takes the bus for `len` in the first gap from `ready` on that is long enough; answers when
+    /// the transfer begins.
     pub fn reserve(&mut self, ready: Time, len: Nanos) -> Time {
         if len == Nanos(0) {
             return ready;
@@ -42,7 +44,7 @@ impl Bus {
         self.insert(i, begin, begin + len);
         begin
     }
-    /// Neighbours that touch become one.
+    /// Inserts a reserved time; times that touch become one.
     fn insert(&mut self, i: usize, begin: Time, end: Time) {
         self.free = self.free.max(end);
         let before = i > 0 && self.busy[i - 1].1 == begin;
@@ -57,7 +59,7 @@ impl Bus {
             (false, false) => self.busy.insert(i, (begin, end)),
         }
     }
-    /// Nobody will ask for a time before `now`.
+    /// Drops reservations before `now`, because no transfer will ask for an earlier time.
     pub fn forget(&mut self, now: Time) {
         while self.busy.front().is_some_and(|(_, end)| *end <= now) {
             self.busy.pop_front();

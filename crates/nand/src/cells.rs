@@ -1,22 +1,24 @@
-//! How the cells behave beyond the clean model: what a cut may leave, errors, wear, the order of programs.
+//! How the cells behave beyond the clean model: what a cut may leave, errors, wear, the order of
+//! programs.
 //!
-//! All of it is off unless [`crate::Nand::set_cells`] is called, and costs nothing then. Like the timing it is told at each
-//! power-up; what it has done to a page is part of the medium.
+//! All of it is off, and costs nothing, unless [`crate::Nand::set_cells`] is called. Like the
+//! timing it is set anew at each power-up; its effects on a page are part of the medium.
 
 use serde::Deserialize;
 
-/// How bad a power cut is; each level adds to the one before. The table at the head of the crate has the rows.
+/// How badly a power cut may leave the cells; each level adds to the one before. The table at the
+/// head of the crate has the details.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultLevel {
-    /// A page is old or uncorrectable, or complete at the very end.
+    /// A page is old or uncorrectable; a page whose program was nearly over may be complete.
     #[default]
     L1,
-    /// And torn pages can read as good for a while, or show a good spare area beside lost data; an erase that was cut can look
-    /// complete.
+    /// In addition, torn pages can read well for a while, or show a good spare area beside lost
+    /// data; an erase that was cut can look complete.
     L2,
-    /// And earlier pages of the word line are lost, complete pages are marginal, the last programs before the cut too, and data
-    /// and spare area fail apart from each other.
+    /// In addition, earlier pages of the word line are lost, complete pages are marginal, the last
+    /// programs before the cut too, and data and spare area fail independently of each other.
     L3,
 }
 
@@ -35,14 +37,16 @@ impl FaultLevel {
     }
 }
 
-/// What happens to a program that goes back in its block (nand-N2).
+/// What happens to a program of a page that lies before the one programmed last in its block
+/// (nand-N2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PageOrder {
-    /// Refused, as multi-bit parts demand.
+    /// The program is refused, as multi-bit parts demand.
     #[default]
     Strict,
-    /// Counted in [`crate::NandStats::backward`]: early single-bit parts only recommend the order.
+    /// The program is counted in [`crate::NandStats::backward`], because early single-bit parts
+    /// only recommend the order.
     Warn,
 }
 
@@ -57,27 +61,28 @@ pub struct Ecc {
 }
 
 impl Ecc {
-    /// Corrected bits of a codeword from which on a page should be written anew: three quarters of the strength, rounded up
-    /// (the default `bitflip_threshold` of Linux MTD).
+    /// Corrected bits of a codeword from which on a page should be written anew: three quarters of
+    /// the strength, rounded up (the default `bitflip_threshold` of Linux MTD).
     pub const fn threshold(&self) -> u32 {
         (self.strength * 3).div_ceil(4)
     }
 }
 
-/// The raw bit error rate: `floor + per_cycle * cycles^exponent + per_read * reads + per_hour * hours`, per bit, where reads are
-/// those of the block since its erase and hours those since its first program.
+/// The raw bit error rate:
+/// `floor + per_cycle * cycles^exponent + per_read * reads + per_hour * hours`, per bit, where
+/// reads are those of the block since its erase and hours those since its first program.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BitErrors {
-    /// Of fresh cells.
+    /// The rate of fresh cells.
     pub floor: f64,
-    /// Of each erase behind the block.
+    /// The factor of the erases that the block has behind it.
     pub per_cycle: f64,
-    /// The power of the erases.
+    /// The exponent of the erases.
     pub cycle_exponent: f64,
-    /// Of each read of the block since its erase (read disturb).
+    /// The rate added by each read of the block since its erase (read disturb).
     pub per_read: f64,
-    /// Of each hour since the block's first program (retention).
+    /// The rate added by each hour since the block's first program (retention).
     pub per_hour: f64,
     /// What corrects them.
     pub ecc: Ecc,
@@ -85,8 +90,9 @@ pub struct BitErrors {
     pub reads_budget: u32,
 }
 
-/// How blocks fail: an erase or a program of block b fails for good from the erase on that a Weibull distribution gives it, of
-/// which [`crate::Geometry::endurance`] is the quantile of one in a hundred.
+/// How blocks fail: from some erase on, an erase or a program of a block fails for good. A Weibull
+/// distribution gives that erase; [`crate::Geometry::endurance`] is its quantile of one in a
+/// hundred.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Wear {
@@ -106,22 +112,22 @@ pub struct Cells {
     pub errors: Option<BitErrors>,
     /// Wear-out; `None`: each block fails between its rating and a quarter more.
     pub wear: Option<Wear>,
-    /// Number that wear and bit errors derive from.
+    /// Seed of wear and bit errors.
     pub seed: u64,
 }
 
 impl Cells {
-    /// Cells that behave well but for cuts of this level.
+    /// Cells without errors and wear, whose cuts are of this level.
     pub fn at(level: FaultLevel) -> Cells {
         Cells {
             level,
             ..Cells::default()
         }
     }
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
-    /// The first field that makes no sense, in words.
+    /// The first field with an impossible value, in words.
     pub fn check(&self) -> Result<(), String> {
         let wrong = |name: &str, value: f64, range: &std::ops::RangeInclusive<f64>| {
             let (min, max) = (range.start(), range.end());

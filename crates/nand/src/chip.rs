@@ -1,4 +1,4 @@
-//! Chips under power: operations, their rules, and when they end.
+//! Chips under power: their operations, the rules for these, and when they end.
 
 use crate::media::Slot;
 use crate::power::{Effect, Undo};
@@ -52,7 +52,8 @@ pub struct NandStats {
     pub programs: u64,
     /// Block erases.
     pub erases: u64,
-    /// Programs that went back in their block, where that is allowed ([`PageOrder::Warn`]).
+    /// Programs of a page before the one programmed last in its block, where that is allowed
+    /// ([`PageOrder::Warn`]).
     pub backward: u64,
 }
 
@@ -100,12 +101,14 @@ impl Nand {
     pub fn geometry(&self) -> &Geometry {
         &self.media.geometry
     }
-    /// Uses some blocks with one bit per cell from now on; called again for others. The chips do not remember it: like the
-    /// timing it is told at each power-up, before the first operation.
+    /// Uses some blocks with one bit per cell from now on; a later call replaces them by others.
+    /// The chips do not remember this: like the timing it is set at each power-up, before the first
+    /// operation.
     pub fn set_slc(&mut self, slc: SlcMode) {
         self.slc.push(slc);
     }
-    /// Says how the cells behave; like the timing it is told at each power-up, before the first operation.
+    /// Sets how the cells behave; like the timing this is set at each power-up, before the first
+    /// operation.
     pub fn set_cells(&mut self, cells: Cells) {
         self.cells = cells;
         self.undo.keep_last = cells.level >= FaultLevel::L3;
@@ -141,74 +144,79 @@ impl Nand {
     pub fn stats(&self) -> NandStats {
         self.stats
     }
-    /// True if the block carries the bad-block mark. Reading marks costs no time (they are read once at power-up).
+    /// True if the block carries the bad-block mark. Reading marks costs no time (they are read
+    /// once at power-up).
     pub fn is_bad(&self, block: BlockId) -> bool {
         self.media.is_bad(block)
     }
-    /// Marks a block bad for good. Never undone by a cut: a mark is one bit that only goes one way.
+    /// Marks a block bad for good. A cut never undoes a mark, because it is one bit that only goes
+    /// one way.
     pub fn mark_bad(&mut self, block: BlockId) {
         self.media.mark_bad(block);
         self.undo.mark_bad(block);
     }
-    /// Makes the next program in `block` report failure: for tests of what lies above.
+    /// Makes the next program in `block` report failure, for tests of the layers above.
     pub fn fail_next_program(&mut self, block: BlockId) {
         self.failing_program.insert(block.0);
     }
-    /// Makes the next erase of `block` report failure: for tests of what lies above.
+    /// Makes the next erase of `block` report failure, for tests of the layers above.
     pub fn fail_next_erase(&mut self, block: BlockId) {
         self.failing_erase.insert(block.0);
     }
-    /// Keeps every program and erase from now on, until [`Nand::take_operations`]; or stops to.
+    /// With `on`, keeps every program and erase from now on for [`Nand::take_operations`]; else
+    /// stops keeping them.
     pub fn keep_operations(&mut self, on: bool) {
         self.trail.keep(on);
     }
-    /// The programs and erases since the last call, in the order of issue; empty unless they are kept. An erase that was
-    /// refused is none.
+    /// The programs and erases since the last call, in the order of issue; empty unless they are
+    /// kept. An erase that was refused is not among them.
     pub fn take_operations(&mut self) -> Vec<Operation> {
         self.trail.take()
     }
-    /// Says why the operations that come are made.
+    /// Sets the cause that the following operations are counted for.
     pub fn because(&mut self, cause: Cause) {
         self.trail.cause = cause;
     }
-    /// When the die that holds `block` has nothing more to do.
+    /// When the die that holds `block` has finished all its operations.
     pub fn die_free(&self, block: BlockId) -> Time {
         self.die_free[self.media.geometry.die_of(block) as usize]
     }
-    /// When all dies have nothing more to do.
+    /// When all dies have finished all their operations.
     pub fn all_free(&self) -> Time {
         self.die_free.iter().copied().max().unwrap_or(Time(0))
     }
-    /// Forgets how to undo what ended by `now`: no cut before `now` will come.
+    /// Drops the undo records of what ended by `now`, because no cut before `now` will come.
     pub fn advance(&mut self, now: Time) {
         self.undo.trim(now);
         if self.timing.bus_gaps {
             self.channels.iter_mut().for_each(|c| c.forget(now));
         }
     }
-    /// Lets every operation be over and starts the clock of the dies again at 0: for work that costs no virtual time.
+    /// Ends every operation and starts the clock of the dies again at 0, after work that costs no
+    /// virtual time.
     pub fn settle(&mut self) {
         self.undo.forget();
         self.die_free.fill(Time(0));
         self.channels.fill(Bus::default());
     }
-    /// Puts back the counters: for work that counts in no figure.
+    /// Restores the counters, after work that is not counted.
     pub fn set_stats(&mut self, stats: NandStats) {
         self.stats = stats;
     }
-    /// What a page holds, without reading it: costs no time, counts in no figure.
+    /// What a page holds, without reading it: costs no time and changes no counter.
     pub fn peek(&self, at: PageAddr) -> &Cell {
         match self.media.block(at.block) {
             Some(block) => &block.cells[at.page as usize],
             None => &Cell::Erased,
         }
     }
-    /// Reads a page of which `bytes` cross the bus. Answers with its content and the end of the transfer.
+    /// Reads a page of which `bytes` cross the bus. Answers its content and the end of the
+    /// transfer.
     pub fn read(&mut self, now: Time, at: PageAddr, bytes: usize) -> (Cell, Time) {
         let (cell, end, _) = self.sense(now, at, bytes);
         (cell, end)
     }
-    /// Reads a page as [`Nand::read`] does; answers also what the error correction says.
+    /// Reads a page as [`Nand::read`] does, and answers what the error correction reports as well.
     pub fn sense(&mut self, now: Time, at: PageAddr, bytes: usize) -> (Cell, Time, Corrected) {
         self.stats.reads += 1;
         let die = self.media.geometry.die_of(at.block) as usize;
@@ -227,7 +235,8 @@ impl Nand {
     /// Programs a page. `now` is the earliest time at which the transfer may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if nand-N1, nand-N2, nand-N3 or nand-N6 is broken or the content does not fit; [`NandError::Failed`] if the chip fails.
+    /// [`NandError::Rule`] if nand-N1, nand-N2, nand-N3 or nand-N6 is broken or the content does
+    /// not fit; [`NandError::Failed`] if the chip fails.
     pub fn program(&mut self, now: Time, at: PageAddr, page: Page) -> Result<Span, NandError> {
         self.check_program(at, &page, 1)?;
         self.stats.programs += 1;
@@ -236,7 +245,7 @@ impl Nand {
         self.occupy(at.block, span.end);
         self.place(at, page, span)
     }
-    /// Lets a page cross the bus to its die; answers when it has.
+    /// Transfers a page over the bus to its die; answers when the transfer ends.
     pub(crate) fn move_in(&mut self, now: Time, block: BlockId, page: &Page) -> Time {
         let die = self.media.geometry.die_of(block);
         let channel = self.media.geometry.channel_of(die) as usize;
@@ -247,7 +256,7 @@ impl Nand {
         let transfer = self.timing.transfer_in(page.data_len(), page.spare().len());
         self.take_bus(channel, ready, transfer) + transfer
     }
-    /// Lets something cross the bus of a channel, not before `ready`; answers when it begins.
+    /// Reserves the bus of a channel for a transfer, not before `ready`; answers when it begins.
     fn take_bus(&mut self, channel: usize, ready: Time, transfer: Nanos) -> Time {
         let channel = &mut self.channels[channel];
         match self.timing.bus_gaps {
@@ -255,13 +264,13 @@ impl Nand {
             false => channel.append(ready, transfer),
         }
     }
-    /// When the die programs what has been moved to it.
+    /// When the die programs a page whose transfer ended at `moved`.
     pub(crate) fn program_span(&self, moved: Time, block: BlockId) -> Span {
         let start = self.die_free(block).max(moved);
         let end = start + self.timing_of(block).program();
         Span { start, end }
     }
-    /// The die of a block works until `end`.
+    /// Notes that the die of a block works until `end`.
     pub(crate) fn occupy(&mut self, block: BlockId, end: Time) {
         self.die_free[self.media.geometry.die_of(block) as usize] = end;
     }
@@ -314,7 +323,8 @@ impl Nand {
             false => Ok(span),
         }
     }
-    /// True if this program is to fail: a test wants it, or the block is worn out and shows it here.
+    /// True if this program fails: a test wants it, or the block is worn out and fails in a
+    /// program.
     fn program_fails(&mut self, at: PageAddr) -> bool {
         if !self.failing_program.is_empty() && self.failing_program.remove(&at.block.0) {
             return true;
@@ -328,7 +338,8 @@ impl Nand {
     /// Erases a block. `now` is the earliest time at which it may begin.
     ///
     /// # Errors
-    /// [`NandError::Rule`] if the block is bad; [`NandError::Failed`] if it is worn out (its content stays).
+    /// [`NandError::Rule`] if the block is bad; [`NandError::Failed`] if it is worn out (its
+    /// content stays).
     pub fn erase(&mut self, now: Time, block: BlockId) -> Result<Span, NandError> {
         self.check_erase(block)?;
         self.stats.erases += 1;
@@ -346,7 +357,7 @@ impl Nand {
         }
         Ok(())
     }
-    /// When the die erases a block.
+    /// When the die would erase a block.
     pub(crate) fn erase_span(&self, now: Time, block: BlockId) -> Span {
         let start = self.die_free(block).max(now);
         let end = start + self.timing_of(block).erase();
@@ -381,7 +392,7 @@ impl Nand {
             }
         }
     }
-    /// Erases that this block stands by its rating.
+    /// Erases that this block is rated for.
     fn rated(&self, block: BlockId) -> u32 {
         self.slc_of(block)
             .map_or(self.media.geometry.endurance, |slc| slc.endurance)
@@ -393,7 +404,7 @@ impl Nand {
             None => self.media.geometry.pairing.pages_at_once(),
         }
     }
-    /// Rules of a program of `at_once` pages from `at` on, of which `page` is one.
+    /// Checks the rules for a program of `at_once` pages from `at` on, of which `page` is one.
     pub(crate) fn check_program(
         &mut self,
         at: PageAddr,

@@ -1,8 +1,9 @@
 //! What a power cut leaves at the fault levels L2 and L3 (the table at the head of the crate).
 //!
-//! The shares are those of the literature as far as there is any: Tseng et al., DAC 2011 (interrupted programs corrupt pages
-//! programmed before; interrupted erases make later programs unreliable; error rates are not monotone in the time), Cai et
-//! al., HPCA 2017 (half-programmed cells), linux-mtd on unstable bits (pages read well at first and fail later).
+//! The shares are those of the literature as far as it has any: Tseng et al., DAC 2011 (interrupted
+//! programs corrupt pages programmed before; interrupted erases make later programs unreliable;
+//! error rates are not monotone in the time), Cai et al., HPCA 2017 (half-programmed cells),
+//! linux-mtd on unstable bits (pages read well at first and fail later).
 
 use crate::media::{Block, Frail, Slot};
 use crate::power::Effect;
@@ -10,11 +11,12 @@ use crate::{BlockId, Cell, FaultLevel, Media, Nand, Page, PageAddr};
 use base::{Bytes, Rng};
 use std::sync::Arc;
 
-/// Power-ups that an unstable page of an interrupted program survives: it reads at the next mount and not at the one after.
+/// Power-ups that an unstable page of an interrupted program survives: it can be read at the next
+/// mount, but not at the one after.
 const ONE_MOUNT: u8 = 2;
 
 impl Nand {
-    /// The remains of an operation of which the part `done` had passed.
+    /// Leaves what remains of an operation of which the part `done` had passed.
     pub(crate) fn tear_hard(&mut self, effect: Effect, done: f64, mut rng: Rng) {
         match effect {
             Effect::Program { at, old, .. } => self.tear_program(at, old, done, &mut rng),
@@ -31,7 +33,7 @@ impl Nand {
     fn tear_program(&mut self, at: PageAddr, old: Cell, done: f64, rng: &mut Rng) {
         let l3 = self.cells.level >= FaultLevel::L3;
         let lucky = rng.one_in(2);
-        // Pages of one operation draw the same numbers, so a word line is torn as a whole.
+        // The pages of one operation draw the same numbers, so that a word line is torn as a whole.
         let draw = rng.below(100);
         let (sub, reads) = (rng.below(8), rng.below(48) as u32);
         if done < 0.05 && lucky {
@@ -39,7 +41,7 @@ impl Nand {
             return;
         }
         if done >= 0.95 && (l3 || lucky) {
-            // Complete; at L3 one in ten is marginal.
+            // The page is complete; at L3 one in ten is marginal.
             if l3 && draw < 10 {
                 self.spoil(at, 1 + reads % 8, ONE_MOUNT);
             }
@@ -66,7 +68,7 @@ impl Nand {
             self.endanger(at, rng);
         }
     }
-    /// The earlier pages of the word line of a torn page: well, unstable or lost.
+    /// Draws the fate of the earlier pages of a torn page's word line: well, unstable or lost.
     fn endanger(&mut self, at: PageAddr, rng: &mut Rng) {
         let g = self.media.geometry;
         let Some(page) = g.pairing.lower_of(at.page, g.pages_per_block) else {
@@ -117,8 +119,9 @@ impl Nand {
             self.spoil(PageAddr { block, page }, reads, ONE_MOUNT);
         }
     }
-    /// One cut in four: the voltage sank before the power was off, and the last one or two programs that seemed complete are
-    /// marginal. They last for a number of reads, over any number of power-ups.
+    /// In one cut of four the voltage sank before the power was off: then the last one or two
+    /// programs that seemed complete are marginal. They can be read a number of times, over any
+    /// number of power-ups.
     pub(crate) fn brown_out(&mut self, last: &[PageAddr], mut rng: Rng) {
         if !rng.one_in(4) {
             return;
@@ -130,7 +133,8 @@ impl Nand {
             }
         }
     }
-    /// What a weak block makes of a program that reports success: `None`: nothing that can be read.
+    /// What becomes of a program in a weak block that reports success; `None`: the page cannot be
+    /// read.
     pub(crate) fn weak_program(&self, at: PageAddr) -> Option<Frail> {
         let block = self.media.block(at.block)?;
         if !block.weak || self.cells.level == FaultLevel::L1 {
@@ -143,7 +147,7 @@ impl Nand {
             power_ups: ONE_MOUNT,
         })
     }
-    /// A page that reads well reads well for a while only.
+    /// Makes a page that reads well unreadable after a while.
     fn spoil(&mut self, at: PageAddr, reads: u32, power_ups: u8) {
         if matches!(self.peek(at), Cell::Written(_)) {
             self.media.weaken(at, Frail { reads, power_ups });
@@ -155,7 +159,8 @@ impl Media {
     fn set_cell(&mut self, at: PageAddr, cell: Cell) {
         self.block_mut(at.block).cells[at.page as usize] = cell;
     }
-    /// Makes a page read well `reads` more times, over any number of power-ups: for tests of what lies above.
+    /// Makes a page read well `reads` more times, over any number of power-ups, for tests of the
+    /// layers above.
     pub fn make_unstable(&mut self, at: PageAddr, reads: u32) {
         self.weaken(
             at,
@@ -165,7 +170,7 @@ impl Media {
             },
         );
     }
-    /// Loses the data of a page and keeps its spare area: for tests of what lies above.
+    /// Loses the data of a page and keeps its spare area, for tests of the layers above.
     pub fn lose_data(&mut self, at: PageAddr) {
         if let Cell::Written(page) = self.cell(at) {
             self.set_cell(at, Cell::SpareOnly(page));
@@ -173,7 +178,7 @@ impl Media {
     }
 }
 
-/// The page with its data and garbage in the spare area.
+/// A page with the data of `page` and garbage in the spare area.
 fn spare_torn(page: &Page, rng: &mut Rng) -> Page {
     let mut spare = page.spare().to_vec();
     spare.iter_mut().for_each(|b| *b &= rng.below(256) as u8);

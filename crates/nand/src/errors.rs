@@ -1,4 +1,5 @@
-//! Bit errors and wear-out: draws that depend on seed, page, erases and reads alone, never on the order of other draws.
+//! Bit errors and wear-out: draws that depend only on seed, page, erases and reads, never on the
+//! order of other draws.
 
 use crate::cells::{BitErrors, Cells};
 use crate::media::Frail;
@@ -7,23 +8,25 @@ use crate::{BlockId, Cell, Nand, PageAddr, Span};
 use base::Time;
 use base::collections::mix;
 
-/// Of a thousand blocks, those that have failed when the rated number of erases is reached: 1 %.
+/// Share of the blocks that have failed when the rated number of erases is reached: 1 %.
 const RATED_QUANTILE: f64 = 0.01;
 
-/// Nothing up the sleeve (digits of pi): `mix` maps 0 to 0, and keys must not begin there.
+/// An arbitrary constant (digits of pi), because `mix` maps 0 to 0 and keys must not begin there.
 const PLACES: u64 = 0x243F_6A88_85A3_08D3;
 const LIVES: u64 = 0x1319_8A2E_0370_7344;
 const READS: u64 = 0xA409_3822_299F_31D0;
 
-/// Of so many flips one comes and goes with each read.
+/// One in this many flips comes and goes with each read.
 const NOISE: f64 = 32.0;
 
-/// What the error correction says of a read (as MEMREAD of Linux MTD does).
+/// What the error correction reports of a read (as MEMREAD of Linux MTD does).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Corrected {
-    /// Most flipped bits in one codeword; they are corrected. Meaningless if the page is uncorrectable.
+    /// Most flipped bits in one codeword; they are corrected. Meaningless if the page is
+    /// uncorrectable.
     pub max_bitflips: u32,
-    /// The page should be written anew: many bits of it flip, or its block was read very often.
+    /// True if the page should be written anew, because many bits of it flip or its block was read
+    /// very often.
     pub refresh: bool,
 }
 
@@ -39,7 +42,8 @@ fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Flipped bits of a codeword: a Poisson draw of this mean, which is the binomial one at such rates. Counts up to `most + 1`.
+/// Number of flipped bits of a codeword: a Poisson draw of this mean, which equals the binomial one
+/// at such rates. Counts up to `most + 1`.
 fn flips(mean: f64, most: u32, draw: u64) -> u32 {
     if mean > f64::from(most) * 4.0 + 32.0 {
         return most + 1;
@@ -65,7 +69,8 @@ impl BitErrors {
 }
 
 impl Cells {
-    /// The erase of a block from which on it fails, and whether it shows in a program instead of the erase; `None`: wear is off.
+    /// The erase from which on a block fails, and whether it fails in a program instead of the
+    /// erase; `None`: wear is off.
     pub(crate) fn life(&self, rated: u32, block: BlockId) -> Option<(u32, bool)> {
         let wear = self.wear?;
         let draw = mix(self.seed ^ mix(u64::from(block.0) ^ PLACES));
@@ -77,7 +82,8 @@ impl Cells {
 }
 
 impl Nand {
-    /// The errors of a read that begins at `span.start`; they change the medium, so a cut can take them back.
+    /// The errors of a read that begins at `span.start`. They change the medium, so they are
+    /// entered in the undo log.
     pub(crate) fn disturb(&mut self, at: PageAddr, span: Span) -> Corrected {
         let clock = self.media.clock.saturating_add(span.start.0);
         let (errors, seed) = (self.cells.errors, self.cells.seed);
@@ -105,8 +111,8 @@ impl Nand {
             let words = pages.div_ceil(e.ecc.codeword_bytes);
             let mean = rate * f64::from(e.ecc.codeword_bytes.min(pages)) * 8.0;
             let place = u64::from(at.block.0) << 32 | u64::from(at.page);
-            // The weak cells of a page are the same until the next erase, and more of them flip as the rate grows; each read
-            // adds noise of its own.
+            // The weak cells of a page are the same until the next erase, and more of them flip as
+            // the rate grows; each read adds noise of its own.
             let life = mix(u64::from(block.wear) ^ LIVES);
             let page = mix(seed ^ mix(place ^ PLACES) ^ life);
             let noise = mix(page ^ mix(u64::from(block.reads) ^ READS));
@@ -143,7 +149,7 @@ impl Nand {
         self.undo.push(span, undo);
         said
     }
-    /// Absolute time, for retention.
+    /// Time since the medium was made, for retention.
     pub(crate) fn absolute(&self, at: Time) -> u64 {
         self.media.clock.saturating_add(at.0)
     }

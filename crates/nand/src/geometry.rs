@@ -4,8 +4,8 @@ use crate::Pairing;
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// A physical erase block: a dense number over all dies, die first (`block % dies`), so that ascending numbers visit the dies
-/// in turn.
+/// A physical erase block: a dense number over all dies, die first (`block % dies`), so that
+/// ascending numbers visit the dies in turn.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockId(pub u32);
 
@@ -34,11 +34,14 @@ pub struct Geometry {
     pub pages_per_block: u32,
     /// Data bytes in each page.
     pub page_bytes: u32,
-    /// Spare bytes in each page that the translation layer may use (what the error correction leaves).
+    /// Spare bytes in each page that the translation layer may use (what the error correction
+    /// leaves).
     pub spare_bytes: u32,
-    /// Programs allowed per page between two erases: 4 on single-bit parts of the time, 1 on multi-bit parts.
+    /// Programs allowed per page between two erases: 4 on single-bit parts of the time, 1 on
+    /// multi-bit parts.
     pub nop: u32,
-    /// Erases a block stands by its rating; each block fails somewhere between this and a quarter more.
+    /// Erases that a block is rated for; each block fails somewhere between this and a quarter
+    /// more.
     pub endurance: u32,
     /// Pages that share cells.
     #[serde(default)]
@@ -66,15 +69,16 @@ impl Geometry {
     pub const fn channel_of(&self, die: u32) -> u32 {
         die % self.channels
     }
-    /// Where the bad-block mark stands (nand-N3): bytes of the raw spare area of the first page of a block; any of them other than
-    /// 0xFF is the mark. Byte 5 on pages of 512 bytes, 0 and 1 on larger ones.
+    /// Where the bad-block mark lies (nand-N3): bytes of the raw spare area of the first page of a
+    /// block; any of them other than 0xFF is the mark. Byte 5 on pages of 512 bytes, 0 and 1 on
+    /// larger ones.
     pub const fn mark_at(&self) -> std::ops::Range<u32> {
         if self.page_bytes <= 512 { 5..6 } else { 0..2 }
     }
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
-    /// The first field that makes no chip, in words.
+    /// The first field with which there is no chip, in words.
     pub fn check(&self) -> Result<(), String> {
         let fields = [
             ("channels", self.channels, 1, 64),
@@ -120,7 +124,7 @@ impl Geometry {
     }
 }
 
-/// Speed of a chip set. Firmware and host bus are no part of it.
+/// Speed of a chip set, without firmware and host bus.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
@@ -132,18 +136,19 @@ pub struct Timing {
     pub erase_us: f64,
     /// One byte over the channel's bus, nanoseconds.
     pub bus_ns_per_byte: f64,
-    /// The same for a byte on its way to the chip (data of a program); `None`: as [`Timing::bus_ns_per_byte`].
+    /// One byte over the bus to the chip (data of a program), nanoseconds; `None`: as
+    /// [`Timing::bus_ns_per_byte`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program_bus_ns_per_byte: Option<f64>,
     /// Whether the spare bytes of a program take time on the bus; nandsim counts the data only.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub spare_on_bus: bool,
-    /// Whether a page crosses the bus while its die programs another (cache program: a second page register); nandsim does one
-    /// thing after the other.
+    /// Whether a page crosses the bus while its die programs another one (cache program: a second
+    /// page register); nandsim does one after the other.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub cache_program: bool,
-    /// Whether a transfer may use the bus of its channel while one of an earlier command waits for its die; else commands use
-    /// the bus in the order in which they were given.
+    /// Whether a transfer may use the bus of its channel while a transfer of an earlier command
+    /// waits for its die; else commands use the bus in the order in which they were given.
     #[serde(default, skip_serializing_if = "is_false")]
     pub bus_gaps: bool,
 }
@@ -172,17 +177,17 @@ impl Timing {
     pub(crate) fn erase(&self) -> Nanos {
         micros(self.erase_us)
     }
-    /// Bytes of a read, from the chip.
+    /// Time of a transfer of `bytes` from the chip (read).
     pub(crate) fn transfer(&self, bytes: usize) -> Nanos {
         Nanos((self.bus_ns_per_byte * bytes as f64) as u64)
     }
-    /// Bytes of a program, to the chip.
+    /// Time of a transfer of data and spare bytes to the chip (program).
     pub(crate) fn transfer_in(&self, data: usize, spare: usize) -> Nanos {
         let per_byte = self.program_bus_ns_per_byte.unwrap_or(self.bus_ns_per_byte);
         let bytes = data + if self.spare_on_bus { spare } else { 0 };
         Nanos((per_byte * bytes as f64) as u64)
     }
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
     /// The first field that is not a sensible time, in words.
@@ -204,12 +209,13 @@ impl Timing {
     }
 }
 
-/// Blocks used with one bit per cell although the cells hold more (pseudo-SLC): faster, longer-lived, with fewer pages.
+/// Blocks used with one bit per cell although the cells hold more (pseudo-SLC): faster,
+/// longer-lived, with fewer pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SlcMode {
     /// The first such block.
     pub first: BlockId,
-    /// How many, one behind the other.
+    /// Number of such blocks, one behind the other.
     pub blocks: u32,
     /// Pages of such a block: the ordinary number divided by the bits of a cell.
     pub pages: u32,
@@ -219,7 +225,7 @@ pub struct SlcMode {
     pub program_us: f64,
     /// Block erase (tBERS), microseconds.
     pub erase_us: f64,
-    /// Erases such a block stands by its rating, in place of [`Geometry::endurance`].
+    /// Erases that such a block is rated for, in place of [`Geometry::endurance`].
     pub endurance: u32,
 }
 

@@ -1,21 +1,22 @@
 //! The NAND medium: geometry, timing, program and erase rules, power loss.
 //!
-//! A [`Nand`] is a powered chip set; [`Media`] is what it consists of without power. `Nand::new(media)` starts a life,
-//! [`Nand::power_off`] ends it. Nothing here knows of tasks: every call carries the current time and answers with the time at
-//! which the operation ends. State runs ahead of that time, so the undo log keeps every operation that ends after the last
+//! A [`Nand`] is a powered chip set; [`Media`] is the same chip set without power.
+//! `Nand::new(media)` switches it on, [`Nand::power_off`] off. Nothing here knows of tasks: every
+//! call carries the current time and answers with the time at which the operation ends. State runs
+//! ahead of that time, so the undo log keeps every operation that ends after the last
 //! [`Nand::advance`].
 //!
 //! # Fault model (a cut in the middle of a program or an erase)
 //!
-//! With `f` the part of the array time that has passed at the cut. The level ([`FaultLevel`], told with the [`Cells`]) is L1
-//! unless set; each level adds to the one before.
+//! Let `f` be the part of the array time that has passed at the cut. The level ([`FaultLevel`], set
+//! with the [`Cells`]) is L1 unless set; each level adds to the one before.
 //!
 //! | area | level | fault at a power cut | what must survive |
 //! |---|---|---|---|
 //! | page whose program starts at or after the cut | L1 | none: it stays as it was | everything |
 //! | page being programmed, `f < 0.05` | L1 | stays as it was (erased, or what an earlier partial program left), or is torn (uncorrectable) | all other pages, the block's earlier pages included |
-//! | page being programmed, `0.05 <= f < 0.95` | L1 | torn: data and spare area uncorrectable | the same |
-//! | page being programmed, `f >= 0.95` | L1 | complete, or torn | the same |
+//! | page being programmed, `0.05 <= f < 0.95` | L1 | torn: data and spare area uncorrectable | all other pages, the block's earlier pages included |
+//! | page being programmed, `f >= 0.95` | L1 | complete, or torn | all other pages, the block's earlier pages included |
 //! | block being erased, `f < 0.05` | L1 | untouched, or mixed | all other blocks |
 //! | block being erased, `f >= 0.05` | L1 | mixed: each page old, erased or uncorrectable; the block is weak | all other blocks |
 //! | weak block | L1 | a program reports success but leaves an uncorrectable page, until a complete erase | all other blocks |
@@ -29,25 +30,29 @@
 //! | torn page | L3 | also data that read well beside a torn spare area | all other pages |
 //! | the last one or two programs that ended before the cut | L3 | in one cut of eight marginal (brown-out): uncorrectable after 24 to 63 reads | everything for that long: it is there to be copied |
 //!
-//! Without a cut, with [`BitErrors`]: bits flip at a rate that grows with erases, reads of the block and time; what the error
-//! correction cannot correct is lost. What it corrects is told ([`Corrected`]), and a page near the limit asks to be refreshed.
-//! With [`Wear`]: blocks fail for good by a Weibull distribution, in an erase or in a program.
+//! Without a cut, with [`BitErrors`]: bits flip at a rate that grows with erases, reads of the
+//! block and time; what the error correction cannot correct is lost. What it corrects is reported
+//! ([`Corrected`]), and the report asks for a refresh of a page near the limit. With [`Wear`]:
+//! blocks fail for good by a Weibull distribution, in an erase or in a program.
 //!
 //! # Rules and invariants
 //!
-//! - N0: an operation names blocks and pages that there are, and its content fits.
-//! - N1: a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit parts); further
-//!   programs only clear bits.
-//! - N2: pages of a block are programmed in ascending order; skipping is allowed, going back is not, unless the part only
-//!   recommends it ([`PageOrder::Warn`]).
-//! - N3: a bad block is neither programmed nor erased; the factory's marks are there before the first erase, and at most
-//!   2 % of the blocks bear one.
-//! - N4: an operation of a die starts when the previous one of that die has ended; so at a cut at most one operation per
-//!   die is in flight.
-//! - N5: `power_off(t)` leaves exactly the effects of the operations that ended by `t`, plus the faults of the table for those
-//!   in flight. What reads did to their blocks is taken back with them.
-//! - N6: pages are programmed in the order of the pairing table: ascending, and a one-shot word line whole.
-//! - N7: planes of a die work together at the same page of their blocks, one block each; a block is erased whole.
+//! - N0: an operation names blocks and pages that exist, and its content fits.
+//! - N1: a page is programmed at most [`Geometry::nop`] times between two erases (once on multi-bit
+//!   parts); further programs only clear bits.
+//! - N2: pages of a block are programmed in ascending order; skipping is allowed, going back is
+//!   not, unless the part only recommends the order ([`PageOrder::Warn`]).
+//! - N3: a bad block is neither programmed nor erased; the factory's marks are there before the
+//!   first erase, and at most 2 % of the blocks bear one.
+//! - N4: an operation of a die starts when the previous one of that die has ended; so at a cut at
+//!   most one operation per die is in flight.
+//! - N5: `power_off(t)` leaves exactly the effects of the operations that ended by `t`, plus the
+//!   faults of the table for those in flight. The effects of later reads on their blocks are undone
+//!   as well.
+//! - N6: pages are programmed in the order of the pairing table: ascending, and a one-shot word
+//!   line whole.
+//! - N7: planes of a die work together at the same page of their blocks, one block each; a block is
+//!   erased whole.
 //!
 //! There is no copyback: a copy goes through the error correction and the layer above.
 

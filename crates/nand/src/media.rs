@@ -1,4 +1,4 @@
-//! The cells: what a chip set consists of without power.
+//! The cells: the state of a chip set, which it keeps without power.
 
 use crate::{BlockId, Geometry, PageAddr};
 use base::collections::mix;
@@ -17,7 +17,8 @@ pub struct Page {
 }
 
 impl Page {
-    /// A page of these data pieces (what is missing up to the page size stays erased) and spare bytes.
+    /// A page of these data pieces (what is missing up to the page size stays erased) and spare
+    /// bytes.
     pub fn new(data: Vec<Bytes>, spare: Bytes) -> Page {
         let data = data.into_iter().map(fill::compact).collect();
         Page {
@@ -38,7 +39,8 @@ impl Page {
     pub fn data_len(&self) -> usize {
         self.data.iter().map(Bytes::len).sum()
     }
-    /// `len` data bytes from `offset`, without copying where one piece holds them; erased bytes read as 0xFF.
+    /// `len` data bytes from `offset`, without copying where one piece holds them; erased bytes
+    /// read as 0xFF.
     pub fn slice(&self, offset: usize, len: usize) -> Bytes {
         let mut at = 0;
         for piece in &self.data {
@@ -76,7 +78,7 @@ pub enum Cell {
     Erased,
     /// Programmed and readable.
     Written(Arc<Page>),
-    /// The data are uncorrectable; the spare area reads well, as if all were in order.
+    /// The data are uncorrectable, but the spare area reads well, as if the page were intact.
     SpareOnly(Arc<Page>),
     /// Uncorrectable.
     Torn,
@@ -93,12 +95,12 @@ impl Cell {
     }
 }
 
-/// A page that reads well and will not for long.
+/// A page that reads well at present but not for long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frail {
     /// Reads that still succeed.
     pub reads: u32,
-    /// Power-ups after which nothing reads; [`Frail::FOREVER`]: reads alone count.
+    /// Power-ups after which the page cannot be read; [`Frail::FOREVER`]: only reads count.
     pub power_ups: u8,
 }
 
@@ -114,17 +116,18 @@ pub(crate) struct Block {
     pub times: u32,
     /// Lowest page that has not been programmed since the last erase.
     pub next: u32,
-    /// Erases so far.
+    /// Number of erases.
     pub wear: u32,
-    /// The last erase was interrupted.
+    /// True if the last erase was interrupted.
     pub weak: bool,
-    /// Marked bad, from the factory or grown.
+    /// True if the block is marked bad, by the factory or later.
     pub bad: bool,
-    /// The mark is the factory's.
+    /// True if the mark is the factory's.
     pub factory: bool,
     /// Reads since the last erase; counted only where they have an effect.
     pub reads: u32,
-    /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only where it has an effect.
+    /// Time of the first program since the last erase, on the clock of [`Media::clock`]; kept only
+    /// where it has an effect.
     pub born: u64,
     /// Pages that will not read well for long.
     pub frail: BTreeMap<u32, Frail>,
@@ -176,14 +179,14 @@ impl Fingerprint for Slot {
     }
 }
 
-/// A chip set without power. Cloning forks it; what is not changed afterwards stays shared.
+/// A chip set without power. Cloning forks it; the clones share what neither changes.
 #[derive(Clone)]
 pub struct Media {
     pub(crate) geometry: Geometry,
     pub(crate) blocks: CowVec<Slot, 16>,
     /// Blocks that may hold frail pages; nearly always empty.
     pub(crate) frail: BTreeSet<u32>,
-    /// Time that earlier lives took, nanoseconds: for retention.
+    /// Time before the last power-up, shelf time included, nanoseconds, for retention.
     pub(crate) clock: u64,
 }
 
@@ -197,14 +200,14 @@ impl Media {
             clock: 0,
         }
     }
-    /// Chips from the factory of which a share of `bad` blocks (at most 2 %, as data sheets allow) is marked bad, drawn from
-    /// `seed`. Block 0 is good, as data sheets promise.
+    /// Chips from the factory of which a share of `bad` blocks (at most 2 %, as data sheets allow)
+    /// is marked bad, drawn from `seed`. Block 0 is good, as data sheets promise.
     ///
-    /// The mark (nand-N3) is a byte other than 0xFF in the spare area of the block's first page, in the part that the layer above
-    /// does not get: see [`Geometry::mark_at`].
+    /// The mark (nand-N3) is a byte other than 0xFF in the spare area of the block's first page, in
+    /// the part that the layer above does not get: see [`Geometry::mark_at`].
     ///
     /// # Errors
-    /// The share is none of 0 to 0.02.
+    /// The share is not within 0 to 0.02.
     pub fn factory(geometry: Geometry, seed: u64, bad: f64) -> Result<Media, String> {
         if !(0.0..=0.02).contains(&bad) {
             return Err(format!(
@@ -229,7 +232,7 @@ impl Media {
     pub fn is_factory_bad(&self, block: BlockId) -> bool {
         self.block(block).is_some_and(|b| b.factory)
     }
-    /// Blocks marked bad: by the factory, and since.
+    /// Numbers of blocks marked bad: by the factory, and later.
     pub fn bad_blocks(&self) -> (u32, u32) {
         let marked = self
             .blocks
@@ -246,7 +249,7 @@ impl Media {
     pub fn shelve(&mut self, time: Nanos) {
         self.clock = self.clock.saturating_add(time.0);
     }
-    /// The power comes on: pages that were to last until now are gone.
+    /// Switches the power on: pages that were to last until this power-up are lost.
     pub(crate) fn power_up(&mut self) {
         let blocks = &mut self.blocks;
         self.frail.retain(|number| {
@@ -267,7 +270,7 @@ impl Media {
             !frail.is_empty()
         });
     }
-    /// A page reads well for a while only.
+    /// Notes that a page reads well only for a while.
     pub(crate) fn weaken(&mut self, at: PageAddr, frail: Frail) {
         self.frail.insert(at.block.0);
         let block = self.block_mut(at.block);
@@ -308,7 +311,7 @@ impl Media {
     pub fn mark_bad(&mut self, block: BlockId) {
         self.block_mut(block).bad = true;
     }
-    /// Makes a page unreadable: for tests of what lies above.
+    /// Makes a page unreadable, for tests of the layers above.
     pub fn damage(&mut self, at: PageAddr) {
         self.block_mut(at.block).cells[at.page as usize] = Cell::Torn;
     }

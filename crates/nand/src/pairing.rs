@@ -1,8 +1,10 @@
-//! Which pages share cells: on parts with several bits per cell one word line carries two or three pages.
+//! Which pages share cells: on parts with several bits per cell one word line carries two or three
+//! pages.
 //!
-//! An interrupted program of a later page of a word line can destroy the earlier ones (Tseng et al., DAC 2011), which may
-//! have been programmed long ago. The tables are those of the field; the program order of a part is that of its
-//! table (nand-N6), which all of these keep if pages ascend.
+//! An interrupted program of a later page of a word line can destroy the earlier ones (Tseng et
+//! al., DAC 2011), which may have been programmed long ago. The tables are those of real parts.
+//! Each table also gives the program order of its part (nand-N6); in all of these, ascending order
+//! keeps it.
 
 use serde::Deserialize;
 
@@ -16,12 +18,14 @@ pub enum Pairing {
     /// One bit per cell: no page shares its cells.
     #[default]
     None,
-    /// Two bits per cell: pages (0, 2), then (2p - 1, 2p + 2); the upper page of the last pair is the last page (the scheme
-    /// `dist3` of Linux, for Hynix and Toshiba parts).
+    /// Two bits per cell: pages (0, 2), then (2p - 1, 2p + 2); the upper page of the last pair is
+    /// the last page (the scheme `dist3` of Linux, for Hynix and Toshiba parts).
     Dist3,
-    /// Two bits per cell: the upper page comes six pages behind the lower; a rest that makes no twelve is split in halves.
+    /// Two bits per cell: the upper page comes six pages behind the lower; a remainder of fewer
+    /// than twelve pages is split in halves.
     Shadow6,
-    /// Three bits per cell, programmed in one operation: pages (3w, 3w + 1, 3w + 2) are torn together or not at all.
+    /// Three bits per cell, programmed in one operation: pages (3w, 3w + 1, 3w + 2) are torn
+    /// together or not at all.
     OneShotTlc,
 }
 
@@ -74,7 +78,8 @@ impl Pairing {
         };
         (upper <= last).then_some(upper)
     }
-    /// Pages of a block of `pages` that must be programmed until no later program endangers one of the first `filled`.
+    /// Pages of a block of `pages` that must be programmed before no later program endangers one of
+    /// the first `filled`.
     pub fn safe_from(self, filled: u32, pages: u32) -> u32 {
         let tail = filled.saturating_sub(2 * SHADOW)..filled;
         let uppers = tail.filter_map(|page| self.upper_of(page, pages));

@@ -1,4 +1,4 @@
-//! Operations over several pages at once: the planes of a die, the pages of a word line.
+//! Operations on several pages at once: on the planes of a die, and on the pages of a word line.
 
 use crate::{BlockId, Nand, NandError, Page, PageAddr, Span};
 use base::Time;
@@ -15,8 +15,8 @@ impl Nand {
     /// Programs one page on each of several planes of a die in the time of one (nand-N7).
     ///
     /// # Errors
-    /// [`NandError::Rule`] if a rule is broken, then nothing has happened; [`NandError::Failed`] names the first block that
-    /// failed, the other pages are programmed.
+    /// [`NandError::Rule`] if a rule is broken, and then nothing has happened;
+    /// [`NandError::Failed`] names the first block that failed, and the other pages are programmed.
     pub fn program_planes(
         &mut self,
         now: Time,
@@ -40,8 +40,8 @@ impl Nand {
     /// Erases one block on each of several planes of a die in the time of one (nand-N7).
     ///
     /// # Errors
-    /// [`NandError::Rule`] if a rule is broken, then nothing has happened; [`NandError::Failed`] names the first block that is
-    /// worn out, the others are erased.
+    /// [`NandError::Rule`] if a rule is broken, and then nothing has happened;
+    /// [`NandError::Failed`] names the first block that is worn out, and the others are erased.
     pub fn erase_planes(&mut self, now: Time, blocks: &[BlockId]) -> Result<Span, NandError> {
         let all: Vec<PageAddr> = blocks
             .iter()
@@ -89,7 +89,7 @@ impl Nand {
         let placed = pages.map(|(content, page)| (PageAddr { page, ..first }, content));
         self.program_together(now, placed.collect())
     }
-    /// The blocks lie on different planes of one die.
+    /// Checks that the blocks lie on different planes of one die.
     fn check_planes(&self, all: &[PageAddr]) -> Result<(), NandError> {
         let Some(first) = all.first() else {
             let block = BlockId(0);
@@ -112,7 +112,7 @@ impl Nand {
         }
         Ok(())
     }
-    /// One array operation for pages of one die, after all of them have crossed the bus.
+    /// Programs pages of one die in one array operation, after all of them have crossed the bus.
     fn program_together(
         &mut self,
         now: Time,

@@ -1,4 +1,4 @@
-//! Power loss: the undo log, and the tearing of what is in flight.
+//! Power loss: the undo log, and the tearing of operations in flight.
 
 use crate::chip::share_done;
 use crate::media::{Block, Frail, Slot};
@@ -8,7 +8,7 @@ use base::{Rng, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What an operation changed: enough to take it back.
+/// What an operation changed, in a form with which it can be undone.
 #[derive(Clone)]
 pub(crate) enum Effect {
     Program {
@@ -21,7 +21,7 @@ pub(crate) enum Effect {
         block: BlockId,
         old: Slot,
     },
-    /// A read that changed something: what the page and the counters were before.
+    /// A read that changed something: the page and the counters as they were before.
     Sense {
         at: PageAddr,
         old: Cell,
@@ -43,7 +43,7 @@ impl Effect {
 #[derive(Clone, Default)]
 pub(crate) struct Undo {
     log: VecDeque<(Span, Effect)>,
-    /// Whether the programs that ended last are kept, for brown-outs.
+    /// True if the programs that ended last are kept, for brown-outs.
     pub keep_last: bool,
     last: VecDeque<(Time, PageAddr)>,
 }
@@ -52,7 +52,8 @@ impl Undo {
     pub fn push(&mut self, span: Span, effect: Effect) {
         self.log.push_back((span, effect));
     }
-    /// Operations end in nearly the order of issue, so trimming stops at the first that is not over.
+    /// Drops operations that ended by `now`. They end in nearly the order of issue, so this stops
+    /// at the first that has not ended.
     pub fn trim(&mut self, now: Time) {
         while self.log.front().is_some_and(|(span, _)| span.end <= now) {
             if let Some((span, Effect::Program { at, .. })) = self.log.pop_front()
@@ -66,7 +67,7 @@ impl Undo {
             self.last.drain(..self.last.len() - 2);
         }
     }
-    /// Everything since, out again as if nothing had been: for work that is over.
+    /// Drops all records, after work that counts as over.
     pub fn forget(&mut self) {
         self.log.clear();
         self.last.clear();
@@ -87,7 +88,7 @@ impl Undo {
         all.sort_unstable();
         all.iter().rev().take(2).map(|(_, page)| *page).collect()
     }
-    /// A mark set meanwhile survives the undoing of an earlier erase.
+    /// Notes a mark, so that it survives the undoing of an earlier erase.
     pub fn mark_bad(&mut self, block: BlockId) {
         for (_, effect) in &mut self.log {
             if let Effect::Erase {
@@ -103,7 +104,8 @@ impl Undo {
 }
 
 impl Nand {
-    /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant nand-N5.
+    /// Cuts the power at `at`, which must not lie before the last [`Nand::advance`]: invariant
+    /// nand-N5.
     pub fn power_off(mut self, at: Time, seed: u64) -> Media {
         let last = self.undo.last_by(at);
         let log = std::mem::take(&mut self.undo.log);
@@ -111,7 +113,8 @@ impl Nand {
             if span.start >= at {
                 self.undo_one(effect);
             } else if span.end > at {
-                // One stream per die (nand-N4) and plane, so that the draw does not depend on how far the log was trimmed.
+                // One stream per die (nand-N4) and plane, so that the draw does not depend on how
+                // far the log was trimmed.
                 let g = &self.media.geometry;
                 let (die, plane) = (g.die_of(effect.block()), g.plane_of(effect.block()));
                 let place = u64::from(die) | u64::from(plane) << 32;

@@ -1,12 +1,14 @@
-//! A medium as bytes and back: for saved devices.
+//! The state of a medium as bytes and back, for saved devices.
 //!
-//! Little-endian. Geometry (nine u32, pairing u8), clock u64; then each block that was ever touched, ascending: number, erases,
-//! next page, programs of the last page, reads, flags, time of the first program, frail pages, pages that are not erased;
-//! `u32::MAX` ends each list. The file around it carries version and checksum.
+//! Little-endian. Geometry (nine u32, pairing u8), clock u64; then each block that was ever
+//! touched, ascending: number, erases, next page, programs of the last page, reads, flags, time of
+//! the first program, frail pages, pages that are not erased; `u32::MAX` ends each list. The file
+//! around it carries version and checksum.
 //!
 //! Invariants:
-//! - S1: what [`Media::load`] accepts is a state that chips can be in: no number in it makes a later life overflow.
-//! - S2: memory follows the bytes given, and [`PAGES_MAX`].
+//! - S1: what [`Media::load`] accepts is a state that chips can be in: no number in it makes later
+//!   use overflow.
+//! - S2: the memory needed is bounded by the bytes given, and by [`PAGES_MAX`].
 
 use crate::media::{Block, Frail, Slot};
 use crate::{Cell, Geometry, Media, Page, Pairing};
@@ -15,14 +17,15 @@ use base::bytes::{get_le32, get_le64};
 use std::sync::Arc;
 
 const END: u32 = u32::MAX;
-/// Pages of touched blocks that a saved medium may have: bounds the memory that hostile bytes can ask for (S2).
+/// Pages of touched blocks that a saved medium may have; bounds the memory that malicious bytes can
+/// ask for (S2).
 const PAGES_MAX: u64 = 1 << 25;
 /// Largest count of erases or reads (S1).
 const COUNT_MAX: u32 = u32::MAX / 2;
 /// Largest time, nanoseconds: 292 years (S1).
 const TIME_MAX: u64 = u64::MAX / 2;
 
-/// Reads numbers and bytes; every look is checked.
+/// Reads numbers and bytes; every read is checked against the length.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -109,7 +112,7 @@ impl Geometry {
 }
 
 impl Media {
-    /// Appends everything that the medium is.
+    /// Appends the whole state of the medium.
     ///
     /// # Errors
     /// The blocks ever touched have more than [`PAGES_MAX`] pages, in words.
@@ -132,8 +135,8 @@ impl Media {
         put32(out, END);
         Ok(())
     }
-    /// The medium that [`Media::save`] wrote, and the bytes behind it. Any bytes may come: what is no medium is refused, with
-    /// memory bounded by the bytes given and by [`PAGES_MAX`].
+    /// The medium that [`Media::save`] wrote, and the bytes behind it. For any bytes: those that
+    /// are no medium are refused, with memory bounded by the bytes given and by [`PAGES_MAX`].
     ///
     /// # Errors
     /// What is wrong with the bytes, in words.
@@ -172,7 +175,8 @@ impl Media {
                 .set(number as usize, Slot(Some(Arc::new(block))));
         }
     }
-    /// Erases behind the blocks, the least, the mean and the most, without those that are marked bad.
+    /// The least, the mean and the largest number of erases, over the blocks that are not marked
+    /// bad.
     pub fn wear_range(&self) -> (u32, f64, u32) {
         let (mut least, mut most, mut sum, mut good) = (u32::MAX, 0, 0u64, 0u64);
         for block in (0..self.geometry.blocks()).map(crate::BlockId) {
@@ -225,7 +229,7 @@ fn load_block(geometry: &Geometry, from: &mut Reader<'_>) -> Result<Block, Strin
     block.reads = from.u32()?;
     let flags = from.u8()?;
     let counts = block.wear.max(block.reads).max(block.times);
-    // A factory mark without a bad mark is none.
+    // A factory mark without a bad mark is not possible.
     if flags > 7 || flags & 6 == 4 || block.next > pages || counts > COUNT_MAX {
         return Err("S1: its state makes no sense".into());
     }

@@ -1,8 +1,9 @@
-//! What the chips were told to do and when: for explorers that cut the power inside of each operation.
+//! A record of programs and erases with their times, for explorers that cut the power inside each
+//! operation.
 
 use crate::{BlockId, Span};
 
-/// Why the layer above changes the medium. The chips do not act on it; it names operations in a trail.
+/// Why the layer above changes the medium. The chips ignore it; it names operations in a trail.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Cause {
     /// Units that the host wrote.
@@ -46,11 +47,11 @@ pub struct Operation {
     pub block: BlockId,
     /// The page that is programmed; `None`: the block is erased.
     pub page: Option<u32>,
-    /// Why.
+    /// Why the operation was made.
     pub cause: Cause,
 }
 
-/// The operations since the last look, if anybody wants them.
+/// The operations since they were last taken, if they are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trail {
     kept: Option<Vec<Operation>>,

@@ -1,15 +1,15 @@
-//! Records every request with the times of its submission and completion.
+//! A wrapper that records every request with the times of its submission and completion.
 
 use base::{Map, Time};
 use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
 use rt::Mutex;
 
-/// A request as it passed.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// When it was submitted.
     pub submitted: Time,
-    /// When its submitter learnt of the completion; `None` while nobody did.
+    /// When its submitter learnt of the completion; `None` until then.
     pub completed: Option<Time>,
     /// Whether it failed.
     pub failed: bool,

@@ -1,4 +1,4 @@
-//! Buffers whose address suits direct I/O.
+//! Buffers that are aligned for direct I/O.
 
 use base::{BLOCK_BYTES, Bytes};
 use rt::Page;
@@ -18,7 +18,7 @@ impl Aligned {
         let from = start(&bytes, align);
         Aligned { bytes, from, len }
     }
-    /// The same on memory used before, if that is large enough; the content is arbitrary.
+    /// `len` bytes in memory that was used before, if it is large enough; the content is arbitrary.
     pub fn reuse(bytes: Vec<u8>, len: usize, align: usize) -> Aligned {
         if bytes.len() < len + align - 1 {
             return Aligned::new(len, align);
@@ -32,7 +32,8 @@ impl Aligned {
     }
 }
 
-/// A vector does not move its bytes: the place stays right.
+/// Where the aligned bytes begin. This stays right when the vector is moved, because its bytes do
+/// not move.
 fn start(bytes: &[u8], align: usize) -> usize {
     (bytes.as_ptr() as usize).next_multiple_of(align) - bytes.as_ptr() as usize
 }
@@ -56,16 +57,18 @@ impl AsRef<[u8]> for Aligned {
     }
 }
 
-/// What one block is read into: memory that a cache can keep, and drop, without that of its neighbours.
+/// The buffer for one block of a read: memory that a cache can keep and drop without that of its
+/// neighbours.
 pub(super) enum Block {
     /// A whole block.
     Page(Page),
-    /// Less, or more aligned than a page.
+    /// Less than a block, or aligned to more than a page.
     Other(Aligned),
 }
 
 impl Block {
-    /// Buffers for `len` bytes, of a block each, the last one perhaps shorter; the content is arbitrary.
+    /// Buffers for `len` bytes, one for each block, the last one perhaps shorter; the content is
+    /// arbitrary.
     pub fn many(len: usize, align: usize) -> Vec<Block> {
         let whole = match align <= Page::BYTES {
             true => len / BLOCK_BYTES,

@@ -1,10 +1,13 @@
-//! Who else uses an image or a block device.
+//! Locks an image or a block device, and finds out what else uses it.
 //!
-//! A writer is alone: `flock` exclusive, and `O_EXCL` on a device, which the kernel refuses for what is mounted, part of another
-//! device, or open that way. It is also refused what a loop device is made of. A reader shares the lock with other readers; it is
-//! refused while a writer has the image, or the kernel may write: a loop device or a mount that is not read-only.
+//! A writer excludes all others: it takes `flock` exclusively, and opens a device with `O_EXCL`,
+//! which the kernel refuses if the device is mounted, part of another device, or open that way. It
+//! also locks the file of a loop device. A reader shares the lock with other readers; it is refused
+//! while a writer has the image, or while the kernel may write, by a loop device or a mount that is
+//! not read-only.
 //!
-//! The lock is advisory: programs that take none (`e2fsck`, `dd`) and a loop device made later are not kept out.
+//! The lock is advisory: programs that take none (`e2fsck`, `dd`) and a loop device made later are
+//! not kept out.
 
 use super::options::HostError;
 use rustix::fs::{FlockOperation, flock};
@@ -13,13 +16,15 @@ use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A lock on a device may be taken for a moment by who looks at new devices (udev).
+/// A program that looks at new devices (udev) may hold a device's lock for a moment, so taking it
+/// is tried this often.
 const TRIES: u32 = 10;
 const PAUSE: base::Nanos = base::Nanos::from_millis(50);
-/// Mounts of Varve in the table of mounts. Each holds the lock of its image, which says more: a mount that is remounted has let go of it.
+/// Type of Varve's own mounts in the table of mounts. They are skipped there: each holds the lock
+/// of its image, which is more exact, because a mount that is being remounted has released it.
 const OWN: &str = "fuse.varve";
 
-/// Locks `file` for this open file description. Locks end with it.
+/// Locks `file` for this open file description; the lock ends with it.
 pub(super) fn lock(
     path: &Path,
     file: &File,
@@ -50,7 +55,7 @@ pub(super) fn lock(
     ))
 }
 
-/// Refuses what the kernel uses.
+/// Refuses an image or device that the kernel uses.
 pub(super) fn refuse_used_by_kernel(
     path: &Path,
     meta: &Metadata,
@@ -66,7 +71,7 @@ pub(super) fn refuse_used_by_kernel(
     }
 }
 
-/// Why `O_EXCL` was refused.
+/// The error for a refused `O_EXCL`.
 pub(super) fn claimed(path: &Path, rdev: u64) -> HostError {
     let user = mounted(rdev, true)
         .or_else(|| held(rdev))
@@ -74,7 +79,7 @@ pub(super) fn claimed(path: &Path, rdev: u64) -> HostError {
     HostError::in_use(path, user)
 }
 
-/// The file that a loop device is made of, if `meta` is one and it can be found.
+/// The file of a loop device, if `meta` is one and its file can be found.
 pub(super) fn backing_file(meta: &Metadata) -> Option<PathBuf> {
     let (major, minor) = numbers(meta.rdev());
     let name = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/loop/backing_file"));
@@ -86,7 +91,8 @@ pub(super) fn is_device(meta: &Metadata) -> bool {
     meta.file_type().is_block_device()
 }
 
-/// True for a block device that takes no writes. The kernel lets it be opened for writing all the same, and refuses each write.
+/// True for a block device that takes no writes. The kernel lets it be opened for writing all the
+/// same, and refuses each write.
 pub(super) fn is_write_protected(meta: &Metadata) -> bool {
     let (major, minor) = numbers(meta.rdev());
     let word = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/ro"));
@@ -97,9 +103,9 @@ pub(super) fn numbers(device: u64) -> (u32, u32) {
     (rustix::fs::major(device), rustix::fs::minor(device))
 }
 
-/// The loop device that has this file, if there is one (for a reader: one that may write).
+/// The loop device that uses this file, if there is one (for a reader: one that may write).
 fn looped(image: &Metadata, write: bool) -> Option<String> {
-    // The order of the names does not matter: any user will do.
+    // The order of the names does not matter, because any user will do.
     #[allow(clippy::disallowed_methods)]
     let devices = fs::read_dir("/sys/block").ok()?;
     for device in devices.flatten() {
@@ -121,13 +127,14 @@ fn looped(image: &Metadata, write: bool) -> Option<String> {
     None
 }
 
-/// Where a device is mounted (for a reader: by somebody who may write).
+/// Where a device is mounted (for a reader: where it is mounted for writing).
 fn mounted(rdev: u64, write: bool) -> Option<String> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     mounts.lines().find_map(|line| mount_of(line, rdev, write))
 }
 
-/// proc_pid_mountinfo(5): `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE SUPER-OPTIONS`.
+/// proc_pid_mountinfo(5):
+/// `ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAGS]... - TYPE SOURCE SUPER-OPTIONS`.
 fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     let (mount, of_super) = line.split_once(" - ")?;
     let mut mount = mount.split(' ').skip(2);
@@ -138,7 +145,7 @@ fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     }
     let (source, options) = (of_super.next()?, of_super.next()?);
     let (major, minor) = numbers(rdev);
-    // Some file systems show a number of their own there.
+    // Some file systems show a device number of their own there.
     let by_source = || {
         let there = source.starts_with('/').then(|| fs::metadata(source).ok());
         there
@@ -152,7 +159,7 @@ fn mount_of(line: &str, rdev: u64, write: bool) -> Option<String> {
     (write || may_write).then(|| format!("a mount at {point}; unmount it first"))
 }
 
-/// The device that is made of this one.
+/// The device that is built on this one, if there is one.
 fn held(rdev: u64) -> Option<String> {
     let (major, minor) = numbers(rdev);
     #[allow(clippy::disallowed_methods)]
@@ -162,7 +169,8 @@ fn held(rdev: u64) -> Option<String> {
     Some(format!("/dev/{name}, which is made of it"))
 }
 
-/// Who has the lock, from `/proc/locks`: `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END`.
+/// The process that holds the lock, from `/proc/locks`:
+/// `1: FLOCK ADVISORY WRITE PID MAJOR:MINOR:INODE START END`.
 fn holder(meta: &Metadata) -> Option<String> {
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = numbers(meta.dev());

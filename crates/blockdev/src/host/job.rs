@@ -1,4 +1,5 @@
-//! One request in the form in which the kernel takes it: its bytes stay where they are until it is complete.
+//! One request in the form in which the kernel takes it: its bytes do not move until it is
+//! complete.
 
 use super::buffer::{Aligned, Block};
 use super::place::{PIECES_MAX, Place};
@@ -7,7 +8,7 @@ use base::{Bytes, SECTOR_BYTES};
 use rt::Mutex;
 use std::io;
 
-/// Memory of bounce buffers that is kept for the next one, and how many of them.
+/// Number of bounce buffers whose memory is kept to be reused.
 const KEPT_MAX: usize = 16;
 
 /// Memory for bounce buffers.
@@ -21,7 +22,7 @@ impl Pool {
         let memory = self.0.lock().pop().unwrap_or_default();
         Aligned::reuse(memory, len, align)
     }
-    /// Takes the memory back.
+    /// Takes the memory of a job back.
     pub fn give(&self, job: Job) {
         let Job::Write { spare: Some(b), .. } = job else {
             return;
@@ -33,15 +34,16 @@ impl Pool {
     }
 }
 
-/// What is to be done.
+/// What a request does.
 pub(super) enum Job {
-    /// Read into the buffers, one after the other: blocks with memory of their own, so that a cache can keep one without the others.
+    /// Read into the buffers, one after the other. Each block has memory of its own, so that a
+    /// cache can keep one without the others.
     Read { at: u64, into: Vec<Block> },
     /// Write the parts in their order.
     Write {
         at: u64,
         parts: Vec<Part>,
-        /// Copies of pieces whose address does not suit.
+        /// Copies of pieces whose address is not aligned.
         spare: Option<Aligned>,
         dsync: bool,
     },
@@ -60,7 +62,7 @@ pub(super) enum Part {
 }
 
 impl Job {
-    /// Of a checked request.
+    /// The job of a checked request.
     pub fn new(place: &Place, pool: &Pool, request: Request) -> Result<Job, DevError> {
         Ok(match request.op {
             Op::Read { lba, sectors } => Job::Read {
@@ -111,7 +113,7 @@ impl Job {
         slices.collect()
     }
 
-    /// Does it, or what is left of it after `done` bytes, in this thread.
+    /// Carries out the job, or what is left of it after `done` bytes, in this thread.
     pub fn run(&mut self, place: &Place, done: usize) -> Result<(), DevError> {
         rt::about_to_wait();
         let result = match self {
@@ -127,7 +129,7 @@ impl Job {
         result.map_err(|e| self.failed(place, &e))
     }
 
-    /// The words for a refusal of the kernel.
+    /// The error for a refusal of the kernel.
     pub fn failed(&self, place: &Place, e: &io::Error) -> DevError {
         match self {
             Job::Read { at, .. } => place.failed(*at, "read of", e),
@@ -137,7 +139,7 @@ impl Job {
         }
     }
 
-    /// The answer, once it is complete.
+    /// The reply, once the job is complete.
     pub fn into_reply(self, pool: &Pool) -> Reply {
         match self {
             Job::Read { into, .. } => Reply {
@@ -164,10 +166,12 @@ fn rest(slices: Vec<&[u8]>, mut done: usize) -> Vec<&[u8]> {
     left
 }
 
-/// The pieces as they are where their addresses suit and one call takes them; copies of the others.
+/// The pieces as they are, where their addresses are aligned and one call takes them; copies of the
+/// others.
 fn parts(place: &Place, pool: &Pool, pieces: Vec<Piece>) -> (Vec<Part>, Option<Aligned>) {
     let unit = place.caps.sector_bytes as usize;
-    // Each part is a number of whole sectors; where pieces are none, one copy of all is.
+    // Each part must be a number of whole sectors; if pieces are not, one copy of all of them is
+    // made.
     let none = pieces.len() > PIECES_MAX
         || (place.align > 1 && pieces.iter().any(|p| !p.bytes.len().is_multiple_of(unit)));
     let suits = |bytes: &Bytes| !none && (bytes.as_ptr() as usize).is_multiple_of(place.align);
@@ -187,7 +191,7 @@ fn parts(place: &Place, pool: &Pool, pieces: Vec<Piece>) -> (Vec<Part>, Option<A
         let from = used;
         used += piece.bytes.len();
         spare[from..used].copy_from_slice(&piece.bytes);
-        // Neighbours go as one.
+        // Neighbouring parts become one.
         match parts.last_mut() {
             Some(Part::Spare(_, to)) if *to == from => *to = used,
             _ => parts.push(Part::Spare(from, used)),

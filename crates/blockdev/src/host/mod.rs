@@ -1,4 +1,4 @@
-//! A device on a file or block device of the host.
+//! A block device on a file or block device of the host.
 
 mod buffer;
 mod busy;
@@ -24,18 +24,20 @@ use std::path::Path;
 use std::sync::Arc;
 use uring::Lanes;
 
-/// Shorter than this there is no superblock.
+/// The smallest size of a volume: in less there is no superblock.
 const BYTES_MIN: u64 = 2 * BLOCK_BYTES as u64;
 
 /// A file or block device of the host.
 ///
-/// A write is volatile until a flush (`fdatasync`, on a block device a flush of its cache). A FUA write (`RWF_DSYNC`) is durable at
-/// completion; that it is old or new after a cut nobody promises. A discard punches a hole in a file, and is `BLKDISCARD` on a device.
+/// A write is volatile until a flush (`fdatasync`, on a block device a flush of its cache). A FUA
+/// write (`RWF_DSYNC`) is durable at completion; the host does not promise that it is old or new
+/// after a cut. A discard punches a hole in a file, and is `BLKDISCARD` on a device.
 ///
-/// Who opens one to write is alone with it; `busy` says how, and who is let in to read.
+/// Opening for writing excludes all others; `busy` describes how, and which readers are let in.
 ///
-/// A failed flush is reported to who asked for it, once: the host may have dropped what it could not write, and says nothing of it
-/// to the next flush. Whoever flushes must take nothing since the last good flush for durable.
+/// A failed flush is reported once, to the caller that asked for it: the host may have dropped what
+/// it could not write, and does not report that to the next flush. So after a failed flush the
+/// caller must count nothing since the last successful flush as durable.
 ///
 /// Open it after a `fork`, in the process that uses it: a ring does not survive one.
 pub struct HostFile {
@@ -54,8 +56,8 @@ impl HostFile {
     /// Opens the image file or block device at `path`.
     ///
     /// # Errors
-    /// It is neither, too short, or in use; the window is not inside of it; the host refuses. With [`HostIo::Uring`] also: the host
-    /// has no io_uring.
+    /// It is neither, too short, or in use; the window is not inside it; the host refuses. With
+    /// [`HostIo::Uring`] also: the host has no io_uring.
     pub fn open(path: impl AsRef<Path>, options: &HostOptions) -> Result<HostFile, HostError> {
         let path = path.as_ref();
         let host = |doing| HostError::host(path, doing);
@@ -86,10 +88,10 @@ impl HostFile {
         Ok(host_file)
     }
 
-    /// Makes an image file of `bytes` zeros, or takes an empty one, to read and write.
+    /// Makes an image file of `bytes` zeros, or uses an empty one, for reading and writing.
     ///
     /// # Errors
-    /// As [`HostFile::open`]; there is a file with content.
+    /// As [`HostFile::open`]; the file exists and is not empty.
     pub fn create(
         path: impl AsRef<Path>,
         bytes: u64,
@@ -114,7 +116,7 @@ impl HostFile {
         HostFile::adopt(path, file, &options)
     }
 
-    /// Locks an open file and looks at it.
+    /// Locks an open file and determines its properties.
     fn adopt(path: &Path, file: File, options: &HostOptions) -> Result<HostFile, HostError> {
         let meta = file
             .metadata()
@@ -122,7 +124,7 @@ impl HostFile {
         busy::lock(path, &file, &meta, options.write)?;
         busy::refuse_used_by_kernel(path, &meta, options.write)?;
         let mut place = Place::new(path, file, options)?;
-        // The file below a loop device is locked too: nobody shall open it beside.
+        // The file below a loop device is locked too, so that it cannot be opened at the same time.
         if let Some(below) = busy::backing_file(&meta)
             && let Ok(file) = File::open(&below)
         {
@@ -135,10 +137,11 @@ impl HostFile {
         HostFile::on(Arc::new(place), options.io)
     }
 
-    /// Uses a file that is open to read and write, as it is: it is not locked. Its length, rounded down to 4 KiB, is the capacity.
+    /// Uses a file that is open to read and write, as it is and without locking it. Its length,
+    /// rounded down to 4 KiB, is the capacity.
     ///
     /// # Errors
-    /// When the length cannot be found out.
+    /// The length cannot be determined.
     pub fn new(file: File) -> io::Result<HostFile> {
         let options = HostOptions::write();
         let place = Place::new(Path::new("the host file"), file, &options);
@@ -149,7 +152,8 @@ impl HostFile {
     fn on(place: Arc<Place>, io: HostIo) -> Result<HostFile, HostError> {
         let lanes = match io {
             HostIo::Sync => None,
-            // What goes through the page cache is a copy in memory: a queue only makes it longer.
+            // A transfer through the page cache is a copy in memory, which a queue would only make
+            // longer.
             HostIo::Auto if place.align == 1 => None,
             HostIo::Auto => Lanes::new().ok(),
             HostIo::Uring => {
@@ -168,16 +172,17 @@ impl HostFile {
         })
     }
 
-    /// The same open file with a queue of its own: for another simulation, or for the real world beside one. The lock lasts as long as
-    /// one of them.
+    /// This open file with another queue: for another simulation, or for the real world beside one.
+    /// The lock lasts as long as one of them.
     ///
     /// # Errors
-    /// As [`HostFile::open`], for want of a ring.
+    /// As [`HostFile::open`], if no ring can be made.
     pub fn another(&self) -> Result<HostFile, HostError> {
         HostFile::on(self.place.clone(), self.io)
     }
 
-    /// The same, which works in the thread of the caller: what a simulation needs to be the same each time.
+    /// This open file, but with requests carried out in the thread of the caller, which a
+    /// simulation needs in order to be deterministic.
     ///
     /// # Errors
     /// None that is known.
@@ -190,7 +195,7 @@ impl HostFile {
         self.place.bytes
     }
 
-    /// How it was named when it was opened.
+    /// The path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.place.path
     }
@@ -205,18 +210,20 @@ impl HostFile {
         matches!(self.engine, Engine::Uring(_))
     }
 
-    /// Fills `buf` from byte `offset` of the volume on, whatever its alignment, in the thread of the caller.
+    /// Fills `buf` from byte `offset` of the volume on, with any alignment, in the thread of the
+    /// caller.
     ///
     /// # Errors
-    /// The range ends beyond the volume; of the host.
+    /// The range ends beyond the volume; errors of the host.
     pub fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         self.place.read_any(offset, buf)
     }
 
-    /// The same image with another length of the volume, bytes: a file is cut or grows with zeros, of a device less is used.
+    /// This image with another length of the volume, bytes: a file is cut or extended with zeros,
+    /// of a device less is used.
     ///
     /// # Errors
-    /// A device is shorter; of the host.
+    /// The device is shorter; errors of the host.
     pub fn resized(self, bytes: u64) -> Result<HostFile, HostError> {
         let io = self.io;
         let path = self.place.path.clone();

@@ -1,4 +1,4 @@
-//! How a file or block device of the host is used, and why it cannot be.
+//! Options for the use of a file or block device of the host, and the errors of opening it.
 
 use std::fmt;
 use std::io;
@@ -8,10 +8,11 @@ use std::str::FromStr;
 /// How requests reach the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HostIo {
-    /// io_uring with direct I/O, where the kernel lets us; else [`HostIo::Sync`]. What goes to the host's page cache needs no queue.
+    /// io_uring with direct I/O, where the kernel allows it; else [`HostIo::Sync`]. Requests
+    /// through the host's page cache need no queue.
     #[default]
     Auto,
-    /// io_uring, or an error that says why not.
+    /// io_uring, or an error with the reason why not.
     Uring,
     /// `pread`, `pwritev2`, `fdatasync` in the thread that submits.
     Sync,
@@ -29,12 +30,15 @@ impl FromStr for HostIo {
     }
 }
 
-/// How to open an image file or a block device. The default only reads, through the host's page cache.
+/// How to open an image file or a block device. The default only reads, through the host's page
+/// cache.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostOptions {
-    /// Open to write: exclusive. Without it nothing is ever written, and other readers are let in.
+    /// Open for writing, which excludes all others. Without it nothing is ever written, and other
+    /// readers are let in.
     pub write: bool,
-    /// Bypass the host's page cache (`O_DIRECT`) where the host can; where not (tmpfs), go through it.
+    /// Bypass the host's page cache (`O_DIRECT`) where the host can do that; where it cannot
+    /// (tmpfs), go through it.
     pub direct: bool,
     /// How requests reach the kernel.
     pub io: HostIo,
@@ -45,7 +49,7 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// What [`HostOptions::set`] knows, for messages.
+    /// The options that [`HostOptions::set`] takes, for messages.
     pub const SYNTAX: &'static str =
         "direct, nodirect, io=auto|uring|sync, offset=BYTES, sizelimit=BYTES";
 
@@ -62,11 +66,11 @@ impl HostOptions {
         }
     }
 
-    /// Takes one `key` or `key=value` of a list of mount options; false: it is none of ours. `offset` and `sizelimit` are bytes, as
-    /// those of mount(8).
+    /// Takes one `key` or `key=value` of a list of mount options; answers false for options that
+    /// are not defined here. `offset` and `sizelimit` are bytes, as those of mount(8).
     ///
     /// # Errors
-    /// The value makes no sense.
+    /// The value is not valid.
     pub fn set(&mut self, item: &str) -> Result<bool, String> {
         let bytes = |text: &str| text.parse().map_err(|_| format!("{item}: say bytes"));
         match item.split_once('=').unwrap_or((item, "")) {
@@ -81,7 +85,7 @@ impl HostOptions {
     }
 }
 
-/// Why an image or a device cannot be used. Every text begins with its path.
+/// Why an image or a device cannot be used. Every message begins with its path.
 #[derive(Debug)]
 pub enum HostError {
     /// The host refuses.
@@ -90,17 +94,17 @@ pub enum HostError {
         path: String,
         /// What was tried.
         doing: &'static str,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
-    /// Somebody else uses it.
+    /// Another process or the kernel uses it.
     InUse {
         /// The image or device.
         path: String,
-        /// Who, and what to do.
+        /// What uses it, and what to do.
         by: String,
     },
-    /// It is to be written, and the host lets nobody write it.
+    /// It is to be written, but the host allows no writing.
     WriteProtected {
         /// The image or device.
         path: String,

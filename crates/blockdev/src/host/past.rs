@@ -1,4 +1,4 @@
-//! Long transfers pass the page cache of the host, where all else goes through it.
+//! Long transfers bypass the page cache of the host, where all other requests go through it.
 
 use super::buffer::Block;
 use super::options::HostOptions;
@@ -7,21 +7,23 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 
-/// A transfer from which on the page cache of the host is of no use: what is shorter may be overwritten or read again soon.
+/// Transfers from this size on bypass the host's page cache, which is of no use for them; shorter
+/// ones may soon be overwritten or read again.
 pub(super) const LONG_BYTES: u64 = 256 << 10;
 
-/// The same file, opened a second time for direct I/O. The kernel keeps both ways coherent: before a direct transfer it writes out what its page
-/// cache has of the range, and drops it after a write.
+/// A file opened a second time, for direct I/O. The kernel keeps both ways coherent: before a
+/// direct transfer it writes out what its page cache has of the range, and it drops those pages
+/// after a write.
 pub(super) struct Past {
     pub file: File,
-    /// Addresses are multiples of this,
+    /// Addresses of buffers are multiples of this, bytes.
     align: usize,
-    /// and places and lengths of this, bytes.
+    /// Places and lengths are multiples of this, bytes.
     sector: usize,
 }
 
 impl Past {
-    /// `None`: the host has no direct I/O for this file.
+    /// Opens the file for direct I/O; `None`: the host has no direct I/O for this file.
     pub fn open(file: &File, meta: &fs::Metadata, options: &HostOptions) -> Option<Past> {
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
         let mut open = File::options();
@@ -34,8 +36,9 @@ impl Past {
         })
     }
 
-    /// Whether these bytes are written this way: whole pages of the page cache only. On a block device nothing keeps a write through the page cache
-    /// from reading a page for its other part while this one is on its way; what it writes back later is the old content then.
+    /// Whether these bytes are written past the page cache: only whole pages of it are. On a block
+    /// device, a write through the page cache may read a page for its other part while this write
+    /// is on its way; it would then write the old content back.
     pub fn takes(&self, at: u64, pieces: &[&[u8]]) -> bool {
         let bytes = pieces.iter().map(|p| p.len() as u64).sum::<u64>();
         let page = page_bytes();
@@ -45,8 +48,9 @@ impl Past {
             && self.suits(at, pieces.iter().copied())
     }
 
-    /// Fills buffers of which `done` bytes are filled already, if that is long and most of it not in the page cache, whose file is `cached`. Answers how
-    /// far it came; the rest is for the other way.
+    /// Fills buffers, of which `done` bytes are filled already, if the transfer is long and most of
+    /// it is not in the page cache of file `cached`. Answers how far it came; the rest must be read
+    /// through the page cache.
     pub fn read_into(
         &self,
         cached: &File,
@@ -64,7 +68,7 @@ impl Past {
             match read_some(&self.file, at, into, done) {
                 Ok(0) => break,
                 Ok(n) => done += n,
-                // It takes less than it says.
+                // The kernel takes less than it announces.
                 Err(e) if is_invalid(&e) => break,
                 Err(e) => return Err(e),
             }
@@ -80,13 +84,15 @@ impl Past {
     }
 }
 
-/// Whether the page cache has less than half of the range; a kernel before 6.5 does not say (`cachestat`), and has it then.
+/// Whether the page cache has less than half of the range; a kernel before 6.5 cannot tell (no
+/// `cachestat`), and then the answer is no.
 fn is_cold(file: &File, at: u64, len: u64) -> bool {
     const CACHESTAT: libc::c_long = 451;
     let range = [at, len];
     // Pages that are there, dirty, being written, evicted, evicted recently.
     let mut pages = [0_u64; 5];
-    // SAFETY: the call reads two u64, stores five (linux/mman.h: `cachestat_range`, `cachestat`), and both outlive it. Its number is the same everywhere.
+    // SAFETY: the call reads two u64, stores five (linux/mman.h: `cachestat_range`, `cachestat`),
+    // and both outlive it. Its number is the same everywhere.
     let answer = unsafe {
         libc::syscall(
             CACHESTAT,
@@ -99,7 +105,7 @@ fn is_cold(file: &File, at: u64, len: u64) -> bool {
     answer == 0 && pages[0] * page_bytes() < len / 2
 }
 
-/// What the page cache reads and writes at a time, bytes.
+/// The unit in which the page cache reads and writes, bytes.
 fn page_bytes() -> u64 {
     rustix::param::page_size() as u64
 }
@@ -118,7 +124,7 @@ mod tests {
 
     const LEN: usize = 1 << 20;
 
-    /// A place whose file lies on a disk; `None`, said aloud, if that has no direct I/O.
+    /// A place whose file lies on a disk; `None`, with a message, if that disk has no direct I/O.
     fn place() -> Option<Place> {
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).expect("a file");
         file.write_all(&vec![1; 2 * LEN]).expect("room");
@@ -143,7 +149,7 @@ mod tests {
         Some(place)
     }
 
-    /// Bytes at an address that suits, and one that does not.
+    /// Bytes at an aligned address, or at one that is not.
     fn bytes(n: u8, suits: bool) -> (Aligned, usize) {
         let mut bytes = Aligned::new(LEN + BLOCK_BYTES, BLOCK_BYTES);
         bytes.fill(n);
@@ -162,7 +168,7 @@ mod tests {
         block[0]
     }
 
-    /// The page cache has the block (`RWF_NOWAIT`).
+    /// True if the page cache has the block (`RWF_NOWAIT`).
     fn is_cached(place: &Place, at: u64) -> bool {
         let mut byte = [0];
         let mut into = [IoSliceMut::new(&mut byte)];
@@ -204,7 +210,8 @@ mod tests {
         let Some(place) = place() else { return };
         let past = place.past.as_ref().expect("there");
         for (n, at) in [(2, 0), (4, 8192), (6, 4096)] {
-            // Dirty in the page cache, then written over past it, and once more.
+            // The range is made dirty in the page cache, then overwritten past it, and then once
+            // more.
             write(&place, at, &bytes(n, true), BLOCK_BYTES);
             write(&place, 0, &bytes(n + 1, true), LEN);
             assert_eq!(read(&place.file, at), n + 1);
@@ -222,7 +229,7 @@ mod tests {
         assert_eq!(read(&place.file, LEN as u64 - 1), 2);
         write(&place, 512, &bytes(3, true), LEN - 512);
         assert_eq!(read(&place.file, 512), 3);
-        // It takes less than it says.
+        // The kernel takes less than it announces.
         let past = place.past.as_mut().expect("there");
         (past.align, past.sector) = (1, 1);
         let odd = bytes(4, false);
@@ -259,13 +266,14 @@ mod tests {
         }
         assert!(is(1, &read_long(&place, 0, BLOCK_BYTES)));
         assert!(!is_cached(&place, 0), "it came past");
-        // Once more than half of it is there, nothing goes past, or the other half would not be there afterwards.
+        // When more than half of the range is cached, nothing bypasses the page cache; else the
+        // other half would not be cached afterwards.
         let mut most = vec![0; LEN * 3 / 4];
         place.file.read_exact_at(&mut most, 0).expect("read");
         assert!(!is_cold(&place.file, 0, LEN as u64));
         assert!(is(1, &read_long(&place, 0, BLOCK_BYTES)));
         assert!(is_cached(&place, LEN as u64 - 1));
-        // What is short does not go past.
+        // Short transfers do not bypass the page cache.
         forget(&place);
         let mut short = Block::many(BLOCK_BYTES, BLOCK_BYTES);
         place.read_into(0, &mut short, 0).expect("read");
@@ -287,7 +295,7 @@ mod tests {
         let Some(mut place) = place() else { return };
         for at in [0, 3] {
             forget(&place);
-            // It takes less than it says.
+            // The kernel takes less than it announces.
             let past = place.past.as_mut().expect("there");
             (past.align, past.sector) = (1, 1);
             let mut into = Block::many(LEN - 1, 1);

@@ -16,29 +16,30 @@ use std::path::{Path, PathBuf};
 
 /// Longest list of pieces that one call takes (`UIO_MAXIOV`).
 pub(super) const PIECES_MAX: usize = 1024;
-/// Where a hole is punched to see whether the file system can: far behind any end of a file.
+/// Where a hole is punched as a test whether the file system can do that: far behind any end of a
+/// file.
 const PROBE_AT: u64 = 1 << 42;
 
 /// An open file or block device, and the window in it that is the volume.
 pub(super) struct Place {
     pub path: PathBuf,
     pub file: File,
-    /// Files whose locks are held beside: what a loop device is made of.
+    /// Other files whose locks are held: the file of a loop device.
     pub beside: Vec<File>,
     /// Where the window begins, bytes.
     pub start: u64,
     /// Its length, bytes.
     pub bytes: u64,
     pub caps: Caps,
-    /// Addresses of buffers are multiples of this; 1: through the page cache.
+    /// Addresses of buffers are multiples of this; 1: transfers go through the page cache.
     pub align: usize,
-    /// The way of long transfers past the page cache, where all else goes through it.
+    /// The file for long transfers past the page cache, where all other transfers go through it.
     pub past: Option<Past>,
     pub is_device: bool,
 }
 
 impl Place {
-    /// Looks at an open file.
+    /// Determines the properties of an open file.
     pub fn new(path: &Path, file: File, options: &HostOptions) -> Result<Place, HostError> {
         let host = |doing| HostError::host(path, doing);
         let meta = file.metadata().map_err(host("its status"))?;
@@ -103,7 +104,7 @@ impl Place {
         DevError::io(lba, format!("{doing} {}: {e}", self.path.display()))
     }
 
-    /// Reads all of `buf`, whose address, place and length suit.
+    /// Fills `buf`, whose address, place and length are aligned.
     pub fn read(&self, at: u64, buf: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buf, at)
     }
@@ -131,11 +132,13 @@ impl Place {
         }
     }
 
-    /// Writes all pieces one after the other; `dsync`: they are durable then. What is long is on its way to the disk.
+    /// Writes all pieces one after the other; with `dsync` they are durable then. A long write is
+    /// on its way to the disk when this returns.
     pub fn write(&self, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<()> {
         let file = self.writer(at, pieces);
         match write_all(file, at, pieces, dsync) {
-            // It takes less than it says, or has written a part that ends in no sector.
+            // The kernel takes less than it announces, or has written a part that does not end at a
+            // sector.
             Err(e) if !std::ptr::eq(file, &self.file) && is_invalid(&e) => {
                 write_all(&self.file, at, pieces, dsync)?;
             }
@@ -147,8 +150,9 @@ impl Place {
         Ok(())
     }
 
-    /// Asks the host to begin with the writing of a long range that lies in its page cache. Durable it becomes by a flush alone; but that finds
-    /// little left to do then, and the disk works while the next bytes are copied.
+    /// Asks the host to begin writing a long range that lies in its page cache. Only a flush makes
+    /// the range durable; but the flush then finds little left to do, and the disk works while the
+    /// next bytes are copied.
     fn begin_writing(&self, at: u64, len: u64) {
         if self.align == 1 && len >= LONG_BYTES {
             // SAFETY: the call takes an open descriptor and numbers.
@@ -163,7 +167,7 @@ impl Place {
         }
     }
 
-    /// Gives up the blocks of a range.
+    /// Discards the blocks of a range.
     pub fn discard(&self, at: u64, len: u64) -> io::Result<()> {
         if self.is_device {
             return discard_device(&self.file, at, len);
@@ -172,7 +176,7 @@ impl Place {
         Ok(rustix::fs::fallocate(&self.file, how, at, len)?)
     }
 
-    /// Reads bytes at any place of the window, whatever direct I/O demands.
+    /// Reads bytes at any place of the window, whatever alignment direct I/O demands.
     pub fn read_any(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         let beyond = || io::Error::from(io::ErrorKind::UnexpectedEof);
         let end = offset.checked_add(buf.len() as u64).ok_or_else(beyond)?;
@@ -211,7 +215,8 @@ pub(super) fn is_invalid(e: &io::Error) -> bool {
     e.raw_os_error() == Some(Errno::INVAL.raw_os_error())
 }
 
-/// Reads what one call takes of what is missing after `done` bytes; answers how much that was.
+/// Reads as much of what is missing after `done` bytes as one call takes; answers how much that
+/// was.
 pub(super) fn read_some(
     file: &File,
     at: u64,
@@ -251,7 +256,7 @@ fn write_all(file: &File, at: u64, pieces: &[&[u8]], dsync: bool) -> io::Result<
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => done += n,
             Err(Errno::INTR) => {}
-            // The kernel knows no such flag here.
+            // The kernel does not know this flag here.
             Err(Errno::OPNOTSUPP) if dsync => {
                 write_all(file, at, pieces, false)?;
                 return file.sync_data();
@@ -297,7 +302,8 @@ fn window(path: &Path, all: u64, options: &HostOptions) -> Result<u64, HostError
     }
 }
 
-/// Switches direct I/O on; answers the alignment of addresses and the sector in bytes. `None`: it goes through the page cache.
+/// Switches direct I/O on; answers the alignment of addresses and the sector in bytes. `None`: it
+/// goes through the page cache.
 pub(super) fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(usize, usize)> {
     let (align, sector) = alignment(file, meta)?;
     let fits = sector <= BLOCK_BYTES && offset.is_multiple_of(sector as u64);
@@ -306,7 +312,7 @@ pub(super) fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(u
     }
     let flags = rustix::fs::fcntl_getfl(file).ok()?;
     rustix::fs::fcntl_setfl(file, flags | OFlags::DIRECT).ok()?;
-    // Some file systems take the flag and refuse the transfer.
+    // Some file systems accept the flag and then refuse the transfer.
     let mut probe = Aligned::new(sector.max(SECTOR_BYTES), align);
     if let Err(e) = file.read_at(&mut probe, offset)
         && is_invalid(&e)
@@ -317,7 +323,8 @@ pub(super) fn direct(file: &File, meta: &fs::Metadata, offset: u64) -> Option<(u
     Some((align, sector.max(SECTOR_BYTES)))
 }
 
-/// What direct I/O on the file demands: of addresses, and of places and lengths, in bytes. `None`: there is no direct I/O.
+/// The alignments that direct I/O on the file demands: of addresses, and of places and lengths, in
+/// bytes. `None`: there is no direct I/O.
 fn alignment(file: &File, meta: &fs::Metadata) -> Option<(usize, usize)> {
     let known = rustix::fs::statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN);
     if let Ok(known) = known
@@ -347,7 +354,8 @@ fn discards(file: &File, meta: &fs::Metadata) -> bool {
         return queue_value(meta.rdev(), "discard_max_bytes").is_some_and(|n| n > 0);
     }
     let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    // Behind the end there is nothing to lose; a file system that cannot do it says so all the same.
+    // Behind the end there is nothing to lose; a file system that cannot punch holes refuses it
+    // there as well.
     let at = PROBE_AT.max(meta.len().next_multiple_of(BLOCK_BYTES as u64));
     rustix::fs::fallocate(file, how, at, BLOCK_BYTES as u64).is_ok()
 }
@@ -355,7 +363,8 @@ fn discards(file: &File, meta: &fs::Metadata) -> bool {
 /// `BLKGETSIZE64`.
 fn device_bytes(file: &File) -> io::Result<u64> {
     let mut bytes = 0_u64;
-    // SAFETY: the request stores one u64 (linux/fs.h: `_IOR(0x12, 114, size_t)`), and `bytes` outlives the call.
+    // SAFETY: the request stores one u64 (linux/fs.h: `_IOR(0x12, 114, size_t)`), and `bytes`
+    // outlives the call.
     unsafe { ioctl(file, request(true, 114), (&raw mut bytes).cast()) }?;
     Ok(bytes)
 }
@@ -363,7 +372,8 @@ fn device_bytes(file: &File) -> io::Result<u64> {
 /// `BLKDISCARD`.
 fn discard_device(file: &File, at: u64, len: u64) -> io::Result<()> {
     let mut range = [at, len];
-    // SAFETY: the request reads two u64 (linux/fs.h: `_IO(0x12, 119)`), and `range` outlives the call.
+    // SAFETY: the request reads two u64 (linux/fs.h: `_IO(0x12, 119)`), and `range` outlives the
+    // call.
     unsafe { ioctl(file, request(false, 119), (&raw mut range).cast()) }
 }
 

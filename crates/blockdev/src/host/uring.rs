@@ -1,19 +1,23 @@
 //! Requests through io_uring.
 //!
-//! A device has several lanes, each a ring of its own: the kernel lets one thread at a time into a ring to submit, and copies what goes
-//! to its page cache right there. A task uses the lane of its number, or another where nobody submits at the moment.
+//! A device has several lanes, each a ring of its own, because the kernel lets only one thread at a
+//! time submit into a ring, and copies data for its page cache during the submission. A task uses
+//! the lane of its number, or another lane in which no task submits at the moment.
 //!
 //! ```text
-//!  submit: [gate] push, enter the kernel            -> Flight::Under
-//!  wait:   [state] done? -> answer
-//!          somebody reaps? -> wait to be told, look again
-//!          reap: wait in the kernel without any lock, then [state] note all that is complete, tell everybody
+//! submit: [gate] push, enter the kernel            -> Flight::Under
+//! wait:   [state] done? -> answer
+//!          another task reaps? -> wait to be told, look again
+//!          reap: wait in the kernel without any lock, then [state] note all that is complete, tell all waiters
 //! ```
 //!
-//! - U1: a job stays in `State::flights`, untouched, until its completion was seen: the kernel uses its memory.
-//! - U2: only the task that set `reaping` takes completions, and nobody else until it has unset it. Were a completion taken between its
-//!   look and its wait in the kernel, it would wait for one that never comes.
-//! - U3: no lock is held while waiting for a completion; `gate` is held over a submission, and who finds it taken goes elsewhere.
+//! - U1: a job stays in `State::flights`, untouched, until its completion was seen: the kernel uses
+//!   its memory.
+//! - U2: only the task that set `reaping` takes completions, until it has unset it. If another task
+//!   took a completion between the first one's look and its wait in the kernel, the first one would
+//!   wait for a completion that never comes.
+//! - U3: no lock is held while waiting for a completion; `gate` is held over a submission, and a
+//!   task that finds it taken uses another lane.
 //! - U4: a device that is dropped with jobs under way leaves their memory to the kernel for good.
 
 use super::job::{Job, Pool};
@@ -29,7 +33,8 @@ use std::os::fd::AsRawFd;
 const LANES: usize = 4;
 /// Entries of a submission queue; the kernel keeps twice as many completions.
 const ENTRIES: u32 = 128;
-/// Jobs under way in a lane; what is beyond is done in the thread that submits.
+/// The maximum of jobs under way in a lane; further jobs are carried out in the thread that
+/// submits.
 const UNDER_WAY_MAX: usize = 256;
 
 const _: () = assert!(UNDER_WAY_MAX <= 2 * ENTRIES as usize);
@@ -39,7 +44,7 @@ pub(super) struct Lanes(Vec<Lane>);
 
 struct Lane {
     ring: IoUring,
-    /// Held by who pushes and submits.
+    /// Held by the task that pushes and submits.
     gate: Mutex<()>,
     state: Mutex<State>,
     news: Condvar,
@@ -50,21 +55,22 @@ struct State {
     next: u64,
     flights: BTreeMap<u64, Flight>,
     under_way: usize,
-    /// Somebody waits in the kernel.
+    /// True while a task waits in the kernel.
     reaping: bool,
 }
 
-/// A job and what became of it.
+/// A job and its state.
 enum Flight {
-    /// The kernel has it. The list of its parts is what the kernel reads.
+    /// The kernel has the job. The kernel reads the list of its parts.
     Under(Job, Vec<libc::iovec>),
     /// Complete, with the number that the kernel answered.
     Back(Job, i32),
-    /// Done without the kernel's queue.
+    /// Carried out without the kernel's queue.
     Done(Result<Reply, DevError>),
 }
 
-// SAFETY: the pointers of an iovec lead into the job beside it, which is `Send`, and which nobody changes meanwhile (U1).
+// SAFETY: the pointers of an iovec lead into the job beside it, which is `Send`, and which no task
+// changes meanwhile (U1).
 unsafe impl Send for Flight {}
 
 impl Lanes {
@@ -88,7 +94,8 @@ impl Lanes {
         let home = rt::task_number();
         let order = (0..LANES).map(|n| (home + n) % LANES);
         for n in order {
-            // U3: where another task submits nobody waits, as long as there is another lane.
+            // U3: a task does not wait for a lane in which another task submits, as long as there
+            // is a free one.
             if let Some(gate) = self.0[n].gate.try_lock() {
                 let number = self.0[n].submit(place, pool, job);
                 drop(gate);
@@ -117,7 +124,7 @@ fn ticket(lane: usize, number: u64) -> Ticket {
 }
 
 impl Lane {
-    /// With the gate held.
+    /// Submits a job; the gate is held.
     fn submit(&self, place: &Place, pool: &Pool, job: Result<Job, DevError>) -> u64 {
         let mut state = self.state.lock();
         let number = state.next;
@@ -140,17 +147,18 @@ impl Lane {
         state.flights.insert(number, Flight::Under(job, list));
         state.under_way += 1;
         drop(state);
-        // SAFETY: the gate lets one task at a time push; the memory that `entry` names stays until the completion (U1, U4).
+        // SAFETY: the gate lets one task at a time push; the memory that `entry` names stays until
+        // the completion (U1, U4).
         let pushed = unsafe { self.ring.submission_shared().push(&entry) };
         let entered = match pushed {
             Ok(()) => self.ring.submit().map(drop),
             Err(_) => Err(io::ErrorKind::WouldBlock.into()),
         };
         if pushed.is_err() {
-            // It never reached the queue: do it here.
+            // The job never reached the queue, so it is carried out here.
             self.note(number, -libc::EAGAIN);
         } else if let Err(e) = entered {
-            // It lies in the queue; whoever enters the kernel next takes it along.
+            // The job lies in the queue; the next task that enters the kernel submits it.
             debug_assert!(is_passing(&e), "io_uring_enter: {e}");
         }
         number
@@ -160,7 +168,7 @@ impl Lane {
         self.state.lock().note(number, answer);
     }
 
-    /// `None`: no such job.
+    /// Waits for a job; `None`: there is no such job.
     fn wait(&self, place: &Place, pool: &Pool, number: u64) -> Option<Result<Reply, DevError>> {
         let mut state = self.state.lock();
         loop {
@@ -187,7 +195,8 @@ impl Lane {
             self.reap(&mut state);
             state.reaping = false;
             self.news.notify_all();
-            // What passes (EINTR, EAGAIN, EBUSY) is tried again; else the job stays the kernel's (U4).
+            // Passing errors (EINTR, EAGAIN, EBUSY) are tried again; after another one the job
+            // stays the kernel's (U4).
             if let Err(e) = entered
                 && !is_passing(&e)
             {
@@ -196,7 +205,8 @@ impl Lane {
         }
     }
 
-    /// Notes what is complete. Only with `state` locked, by who reaps or when nobody does (U2).
+    /// Notes what is complete. `state` is locked, and the caller is the task that reaps, or no task
+    /// does (U2).
     fn reap(&self, state: &mut State) {
         // SAFETY: the lock, and U2, let one task at a time take completions.
         let done = unsafe { self.ring.completion_shared() };
@@ -209,7 +219,7 @@ impl Lane {
 impl State {
     fn note(&mut self, number: u64, answer: i32) {
         if let Some(Flight::Under(job, list)) = self.flights.remove(&number) {
-            // The kernel is through with both.
+            // The kernel needs neither any more.
             drop(list);
             self.under_way -= 1;
             self.flights.insert(number, Flight::Back(job, answer));
@@ -228,7 +238,7 @@ impl Drop for Lane {
     }
 }
 
-/// The parts of a job as the kernel wants them.
+/// The parts of a job in the form that the kernel takes.
 fn iovecs(job: &mut Job) -> Vec<libc::iovec> {
     let iovec = |base: *mut u8, len| libc::iovec {
         iov_base: base.cast(),
@@ -266,7 +276,8 @@ fn entry(place: &Place, job: &Job, list: &[libc::iovec]) -> squeue::Entry {
     }
 }
 
-/// What a completion means; the rest of a short transfer, and what the kernel gave back, is done here.
+/// The result of a completion. The rest of a short transfer, and a job that the kernel gave back,
+/// are carried out here.
 fn finish(place: &Place, pool: &Pool, flight: Flight) -> Result<Reply, DevError> {
     let (mut job, answer) = match flight {
         Flight::Done(result) => return result,
@@ -275,7 +286,8 @@ fn finish(place: &Place, pool: &Pool, flight: Flight) -> Result<Reply, DevError>
     };
     if answer < 0 {
         let e = io::Error::from_raw_os_error(-answer);
-        // A thread that ends takes what it submitted back; a flag that is not known is worked around, and what direct I/O does not take.
+        // The kernel cancels what a thread had submitted when the thread ends. An unknown flag is
+        // worked around, and so is a transfer that direct I/O refuses.
         let other_way = [libc::ECANCELED, libc::EOPNOTSUPP, libc::EINVAL];
         let again = is_passing(&e) || other_way.contains(&-answer);
         if !again {
@@ -307,7 +319,7 @@ mod tests {
 
     const PATIENCE: Nanos = Nanos::from_secs(30);
 
-    /// A place whose reads wait until the other end writes.
+    /// A place whose reads wait until the other end of a socket writes.
     fn slow_place() -> (Place, UnixStream) {
         let file = tempfile::tempfile().expect("a file");
         file.set_len(BLOCK_BYTES as u64).expect("room");
@@ -350,11 +362,12 @@ mod tests {
             });
         });
         let other = rt::spawn("other", move || {
-            // Two clients are a crowd: no wait is left to the alarm.
+            // With two clients no wait is left to the alarm.
             parks.turn(&asked(2), || ready.send(()).expect("it waits"));
             tell.send(()).expect("it is heard");
         });
-        // The read ends only now: who waited for it has called the other one, or never will.
+        // The read ends only now: the thread that waited for it has called the other one by now, or
+        // never will.
         let until = rt::now() + PATIENCE;
         let mut heard = false;
         while !heard && rt::now() < until {

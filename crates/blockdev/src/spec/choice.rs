@@ -1,23 +1,25 @@
-//! One decision about everything that a cut leaves open, with a text that names it.
+//! A choice: a complete decision about what a cut leaves open, with a text that names it.
 
 use super::Exact;
 use std::fmt;
 use std::str::FromStr;
 
-/// What the device does at a cut. Its text is short and stable: it stands in reproduction lines.
+/// A choice of what the device does at a cut. Its text is short and stable, because it appears in
+/// reproduction lines.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Choice {
     /// Every open write is lost: `oldest`.
     Oldest,
     /// Every open write is kept: `newest`.
     Newest,
-    /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in hexadecimal.
+    /// Drawn from this seed, as [`Ledger::draw`](super::Ledger::draw) does: `s` and the seed in
+    /// hexadecimal.
     Seed(u64),
-    /// Every decision by itself: see [`Exact`].
+    /// Every decision is given explicitly: see [`Exact`].
     Exact(Exact),
 }
 
-/// A text that names no choice, or none of this cut.
+/// The error for a text that names no choice, or none of this cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChoiceError {
     /// The choice.
@@ -66,32 +68,36 @@ impl FromStr for Choice {
     }
 }
 
-/// How many states of a cut to look at.
+/// How many states of a cut to check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// In order: every open write lost, every open write kept, and each prefix of the open writes by their order.
+    /// In order: every open write lost, every open write kept, and each prefix of the open writes
+    /// by their order.
     Linear,
-    /// So many seeded draws, and the two extremes.
+    /// This many seeded draws, and the two extremes.
     Random(u32),
-    /// Every legal state at the grain of whole writes, and each of them with at most one write torn or garbled, as far as [`Bound`]
-    /// allows. Two torn writes at once, and cached writes that come to a FIFO cache in another order than they began in, are left
-    /// to [`Mode::Random`].
+    /// Every legal state at the grain of whole writes, and each of them with at most one write torn
+    /// or garbled, as far as [`Bound`] allows. Two torn writes at once, and cached writes that come
+    /// to a FIFO cache in another order than they began in, are left to [`Mode::Random`].
     Exhaustive,
-    /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost alone), with torn places.
+    /// Every subset of at most [`Bound::subset_max`] writes against the rest (kept alone, lost
+    /// alone), with torn places.
     Bounded,
 }
 
-/// How far to look into one cut.
+/// Bounds the states of one cut that are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bound {
     /// Which states.
     pub mode: Mode,
-    /// Most writes that a subset singles out; with [`Mode::Exhaustive`] the number of open writes up to which all subsets
-    /// are taken, beyond it subsets are as in [`Mode::Bounded`].
+    /// The maximum of writes that a subset singles out. With [`Mode::Exhaustive`]: the number of
+    /// open writes up to which all subsets are taken; beyond it subsets are as in
+    /// [`Mode::Bounded`].
     pub subset_max: u32,
-    /// Places inside a write at which it may break off: none (0), or at most so many of its granules, the first and last always.
+    /// Places inside a write at which it may be torn: none (0), or at most this many of its
+    /// granules, the first and last always.
     pub torn_max: u32,
-    /// Most states of one cut; what lies beyond is counted, not taken.
+    /// The maximum of states of one cut; those beyond are counted, not checked.
     pub states_max: u32,
     /// Leave out subsets of writes that no recovery can tell apart (protocol-aware pruning).
     pub prune: bool,

@@ -1,5 +1,5 @@
-//! The blocks that a choice changes against what reads see, for recorded runs: without a copy of content that is there
-//! already, and without a hash of content whose hash is known.
+//! The blocks in which a choice differs from what reads see, for recorded runs: content that exists
+//! already is not copied, and content whose hash is known is not hashed.
 
 use super::draw::{Draw, Drawn};
 use super::order::{Fate, Structure};
@@ -29,12 +29,12 @@ pub(super) struct Free {
     pub granules: u64,
     /// It may be garbage.
     pub garbage: bool,
-    /// It may damage what lies around it.
+    /// True if it may damage the sectors around it.
     pub collateral: bool,
 }
 
 impl Ledger {
-    /// Numbers of the writes that are not forgotten.
+    /// Numbers of the writes that the ledger still keeps.
     pub(crate) fn kept_ids(&self) -> impl Iterator<Item = u64> + '_ {
         self.entries.iter().map(|e| e.id)
     }
@@ -58,7 +58,7 @@ impl Ledger {
         })
     }
 
-    /// The blocks that `choice` changes against `visible`, ascending.
+    /// The blocks in which `choice` differs from `visible`, ascending.
     pub(crate) fn changes(
         &self,
         at: Time,
@@ -111,7 +111,8 @@ impl Ledger {
         entry.prints.get((block - first) as usize).map(which)
     }
 
-    /// What the cut leaves open, if it is as far as `exact` says: its structure, and the free writes in their order.
+    /// What the cut leaves open if `exact` decides the structure: that structure, and the free
+    /// writes in their order.
     pub(super) fn open(&self, at: Time, caps: &Caps, exact: &Exact) -> (Structure, Vec<Free>) {
         let fates =
             super::order::Fates::decide(self, at, caps, (super::mood::Mood::Exact, 0), Some(exact));
@@ -127,7 +128,8 @@ impl Ledger {
         (fates.open.clone(), free.collect())
     }
 
-    /// What `choice` makes of the writes that are not forgotten: (number, fate), ascending.
+    /// The fates that `choice` gives to the writes that the ledger still keeps: (number, fate),
+    /// ascending.
     pub(crate) fn fates(
         &self,
         at: Time,
@@ -196,7 +198,8 @@ fn damaged(draw: &Draw<'_>, changes: Vec<Change>, see: &impl Fn(u64) -> Bytes) -
 }
 
 impl Form {
-    /// The forms of a torn write of so many granules that break off at one of `places`, the most telling first.
+    /// The forms of a torn write of `granules` granules that is torn at one of `places`; those that
+    /// are most likely to show a fault come first.
     pub(crate) fn torn(granules: u64, garbage: bool, places: &[u64]) -> Vec<Form> {
         let inside = |n: &&u64| 0 < **n && **n < granules;
         let heads = places.iter().filter(inside).map(|n| Form::Head(*n));

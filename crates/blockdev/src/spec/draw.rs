@@ -1,4 +1,4 @@
-//! One legal state of the medium.
+//! Computes one legal state of the medium.
 
 use super::ChoiceError;
 use super::exact::{Exact, Form};
@@ -20,7 +20,7 @@ pub(super) struct Draw<'a> {
     mood: Mood,
     target: Option<Target>,
     pub(super) fates: Fates,
-    /// Of an exact state, by place: what becomes of a write that is free and named.
+    /// For an exact state, by place: the fate of a write that is free and named.
     pub(super) forms: Vec<Option<Form>>,
     pub(super) exact: Option<&'a Exact>,
 }
@@ -174,8 +174,8 @@ impl<'a> Draw<'a> {
         Drawn::Mixed(fill::compact(out.into()))
     }
 
-    /// The one source of the block at sector `first`, if that can be said without a look at its sectors: each write covers all
-    /// of it and is kept or lost in whole.
+    /// The single source of the block at sector `first`, if it can be found without looking at its
+    /// sectors: each write covers the whole block and is kept or lost as a whole.
     fn whole(&self, first: u64, writes: &[usize]) -> Option<Source> {
         if !self.fates.replaced.is_empty() {
             return None;
@@ -206,7 +206,8 @@ impl<'a> Draw<'a> {
         pick(self.seed, [1, self.entry(place).lead, 0]) & 1 == 1
     }
 
-    /// The newest write that the cut keeps wins; what lies below it is history.
+    /// The source of a sector: the newest write that the cut keeps, because it hides older
+    /// versions.
     fn sector(&self, lba: u64, writes: &[usize]) -> Source {
         let covering = || {
             let covers = |w: &Write| w.lba.0 <= lba && lba < w.lba.0 + w.sectors;
@@ -232,7 +233,8 @@ impl<'a> Draw<'a> {
         kept
     }
 
-    /// Old or new, never garbage: what lies below this write when it is programmed is whole.
+    /// True if the write leaves its sectors old or new, never garbage: then whatever lies below it
+    /// is whole when it is programmed.
     fn protects(&self, place: usize) -> bool {
         let w = &self.entry(place).write;
         w.kind == Kind::Fua
@@ -281,7 +283,8 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// Of a granule that was replaced in a FIFO cache: true if it was written back before.
+    /// For a granule that was replaced in a FIFO cache: true if it was written back before it was
+    /// replaced.
     fn replaced(&self, place: usize, lba: u64) -> Option<bool> {
         if self.fates.replaced.is_empty() {
             return None;
@@ -333,8 +336,9 @@ impl<'a> Draw<'a> {
         self.mood == Mood::Garbage || self.exact.is_some_and(|e| e.collateral.is_some())
     }
 
-    /// Damages stored sectors that share a programming unit with a normal write that reaches the medium at the cut, where the
-    /// Caps allow it: one in flight, or a cached one that is just being written back.
+    /// Damages stored sectors that share a programming unit with a normal write that reaches the
+    /// medium at the cut, where the Caps allow it: with one in flight, or with a cached one that is
+    /// just being written back.
     pub fn collateral(&self, visible: &impl Fn(u64) -> Bytes, out: &mut BTreeMap<u64, Bytes>) {
         if self.caps.no_collateral || !self.damages() {
             return;
@@ -403,7 +407,8 @@ fn atomic(caps: &Caps, w: &Write) -> bool {
         && (w.lba.0 * SECTOR_BYTES as u64).is_multiple_of(bytes)
 }
 
-/// What tells the [`unit`] of `lba` from the others of its write; all of a REMAP is one, whichever of its parts `w` is.
+/// A key that distinguishes the [`unit`] of `lba` from the others of its write; all of a REMAP has
+/// one key, whichever of its parts `w` is.
 pub(super) fn unit_key(caps: &Caps, w: &Write, lba: u64, min: usize) -> u64 {
     match w.kind {
         Kind::Remap { .. } => 0,
@@ -411,7 +416,8 @@ pub(super) fn unit_key(caps: &Caps, w: &Write, lba: u64, min: usize) -> u64 {
     }
 }
 
-/// The sectors of `w` that the device keeps or loses together with `lba`: by its promises, and at least aligned `min` bytes.
+/// The sectors of `w` that the device keeps or loses together with `lba`: as its promises say, and
+/// at least an aligned run of `min` bytes.
 pub(super) fn unit(caps: &Caps, w: &Write, lba: u64, min: usize) -> Range<u64> {
     let all = w.lba.0..w.lba.0 + w.sectors;
     if is_one(caps, w) {
@@ -466,7 +472,8 @@ fn granule_sectors(caps: &Caps, w: &Write, min: usize) -> u64 {
     u64::from(bytes) / SECTOR_BYTES as u64
 }
 
-/// The block at sector `first` as `w`, which covers it, left it; without a copy if it lies in one piece.
+/// The block at sector `first` as `w`, which covers it, left it; without a copy if it lies in one
+/// piece.
 pub(crate) fn new_block(w: &Write, first: u64) -> Bytes {
     if let Some(bytes) = new_run(w, first, BLOCK_BYTES) {
         return bytes;
@@ -478,7 +485,8 @@ pub(crate) fn new_block(w: &Write, first: u64) -> Bytes {
     fill::compact(sectors.concat().into())
 }
 
-/// `bytes` bytes of the new content of `w` from sector `lba` on; `None` if they do not lie in one piece.
+/// `bytes` bytes of the new content of `w` from sector `lba` on; `None` if they do not lie in one
+/// piece.
 pub(crate) fn new_run(w: &Write, lba: u64, bytes: usize) -> Option<Bytes> {
     let mut skip = ((lba - w.lba.0) as usize) * SECTOR_BYTES;
     for piece in &w.new {

@@ -1,7 +1,9 @@
-//! The states of one cut that a [`Bound`] asks for, the most telling first, and how many it leaves out.
+//! Enumerates the states of one cut that a [`Bound`] asks for, those most likely to show a fault
+//! first, and counts those that it leaves out.
 //!
-//! A *setting* says how far packs in flight were executed, how many barriers write-back has passed, and how far a FIFO cache was
-//! written back. It leaves some writes free: each is kept, lost or torn.
+//! A *setting* says how far packs in flight were executed, how many barriers write-back has passed,
+//! and how far a FIFO cache was written back. It leaves some writes free: each is kept, lost or
+//! torn.
 //!
 //! | family | states of each setting with n free writes | linear | bounded | exhaustive |
 //! |---|---|---|---|---|
@@ -13,10 +15,12 @@
 //! | torn subsets | one torn or garbage, any subset of the others | | | if all subsets |
 //! | collateral | all kept, damage around one | | yes | yes |
 //!
-//! - C1: what is named is legal: [`Exact`] says how.
-//! - C2: with `states_max` out of reach no state is named twice within a setting. (Two settings may name equal states.)
-//! - C3: `enumerated + pruned + beyond` is the number of states that the bound names without pruning and without `states_max`; where
-//!   `states_max` ends the work within a family, what pruning would have left out of the rest counts as beyond.
+//! - C1: every state that is named is legal: [`Exact`] ensures that.
+//! - C2: with `states_max` out of reach no state is named twice within a setting. (Two settings may
+//!   name equal states.)
+//! - C3: `enumerated + pruned + beyond` is the number of states that the bound names without
+//!   pruning and without `states_max`; where `states_max` ends the work within a family, the states
+//!   of the rest that pruning would have left out count as beyond.
 //! - C4: the order depends on the cut and the bound only.
 
 use super::cut::Free;
@@ -27,18 +31,19 @@ use crate::Caps;
 use base::Time;
 use base::collections::mix;
 
-/// How many states of a cut there are.
+/// Numbers of states of a cut.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counted {
-    /// Named.
+    /// States that were named.
     pub enumerated: u64,
     /// Left out because no recovery can tell them from a named one.
     pub pruned: u64,
-    /// Left out because there are too many. A setting beyond the first [`SETTINGS_MAX`] counts as one.
+    /// Left out because there are too many. A setting beyond the first [`SETTINGS_MAX`] counts as
+    /// one.
     pub beyond: u64,
 }
 
-/// Most settings of one cut that are looked at.
+/// The maximum of settings of one cut that are enumerated.
 pub const SETTINGS_MAX: usize = 4096;
 
 /// A cut to be enumerated.
@@ -46,11 +51,11 @@ pub(crate) struct Cut<'a> {
     pub ledger: &'a Ledger,
     pub at: Time,
     pub caps: &'a Caps,
-    /// The group of a write that no recovery looks at one by one.
+    /// The group of a write that no recovery looks at by itself.
     pub group: &'a dyn Fn(u64) -> Option<Group>,
 }
 
-/// How far the lines of a cut have come.
+/// The progress of packs, barriers and FIFO cache at the cut.
 #[derive(Clone)]
 struct Setting {
     /// Number of the first write, entries executed, entries.
@@ -150,14 +155,14 @@ impl Open {
     }
 }
 
-/// Which subsets of the free writes are taken beyond singles.
+/// Which subsets of the free writes are taken besides singles.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subsets {
-    /// Up to so many lost, up to so many kept.
+    /// Up to this many lost, up to this many kept.
     UpTo(u64),
     /// All of them.
     All,
-    /// All that differ for recovery.
+    /// All that a recovery can tell apart.
     Product,
 }
 
@@ -221,7 +226,7 @@ fn subsets(open: &Open, bound: &Bound) -> Subsets {
 }
 
 impl Cut<'_> {
-    /// All settings, the newest and the oldest first, and how many there are more.
+    /// All settings, the newest and the oldest first, and how many more there are.
     fn settings(&self) -> (Vec<Setting>, u64) {
         let newest = Exact::all(Rest::Kept);
         let (structure, _) = self.ledger.open(self.at, self.caps, &newest);
@@ -252,7 +257,7 @@ impl Cut<'_> {
         (out, skipped)
     }
 
-    /// The settings of barriers and FIFO cache with packs as given.
+    /// Adds the settings of barriers and FIFO cache for given packs.
     fn lines(&self, packs: &[(u64, u32, u32)], out: &mut Vec<Setting>) -> u64 {
         let mut exact = Exact::all(Rest::Kept);
         exact.packs = packs.iter().map(|p| (p.0, p.1)).collect();
@@ -333,7 +338,8 @@ fn one_of_a_kind(forms: &[Form]) -> Vec<Form> {
     head.into_iter().chain(garbage).copied().collect()
 }
 
-/// At most `most` granules at which a write of so many may break off: the first, the last, and others between them.
+/// At most `most` granules at which a write of so many may break off: the first, the last, and
+/// others between them.
 fn places(granules: u64, most: u64) -> Vec<u64> {
     let inside = granules.saturating_sub(1);
     let mut out: Vec<u64> = Vec::new();
@@ -379,7 +385,7 @@ impl Walk<'_> {
         false
     }
 
-    /// C3: a family that has `size` members without pruning.
+    /// C3: runs a family that has `size` members without pruning.
     fn family(&mut self, size: u64, work: impl FnOnce(&mut Self)) {
         let before = self.counted.enumerated;
         if !self.stopped {
@@ -396,7 +402,7 @@ impl Walk<'_> {
         self.emit(Choice::Exact(exact))
     }
 
-    /// All kept, all lost; the newest and the oldest state have been named.
+    /// Names all kept and all lost; the newest and the oldest state have been named already.
     fn extremes(&mut self, open: &Open) {
         let kept = !open.full;
         let lost = !open.zero && !open.free.is_empty();
@@ -406,7 +412,7 @@ impl Walk<'_> {
         });
     }
 
-    /// `s` lost, then `s` kept.
+    /// Names the states with `s` lost, then those with `s` kept.
     fn stage(&mut self, open: &Open, s: u64, by: Subsets) {
         let n = open.n();
         let reached = match by {
@@ -432,7 +438,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The first so many kept, if no other family names it.
+    /// Names the states in which the first writes are kept, if no other family names them.
     fn prefixes(&mut self, open: &Open, by: Subsets) {
         let n = open.free.len();
         let named_below = |i: usize| match by {
@@ -447,7 +453,7 @@ impl Walk<'_> {
         });
     }
 
-    /// One write torn, the others kept, then lost.
+    /// Names the states with one write torn and the others kept, then those with the others lost.
     fn torn(&mut self, open: &Open) {
         let rests: &[Rest] = match open.free.len() {
             1 => &[Rest::Kept],
@@ -547,7 +553,8 @@ fn choose(n: u64, s: u64) -> u64 {
     all as u64
 }
 
-/// All ascending choices of `s` out of `0..n`, in lexical order, until `each` answers false; the answer is that of the last.
+/// Calls `each` with all ascending choices of `s` out of `0..n`, in lexical order, until it answers
+/// false; answers what the last call did.
 pub(super) fn combinations(n: usize, s: usize, each: &mut dyn FnMut(&[usize]) -> bool) -> bool {
     let mut at: Vec<usize> = (0..s).collect();
     loop {

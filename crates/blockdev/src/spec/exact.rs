@@ -10,15 +10,15 @@
 //! l,c7        sectors around write 7 are damaged
 //! ```
 //!
-//! Numbers of writes count the writes of the recording from 0, each entry of a pack and each part of a REMAP by itself; a REMAP
-//! is named by its first part. What is not said about packs,
-//! barriers and the FIFO cache is as far behind as can be with `k`, as far on as can be with `l`.
+//! Numbers of writes count the writes of the recording from 0, each entry of a pack and each part
+//! of a REMAP by itself; a REMAP is named by its first part. What is not said about packs, barriers
+//! and the FIFO cache is as far behind as can be with `k`, as far on as can be with `l`.
 
 use super::ChoiceError;
 use std::fmt;
 use std::str::FromStr;
 
-/// What becomes of the open writes that are not named.
+/// The fate of the open writes that are not named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Rest {
     /// They are lost: `k`, named writes are kept.
@@ -27,12 +27,13 @@ pub enum Rest {
     Kept,
 }
 
-/// What becomes of a named write. Granules are those that the device keeps or loses as one, counted from 0.
+/// The fate of a named write. Granules are those that the device keeps or loses as one, counted
+/// from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Form {
     /// The opposite of the rest.
     Other,
-    /// Only its first granules are kept, so many: `h`.
+    /// Only its first granules are kept, as many as this: `h`.
     Head(u64),
     /// It is kept from this granule on: `t`.
     Tail(u64),
@@ -53,30 +54,32 @@ pub struct Named {
     pub first: u64,
     /// The last; open writes between the two are meant as well.
     pub last: u64,
-    /// What becomes of them; a range is [`Form::Other`].
+    /// Their fate; for a range it is [`Form::Other`].
     pub form: Form,
 }
 
 /// How far a FIFO cache was written back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Queue {
-    /// So many of the cached writes, in order of arrival, which is that of their beginnings; the next one is free.
+    /// The number of cached writes that were written back, in order of arrival, which is that of
+    /// their beginnings; the next one is free.
     pub written: u32,
-    /// Each as late as possible, so that content which was replaced in the cache never came to the medium. Else as early as
-    /// possible.
+    /// True if each was written back as late as possible, so that content which was replaced in the
+    /// cache never came to the medium. Else as early as possible.
     pub lazy: bool,
 }
 
-/// The whole state.
+/// The whole state at a cut.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Exact {
-    /// What becomes of the writes that are not named.
+    /// The fate of the writes that are not named.
     pub rest: Rest,
-    /// The others, ascending, apart.
+    /// The named writes, ascending, not overlapping.
     pub named: Vec<Named>,
-    /// Packs in flight on a device of prefix order: number of the first write, and of entries that were executed.
+    /// Packs in flight on a device of prefix order: number of the first write, and of entries that
+    /// were executed.
     pub packs: Vec<(u64, u32)>,
-    /// So many barriers were passed by write-back.
+    /// The number of barriers that write-back has passed.
     pub epoch: Option<u32>,
     /// How far a FIFO cache was written back.
     pub queue: Option<Queue>,
@@ -97,7 +100,7 @@ impl Exact {
         }
     }
 
-    /// What becomes of write `id`, if the cut may choose about it.
+    /// The fate of write `id`, if the cut may choose about it.
     pub(super) fn form(&self, id: u64) -> Option<Form> {
         let after = self.named.partition_point(|n| n.first <= id);
         let named = self.named[..after].last()?;
@@ -166,7 +169,7 @@ fn number(text: &str) -> Result<(u64, &str), String> {
     }
 }
 
-/// The same, with nothing behind it.
+/// Parses `text` as a number with nothing behind it.
 fn whole<T: TryFrom<u64>>(text: &str) -> Result<T, String> {
     match number(text)? {
         (n, "") => T::try_from(n).map_err(|_| format!("{n} is too large")),

@@ -1,9 +1,12 @@
-//! What an [`Exact`] state may say about a cut, and what it says about each sector.
+//! Applies an [`Exact`] state to a cut: what it may say about the cut, and what it means for each
+//! sector.
 //!
-//! - E1: what is said about a write counts only where the order of things leaves it free: an exact state cannot leave what the
-//!   Caps and the table of [`spec`](super) allow.
+//! - E1: what the state says about a write counts only where packs, barriers and the FIFO cache
+//!   leave the write free: so an exact state cannot leave what the Caps and the table of
+//!   [`spec`](super) allow.
 //! - E2: a text that says more than the cut leaves open is refused, with the reason.
-//! - E3: a REMAP is named by its first part and kept or lost in whole; its other parts cannot be named.
+//! - E3: a REMAP is named by its first part and kept or lost as a whole; its other parts cannot be
+//!   named.
 
 use super::draw::{Draw, granule_of, granules};
 use super::exact::{Exact, Form, Named, Rest};
@@ -11,7 +14,7 @@ use super::order::Fate;
 use super::{Entry, Kind};
 
 impl Draw<'_> {
-    /// Whether a free write is kept, if it is kept or lost in whole.
+    /// Whether a free write is kept; `None` if it is neither kept nor lost as a whole.
     pub(super) fn named_whole(&self, place: usize) -> Option<bool> {
         let rest = self.rest_kept();
         match self.forms[place] {

@@ -1,5 +1,5 @@
-//! How a cut treats the writes it may choose about: drawn once per cut, so that extremes are as likely as mixtures, and a
-//! single write out of order as likely as both.
+//! How a cut treats the writes it may choose about. This is drawn once per cut, so that the
+//! extremes, and a single write out of order, are as likely as mixtures.
 
 use super::draw::unit;
 use super::{Entry, Kind, blocks_of};
@@ -19,13 +19,13 @@ pub(super) enum Mood {
     PerBlock,
     /// Granules are kept or lost one by one.
     PerGranule,
-    /// The same, with garbage.
+    /// Granules are kept or lost one by one, and may be garbage.
     Garbage,
-    /// One thing is kept, all others are lost.
+    /// One write, block or granule is kept, all others are lost.
     Only(Grain),
-    /// One thing is lost, all others are kept.
+    /// One write, block or granule is lost, all others are kept.
     AllBut(Grain),
-    /// One write breaks off inside one of its blocks; the others are kept, lost, or drawn one by one.
+    /// One write is torn inside one of its blocks; the others are kept, lost, or drawn one by one.
     Tail,
     /// As an [`Exact`](super::Exact) state says; never drawn.
     Exact,
@@ -69,7 +69,8 @@ impl Mood {
 pub(super) struct Target {
     pub id: u64,
     pub lba: u64,
-    /// What else the cut decides by: torn ends only inside the block or for the rest of the write, others kept or not.
+    /// Further decisions of the cut: whether the tear concerns only the block or the rest of the
+    /// write, and whether the others are kept.
     pub choice: u64,
 }
 
@@ -91,7 +92,7 @@ impl Target {
         })
     }
 
-    /// True if `lba` of `entry` belongs to the thing singled out.
+    /// True if `lba` of `entry` belongs to what is singled out.
     pub fn hits(&self, caps: &Caps, entry: &Entry, lba: u64, grain: Grain) -> bool {
         let remap = entry.write.kind.is_remap();
         let same = |min| remap || unit(caps, &entry.write, lba, min).contains(&self.lba);
@@ -103,7 +104,8 @@ impl Target {
             }
     }
 
-    /// True if a write that breaks off at the target has brought `lba` to the medium. A granule goes with its first sector.
+    /// True if a write that is torn at the target has brought `lba` to the medium. A granule has
+    /// the fate of its first sector.
     pub fn before_the_break(&self, caps: &Caps, entry: &Entry, lba: u64) -> bool {
         let granule = unit(caps, &entry.write, lba, 0);
         let same_block = lba / SECTORS_PER_BLOCK == self.lba / SECTORS_PER_BLOCK;

@@ -1,4 +1,5 @@
-//! Which writes a cut may choose about at all: what packs, the FIFO policy of the cache and barriers leave open.
+//! Which writes a cut may choose about at all: what packs, the FIFO policy of the cache and
+//! barriers leave open.
 
 use super::draw::{pick, unit, unit_key};
 use super::exact::{Exact, Rest};
@@ -9,16 +10,16 @@ use base::{Map, Set, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the order of things leaves open about one write.
+/// What the order of operations leaves open about one write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fate {
     /// Nothing of it is on the medium.
     Lost,
     /// Each of its granules may be there or not, or torn if its promises allow it.
     Free,
-    /// All of it is there, but for what [`Fates::replaced`] says.
+    /// All of it is on the medium, except for what [`Fates::replaced`] says.
     Sure,
-    /// All of it is there for good: nothing older can show.
+    /// All of it is durable: nothing older can show.
     Durable,
 }
 
@@ -26,14 +27,14 @@ pub(super) enum Fate {
 pub(super) struct Fates {
     /// By place in the ledger.
     pub of: Vec<Fate>,
-    /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first sector): true if they were written
-    /// back before.
+    /// Granules that a later write replaced in the FIFO cache, by (place in the ledger, first
+    /// sector): true if they were written back before.
     pub replaced: Map<(usize, u64), bool>,
-    /// What else there was to decide about.
+    /// What the cut leaves open besides the fates of single writes.
     pub open: Structure,
 }
 
-/// What a cut leaves open beside the single writes.
+/// What a cut leaves open besides the fates of single writes.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Structure {
     /// Packs in flight on a device of prefix order: number of the first write, number of entries.
@@ -46,7 +47,7 @@ pub(super) struct Structure {
     pub lazy: bool,
 }
 
-/// Things that happen one after the other.
+/// A sequence of operations whose progress at the cut is open.
 #[derive(Clone, Copy)]
 enum Line {
     /// Entries of the pack with this number.
@@ -62,9 +63,9 @@ struct Decide<'a> {
     mood: Mood,
     seed: u64,
     of: Vec<Fate>,
-    /// Entries of packs in flight that the device is done with.
+    /// Entries of packs in flight that the device has finished.
     executed: Set<usize>,
-    /// Decides instead of the seed.
+    /// The exact state that decides instead of the seed.
     exact: Option<&'a Exact>,
     open: Structure,
 }
@@ -105,7 +106,7 @@ impl Fates {
     }
 }
 
-/// What an exact state says about the progress of a line.
+/// The progress of a line that an exact state gives.
 fn said(exact: &Exact, line: Line) -> Option<u64> {
     let said = match line {
         Line::Pack(pack) => exact.packs.iter().find(|p| p.0 == pack).map(|p| p.1),
@@ -116,7 +117,7 @@ fn said(exact: &Exact, line: Line) -> Option<u64> {
 }
 
 impl Decide<'_> {
-    /// A number of things that happened before the cut, 0 to `n`.
+    /// The progress of a line at the cut: how many of its `n` operations had happened.
     fn progress(&self, n: u64, line: Line) -> u64 {
         let (what, of) = match line {
             Line::Pack(pack) => (10, pack),
@@ -149,7 +150,7 @@ impl Decide<'_> {
         &self.ledger.entries[place].write
     }
 
-    /// What each write's own promise says.
+    /// Sets the fate of each write by its own promise alone.
     fn alone(&mut self) {
         let complete = self.ledger.flushes.iter().filter(|f| f.end <= self.at);
         let flushed_before = complete.map(|f| f.start).max();
@@ -164,7 +165,8 @@ impl Decide<'_> {
         }
     }
 
-    /// A pack of prefix order that is in flight was executed up to one of its entries.
+    /// Applies packs of prefix order that are in flight: each was executed up to one of its
+    /// entries.
     fn packs(&mut self) {
         if !self.prefix_packs() {
             return;
@@ -215,7 +217,8 @@ impl Decide<'_> {
             .collect()
     }
 
-    /// Write-back has passed some of the barriers: what lies before these is there, what lies behind the next is not.
+    /// Applies barriers: write-back has passed some of them, so cached writes before these are on
+    /// the medium, and those behind the next one are not.
     fn epochs(&mut self, barriers: &[Barrier]) {
         self.open.barriers = barriers.len() as u32;
         let passed = self.progress(barriers.len() as u64, Line::Barriers) as usize;
@@ -231,7 +234,8 @@ impl Decide<'_> {
         }
     }
 
-    /// The cache was written back in order of arrival up to one write. Answers what became of replaced granules.
+    /// Applies the FIFO cache, which was written back in order of arrival up to one write. Answers
+    /// the fates of replaced granules.
     fn fifo(&mut self, barriers: &[Barrier]) -> Map<(usize, u64), bool> {
         let arrivals = self.arrivals();
         let mut came = vec![false; self.of.len()];
@@ -284,7 +288,8 @@ impl Decide<'_> {
         place..end
     }
 
-    /// What an exact state says about content that was replaced in a FIFO cache.
+    /// Whether an exact state says that content which was replaced in a FIFO cache was never
+    /// written back.
     fn lazy(&self) -> Option<bool> {
         self.exact.map(|e| e.queue.is_some_and(|queue| queue.lazy))
     }
@@ -300,8 +305,9 @@ impl Decide<'_> {
             }
     }
 
-    /// The writes that had come to the card, in their order, of a REMAP its first part. Commands that overlap may come in any
-    /// order, and what is in flight may not have come yet.
+    /// The writes that had arrived at the card, in order of arrival; for a REMAP its first part.
+    /// Commands that overlap may arrive in any order, and a command in flight may not have arrived
+    /// yet.
     fn arrivals(&self) -> Vec<usize> {
         let leads = (0..self.of.len()).filter(|p| self.ledger.entries[*p].leads());
         let began = leads.filter(|p| self.of[*p] != Fate::Lost && self.has_come(*p));
@@ -317,7 +323,8 @@ impl Decide<'_> {
             })
             .collect();
         if self.prefix_packs() {
-            // The entries of a pack come in their order, but other commands may come between them.
+            // The entries of a pack arrive in their order, but other commands may arrive between
+            // them.
             let pack = |keyed: &(u64, usize)| self.ledger.entries[keyed.1].pack.map(|p| p.0);
             for run in keyed.chunk_by_mut(|a, b| pack(a).is_some() && pack(a) == pack(b)) {
                 let mut earliest = u64::MAX;
@@ -331,8 +338,8 @@ impl Decide<'_> {
         keyed.into_iter().map(|(_, place)| place).collect()
     }
 
-    /// For each cached write its granules that later writes replaced as a whole: (key of the granule, the arrival that completed
-    /// it).
+    /// For each cached write its granules that later writes replaced as a whole: (key of the
+    /// granule, the arrival that completed it).
     fn replaced(&self, arrivals: &[usize]) -> Map<usize, Vec<(u64, usize)>> {
         let mut arrival: Vec<Option<usize>> = vec![None; self.of.len()];
         for (n, place) in arrivals.iter().enumerate() {
@@ -372,8 +379,8 @@ impl Decide<'_> {
         out
     }
 
-    /// Of the write that leads at `place` the granules (a REMAP is one) that were replaced as a whole, by the first replacement
-    /// of each sector.
+    /// For the write that leads at `place`, the granules (a REMAP is one) that were replaced as a
+    /// whole, by the first replacement of each sector.
     fn replaced_granules(
         &self,
         place: usize,
@@ -399,7 +406,8 @@ impl Decide<'_> {
         out
     }
 
-    /// The cached writes that must not be dropped, because something behind a barrier behind them was written back.
+    /// The cached writes that must not be dropped, because something behind a barrier behind them
+    /// was written back.
     fn behind_barriers(&self, queue: &[usize], written: usize, barriers: &[Barrier]) -> Set<usize> {
         let reached = queue.iter().take(written + 1);
         let newest = reached.map(|p| self.write(*p).start).max();

@@ -1,24 +1,29 @@
-//! Which writes a recovery cannot look at one by one, so that a cut need not permute them one by one.
+//! Which writes a recovery cannot look at one by one, so that a cut need not permute them one by
+//! one.
 //!
 //! Each write has a reason ([`Class`]). Two groups of open writes are *protected*:
 //!
-//! - P1 (log): descriptor, metadata, revoke and data blocks of the journal behind which no commit record, coalition block or journal
-//!   superblock was begun before the cut. No transaction that recovery may replay contains them: the scan ends at the missing
-//!   commit whatever they hold. A commit that was begun while its log blocks are open (what a forgotten flush makes) takes the
-//!   protection away, and so does a journal superblock, because it may have given their place away.
-//! - P2 (home): a metadata block written home whose very content stands in the log, in a transaction whose commit and whose log
-//!   blocks are all durable, and behind which no journal superblock was begun. Recovery writes it again, whatever home holds. A
-//!   home write of deltas has no such full image and is not protected, nor is one of a transaction whose log is open.
+//! - P1 (log): descriptor, metadata, revoke and data blocks of the journal behind which no commit
+//!   record, coalition block or journal superblock was begun before the cut. No transaction that
+//!   recovery may replay contains them: the scan ends at the missing commit whatever they hold. A
+//!   commit that was begun while its log blocks are open (the result of a forgotten flush) ends the
+//!   protection, and so does a journal superblock, because it may have released the place of these
+//!   blocks.
+//! - P2 (home): a metadata block written home whose exact content is in the log, in a transaction
+//!   whose commit and whose log blocks are all durable, and behind which no journal superblock was
+//!   begun. Recovery writes it again, whatever home holds. A home write of deltas has no such full
+//!   image and is not protected, nor is one of a transaction whose log is open.
 //!
-//! What protection leaves out, and what it never does:
+//! What protection leaves out, and what it never leaves out:
 //!
-//! - P3: a group is taken whole, empty, with each one of its writes lost, with each one kept, and with its first half kept;
-//!   all other subsets are left out. So a recovery that does look at a protected write shows with that write alone.
+//! - P3: a group is taken whole, empty, with each one of its writes lost, with each one kept, and
+//!   with its first half kept; all other subsets are left out. So a recovery that does look at a
+//!   protected write shows its fault with that write alone.
 //! - P4: prefixes in order are never left out.
-//! - P5: of the ways in which a protected write is torn, the first head and the first garbage are kept, with all others
-//!   kept and with all others lost.
-//! - P6: a REMAP is not protected, and one that moves may take away what stands in the log: it ends P2 for what was logged before
-//!   it.
+//! - P5: of the ways in which a protected write is torn, the first head and the first garbage are
+//!   kept, with all others kept and with all others lost.
+//! - P6: a REMAP is not protected, and one that moves may take content out of the log: it ends P2
+//!   for what was logged before it.
 //! - P7: a write of several reasons, or of none that is named above, is not protected.
 
 use super::Write;
@@ -36,12 +41,12 @@ pub(crate) enum Group {
     Home,
 }
 
-/// What a write is to the journal.
+/// The role of a write for the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Log,
     Home,
-    /// A commit record or a coalition block: a promise about log blocks before it.
+    /// A commit record or a coalition block: it vouches for log blocks before it.
     Commit,
     Superblock,
     Other,
@@ -72,7 +77,7 @@ impl Role {
     }
 }
 
-/// A write that is not forgotten.
+/// A write that the ledger still keeps.
 struct Known {
     id: u64,
     role: Role,
@@ -80,21 +85,21 @@ struct Known {
     content: Vec<u64>,
 }
 
-/// Follows a recording.
+/// Follows a recording and knows its protected writes.
 #[derive(Default)]
 pub(crate) struct Pruner {
     /// Log, commit and home writes, ascending.
     writes: VecDeque<Known>,
-    /// Contents of log blocks behind which no journal superblock was begun, each with the number of its transaction's commit, and
-    /// those of the transaction in the making.
+    /// Contents of log blocks behind which no journal superblock was begun, each with the number of
+    /// its transaction's commit, and those of the transaction in the making.
     logged: Vec<(u64, Vec<u64>)>,
     running: Vec<u64>,
-    /// The newest write that may make log blocks before it count.
+    /// The newest write by which log blocks before it may count.
     last_promise: Option<u64>,
 }
 
 impl Pruner {
-    /// A write begins. `prints` are the fingerprints of its blocks before and after it.
+    /// Notes that a write begins. `prints` are the fingerprints of its blocks before and after it.
     pub fn enter(&mut self, id: u64, write: &Write, classes: &[Class], prints: &[(u64, u64)]) {
         let role = Role::of(classes);
         let aligned = write.lba.0.is_multiple_of(SECTORS_PER_BLOCK)
@@ -121,13 +126,14 @@ impl Pruner {
         }
     }
 
-    /// P6: a REMAP that moves begins.
+    /// P6: notes that a REMAP that moves begins.
     pub fn moved(&mut self) {
         self.logged.clear();
         self.running.clear();
     }
 
-    /// Writes that the ledger has forgotten, which all but `kept` (ascending) are, are durable.
+    /// Notes which writes the ledger has forgotten, that is all except `kept` (ascending): they are
+    /// durable.
     pub fn forget(&mut self, kept: impl Iterator<Item = u64>) {
         let mut kept = kept.peekable();
         self.writes.retain(|known| {
@@ -156,12 +162,14 @@ impl Pruner {
     }
 }
 
-/// P2: all blocks of a home write are in the log. A blank block, which many places hold, proves nothing.
+/// P2: true if all blocks of a home write are in the log. A blank block, which is found in many
+/// places, proves nothing.
 fn stands(content: &[u64], durable: &Set<u64>) -> bool {
     !content.is_empty() && content.iter().all(|p| *p != 0 && durable.contains(p))
 }
 
-/// The groups of the free writes of a setting, as places among them; only those in which something is left out.
+/// The groups of the free writes of a setting, as places among them; only those in which something
+/// is left out.
 pub(super) struct Groups(Vec<Vec<usize>>);
 
 impl Groups {
@@ -178,12 +186,12 @@ impl Groups {
         self.0.is_empty()
     }
 
-    /// Writes in groups.
+    /// Number of writes in groups.
     pub fn members(&self) -> u64 {
         self.0.iter().map(|g| g.len() as u64).sum()
     }
 
-    /// P3: true if a subset stands for itself.
+    /// P3: true if a subset of the free writes is one that is taken.
     pub fn tells(&self, kept: impl Fn(usize) -> bool) -> bool {
         self.0.iter().all(|group| {
             let n = group.len();
@@ -193,7 +201,8 @@ impl Groups {
         })
     }
 
-    /// The subsets of `0..n` that stand for themselves, ascending members, until `each` answers false.
+    /// Calls `each` with the subsets of `0..n` that are taken, their members ascending, until it
+    /// answers false.
     pub fn each(&self, n: usize, each: &mut dyn FnMut(&[usize]) -> bool) {
         let grouped: Set<usize> = self.0.iter().flatten().copied().collect();
         let alone: Vec<usize> = (0..n).filter(|i| !grouped.contains(i)).collect();
@@ -216,7 +225,8 @@ impl Groups {
     }
 }
 
-/// P3: the subsets of a group that are taken: all, each one lost, none, each one kept, the first half.
+/// P3: the subsets of a group that are taken: all, each one lost, none, each one kept, the first
+/// half.
 fn patterns(group: &[usize]) -> Vec<Vec<usize>> {
     let but = |i: &usize| group.iter().copied().filter(|m| m != i).collect::<Vec<_>>();
     let mut out = vec![group.to_vec()];

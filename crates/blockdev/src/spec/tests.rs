@@ -42,7 +42,7 @@ fn write(kind: Kind, start: u64, end: u64, lba: u64, fills: &[u8], prev: u8) -> 
     }
 }
 
-/// Per sector of block 0: every first byte that 1500 seeds draw; 256 stands for garbage.
+/// For each sector of block 0: every first byte that 1500 seeds draw; 256 stands for garbage.
 fn outcomes(ledger: &Ledger, at: u64, caps: &Caps, legal: &[u8]) -> Vec<BTreeSet<u16>> {
     let mut seen = vec![BTreeSet::new(); 8];
     for seed in 0..1500 {
@@ -149,7 +149,8 @@ fn i5_a_remap_is_forgotten_in_whole_where_memory_ends() {
     ledger.remap(remapped(1, 2, &[0, 2, 4]));
     ledger.write(write(Kind::Normal, 3, 4, 7, &[8], OLD));
     ledger.advance(Time(9));
-    // Each part weighs 512 of new and 4096 of old content; to forget one of them would be enough for the limit but one.
+    // Each part weighs 512 of new and 4096 of old content; to forget one of them would be enough
+    // for the limit but one.
     assert_eq!(ledger.open_writes(), 0, "1000 bytes hold none of them");
     let mut ledger = Ledger::new(11_000);
     ledger.remap(remapped(1, 2, &[0, 2, 4]));
@@ -287,7 +288,8 @@ fn collateral_damage_only_where_the_caps_allow_it() {
     assert_eq!(damaged(&reliable, 15, &risky), BTreeSet::new(), "reliable");
 }
 
-/// Which of `n` writes to blocks of their own are there at the cut, in whole, for each of 1500 seeds.
+/// Which of `n` writes to blocks of their own are there at the cut, in whole, for each of 1500
+/// seeds.
 fn subsets(ledger: &Ledger, at: u64, n: u64) -> BTreeSet<Vec<bool>> {
     let whole = |seed| {
         let drawn = ledger.draw(Time(at), seed, &caps(), |b| {

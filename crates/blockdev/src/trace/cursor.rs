@@ -1,4 +1,4 @@
-//! A place in a recorded run: the states of a cut there.
+//! A place in a recorded run, and the states that a cut there may leave.
 
 use super::{Step, Trace, What};
 use crate::spec::{
@@ -15,7 +15,7 @@ pub struct Cursor<'a> {
     /// The first step that has not begun.
     next: usize,
     at: Time,
-    /// As reads see it.
+    /// The content as reads see it.
     visible: Image,
     ledger: Ledger,
     touched: Touched,
@@ -81,12 +81,14 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// The step, by its place in the trace, of the write with this number, if it has begun.
+    /// The place in the trace of the step to which the write with this number belongs, if it has
+    /// begun.
     pub fn step_of(&self, write: u64) -> Option<usize> {
         self.steps.get(write as usize).copied()
     }
 
-    /// Names the states of this cut that `bound` asks for, the most telling first, until `each` answers false.
+    /// Calls `each` with the states of this cut that `bound` asks for, those most likely to show a
+    /// fault first, until it answers false.
     pub fn each_choice(&self, bound: &Bound, each: &mut dyn FnMut(Choice) -> bool) -> Counted {
         let protected = match bound.prune {
             true => self.pruner.protected(),
@@ -105,7 +107,7 @@ impl<'a> Cursor<'a> {
         enumerate(&cut, bound, each)
     }
 
-    /// The same, all at once.
+    /// The states that [`Cursor::each_choice`] names, as a list.
     pub fn choices(&self, bound: &Bound) -> Vec<Choice> {
         let mut all = Vec::new();
         self.each_choice(bound, &mut |choice| {
@@ -120,10 +122,10 @@ impl<'a> Cursor<'a> {
         self.each_choice(bound, &mut |_| true)
     }
 
-    /// What the cut leaves by this choice.
+    /// The state that the cut leaves by this choice.
     ///
     /// # Errors
-    /// The choice says more than this cut leaves open: a text of another run.
+    /// The choice says more than this cut leaves open, because it is a text of another run.
     pub fn state(&self, choice: &Choice) -> Result<Image, ChoiceError> {
         let mut image = self.visible.clone();
         for change in self.changes(choice)? {
@@ -132,10 +134,10 @@ impl<'a> Cursor<'a> {
         Ok(image)
     }
 
-    /// The same, for a choice that this cut has named.
+    /// The state that [`Cursor::state`] answers, for a choice that this cut has named.
     ///
     /// # Panics
-    /// If it has not: see [`Cursor::state`].
+    /// If the cut has not named it.
     pub fn image(&self, choice: &Choice) -> Image {
         match self.state(choice) {
             Ok(image) => image,
@@ -143,7 +145,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// [`Image::content_hash`] of the state, which is not made.
+    /// [`Image::content_hash`] of the state, without making the state.
     ///
     /// # Errors
     /// See [`Cursor::state`].
@@ -153,8 +155,8 @@ impl<'a> Cursor<'a> {
         Ok(self.visible.hash_with(prints))
     }
 
-    /// What became of each write that has begun, as (place of its step in the trace, fate), in order; a pack and a REMAP have one
-    /// entry for each of their writes.
+    /// The fate of each write that has begun, as (place of its step in the trace, fate), in order;
+    /// a pack and a REMAP have one entry for each of their writes.
     ///
     /// # Errors
     /// See [`Cursor::state`].
@@ -178,7 +180,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Makes a write visible; the answer are the fingerprints of the blocks it touches, before and after it (none for a discard).
+/// Makes a write visible; answers the fingerprints of the blocks it touches, before and after it
+/// (none for a discard).
 fn apply(image: &mut Image, write: &Write) -> Vec<(u64, u64)> {
     let end = write.lba.0 + write.sectors;
     if write.new.is_empty() {

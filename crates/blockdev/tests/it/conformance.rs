@@ -1,4 +1,5 @@
-//! The devices of this crate under the contract of `BlockDevice`, and what the wrappers add.
+//! Runs the contract of `BlockDevice` against the devices of this crate, and tests what the
+//! wrappers add.
 
 mod host_file;
 

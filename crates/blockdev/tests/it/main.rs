@@ -1,4 +1,4 @@
-//! All tests of the crate that need no loop device: one program, linked once.
+//! All tests of the crate that need no loop device, in one program that is linked once.
 
 mod conformance;
 mod modelled;

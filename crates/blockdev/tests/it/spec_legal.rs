@@ -1,5 +1,6 @@
-//! The `spec` adversary against its own table: small histories whose legal states are enumerated from the rules by brute
-//! force. No draw leaves the set (soundness), and every member of it is drawn (spec-I4).
+//! Compares the `spec` adversary with its own table, on small histories whose legal states are
+//! enumerated from the rules by brute force. Every draw is in that set (soundness), and every
+//! member of the set is drawn (spec-I4).
 
 #![allow(clippy::disallowed_methods)]
 
@@ -57,7 +58,7 @@ fn some_history(rng: &mut Rng) -> History {
     history(rng, caps, 2)
 }
 
-/// The same with REMAP.
+/// Histories with REMAP.
 fn some_remaps(rng: &mut Rng) -> History {
     let caps = remapping(some_caps(rng));
     history(rng, caps, 2)
@@ -178,7 +179,8 @@ fn history(rng: &mut Rng, caps: Caps, longest: u64) -> History {
     history
 }
 
-/// Draws until every legal state was seen, or so many seeds are used up; the legal states that were not drawn.
+/// Draws until every legal state was seen, or all seeds are used up; answers the legal states that
+/// were not drawn.
 fn check(history: &History, seeds: u64, name: &str) -> Vec<State> {
     let legal = history.legal_states();
     let (told, long) = (history.told(true), history.told(false));
@@ -204,7 +206,7 @@ fn check(history: &History, seeds: u64, name: &str) -> Vec<State> {
     legal.difference(&seen).cloned().collect()
 }
 
-/// Sets of at most so many states have to be drawn in whole.
+/// Sets of at most this many states have to be drawn completely.
 const SMALL: usize = 60;
 
 #[test]
@@ -258,7 +260,7 @@ fn write(start: u64, kind: Kind, lba: u64, sectors: u64) -> Event {
     }
 }
 
-/// The rules themselves, in words: each with the states that it makes.
+/// The rules of the table, each with the states that it allows.
 #[test]
 fn the_reference_says_what_the_table_says() {
     let states = |caps: Caps, events: Vec<Event>, cut: u64| {
@@ -291,7 +293,7 @@ fn the_reference_says_what_the_table_says() {
         states(fifo.clone(), three(), 100),
         set(&[[o, o, o], [1, o, o], [1, 2, o], [1, 2, 3]])
     );
-    // The first write is replaced in the cache: it may never come to its turn.
+    // The first write is replaced in the cache, so it may never be written back.
     let replaced = || {
         vec![
             write(0, Kind::Normal, 5, 1),
@@ -335,7 +337,7 @@ fn the_reference_says_what_the_table_says() {
     assert_eq!(states(prefix, pack(), 50), set(&[[1, 2, 3]]));
 }
 
-/// The rules of REMAP in words: each with the states that it makes.
+/// The rules of REMAP, each with the states that they allow.
 #[test]
 fn a_remap_is_there_in_whole_or_not_at_all() {
     let o = OLD;
@@ -392,7 +394,7 @@ fn a_remap_is_there_in_whole_or_not_at_all() {
         cache_fifo: true,
         ..whole.clone()
     };
-    // A part of the batch is replaced in the cache: it keeps its turn.
+    // A part of the batch is replaced in the cache: the batch keeps its turn.
     let ordered = set(&[[o, o, o, 1], [1, 1, o, 1], [3, 1, o, 1]]);
     assert_eq!(states(&fifo, &later, 99), ordered);
     // All of it is replaced: it may be dropped.
@@ -472,8 +474,8 @@ fn every_named_state_is_legal() {
     }
 }
 
-/// The grain of exhaustive: whole writes, of one granule here, one of them garbage at most; commands come in the order of their
-/// beginnings.
+/// The grain of exhaustive mode: whole writes, of one granule here, at most one of them garbage;
+/// commands arrive in the order of their beginnings.
 #[test]
 fn exhaustive_names_every_legal_state_of_its_grain() {
     let (mut sizes, mut fifo_missing, mut fifo_all) = (0, 0, 0);

@@ -1,4 +1,5 @@
-//! Recorded runs: their cuts are those of the disk, their states have texts, and what is left out is counted.
+//! Recorded runs: their cuts equal those of the disk, their states have texts, and the states that
+//! are left out are counted.
 
 use base::{Bytes, Lba, Nanos, Rng, SECTORS_PER_BLOCK, Time, fill};
 use rt::{Sim, SimConfig};
@@ -49,7 +50,7 @@ fn lba(block: u64) -> Lba {
     Lba(block * SECTORS_PER_BLOCK)
 }
 
-/// Content of its own for each number, not uniform.
+/// Different, non-uniform content for each number.
 fn block(n: u64) -> Bytes {
     let mut bytes = vec![0; 4096];
     Rng::named(n, "block").fill(&mut bytes);
@@ -154,7 +155,8 @@ fn a_cut_of_a_recording_leaves_what_the_disk_would_have_left() {
                     );
                 }
                 assert_eq!(cursor.image(&Choice::Oldest), oldest, "trace-T1: at {at:?}");
-                // What is submitted at the very moment of the cut is visible to reads and lost to the cut.
+                // A command submitted at the very moment of the cut is visible to reads and lost to
+                // the cut.
                 let begun = trace.steps.iter().any(|s| s.start == at);
                 assert!(
                     begun || cursor.image(&Choice::Newest) == newest,
@@ -330,7 +332,8 @@ fn a_remap_is_named_by_its_first_part() {
         Request::remap(remap),
         write(0, Class::Data),
     ]);
-    // Writes 0 and 1 are the log, 2 is data, 3 to 5 the REMAP (the sources are one run), 6 the write to a home of it.
+    // Writes 0 and 1 are the log, 2 is data, 3 to 5 the REMAP (the sources are one run), 6 the
+    // write to a home of it.
     let safe = Caps {
         tear_granule: Some(4096),
         no_collateral: true,
@@ -458,7 +461,7 @@ fn the_log_is_pruned_only_where_no_promise_stands_behind_it() {
         Class::Coalition,
         Class::JournalSuperblock,
     ] {
-        // The flush is forgotten: the promise is durable before what it is about.
+        // Without the flush, the commit is durable before the log blocks that it vouches for.
         assert_eq!(
             pruned([log(6), vec![commit(class)]].concat()),
             0,

@@ -1,4 +1,5 @@
-//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence (JESD84-B51).
+//! The card as its command interface shows it: states, R1 bits, CMD23 arming, the erase sequence
+//! (JESD84-B51).
 
 mod modes;
 mod transfer;
@@ -67,7 +68,7 @@ enum State {
     Receiving = 6,
     Programming = 7,
     Disconnect = 8,
-    /// Only CMD5 wakes it.
+    /// Asleep: only CMD5 wakes the card.
     Sleep = 10,
 }
 
@@ -149,7 +150,7 @@ pub struct Card {
     erase: (Option<Lba>, Option<Lba>),
     busy_until: Time,
     sectors: u64,
-    /// The last error in words, for people.
+    /// The last error as a text for error messages.
     why: Option<String>,
 }
 
@@ -182,7 +183,7 @@ impl Card {
     pub fn ready(&self) -> Time {
         self.busy_until
     }
-    /// The register of modes and properties.
+    /// The EXT_CSD register of modes and properties.
     pub fn ext_csd(&self) -> &ExtCsd {
         &self.ext_csd
     }
@@ -350,7 +351,7 @@ impl Card {
             ready: self.busy_until,
         }
     }
-    /// The card status: errors are shown once.
+    /// Answers the card status; error bits are shown once.
     fn r1(&mut self, ready: Time) -> Outcome {
         let busy = self.state == State::Programming || self.state == State::Disconnect;
         self.refresh();
@@ -393,7 +394,7 @@ impl Card {
         };
         self.fail(bit, &error.to_string());
     }
-    /// CMD0. A reset is no power loss: switching the cache off writes it back.
+    /// CMD0. A reset is no power loss: it switches the cache off, which writes it back.
     fn go_idle(&mut self, t: Time) -> Outcome {
         let t = t.max(self.busy_until);
         let end = match self.ext_csd.cache_on() {

@@ -1,13 +1,13 @@
-//! What a card is, apart from its chips and its timing.
+//! The properties of a card, apart from its chips and its timing.
 
 use blockdev::PackOrder;
 use serde::Deserialize;
 
-/// Who collects garbage beside the writes that need it.
+/// Which side starts garbage collection in addition to that which writes force.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bkops {
-    /// Nobody: BKOPS_SUPPORT is 0.
+    /// No side: BKOPS_SUPPORT is 0.
     Off,
     /// The host, when the card says that it is urgent (BKOPS_EN bit 0).
     Manual,
@@ -21,14 +21,15 @@ pub enum Bkops {
 pub struct CardConfig {
     /// Volatile write cache, KiB (CACHE_SIZE); 0: none.
     pub cache_kib: u32,
-    /// CACHE_FLUSH_POLICY: the cache is written back in the order of arrival; else in an order of the card's own.
+    /// CACHE_FLUSH_POLICY: true if the cache is written back in the order of arrival, else in an
+    /// order that the card chooses.
     pub cache_fifo: bool,
     /// EN_REL_WR: reliable writes of any length.
     pub en_rel_wr: bool,
-    /// REL_WR_SEC_C: sectors of a legacy reliable write, where EN_REL_WR is 0; with 4 KiB sectors one of these is allowed in any
-    /// case.
+    /// REL_WR_SEC_C: sectors of a legacy reliable write, where EN_REL_WR is 0. With 4 KiB sectors,
+    /// one such sector is allowed in any case.
     pub rel_wr_sec_c: u32,
-    /// WR_REL_SET: content that is not being written is safe at a cut.
+    /// WR_REL_SET: a cut does not damage content that is not being written.
     pub wr_rel_set: bool,
     /// Largest transfer the host asks for in one command, KiB.
     pub max_transfer_kib: u32,
@@ -47,10 +48,10 @@ pub struct CardConfig {
 }
 
 impl CardConfig {
-    /// What is wrong with these values, if anything.
+    /// Checks these values.
     ///
     /// # Errors
-    /// The first field that makes no card, and what it may be.
+    /// The first field with an impossible value, and the possible ones.
     pub fn check(&self) -> Result<(), String> {
         let fields = [
             ("cache_kib", self.cache_kib, 4, 1 << 20, true),

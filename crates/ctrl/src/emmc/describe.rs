@@ -1,4 +1,4 @@
-//! EXT_CSD in words: name and meaning of the bytes that this card has something to say in (JESD84-B51 7.4).
+//! EXT_CSD in words: name and meaning of the fields that matter for this card (JESD84-B51 7.4).
 
 use super::ext_csd::{ExtCsd, field};
 use base::bytes::get_le32;
@@ -13,7 +13,7 @@ pub struct FieldText {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// What that means.
+    /// What that value means.
     pub meaning: String,
 }
 

@@ -19,7 +19,8 @@ pub mod field {
     pub const PACKED_FAILURE_INDEX: usize = 35;
     /// Bit 0: the last packed command failed; bit 1: byte 35 says where.
     pub const PACKED_COMMAND_STATUS: usize = 36;
-    /// Exception events that are the case, two bytes: bit 0 urgent background work, bit 3 packed command failed.
+    /// Exception events that hold at present, two bytes: bit 0 urgent background work, bit 3 packed
+    /// command failed.
     pub const EXCEPTION_EVENTS_STATUS: usize = 54;
     /// Exception events the host asks for, two bytes.
     pub const EXCEPTION_EVENTS_CTRL: usize = 56;
@@ -61,13 +62,13 @@ pub mod field {
     pub const POWER_OFF_LONG_TIME: usize = 247;
     /// Best write, 4 KiB times 2 to the power of this less 1.
     pub const OPTIMAL_WRITE_SIZE: usize = 265;
-    /// The same for reads.
+    /// Best read, in the unit of [`OPTIMAL_WRITE_SIZE`].
     pub const OPTIMAL_READ_SIZE: usize = 266;
     /// 1: spare blocks are normal.
     pub const PRE_EOL_INFO: usize = 267;
     /// Life time used of the main area: 1 is 0 to 10 %.
     pub const LIFE_TIME_EST_A: usize = 268;
-    /// The same of the area with one bit per cell.
+    /// Life time used of the area with one bit per cell, in the unit of [`LIFE_TIME_EST_A`].
     pub const LIFE_TIME_EST_B: usize = 269;
     /// 8: version 5.1.
     pub const EXT_CSD_REV: usize = 192;
@@ -198,7 +199,7 @@ impl ExtCsd {
     pub fn en_rel_wr(&self) -> bool {
         self.raw[field::WR_REL_PARAM] & 4 != 0
     }
-    /// Entries of a packed write, if the host has asked for its failure event; else 0.
+    /// Entries of a packed write, if the host has enabled its failure event; else 0.
     pub fn packed_writes_max(&self) -> usize {
         match self.raw[field::EXCEPTION_EVENTS_CTRL] & event::PACKED_FAILURE {
             0 => 0,
@@ -213,7 +214,7 @@ impl ExtCsd {
             4096
         }
     }
-    /// True if an event that the host asked for is the case: bit EXCEPTION_EVENT of R1.
+    /// True if an event that the host has enabled holds at present: bit EXCEPTION_EVENT of R1.
     pub fn exception(&self) -> bool {
         let both = |i| {
             self.raw[field::EXCEPTION_EVENTS_STATUS + i]
@@ -221,7 +222,8 @@ impl ExtCsd {
         };
         both(0) | both(1) != 0
     }
-    /// Notes how a packed command ended: `None` well; else the entry that failed, from 1 on, if it was one.
+    /// Notes how a packed command ended: `None` without error; else with the entry that failed,
+    /// from 1 on, if the error was one of an entry.
     pub(crate) fn packed_ended(&mut self, failed: Option<Option<usize>>) {
         let (status, index) = match failed {
             None => (0, 0),
@@ -240,8 +242,9 @@ impl ExtCsd {
             *status & !event
         };
     }
-    /// Writes a byte as CMD6 does. Answers with the new value, or `None` if the byte is not writable or the card lacks what the
-    /// value asks for: a cache, another partition (SWITCH_ERROR).
+    /// Writes a byte as CMD6 does. Answers the new value, or `None` (SWITCH_ERROR) if the byte is
+    /// not writable or the card lacks what the value asks for, such as a cache or another
+    /// partition.
     pub fn switch(&mut self, at: usize, value: u8) -> Option<u8> {
         let lacks = match at {
             field::CACHE_CTRL => value & 1 != 0 && self.raw[field::CACHE_SIZE..][..4] == [0; 4],
@@ -254,13 +257,13 @@ impl ExtCsd {
         if lacks || !WRITABLE.contains(&at) {
             return None;
         }
-        // A command byte keeps no value.
+        // Command bytes keep no value.
         if !matches!(at, field::FLUSH_CACHE | field::BKOPS_START) {
             self.raw[at] = value;
         }
         Some(value)
     }
-    /// Modes back to their values after power-up.
+    /// Sets the modes back to their values after power-up.
     pub fn reset(&mut self) {
         WRITABLE.iter().for_each(|at| self.raw[*at] = 0);
     }

@@ -1,7 +1,8 @@
-//! The host side: what the block driver of a kernel does with a card.
+//! The host side of an eMMC: translates requests to commands as the block driver of a kernel does.
 //!
-//! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6 on byte 32; discard becomes
-//! CMD35, 36, 38. Transfers are split at the largest length; nothing is skipped, merged or reordered here.
+//! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6
+//! on byte 32; discard becomes CMD35, 36, 38. Transfers are split at the largest length; nothing is
+//! skipped, merged or reordered here.
 
 mod pack;
 
@@ -23,7 +24,7 @@ const COUNT_LIMIT: u64 = 0xFFFF;
 #[derive(Clone, Debug)]
 pub struct Host {
     rca: u32,
-    /// Addresses count sectors, not bytes.
+    /// True if addresses count sectors, false if they count bytes.
     by_sector: bool,
     cache_on: bool,
     en_rel_wr: bool,
@@ -31,7 +32,7 @@ pub struct Host {
     packed: Option<Packed>,
     barrier: bool,
     manual_bkops: bool,
-    /// The last response showed an exception event.
+    /// True if the last response showed an exception event.
     excepted: bool,
     /// Sectors of 512 bytes in the smallest transfer.
     unit: u64,
@@ -57,7 +58,7 @@ impl Host {
     /// Brings a card from power-up to the transfer state and switches its cache on.
     ///
     /// # Errors
-    /// The card refused a command, or reports what this driver cannot use.
+    /// The card refused a command, or reports properties that this driver cannot use.
     pub fn identify(
         card: &mut Card,
         config: &CardConfig,
@@ -142,7 +143,8 @@ impl Host {
             _ => Err(DevError::io(Lba(0), "the card has no EXT_CSD")),
         }
     }
-    /// Background operations as the profile has them: of the card's own accord, or when it says that they are urgent.
+    /// Sets up background operations as the profile says: started by the card, or by the host when
+    /// the card says that they are urgent.
     fn use_bkops(
         &mut self,
         card: &mut Card,
@@ -164,8 +166,8 @@ impl Host {
         }
         Ok(())
     }
-    /// After a write whose response showed an exception: starts background operations if the card says that they are urgent,
-    /// and waits for them, as Linux does.
+    /// After a write whose response showed an exception: starts background operations if the card
+    /// says that they are urgent, and waits for them, as Linux does.
     fn urgent_bkops(&mut self, card: &mut Card, t: Time) -> Result<Time, DevError> {
         let ext_csd = self.read_ext_csd(card, card.ready().max(t))?;
         if ext_csd[field::BKOPS_STATUS] < 2 {
@@ -175,8 +177,8 @@ impl Host {
         let out = self.step(card, card.ready().max(t), start, Lba(0))?;
         Ok(out.ready)
     }
-    /// Packed writes, under the conditions of Linux: at least three entries, failures are reported as an exception event, and
-    /// FUA writes may be among them (EN_REL_WR).
+    /// Enables packed writes if the conditions of Linux hold: at least three entries, failures are
+    /// reported as an exception event, and FUA writes may be among them (EN_REL_WR).
     fn use_packed(
         &mut self,
         card: &mut Card,
@@ -288,7 +290,8 @@ impl Host {
     ) -> (Time, Result<Reply, DevError>) {
         let pieces = span::keepable(pieces);
         let sectors = pieces.iter().map(|p| p.len() as u64).sum::<u64>() / SECTOR_BYTES as u64;
-        // With the cache off every write is non-volatile at completion, but only reliable ones are old or new.
+        // With the cache off every write is non-volatile at completion, but only a reliable one
+        // leaves its sectors old or new.
         let flag = if fua { RELIABLE } else { 0 };
         let mut chunks = Chunks::new(pieces, sectors, self.max_sectors);
         let mut at = lba;
@@ -360,7 +363,8 @@ impl Host {
         }
         (t, Ok(Reply::default()))
     }
-    /// Sectors of the next legacy reliable write: REL_WR_SEC_C where it is aligned and enough is left, else one.
+    /// Sectors of the next legacy reliable write: REL_WR_SEC_C where it is aligned and enough is
+    /// left, else one.
     fn legacy_length(&self, at: Lba, left: u64) -> u64 {
         let group = self.rel_wr_sec_c;
         if at.0.is_multiple_of(group) && left >= group && group.is_multiple_of(self.unit) {
@@ -370,14 +374,15 @@ impl Host {
         }
     }
     fn address(&self, lba: Lba) -> u32 {
-        // The card's capacity was checked to fit when it was built.
+        // The card was built only if its capacity fits these addresses.
         if self.by_sector {
             lba.0 as u32
         } else {
             (lba.0 * SECTOR_BYTES as u64) as u32
         }
     }
-    /// Sends a command and judges the card status; errors that show only when busy is over are fetched with CMD13.
+    /// Sends a command and checks the card status; errors that show only when busy is over are
+    /// fetched with CMD13.
     fn step(
         &mut self,
         card: &mut Card,

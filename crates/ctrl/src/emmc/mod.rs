@@ -1,7 +1,8 @@
 //! eMMC 5.1 at command level over the FTL.
 //!
-//! [`Emmc`] is a [`Host`] (what the block driver of a kernel does) and a [`Card`] (commands, states, cache, firmware). It takes
-//! requests, speaks commands, and answers with the time at which the card is ready again.
+//! [`Emmc`] is a [`Host`] (which acts as the block driver of a kernel) and a [`Card`] (commands,
+//! states, cache, firmware). It takes requests, turns them into commands, and answers with the time
+//! at which the card is ready again.
 //!
 //! # What survives a power cut (JESD84-B51; reliable write: 6.6.8.1)
 //!
@@ -12,21 +13,27 @@
 //! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each sector (512 bytes or 4 KiB) old or new |
 //! | packed (CMD23 bit 30) | each entry as its own kind says | header order: entries before one, that one as if alone, none behind it; or any subset of them |
 //! | flush (CMD6 byte 32) | all accepted before is non-volatile | any subset is flushed |
-//! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | the same |
+//! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | as at completion |
 //! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
 //!
-//! With [`Adversary::Own`] a cut leaves what this card really leaves: the cache is lost, chips tear what is in flight, the FTL
-//! recovers. With [`Adversary::Spec`] every sector whose fate the table leaves open is drawn by [`blockdev::spec`].
+//! With [`Adversary::Own`] a cut leaves what this model's card leaves: the cache is lost, chips
+//! tear what is in flight, the FTL recovers. With [`Adversary::Spec`] every sector whose fate the
+//! table leaves open is drawn by [`blockdev::spec`].
 //!
 //! # Invariants
 //!
 //! - E1: one command at a time; completion times do not decrease.
-//! - E2: what reads see is, per sector, the cached copy if there is one, else the FTL's.
-//! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can overtake it.
-//! - E4: lines, staged units and units being programmed together never exceed the cache size; a write waits for room.
-//! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is programmed.
-//! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the FTL.
-//! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its turn (ctrl-cache-C1).
+//! - E2: a read sees, per sector, the cached copy if there is one, else the FTL's.
+//! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can
+//!   overtake it.
+//! - E4: lines, staged units and units being programmed together never exceed the cache size; a
+//!   write waits for room.
+//! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is
+//!   programmed.
+//! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the
+//!   FTL.
+//! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its
+//!   turn (ctrl-cache-C1).
 
 mod card;
 mod config;
@@ -64,7 +71,8 @@ pub struct Emmc {
 }
 
 impl Emmc {
-    /// Puts a card over a settled FTL of 4 KiB units, identifies it and configures it. All of that is over at time 0.
+    /// Puts a card over a settled FTL of 4 KiB units, identifies it and configures it. All of that
+    /// is over at time 0.
     ///
     /// # Errors
     /// The card refused a command of the identification.
@@ -81,7 +89,7 @@ impl Emmc {
             usage: Usage::default(),
         })
     }
-    /// Chooses who decides what a power cut leaves.
+    /// Chooses the adversary, which decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.card.set_adversary(adversary);
     }
@@ -89,11 +97,11 @@ impl Emmc {
     pub fn card(&self) -> &Card {
         &self.card
     }
-    /// The card, to speak commands to it directly.
+    /// The card, for a caller that sends commands to it directly.
     pub fn card_mut(&mut self) -> &mut Card {
         &mut self.card
     }
-    /// Records kept for a cut, and places in the cache.
+    /// Number of records kept for a cut, and of places in the cache.
     pub fn backlog(&self) -> usize {
         self.card.backlog()
     }
@@ -101,7 +109,7 @@ impl Emmc {
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         self.card.dump(f);
     }
-    /// Puts `bytes` at `lba`, durable at once, at no cost.
+    /// Stores `bytes` at `lba`, durable at once, at no cost.
     ///
     /// # Errors
     /// Out of range, not whole sectors, or the device is read-only.
@@ -110,7 +118,7 @@ impl Emmc {
         blockdev::check_request(&self.caps, &request)?;
         self.card.load(lba, bytes)
     }
-    /// Puts blocks in place before the first command, as an adversary decided them.
+    /// Stores, before the first command, the blocks whose content an adversary decided.
     pub(crate) fn apply(&mut self, patch: Vec<(u64, Bytes)>) -> Result<(), ftl::FtlError> {
         self.card.firmware_mut().apply(patch)
     }

@@ -20,7 +20,7 @@ use thiserror::Error;
 pub const RELIABLE: u32 = 1 << 31;
 /// CMD23 argument: packed command; the count is that of all blocks, the header included.
 pub const PACKED: u32 = 1 << 30;
-/// CMD23 argument: data tag, a hint that this card takes and does not use.
+/// CMD23 argument: data tag, a hint that this card accepts and ignores.
 pub const TAG: u32 = 1 << 29;
 /// CMD23 argument: forced programming.
 pub const FORCED: u32 = 1 << 24;
@@ -55,7 +55,8 @@ impl Entry {
     }
 }
 
-/// Why a header is refused. Where an entry is at fault, its 1-based number goes into PACKED_FAILURE_INDEX.
+/// Why a header is refused. If an entry is at fault, its 1-based number goes into
+/// PACKED_FAILURE_INDEX.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum HeaderError {
     /// Shorter than a header.
@@ -70,9 +71,9 @@ pub enum HeaderError {
     /// No entry, or more than fit or the card takes.
     #[error("{count} packed entries; it may be 1 to {max}")]
     Count {
-        /// What the header says.
+        /// Number of entries in the header.
         count: usize,
-        /// Most that there may be.
+        /// The maximum that is allowed.
         max: usize,
     },
     /// An entry with bit 30, or without blocks.
@@ -114,8 +115,9 @@ pub fn encode(entries: &[Entry], header_bytes: usize) -> Bytes {
     raw.into()
 }
 
-/// The entries of a header that came with a payload of `announced` blocks, on a card that takes `max` entries. Whatever the
-/// bytes are, the answer is a list of at most `max` entries with at least one block each, or the reason.
+/// The entries of a header that came with a payload of `announced` blocks, on a card that takes
+/// `max` entries. For any bytes, the answer is a list of at most `max` entries with at least one
+/// block each, or an error.
 ///
 /// # Errors
 /// The first field that is wrong.
@@ -182,7 +184,8 @@ mod tests {
         assert_eq!((entries_max(512), entries_max(4096)), (63, 255));
     }
 
-    /// Bytes as a kernel of 3.10 puts them on the wire for two writes: 8 blocks at 0x1000, reliable 8 blocks at 0x2000.
+    /// Bytes as a kernel of 3.10 sends them for two writes: 8 blocks at 0x1000, reliable 8 blocks
+    /// at 0x2000.
     #[test]
     fn the_layout_is_that_of_the_table() {
         let mut raw = vec![0; 512];

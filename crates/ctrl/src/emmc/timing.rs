@@ -1,4 +1,5 @@
-//! Bus, driver and firmware costs of an eMMC. The chips' own times stand in the geometry.
+//! Bus, driver and firmware costs of an eMMC. The times of the chips themselves are in the
+//! geometry.
 
 use crate::firmware::{PathTiming, nanos};
 use base::Nanos;
@@ -18,15 +19,17 @@ pub struct EmmcTiming {
     pub read_us: f64,
     /// Firmware, each write command, until the cache has accepted it.
     pub write_us: f64,
-    /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a time.
+    /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a
+    /// time.
     pub program_us_per_kib: f64,
     /// Firmware, each reliable write, on top of a normal one.
     pub reliable_us: f64,
-    /// The same, each KiB.
+    /// Firmware, each KiB of a reliable write, on top of a normal one.
     pub reliable_us_per_kib: f64,
     /// Firmware, each packed write, on top of a write of its length.
     pub packed_us: f64,
-    /// Data of writes past the cache is programmed while the rest of it still crosses the host bus; else afterwards.
+    /// True if data of writes past the cache is programmed while the rest of it still crosses the
+    /// host bus; else it is programmed afterwards.
     pub pipelined: bool,
     /// Firmware, each flush that has something to write.
     pub flush_us: f64,
@@ -36,12 +39,12 @@ pub struct EmmcTiming {
     pub barrier_us: f64,
     /// Firmware, each erase, TRIM or DISCARD command.
     pub erase_us: f64,
-    /// Speed of the chips, where the set has its own; else that of the profile.
+    /// Speed of the chips, if this set has its own; else that of the profile applies.
     pub nand: Option<ftl::nand::Timing>,
 }
 
 impl EmmcTiming {
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
     /// The first field that is no sensible time, in words.
@@ -84,7 +87,7 @@ impl EmmcTiming {
     pub(crate) fn read(&self) -> Nanos {
         nanos(self.read_us)
     }
-    /// The part of it that the firmware pays.
+    /// The part of these costs that the firmware pays.
     pub(crate) fn path(&self) -> PathTiming {
         PathTiming {
             bus_us_per_kib: self.bus_us_per_kib,

@@ -1,4 +1,4 @@
-//! Rows being programmed: what of the buffer is still occupied.
+//! Rows that are being programmed: they still occupy room in the buffer.
 
 use base::Time;
 use std::collections::BTreeMap;
@@ -17,14 +17,14 @@ struct Row {
 }
 
 impl Landing {
-    /// A row of so many units is programmed at `end`.
+    /// Adds a row of `units` units whose programming ends at `end`.
     pub fn push(&mut self, end: Time, units: usize) {
         let row = self.rows.entry(end).or_default();
         row.rows += 1;
         row.units += units;
         self.units += units;
     }
-    /// What has landed by `now` occupies nothing any more.
+    /// Removes the rows that have landed by `now`; they occupy no room any more.
     pub fn forget(&mut self, now: Time) {
         while let Some(first) = self.rows.first_entry()
             && *first.key() <= now
@@ -48,7 +48,7 @@ impl Landing {
     pub fn len(&self) -> usize {
         self.rows.values().map(|row| row.rows).sum()
     }
-    /// Nothing is on its way.
+    /// Removes all rows.
     pub fn clear(&mut self) {
         *self = Landing::default();
     }

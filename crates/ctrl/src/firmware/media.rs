@@ -1,4 +1,4 @@
-//! What survives a power cut.
+//! The medium of a controller over an FTL: what survives a power cut.
 
 use base::collections::mix;
 use base::{BLOCK_BYTES, Bytes, Fingerprint};

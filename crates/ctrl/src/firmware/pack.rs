@@ -1,8 +1,9 @@
 //! Packed writes inside the card.
 //!
-//! With [`PackOrder::Prefix`] the entries are then carried out in header order. With
-//! [`PackOrder::AnySubset`] the card does as a real one was seen to do: it keeps the pack in its SRAM, lets a later entry
-//! take the place of an earlier one to the same address, and programs in an order of its own (ascending blocks).
+//! With [`PackOrder::Prefix`] the entries are carried out in header order. With
+//! [`PackOrder::AnySubset`] the card does what a real one was seen to do: it keeps the pack in its
+//! SRAM, lets a later entry replace an earlier one to the same address, and programs in an order of
+//! its own (ascending blocks).
 
 use super::{Firmware, Way};
 use crate::span::{self, Part, Source};
@@ -32,8 +33,9 @@ impl PackEntry {
 type Staged = BTreeMap<u64, Vec<(Part, Bytes, bool)>>;
 
 impl Firmware {
-    /// Carries out a pack whose transfer begins at `start`. Answers when the card is ready again, and which entry failed
-    /// (from 0 on), if one did: those before it are done, those from it on are not.
+    /// Carries out a pack whose transfer begins at `start`. Answers when the card is ready again,
+    /// and which entry failed (from 0 on), if one did: those before it are done, those from it on
+    /// are not.
     pub fn write_pack(
         &mut self,
         start: Time,
@@ -81,7 +83,8 @@ impl Firmware {
         self.enter_pack(start, end, entries.into_iter().take(count).zip(before));
         (end, failed)
     }
-    /// From here on a cut leaves a prefix of what is programmed, if the card promises that for packs.
+    /// Begins an ordered group, if the card promises a prefix for packs: from here on a cut leaves
+    /// a prefix of what is programmed.
     fn begin_ordered(&mut self, t: &mut Time) -> Result<(), FtlError> {
         if self.pack_order == PackOrder::Prefix {
             *t = self.ftl.begin_group(*t)?;
@@ -131,7 +134,7 @@ impl Firmware {
         }
         Ok(t)
     }
-    /// Programs what is staged, one unit a block.
+    /// Programs what is staged, one unit for each block.
     fn program_staged(&mut self, mut t: Time, staged: Staged) -> Result<Time, FtlError> {
         for (block, parts) in staged {
             let rel = parts.iter().any(|(.., rel)| *rel);

@@ -1,24 +1,26 @@
-//! What the way between the host's bus and the chips costs.
+//! Costs of the path between the host's bus and the chips.
 
 use base::Nanos;
 
-/// Costs of a controller's firmware and of its host bus, microseconds unless said otherwise. Kinds of device fill it in from
-/// timing tables of their own.
+/// Costs of a controller's firmware and of its host bus, microseconds unless said otherwise. Each
+/// kind of device derives them from a timing table of its own.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct PathTiming {
     /// Each KiB over the host bus.
     pub bus_us_per_kib: f64,
     /// Firmware, each write command, until the cache has accepted it.
     pub write_us: f64,
-    /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a time.
+    /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a
+    /// time.
     pub program_us_per_kib: f64,
     /// Firmware, each reliable write, on top of a normal one.
     pub reliable_us: f64,
-    /// The same, each KiB.
+    /// Firmware, each KiB of a reliable write, on top of a normal one.
     pub reliable_us_per_kib: f64,
     /// Firmware, each packed write, on top of a write of its length.
     pub packed_us: f64,
-    /// Data of writes past the cache is programmed while the rest of it still crosses the host bus; else afterwards.
+    /// True if data of writes past the cache is programmed while the rest of it still crosses the
+    /// host bus; else it is programmed afterwards.
     pub pipelined: bool,
     /// Firmware, each flush that has something to write.
     pub flush_us: f64,

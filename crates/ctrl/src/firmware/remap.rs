@@ -1,8 +1,11 @@
-//! REMAP inside a controller: what the FTL can alias goes to it as it is, the rest is copied in the same batch.
+//! REMAP inside a controller: pairs that the FTL can alias are passed on to it; the others are
+//! copied in the same batch.
 //!
-//! A pair whose home, source or length is no multiple of the mapping unit cannot share a slot (remap-S7). Its home units get their new
-//! content in *scratch units* behind the exported capacity, and the batch that the FTL carries out as one (remap-S4) makes home units
-//! take over scratch units as it makes others take over sources. Invariants: raw-R1 to raw-R5 at the head of [`crate::raw`].
+//! A pair whose home, source or length is no multiple of the mapping unit cannot share a slot
+//! (remap-S7). The new content of its home units is written to *scratch units* behind the exported
+//! capacity. The FTL carries out the batch as one (remap-S4); in it, those home units take over
+//! scratch units as other homes take over sources. Invariants: raw-R1 to raw-R5 at the head of
+//! [`crate::raw`].
 
 use super::Firmware;
 use crate::span;
@@ -12,7 +15,7 @@ use blockdev::{DevError, Remap, RemapMode, RemapPair, Remapped, expectation};
 use ftl::remap::{Batch, Mode, Pair, RemapError};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What becomes of the pairs of a batch.
+/// How the pairs of a batch are carried out.
 struct Plan {
     /// Pairs of whole units, which the FTL may alias.
     whole: Vec<RemapPair>,
@@ -44,7 +47,8 @@ impl Plan {
         for i in 0..plan.copied.len() {
             plan.change(plan.copied[i], moves);
         }
-        // A unit that is changed by a copy can be neither home nor source of an alias: such pairs are copied too, and so on.
+        // A unit that a copy changes can be neither home nor source of an alias: such pairs are
+        // copied too, which may affect further pairs.
         while let Some(i) = plan.whole.iter().position(|p| plan.meets(p)) {
             let pair = plan.whole.swap_remove(i);
             plan.change(pair, moves);
@@ -80,10 +84,11 @@ fn refused(remap: &Remap, e: RemapError) -> DevError {
 }
 
 impl Firmware {
-    /// Carries out a legal batch that arrives at `start`; `durable`: it is non-volatile at the end. Answers when it is over.
+    /// Carries out a legal batch that arrives at `start`; with `durable` it is non-volatile at the
+    /// end. Answers when it is over.
     ///
     /// # Errors
-    /// Refused, and then nothing has happened; or the device is read-only.
+    /// The batch was refused, and nothing has changed; or the device is read-only.
     pub fn remap(
         &mut self,
         start: Time,
@@ -142,7 +147,8 @@ impl Firmware {
     pub fn scratch(&self) -> std::ops::Range<u32> {
         self.units as u32..self.ftl.layout().units
     }
-    /// Compares the sources with what the host expects (remap-S6); answers when they have been read.
+    /// Compares the sources with what the host expects (remap-S6); answers when they have been
+    /// read.
     fn expected(&mut self, start: Time, remap: &Remap) -> Result<Time, DevError> {
         let mut t = start;
         for pair in &remap.pairs {
@@ -159,7 +165,8 @@ impl Firmware {
         }
         Ok(t)
     }
-    /// raw-R3: the new content of every unit that the copied pairs change, all of it read before anything is written (remap-S1).
+    /// raw-R3: the new content of every unit that the copied pairs change, all of it read before
+    /// anything is written (remap-S1).
     fn contents(
         &mut self,
         t: &mut Time,
@@ -203,7 +210,8 @@ impl Firmware {
             .map(|(unit, b)| (unit, base::fill::compact(b.into())))
             .collect())
     }
-    /// Writes the scratch units and lets the FTL do all of it at once (raw-R1); answers the sectors that were copied.
+    /// Writes the scratch units, and then lets the FTL carry out the whole batch as one (raw-R1).
+    /// Answers the number of sectors that were copied.
     fn carry_out(
         &mut self,
         t: &mut Time,
@@ -254,7 +262,8 @@ impl Firmware {
         let plain = done.aliased.saturating_sub(scratch.len() as u64) * SECTORS_PER_BLOCK;
         Ok(all - plain.min(plan.whole.iter().map(|p| p.sectors).sum()))
     }
-    /// Every unit that a batch changes was changed as a whole: by an alias, or with the line's content in the copy.
+    /// Drops the lines of these units. Every unit that a batch changes was changed as a whole: by
+    /// an alias, or by a copy that includes the line's content.
     fn forget_lines(&mut self, units: std::ops::Range<u64>) {
         self.forget_content(units.start as u32..units.end as u32);
         for block in units {
@@ -265,7 +274,7 @@ impl Firmware {
             });
         }
     }
-    /// What the batch will change, for the ledger (remap-S4).
+    /// The parts that the batch will change, for the ledger (remap-S4).
     fn open_parts(&self, remap: &Remap, durable: bool) -> Vec<Write> {
         let open = |lba: Lba, sectors, new| Write {
             start: Time(0),

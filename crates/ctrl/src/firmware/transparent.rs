@@ -1,15 +1,18 @@
-//! Transparent remapping: a write whose content lies somewhere already shares the page instead of being programmed.
+//! Transparent remapping: a write whose content is already programmed somewhere shares that page
+//! instead of being programmed.
 //!
-//! A host that journals data writes each block twice, to its log and later home, and says nothing of it. The device remembers by
-//! its content what was programmed lately, and a write that repeats it becomes a REMAP of one pair. It needs to know nothing of file
-//! systems.
+//! A host that journals data writes each block twice, to its log and later home, and does not say
+//! so. The device keeps an index, by content, of what was programmed lately, and turns a write that
+//! repeats such content into a REMAP of one pair. It needs to know nothing of file systems.
 //!
 //! Invariants:
-//! - T1: a hash finds, bytes decide (hazards-R21): a unit is shared only after its content was read from the chips, or from the row that
-//!   is being filled, and compared with the write byte by byte.
-//! - T2: the index is volatile and only a hint: without it, or with wrong entries, nothing but programs saved is lost.
-//! - T3: what is shared is as durable as what would have been programmed: volatile until the flush, or at completion of a write that
-//!   promises so.
+//! - T1: a hash finds, bytes decide (hazards-R21): a unit is shared only after its content was read
+//!   from the chips, or from the row that is being filled, and compared with the write byte by
+//!   byte.
+//! - T2: the index is volatile and only a hint: if it is lost or has wrong entries, the only loss
+//!   is programs that are not saved.
+//! - T3: a shared unit is as durable as a programmed one would be: volatile until the flush, or
+//!   durable at completion of a write that promises so.
 //! - T4: the index is bounded: the newest units that were programmed, as many as the window holds.
 
 use super::Firmware;
@@ -22,17 +25,17 @@ use std::collections::VecDeque;
 /// A keyed 128-bit hash of a unit's content.
 type Digest = u128;
 
-/// What was programmed lately, by content.
+/// The index of what was programmed lately, by content.
 #[derive(Clone)]
 pub(crate) struct Transparent {
     /// Units that the index holds at most (T4).
     window: usize,
     key: [u64; 4],
-    /// Bits of the hash that count; fewer than 128 only in tests.
+    /// Number of bits of the hash that count; fewer than 128 only in tests.
     bits: u32,
     by_content: Map<Digest, u32>,
     by_unit: Map<u32, Digest>,
-    /// Units in the order in which they came, those included that have left since.
+    /// Units in the order in which they were added, including those that have left the index since.
     order: VecDeque<(u32, Digest)>,
     stats: TransparentStats,
 }
@@ -51,7 +54,7 @@ impl Transparent {
             stats: TransparentStats::default(),
         }
     }
-    /// Lets so few bits of the hash count.
+    /// Lets only `bits` bits of the hash count.
     pub fn shorten(&mut self, bits: u32) {
         self.bits = bits.min(128);
     }
@@ -77,7 +80,7 @@ impl Transparent {
             bits => all & ((1 << bits) - 1),
         }
     }
-    /// A unit has this content on flash now.
+    /// Notes that a unit has this content on flash now.
     fn remember(&mut self, unit: u32, digest: Digest) {
         self.forget(unit);
         self.by_content.insert(digest, unit);
@@ -96,7 +99,7 @@ impl Transparent {
             self.order.retain(|(u, d)| by_unit.get(u) == Some(d));
         }
     }
-    /// A unit has other content from now on.
+    /// Notes that a unit has other content from now on.
     fn forget(&mut self, unit: u32) {
         if let Some(digest) = self.by_unit.remove(&unit)
             && self.by_content.get(&digest) == Some(&unit)
@@ -107,14 +110,14 @@ impl Transparent {
 }
 
 impl Firmware {
-    /// Shares content from now on, looking back at `window` units.
+    /// Starts sharing content, with an index of `window` units.
     pub fn share_content(&mut self, window: usize) {
         self.transparent = Some(Transparent::new(window));
     }
     pub fn transparent_mut(&mut self) -> Option<&mut Transparent> {
         self.transparent.as_mut()
     }
-    /// Units have other content from now on.
+    /// Notes that units have other content from now on.
     pub(super) fn forget_content(&mut self, mut units: std::ops::Range<u32>) {
         let Some(index) = &mut self.transparent else {
             return;
@@ -127,12 +130,13 @@ impl Firmware {
             units.by_ref().for_each(|unit| index.forget(unit));
         }
     }
-    /// Shares the unit's new content with one that has it, from `t` on; `false`: it is to be programmed.
+    /// Lets the unit share the page of one with this content, from `t` on; `false`: the unit must
+    /// be programmed.
     pub(super) fn try_share(&mut self, t: Time, unit: u32, data: &Bytes) -> Result<bool, FtlError> {
         let Some(index) = &mut self.transparent else {
             return Ok(false);
         };
-        // The translation layer has a way of its own for zeros.
+        // The translation layer handles zeros in a way of its own.
         if is_zero(data) {
             index.forget(unit);
             return Ok(false);
@@ -172,7 +176,8 @@ impl Firmware {
                 Ok(true)
             }
             Err(RemapError::Ftl(e)) => Err(e),
-            // No room for another owner, say. T2: then it is programmed, and nothing is lost.
+            // The FTL refused, e.g. for want of room for another owner. T2: then the unit is
+            // programmed, and nothing is lost.
             Err(_) => self.must_program(unit, digest),
         }
     }

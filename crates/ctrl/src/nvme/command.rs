@@ -1,8 +1,10 @@
-//! Commands and their completions, by the NVM command set (NVMe 1.4, section 6). Numbers are those of the standard.
+//! Commands and their completions, by the NVM command set (NVMe 1.4, section 6). Numbers are those
+//! of the standard.
 
 use base::{Bytes, Time};
 
-/// What a completion says: status code type in bits 8 to 10, status code in bits 0 to 7 (NVMe 1.4, 4.6.1).
+/// What a completion says: status code type in bits 8 to 10, status code in bits 0 to 7 (NVMe 1.4,
+/// 4.6.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Status(pub u16);
 
@@ -67,7 +69,7 @@ pub struct Range {
     pub blocks: u32,
 }
 
-/// What is to be done. Addresses and lengths count logical blocks; lengths are not 0's based here.
+/// What a command does. Addresses and lengths count logical blocks; lengths are not 0's based here.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// All data of completed commands becomes non-volatile.
@@ -99,7 +101,8 @@ pub enum Op {
         /// Force Unit Access.
         fua: bool,
     },
-    /// Dataset Management with the attribute Deallocate (AD): what is deallocated reads as zeros (DLFEAT 1).
+    /// Dataset Management with the attribute Deallocate (AD): what is deallocated reads as zeros
+    /// (DLFEAT 1).
     Deallocate {
         /// At most 256 ranges.
         ranges: Vec<Range>,

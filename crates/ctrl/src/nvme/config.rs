@@ -1,9 +1,10 @@
-//! What a controller is, apart from its chips and its timing.
+//! The properties of a controller, apart from its chips and its timing.
 
 use base::BLOCK_BYTES;
 use serde::Deserialize;
 
-/// Whose words describe the device. Commands, promises and costs are modelled alike.
+/// The protocol in whose terms the device describes itself. Commands, promises and costs are
+/// modelled alike.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Protocol {
@@ -17,11 +18,11 @@ pub enum Protocol {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeConfig {
-    /// Whose words describe it.
+    /// The protocol in whose terms the device describes itself.
     pub protocol: Protocol,
     /// Pairs of submission and completion queues that the host uses.
     pub queues: u32,
-    /// Commands that may be under way in each queue; those beyond wait at the host.
+    /// Commands that may be under way in each queue; further commands wait at the host.
     pub queue_depth: u32,
     /// Arbitration burst: commands taken from one queue before the next has its turn, 0: no limit.
     pub arbitration_burst: u32,
@@ -35,22 +36,23 @@ pub struct NvmeConfig {
     pub buffer_kib: u32,
     /// AWUN: logical blocks that a write changes as one for the reads of others, 0's based.
     pub awun: u32,
-    /// AWUPF: logical blocks that a power failure leaves all old or all new, 0's based; aligned, as NABSPF says.
+    /// AWUPF: logical blocks that a power failure leaves all old or all new, 0's based; aligned, as
+    /// NABSPF says.
     pub awupf: u32,
-    /// What a power failure leaves of a longer write: each aligned piece of so many bytes old or new. The standard promises nothing
-    /// of the kind: 0.
+    /// What a power failure leaves of a longer write: each aligned piece of this many bytes old or
+    /// new. The standard promises nothing of the kind, which is 0.
     pub tear_bytes: u32,
     /// Dataset Management with Deallocate, or UNMAP.
     pub discard: bool,
-    /// Processor cores of the controller: so many commands are dealt with at a time.
+    /// Processor cores of the controller: this many commands are processed at a time.
     pub cores: u32,
 }
 
 impl NvmeConfig {
-    /// What is wrong with these values, if anything.
+    /// Checks these values.
     ///
     /// # Errors
-    /// The first field that makes no controller, and what it may be.
+    /// The first field with an impossible value, and the possible ones.
     pub fn check(&self) -> Result<(), String> {
         for (name, value, min, max) in [
             ("queues", self.queues, 1, 65_535),
@@ -77,7 +79,8 @@ impl NvmeConfig {
         }
         self.check_atomic()
     }
-    /// The translation layer programs units of 4 KiB, each whole or not at all: no promise goes beyond.
+    /// Checks that no promise of atomicity goes beyond a unit of 4 KiB, which the translation layer
+    /// programs whole or not at all.
     fn check_atomic(&self) -> Result<(), String> {
         let most = BLOCK_BYTES as u32 / self.lba_bytes - 1;
         if self.awupf > most || !(self.awupf + 1).is_power_of_two() {

@@ -1,4 +1,4 @@
-//! The device side: fetches commands by arbitration, deals with them, and completes them.
+//! The device side of NVMe: fetches commands by arbitration, carries them out, and completes them.
 
 use super::command::{Command, Completed, Op, Range, Status};
 use super::cores::Cores;
@@ -12,9 +12,9 @@ use ftl::nand::Bus;
 use ftl::{Ftl, FtlError};
 use std::collections::VecDeque;
 
-/// Most ranges of a Dataset Management command.
+/// The maximum of ranges of a Dataset Management command.
 pub const RANGES_MAX: usize = 256;
-/// Most logical blocks of a Write Zeroes command: a 0's based field of 16 bits.
+/// The maximum of logical blocks of a Write Zeroes command: a 0's based field of 16 bits.
 pub const ZEROES_MAX: u32 = 1 << 16;
 
 /// Set Features / Get Features that this controller knows (NVMe 1.4, 5.21.1).
@@ -74,7 +74,7 @@ impl Controller {
             timing,
         }
     }
-    /// What it was made with.
+    /// The configuration that it was made with.
     pub fn config(&self) -> &NvmeConfig {
         &self.config
     }
@@ -94,14 +94,14 @@ impl Controller {
     pub(super) fn power_off(self, at: Time, seed: u64, caps: &Caps) -> FlashMedia {
         self.fw.power_off(at, seed, caps)
     }
-    /// Lets everything be over, the clock at 0.
+    /// Ends everything that is under way, and sets the clock to 0.
     pub(super) fn settle(&mut self) {
         self.fw.settle();
         self.queues.clear();
         self.cores = Cores::new(self.config.cores);
         (self.to_device, self.to_host) = (Bus::default(), Bus::default());
     }
-    /// Background work up to `now`; no command will come before it.
+    /// Does background work up to `now`; no command will come before that time.
     pub fn advance(&mut self, now: Time) {
         self.to_device.forget(now);
         self.to_host.forget(now);
@@ -111,27 +111,29 @@ impl Controller {
     pub fn cache_on(&self) -> bool {
         self.cache_on
     }
-    /// Lets the next command with this opcode fail with `status`, without being carried out: for tests of what lies above.
+    /// Makes the next command with this opcode fail with `status` without being carried out, for
+    /// tests of the layers above.
     pub fn fail_next(&mut self, opcode: u8, status: Status) {
         self.failing.push_back((opcode, status));
     }
 
     // Queues.
 
-    /// Room for one more command in a queue.
+    /// Checks for room for one more command in a queue.
     ///
     /// # Errors
-    /// [`QueueFull`]: so many commands are under way (queue-Q1).
+    /// [`QueueFull`]: as many commands are under way as the queue can have (queue-Q1).
     pub(super) fn room(&mut self, queue: u16, now: Time) -> Result<(), QueueFull> {
         self.queues.room(usize::from(queue), now)
     }
     /// Puts a command into a submission queue, to be fetched when the doorbell is rung.
     ///
     /// # Errors
-    /// [`QueueFull`]: so many commands are under way (queue-Q1).
+    /// [`QueueFull`]: as many commands are under way as the queue can have (queue-Q1).
     ///
     /// # Panics
-    /// There is no such queue: a mistake of the host that the standard answers with an asynchronous event.
+    /// There is no such queue: a mistake of the host that the standard answers with an asynchronous
+    /// event.
     pub fn submit(&mut self, now: Time, queue: u16, command: Command) -> Result<(), QueueFull> {
         assert!(
             usize::from(queue) < self.queues.count(),
@@ -140,8 +142,8 @@ impl Controller {
         );
         self.queues.push(usize::from(queue), now, command)
     }
-    /// Rings the doorbells: everything that was submitted is fetched by arbitration. Answers with the completions in the order
-    /// of the fetch; they reach the host by their times.
+    /// Rings the doorbells: everything that was submitted is fetched by arbitration. Answers with
+    /// the completions in the order of the fetch; they reach the host by their times.
     pub fn ring(&mut self) -> Vec<Completed> {
         let mut out = Vec::new();
         while let Some((queue, submitted, command)) = self.queues.fetch() {
@@ -151,7 +153,8 @@ impl Controller {
         }
         out
     }
-    /// One command, from its submission on, into an empty queue: what [`Controller::submit`] and [`Controller::ring`] do.
+    /// Runs one command from its submission on, through an empty queue, as [`Controller::submit`]
+    /// and [`Controller::ring`] would.
     pub(super) fn single(&mut self, queue: u16, now: Time, command: Command) -> Completed {
         let done = self.carry_out(queue, now, command);
         self.queues.under_way(usize::from(queue), done.at);
@@ -191,7 +194,7 @@ impl Controller {
             data: done.data,
         }
     }
-    /// Why a command is not carried out at all.
+    /// The status of a command that is refused without being carried out.
     fn refused(&mut self, nsid: u32, op: &Op) -> Option<Status> {
         if !self.failing.is_empty()
             && let Some(i) = self
@@ -272,7 +275,7 @@ impl Controller {
             }
         }
     }
-    /// Carries out a legal command that a core has dealt with by `t`.
+    /// Carries out a legal command that a core has processed by `t`.
     fn run(&mut self, t: Time, op: Op) -> Result<Done, FtlError> {
         let mut data = Vec::new();
         let at = match op {
@@ -330,7 +333,8 @@ impl Controller {
         let end = self.fw.write(arrived, self.lba(slba), data, way)?;
         Ok(end)
     }
-    /// Write Zeroes: without DEAC or with FUA zeros are written, in one piece at a time; else the blocks are deallocated.
+    /// Write Zeroes: without DEAC or with FUA zeros are written, in one piece at a time; else the
+    /// blocks are deallocated.
     fn zero(
         &mut self,
         t: Time,
@@ -371,8 +375,9 @@ impl Controller {
             _ => None,
         }
     }
-    /// Set Features of the write cache, for a host that knows the consequences: the promises of [`Caps`] are those of the
-    /// profile. Switched off, what is cached is written back first (nvme-V5). Answers when it is done.
+    /// Set Features of the write cache. For hosts that know the consequences: the promises in
+    /// [`Caps`] stay those of the profile. Before the cache is switched off, it is written back
+    /// (nvme-V5). Answers when that is done.
     ///
     /// # Errors
     /// The device is read-only.

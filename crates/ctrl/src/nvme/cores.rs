@@ -1,10 +1,10 @@
-//! The cores of a controller, which commands share.
+//! The processor cores of a controller, which all commands share.
 
 use base::{Nanos, Time};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Cores that deal with commands in the order of their fetch.
+/// The cores, which process commands in the order of their fetch.
 #[derive(Clone, Debug)]
 pub(super) struct Cores {
     free: BinaryHeap<Reverse<Time>>,
@@ -16,7 +16,8 @@ impl Cores {
             free: (0..cores).map(|_| Reverse(Time(0))).collect(),
         }
     }
-    /// The core that is free first works for `cost` from `ready` on; answers when it begins and ends.
+    /// Lets the core that is free first work for `cost` from `ready` on; answers when it begins and
+    /// ends.
     pub fn work(&mut self, ready: Time, cost: Nanos) -> (Time, Time) {
         let mut free = self.free.peek_mut().expect("there is a core");
         let begin = free.0.max(ready);

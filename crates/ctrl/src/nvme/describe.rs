@@ -5,7 +5,8 @@ use super::controller::Controller;
 use crate::emmc::FieldText;
 
 impl Controller {
-    /// What the device says of itself: name and offset of each field, its value, and what that means.
+    /// What the device reports about itself: name and offset of each field, its value, and what
+    /// that means.
     pub fn describe(&self) -> Vec<FieldText> {
         match self.config().protocol {
             Protocol::Nvme => self.identify(),

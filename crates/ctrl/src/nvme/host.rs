@@ -1,8 +1,8 @@
-//! The host side: what the block driver of a kernel does with a controller.
+//! The host side of NVMe: translates requests to commands as the block driver of a kernel does.
 //!
-//! Requests become commands of at most MDTS, each into the queue whose turn it is; a full queue is passed over, and where all are
-//! full the request waits for the first completion. Discard becomes Dataset Management with Deallocate. Nothing is merged or
-//! reordered.
+//! Requests become commands of at most MDTS. The queues take turns; a full queue is skipped, and
+//! where all are full the request waits for the first completion. Discard becomes Dataset
+//! Management with Deallocate. Nothing is merged or reordered.
 
 use super::NvmeConfig;
 use super::command::{Command, Completed, Op as NvmeOp, Range};
@@ -66,14 +66,15 @@ impl Host {
                 answer(done, Lba(0), "Flush")
             }
             Op::Discard { lba, sectors } => self.discard(device, now, lba, sectors),
-            // Refused before they come here: the Caps offer none of them.
+            // Such requests are refused before they come here, because the Caps offer none of them.
             Op::Pack { .. } | Op::Barrier | Op::Remap(_) => Completion {
                 at: now,
                 result: Err(DevError::misuse(None, "the device has no such command")),
             },
         }
     }
-    /// Into the queue whose turn it is, or the next with room; where there is none, when there is.
+    /// Sends a command into the queue whose turn it is, or into the next one with room; if no queue
+    /// has room, when one has.
     fn send(&mut self, device: &mut Controller, now: Time, op: NvmeOp) -> Completed {
         let (queue, at) = self.room(device, now);
         self.turn = (queue + 1) % self.queues;
@@ -187,7 +188,7 @@ impl Host {
     }
 }
 
-/// What the caller learns of a command without data.
+/// The completion of a request whose command brought no data.
 fn answer(done: Completed, lba: Lba, name: &str) -> Completion {
     let status = done.status;
     let result = match status.is_ok() {

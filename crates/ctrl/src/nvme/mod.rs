@@ -1,37 +1,41 @@
 //! NVMe at command level over the FTL: queues, write cache, FUA, Flush, Deallocate, Write Zeroes.
 //!
-//! [`Nvme`] is a host driver and a [`Controller`]. Commands of many queues are under way together: each passes the host, a core
-//! of the controller, the link and the chips, all of which are shared, and completes by itself.
+//! [`Nvme`] is a host driver and a [`Controller`]. Commands of many queues are under way together:
+//! each passes the host, a core of the controller, the link and the chips, all of which are shared,
+//! and completes by itself.
 //!
 //! # What survives a power cut (NVMe 1.4: Flush 6.8, FUA 6.15, atomic writes 6.4)
 //!
 //! | command | at completion | cut while it is under way |
 //! |---|---|---|
 //! | Write, cache on | volatile until a Flush that is submitted afterwards completes | pieces of `tear_bytes` old or new; of at most AWUPF all old or all new |
-//! | Write, cache off | non-volatile | the same |
-//! | Write with FUA | non-volatile, over every cached copy | the same |
+//! | Write, cache off | non-volatile | as with the cache on |
+//! | Write with FUA | non-volatile, over every cached copy | as with the cache on |
 //! | Flush | all that had completed before its submission is non-volatile | any subset is flushed |
 //! | Dataset Management (Deallocate), Write Zeroes with DEAC | volatile until a Flush; reads as zeros | old content or zeros |
 //! | Write Zeroes without DEAC, or with FUA | as a Write of zeros | as a Write |
 //! | not yet fetched | never happened | never happened |
 //!
-//! Commands under way together have no order among them. AWUN speaks of other commands' reads, not of power: every
-//! command here is seen whole or not at all.
+//! Commands under way together have no order among them. AWUN concerns the reads of other commands,
+//! not power: every command here is seen whole or not at all.
 //!
-//! With [`Adversary::Own`] a cut leaves what this device really leaves: the cache is lost, chips tear what is in flight, the FTL
-//! recovers. With [`Adversary::Spec`] everything that the table leaves open is drawn by [`blockdev::spec`].
+//! With [`Adversary::Own`] a cut leaves what this model's device leaves: the cache is lost, chips
+//! tear what is in flight, the FTL recovers. With [`Adversary::Spec`] everything that the table
+//! leaves open is drawn by [`blockdev::spec`].
 //!
 //! # Invariants
 //!
-//! - V1: what reads see is, per sector, the cached copy if there is one, else the FTL's; commands change it in the order of
-//!   their fetch.
-//! - V2: a FUA write leaves no cached copy of its sectors, so that no older content can overtake it.
-//! - V3: data stands in the buffer no earlier than it has crossed the link, and is programmed no earlier.
+//! - V1: a read sees, per sector, the cached copy if there is one, else the FTL's; commands change
+//!   this state in the order of their fetch.
+//! - V2: a FUA write leaves no cached copy of its sectors, so that no older content can overtake
+//!   it.
+//! - V3: data enters the buffer, and is programmed, no earlier than it has crossed the link.
 //! - V4: what is deallocated reads as zeros, parts of a unit included (DLFEAT 1).
 //! - V5: switching the cache off writes it back first.
 //!
-//! Arbitration is round robin with a burst. Through [`Model::execute`] commands come one at a time and are fetched at once, so
-//! that the order is that of submission; [`Controller::submit`] and [`Controller::ring`] take many.
+//! Arbitration is round robin with a burst. Through [`Model::execute`] commands come one at a time
+//! and are fetched at once, so that the order is that of submission; [`Controller::submit`] and
+//! [`Controller::ring`] take many.
 
 mod command;
 mod config;
@@ -83,7 +87,7 @@ impl Nvme {
             usage: Usage::default(),
         }
     }
-    /// Chooses who decides what a power cut leaves.
+    /// Chooses the adversary, which decides what a power cut leaves.
     pub fn set_adversary(&mut self, adversary: Adversary) {
         self.device.set_adversary(adversary);
     }
@@ -91,11 +95,11 @@ impl Nvme {
     pub fn controller(&self) -> &Controller {
         &self.device
     }
-    /// The controller, to speak commands to it directly.
+    /// The controller, for a caller that sends commands to it directly.
     pub fn controller_mut(&mut self) -> &mut Controller {
         &mut self.device
     }
-    /// Records kept for a cut, and places in the buffer.
+    /// Number of records kept for a cut, and of places in the buffer.
     pub fn backlog(&self) -> usize {
         self.device.firmware().backlog()
     }
@@ -103,7 +107,7 @@ impl Nvme {
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {
         self.device.firmware().dump(f);
     }
-    /// Puts `bytes` at `lba`, durable at once, at no cost.
+    /// Stores `bytes` at `lba`, durable at once, at no cost.
     ///
     /// # Errors
     /// Out of range, not whole logical blocks, or the device is read-only.

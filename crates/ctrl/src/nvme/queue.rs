@@ -1,4 +1,4 @@
-//! Submission queues: rings of commands, and whose turn it is.
+//! Submission queues: rings of commands, and the arbitration among them.
 //!
 //! - Q1: a queue never has more commands than its depth, from their submission to their completion.
 //! - Q2: each command is fetched once, those of one queue in the order of submission.
@@ -8,10 +8,10 @@ use base::Time;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// A queue has no room; it has when the first of its commands completes.
+/// A queue has no room until the first of its commands completes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueFull {
-    /// When that is; `None`: not before the doorbell has been rung.
+    /// When the first command completes; `None`: not before the doorbell has been rung.
     pub until: Option<Time>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Queues {
     queues: Vec<Queue>,
     depth: usize,
     burst: usize,
-    /// Whose turn it is, and how much of its burst is used.
+    /// The queue whose turn it is, and how much of its burst is used.
     turn: (usize, usize),
 }
 
@@ -55,7 +55,7 @@ impl Queues {
     pub fn count(&self) -> usize {
         self.queues.len()
     }
-    /// Room for one more command in a queue at `now` (Q1).
+    /// Checks for room for one more command in a queue at `now` (Q1).
     pub fn room(&mut self, queue: usize, now: Time) -> Result<(), QueueFull> {
         let q = &mut self.queues[queue];
         q.forget(now);
@@ -71,7 +71,8 @@ impl Queues {
         self.queues[queue].waiting.push_back((now, command));
         Ok(())
     }
-    /// The next command by round-robin arbitration (NVMe 1.4, 4.13), with its queue and the time of its submission.
+    /// The next command by round-robin arbitration (NVMe 1.4, 4.13), with its queue and the time of
+    /// its submission.
     pub fn fetch(&mut self) -> Option<(usize, Time, Command)> {
         for _ in 0..=self.queues.len() {
             let (queue, used) = self.turn;
@@ -85,11 +86,11 @@ impl Queues {
         }
         None
     }
-    /// A fetched command of the queue will complete at `end`.
+    /// Notes that a fetched command of the queue will complete at `end`.
     pub fn under_way(&mut self, queue: usize, end: Time) {
         self.queues[queue].under_way.push(Reverse(end));
     }
-    /// Everything is over.
+    /// Forgets all commands that are under way.
     pub fn clear(&mut self) {
         for queue in &mut self.queues {
             queue.waiting.clear();

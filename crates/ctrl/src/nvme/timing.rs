@@ -1,13 +1,15 @@
-//! Costs of host, link and firmware. The chips' own times stand in the geometry.
+//! Costs of host, link and firmware of an NVMe device. The times of the chips themselves are in the
+//! geometry.
 
 use crate::firmware::PathTiming;
 use serde::{Deserialize, Serialize};
 
-/// What the way to the chips costs, microseconds unless said otherwise.
+/// Costs of the path to the chips, microseconds unless said otherwise.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NvmeTiming {
-    /// Host driver, doorbell, fetch of the command, completion and interrupt: each command, whatever else is under way.
+    /// Host driver, doorbell, fetch of the command, completion and interrupt: each command,
+    /// whatever else is under way.
     pub request_us: f64,
     /// Each KiB over the link, each direction by itself.
     pub link_us_per_kib: f64,
@@ -15,7 +17,7 @@ pub struct NvmeTiming {
     pub read_us: f64,
     /// A core, each write command.
     pub write_us: f64,
-    /// Until the data of a write stands in the buffer, behind core and link; several writes at a time.
+    /// From core and link until the data of a write is in the buffer; several writes at a time.
     pub accept_us: f64,
     /// Path to the chips (map update, error correction), each KiB programmed; one KiB at a time.
     pub program_us_per_kib: f64,
@@ -27,12 +29,12 @@ pub struct NvmeTiming {
     pub flush_idle_us: f64,
     /// Firmware, each range that is deallocated or zeroed.
     pub deallocate_us: f64,
-    /// Speed of the chips, where the set has its own; else that of the profile.
+    /// Speed of the chips, if this set has its own; else that of the profile applies.
     pub nand: Option<ftl::nand::Timing>,
 }
 
 impl NvmeTiming {
-    /// What is wrong with these numbers, if anything.
+    /// Checks these numbers.
     ///
     /// # Errors
     /// The first field that is no sensible time, in words.
@@ -57,7 +59,7 @@ impl NvmeTiming {
             },
         }
     }
-    /// The part below the link: what the firmware shares with other kinds of device.
+    /// The costs below the link, in the form that the shared firmware uses.
     pub(super) fn path(&self) -> PathTiming {
         PathTiming {
             write_us: self.accept_us,

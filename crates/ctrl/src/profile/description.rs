@@ -1,4 +1,4 @@
-//! What a profile is, for people and scripts.
+//! Describes a profile, for people and scripts.
 
 use super::{Kind, Profile, ProfileError, SlcProfile};
 use crate::emmc::FieldText;
@@ -13,7 +13,7 @@ pub struct Description {
     pub name: String,
     /// Kind of device: `emmc`, `nvme`, `raw`, `plain`.
     pub kind: &'static str,
-    /// Capacity unless a command says otherwise, bytes.
+    /// Capacity of a device for which a command gives none, bytes.
     pub capacity_bytes: u64,
     /// What work costs on a core of its host, percent of the core of a PC.
     pub host_cpu_percent: u32,
@@ -25,14 +25,15 @@ pub struct Description {
     pub timing: BTreeMap<String, toml::Table>,
     /// The pseudo-SLC write area; `None` if the device has none.
     pub slc: Option<SlcProfile>,
-    /// The EXT_CSD register after the host has configured the card; empty for what is no eMMC.
+    /// The EXT_CSD register after the host has configured the card; empty for a device that is no
+    /// eMMC.
     pub ext_csd: Vec<FieldText>,
     /// Identify data of an NVMe device, descriptors of a UFS device; empty for others.
     pub identify: Vec<FieldText>,
 }
 
 impl Profile {
-    /// Builds the device and says what it is.
+    /// Builds the device and describes it.
     ///
     /// # Errors
     /// The device cannot be built.

@@ -7,7 +7,8 @@ use ftl::nand::{self, Geometry, Nand};
 use ftl::{Config, Ftl};
 use serde::Deserialize;
 
-/// The chips of a flash device: a geometry without the number of blocks, which follows from the capacity.
+/// The chips of a flash device: a geometry without the number of blocks, which follows from the
+/// capacity.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chips {
@@ -54,7 +55,7 @@ pub(super) struct Translation {
 }
 
 impl Translation {
-    /// What the translation layer does of itself.
+    /// The background work of the translation layer.
     fn housekeeping(&self) -> ftl::Housekeeping {
         ftl::Housekeeping {
             policy: self.policy,
@@ -75,7 +76,8 @@ pub(super) struct Flash<'a> {
 }
 
 impl Flash<'_> {
-    /// The first field that makes no device of `capacity` bytes, in words.
+    /// Checks these values for a device of `capacity` bytes; the error names the first impossible
+    /// field.
     pub fn check(&self, capacity: u64) -> Result<(), String> {
         if self.chips.pairing.pages_at_once() > 1 {
             return Err(
@@ -131,7 +133,7 @@ impl Flash<'_> {
             pairing: n.pairing,
         }
     }
-    /// What the translation layer is told of so many units.
+    /// The configuration of a translation layer of `units` units.
     pub fn config(&self, units: u64) -> Config {
         Config {
             unit_bytes: BLOCK_BYTES as u32,
@@ -143,8 +145,9 @@ impl Flash<'_> {
             housekeeping: self.translation.housekeeping(),
         }
     }
-    /// A translation layer over chips of this speed, told `config`: formatted, or recovered from what a cut left; with it the
-    /// blocks that an adversary decided.
+    /// A translation layer with configuration `config` over chips of this speed: formatted, or
+    /// recovered from what a cut left. Answers as well the blocks whose content an adversary
+    /// decided.
     pub fn build(
         &self,
         chips: nand::Timing,
@@ -171,7 +174,7 @@ impl Flash<'_> {
                 (ftl, Vec::new())
             }
         };
-        // Formatting and recovery are over before the host's clock starts.
+        // Formatting and recovery end before the host's clock starts.
         let quiet = ftl.begin_quiet();
         ftl.end_quiet(quiet).map_err(|e| say(&e))?;
         Ok((ftl, patch))

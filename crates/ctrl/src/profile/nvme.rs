@@ -1,4 +1,4 @@
-//! An NVMe or UFS device as a profile describes it.
+//! The part of a profile that describes an NVMe or UFS device.
 
 use super::flash::{Chips, Flash, Translation};
 use super::{HostProfile, SlcProfile};
@@ -38,7 +38,7 @@ impl NvmeProfile {
         let (own, capacity) = (self.capacity_mib << 20, units * BLOCK_BYTES as u64);
         self.slc.scaled(&chips, self.ftl.lanes, own, capacity)
     }
-    /// The first field that makes no device, in words.
+    /// Checks these values; the error names the first impossible field.
     pub fn check(&self) -> Result<(), String> {
         let controller = self.controller.check();
         controller.map_err(|e| format!("controller.{e}"))?;
@@ -48,7 +48,7 @@ impl NvmeProfile {
         }
         self.flash(&self.slc).check(self.capacity_mib << 20)
     }
-    /// What the translation layer is told.
+    /// The configuration of the translation layer.
     pub fn config(&self, units: u64) -> ftl::Config {
         self.flash(&self.slc_of(units)).config(units)
     }

@@ -1,17 +1,17 @@
-//! Changes to a profile on the command line: `card.cache_on=false`.
+//! Changes to a profile, as the command line gives them: `card.cache_on=false`.
 
 use toml::{Table, Value};
 
-/// Carries out one change on the profile's table.
+/// Applies one change to the profile's table.
 ///
 /// # Errors
-/// No such field, or no such value, in words.
+/// There is no such field, or it cannot have this value; in words.
 pub(super) fn apply(table: &mut Table, change: &str) -> Result<(), String> {
     let Some((path, value)) = change.split_once('=') else {
         return Err(format!("`{change}` is no FIELD=VALUE"));
     };
     let (path, value) = (path.trim(), value.trim());
-    // `vwc=off` for `controller.vwc=off`.
+    // `vwc=off` is short for `controller.vwc=off`.
     let short = format!("controller.{path}");
     let inside = |table: &Table| {
         let controller = table.get("controller").and_then(Value::as_table);

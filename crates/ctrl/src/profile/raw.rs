@@ -1,4 +1,4 @@
-//! Raw flash as a profile describes it.
+//! The part of a profile that describes raw flash.
 
 use super::HostProfile;
 use super::flash::{Chips, Flash, Translation};
@@ -15,10 +15,10 @@ pub(super) struct RawProfile {
     pub name: String,
     pub capacity_mib: u64,
     pub host: HostProfile,
-    /// Writes are compared with what was programmed lately, and equal content is shared.
+    /// True if writes are compared with what was programmed lately, and equal content is shared.
     #[serde(default)]
     transparent: bool,
-    /// How much of what was programmed lately is remembered, MiB.
+    /// How much of what was programmed lately is indexed, MiB.
     #[serde(default = "window_mib")]
     transparent_window_mib: u32,
     controller: RawConfig,
@@ -28,7 +28,8 @@ pub(super) struct RawProfile {
     pub timing: BTreeMap<String, RawTiming>,
 }
 
-/// More than the largest log that ext4 makes by default on volumes of this size.
+/// The default window: more than the largest log that ext4 makes by default on volumes of this
+/// size.
 const fn window_mib() -> u32 {
     64
 }
@@ -41,7 +42,7 @@ impl RawProfile {
             slc: None,
         }
     }
-    /// The first field that makes no device, in words.
+    /// Checks these values; the error names the first impossible field.
     pub fn check(&self) -> Result<(), String> {
         let controller = self.controller.check();
         controller.map_err(|e| format!("controller.{e}"))?;
@@ -61,10 +62,10 @@ impl RawProfile {
     pub fn all_units(&self, units: u64) -> u64 {
         units + self.controller.scratch(units)
     }
-    /// What the translation layer is told.
+    /// The configuration of the translation layer.
     pub fn config(&self, units: u64) -> ftl::Config {
         let mut config = self.flash().config(self.all_units(units));
-        // Zeros are content like any other, and cost no page to point at.
+        // With sharing, zeros are content like any other; a unit of zeros needs no page.
         config.housekeeping.zero_units |= self.transparent;
         config
     }

@@ -1,4 +1,4 @@
-//! The recovery of a device from what a cut left, to be cut itself.
+//! The recovery of a device after a cut, kept so that the recovery itself can be cut.
 
 use super::{Kind, Profile, ProfileError};
 use crate::{FlashMedia, Media};
@@ -6,15 +6,15 @@ use base::{BLOCK_BYTES, Bytes, Time};
 use ftl::nand::{self, Nand, Operation};
 use ftl::{Config, Ftl};
 
-/// A device that has just recovered; its clock began at 0 with the power. [`Profile::build`] does the same, and lets the time
-/// of it pass before the host's clock starts.
+/// A device that has just recovered; its clock began at 0 with the power. [`Profile::build`]
+/// recovers in the same way, but lets the recovery's time pass before the host's clock starts.
 #[derive(Clone)]
 pub struct Recovering {
     ftl: Box<Ftl>,
     operations: Vec<Operation>,
     patch: Vec<(u64, Bytes)>,
     units: u64,
-    /// Which kind of device it belongs to.
+    /// Wraps the medium in the kind of device that it belongs to.
     wrap: fn(FlashMedia) -> Media,
 }
 
@@ -23,8 +23,8 @@ impl Recovering {
     pub fn operations(&self) -> &[Operation] {
         &self.operations
     }
-    /// What a cut of the recovery at `at` leaves. What an adversary decided at the cut before stays decided: no host has written
-    /// since.
+    /// What a cut of the recovery at `at` leaves. What an adversary decided at the cut before stays
+    /// decided, because no host has written since.
     pub fn power_off(&self, at: Time, seed: u64) -> Media {
         let ftl = (*self.ftl).clone();
         (self.wrap)(FlashMedia {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct SlcProfile {
     /// Whether the device has the area.
     pub on: bool,
-    /// What the empty area takes, MiB.
+    /// Capacity of the empty area, MiB.
     pub mib: u64,
     /// Bits that each cell holds outside the area.
     pub bits_per_cell: u32,
@@ -20,9 +20,10 @@ pub struct SlcProfile {
     pub program_us: f64,
     /// Block erase (tBERS), microseconds.
     pub erase_us: f64,
-    /// Erases that a block of the area stands by its rating.
+    /// Number of erases that a block of the area is rated for.
     pub endurance: u32,
-    /// The size is that of a device of the profile's capacity; of another it is the same share, or the smallest area that works.
+    /// True if the size is meant for a device of the profile's capacity: a device of another
+    /// capacity gets the same share, or the smallest area that works.
     #[serde(default, skip_serializing_if = "is_false")]
     pub share: bool,
 }
@@ -33,7 +34,8 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl SlcProfile {
-    /// The first field that makes no area, in words. What is off may have any size.
+    /// Checks these values; the error names the first impossible field. An area that is off may
+    /// have any size.
     pub(super) fn check(&self, chips: &Geometry, lanes: u32, capacity: u64) -> Result<(), String> {
         if !(2..=4).contains(&self.bits_per_cell) {
             let bits = self.bits_per_cell;
@@ -57,7 +59,8 @@ impl SlcProfile {
         }
         Ok(())
     }
-    /// The area is made of cells that the device could have, and every lane can have a block of it open.
+    /// Checks that the device has enough cells for the area, and that every lane can have a block
+    /// of it open.
     fn check_size(&self, chips: &Geometry, lanes: u32, capacity: u64) -> Result<(), String> {
         let block = self.block_bytes(chips);
         if block == 0 {
@@ -79,7 +82,7 @@ impl SlcProfile {
             capacity >> 20
         ))
     }
-    /// The area of a device of `capacity` bytes, if this is that of one of `own` bytes.
+    /// The area for a device of `capacity` bytes, if this one is meant for a device of `own` bytes.
     pub(super) fn scaled(
         mut self,
         chips: &Geometry,
@@ -99,7 +102,8 @@ impl SlcProfile {
     fn block_bytes(&self, chips: &Geometry) -> u64 {
         u64::from(chips.pages_per_block / self.bits_per_cell.max(1)) * u64::from(chips.page_bytes)
     }
-    /// The area as the translation layer is told; `None` if it is off. The size is rounded up to whole blocks.
+    /// The area in the form that the translation layer takes; `None` if it is off. The size is
+    /// rounded up to whole blocks.
     pub(super) fn area(&self, chips: &Geometry) -> Option<SlcArea> {
         let bytes = self.mib.checked_mul(1 << 20)?;
         let blocks = bytes.div_ceil(self.block_bytes(chips).max(1));

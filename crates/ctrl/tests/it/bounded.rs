@@ -1,5 +1,6 @@
-//! Memory: what a device costs follows what is written and what is open, not its size and not its age. And equal runs are equal
-//! in another process. The figure of the memory is that of the whole process, so the tests here are few and small.
+//! Memory: what a device needs depends on what is written and what is open, not on its size or age.
+//! And equal runs have equal results in another process. The measured memory is that of the whole
+//! process, so the tests here are few and small.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
@@ -54,7 +55,7 @@ fn resident_bytes() -> u64 {
     statm.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// 32 GiB, 8 MiB written all over it, and a power cycle.
+/// A device of 32 GiB, with 8 MiB written all over it, and a power cycle.
 #[cfg(target_os = "linux")]
 fn a_large_device_costs_what_is_written() {
     let before = resident_bytes();

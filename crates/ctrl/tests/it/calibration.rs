@@ -1,4 +1,5 @@
-//! `emmc-odroid-xu4` against device figures: the table "Device figures" of docs/design/models.md, within 10 %.
+//! Compares `emmc-odroid-xu4` with device figures: the table "Device figures" of
+//! docs/design/models.md, within 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
@@ -28,7 +29,8 @@ fn run(m: &mut AnyModel, now: &mut Time, request: Request) -> f64 {
     (done.at - start).0 as f64 / 1000.0
 }
 
-/// Mean over many operations at places of their own, erases included: writes of `kib`, each after `each` has been done.
+/// Mean over many operations at places of their own, erases included: writes of `kib`, each after
+/// `each` has been done.
 fn mean(kib: u64, mut each: impl FnMut(&mut AnyModel, &mut Time, Lba, Bytes) -> f64) -> f64 {
     let (mut m, mut now, payload) = (device(), Time(0), data(kib));
     let mut rng = Rng::named(kib, "places");
@@ -146,8 +148,9 @@ fn large_writes_run_at_the_speed_of_the_chips() {
     );
 }
 
-/// Fig. 8 of the paper in the figures that emmc-jbd2.md 7.4 derives from it: the ratio of write and flush to a FUA write at each
-/// size, and the totals with a 4 KiB FUA commit behind, flush-at-end against direct, in milliseconds.
+/// Fig. 8 of the paper in the figures that emmc-jbd2.md 7.4 derives from it: the ratio of write and
+/// flush to a FUA write at each size, and the totals with a 4 KiB FUA commit behind, flush-at-end
+/// against direct, in milliseconds.
 #[test]
 fn flush_at_end_against_direct_writes_as_in_figure_8() {
     let fua = |kib| {

@@ -1,8 +1,10 @@
-//! The cut, at every boundary of random traces, against a naive reference that knows requests and times only.
+//! Cuts at every boundary of random traces, compared with a naive reference that knows only
+//! requests and times.
 //!
-//! The reference keeps per sector every version with the span and kind of its write, and takes no notice of caches, flash or
-//! ledgers. A state after a cut is legal if each sector holds a version that is still open at that time, or garbage where a
-//! normal write leaves it open and the adversary is `spec`.
+//! The reference keeps per sector every version with the span and kind of its write, and knows
+//! nothing of caches, flash or ledgers. A state after a cut is legal if each sector holds a version
+//! that is still open at that time, or garbage where a normal write leaves it open and the
+//! adversary is `spec`.
 
 use base::{Bytes, Lba, Nanos, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
@@ -10,7 +12,7 @@ use std::collections::BTreeSet;
 use varve_ctrl::{AnyModel, Profile};
 
 const CAPACITY: u64 = 16 << 20;
-/// A request that was issued so long ago has reached the device.
+/// A request that was issued at least this long ago has reached the device.
 const UNDER_WAY: Nanos = Nanos(50_000);
 /// Sectors that the traces write to.
 const SPAN: u64 = 160;
@@ -57,15 +59,15 @@ fn id_of(sector: &[u8]) -> Option<u32> {
     same.then(|| u32::from_le_bytes(sector[..4].try_into().unwrap()))
 }
 
-/// What may lie in a sector.
+/// What a sector may hold.
 #[derive(Clone, Debug)]
 struct Open {
     ids: BTreeSet<u32>,
     garbage: bool,
 }
 
-/// Per sector what a cut at `at` may leave. `first` is what was there before the trace; `whole`: the device promises that
-/// durable writes in flight leave old or new sectors.
+/// What a cut at `at` may leave in each sector. `first` is the content before the trace; with
+/// `whole` the device promises that durable writes in flight leave old or new sectors.
 fn legal(trace: &[Event], first: &[u32], whole: bool, at: Time) -> Vec<Open> {
     let only = |id| Open {
         ids: BTreeSet::from([id]),
@@ -88,7 +90,7 @@ fn legal(trace: &[Event], first: &[u32], whole: bool, at: Time) -> Vec<Open> {
                 Kind::Durable if done => *open = only(e.id),
                 Kind::Durable => {
                     open.ids.insert(e.id);
-                    // Old or new: what lies there while it runs is whole.
+                    // Old or new: while such a write runs, its sectors are not garbage.
                     open.garbage = if whole {
                         open.garbage && at < e.issued + UNDER_WAY
                     } else {
@@ -105,7 +107,7 @@ fn legal(trace: &[Event], first: &[u32], whole: bool, at: Time) -> Vec<Open> {
     now
 }
 
-/// Figures that show that the cuts were worth something.
+/// Counts that show that the cuts covered the interesting cases.
 #[derive(Default, Debug)]
 struct Seen {
     cuts: usize,
@@ -177,7 +179,8 @@ impl Run<'_> {
         }
         seen.cuts += 1;
     }
-    /// A trace with cuts in every request: before, at and after its start and its completion, and inside.
+    /// A trace with cuts in every request: before, at and after its start and its completion, and
+    /// inside.
     fn trace(&self, seed: u64, media: Option<varve_ctrl::Media>, depth: u32, seen: &mut Seen) {
         let mut rng = Rng::named(seed, "cut trace");
         let mut m = self.start(media);
@@ -185,7 +188,7 @@ impl Run<'_> {
             .into_iter()
             .map(|id| id.unwrap_or(u32::MAX))
             .collect();
-        // What a former cut garbled cannot be told apart: such sectors are written over first.
+        // What an earlier cut garbled cannot be told apart, so such sectors are overwritten first.
         let mut trace = Vec::new();
         let mut now = Time(0);
         let whole = Request::write_fua(Lba(0), Class::Data, stamp(1, SPAN));

@@ -1,4 +1,4 @@
-//! All tests of the crate but its catalogue of mutants: one program, linked once.
+//! All tests of the crate except its catalogue of mutants, in one program that is linked once.
 
 mod bounded;
 mod calibration;

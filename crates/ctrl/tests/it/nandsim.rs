@@ -1,4 +1,5 @@
-//! `nandsim-2007` against the time model of the paper's device: one die, one plane, no overlap, so that time is a plain sum.
+//! `nandsim-2007` against the time model of the paper's device: one die, one plane, no overlap, so
+//! that time is a plain sum.
 //!
 //! | quantity, 4 KiB unit of 8 pages | microseconds | MB/s |
 //! |---|---|---|
@@ -6,8 +7,9 @@
 //! | write, steady state without copies | 960 + 2000 / 4 = 1460 | 2.81 |
 //! | read | 8 x (25 + 25) = 400 | 10.24 |
 //!
-//! What the translation layer programs for itself (checkpoints, log) comes on top; it is counted, printed and taken off.
-// What is measured is printed: no task runs here that could wait.
+//! What the translation layer programs for itself (checkpoints, log) comes on top; it is counted,
+//! printed and taken off.
+// Results are printed; no task runs here that printing could hold up.
 #![allow(clippy::disallowed_macros)]
 
 use base::{Bytes, Lba, Time};
@@ -60,7 +62,8 @@ fn time_is_the_sum_of_the_operations() {
     let (took, did) = write(&mut m, &mut now, 0..2048);
     let sum = did.programs as f64 * PROGRAM + did.erases as f64 * ERASE + did.reads as f64 * READ;
     println!("2048 units: {took} us, {did:?}, sum {sum} us");
-    // The last page of a log or of a table is not full, and what is not there does not cross the bus.
+    // The last page of a log or of a table is not full, and what is not there does not cross the
+    // bus.
     let short = did.map_programs as f64 * 20.0;
     assert!(took <= sum && took >= sum - short && short / sum < 0.01);
     assert_eq!(did.programs, 2048 * 8 + did.map_programs);

@@ -1,4 +1,5 @@
-//! The command interface of the NVMe controller: queues, status codes, cache, FUA, Flush, Deallocate, Write Zeroes.
+//! The command interface of the NVMe controller: queues, status codes, cache, FUA, Flush,
+//! Deallocate, Write Zeroes.
 
 use base::{Bytes, Lba, Rng, Time, fill};
 use blockdev::{Adversary, Class, DevErrorKind, Model, Request};
@@ -120,7 +121,8 @@ fn a_flush_covers_what_had_completed_before_it() {
     let left = after_cut(text, m.clone(), flush.at, 0, 16);
     assert_eq!(left[..8], [1; 8]);
     assert!(left[8..] == [2; 8] || left[8..] == [0; 8], "{left:?}");
-    // Without the flush the first is lost as well, and one nanosecond early it may be.
+    // Without the flush the first write is lost as well, and one nanosecond before the flush ends
+    // it may be.
     let left = after_cut(text, m, under_way.at, 0, 8);
     assert_eq!(left, [0; 8], "a cached write survived without a flush");
 }
@@ -304,7 +306,7 @@ fn injected_errors_reach_the_host_in_words_and_once() {
 
 #[test]
 fn a_worn_medium_is_write_protected_and_still_read() {
-    // Chips that are at the end of their life: the device becomes read-only and says so.
+    // The chips are at the end of their life: the device becomes read-only and says so.
     let text = "nvme-980pro,nand.endurance=1,slc.on=false,ftl.lanes=4,nand.dies_per_channel=1,nand.pages_per_block=24";
     let mut m = nvme(text, None);
     let (mut now, mut rng) = (Time(0), Rng::named(1, "wear"));

@@ -1,4 +1,5 @@
-//! `nvme-980pro` and `ufs-generic` against published figures: the table "Device figures" of docs/design/models.md, within 10 %.
+//! Compares `nvme-980pro` and `ufs-generic` with published figures: the table "Device figures" of
+//! docs/design/models.md, within 10 %.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 use base::{Bytes, Lba, Nanos, Rng, Time};
@@ -20,8 +21,8 @@ fn data(bytes: usize) -> Bytes {
     out.into()
 }
 
-/// Lets a host keep `depth` commands under way; answers with the commands per second between the completion of the first tenth and
-/// that of the last command.
+/// Lets a host keep `depth` commands under way; answers with the commands per second between the
+/// completion of the first tenth and that of the last command.
 fn rate(
     m: &mut AnyModel,
     from: Time,
@@ -128,7 +129,8 @@ fn n5_n6_many_commands_at_a_time() {
     close("N6 k/s written", random_write(SSD, 512, 40_000), 1000.0);
 }
 
-/// Beyond the area of cells with one bit each: what the host brings is folded out of the area as it comes.
+/// A write beyond the area of cells with one bit each: the host's data is folded out of the area
+/// while it arrives.
 #[test]
 fn n7_behind_the_slc_area() {
     let mut m = device("nvme-980pro,slc.share=false,slc.mib=140");
@@ -154,7 +156,8 @@ fn u1_to_u4_ufs() {
     close("U4 k/s written", random_write(UFS, 32, 20_000), 70.0);
 }
 
-/// No source gives these for the two devices: the sums of their parts, to be read beside docs/design/models.md.
+/// No source gives these figures for the two devices: they are sums of their parts, to be read
+/// beside docs/design/models.md.
 #[test]
 fn what_durability_costs() {
     for name in [SSD, UFS] {

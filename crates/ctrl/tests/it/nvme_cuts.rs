@@ -1,8 +1,10 @@
-//! The cut with many commands under way, at every boundary, against an event-driven reference that knows requests and times only.
+//! Cuts with many commands under way, at every boundary, compared with an event-driven reference
+//! that knows only requests and times.
 //!
-//! The reference: a version of a sector may be there if its command was submitted before the cut and no durable version is newer. A
-//! version is durable if its command was FUA and had completed, or if it had completed before a flush was submitted that had
-//! completed. One version is newer than another if its command was submitted when the other's had completed: commands that are
+//! The reference: a version of a sector may be there if its command was submitted before the cut
+//! and no durable version is newer. A version is durable if its command was FUA and had completed,
+//! or if it had completed before a flush was submitted that had completed. One version is newer
+//! than another if its command was submitted when the other's had completed: commands that are
 //! under way together have no order.
 
 use base::{Bytes, Lba, Rng, Time};
@@ -254,7 +256,7 @@ fn writes_up_to_awupf_are_all_old_or_all_new() {
         );
         assert!(seen.mixed == 0 && seen.old > 0, "{seen:?}");
     }
-    // The promise is what holds it.
+    // Only the promise in the profile makes the writes whole.
     let device = format!("nvme-980pro,{SMALL},buffer_kib=32,awupf=0,tear_bytes=512");
     let seen = survey(&device, Adversary::Spec, true);
     assert!(seen.mixed > 0 && seen.garbage == 0, "{seen:?}");

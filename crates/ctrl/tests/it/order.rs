@@ -1,4 +1,5 @@
-//! What a cut leaves of packs, of a first-in-first-out cache, and of barriers: against the sequence of writes alone.
+//! What a cut leaves of packs, of a first-in-first-out cache, and of barriers, compared with the
+//! sequence of writes alone.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
@@ -89,7 +90,8 @@ fn pack(rng: &mut Rng, id: &mut u32) -> Vec<W> {
     out
 }
 
-/// True if `got` is `old` with all entries before some one, that one in any mixture of old and new, and none behind it.
+/// True if `got` is `old` with all entries before some entry, that entry in any mixture of old and
+/// new, and none behind it.
 fn is_prefix(got: &[Option<u32>], old: &[u32], pack: &[W]) -> bool {
     let state = |w: &W| {
         let new = w.sectors().filter(|s| got[*s] == Some(w.id)).count();
@@ -113,7 +115,7 @@ fn old_or_new(got: &[Option<u32>], old: &[u32], pack: &[W]) -> bool {
     })
 }
 
-/// Cuts in packs. Answers with how many left a part, and how many left no prefix.
+/// Cuts in packs. Answers how many left a part of a pack, and how many left no prefix.
 fn pack_cuts(changes: &str, adversary: Adversary, seed: u64) -> (u32, u32) {
     let profile = profile(changes);
     let mut rng = Rng::named(seed, "pack cuts");
@@ -122,7 +124,8 @@ fn pack_cuts(changes: &str, adversary: Adversary, seed: u64) -> (u32, u32) {
     let mut old = vec![0; SPAN as usize * 8];
     let (mut partly, mut mixed) = (0, 0);
     for round in 0..9 {
-        // Cached lines beside and below the pack, some of them on their way: made durable, so that the reference is simple.
+        // Cached lines beside and below the pack, some of them on their way: made durable, so that
+        // the reference is simple.
         for _ in 0..rng.below(6) {
             id += 1;
             let block = rng.below(SPAN);
@@ -188,8 +191,8 @@ fn a_cut_in_a_pack_leaves_any_subset_where_it_does_not() {
     }
 }
 
-/// Cached writes of whole blocks, and what a cut leaves of them: `None` if no prefix of `epochs` explains it. An epoch is a list of
-/// writes whose order among each other is free.
+/// Judges what a cut left of cached writes of whole blocks: `None` if no prefix of `epochs`
+/// explains it. An epoch is a list of writes that have no order among each other.
 fn explained(got: &[Option<u32>], epochs: &[Vec<(u64, u32)>]) -> bool {
     (0..=epochs.len()).any(|whole| {
         (0..SPAN).all(|block| {
@@ -204,7 +207,8 @@ fn explained(got: &[Option<u32>], epochs: &[Vec<(u64, u32)>]) -> bool {
     })
 }
 
-/// Cached 4 KiB writes with pauses; a barrier with chance one in `barrier` (0: none). Answers with the cuts that left anything.
+/// Cached 4 KiB writes with pauses; each is followed by a barrier with chance one in `barrier` (0:
+/// none). Answers the number of cuts that left anything.
 fn cached_cuts(changes: &str, seed: u64, barrier: u64) -> u32 {
     let profile = profile(changes);
     let mut rng = Rng::named(seed, "cached cuts");
@@ -262,7 +266,8 @@ fn a_barrier_keeps_the_epochs_in_order() {
     );
 }
 
-/// Without either the order is the card's own, so the two tests above see something.
+/// Without FIFO and barrier the card chooses the order, which shows that the two tests above can
+/// fail.
 #[test]
 #[should_panic(expected = "step")]
 fn a_plain_cache_keeps_no_order() {

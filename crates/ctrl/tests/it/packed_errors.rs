@@ -54,7 +54,7 @@ fn send_pack(card: &mut Card, entries: &[Entry], payload: &Bytes) -> u32 {
     r1(&send(card, 25, entries[0].address, data))
 }
 
-/// PACKED_COMMAND_STATUS, PACKED_FAILURE_INDEX, EXCEPTION_EVENTS_STATUS.
+/// Reads PACKED_COMMAND_STATUS, PACKED_FAILURE_INDEX, EXCEPTION_EVENTS_STATUS.
 fn told(card: &mut Card) -> (u8, u8, u8) {
     let raw = send(card, 8, 0, Data::Read(1)).data.concat();
     (
@@ -420,7 +420,8 @@ fn barriers_need_their_mode() {
     );
 }
 
-/// Overwrites until collection is needed, with pauses; the longest write and the copies made.
+/// Overwrites until collection is needed, with pauses; answers the longest write and the number of
+/// copies.
 fn churn(changes: &str) -> (u64, u64, Box<Emmc>) {
     let mut e = emmc(changes);
     let mut rng = Rng::named(3, "churn");

@@ -1,4 +1,5 @@
-//! Timing set `paper-fit` of `emmc-odroid-xu4` against the primitive costs of set A, within 10 %.
+//! Compares timing set `paper-fit` of `emmc-odroid-xu4` with the primitive costs of set A, within
+//! 10 %.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
@@ -28,8 +29,8 @@ fn run(m: &mut AnyModel, now: &mut Time, request: Request) -> f64 {
     (done.at - start).0 as f64 / 1e6
 }
 
-/// Mean in milliseconds over many places. Set A leaves erases out: the first operations, which open a block on each die, do not
-/// count, and the others need none.
+/// Mean in milliseconds over many places. Set A leaves erases out: the first operations, which open
+/// a block on each die, do not count, and the others need none.
 fn mean(blocks: u64, mut each: impl FnMut(&mut AnyModel, &mut Time, Lba) -> f64) -> f64 {
     let (mut m, mut now) = (device(), Time(0));
     let mut rng = Rng::named(blocks, "places");

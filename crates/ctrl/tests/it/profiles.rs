@@ -224,7 +224,7 @@ fn random_device_strings_never_panic() {
     }
 }
 
-/// The translation layer programs page after page: chips that take whole word lines are refused, not misused.
+/// The translation layer programs page after page, so chips that take whole word lines are refused.
 #[test]
 fn one_shot_word_lines_are_refused_by_field_and_rule() {
     let text = include_str!("../../profiles/emmc-odroid-xu4.toml");

@@ -1,4 +1,5 @@
-//! The command interface of the card under hostile hosts, and what its modes mean at a power cut.
+//! The command interface of the card with hosts that break the protocol, and what its modes mean at
+//! a power cut.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Model, Request};
@@ -49,7 +50,7 @@ fn sectors(e: &mut Emmc, lba: u64, n: u64) -> Vec<u8> {
     bytes.chunks(512).map(|s| s[0]).collect()
 }
 
-/// Cuts the power when the card is ready; what the next life reads.
+/// Cuts the power when the card is ready; answers what the recovered card reads.
 fn after_cut(profile: &Profile, mut e: Box<Emmc>, lba: u64, n: u64) -> Vec<u8> {
     let at = e.card_mut().ready();
     let media = Media::Emmc(e.power_off(at, 1));

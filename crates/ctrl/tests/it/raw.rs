@@ -168,7 +168,8 @@ fn a_remap_of_any_alignment_takes_over_content() {
 fn what_a_unit_is_aliased_for_and_copied_for_is_copied() {
     let mut host = Host::new("");
     (0..4).for_each(|b| host.write(b, block(b as u8)));
-    // Unit 20 is the source of an alias, and of its neighbour sectors a home: sector 160..164 home, 164..168 source.
+    // Unit 20 is the source of an alias, and of its neighbour sectors a home: sector 160..164 home,
+    // 164..168 source.
     host.write(20, block(20));
     host.remap(&[(160, 0, 4), (200, 164, 4), (240, 8, 8)], RemapMode::Share);
     assert_eq!(host.read(160, 4), block(0)[..2048]);
@@ -267,7 +268,8 @@ fn batches(mode: RemapMode) -> Vec<Remap> {
     (0..12).map(one).collect()
 }
 
-/// How many pairs of a batch have happened in what a cut left; a home that holds something else fails.
+/// The number of pairs of a batch that have happened in what a cut left; fails if a home holds
+/// anything else.
 fn happened(device: &AnyModel, batch: &Remap) -> usize {
     let sector = |lba: u64| {
         device
@@ -301,7 +303,7 @@ fn at_every_cut_a_batch_is_there_or_not_and_what_was_promised_is_there() {
             (0..48).for_each(|b| host.write(b, block(b as u8 | 0x80)));
             host.run(Request::flush());
             let mut rng = Rng::named(1, "batches");
-            // Of each batch when it ended, and when a flush after it had.
+            // For each batch: when it ended, and when a flush after it ended.
             let mut ends: Vec<(Remap, Time, Option<Time>)> = Vec::new();
             for (n, mut batch) in batches(mode).into_iter().enumerate() {
                 batch.fua = n % 5 == 4;

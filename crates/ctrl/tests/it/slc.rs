@@ -42,7 +42,8 @@ fn flushed(m: &mut AnyModel, now: Time) -> Time {
     done.at
 }
 
-/// A card whose chips show: on the profile's own the path to them costs more than they do.
+/// A card whose path to the chips costs little, so that the chips show: in the profile itself the
+/// path costs more than they do.
 fn bare(slc: &str) -> AnyModel {
     let path = ",timing.fig8.program_us_per_kib=0,timing.fig8.bus_us_per_kib=1";
     device(&format!("{path}{slc}"), 128)

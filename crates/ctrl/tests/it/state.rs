@@ -1,4 +1,5 @@
-//! Saved devices: what comes back is what was saved, and what is none is refused by name.
+//! Saved devices: loading gives back what was saved, and bytes that are no saved device are refused
+//! with the reason.
 
 use base::checksum::crc32c;
 use base::{Bytes, Lba, Rng, Time};
@@ -62,7 +63,7 @@ fn saved() -> Vec<(&'static str, Media, Vec<u8>)> {
     all
 }
 
-/// The bytes with header and checksums that fit.
+/// The bytes with a header and checksums that match them.
 fn sealed(mut file: Vec<u8>) -> Vec<u8> {
     let payload = (file.len() - HEAD) as u64;
     file[16..24].copy_from_slice(&payload.to_le_bytes());
@@ -87,7 +88,8 @@ fn what_comes_back_is_what_was_saved() {
         assert_eq!(back.profile(), profile);
         assert_eq!(back.media().content_hash(), media.content_hash());
         assert_eq!(back.media().kind(), media.kind());
-        // The hash leaves out what only a later life shows (clock, marks of the factory); the bytes do not.
+        // The hash leaves out what only shows later (the clock, factory marks); the bytes include
+        // it.
         assert!(back.to_bytes().unwrap() == bytes, "{profile}");
         let before = Profile::parse(profile).unwrap().build(None, Some(media));
         let (before, after) = (content(&before.unwrap()), content(&back.build().unwrap()));
@@ -273,13 +275,13 @@ fn small() -> Vec<Small> {
         .to_vec()
 }
 
-/// An error, or a device that is itself when it is saved again.
+/// Checks that the bytes give an error, or a device that is the same when it is saved again.
 fn stands(bytes: &[u8]) {
     if let Ok(device) = SavedDevice::from_bytes(bytes) {
         let again = device.to_bytes().unwrap();
         let back = SavedDevice::from_bytes(&again).unwrap();
         assert_eq!(back.media().content_hash(), device.media().content_hash());
-        // Whatever is on the chips, the device says so in words, or works.
+        // Whatever is on the chips, the device reports an error or works.
         let _ = device.build().map(|model| content(&model));
     }
 }
@@ -339,7 +341,8 @@ fn damaged_content_under_good_checksums_is_refused_or_stands() {
     });
 }
 
-/// Places (as a share of the file, and counted from its start), bytes to put there; a length to cut it to.
+/// Places (as a share of the file, and counted from its start), bytes to put there; a length to cut
+/// it to.
 type Damage = (Vec<(bool, u16, Vec<u8>)>, Option<u16>);
 
 fn damages() -> impl Strategy<Value = Damage> {

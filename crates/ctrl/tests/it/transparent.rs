@@ -1,4 +1,5 @@
-//! Transparent remapping: what repeats the content of something already programmed shares its page.
+//! Transparent remapping: a write that repeats the content of something already programmed shares
+//! its page.
 
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request, TransparentStats};
@@ -134,7 +135,8 @@ fn what_was_overwritten_discarded_or_lies_beyond_the_window_is_not_found() {
     assert_eq!((host.stats().different, host.wrong()), (0, 0));
 }
 
-/// A log of 64 blocks and homes behind it. Of what goes home, some was stored to again after its commit, as with a mapped file.
+/// Writes a log of 64 blocks and then their homes. Some of what goes home was changed again after
+/// its commit, as with a mapped file.
 fn journalled(host: &mut Host, rounds: u64, changed_one_in: u64) -> u64 {
     let mut rng = Rng::named(rounds, "journalled");
     let (mut at, mut changed) = (0, 0);

@@ -1,4 +1,4 @@
-//! Mapping holes.
+//! Mapping holes by pointer blocks.
 
 use super::POINTER_BYTES;
 use crate::Ext4;
@@ -12,8 +12,8 @@ use fscore::{Errno, FsResult};
 use ondisk::ext4::BlockPath;
 
 impl Ext4 {
-    /// Allocates blocks for the front of a hole of `len` blocks at `lblk`. The inode is put by the caller; its block count grows by
-    /// the pointer blocks used, not by the data.
+    /// Allocates blocks for the front of a hole of `len` blocks at `lblk`. The inode is put by the
+    /// caller; its block count grows by the pointer blocks used, not by the data.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.
@@ -45,7 +45,7 @@ impl Ext4 {
         Ok(got)
     }
 
-    /// Behind the block before, if that is mapped.
+    /// The goal is the block behind that of the file block before, if it is mapped.
     fn goal_by_pointers(&self, inode: &Inode, lblk: u32) -> FsResult<(BlockNo, bool)> {
         if let Some(before) = lblk.checked_sub(1)
             && let Span::Data { start, .. } = self.lookup_block_map(inode, before, 1)?
@@ -109,7 +109,8 @@ impl Ext4 {
             }
             return Ok(());
         };
-        // The levels from the top: where the pointer to each stands, and the block it leads to.
+        // From the topmost level down: where the pointer to each pointer block is stored, and the
+        // block itself.
         let mut fresh = fresh.into_iter();
         let slot = path.slot * POINTER_BYTES;
         let mut pointer = get_le32(inode.core().disk.block_area(), slot);

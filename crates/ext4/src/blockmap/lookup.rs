@@ -1,4 +1,4 @@
-//! Finding blocks.
+//! Looking up blocks in a block map.
 
 use super::POINTER_BYTES;
 use crate::Ext4;
@@ -10,7 +10,8 @@ use fscore::FsResult;
 use ondisk::ext4::BlockPath;
 
 impl Ext4 {
-    /// What the blocks from `lblk` on are mapped to; at most `want`, and not beyond the pointers of one block.
+    /// What the blocks from `lblk` on are mapped to; at most `want`, and not beyond the pointers of
+    /// one block.
     pub(crate) fn lookup_block_map(&self, inode: &Inode, lblk: u32, want: u32) -> FsResult<Span> {
         let Some(path) = BlockPath::to(lblk, self.geo.block_bytes()) else {
             return Ok(Span::Hole { len: want });
@@ -35,8 +36,8 @@ impl Ext4 {
         Ok(Span::Data { start, len })
     }
 
-    /// The array of pointers at the end of a path, and the place in it; `None` if a block on the way is missing. The slots
-    /// of trees do not belong to the array of direct pointers.
+    /// The array of pointers at the end of a path, and the place in it; `None` if a block on the
+    /// way is missing. The slots of trees do not belong to the array of direct pointers.
     pub(super) fn last_pointers(
         &self,
         inode: &Inode,

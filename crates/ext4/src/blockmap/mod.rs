@@ -1,9 +1,10 @@
-//! The block map of ext2 and ext3: 12 direct pointers, then trees of pointer blocks of depth 1, 2 and 3.
+//! The block map of ext2 and ext3: 12 direct pointers, then trees of pointer blocks of depth 1, 2
+//! and 3.
 //!
 //! The `tree` lock is held as for extents.
 //!
-//! - B1 a pointer block in use has at least one pointer that is not zero; pointer blocks are allocated before any pointer
-//!   changes, so that a full disk changes nothing.
+//! - B1 a pointer block in use has at least one pointer that is not zero; pointer blocks are
+//!   allocated before any pointer changes, so that a full disk changes nothing.
 
 mod insert;
 mod lookup;

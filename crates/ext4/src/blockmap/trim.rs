@@ -23,7 +23,8 @@ struct Trim {
 }
 
 impl Ext4 {
-    /// Removes some of what is mapped in a range of file blocks, the last first. The inode is put by the caller.
+    /// Removes some of what is mapped in a range of file blocks, the last first. The inode is put
+    /// by the caller.
     pub(crate) fn trim_block_map(
         &self,
         tx: &mut Tx<'_>,
@@ -81,7 +82,8 @@ impl Ext4 {
         self.add_blocks(inode, -i64::from(len))
     }
 
-    /// Trims below one pointer block, which begins with file block `first`; true if it was emptied, and then freed.
+    /// Trims below one pointer block, which begins with file block `first`; true if it was emptied,
+    /// and then freed.
     fn trim_block(
         &self,
         tx: &mut Tx<'_>,

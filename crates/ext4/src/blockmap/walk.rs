@@ -1,4 +1,5 @@
-//! Reading a whole map: the journal inode before the mount, and the pointer blocks of an inode for fsync without journal.
+//! Reading a whole map: the journal inode before the mount, and the pointer blocks of an inode for
+//! fsync without journal.
 
 use super::POINTER_BYTES;
 use crate::extent::Source;
@@ -41,7 +42,8 @@ fn missing(source: &Source<'_>) -> FsError {
     ))
 }
 
-/// Ends: each pointer to data takes one off `left`, and a missing pointer is an error.
+/// The recursion ends because each pointer to data takes one off `left`, and a missing pointer is
+/// an error.
 fn collect(
     source: &Source<'_>,
     pointer: u32,

@@ -1,4 +1,4 @@
-//! Bitmaps and counts against what was found to be in use.
+//! Compares bitmaps and counts with what the check found to be in use.
 
 use super::Options;
 use super::finding::{Finding, Kind};
@@ -16,7 +16,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Opt
         inodes += u64::from(check_inodes(volume, state, group));
     }
     let sb = &volume.sb;
-    // The totals are brought up to date at unmount only.
+    // The totals are brought up to date only at unmount.
     let settled = sb.state().has(State::VALID) && !sb.incompat().has(Incompat::RECOVER);
     if options.in_use || !settled {
         return;

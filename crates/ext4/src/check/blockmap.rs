@@ -1,4 +1,4 @@
-//! Block maps of ext2 and ext3.
+//! Checks block maps of ext2 and ext3.
 
 use super::mapping::Walker;
 use base::bytes::get_le32;

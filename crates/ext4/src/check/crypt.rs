@@ -1,4 +1,5 @@
-//! Encrypted files: each has an attribute that says how, and a directory names only files that are encrypted like itself.
+//! Encrypted files: each has an attribute with its policy, and an encrypted directory names only
+//! files with its own policy.
 
 use super::finding::Kind;
 use super::state::State;
@@ -8,27 +9,27 @@ use ondisk::ext4::{FileType, Inode, InodeFlags};
 
 /// Prefix and name of the attribute.
 const CONTEXT: (u8, &[u8]) = (9, b"c");
-/// Behind the policy the attribute has a number drawn for the file.
+/// Bytes of the number that is drawn for each file; it follows the policy in the attribute.
 const NONCE_BYTES: usize = 16;
 /// Bytes of the attribute in version 1 and 2.
 const CONTEXT_BYTES: [usize; 2] = [28, 40];
-/// An encrypted name is a block of the cipher at least.
+/// The shortest encrypted name: one block of the cipher.
 const NAME_BYTES_MIN: usize = 16;
 
-/// How a file is encrypted.
+/// The policy by which a file is encrypted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Policy {
-    /// Not at all, or nothing says how.
+    /// The file is not encrypted, or has no attribute that says how.
     None,
-    /// By an attribute of no possible form.
+    /// The attribute has no possible form.
     Corrupt,
-    /// In a version that is not known.
+    /// The attribute has an unknown version.
     Unknown,
-    /// By this one of those that were met.
+    /// The policy with this number among those met so far.
     Known(u32),
 }
 
-/// How an inode in use is encrypted. Flag and attribute belong together.
+/// The policy of an inode in use. Flag and attribute must both be there or both be missing.
 pub(super) fn policy_of(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -66,7 +67,8 @@ pub(super) fn policy_of(
     }
 }
 
-/// What is wrong with a name in a directory of policy `dir`, if it is encrypted, for a file of this kind and policy.
+/// The fault of a name in a directory of policy `dir`, if it is encrypted, for a file of this kind
+/// and policy.
 pub(super) fn entry_fault(
     dir: Policy,
     name: &[u8],

@@ -1,4 +1,4 @@
-//! Directories: their blocks, entries, and what the entries lead to.
+//! Checks directories: their blocks, their entries, and the inodes that the entries lead to.
 
 use super::crypt;
 use super::finding::Kind;
@@ -12,14 +12,14 @@ use ondisk::ext4::{
     verify_dir_checksum,
 };
 
-/// A directory under check.
+/// A directory that is being checked.
 pub(super) struct Reading<'r> {
     pub volume: &'r Volume<'r>,
     pub dir: &'r Dir,
     pub seed: Option<InodeSeed>,
-    /// Names that were met.
+    /// Names met so far.
     names: Vec<Bytes>,
-    /// Entries that were met, '.' and '..' included.
+    /// Number of entries met so far, '.' and '..' included.
     count: u64,
 }
 
@@ -66,7 +66,7 @@ impl Reading<'_> {
         self.check_names(state);
     }
 
-    /// A directory that lies in its inode.
+    /// Checks a directory whose content lies in its inode.
     fn check_inline(&mut self, state: &mut State<'_>) {
         let Some(block) = &self.dir.inline else {
             return;
@@ -222,7 +222,7 @@ impl Reading<'_> {
         self.count += 1;
         let dir = self.dir.ino;
         let name = entry.name.escape_ascii();
-        // An encrypted name is any bytes.
+        // An encrypted name may consist of any bytes.
         let forbidden = !self.dir.flags.has(InodeFlags::ENCRYPT)
             && entry.name.iter().any(|&b| b == 0 || b == b'/');
         if entry.name.is_empty() || forbidden || entry.name == b"." || entry.name == b".." {
@@ -273,7 +273,7 @@ impl Reading<'_> {
     ) {
         let noted = self.volume.sb.incompat().has(Incompat::FILETYPE);
         let want = if noted { kind } else { FileType::Unknown };
-        // Types need not be noted.
+        // An entry may leave its type unknown.
         if entry.file_type != want && entry.file_type != FileType::Unknown {
             let what = format!(
                 "\"{}\" notes type {:?}, should be {want:?}",

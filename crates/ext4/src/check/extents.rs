@@ -1,10 +1,10 @@
-//! Extent trees.
+//! Checks extent trees.
 
 use super::finding::Kind;
 use super::mapping::Walker;
 use ondisk::ext4::{ExtentEntries, ExtentNode, INLINE_EXTENTS_MAX, verify_extent_checksum};
 
-/// What the node above says of a node.
+/// What the node above says about a node.
 struct Place {
     /// Levels below it; `None` for the root.
     depth: Option<u16>,
@@ -12,7 +12,7 @@ struct Place {
     block: Option<u64>,
     /// First block of the file that it covers.
     first: u64,
-    /// One past the last one.
+    /// One past the last block of the file that it covers.
     end: u64,
 }
 
@@ -27,7 +27,8 @@ pub(super) fn walk(walker: &mut Walker<'_, '_>, area: &[u8]) {
     node(walker, area, &root);
 }
 
-/// At most five levels deep: the depth goes down by one each time.
+/// Checks a node and those below it. The recursion is at most five levels deep, because the depth
+/// goes down by one each time.
 fn node(walker: &mut Walker<'_, '_>, bytes: &[u8], place: &Place) {
     let node = match ExtentNode::parse(bytes) {
         Ok(node) => node,
@@ -88,7 +89,7 @@ fn descend(walker: &mut Walker<'_, '_>, place: &Place) {
     }
 }
 
-/// A node begins where the record above it says, and ends before the next one begins.
+/// Checks that a node begins where the record above it says, and ends before the next one begins.
 fn check_range(walker: &mut Walker<'_, '_>, place: &Place, begins: Option<u64>, ends: u64) {
     if place.block.is_none() {
         return;

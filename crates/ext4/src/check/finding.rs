@@ -1,4 +1,4 @@
-//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+//! What a check finds: a kind, whose number and name never change, the place, and the facts.
 
 use base::{BlockNo, Ino};
 use std::fmt;
@@ -7,8 +7,8 @@ macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
         /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
         ///
-        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes, 7xx journal and orphans,
-        /// 8xx bitmaps and counts, 9xx what kept the check from going on.
+        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes,
+        /// 7xx journal and orphans, 8xx bitmaps and counts, 9xx what kept the check from going on.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Kind { $($(#[$doc])* $kind = $number,)* }
 
@@ -41,7 +41,7 @@ kinds! {
     CutOff = 105, "cut-off", "its end is missing: copy the image anew, in full; what is here alone cannot be trusted";
     /// Nothing says that this is a volume of ext4, and no backup is where one would be.
     NoFileSystem = 106, "no-file-system", "check that this is the right file or device, and that the volume begins at its start: not in a partition of it, not compressed";
-    /// The block that says who uses the volume is damaged, or says that somebody does.
+    /// The MMP block, which says which machine uses the volume, is damaged or says that one does.
     Mmp = 107, "mmp", "make sure that no other machine uses the volume, then tune2fs -f -E clear_mmp";
 
     /// The checksum of a group descriptor is wrong.
@@ -69,7 +69,8 @@ kinds! {
     LinkCount = 308, "link-count", "let e2fsck correct the count";
     /// An inode in use has no name.
     Unattached = 309, "unattached", "let e2fsck put it into lost+found";
-    /// Content in the inode without its attribute, or of another length, or where there can be none.
+    /// Content in the inode without its attribute, or of another length, or where there can be
+    /// none.
     InlineData = 310, "inline-data", "let e2fsck clear the flag, correct the size, or remove the inode";
     /// A time whose year was stored in a form that only old kernels read as it was meant.
     InodeTime = 311, "inode-time", "let e2fsck correct the time";
@@ -240,7 +241,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// The findings of a check, at most as many as asked for.
+/// The findings of a check, up to a limit.
 #[derive(Debug)]
 pub(super) struct Findings {
     limit: usize,

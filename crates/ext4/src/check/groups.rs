@@ -1,13 +1,14 @@
-//! The group descriptors: checksums and places.
+//! Checks the group descriptors: checksums and places.
 
 use super::finding::{Finding, Findings, Kind};
 use super::reader::Reader;
 use ondisk::ext4::{GroupDesc, GroupFlags, RoCompat, Superblock};
 
-/// After so many descriptors that lead nowhere the rest will not be better.
+/// After this many descriptors with impossible places the others are not looked at any more.
 const MISPLACED_MAX: u32 = 64;
 
-/// Reads all descriptors; `None` if one of them leads nowhere: what belongs to its group cannot be judged then.
+/// Reads all descriptors; `None` if one of them has an impossible place, because then what belongs
+/// to its group cannot be judged.
 pub(super) fn load(
     reader: &Reader<'_>,
     sb: &Superblock,
@@ -84,7 +85,8 @@ fn impossible_field(sb: &Superblock, group: u32, desc: &GroupDesc) -> Option<Str
         .then(|| format!("{free} free and {unused} unused inodes in a group of {inodes}"))
 }
 
-/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for more descriptors.
+/// Blocks at the start of a group that hold the superblock, descriptors and the blocks reserved for
+/// more descriptors.
 pub(super) fn head_blocks(sb: &Superblock, group: u32) -> u64 {
     crate::group::head_blocks(sb, group)
 }

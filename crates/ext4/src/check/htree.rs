@@ -1,4 +1,5 @@
-//! Hash indexes of directories: every leaf is referred to once, and its names hash into its range.
+//! Checks hash indexes of directories: the index refers to every leaf once, and the names of a leaf
+//! hash into its range.
 
 use super::dirs::Reading;
 use super::finding::Kind;
@@ -13,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Levels of nodes below the root, without and with feature large_dir.
 const LEVELS_MAX: [u8; 2] = [1, 2];
 
-/// Hashes that a leaf may hold.
+/// The hashes that a leaf may hold.
 #[derive(Clone, Copy)]
 struct Range {
     first: u32,
@@ -26,7 +27,8 @@ pub(super) struct Index {
     hash: Option<HashVersion>,
     nodes: BTreeSet<u64>,
     leaves: BTreeMap<u64, Range>,
-    /// Part of it could not be read: nothing is known of what it does not refer to.
+    /// True if part of the index could not be read, so that it is unknown to which blocks it
+    /// refers.
     broken: bool,
 }
 
@@ -56,7 +58,7 @@ pub(super) fn load(reading: &Reading<'_>, state: &mut State<'_>) -> Index {
             at,
             "block 0 is no root: '..' does not fill it",
         );
-        // Then it is an ordinary block.
+        // The block is then an ordinary block of entries.
         index.nodes.clear();
         return index;
     }
@@ -72,7 +74,8 @@ pub(super) fn load(reading: &Reading<'_>, state: &mut State<'_>) -> Index {
     index.hash = HashVersion::from_code(info.hash_version)
         .filter(|&version| version == version.with_unsigned(false))
         .map(|version| version.with_unsigned(unsigned));
-    // Folded names need the tables of Unicode; their hash may also be keyed and stand in the entries.
+    // Folded names need the tables of Unicode; their hash may also be keyed, and then stands in the
+    // entries.
     let folded = reading.dir.flags.has(InodeFlags::CASEFOLD);
     let known = index.hash.is_some() || folded;
     index.hash = index.hash.filter(|_| !folded);
@@ -154,7 +157,7 @@ impl Index {
         Some(parsed)
     }
 
-    /// Follows the records of a node; at most `levels` deep.
+    /// Follows the records of a node. The recursion is at most `levels` deep.
     fn records(
         &mut self,
         reading: &Reading<'_>,
@@ -171,7 +174,8 @@ impl Index {
             } else {
                 record.hash & !1
             };
-            // With bit 0 names of the next record's hash may begin here already.
+            // With bit 0 set, names with the hash of the next record may begin in this leaf
+            // already.
             let last = node.entries.get(n + 1).map_or(range.last, |next| {
                 if next.hash & 1 == 1 {
                     next.hash & !1
@@ -240,7 +244,7 @@ impl Index {
         self.nodes.contains(&lblk)
     }
 
-    /// Checks that a name is where a lookup looks for it.
+    /// Checks that a name lies in the leaf in which a lookup searches for it.
     pub fn check_name(
         &self,
         reading: &Reading<'_>,

@@ -1,4 +1,5 @@
-//! Content that lies in the inode: part of it where others map their blocks, the rest in the attribute `system.data`.
+//! Checks content that lies in the inode: part of it where other inodes map their blocks, the rest
+//! in the attribute `system.data`.
 
 use super::finding::Kind;
 use super::state::State;
@@ -15,7 +16,8 @@ const DATA: (u8, &[u8]) = (7, b"data");
 /// Bytes of the parent's number at the start of a directory.
 const PARENT_BYTES: usize = 4;
 
-/// Checks the content of an inode that has it; for a directory answers the block that it seems to have.
+/// Checks the content of an inode that has inline data. For a directory, answers the block as which
+/// its content is read.
 pub(super) fn check(state: &mut State<'_>, ino: u32, inode: &Inode) -> Option<Vec<u8>> {
     let kind = FileType::of_mode(inode.mode());
     let holds = matches!(
@@ -60,7 +62,8 @@ pub(super) fn check(state: &mut State<'_>, ino: u32, inode: &Inode) -> Option<Ve
     Some(block)
 }
 
-/// `.` and `..`, and the entries of both parts, each of which has to be filled by its own.
+/// Composes `.` and `..`, and the entries of both parts; each part has to be filled by its own
+/// entries.
 fn seeming_block(ino: u32, area: &[u8], rest: &[u8]) -> (Vec<u8>, Option<String>) {
     let (kind, dot) = (FileType::Unknown, DIR_ENTRY_MIN_BYTES);
     let mut block = vec![0; 2 * dot];

@@ -1,4 +1,4 @@
-//! The inode tables.
+//! Checks the inodes in the inode tables.
 
 use super::finding::{Finding, Kind};
 use super::mapping::{self, Mapping};
@@ -14,11 +14,11 @@ use ondisk::ext4::{
     Superblock,
 };
 
-/// The inode of bad blocks: a block map and nothing else.
+/// The inode of bad blocks, which has a block map and nothing else.
 const BAD_BLOCKS_INO: u32 = 1;
-/// Those of quotas in older volumes.
+/// The inodes of quotas in older volumes.
 const QUOTA_INOS: [u32; 2] = [3, 4];
-/// The boot loader's: may hold a file.
+/// The inode of the boot loader, which may hold a file.
 const BOOT_LOADER_INO: u32 = 5;
 
 /// Reads all inodes that were ever used.
@@ -76,7 +76,8 @@ fn check_raw(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, block: u64, r
     let inode = match Inode::parse(raw, raw.len()) {
         Ok(inode) => inode,
         Err(e) => {
-            // Only the size of the extra fields is wrong; the rest of the inode still owns its blocks.
+            // Only the size of the extra fields is wrong; the rest of the inode still owns its
+            // blocks.
             if get_le16(raw, 0x1A) != 0 {
                 state.at_block(ino, block, Kind::InodeField, e.to_string());
             }
@@ -173,7 +174,7 @@ fn check_inode(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
 }
 
-/// An inode with links has no time of deletion.
+/// Checks that an inode with links has no time of deletion.
 fn check_not_deleted(state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (links, time) = (inode.links(), inode.deletion_time());
     if time != 0 {
@@ -182,7 +183,7 @@ fn check_not_deleted(state: &mut State<'_>, ino: u32, inode: &Inode) {
     }
 }
 
-/// What an inode for values of attributes says: the times are words of it.
+/// What an inode for values of attributes says of them; it stores this in its fields for times.
 fn held_values(sb: &Superblock, inode: &Inode) -> Option<Holds> {
     let holds = is_value(sb, inode);
     holds.then(|| {
@@ -195,7 +196,8 @@ fn held_values(sb: &Superblock, inode: &Inode) -> Option<Holds> {
     })
 }
 
-/// A number below that of the inodes is a link in a list of orphans, unless the clock was that early.
+/// Checks a time of deletion. One below the number of inodes is a link in a list of orphans, unless
+/// the clock was that early.
 fn check_deletion_time(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, time) = (&volume.sb, inode.deletion_time());
     let inodes = u64::from(sb.inodes_count());
@@ -207,7 +209,8 @@ fn check_deletion_time(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, ino
     }
 }
 
-/// Reserved inodes hold nothing; those of bad blocks and of the boot loader may own blocks.
+/// Checks a reserved inode: it holds nothing, except that those of bad blocks and of the boot
+/// loader may own blocks.
 fn check_reserved(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     if ino == BAD_BLOCKS_INO {
         return check_bad_blocks(volume, state, inode);
@@ -245,7 +248,7 @@ fn check_bad_blocks(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
     mapping::map(volume, state, BAD_BLOCKS_INO, inode, false);
 }
 
-/// The file of a quota among the reserved inodes.
+/// Checks the file of a quota among the reserved inodes.
 fn check_quota(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -265,7 +268,8 @@ fn check_quota(
     state.quotas[kind] = Some(QuotaFile { runs });
 }
 
-/// What belongs to quotas in a volume that has none. Of the count of sectors the lower half counts, as for e2fsck.
+/// Checks that a volume without quotas has no file of one. Of the count of sectors only the lower
+/// half is looked at, as e2fsck does.
 fn check_no_quota(state: &mut State<'_>, ino: u32, inode: &Inode) {
     let in_use = inode.links() != 0
         || get_le32(inode.bytes(), 0x1C) != 0
@@ -288,7 +292,7 @@ fn is_value(sb: &Superblock, inode: &Inode) -> bool {
 fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) {
     let (sb, flags) = (&volume.sb, inode.flags());
     let mut bad = |what: &str| state.at_inode(ino, Kind::InodeField, what);
-    // e2fsck does not look at these of reserved inodes, and nobody reads them.
+    // e2fsck does not look at these fields of reserved inodes, and no code reads them.
     let system = (ino < sb.first_ino().0 && ino != ROOT_INO.0) || is_journal(sb, ino);
     // Nor at these two of an inode that no name leads to.
     let own_file = quota::kind_of(sb, ino).is_some() || ino == sb.orphan_file_ino().0;
@@ -320,7 +324,8 @@ fn check_flags(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Ino
     }
 }
 
-/// Flags that need a feature, and whether the volume has it. Of reserved inodes e2fsck and Linux look at that of casefold only.
+/// Flags that need a feature, and whether the volume has it. In reserved inodes e2fsck and Linux
+/// look only at the flag of casefold.
 fn flags_of_features(sb: &Superblock) -> [(InodeFlags, &'static str, bool); 6] {
     let incompat = |feature| sb.incompat().has(feature);
     [
@@ -353,9 +358,10 @@ fn flags_of_features(sb: &Superblock) -> [(InodeFlags, &'static str, bool); 6] {
     ]
 }
 
-/// Times before 1970 have the bits of a year far off in the form that kernels before 3.13 wrote: until 2242 e2fsck takes them for that.
+/// Checks for times before 1970 in the form that kernels before 3.13 wrote: their extra bits look
+/// like those of a far-off year. Until 2242 e2fsck takes them for times before 1970.
 fn check_times(state: &mut State<'_>, ino: u32, inode: &Inode) {
-    // Each with the word of its extra bits, counted from the start of the inode.
+    // Each time with the word of its extra bits, counted from the start of the inode.
     const TIMES: [(&str, usize, usize); 4] = [
         ("i_atime", 0x08, 0x8C),
         ("i_ctime", 0x0C, 0x84),
@@ -416,7 +422,7 @@ fn check_content(
         }
     };
     check_size(volume, state, ino, inode, &mapping);
-    // An encrypted target is any bytes behind their length.
+    // An encrypted target consists of a length and any bytes.
     if inode.is_symlink() && !inode.flags().has(InodeFlags::ENCRYPT) {
         symlink::check(volume, state, ino, inode, &mapping, attributes.clusters);
     }
@@ -432,7 +438,8 @@ fn check_content(
     mapping
 }
 
-/// Charges the owners for clusters, the inode and those of values of its attributes.
+/// Charges the owners of an inode for clusters: those of the inode and those of its attributes'
+/// values.
 fn charge(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode, all: Apart) {
     let charge = Charge {
         bytes: volume.cluster_bytes(all.clusters),
@@ -488,7 +495,7 @@ fn check_size(
     state.at_inode(ino, Kind::InodeSize, what);
 }
 
-/// `written_end`: one past the last block that was written.
+/// Checks the size of a regular file; `written_end` is one past the last block that was written.
 pub(super) fn check_regular_size(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -497,7 +504,7 @@ pub(super) fn check_regular_size(
     written_end: u64,
 ) {
     let (size, block) = (inode.size(), volume.block_bytes() as u64);
-    // Behind its end a file under fs-verity has the tree of its hashes.
+    // Behind its end, a file under fs-verity has the tree of its hashes.
     let verity = inode.flags().has(InodeFlags::VERITY);
     let what = if !verity && written_end * block > size.saturating_add(block) {
         format!("{size} bytes, and data up to block {written_end}")

@@ -1,4 +1,4 @@
-//! The journal: its inode, its superblock, and that its log is empty.
+//! Checks the journal: its inode, its superblock, and that its log is empty.
 
 use super::Options;
 use super::finding::Kind;
@@ -69,7 +69,7 @@ fn check_empty(
     }
 }
 
-/// The journal on a device of its own, by the beginning of that.
+/// Checks a journal on a device of its own, by the first bytes of that device.
 fn check_external(volume: &Volume<'_>, state: &mut State<'_>, head: &[u8], options: &Options) {
     let mut bad = |what: String| state.at_inode(0, Kind::JournalSuperblock, what);
     let own = volume.block_bytes();
@@ -116,7 +116,7 @@ fn check_superblock(
     if log.block_bytes() != volume.sb.block_bytes() {
         bad(format!("s_blocksize = {}", log.block_bytes()));
     }
-    // The first version knows no features, and no other volumes.
+    // The first version of the log's superblock has no features and no list of users.
     if log.is_v2() {
         if log.users_count() > 1 {
             bad(format!("s_nr_users = {}", log.users_count()));
@@ -136,7 +136,7 @@ fn check_superblock(
     }
 }
 
-/// All blocks that the journal says it has are there.
+/// Checks that all blocks that the journal says it has are mapped.
 fn check_length(
     state: &mut State<'_>,
     ino: u32,

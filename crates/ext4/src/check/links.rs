@@ -1,4 +1,5 @@
-//! The tree of directories: link counts, parents, and that everything can be reached from the root.
+//! Checks the tree of directories: link counts, parents, and that everything can be reached from
+//! the root.
 
 use super::finding::Kind;
 use super::state::{File, State};
@@ -6,10 +7,10 @@ use super::volume::Volume;
 use ondisk::ext4::{FileType, ROOT_INO, RoCompat};
 use std::collections::BTreeSet;
 
-/// More links than this a directory cannot count; it says 1 then.
+/// The most links that a directory can count; with more it says 1.
 const LINKS_MAX: u32 = 65000;
 
-/// Checks names and parents of everything that is in use.
+/// Checks names and parents of all inodes in use.
 pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
     let root = ROOT_INO.0;
     if state
@@ -38,7 +39,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
             let what = format!("{links} links noted, {} found", file.names);
             bad.push((ino, Kind::LinkCount, what));
         } else if file.nameless && file.names > 0 && file.names != links {
-            // A journal may be a file with a name, as old ones were; an orphan has no link to count.
+            // An old journal may be a file with a name; an orphan has no link to count.
             let what = format!("{links} links noted, {} found; it needs none", file.names);
             bad.push((ino, Kind::LinkCount, what));
         }
@@ -55,8 +56,8 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
     check_reachable(state);
 }
 
-/// For an inode that holds the value of attributes: what is wrong with how many it says. `None` for others, and for one that no attribute
-/// has: that needs a name.
+/// The fault, if any, in the count of references that an inode for an attribute's value stores.
+/// `None` for other inodes, and for one that no attribute refers to: that one needs a name.
 fn held_fault(file: &File, references: Option<&u64>) -> Option<(Kind, Option<String>)> {
     let (holds, references) = (file.holds?, *references?);
     let wrong = holds.references != references && !holds.uncounted;
@@ -67,7 +68,8 @@ fn held_fault(file: &File, references: Option<&u64>) -> Option<(Kind, Option<Str
     Some((Kind::XattrReferences, wrong.then_some(what)))
 }
 
-/// A directory with a parent that cannot be reached is part of a circle, or below something without a name.
+/// Finds directories that cannot be reached from the root: one with a parent is part of a circle,
+/// or lies below something without a name.
 fn check_reachable(state: &mut State<'_>) {
     let mut reached = BTreeSet::from([ROOT_INO.0]);
     let mut lost = Vec::new();
@@ -76,7 +78,8 @@ fn check_reachable(state: &mut State<'_>) {
         if file.kind != FileType::Directory || reached.contains(&ino) {
             continue;
         }
-        // ext4-check-C2: each step of a walk adds to `seen`, and no directory is walked over by two walks.
+        // ext4-check-C2: each step of a walk adds to `seen`, and no directory is passed by two
+        // walks.
         let mut way = Vec::new();
         let mut at = ino;
         let arrived = loop {

@@ -1,11 +1,12 @@
-//! What an inode maps: blocks are taken for it, and their ends and number are noted.
+//! Walks over what an inode maps: the inode becomes the owner of the blocks, and their ends and
+//! number are noted.
 
 use super::finding::Kind;
 use super::state::State;
 use super::volume::Volume;
 use ondisk::ext4::{Inode, InodeFlags, InodeSeed, RoCompat};
 
-/// Mapped blocks of a file that follow each other on the device.
+/// A run of blocks of a file that follow each other on the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     /// First block of the file.
@@ -21,15 +22,16 @@ pub(super) struct Run {
 pub(super) struct Mapping {
     /// The runs, if they were asked for.
     pub runs: Vec<Run>,
-    /// Clusters of the device, those of the tree included: blocks, where a cluster is one.
+    /// Number of clusters of the device, those of the tree included; without the feature a cluster
+    /// is a block.
     pub clusters: u64,
     /// One past the last block of the file that is mapped.
     pub end: u64,
-    /// One past the last one that was written.
+    /// One past the last block of the file that was written.
     pub written_end: u64,
-    /// Of a directory in its inode: the block that it seems to have.
+    /// For a directory whose content lies in its inode: the block as which that content is read.
     pub inline: Option<Vec<u8>>,
-    /// Part of it cannot be judged: no conclusions from ends and numbers.
+    /// True if part of the mapping cannot be judged, so that nothing follows from ends and numbers.
     pub broken: bool,
 }
 
@@ -46,7 +48,7 @@ pub(super) struct Walker<'w, 'f> {
     pub mapping: Mapping,
 }
 
-/// Takes all blocks of an inode; `keep` asks for its runs.
+/// Makes the inode the owner of all blocks that it maps; `keep` asks for its runs.
 pub(super) fn map(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -83,7 +85,8 @@ impl Walker<'_, '_> {
         }
     }
 
-    /// Takes blocks, `data` or part of the tree; false if they lie outside the volume or have another owner.
+    /// Takes blocks of data (`data`) or of the tree; false if they lie outside the volume or have
+    /// another owner.
     fn take(&mut self, start: u64, len: u64, data: bool) -> bool {
         let volume = self.volume;
         if !volume.inside(start, len) {
@@ -109,7 +112,8 @@ impl Walker<'_, '_> {
         false
     }
 
-    /// Takes blocks of data with their clusters: that in which the data before them ended is taken already.
+    /// Takes blocks of data with their clusters. The cluster in which the data before them ended is
+    /// taken already.
     fn take_data(&mut self, logical: u64, start: u64, len: u64) {
         let cluster = self.volume.cluster();
         if cluster == 1 || !self.volume.inside(start, len) {
@@ -136,7 +140,7 @@ impl Walker<'_, '_> {
 
     /// Takes a block of the tree and reads it; `None` if it cannot be followed.
     pub fn node(&mut self, block: u64) -> Option<base::Bytes> {
-        // ext4-check-C2: a second time, in a circle too, it is taken already.
+        // ext4-check-C2: a block that is reached a second time, or in a circle, is taken already.
         if !self.take(block, 1, false) {
             return None;
         }

@@ -1,4 +1,5 @@
-//! The block in which machines that share a device say that they use the volume (feature `mmp`).
+//! Checks the block in which a machine that shares the device with others says that it uses the
+//! volume (feature `mmp`).
 
 use super::finding::{Finding, Kind};
 use super::state::State;
@@ -7,14 +8,14 @@ use base::bytes::{get_le32, get_le64};
 use base::checksum::crc32c;
 use ondisk::ext4::{FsSeed, Incompat};
 
-/// Where the superblock names it (`s_mmp_block`).
+/// Where the superblock names the block (`s_mmp_block`).
 const PLACE_AT: usize = 0x168;
 const MAGIC: u32 = 0x004D_4D50;
-/// The sequence number of a volume that nobody uses.
+/// The sequence number of a volume that no machine uses.
 const CLEAN: u32 = 0xFF4D_4D50;
 const CHECKSUM_AT: usize = 0x3FC;
 
-/// Takes and checks it.
+/// Takes and checks the block.
 pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
     let sb = &volume.sb;
     if !sb.incompat().has(Incompat::MMP) {

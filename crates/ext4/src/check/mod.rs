@@ -1,4 +1,4 @@
-//! The offline checker: everything that the metadata of a volume must satisfy, by reading alone.
+//! The offline checker: finds, by reading alone, violations of the rules for metadata.
 //!
 //! ```text
 //!  superblock -> groups -> journal, orphans -> inodes (mappings, attributes) -> directories -> links -> bitmaps, counts
@@ -7,10 +7,13 @@
 //! ```
 //!
 //! Invariants:
-//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
-//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a tree
-//!   is followed into a block once, a range is clipped to the volume, a group without owners has no bitmap in memory;
-//! - C3 a volume without findings is one that `e2fsck -fn` has nothing to say about; the exceptions are in `docs/use/fsck.md`.
+//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any
+//!   thread and inside a simulation;
+//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of
+//!   the volume need: a tree is followed into a block once, a range is clipped to the volume, a
+//!   group without owners has no bitmap in memory;
+//! - C3 a volume without findings is one that `e2fsck -fn` has nothing to say about; the exceptions
+//!   are in `docs/use/fsck.md`.
 //!
 //! Sources: kernel documentation `filesystems/ext4/*.rst`; what e2fsck 1.47 says of mutated images.
 
@@ -51,19 +54,22 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use volume::Volume;
 
-/// What a check is told about the volume.
+/// What a check is told about the volume and its device.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Whole blocks of 4 KiB of the device.
     pub blocks: u64,
-    /// Bytes behind them, fewer than 4096. If there are any, one more block is read, of which no more counts.
+    /// Bytes of the device behind its whole blocks, fewer than 4096. If there are any, one more
+    /// block is read, of which only these bytes count.
     pub tail: usize,
-    /// The volume is in use by a file system that has written back everything: its marks "needs recovery" and "orphan
-    /// present" and its orphans are as they should be, and the totals of the superblock, which are brought up to date at unmount only, are not looked at.
+    /// True if the volume is in use by a file system that has written back everything. Then its
+    /// marks "needs recovery" and "orphan present" and its orphans are as they should be. The
+    /// totals of the superblock, which are brought up to date only at unmount, are not looked at.
     pub in_use: bool,
     /// Most findings to keep; the others are counted.
     pub limit: usize,
-    /// The first 8 KiB of the device of an external journal; `None`: it is not looked at, which is a finding.
+    /// The first 8 KiB of the device of an external journal; `None`: the journal is not looked at,
+    /// which is a finding.
     pub external_journal: Option<Bytes>,
 }
 
@@ -89,7 +95,8 @@ pub struct Report {
     pub beyond: u64,
     /// The log or a list of orphans waits for recovery, or recovery may mend a torn superblock.
     pub needs_recovery: bool,
-    /// False if nothing could be said of the volume: no superblock that could be used was found, or it uses what is not known.
+    /// False if the volume could not be judged: no usable superblock was found, or the volume uses
+    /// unknown features.
     pub judged: bool,
     /// Inodes in use.
     pub inodes: u64,
@@ -97,7 +104,8 @@ pub struct Report {
     pub directories: u64,
     /// Blocks in use, those of fixed places included.
     pub blocks: u64,
-    /// Orphans, on their list or in their file: of a volume in use only, else they are a finding.
+    /// Orphans, on their list or in their file. They are counted for a volume in use only; else
+    /// they are a finding.
     pub orphans: u64,
 }
 
@@ -108,7 +116,8 @@ impl Report {
     }
 }
 
-/// Checks the volume behind `read`, whose log is empty. A block of `read` has 4096 bytes; an error of it is a finding. It reads, and does nothing else (C1).
+/// Checks the volume behind `read`, whose log is empty. A block of `read` has 4096 bytes; an error
+/// of it is a finding. The check only reads (C1).
 pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &Options) -> Report {
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
     let mut found = Findings::new(options.limit);
@@ -136,8 +145,9 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     report
 }
 
-/// What is wrong with these inodes, each looked at alone: fields, blocks, attributes and content, not names, links and what others own. Those
-/// of `orphans` are on a list of them. Nothing is said of the superblock and the groups, but that they cannot be used.
+/// Checks these inodes, each alone: fields, blocks, attributes and content, but not names, links,
+/// or blocks that other inodes own as well. `orphans` are those named as orphans. Of the superblock
+/// and the groups it is only reported if they cannot be used.
 pub(crate) fn of_inodes<E: Display>(
     read: &dyn Fn(BlockNo) -> Result<Bytes, E>,
     blocks: u64,
@@ -156,7 +166,8 @@ pub(crate) fn of_inodes<E: Display>(
         Err(e) => return vec![Finding::new(Kind::Superblock, e.to_string()).block(0)],
     };
     let reader = reader.in_blocks_of(sb.block_bytes() as usize);
-    // What it finds was there before.
+    // Findings of a usable volume are dropped: they are not about these inodes, and were there
+    // before.
     let Some(volume) = Volume::load(&reader, sb, &mut found) else {
         return found.list;
     };

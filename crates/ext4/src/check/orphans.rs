@@ -1,4 +1,4 @@
-//! The list of orphans, and the orphan file.
+//! Checks the list of orphans, and the orphan file.
 
 use super::Options;
 use super::finding::{Finding, Findings, Kind};
@@ -15,7 +15,8 @@ pub(super) struct OrphanFile {
     pub runs: Vec<Run>,
 }
 
-/// Follows list and file. An unmounted volume has neither: of its file [`check_file`] says so.
+/// Follows list and file of a volume in use. An unmounted volume has no orphans; for its file
+/// [`check_file`] checks that.
 pub(super) fn follow(volume: &Volume<'_>, state: &mut State<'_>, options: &Options) {
     let first = volume.sb.last_orphan();
     if options.in_use {
@@ -31,7 +32,7 @@ pub(super) fn follow(volume: &Volume<'_>, state: &mut State<'_>, options: &Optio
 fn follow_list(volume: &Volume<'_>, state: &mut State<'_>, first: Ino) {
     let mut next = first;
     while next.0 != 0 {
-        // ext4-check-C2: each turn adds one.
+        // ext4-check-C2: each turn adds one orphan.
         let Some(inode) = gather(volume, state, next, Kind::Orphans, "on the list of orphans")
         else {
             return;
@@ -45,7 +46,7 @@ fn follow_file(volume: &Volume<'_>, state: &mut State<'_>) {
     if !sb.compat().has(Compat::ORPHAN_FILE) {
         return;
     }
-    // What is wrong with the file itself is found when all inodes are read.
+    // Faults of the file itself are found when all inodes are read.
     let mut unsaid = Findings::new(0);
     let mut aside = State::new(&mut unsaid);
     let ino = sb.orphan_file_ino();
@@ -76,7 +77,7 @@ fn follow_file(volume: &Volume<'_>, state: &mut State<'_>) {
     }
 }
 
-/// Notes an orphan, once; `None`, with a finding, if it cannot be one.
+/// Notes an orphan once; answers `None`, with a finding, if the inode cannot be an orphan.
 fn gather(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -113,7 +114,7 @@ fn blocks(runs: &[Run]) -> impl Iterator<Item = u64> {
     runs.iter().flat_map(|run| run.start..run.start + run.len)
 }
 
-/// Checks the blocks of the orphan file, which of an unmounted volume is empty.
+/// Checks the blocks of the orphan file, which must be empty in an unmounted volume.
 pub(super) fn check_file(volume: &Volume<'_>, state: &mut State<'_>, options: &Options) {
     let sb = &volume.sb;
     let ino = sb.orphan_file_ino();
@@ -142,7 +143,7 @@ pub(super) fn check_file(volume: &Volume<'_>, state: &mut State<'_>, options: &O
     }
 }
 
-/// All of its blocks are there.
+/// Checks that all blocks of the file are mapped.
 fn check_length(volume: &Volume<'_>, state: &mut State<'_>, ino: Ino, file: &OrphanFile) {
     let block = volume.block_bytes() as u64;
     let mut mapped = 0;

@@ -1,7 +1,8 @@
-//! Quotas kept in hidden files: the sums that they note against those of the inodes.
+//! Checks quotas kept in hidden files: the sums that they note against those of the inodes.
 //!
-//! A file is a tree of blocks of 1 KiB (format `vfsv1`): head and information in block 0, the root in block 1, on four levels references
-//! to blocks below, in the leaves records of an owner each.
+//! Such a file is a tree of blocks of 1 KiB (format `vfsv1`): header and information in block 0,
+//! the root in block 1. Four levels hold references to blocks below; the leaves hold one record for
+//! each owner.
 
 use super::finding::{Finding, Kind};
 use super::mapping::{Run, find};
@@ -11,33 +12,33 @@ use base::bytes::{get_le32, get_le64, is_zero};
 use ondisk::ext4::{Inode, InodeFlags, ROOT_INO, RoCompat, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Of users, groups and projects.
+/// Number of quotas: of users, groups and projects.
 pub(super) const KINDS: usize = 3;
-/// Where their inodes are named.
+/// Where the superblock names the inodes of the quota files.
 const FIELDS: [(usize, &str); KINDS] = [
     (0x240, "s_usr_quota_inum"),
     (0x244, "s_grp_quota_inum"),
     (0x26C, "s_prj_quota_inum"),
 ];
-/// With what their files begin.
+/// The magic numbers at the start of the quota files.
 const MAGIC: [u32; KINDS] = [0xD9C0_1F11, 0xD9C0_1927, 0xD9C0_3F14];
 const VERSION: u32 = 1;
-/// Inodes that have another purpose.
+/// Reserved inodes that have another purpose.
 const OTHERS: [u32; 8] = [1, 2, 5, 6, 7, 8, 9, 10];
-/// The tree.
+/// The numbers of the tree format.
 const BLOCK: u64 = 1024;
 const LEVELS: u32 = 4;
 const LEAF_HEAD: usize = 16;
 const RECORD: usize = 72;
 
-/// What an owner has.
+/// What one owner has.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct Charge {
     pub bytes: u64,
     pub inodes: u64,
 }
 
-/// What all owners have, by kind and number.
+/// What all owners have, by kind of quota and number of the owner.
 pub(super) type Charges = [BTreeMap<u32, Charge>; KINDS];
 
 /// The file of a quota.
@@ -45,7 +46,7 @@ pub(super) struct QuotaFile {
     pub runs: Vec<Run>,
 }
 
-/// Which quota the inode is the file of.
+/// The quota whose file the inode is, if any.
 pub(super) fn kind_of(sb: &Superblock, ino: u32) -> Option<usize> {
     let quota = sb.ro_compat().has(RoCompat::QUOTA) && ino != 0;
     FIELDS
@@ -53,7 +54,7 @@ pub(super) fn kind_of(sb: &Superblock, ino: u32) -> Option<usize> {
         .position(|&(at, _)| quota && get_le32(&sb.bytes()[..], at) == ino)
 }
 
-/// What the superblock says of their inodes.
+/// Checks the numbers of the quota inodes in the superblock.
 pub(super) fn check_fields(sb: &Superblock, bad: &mut dyn FnMut(String)) {
     let quota = sb.ro_compat().has(RoCompat::QUOTA);
     for (at, field) in FIELDS {

@@ -1,4 +1,4 @@
-//! Reading blocks: an error becomes a finding.
+//! Reads blocks, and turns errors into findings.
 
 use super::finding::{Finding, Findings, Kind};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
@@ -12,7 +12,8 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Of a device of so many blocks of 4 KiB and a tail of less than one more; in blocks of 4 KiB.
+    /// Makes a reader in blocks of 4 KiB, of a device of `blocks` such blocks and a tail shorter
+    /// than one.
     pub fn new(
         read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
         blocks: u64,
@@ -25,7 +26,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same device in blocks of 1 to 64 KiB.
+    /// A reader of this device in blocks of 1 to 64 KiB.
     pub fn in_blocks_of(&self, bytes: usize) -> Reader<'a> {
         Reader {
             block_bytes: bytes,
@@ -49,7 +50,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The same; an error says why it cannot be read.
+    /// The content of a block; the error says why it cannot be read.
     pub fn try_block(&self, block: u64) -> Result<Bytes, String> {
         if block >= self.blocks() {
             let blocks = self.blocks();

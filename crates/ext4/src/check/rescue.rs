@@ -1,15 +1,16 @@
-//! A superblock to go by where the primary one is of no use: one of its backups.
+//! Finds a backup of the superblock where the primary one cannot be used.
 
 use super::groups;
 use super::reader::Reader;
 use base::bytes::{get_le16, get_le32};
 use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
 
-/// Shifts of 1 KiB that are sizes of blocks.
+/// Block sizes, as shifts of 1 KiB.
 const LOG_SIZES: std::ops::RangeInclusive<u32> = 0..=6;
-/// Groups with a backup, whatever the features say of the others.
+/// Groups that always have a backup, whatever the features say of the others.
 const GROUPS: [u64; 6] = [1, 3, 5, 7, 9, 25];
-/// Where these words of the damaged superblock lead is looked at, too: groups may be smaller than a bitmap allows.
+/// The block size and group size in the damaged superblock are tried as well, because groups may be
+/// smaller than a bitmap allows.
 const LOG_BLOCK_SIZE_AT: usize = 0x18;
 const BLOCKS_PER_GROUP_AT: usize = 0x20;
 const MAGIC_AT: usize = 0x38;
@@ -32,7 +33,7 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
         u64::from(get_le32(raw, BLOCKS_PER_GROUP_AT)),
     );
     let common = LOG_SIZES.map(|log| (log, 8192u64 << log));
-    // Blocks of 4 KiB first, as most volumes have them.
+    // Blocks of 4 KiB are tried first, because most volumes have them.
     let mut shapes: Vec<(u32, u64)> = common.collect();
     shapes.sort_by_key(|&(log, _)| log != 2);
     if LOG_SIZES.contains(&own.0) && (8..=8192 << own.0).contains(&own.1) {
@@ -49,8 +50,10 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
     None
 }
 
-/// The superblock at the start of block `at`, if it is one of a group that begins there, and group descriptors fit to it: behind the
-/// primary one, or if that at least says that it is one, behind the backup. On what another file system has taken over, none fit.
+/// The superblock at the start of block `at`, if it is the backup of a group that begins there and
+/// group descriptors match it: those behind the primary superblock, or, if that one at least has
+/// its magic number, those behind the backup. On a device that another file system has taken over,
+/// none match.
 fn usable(reader: &Reader<'_>, log: u32, at: u64, magic: bool) -> Option<Superblock> {
     let reader = reader.in_blocks_of(1024 << log);
     let block = reader.try_block(at).ok()?;

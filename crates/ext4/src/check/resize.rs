@@ -1,4 +1,5 @@
-//! The resize inode: it owns the blocks that are reserved for more group descriptors, and their copies in the backup groups.
+//! Checks the resize inode: it owns the blocks that are reserved for more group descriptors, and
+//! their copies in the backup groups.
 
 use super::finding::Kind;
 use super::state::State;
@@ -63,7 +64,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, inode: &Inode) {
     super::inodes::check_regular_size(volume, state, ino, inode, written_end);
 }
 
-/// One past the last block of the file: the copies are the blocks of its lists.
+/// One past the last block of the file, whose data blocks are the copies that its lists name.
 fn written_end(volume: &Volume<'_>, copies: u64) -> u64 {
     let pointers = volume.pointers();
     let last = reserved(volume).map(|n| u64::from(n) % pointers).max();
@@ -99,7 +100,7 @@ fn check_lists(volume: &Volume<'_>, state: &mut State<'_>, top: u64, root: &[u8]
     let pointers = volume.pointers() as u32;
     let mut expected = vec![0u32; pointers as usize];
     for n in reserved.clone() {
-        // They lie in the first group, so that 32 bits hold them.
+        // These blocks lie in the first group, so their numbers fit 32 bits.
         expected[(n % pointers) as usize] = reserved_place(volume, n) as u32;
     }
     for (n, &want) in expected.iter().enumerate() {

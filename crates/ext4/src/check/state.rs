@@ -1,4 +1,4 @@
-//! What a check gathers on its way.
+//! What a check collects while it reads the volume.
 
 use super::crypt::Policy;
 use super::finding::{Finding, Findings, Kind};
@@ -12,19 +12,19 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What is known of an inode in use.
 pub(super) struct File {
     pub kind: FileType,
-    /// Links that it says.
+    /// The link count that the inode stores.
     pub links: u16,
     /// Entries that lead to it, '.' and '..' included.
     pub names: u32,
-    /// Needs no name: named by the superblock, or an orphan.
+    /// True if the inode needs no name: the superblock names it, or it is an orphan.
     pub nameless: bool,
-    /// Of a directory: where it was found.
+    /// For a directory: the directory in which its name was found.
     pub parent: Option<u32>,
-    /// Of a directory: what its '..' says.
+    /// For a directory: the inode that its '..' names.
     pub dotdot: Option<u32>,
     /// How it is encrypted.
     pub policy: Policy,
-    /// Of an inode that may hold the value of attributes: how many it says.
+    /// For an inode that may hold the value of attributes: what it says of them.
     pub holds: Option<Holds>,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct File {
 pub(super) struct Holds {
     /// How many attributes have it.
     pub references: u64,
-    /// Made by Lustre, which did not count them.
+    /// True if Lustre made the inode; it did not count references.
     pub uncounted: bool,
 }
 
@@ -43,17 +43,18 @@ pub(super) struct Dir {
     pub generation: u32,
     pub flags: InodeFlags,
     pub runs: Vec<Run>,
-    /// Without blocks: the one block that it seems to have, if its content lies in the inode and can be read.
+    /// For a directory whose content lies in its inode and can be read: the block as which that
+    /// content is read.
     pub inline: Option<Vec<u8>>,
 }
 
 /// A block of attributes.
 pub(super) struct XattrUse {
-    /// Owners that it says.
+    /// The number of owners that the block stores.
     pub stored: u32,
-    /// Owners that were met.
+    /// The number of owners that were met.
     pub seen: u32,
-    /// What its values in inodes of their own count for each owner.
+    /// What each owner is charged for the block's values that lie in inodes of their own.
     pub apart: Apart,
 }
 
@@ -76,11 +77,11 @@ pub(super) struct State<'f> {
     pub xattrs: BTreeMap<u64, XattrUse>,
     /// How many attributes have their value in an inode.
     pub values: BTreeMap<u32, u64>,
-    /// What owners have.
+    /// What owners are charged for.
     pub charges: Charges,
     /// The files of quotas that are in use.
     pub quotas: [Option<QuotaFile>; KINDS],
-    /// Ways of encryption that were met, numbered.
+    /// Encryption policies that were met, numbered.
     pub policies: BTreeMap<Vec<u8>, u32>,
     /// Inodes on the list of orphans or in the orphan file; only of a volume in use.
     pub orphans: BTreeSet<u32>,

@@ -1,4 +1,4 @@
-//! The superblock and its backups.
+//! Checks the superblock and its backups.
 
 use super::finding::{Finding, Findings, Kind};
 use super::quota;
@@ -16,10 +16,10 @@ use std::ops::Range;
 
 /// Largest blocks that are checked.
 const BLOCK_BYTES_MAX: u32 = 32768;
-/// Features that are checked: those that can be mounted, and some that only are read.
+/// Features that are checked: those that can be mounted, and some that can only be read.
 const INCOMPAT_CHECKED: Incompat =
     Incompat(INCOMPAT_SUPPORTED.0 | Incompat::EA_INODE.0 | Incompat::MMP.0);
-/// Those that need not be known for reading.
+/// Features that a reader need not know.
 const RO_COMPAT_CHECKED: RoCompat = RoCompat(
     RO_COMPAT_SUPPORTED.0
         | RoCompat::QUOTA.0
@@ -29,7 +29,8 @@ const RO_COMPAT_CHECKED: RoCompat = RoCompat(
         | RoCompat::VERITY.0,
 );
 
-/// Reads and checks the primary superblock, and goes by a backup if that is damaged; `None` if nothing can be said about the volume.
+/// Reads and checks the primary superblock, and uses a backup if the primary one is damaged; `None`
+/// if the volume cannot be judged.
 pub(super) fn load(
     reader: &Reader<'_>,
     options: &Options,
@@ -42,7 +43,7 @@ pub(super) fn load(
     let sb = match Superblock::parse(raw) {
         Ok(sb) => sb,
         Err(e) => {
-            // A cut write of the superblock leaves its magic number.
+            // A torn write of the superblock leaves its magic number.
             report.needs_recovery = e.is_checksum();
             stand_in(reader, raw, &e, found)?
         }
@@ -80,7 +81,8 @@ pub(super) fn load(
     Some(sb)
 }
 
-/// What to go by instead of a damaged primary superblock: a backup, or what it says itself if the checksum alone is wrong.
+/// The superblock to use instead of a damaged primary one: a backup, or the primary one itself if
+/// only its checksum is wrong.
 fn stand_in(
     reader: &Reader<'_>,
     raw: &[u8],
@@ -94,7 +96,7 @@ fn stand_in(
             "{damage}; the backup in block {block} (of {bytes} bytes) can be used, and the rest is judged by it"
         );
         bad(Kind::Superblock, what);
-        // Its totals are those of the day when it was written.
+        // The totals in a backup are those of the time when it was written.
         sb.set_state(sb.state().without(State::VALID));
         return Some(sb);
     }
@@ -113,7 +115,7 @@ fn stand_in(
     None
 }
 
-/// What the checker does not know, if the volume uses any of it.
+/// The first thing that the volume uses and the checker does not know, if any.
 fn unsupported(sb: &Superblock) -> Option<String> {
     if sb.revision() > REVISION_MAX {
         return Some(format!("revision {}", sb.revision()));
@@ -127,13 +129,13 @@ fn unsupported(sb: &Superblock) -> Option<String> {
         return Some(format!("feature {unknown}"));
     }
     let bytes = sb.block_bytes();
-    // In longer ones a directory entry cannot say its length as in others.
+    // In larger blocks a directory entry stores its length in another form.
     (bytes > BLOCK_BYTES_MAX).then(|| {
         format!("blocks of {bytes} bytes; only those of 1024 to {BLOCK_BYTES_MAX} bytes are known")
     })
 }
 
-/// Fields that contradict each other.
+/// Finds fields that contradict each other.
 fn check_fields(sb: &Superblock, options: &Options, bad: &mut dyn FnMut(String)) {
     let journal = sb.compat().has(Compat::HAS_JOURNAL);
     if sb.incompat().has(Incompat::RECOVER) && !journal {
@@ -187,7 +189,7 @@ fn check_fields(sb: &Superblock, options: &Options, bad: &mut dyn FnMut(String))
     }
 }
 
-/// How many bytes behind their first 128 inodes have, and new ones get.
+/// Checks the sizes of inodes' extra fields: the least size, and that of new inodes.
 fn check_extra_bytes(sb: &Superblock, bad: &mut dyn FnMut(String)) {
     let room = sb.inode_bytes() - INODE_BYTES_OLD;
     let fields = [
@@ -205,8 +207,8 @@ fn check_extra_bytes(sb: &Superblock, bad: &mut dyn FnMut(String)) {
     }
 }
 
-/// Checks the backups of superblock and group descriptors. A mounted system may change counts and flags without them;
-/// geometry, UUID and places never.
+/// Checks the backups of superblock and group descriptors. A mounted system may change counts and
+/// flags without changing the backups, but never geometry, UUID and places.
 pub(super) fn check_backups(volume: &Volume<'_>, found: &mut Findings) {
     let sb = &volume.sb;
     for group in 1..sb.groups_count() {
@@ -230,7 +232,8 @@ pub(super) fn check_backups(volume: &Volume<'_>, found: &mut Findings) {
     check_meta_backups(volume, found);
 }
 
-/// Blocks of descriptors behind the superblock and its backups: all of them, or with `meta_bg` those of older days.
+/// Blocks of descriptors behind the superblock and its backups: all of them, or with `meta_bg`
+/// those of the groups before the first meta group.
 fn old_style_descs(sb: &Superblock) -> u32 {
     match sb.incompat().has(Incompat::META_BG) {
         true => sb.first_meta_group().min(sb.desc_blocks()),
@@ -238,7 +241,8 @@ fn old_style_descs(sb: &Superblock) -> u32 {
     }
 }
 
-/// A meta group has its block of descriptors in its first group, and copies in its second and last one.
+/// Checks the copies of descriptors in meta groups: a meta group has its block of descriptors in
+/// its first group, and copies in its second and last one.
 fn check_meta_backups(volume: &Volume<'_>, found: &mut Findings) {
     let sb = &volume.sb;
     let (each, groups) = (sb.descs_per_block(), sb.groups_count());

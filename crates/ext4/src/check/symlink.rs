@@ -1,4 +1,4 @@
-//! Symbolic links: short targets lie in the inode, longer ones in a block.
+//! Checks symbolic links: short targets lie in the inode, longer ones in a block.
 
 use super::finding::Kind;
 use super::mapping::Mapping;
@@ -6,7 +6,7 @@ use super::state::State;
 use super::volume::Volume;
 use ondisk::ext4::{BLOCK_AREA_BYTES, Inode, InodeFlags, RoCompat};
 
-/// True if the target lies in the inode: it owns nothing but the clusters of its attributes.
+/// True if the target lies in the inode: the inode owns nothing but the clusters of its attributes.
 pub(super) fn is_fast(volume: &Volume<'_>, inode: &Inode, attributes: u64) -> bool {
     let sectors = inode.sectors(false, volume.sb.block_bytes());
     sectors == volume.sectors(attributes) && !inode.flags().has(InodeFlags::EXTENTS)

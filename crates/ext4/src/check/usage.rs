@@ -1,4 +1,5 @@
-//! Who owns a block: one bit a block, in groups that have owners beside the zone of fixed places.
+//! Records which blocks have an owner: one bit for each block, in groups that have owners beside
+//! the zone of fixed places.
 
 use super::volume::Volume;
 use crate::bitmap;
@@ -6,7 +7,8 @@ use std::collections::BTreeMap;
 
 /// Blocks with an owner.
 pub(super) struct Usage {
-    /// By group: the zone's bits, the owned ones, and those behind the end of the volume.
+    /// By group: the bits of the zone, those of owned blocks, and those behind the end of the
+    /// volume.
     maps: BTreeMap<u32, Box<[u8]>>,
     /// Blocks taken.
     pub taken: u64,
@@ -20,8 +22,8 @@ impl Usage {
         }
     }
 
-    /// Takes blocks inside the volume for an owner, and with them all of their clusters. Answers the first one that has an owner already, if
-    /// there is one.
+    /// Takes blocks inside the volume, and with them all of their clusters, for an owner. Answers
+    /// the first block that has an owner already, if there is one.
     pub fn take(&mut self, volume: &Volume<'_>, start: u64, len: u64) -> Option<u64> {
         let cluster = volume.cluster();
         let per_group = u64::from(volume.sb.clusters_per_group());
@@ -60,7 +62,7 @@ impl Usage {
         }
     }
 
-    /// True if something beside the zone lies in the group.
+    /// True if a block outside the zone has an owner in this group.
     pub fn has_owners(&self, group: u32) -> bool {
         self.maps.contains_key(&group)
     }

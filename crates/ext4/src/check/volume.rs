@@ -1,4 +1,5 @@
-//! What of a volume is fixed: superblock, group descriptors, and the zone of their places.
+//! The parts of a volume that do not change: superblock, group descriptors, and the zone of fixed
+//! places.
 
 use super::finding::{Finding, Findings, Kind};
 use super::groups;
@@ -9,7 +10,7 @@ use ondisk::ext4::{FsSeed, GroupDesc, GroupFlags, RoCompat, Superblock};
 pub(super) struct Volume<'a> {
     pub reader: &'a Reader<'a>,
     pub sb: Superblock,
-    /// With `metadata_csum`.
+    /// The checksum seed; `None` without `metadata_csum`.
     pub seed: Option<FsSeed>,
     pub descs: Vec<GroupDesc>,
     pub zone: Zone,
@@ -34,7 +35,7 @@ impl<'a> Volume<'a> {
         })
     }
 
-    /// Flags of a group; without checksums of descriptors nothing is ever uninitialised.
+    /// Flags of a group; without checksums of descriptors no group is ever uninitialised.
     pub fn flags(&self, group: u32) -> GroupFlags {
         let ro = self.sb.ro_compat();
         if ro.has(RoCompat::GDT_CSUM) || ro.has(RoCompat::METADATA_CSUM) {
@@ -93,7 +94,8 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// Blocks with a fixed place: superblocks, descriptors and what is reserved for more of them, bitmaps, inode tables.
+/// Blocks with a fixed place: superblocks, descriptors and what is reserved for more of them,
+/// bitmaps, inode tables.
 pub(super) struct Zone {
     /// (first, one past the last), ascending, apart from each other.
     ranges: Vec<(u64, u64)>,

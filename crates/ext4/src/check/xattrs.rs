@@ -1,4 +1,4 @@
-//! Extended attributes, in the inode and in a block of their own.
+//! Checks extended attributes, in the inode and in a block of their own.
 
 use super::finding::{Finding, Kind};
 use super::state::{Apart, State, XattrUse};
@@ -11,13 +11,14 @@ use ondisk::ext4::{Compat, Incompat, Inode, InodeFlags, XattrBlock, XattrEntry, 
 const BLOCK_HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
 
-/// Checks the attributes of an inode: what they count, the block of them included that it may have.
+/// Checks the attributes of an inode, including those in its block if it has one. Answers what
+/// their values in inodes of their own count.
 pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode: &Inode) -> Apart {
     let mut all = Apart::default();
     match inode_xattrs(inode) {
         Ok(entries) => {
             check_entries(volume, state, ino, None, &entries);
-            // Without the magic number; offsets of values count from behind it.
+            // The area without its magic number; offsets of values count from behind that number.
             let area = inode.xattr_area().get(4..).unwrap_or_default();
             if !entries.is_empty() {
                 if let Some(what) = stored_fault(area, area, true) {
@@ -35,7 +36,8 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, ino: u32, inode:
     all
 }
 
-/// The block of attributes, if the inode has one inside of the volume: what its values apart count.
+/// Checks the block of attributes, if the inode has one inside the volume. Answers what its values
+/// in inodes of their own count.
 fn check_own_block(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -147,8 +149,8 @@ fn check_entries(
     }
 }
 
-/// Values that lie in inodes of their own, of a list that could be read: each is checked, its reference counted, and what it counts for the
-/// owner of the attributes.
+/// Checks the values that lie in inodes of their own, for a list that could be read, and counts the
+/// references to them. Answers what the values count for the owner of the attributes.
 fn values_apart(
     volume: &Volume<'_>,
     state: &mut State<'_>,
@@ -161,7 +163,7 @@ fn values_apart(
         return all;
     }
     let mut at = 0;
-    // As in `stored_fault`.
+    // The loop ends as in `stored_fault`.
     while get_le32(list, at) != 0 {
         let head = &list[at..at + ENTRY_BYTES];
         let name = &list[at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(head[0])];
@@ -181,7 +183,8 @@ fn values_apart(
     all
 }
 
-/// Whether the owner of an attribute is charged for its value in inode `value`; only Lustre's were not. Or what is wrong with that inode.
+/// True if the owner of an attribute is charged for its value in inode `value`, which only Lustre
+/// did not do; or the fault of that inode.
 fn value_fault(
     volume: &Volume<'_>,
     owner: &Inode,
@@ -198,7 +201,7 @@ fn value_fault(
     let block = volume.reader.try_block(table + place.table_block)?;
     let inode = Inode::parse(&block[place.offset..], sb.inode_bytes());
     let inode = inode.map_err(|e| format!("its value lies in inode {value}: {e}"))?;
-    // The hash of the value stands where others have their time of access.
+    // The hash of the value is stored where other inodes have their time of access.
     let word = get_le32(inode.bytes(), 0x08).to_le_bytes();
     let fits =
         stored == hash(name, &word, u32::from) || stored == hash(name, &word, |c| c as i8 as u32);
@@ -217,22 +220,22 @@ fn value_fault(
     }
 }
 
-/// What is wrong with hashes and places in a list that could be read: hashes over name and value, and values that overlap. Entries
-/// in an inode may do without a hash.
+/// The fault, if any, of hashes and places in a list that could be read: hashes over name and
+/// value, and values that overlap. Entries in an inode may have no hash.
 fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let mut at = 0;
-    // Each turn takes at least 16 bytes; the list was read before, so that it ends.
+    // Each turn takes at least 16 bytes, and the list was parsed before, so the loop ends.
     while get_le32(list, at) != 0 {
         let head = &list[at..at + ENTRY_BYTES];
         let name = &list[at + ENTRY_BYTES..at + ENTRY_BYTES + usize::from(head[0])];
         let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
         at += (ENTRY_BYTES + name.len()).next_multiple_of(4);
-        // A value in an inode of its own: nobody has looked at its place here.
+        // The value lies in an inode of its own, so its place in this area does not count.
         if get_le32(head, 4) != 0 {
             continue;
         }
-        // The hash is over whole words, whatever stands behind the value.
+        // The hash covers whole words, including the bytes behind the value.
         let value = match len {
             0 => &[][..],
             len => &values[start..start + len.next_multiple_of(4)],
@@ -256,16 +259,18 @@ fn stored_fault(list: &[u8], values: &[u8], in_inode: bool) -> Option<String> {
     Some(format!("two values hold byte {}", overlap[1].0))
 }
 
-/// True if a value of an inode whose attributes can be read, be it empty, is said to lie outside: e2fsck finds none of the attributes then.
+/// True if an attribute of an inode whose attributes can be read claims a value, even an empty one,
+/// that lies outside the area: e2fsck then finds none of the attributes.
 pub(super) fn has_value_outside(inode: &Inode) -> bool {
     let list = inode.xattr_area().get(4..).unwrap_or_default();
     value_outside(list, list.len())
 }
 
-/// True if a value of a list that could be read, be it empty, is said to end behind `end`.
+/// True if an attribute of a list that could be read claims a value, even an empty one, that ends
+/// behind `end`.
 fn value_outside(list: &[u8], end: usize) -> bool {
     let mut at = 0;
-    // As in `stored_fault`.
+    // The loop ends as in `stored_fault`.
     while get_le32(list, at) != 0 {
         let head = &list[at..at + ENTRY_BYTES];
         let (start, len) = (usize::from(get_le16(head, 2)), get_le32(head, 8) as usize);
@@ -287,7 +292,7 @@ fn hash(name: &[u8], value: &[u8], widen: fn(u8) -> u32) -> u32 {
     })
 }
 
-/// Compares the owners of each block with what it says.
+/// Compares the number of owners of each block with the number that it stores.
 pub(super) fn check_references(state: &mut State<'_>) {
     for (&at, used) in &state.xattrs {
         if used.stored != used.seen {

@@ -1,11 +1,12 @@
-//! A change of one block: edited in a copy, stored as the byte ranges that differ. So a journal that records modified
-//! bytes sees an insert as some dozens of bytes, whatever code made the change.
+//! A change of one block: it is edited in a copy, and the byte ranges that differ are stored. So a
+//! journal that records modified bytes sees an insert as some dozens of bytes, whatever code made
+//! the change.
 
 use super::DirIo;
 use base::Bytes;
 use fscore::FsResult;
 
-/// Equal bytes up to which two changed ranges are stored as one.
+/// Two changed ranges with at most this many equal bytes between them are stored as one.
 const JOIN_GAP: usize = 16;
 
 /// Bytes that are compared at once before they are looked at one by one.
@@ -49,7 +50,8 @@ impl Edit {
     }
 }
 
-/// The ranges in which two blocks of one length differ, ascending; ranges with few equal bytes between them are joined.
+/// The ranges in which two blocks of one length differ, ascending; ranges with few equal bytes
+/// between them are joined.
 fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     let pieces = old.chunks(PIECE).zip(new.chunks(PIECE)).enumerate();

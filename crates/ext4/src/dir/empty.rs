@@ -1,4 +1,4 @@
-//! New and empty directories.
+//! The blocks of a new directory, and the check that a directory is empty.
 
 use super::leaf::Leaf;
 use super::{DirFacts, DirRead, Item, is_dot, layout, no_block, read_block};
@@ -32,7 +32,8 @@ pub fn first_block(facts: &DirFacts, parent: Ino) -> Bytes {
     block.into()
 }
 
-/// Block 0 of a directory that had the records of `content` in its inode: they stay where they are, and the last one takes the rest.
+/// Block 0 of a directory that had the records of `content` in its inode: the records keep their
+/// offsets, and the last one takes the rest of the block.
 pub fn grown_block(facts: &DirFacts, content: &[u8]) -> Bytes {
     let mut block = layout::empty_leaf(facts);
     block[..content.len()].copy_from_slice(content);
@@ -59,7 +60,8 @@ pub fn is_empty(io: &dyn DirRead) -> FsResult<bool> {
     Ok(true)
 }
 
-/// Looks at the blocks one by one, not along the index: an entry in a leaf that the index has lost still counts.
+/// Looks at the blocks one by one, not along the index: an entry in a leaf that the index has lost
+/// still counts.
 fn block_is_empty(io: &dyn DirRead, lblk: u32) -> FsResult<bool> {
     let leaf = if io.is_indexed() && lblk == 0 {
         Leaf::load_root(io)?

@@ -1,15 +1,16 @@
-//! Adding a name.
+//! Adding a name to a directory.
 
 use super::leaf::Leaf;
 use super::{DirIo, Item, check_name, htree, is_dot, layout, no_block};
 use base::Ino;
 use fscore::{Errno, FileKind, FsResult};
 
-/// Adds an entry. The caller has looked the name up before: in a hash tree the check for a second entry of this name covers
-/// the leaf of its hash only.
+/// Adds an entry. The caller has looked the name up before, because in a hash tree an existing
+/// entry of this name is found here only if it lies in the leaf of its hash.
 ///
 /// # Errors
-/// EEXIST; ENOSPC (disk or index full); EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.
+/// EEXIST; ENOSPC (disk or index full); EINVAL and ENAMETOOLONG for impossible names; I/O errors;
+/// `Corrupt`.
 pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsResult<()> {
     check_name(name)?;
     if is_dot(name) {
@@ -22,7 +23,8 @@ pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsRe
     if io.block_count() == 0 {
         return Err(no_block(io));
     }
-    // Ends: content in the inode takes what is left there once, and then gets a block.
+    // The loop ends because inline content grows into the rest of the inode once, and then gets a
+    // block.
     while !into_list(io, &item)? {
         if !io.widen()? {
             return beyond_list(io, &item);
@@ -31,7 +33,7 @@ pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsRe
     Ok(())
 }
 
-/// No block has room.
+/// Adds an entry to a list of blocks of which none has room.
 fn beyond_list(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
     if io.block_count() == 1 && io.facts().dir_index {
         htree::into_tree(io)?;

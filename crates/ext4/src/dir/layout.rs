@@ -1,4 +1,5 @@
-//! From the facts of a directory to the formats of `ondisk`: limits, checksums, kinds, and the shape of a root.
+//! What the formats of `ondisk` need from the facts of a directory: limits, checksums, kinds, and
+//! the shape of a root.
 
 use super::{DirFacts, Item};
 use fscore::FileKind;
@@ -83,7 +84,8 @@ pub(super) fn put_item(
     put_dir_entry(block, offset, rec_len, Some(item.ino), noted, item.name);
 }
 
-/// The hash of a name; `root` is what the root of the directory's tree says, if it has one.
+/// The hash of a name; `root` is the hash version that the root of the directory's tree names, if
+/// it has a tree.
 pub(super) fn name_hash(facts: &DirFacts, root: Option<HashVersion>, name: &[u8]) -> DirHash {
     let hash = dir_hash(root.unwrap_or(facts.hash), &facts.hash_seed, name);
     #[cfg(test)]

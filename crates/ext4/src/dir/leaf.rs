@@ -1,4 +1,4 @@
-//! A directory block that holds entries: checked reading, and the changes an entry can undergo.
+//! A directory block that holds entries: reads it with checks, and changes its entries.
 
 use super::edit::Edit;
 use super::{DirFacts, DirIo, DirRead, Item, corrupt, layout, read_block};
@@ -6,7 +6,8 @@ use base::{Bytes, Ino};
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{DirEntries, DirEntry, put_dir_entry, set_dir_rec_len};
 
-/// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two entries `.` and `..`.
+/// A block of entries whose checksum is right: a leaf, or the root of a hash tree with its two
+/// entries `.` and `..`.
 pub(super) struct Leaf {
     /// Logical number of the block.
     pub lblk: u32,
@@ -30,7 +31,8 @@ pub(super) struct Spot {
     pub offset: usize,
     pub rec_len: usize,
     name_len: usize,
-    /// Offset of the record before it in this block, used or not; none behind a seam.
+    /// Offset of the record before it in this block, used or not; `None` if the entry lies right
+    /// behind a seam.
     pub previous: Option<usize>,
 }
 
@@ -39,7 +41,7 @@ pub(super) struct Spot {
 pub(super) struct Room {
     /// Offset of the record that has the room.
     offset: usize,
-    /// Bytes that the entry there keeps; 0: the record is unused.
+    /// Bytes that the entry in this record keeps; 0: the record is unused.
     keep: usize,
     /// Length of that record.
     rec_len: usize,
@@ -51,7 +53,7 @@ impl Leaf {
         let bytes = read_block(io, lblk)?;
         Leaf::check(io.facts(), lblk, bytes)
     }
-    /// Takes a block that has been read already.
+    /// Checks a block that has been read already.
     pub(super) fn check(facts: &DirFacts, lblk: u32, bytes: Bytes) -> FsResult<Leaf> {
         layout::verify_leaf(facts, &bytes).map_err(|why| corrupt(facts, lblk, why))?;
         Ok(Leaf {
@@ -171,8 +173,8 @@ impl Leaf {
         );
         self.seal_and_store(io, edit)
     }
-    /// Takes `entry` out: its space goes to the record before it, or becomes an unused record at the head of the block.
-    /// The name is wiped.
+    /// Takes `entry` out: its space goes to the record before it, or becomes an unused record at
+    /// the head of the block. The name is wiped.
     pub(super) fn remove(&self, io: &mut dyn DirIo, entry: Spot) -> FsResult<()> {
         let mut edit = Edit::of(self.lblk, &self.bytes);
         let block = edit.bytes();
@@ -222,7 +224,8 @@ impl Leaf {
     }
 }
 
-/// A sealed leaf with these entries, one behind the other; the last one takes the space that is left.
+/// A sealed leaf with these entries, one behind the other; the last one takes the space that is
+/// left.
 pub(super) fn pack(facts: &DirFacts, entries: &[DirEntry<'_>]) -> Vec<u8> {
     let mut block = layout::empty_leaf(facts);
     let limit = layout::leaf_limit(facts);

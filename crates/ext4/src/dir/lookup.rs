@@ -1,4 +1,4 @@
-//! Finding a name.
+//! Finding a name in a directory, linearly or by its hash tree.
 
 use super::htree::Path;
 use super::leaf::{Leaf, Spot};
@@ -6,7 +6,7 @@ use super::{DirRead, check_name, corrupt, is_dot};
 use base::Ino;
 use fscore::{FileKind, FsResult};
 
-/// What a name stands for.
+/// The inode that a name leads to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The inode.
@@ -15,7 +15,7 @@ pub struct Found {
     pub kind: Option<FileKind>,
 }
 
-/// The entry called `name`; knows `.` and `..`.
+/// The entry called `name`, which may be `.` or `..`.
 ///
 /// # Errors
 /// EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.

@@ -1,22 +1,25 @@
 //! Directories: linear and hash-tree (HTree), over a small view of the directory's blocks.
 //!
-//! The operations know blocks by their logical number inside the directory and change them through [`DirIo`] only, so
-//! the same code runs over an inode inside a journal handle and over a vector of blocks in a test. Sources: kernel
-//! documentation `filesystems/ext4/directory.rst`; Cao et al., "Directory Indexing in the ext3 File System".
+//! The operations know blocks by their logical number inside the directory and change them through
+//! [`DirIo`] only, so the same code runs over an inode inside a journal handle and over a vector of
+//! blocks in a test. Sources: kernel documentation `filesystems/ext4/directory.rst`; Cao et al.,
+//! "Directory Indexing in the ext3 File System".
 //!
 //! Invariants:
-//! - I1: an operation that returns an error which does not come from `DirIo` itself has changed nothing, or has left a
-//!   directory that is whole (an index block was split, the leaf was not). `append` is called before the first write of a
-//!   step, so that a full disk is such an error.
-//! - I2: every block that is written carries its checksum (leaf tail or index tail) when the file system has metadata
-//!   checksums.
-//! - I3: all names of a leaf hash into its range of the index: from its own hash to the next one, and to that hash itself
-//!   if the next one is marked as a continuation (bit 0).
-//! - I4: a cookie of [`read_entries`] stays valid over inserts, removals, splits and the change to a hash tree.
-//! - I5: no content of a block makes an operation panic or run on without end; it ends in `FsError::Corrupt` that names
-//!   inode and block.
+//! - I1: an operation that returns an error which does not come from `DirIo` itself has changed
+//!   nothing, or has left a directory that is whole (an index block was split, the leaf was not).
+//!   `append` is called before the first write of a step, so that a full disk is such an error.
+//! - I2: every block that is written carries its checksum (leaf tail or index tail) when the file
+//!   system has metadata checksums.
+//! - I3: all names of a leaf hash into its range of the index: from its own hash to the next one,
+//!   and to that hash itself if the next one is marked as a continuation (bit 0).
+//! - I4: a cookie of [`read_entries`] stays valid over inserts, removals, splits and the change to
+//!   a hash tree.
+//! - I5: no content of a block makes an operation panic or run on without end; it ends in
+//!   `FsError::Corrupt` that names inode and block.
 //!
-//! Not here: case folding and encryption (such directories are refused), content in the inode (`inline` makes a block of it).
+//! Case folding and encryption are not supported here (such directories are refused); content in
+//! the inode is handled by `inline`, which shows it as a block.
 
 mod edit;
 mod empty;
@@ -40,34 +43,37 @@ pub use lookup::{Found, lookup};
 pub use modify::{parent, remove, replace, set_parent};
 pub use readdir::{RawEntry, read_entries};
 
-/// Most directory blocks that one [`insert`] writes where an index has up to `levels` levels below its root: the root, a node and its split
-/// partner of each level, the leaf and its split partner. Of these at most [`insert_appends`] are new.
+/// The maximum of directory blocks that one [`insert`] writes where an index has up to `levels`
+/// levels below its root: the root, a node and its split partner of each level, the leaf and its
+/// split partner. Of these at most [`insert_appends`] are new.
 pub const fn insert_blocks(levels: u8) -> u32 {
     3 + 2 * levels as u32
 }
-/// Most blocks that one [`insert`] appends: a node of each level and a leaf.
+/// The maximum of blocks that one [`insert`] appends: a node of each level and a leaf.
 pub const fn insert_appends(levels: u8) -> u32 {
     1 + levels as u32
 }
 
-/// What the blocks of a directory depend on besides their content.
+/// The properties of a directory that the layout of its blocks depends on.
 #[derive(Clone, Debug)]
 pub struct DirFacts {
     /// The directory's inode number.
     pub ino: Ino,
     /// Bytes of a block.
     pub block_bytes: usize,
-    /// The inode's checksum seed (file-system seed, inode number, generation); `None` without `metadata_csum`.
+    /// The inode's checksum seed (file-system seed, inode number, generation); `None` without
+    /// `metadata_csum`.
     pub csum_seed: Option<InodeSeed>,
     /// Entries hold a file type (feature `filetype`).
     pub has_file_type: bool,
     /// New directories grow into hash trees (feature `dir_index`).
     pub dir_index: bool,
-    /// The hash of a directory that does not name its own in its root: version of the superblock, signedness added.
+    /// The hash of a directory whose root names none: version of the superblock, signedness added.
     pub hash: HashVersion,
-    /// Index levels below the root of a hash tree, at most: 1, with feature `large_dir` 2.
+    /// The maximum of index levels below the root of a hash tree: 1, with feature `large_dir` 2.
     pub levels_max: u8,
-    /// Offsets in block 0 at which an entry begins that is never joined with the one before it: where parts of content in the inode meet.
+    /// Offsets in block 0 where parts of inline content meet: the entry that begins there is never
+    /// joined with the one before it.
     pub seams: &'static [usize],
     /// Seed of the hash (`s_hash_seed`).
     pub hash_seed: [u32; 4],
@@ -75,7 +81,7 @@ pub struct DirFacts {
 
 /// A directory that can be read.
 pub trait DirRead {
-    /// What the blocks depend on.
+    /// The facts about the directory.
     fn facts(&self) -> &DirFacts;
     /// Blocks of the directory (`i_size` / block size).
     fn block_count(&self) -> u32;
@@ -100,7 +106,8 @@ pub trait DirIo: DirRead {
     /// # Errors
     /// ENOSPC, with nothing changed; errors of the journal.
     fn append(&mut self, content: Bytes) -> FsResult<u32>;
-    /// Makes more room in block 0, or moves it to where there is more, if it is content in the inode; false if not.
+    /// Makes more room in block 0 if it is inline content, in the inode or by moving it to a block;
+    /// false if it is not inline.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; errors of the journal.
@@ -127,7 +134,7 @@ fn no_block(io: &dyn DirRead) -> FsError {
     corrupt(io.facts(), 0, "missing: a directory has at least one block")
 }
 
-/// Reads a block and checks that it is one.
+/// Reads a block and checks that it has the size of a block.
 fn read_block(io: &dyn DirRead, lblk: u32) -> FsResult<Bytes> {
     let blocks = io.block_count();
     if lblk >= blocks {
@@ -151,7 +158,7 @@ struct Item<'a> {
     name: &'a [u8],
 }
 
-/// Refuses what cannot be a name.
+/// Refuses bytes that cannot be a name.
 fn check_name(name: &[u8]) -> FsResult<()> {
     if name.is_empty() || name.iter().any(|&b| b == 0 || b == b'/') {
         return Err(Errno::Inval.into());

@@ -1,4 +1,4 @@
-//! Changes of entries that exist.
+//! Removing entries of a directory, and pointing entries and `..` to other inodes.
 
 use super::lookup::{Found, locate};
 use super::{DirIo, DirRead, corrupt, is_dot, lookup};

@@ -1,8 +1,8 @@
 //! Reading a directory in pieces, with cookies that stay valid (dir-I4).
 //!
-//! A hash tree, and a one-block directory that can become one, is read in the order of (major hash, minor hash), as the
-//! kernel does: an entry keeps its hash wherever splits move it. Any other directory is read in the order of its bytes, for
-//! there an entry never moves.
+//! A hash tree, and a one-block directory that can become one, is read in the order of (major hash,
+//! minor hash), as the kernel does: an entry keeps its hash wherever splits move it. Any other
+//! directory is read in the order of its bytes, because there an entry never moves.
 
 use super::htree::Path;
 use super::leaf::Leaf;
@@ -24,8 +24,9 @@ pub struct RawEntry {
     pub next: u64,
 }
 
-/// Entries from cookie `from` on (0: the start), `.` and `..` included; empty at the end. At most `max`, unless more than
-/// `max` names share one hash in all its bits: those have one cookie and come together.
+/// Entries from cookie `from` on (0: the start), `.` and `..` included; empty at the end. At most
+/// `max`, unless more than `max` names share one hash in all its bits: those have one cookie and
+/// come together.
 ///
 /// # Errors
 /// I/O errors; `Corrupt`.
@@ -48,7 +49,7 @@ pub fn read_entries(io: &dyn DirRead, from: u64, max: usize) -> FsResult<Vec<Raw
     Ok(out.entries)
 }
 
-/// What has been gathered, and what is wanted.
+/// The entries gathered so far, and the limits of the answer.
 struct Answer {
     entries: Vec<RawEntry>,
     from: u64,
@@ -174,8 +175,8 @@ fn gather(
     Ok(())
 }
 
-/// Hands over `found` in hash order; false when the answer is full. Names with one cookie stay together: a call that ended
-/// between them could not be taken up there.
+/// Hands over `found` in hash order; false when the answer is full. Names with one cookie stay
+/// together, because no cookie could continue a call that ended between them.
 fn emit(mut found: Vec<RawEntry>, out: &mut Answer) -> bool {
     found.sort_by(|a, b| (a.next, &a.name).cmp(&(b.next, &b.name)));
     for group in found.chunk_by(|a, b| a.next == b.next) {
@@ -210,7 +211,8 @@ fn read_list(io: &dyn DirRead, out: &mut Answer) -> FsResult<()> {
     Ok(())
 }
 
-/// An entry for the caller. A name with `/` or NUL in it must not get there: it would name something else.
+/// Makes an entry for the caller. A name with `/` or NUL in it is refused, because it would name
+/// something else there.
 fn raw_entry(leaf: &Leaf, entry: &DirEntry<'_>, next: u64) -> FsResult<RawEntry> {
     if entry.name.iter().any(|&b| b == b'/' || b == 0) {
         return Err(leaf.corrupt(format!(

@@ -1,4 +1,5 @@
-//! Taking mappings out of the middle of a file, and moving them to other places in it. Each step leaves a whole tree.
+//! Takes mappings out of the middle of a file, and moves them to other places in it. Each step
+//! leaves a whole tree.
 
 use super::insert::INSERT_NODES_MAX;
 use super::path::{Aim, Path};
@@ -10,16 +11,19 @@ use fscore::{Errno, FsResult};
 use ondisk::ext4::Extent;
 use std::ops::Range;
 
-/// Blocks that [`Ext4::cut_some`] may change: what removing a piece does, and a split of the tree when the piece lies inside an extent.
+/// Blocks that [`Ext4::cut_some`] may change: those of removing a piece, and those of a split of
+/// the tree when the piece lies inside an extent.
 pub(crate) const CUT_CREDITS: u32 = STEP_CREDITS + 4 * INSERT_NODES_MAX;
-/// Blocks that [`Ext4::shift_up`] or [`Ext4::shift_down`] may change: a split where the piece was, another one where it goes, the inode.
+/// Blocks that [`Ext4::shift_up`] or [`Ext4::shift_down`] may change: a split where the piece was,
+/// another one where it goes, the inode.
 pub(crate) const SHIFT_CREDITS: u32 = 2 * (4 + 4 * INSERT_NODES_MAX);
 /// Tree blocks that a step may allocate.
 const STEP_NODES: u64 = 2 * INSERT_NODES_MAX as u64;
 
 impl Ext4 {
-    /// Frees the first mapped piece within the blocks `range`, or the front of it. Answers the block behind it; `None` if nothing is
-    /// mapped there. The inode is put by the caller before the handle can be restarted.
+    /// Frees the first mapped piece within the blocks `range`, or the front of it. Answers the
+    /// block behind it; `None` if nothing is mapped there. The inode is put by the caller before
+    /// the handle can be restarted.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
@@ -47,7 +51,8 @@ impl Ext4 {
             len = len.min(LOGGED_MAX);
         }
         if let Some((group, _)) = self.geo.block_place(physical) {
-            // Within two groups: small groups could lie below one extent by the dozen.
+            // A step stays within two groups, because with small groups one extent could span
+            // dozens of them.
             let behind = self.geo.group_first_block(group.saturating_add(2));
             len = len.min((behind.0 - physical.0).min(u32::MAX.into()) as u32);
         }
@@ -57,8 +62,9 @@ impl Ext4 {
         Ok(Some(start + u64::from(len)))
     }
 
-    /// Moves the first mapping at or behind block `from` by `shift` blocks towards the start of the file. Answers the block behind it;
-    /// `None` if there is none. What it comes to lie on must be a hole. The inode is put by the caller.
+    /// Moves the first mapping at or behind block `from` by `shift` blocks towards the start of the
+    /// file. Answers the block behind it; `None` if there is none. The destination must be a hole.
+    /// The inode is put by the caller.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
@@ -83,11 +89,12 @@ impl Ext4 {
         Ok(Some(old.logical_end()))
     }
 
-    /// Moves the last mapping before block `bound`, as far as it lies at or behind `from`, by `shift` blocks towards the end of the
-    /// file. Answers where it began; `None` if there is none. Else as [`shift_down`](Self::shift_down).
+    /// Moves the last mapping before block `bound`, as far as it lies at or behind `from`, by
+    /// `shift` blocks towards the end of the file. Answers where the mapping began; `None` if there
+    /// is none. Otherwise as [`shift_down`](Self::shift_down).
     ///
     /// # Errors
-    /// As there.
+    /// As [`shift_down`](Self::shift_down).
     pub(crate) fn shift_up(
         &self,
         tx: &mut Tx<'_>,
@@ -144,7 +151,8 @@ impl Ext4 {
         Ok((!path.leaf().is_empty()).then_some((path, 0)))
     }
 
-    /// Takes the blocks `range` (counted from its start) out of the extent at `at` of the leaf. They stay allocated.
+    /// Takes the blocks `range` (counted from its start) out of the extent at `at` of the leaf.
+    /// They stay allocated.
     fn take_out(
         &self,
         tx: &mut Tx<'_>,
@@ -164,7 +172,8 @@ impl Ext4 {
         self.store_leaf(tx, inode, path, leaf, false)
     }
 
-    /// Promises what the next step may need: a mapping that was taken out must find its new place.
+    /// Promises the tree blocks that the next step may need, because a mapping that was taken out
+    /// must be put back at its new place.
     pub(crate) fn promise_step(&self, tx: &mut Tx<'_>) -> FsResult<()> {
         let missing = STEP_NODES.saturating_sub(tx.pool);
         if missing == 0 {

@@ -1,4 +1,4 @@
-//! Inserting extents and turning unwritten ones into written ones.
+//! Inserting extents, and converting unwritten ones to written ones and back.
 
 use super::DEPTH_MAX;
 use super::node::first_key;
@@ -13,12 +13,12 @@ use ondisk::ext4::{
     EXTENT_LEN_MAX, EXTENT_UNWRITTEN_LEN_MAX, Extent, ExtentEntries, ExtentIndex, ExtentNode,
 };
 
-/// Most tree blocks that one insertion allocates: one per level, and one for a new level.
+/// The maximum of tree blocks that one insertion allocates: one per level, and one for a new level.
 pub(crate) const INSERT_NODES_MAX: u32 = DEPTH_MAX as u32 + 1;
 
 impl Ext4 {
-    /// Maps a range that is a hole. The inode is put by the caller; its block count grows by the tree blocks used, not by
-    /// the data.
+    /// Maps a range that is a hole. The inode is put by the caller; its block count grows by the
+    /// tree blocks used, not by the data.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.
@@ -64,7 +64,8 @@ impl Ext4 {
         tx.by(Right::Owed, |tx| self.convert(tx, inode, lblk, len, false))
     }
 
-    /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one written extent, into unwritten ones.
+    /// Turns `len` blocks (at most [`EXTENT_UNWRITTEN_LEN_MAX`]) from `lblk` on, which lie in one
+    /// written extent, into unwritten ones.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.
@@ -115,7 +116,8 @@ impl Ext4 {
         ];
         leaf.splice(at..=at, pieces.into_iter().filter(|e| e.len > 0));
         merge_around(&mut leaf, at + usize::from(before > 0));
-        // One more record than `insert_extent` brings may come; a split leaves room for both.
+        // A conversion may add one more record than `insert_extent` does; a split leaves room for
+        // both.
         self.store_leaf(tx, inode, &mut path, leaf, false)
     }
 

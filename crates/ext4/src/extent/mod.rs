@@ -1,11 +1,13 @@
 //! The extent tree of an inode: finding, inserting, converting, removing.
 //!
-//! Whoever reads holds the inode's `tree` lock shared, whoever changes holds it exclusively inside a handle.
+//! A task that reads holds the inode's `tree` lock shared; a task that changes holds it exclusively
+//! inside a handle.
 //!
 //! Invariants:
 //! - E1 the first record of a node has the logical block of the index record that points to it;
 //! - E2 only the root may be empty;
-//! - E3 every block of the tree is allocated before the first node is changed, so that a full disk changes nothing;
+//! - E3 every block of the tree is allocated before the first node is changed, so that a full disk
+//!   changes nothing;
 //! - the extents of an inode never overlap, neither logically nor (among inodes) physically.
 
 mod cut;

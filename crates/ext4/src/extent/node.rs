@@ -1,4 +1,4 @@
-//! Reading and writing nodes.
+//! Reading and writing nodes of an extent tree.
 
 use crate::Ext4;
 use crate::fault;
@@ -9,8 +9,8 @@ use fscore::{FsError, FsResult};
 use ondisk::ext4::{ExtentEntries, ExtentNode, InodeSeed};
 use ondisk::ext4::{update_extent_checksum, verify_extent_checksum};
 
-/// Records that a node in a block must have room for. Splitting one that holds two more than fit leaves both halves within
-/// this bound.
+/// Records that a node in a block must have room for. Splitting one that holds two more than fit
+/// leaves both halves within this bound.
 const MIN_RECORDS: u16 = 2;
 
 /// Parses a node that lies in a block and must have `depth`.

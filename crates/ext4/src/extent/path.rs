@@ -1,4 +1,4 @@
-//! The way from the root to the leaf that maps a block.
+//! The path from the root of an extent tree to the leaf that maps a block.
 
 use super::node::{bad, first_key};
 use crate::Ext4;
@@ -23,7 +23,7 @@ pub(crate) struct Path {
     pub levels: Vec<Level>,
 }
 
-/// Which record an index node is left by.
+/// Which record the path takes in an index node.
 #[derive(Clone, Copy)]
 pub(crate) enum Aim {
     /// The one that covers this logical block.
@@ -46,7 +46,8 @@ impl Path {
         self.levels[0].node.depth
     }
 
-    /// The first logical block beyond the leaf that another leaf maps; `None` if this is the last leaf.
+    /// The first logical block beyond the leaf that another leaf maps; `None` if this is the last
+    /// leaf.
     pub fn next_leaf(&self) -> Option<u32> {
         let inner = &self.levels[..self.levels.len() - 1];
         inner
@@ -72,7 +73,7 @@ impl Ext4 {
             node: self.read_root(inode)?,
             at: 0,
         }];
-        // Ends: the depth falls by one in each turn (`read_node` checks it).
+        // The loop ends because the depth falls by one in each turn (`read_node` checks it).
         loop {
             let level = levels.last_mut().expect("the root is there");
             let ExtentEntries::Index(index) = &level.node.entries else {

@@ -1,4 +1,4 @@
-//! Removing the end of a file, in steps that each leave a whole tree.
+//! Removes the end of a file, in steps that each leave a whole tree.
 
 use super::path::{Aim, Path};
 use crate::Ext4;
@@ -7,7 +7,9 @@ use crate::tx::Tx;
 use fscore::FsResult;
 use ondisk::ext4::{Extent, ExtentEntries, ExtentNode};
 
-/// Blocks that one step may change: data in up to two groups, the inode, revoke records, the leaf, and for each level a node and where it is freed.
+/// Blocks that one step may change: bitmaps and descriptors of data in up to two groups, the inode,
+/// revoke records, the leaf, and for each level a node with the bitmap and the descriptor of its
+/// freeing.
 pub(crate) const STEP_CREDITS: u32 = 12 + 4 * (super::DEPTH_MAX as u32 + 1);
 
 /// Most blocks of journaled data that one step frees: each needs a revoke record.
@@ -23,8 +25,8 @@ pub(crate) enum Step {
 }
 
 impl Ext4 {
-    /// Removes the last extent if it reaches beyond logical block `from`, or its part beyond. The inode is put by the
-    /// caller before the handle can be restarted.
+    /// Removes the last extent if it reaches beyond logical block `from`, or its part beyond. The
+    /// inode is put by the caller before the handle can be restarted.
     pub(crate) fn remove_last(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
         let _tree = inode.tree.write();
         inode.core().recent = None;
@@ -41,7 +43,8 @@ impl Ext4 {
         if self.may_revoke(inode, whole.0, whole.1) {
             keep = keep.max(last.len.saturating_sub(LOGGED_MAX));
         }
-        // Within the last two groups it touches: small groups could lie below one extent by the dozen.
+        // A step stays within the last two groups that the extent touches, because with small
+        // groups one extent could span dozens of them.
         keep = keep.max(self.before_last_groups(&last));
         let freed = last.len - keep;
         let start = last.physical.plus(keep.into());
@@ -64,14 +67,15 @@ impl Ext4 {
     fn before_last_groups(&self, extent: &Extent) -> u32 {
         let last = extent.physical.plus(u64::from(extent.len) - 1);
         let Some((group, _)) = self.geo.block_place(last) else {
-            // Outside the volume: freeing it says so.
+            // The extent lies outside the volume: freeing it reports that.
             return 0;
         };
         let first = self.geo.group_first_block(group.saturating_sub(1));
         first.0.saturating_sub(extent.physical.0) as u32
     }
 
-    /// The leaf has become empty: it is freed, and so is every node above that has no other child (extent-E2).
+    /// The leaf has become empty: it is freed, and so is every node above that has no other child
+    /// (extent-E2).
     pub(super) fn drop_leaf(
         &self,
         tx: &mut Tx<'_>,

@@ -1,4 +1,4 @@
-//! Reading a whole tree before the file system is mounted: for the journal inode.
+//! Reads a whole extent tree before the file system is mounted: for the journal inode.
 
 use super::node::{parse_block, parse_root};
 use base::{BlockNo, Bytes, Ino};
@@ -8,7 +8,7 @@ use ondisk::ext4::{ExtentEntries, ExtentNode, InodeSeed};
 /// Most extents of the journal file.
 const EXTENTS_MAX: usize = 65536;
 
-/// Where the nodes come from.
+/// The device and the volume from which nodes are read.
 pub(crate) struct Source<'a> {
     pub ino: Ino,
     pub seed: Option<InodeSeed>,
@@ -42,7 +42,8 @@ fn collect(
             }
         }
         ExtentEntries::Index(index) => {
-            // Ends: the depth falls with each level, and blocks must follow each other without a gap.
+            // The recursion ends because the depth falls with each level and blocks must follow
+            // each other without a gap.
             for record in index {
                 let bytes = (source.read)(record.child)?;
                 let depth = node.depth - 1;
@@ -60,13 +61,14 @@ impl crate::Ext4 {
         let mut blocks = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         let mut level = vec![self.read_root(inode)?];
-        // Ends: the depth falls in each turn.
+        // The loop ends because the depth falls in each turn.
         while let Some(depth) = level.first().map(|n| n.depth).filter(|&d| d > 0) {
             let mut below = Vec::new();
             for node in &level {
                 if let ExtentEntries::Index(index) = &node.entries {
                     for record in index {
-                        // A node that is its own cousin would be visited once for each way that leads to it.
+                        // Damage may let several records point to one node, which would be visited
+                        // once for each of them.
                         if !seen.insert(record.child) {
                             let what = "two index records point to it".into();
                             return Err(super::node::bad(inode.ino, record.child, what));

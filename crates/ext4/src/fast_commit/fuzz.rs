@@ -1,4 +1,5 @@
-//! Rows of tags that nobody would write: a replay answers each, with blocks or with a reason, and with no panic.
+//! Random rows of tags that no kernel would write: a replay answers each of them with blocks or
+//! with a reason, never with a panic.
 
 use super::*;
 use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -10,7 +11,7 @@ use rt::{Sim, SimConfig};
 
 pub(super) const BYTES: u64 = 16 << 20;
 const ROWS: u64 = 900;
-/// Numbers that the rows name: reserved ones, those in use, and some that are free.
+/// Inode numbers that the rows name: reserved ones, those in use, and some that are free.
 const INODES: u64 = 40;
 
 /// A volume with files, a directory and a link.
@@ -92,7 +93,7 @@ fn extent(rng: &mut Rng) -> Extent {
     }
 }
 
-/// The fields of an inode that is there, some of them changed, or any bytes.
+/// The fields of an existing inode with some of them changed, or random bytes.
 fn fields(rng: &mut Rng, table: &[u8]) -> Vec<u8> {
     let from = rng.below(INODES) as usize * 256;
     let mut raw = table[from..from + 256].to_vec();
@@ -148,7 +149,7 @@ fn every_row_is_answered() {
     assert!(replayed > 10 && refused > 100, "{replayed}, {refused}");
 }
 
-/// Very many ranges of one file: no more work than each of them takes.
+/// A row with very many ranges of one file takes no more work than its tags.
 #[test]
 fn a_long_row_takes_no_longer_than_its_tags() {
     let mut list = BTreeMap::new();

@@ -1,4 +1,5 @@
-//! fast_commit-U4, and what a row is refused for before: one row for each guard, and the rows next to them that are carried out.
+//! fast_commit-U4, and the checks before it: for each guard one row that it refuses, and similar
+//! rows that are carried out.
 
 use super::*;
 use base::bytes::get_le32;
@@ -9,7 +10,7 @@ use rt::{Sim, SimConfig};
 
 const BYTES: u64 = super::fuzz::BYTES;
 const ROOT: Ino = disk::ROOT_INO;
-/// Numbers that nobody has.
+/// Numbers of free inodes.
 const FREE: [Ino; 2] = [Ino(40), Ino(41)];
 
 /// A volume, with the numbers and the bytes of what lies in it.
@@ -19,11 +20,11 @@ struct Volume {
     raw: BTreeMap<Ino, Vec<u8>>,
     file: Ino,
     dir: Ino,
-    /// The one name in `dir`.
+    /// The only name in `dir`.
     link: Ino,
-    /// In use, without a name.
+    /// An inode in use without a name.
     orphan: Ino,
-    /// A block that nobody has.
+    /// A free block.
     room: BlockNo,
 }
 
@@ -38,7 +39,7 @@ fn volume() -> Volume {
         let fs = mount("commit=600");
         let root = fs.root();
         let who = Creds::default();
-        // Two, so that the newer one says where the list goes on.
+        // Two orphans, so that the newer one names the older one as the next of the list.
         let [_, orphan] = [b"older", b"newer"].map(|name| {
             let made = fs.create(root, name, FileKind::File, 0o600, 0, who);
             let ino = made.expect("room").ino;
@@ -87,7 +88,7 @@ impl Volume {
         FastCommitTag::Inode(ino, inode.bytes().to_vec())
     }
 
-    /// The same for a number that is free: an empty file of extents.
+    /// Like `fields`, for a number that is free: an empty file of extents.
     fn new_file(&self, ino: Ino, change: impl FnOnce(&mut disk::Inode)) -> FastCommitTag {
         self.fields(ino, self.file, |inode| {
             inode.set_generation(77);
@@ -161,7 +162,7 @@ fn without(inode: &mut disk::Inode, flag: InodeFlags) {
     inode.set_flags(InodeFlags(inode.flags().0 & !flag.0));
 }
 
-/// What the rows below are next to.
+/// Valid rows, which differ little from the refused ones below.
 #[test]
 fn rows_that_make_sense_are_carried_out() {
     let v = volume();
@@ -184,12 +185,12 @@ fn rows_that_make_sense_are_carried_out() {
             link(ROOT, v.file, "again"),
             v.fields(v.file, v.file, |i| i.set_links(2)),
         ],
-        // What a crash left without a name gets one.
+        // An inode that a crash left without a name gets one.
         vec![
             link(ROOT, v.orphan, "o"),
             v.fields(v.orphan, v.orphan, |i| i.set_links(1)),
         ],
-        // A number is given out again.
+        // The number of a removed inode is used again.
         vec![
             unlink(ROOT, v.file, "file 5"),
             create(ROOT, v.file, "new"),
@@ -202,7 +203,8 @@ fn rows_that_make_sense_are_carried_out() {
     }
 }
 
-/// A directory has one name, in the directory in which it was made; a name lies in a directory that is there.
+/// A directory has one name, in the directory in which it was made; a name must lie in a directory
+/// that exists.
 #[test]
 fn u4_names_lie_in_directories_and_directories_have_one_name() {
     let v = volume();
@@ -280,11 +282,11 @@ fn u4_fields_are_those_of_what_is_there() {
         }),
     ];
     v.refuses(map, row);
-    // What only the judge of what would be sees: blocks behind the end.
+    // Only the check of the resulting inode finds this: blocks behind the end.
     v.refuses("inode", change(|i| i.set_size(1)));
 }
 
-/// Before anything is counted.
+/// Rows that are refused before anything is counted.
 #[test]
 fn tags_that_contradict_the_volume_are_refused() {
     let v = volume();

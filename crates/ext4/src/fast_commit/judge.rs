@@ -1,4 +1,5 @@
-//! fast_commit-U4: a row is counted and judged before the first change, and what it led to before anything is logged.
+//! fast_commit-U4: the checks of a row before the first change, and the checks of the resulting
+//! inodes before anything is logged.
 
 use super::names::Change;
 use super::{ENTRIES, LINKS_MAX, Replay, Target, has_extents, wrong};
@@ -11,7 +12,7 @@ use ondisk::ext4::InodeFlags;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Replay<'_> {
-    /// fast_commit-U4: names and links after the row, by inode.
+    /// fast_commit-U4: counts the names and links that each inode has after the row.
     pub(super) fn count_names(&mut self) -> FsResult<()> {
         let is_new = |ino| self.targets.get(&ino).is_some_and(|t| t.new);
         let own = |c: Change<'_>| (c.parent, c.ino);
@@ -41,7 +42,7 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// fast_commit-U4: what can be said before anything has changed.
+    /// fast_commit-U4: checks the targets as far as that is possible before anything has changed.
     pub(super) fn check_targets(&self) -> FsResult<()> {
         for (&ino, target) in &self.targets {
             let fault = self.names_fault(ino, target).or(self.fields_fault(target)?);
@@ -74,7 +75,8 @@ impl Replay<'_> {
         None
     }
 
-    /// True if the way up from a new directory leads nowhere.
+    /// True if a new directory lies below itself, so that the way up from it does not reach the
+    /// root.
     fn is_in_itself(&self, ino: Ino) -> bool {
         let mut at = ino;
         for _ in 0..=self.targets.len() {
@@ -130,7 +132,7 @@ impl Replay<'_> {
         disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)
     }
 
-    /// A directory goes: the row has to take all that is in it.
+    /// Checks, for a directory that is removed, that the row also removes all entries in it.
     fn check_emptied(&self, ino: Ino, old: &disk::Inode) -> FsResult<()> {
         let fs = self.fs;
         let dir = Inode::new(ino, Core::new(old.clone(), fs.newest_tid()));
@@ -152,7 +154,7 @@ impl Replay<'_> {
         }
     }
 
-    /// fast_commit-U4, the rest: what remains, as it would be.
+    /// fast_commit-U4, the rest: checks the remaining inodes as they would be after the row.
     pub(super) fn judge(&self, images: &[(BlockNo, Bytes)]) -> FsResult<()> {
         let fs = self.fs;
         let images: BTreeMap<u64, &Bytes> = images.iter().map(|(n, b)| (n.0, b)).collect();

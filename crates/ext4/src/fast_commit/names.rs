@@ -1,7 +1,8 @@
-//! What a row of fast commits says of names, all taken together.
+//! The names that a row of fast commits adds and removes, taken together over the whole row.
 //!
-//! A name may come and go many times in a row; what counts is what stands for it before and after. From that follows how many names an inode
-//! gains and loses, so that counts of links are counted, and a row that leaves an inode without a name, or a name without an inode, is refused
+//! A name may come and go many times in a row; what counts is the inode that it leads to before and
+//! after the row. From that follows how many names an inode gains and loses. So link counts can be
+//! checked, and a row that leaves an inode without a name, or a name without an inode, is refused
 //! before anything has changed (fast_commit-U4).
 
 use super::wrong;
@@ -10,7 +11,7 @@ use fscore::FsResult;
 use ondisk::ext4::{FastCommitName, NAME_BYTES_MAX};
 use std::collections::BTreeMap;
 
-/// What a name stands for.
+/// The inode that a name leads to, before and after the row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Name {
     before: Option<Ino>,
@@ -23,7 +24,7 @@ pub(super) struct Names {
     all: BTreeMap<Ino, BTreeMap<Vec<u8>, Name>>,
 }
 
-/// A name that goes or comes.
+/// A name that is removed or added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Change<'a> {
     pub parent: Ino,
@@ -32,7 +33,8 @@ pub(super) struct Change<'a> {
 }
 
 impl Names {
-    /// A name comes; `there` says what stands for it on the device. One that is there already stays (fast_commit-U3).
+    /// Adds a name; `there` says which inode it leads to on the device. A name that is there
+    /// already stays (fast_commit-U3).
     pub fn add(
         &mut self,
         name: &FastCommitName,
@@ -52,7 +54,7 @@ impl Names {
         }
     }
 
-    /// A name goes; one that is gone is not missed.
+    /// Removes a name, which may be missing already (fast_commit-U3).
     pub fn remove(
         &mut self,
         name: &FastCommitName,
@@ -92,7 +94,8 @@ impl Names {
         Ok(of.get_mut(text).expect("inserted above"))
     }
 
-    /// Names that go. An inode that is another one than before loses its old name even if that stands for the new one.
+    /// The names that the row removes. An inode number that is reused loses its old name even if
+    /// the new inode has the same name.
     pub fn gone<'a>(
         &'a self,
         is_new: impl Fn(Ino) -> bool + 'a,
@@ -103,7 +106,7 @@ impl Names {
         })
     }
 
-    /// Names that come.
+    /// The names that the row adds.
     pub fn come<'a>(
         &'a self,
         is_new: impl Fn(Ino) -> bool + 'a,
@@ -128,7 +131,7 @@ impl Names {
         })
     }
 
-    /// True if the row takes this entry of a directory away.
+    /// True if the row removes this entry of a directory.
     pub fn takes(&self, parent: Ino, name: &[u8], ino: Ino) -> bool {
         let of = self.all.get(&parent).and_then(|names| names.get(name));
         of.is_some_and(|of| of.before == Some(ino) && of.after.is_none())

@@ -2,18 +2,21 @@
 //!
 //! Why no cut shows what the blocks held before:
 //!
-//! - U1 what fallocate maps is unwritten, and reads as zeros before and after a cut in every data mode; so no data has to travel
-//!   with its transaction;
-//! - U2 an extent, or the part of one that is written to (the rest is split off and stays unwritten), becomes written in the
-//!   handle that hands over its data, and that transaction commits after it: `data=ordered` and `data=writeback` wait for
-//!   the data and flush it before the commit (in writeback mode for these blocks only: Linux converts at the end of the
-//!   write, in every mode); with `data=journal` the content is part of the transaction; without a journal the data has been
-//!   written before the mapping can go home, but nothing orders the two in the device's cache;
-//! - U3 a block of which a write changes a part is whole in the cache first, from zeros: none of its old bytes survives;
-//! - U4 the size on the device grows in the handle that maps the last block below it; blocks beyond the end are always
-//!   unwritten (write-back moves the size in the handle that converts);
-//! - U5 `wb` is held from looking up a hole to mapping it: write-back, which works without the gate, finds no hole filled behind
-//!   its back (file-F3).
+//! - U1 what fallocate maps is unwritten, and reads as zeros before and after a cut in every data
+//!   mode; so no data has to travel with its transaction;
+//! - U2 an extent, or the part of one that is written to (the rest is split off and stays
+//!   unwritten), becomes written in the handle that hands over its data, and that transaction
+//!   commits after the data: `data=ordered` and `data=writeback` wait for the data and flush it
+//!   before the commit (in writeback mode for these blocks only: Linux converts at the end of the
+//!   write, in every mode); with `data=journal` the content is part of the transaction; without a
+//!   journal the data has been written before the mapping can go home, but nothing orders the two
+//!   in the device's cache;
+//! - U3 a block of which a write changes a part is completed in the cache first, with zeros: none
+//!   of its old bytes survives;
+//! - U4 the size on the device grows in the handle that maps the last block below it; blocks beyond
+//!   the end are always unwritten (write-back moves the size in the handle that converts);
+//! - U5 `wb` is held from looking up a hole to mapping it, so that write-back, which works without
+//!   the gate, cannot fill the hole in between (file-F3).
 
 use crate::Ext4;
 use crate::file::writeback::MAP_CREDITS;
@@ -24,11 +27,12 @@ use ondisk::ext4::EXTENT_UNWRITTEN_LEN_MAX;
 use std::ops::Range;
 
 impl Ext4 {
-    /// Gives `offset..offset + len` blocks, or takes them, as `mode` says.
+    /// Allocates or frees blocks for `offset..offset + len`, as `mode` says.
     ///
     /// # Errors
-    /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks, but for holes; EINVAL for ranges that are not whole blocks where
-    /// content moves; EPERM by the flags of the inode; ENOSPC, with the front of the range worked off.
+    /// EFBIG; EOPNOTSUPP for files with block maps, which know no unwritten blocks, unless holes
+    /// are punched; EINVAL for ranges that are not whole blocks where content moves; EPERM by the
+    /// flags of the inode; ENOSPC, after the front of the range was done.
     pub(crate) fn allocate_file(
         &self,
         inode: &Inode,
@@ -61,7 +65,8 @@ impl Ext4 {
             FallocateMode::Allocate | FallocateMode::KeepSize => inode.check_not_immutable()?,
             _ => inode.check_not_guarded()?,
         }
-        // As in Linux: what ranges are about are blocks.
+        // As in Linux, files with inline data get blocks first, because these ranges are about
+        // blocks.
         self.leave_inode_if_inline(inode)?;
         self.settle_delayed(inode)?;
         match mode {
@@ -76,7 +81,8 @@ impl Ext4 {
         }
     }
 
-    /// Gives every hole of a range unwritten blocks; the size follows if it may `grow`. The gate is held exclusively.
+    /// Gives every hole of a range unwritten blocks, and raises the size if `grow` is set. The gate
+    /// is held exclusively.
     fn reserve(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let (offset, end) = (range.start, range.end);
         let size = grow.then_some(end);
@@ -100,7 +106,8 @@ impl Ext4 {
         })
     }
 
-    /// Passes over blocks that are mapped, or maps the front of a hole. Answers how many blocks.
+    /// Skips blocks that are mapped, or maps the front of a hole. Answers how many blocks that
+    /// were.
     pub(super) fn allocate_some(
         &self,
         inode: &Inode,
@@ -134,7 +141,7 @@ impl Ext4 {
 }
 
 impl Core {
-    /// Raises the size in memory and that on the device to `size`, each if it is below.
+    /// Raises the size in memory and the size on the device to `size`, each if it is below.
     pub(super) fn grow(&mut self, size: u64) {
         self.size = self.size.max(size);
         if size > self.disk.size() {

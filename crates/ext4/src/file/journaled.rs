@@ -1,4 +1,5 @@
-//! data=journal: file data goes through the log, so it is allocated and logged when it is written.
+//! data=journal: file data goes through the log, so blocks are allocated and logged by the write
+//! itself, not by write-back.
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
@@ -9,11 +10,11 @@ use fscore::{Errno, FsResult, Home};
 
 /// Pages per handle.
 const PAGES_MAX: usize = 16;
-/// Per page: itself, bitmap, descriptor; besides the inode and the tree.
+/// For each page: its block, a bitmap and a descriptor; besides these the inode and the tree.
 pub(crate) const CREDITS: u32 = 4 * PAGES_MAX as u32 + 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
-    /// Writes through the journal; answers how much. The gate is held.
+    /// Writes through the journal; answers how many bytes were written. The gate is held.
     pub(super) fn write_journaled(
         &self,
         inode: &Inode,
@@ -117,7 +118,7 @@ impl Ext4 {
         Ok(out)
     }
 
-    /// The block of a page, allocated if there is none.
+    /// The block of a page; allocates one if the page has none.
     fn place_page(
         &self,
         tx: &mut crate::tx::Tx<'_>,

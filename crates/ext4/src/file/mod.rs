@@ -1,11 +1,12 @@
 //! Content of files: reading, writing, write-back, truncation, fsync.
 //!
 //! Invariants:
-//! - F1 a page that a write made dirty has a block, or a promise of one (delayed allocation); a write for which there is no
-//!   promise left is allocated before it returns;
-//! - F2 data of new blocks is submitted before the handle that maps them finishes, and travels with its transaction
-//!   (data=ordered);
-//! - F3 nobody frees or maps blocks of pages that are on their way: `wb` is held and flights are landed first.
+//! - F1 a page that a write made dirty has a block, or a promise of one (delayed allocation); a
+//!   write for which there is no promise left is allocated before it returns;
+//! - F2 data of new blocks is submitted before the handle that maps them finishes, and travels with
+//!   its transaction (data=ordered);
+//! - F3 blocks of pages that are on their way to the device are neither freed nor mapped: a task
+//!   that does so holds `wb` and first waits for those pages (it lands their flights).
 
 mod fallocate;
 mod journaled;

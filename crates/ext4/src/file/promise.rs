@@ -1,22 +1,30 @@
-//! Promises of blocks to delayed pages: why write-back of what was accepted cannot meet ENOSPC.
+//! Promises of blocks to delayed pages: why write-back of accepted data cannot meet ENOSPC.
 //!
-//! A delayed page holds one block, and the inode holds, besides, what the worst fragmentation of its delayed pages could cost in blocks of its tree.
+//! A delayed page holds one block. Besides, the inode holds as many blocks as its tree could need
+//! in the worst fragmentation of its delayed pages.
 //!
 //! Invariants:
-//! - B1 a delayed page over a hole becomes one record of the tree at most. With `d` delayed pages, a tree of depth 0 comes to `d + 4` records at
-//!   most, in leaves that are at least half full after a split. In a deeper tree, whose nodes may all be full as Linux leaves them behind an append, each
-//!   page may in addition split one node of each level. A page over an unwritten extent becomes two records more (the extent is split in
-//!   three), but needs no block for its content: the one that it holds pays for the second record;
-//! - B2 the inode's promise covers that for all its delayed pages, for the tree as it is. Write-back of some of them costs what it takes from the
-//!   promise, and leaves as much as the others can still cost, because whatever they cost now they could have cost before;
-//! - B3 so only records of delayed pages may be inserted while there are delayed pages. Whatever else inserts records (fallocate in every mode) holds
-//!   `gate` exclusively, so that no page becomes delayed, and writes the delayed ones back before ([`Ext4::settle_delayed`]);
-//! - B4 a promise for more pages is made under the lock of the core, from the root as it lies there. While write-back changes the tree (`busy`), the root says
-//!   nothing, and the promise is made for any tree;
-//! - B5 nobody is refused because of blocks that are only promised for the worst case, or wait for a commit: those are made free first. Others may take them before
-//!   he comes back to them, so he tries again; somebody else gets on each time, and after some rounds the volume counts as full. That nothing is left to be
-//!   made free is no proof of that: another task may have made it free since he was refused. So he is refused for good only if, in the moment of his
-//!   refusal, nobody else held blocks that were promised, claimed or pending.
+//! - B1 a delayed page over a hole becomes one record of the tree at most. With `d` delayed pages,
+//!   a tree of depth 0 comes to `d + 4` records at most, in leaves that are at least half full
+//!   after a split. In a deeper tree, whose nodes may all be full as Linux leaves them behind an
+//!   append, each page may in addition split one node of each level. A page over an unwritten
+//!   extent becomes two records more (the extent is split in three), but needs no block for its
+//!   content: the one that it holds pays for the second record;
+//! - B2 the inode's promise covers the cost of B1 for all its delayed pages, for the tree as it is.
+//!   Write-back of some of them takes its cost from the promise, and leaves as much as the others
+//!   can still cost, because whatever they cost now they could have cost before;
+//! - B3 so only records of delayed pages may be inserted while there are delayed pages. Every other
+//!   operation that inserts records (fallocate in every mode) holds `gate` exclusively, so that no
+//!   page becomes delayed, and writes the delayed ones back before ([`Ext4::settle_delayed`]);
+//! - B4 a promise for more pages is made under the lock of the core, from the root as it lies
+//!   there. While write-back changes the tree (`busy`), the root says nothing, and the promise is
+//!   made for any tree;
+//! - B5 no task is refused because of blocks that are only promised for the worst case, or wait for
+//!   a commit: those are made free first. Other tasks may take them before the refused task
+//!   retries, so it tries again; each time some other task makes progress, and after some rounds
+//!   the volume counts as full. That nothing is left to be made free is no proof of a full volume:
+//!   another task may have made it free since the refusal. So a refusal is final only if, at that
+//!   moment, no other task held blocks that were promised, claimed or pending.
 
 use super::writeback::leave_unpromised;
 use crate::Ext4;
@@ -28,10 +36,10 @@ use base::{BlockSize, Ino, Mutant};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
 
-/// Rounds in which others may be faster (B5).
+/// Rounds of retrying, in each of which other tasks may take the freed blocks first (B5).
 const ROUNDS_MAX: u32 = 16;
 
-/// Levels by which a tree may grow while a promise is made beside its write-back.
+/// Levels by which a tree may grow while a promise is made during write-back of the same file.
 const GROWTH: u16 = 2;
 
 /// Records in a leaf after a split, at least.
@@ -59,7 +67,8 @@ fn tree_need(size: BlockSize, ino: Ino, core: &Core, delayed: u64) -> FsResult<u
         return Ok(0);
     }
     if !core.has_extents() {
-        // A path to each page: a pointer block of its own, and another one above that; a third level for the file.
+        // A path to each page: a pointer block of its own, and another one above that; a third
+        // level for the file.
         return Ok(2 * delayed + 3);
     }
     let root = parse_root(ino, core.disk.block_area())?;
@@ -68,7 +77,8 @@ fn tree_need(size: BlockSize, ino: Ino, core: &Core, delayed: u64) -> FsResult<u
 }
 
 impl Ext4 {
-    /// Promises a block to each of `pages` more delayed pages; false if there are not as many.
+    /// Promises a block to each of `pages` more delayed pages; false if there are not enough free
+    /// blocks.
     pub(super) fn promise_pages(&self, inode: &Inode, pages: u64, right: Right) -> FsResult<bool> {
         let mut core = inode.core();
         let held = core.promise;
@@ -83,7 +93,8 @@ impl Ext4 {
         Ok(true)
     }
 
-    /// Writes the delayed pages of a file back, before something else changes its tree (B3). `gate` is held exclusively.
+    /// Writes the delayed pages of a file back, before another operation changes its tree (B3).
+    /// `gate` is held exclusively.
     pub(super) fn settle_delayed(&self, inode: &Inode) -> FsResult<()> {
         match self.pages.delayed(inode.ino) {
             0 => Ok(()),
@@ -92,8 +103,9 @@ impl Ext4 {
         }
     }
 
-    /// Promises a block to one more delayed page, after making room if there is none: delayed pages are allocated (which frees
-    /// what was promised for the worst case) and pending frees are committed.
+    /// Promises a block to one more delayed page. If there is none, makes room first: delayed pages
+    /// are allocated (which frees what was promised for the worst case) and pending frees are
+    /// committed.
     pub(super) fn promise_or_make_room(&self, inode: &Inode, right: Right) -> FsResult<bool> {
         let promised = self.after_making_room(|| {
             let promised = self.promise_pages(inode, 1, right)?;
@@ -102,7 +114,7 @@ impl Ext4 {
         Ok(promised.is_some())
     }
 
-    /// Runs `operation`, and again after making room as often as it finds no space (B5).
+    /// Runs `operation`, and repeats it after making room each time it finds no space (B5).
     pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
         let mut refused = Errno::NoSpc.into();
         let done = self.after_making_room(|| match operation() {
@@ -115,7 +127,8 @@ impl Ext4 {
         done.ok_or(refused)
     }
 
-    /// Tries until there was room; `None` is the answer of both if there is none (B5).
+    /// Calls `attempt`, making room after each `None`, until it succeeds; answers `None` if there
+    /// is no room (B5).
     pub(super) fn after_making_room<T>(
         &self,
         mut attempt: impl FnMut() -> FsResult<Option<T>>,
@@ -132,7 +145,8 @@ impl Ext4 {
         attempt()
     }
 
-    /// Turns promises and pending frees into free blocks as far as possible. False if there were none, so that trying again is in vain.
+    /// Turns promises and pending frees into free blocks as far as possible. False if there were
+    /// neither, so that trying again is in vain.
     pub(crate) fn make_room(&self) -> FsResult<bool> {
         if self.space.promised() + self.space.pending() == 0 {
             return Ok(false);
@@ -149,7 +163,7 @@ impl Ext4 {
         Ok(true)
     }
 
-    /// Commits if that makes freed blocks usable.
+    /// Commits the running transaction if that makes freed blocks usable.
     pub(crate) fn mature_pending(&self) -> FsResult<()> {
         self.reap_pending()?;
         if self.space.pending() > 0 {
@@ -159,7 +173,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Takes over the promise of `pages` delayed pages over `span` and all that is promised for the tree, for a handle that allocates. `wb` is held.
+    /// Takes over, for a handle that allocates, the promise of `pages` delayed pages over `span`
+    /// and all that is promised for the tree. `wb` is held.
     pub(super) fn take_promise(&self, inode: &Inode, span: Span, pages: u64) -> u64 {
         if pages == 0 {
             return 0;
@@ -176,8 +191,9 @@ impl Ext4 {
         pages + std::mem::take(&mut promise.meta)
     }
 
-    /// Gives back what the handle did not use: one block for each of `pages` pages over `span` that are still delayed, and what the tree may need for
-    /// all delayed pages. The rest of `pool` is released with the handle.
+    /// Gives back what the handle did not use: one block for each of `pages` pages over `span` that
+    /// are still delayed, and what the tree may need for all delayed pages. The rest of `pool` is
+    /// released with the handle.
     pub(super) fn return_promise(
         &self,
         inode: &Inode,
@@ -186,7 +202,8 @@ impl Ext4 {
         pages: u64,
     ) -> FsResult<()> {
         let mut core = inode.core();
-        // Fewer only behind damage, or where pages without a promise took part (file-F1).
+        // There are fewer only on a damaged volume, or where pages without a promise took part
+        // (file-F1).
         let pages = pages.min(*pool);
         *pool -= pages;
         core.promise.busy = false;

@@ -1,4 +1,4 @@
-//! Reading.
+//! Reading file content, through the page cache, with read-ahead.
 
 use crate::Ext4;
 use crate::fault;
@@ -61,8 +61,8 @@ impl Ext4 {
         Ok(len)
     }
 
-    /// The contents of pages from the front of `wanted` on, at least one: those that are cached, or what one request to the device brings for a
-    /// read that began at byte `offset`.
+    /// The contents of at least one page from the front of `wanted` on: those that are cached, or
+    /// those that one request to the device brings, for a read that began at byte `offset`.
     fn pages_from(&self, inode: &Inode, offset: u64, wanted: Range<u64>) -> FsResult<Vec<Bytes>> {
         let front = wanted.start..wanted.end.min(wanted.start + FRONT_PAGES);
         let cached = self.pages.get_front(inode.ino, front.clone());
@@ -72,7 +72,7 @@ impl Ext4 {
         let count = wanted.end - wanted.start;
         let (size, want) = {
             let mut core = inode.core();
-            // The first miss of a read tells where the reader is.
+            // Only the first miss of a read tells the read-ahead where the reader is.
             let want = match wanted.start == offset / self.block() {
                 true => core.read_ahead.miss(offset, count, self.block()),
                 false => count,
@@ -84,7 +84,7 @@ impl Ext4 {
             return self.fill_pages(inode, wanted.start, stop);
         }
         let _filling = inode.filling.lock();
-        // Somebody else may have read it ahead meanwhile.
+        // Another task may have read the page ahead meanwhile.
         let cached = self.pages.get_front(inode.ino, front);
         match cached.is_empty() {
             true => self.fill_pages(inode, wanted.start, stop),
@@ -92,13 +92,14 @@ impl Ext4 {
         }
     }
 
-    /// Fills the page `index` and those up to `stop` that are missing too and continue it on the device. Answers the page.
+    /// Reads page `index` into the cache, with the missing pages up to `stop` that follow it on the
+    /// device. Answers page `index`.
     pub(super) fn fill(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Bytes> {
         let pages = self.fill_pages(inode, index, stop)?;
         Ok(pages.into_iter().next().expect("one page at least"))
     }
 
-    /// The same; answers all of them.
+    /// Does what [`Ext4::fill`] does, but answers all pages.
     fn fill_pages(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Vec<Bytes>> {
         let limit = self.queue.caps().max_transfer_sectors / self.block_size.sectors();
         let stop = stop.min(index + limit.max(1)).max(index + 1);
@@ -106,13 +107,13 @@ impl Ext4 {
         let want = (next.unwrap_or(stop) - index) as u32;
         let (start, len) = match self.lookup_span(inode, index as u32, want)? {
             Span::Data { start, len } => (start, len),
-            // Not worth a place in the cache.
+            // Pages of zeros are not worth a place in the cache.
             Span::Hole { len } | Span::Unwritten { len, .. } => {
                 return Ok(vec![self.zero_page(); len as usize]);
             }
         };
         let len = match self.journal.data_in_log(start, len) {
-            // small-S2: home may be older.
+            // small-S2: the log holds newer content, so home may be older.
             Some((first, _)) if first > start => (first.0 - start.0) as u32,
             Some(_) => 0,
             None => len,
@@ -160,7 +161,7 @@ impl Ext4 {
         if NoAccessTime::here() || !self.can_write() || !self.wants_atime(&inode.core()) {
             return Ok(());
         }
-        // Reading goes on when the journal has ended.
+        // Reading goes on after the journal has aborted.
         if self.journal.aborted().is_some() {
             return Ok(());
         }

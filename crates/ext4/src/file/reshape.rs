@@ -1,11 +1,16 @@
-//! fallocate on what a file has: holes punched, ranges zeroed, taken out, put in.
+//! fallocate on ranges that a file already has: punching holes, zeroing, collapsing and inserting
+//! ranges.
 //!
-//! - Z1 `wb` is held from dropping the pages of a range to the last change of its mapping, and nothing of the file is on its way (file-F3);
-//! - Z2 content before and behind a range is not touched: pages that the range covers in part are zeroed in the cache, as by a write;
-//! - Z3 a range is worked off in handles that are extended while the journal has room: small changes are atomic, large ones can be cut
-//!   in between (in Linux, too), each with a whole tree;
-//! - Z4 no page is delayed when a range is worked off (promise-B3): write-back has told the device the size, and a range that drops the last page of the
-//!   file takes no size along (ext4-inode-N2).
+//! - Z1 `wb` is held from dropping the pages of a range to the last change of its mapping, and no
+//!   page of the file is on its way to the device (file-F3);
+//! - Z2 content before and behind a range is not touched: pages that the range covers in part are
+//!   zeroed in the cache, as by a write;
+//! - Z3 a range is worked off in handles that are extended while the journal has room: small
+//!   changes are atomic, large ones can be cut in between (in Linux, too), each part with a whole
+//!   tree;
+//! - Z4 no page is delayed when a range is worked off (promise-B3): write-back has told the device
+//!   the size, and a range that drops the last page of the file takes no size along
+//!   (ext4-inode-N2).
 
 use super::writeback::MAP_CREDITS;
 use crate::Ext4;
@@ -22,7 +27,7 @@ impl Ext4 {
     /// Frees the blocks of a range; it reads as zeros. The gate is held exclusively.
     pub(super) fn punch(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let size = inode.core().size;
-        // As in Linux: what lies behind the end is left alone.
+        // As in Linux, blocks behind the end of the file are left alone.
         let range = range.start..range.end.min(size.next_multiple_of(self.block()));
         if range.is_empty() {
             return Ok(());
@@ -70,7 +75,8 @@ impl Ext4 {
         self.transact(1, |tx| self.note_reshaped(tx, inode, grown))
     }
 
-    /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how many blocks.
+    /// Maps the front of a hole, or makes a written extent within `whole` unwritten. Answers how
+    /// many blocks.
     fn blank_some(
         &self,
         inode: &Inode,
@@ -90,7 +96,7 @@ impl Ext4 {
             Span::Data { len, .. } => len,
         };
         if lblk < whole.start {
-            // Covered in part: it was zeroed in the cache.
+            // The range covers this block in part only; that part was zeroed in the cache.
             return Ok(len.min((whole.start - lblk) as u32));
         }
         if lblk >= whole.end {
@@ -106,7 +112,8 @@ impl Ext4 {
         Ok(len)
     }
 
-    /// Takes a range out of a file. The gate is held exclusively.
+    /// Takes a range out of a file; what lies behind it moves forward. The gate is held
+    /// exclusively.
     pub(super) fn collapse(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let size = inode.core().size;
         if range.end >= size {
@@ -168,7 +175,8 @@ impl Ext4 {
         })
     }
 
-    /// Runs `work`, which moves what lies at or behind block `from`, with everything of that written and out of the cache (Z1).
+    /// Runs `work`, which moves what lies at or behind block `from`, after all pages from there on
+    /// were written and dropped from the cache (Z1).
     fn reshape<'f>(
         &'f self,
         inode: &Inode,
@@ -187,7 +195,7 @@ impl Ext4 {
     /// Frees what is mapped within `blocks`.
     fn cut_range(&self, tx: &mut Tx<'_>, inode: &Inode, blocks: Range<u64>) -> FsResult<()> {
         let mut next = blocks.start;
-        // Ends: each turn moves on.
+        // The loop ends because each turn moves on.
         while let Some(behind) = self.cut_some(tx, inode, next..blocks.end)? {
             next = behind;
             inode.core().datasync_tid = tx.tid();
@@ -198,8 +206,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Drops the pages that a range covers and zeroes the parts of those at its ends (Z2). Answers the blocks that it covers.
-    /// `wb` is held.
+    /// Drops the pages that a range covers and zeroes the covered parts of the pages at its ends
+    /// (Z2). Answers the blocks that it covers whole. `wb` is held.
     fn blank_pages(&self, inode: &Inode, range: &Range<u64>, size: u64) -> FsResult<Range<u64>> {
         self.close_window_of(inode);
         self.land_flights(inode);
@@ -248,7 +256,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Times, and the size if it has grown.
+    /// Sets the times, and the size if it has grown.
     fn note_reshaped(&self, tx: &mut Tx<'_>, inode: &Inode, grown: Option<u64>) -> FsResult<()> {
         {
             let mut core = inode.core();

@@ -1,24 +1,32 @@
 //! Small data of an fsync goes through the log, where that saves a flush.
 //!
-//! An fsync that needs a commit sends its data first and flushes (ordered mode: no record may vouch for data that is not durable), then the
-//! record, non-volatile: two flushes where a non-volatile write is one, as on a file of the host. A record that commits itself by its
-//! checksums holds small data as well as metadata: then one write is all, and the checksums say whether data, too, is complete.
+//! An fsync that needs a commit sends its data first and flushes (ordered mode: no record may vouch
+//! for data that is not durable), then sends the record, non-volatile: two flushes where a
+//! non-volatile write costs a flush itself, as on a file of the host. A record that commits itself
+//! by its checksums can hold small data as well as metadata: then one write is enough, and the
+//! checksums say whether the data, too, is complete.
 //!
 //! Invariants:
 //!
-//! - S1 (order): data that is logged with the transaction that maps it needs no place in the order: the record is valid only if the data in it
-//!   is complete (journal-commit-F6), so no size or mapping becomes durable without its content.
-//! - S2 (newest content): a block whose image the log may hold ([`Journal::data_in_log`](journal::Journal::data_in_log)) is not written
-//!   directly: replay would bring older content back. Its pages are logged again, by whoever writes them: fsync and write-back
-//!   ([`Ext4::route`]), over unwritten blocks ([`Ext4::holds_unwritten`]), and the zeros behind a new end of file. It is read through the journal: home may be older.
-//! - S3 (no late image): when such a block is freed it is revoked and its home write is called off, as for metadata (hazards-H6); it is not used
-//!   again before that is committed (hazards-H18).
-//! - S4 (fsync): the tids of the inode rise to the transaction that logs a page, so an fsync waits for it (sync-F4 needs no mark for these pages:
-//!   they were never in the device's cache).
-//! - S5: `wb` of the inode is held from the look at S2 to the end of the handle or the submission, and a block belongs to one inode: nobody logs it
-//!   between the look and a direct write.
+//! - S1 (order): data that is logged with the transaction that maps it needs no place in the order:
+//!   the record is valid only if the data in it is complete (journal-commit-F6), so no size or
+//!   mapping becomes durable without its content.
+//! - S2 (newest content): a block whose image the log may hold
+//!   ([`Journal::data_in_log`](journal::Journal::data_in_log)) is not written directly, because
+//!   replay would bring older content back. Its pages are logged again by every path that writes
+//!   them: fsync and write-back ([`Ext4::route`]), writes over unwritten blocks
+//!   ([`Ext4::holds_unwritten`]), and the zeros behind a new end of file. Such a block is read
+//!   through the journal, because home may be older.
+//! - S3 (no late image): when such a block is freed it is revoked and its home write is called off,
+//!   as for metadata (hazards-H6); it is not used again before that is committed (hazards-H18).
+//! - S4 (fsync): the tids of the inode rise to the transaction that logs a page, so an fsync waits
+//!   for it (sync-F4 needs no mark for these pages: they were never in the device's cache).
+//! - S5: `wb` of the inode is held from the look at S2 to the end of the handle or the submission,
+//!   and a block belongs to one inode: so no task logs the block between the look and a direct
+//!   write.
 //!
-//! Write-back that nobody waits for uses it only where S2 demands it: data that is logged is written twice.
+//! Write-back that no caller waits for logs pages only where S2 demands it, because logged data is
+//! written twice.
 
 use super::writeback::Part;
 use crate::Ext4;
@@ -33,15 +41,16 @@ use journal::{Record, Scheme};
 /// Most pages that one handle logs.
 pub(crate) const PAGES_MAX: u32 = 16;
 
-/// Where the pages over the front of a mapped stretch go, and how many.
+/// Where the next pages of a mapped stretch are written, and how many of them go there.
 pub(super) enum Route {
-    /// To their blocks.
+    /// To their home blocks.
     Home(u32),
     /// Into the log.
     Log(u32),
 }
 
-/// True if a record of this scheme says by itself that it is complete, so that a commit without ordered data is one write.
+/// True if a record of this scheme shows by its own checksums that it is complete, so that a commit
+/// without ordered data is one write.
 fn commits_itself(scheme: Option<Scheme>) -> bool {
     let record = scheme.map(|s| s.record);
     record
@@ -50,7 +59,7 @@ fn commits_itself(scheme: Option<Scheme>) -> bool {
         })
 }
 
-/// The most that an fsync may log along, bytes.
+/// The maximum of data that an fsync may log with its commit, bytes.
 pub(crate) fn small_bytes(options: &MountOptions) -> u32 {
     match options.data == DataMode::Ordered && commits_itself(options.scheme) {
         true => options.small_bytes,
@@ -59,7 +68,8 @@ pub(crate) fn small_bytes(options: &MountOptions) -> u32 {
 }
 
 impl Ext4 {
-    /// True if an fsync now needs a commit, and has so little to write that it goes along.
+    /// True if an fsync now needs a commit, and has so little data to write that it is logged with
+    /// the commit.
     pub(super) fn is_small(&self, inode: &Inode, data_only: bool) -> bool {
         let limit = small_bytes(&self.options);
         if limit == 0 || !self.has_log() || !inode.core().disk.is_regular() {
@@ -73,7 +83,7 @@ impl Ext4 {
         (1..=u64::from(limit) / self.block()).contains(&pages) && needs_commit()
     }
 
-    /// S2 (logged_data-L2): where the pages over `len` written blocks from `start` on go.
+    /// S2 (logged_data-L2): where the pages over `len` written blocks from `start` on are written.
     pub(super) fn route(&self, small: bool, start: BlockNo, len: u32) -> Route {
         if small {
             return Route::Log(len.min(PAGES_MAX));
@@ -93,13 +103,14 @@ impl Ext4 {
         }
     }
 
-    /// As much of a stretch as one handle logs, and the credits for it.
+    /// The front of a stretch that one handle can log, and the credits for it.
     pub(super) fn logged_front(&self, span: Span) -> (Span, u32) {
         let front = span.front(PAGES_MAX);
         (front, front.len())
     }
 
-    /// Logs the pages from position `i` of a run on, which have these written blocks. Answers how many.
+    /// Logs the pages of a run from position `i` on, whose blocks are mapped and written. Answers
+    /// how many.
     pub(super) fn log_mapped(
         &self,
         inode: &Inode,
@@ -139,7 +150,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// S3: revokes those of the blocks that are going to be freed whose images the log may hold.
+    /// S3: before blocks are freed, revokes those whose images the log may hold.
     pub(crate) fn revoke_logged(&self, tx: &mut Tx<'_>, start: BlockNo, len: u32) -> FsResult<()> {
         let end = start.plus(len.into());
         let mut from = start;

@@ -1,12 +1,13 @@
 //! fsync, fdatasync, sync.
 //!
-//! - F4 (hazards-H17) an fsync returns only after a flush of the device that *started* after the last cached data write of the
-//!   file had completed.
+//! - F4 (hazards-H17) an fsync returns only after a flush of the device that *started* after the
+//!   last cached data write of the file had completed.
 //!
-//! The queue's marks decide; a commit on the way may or may not have sent that flush. The mark of a file
-//! rises with every cached write of its data that lands, write-back in the background included (hazards-H19); data that went out
-//! with FUA does not raise it, so an fsync of such data sends no flush. Data that was held back to go along with the log is
-//! landed after the commit: by then the commit has sent it, or landing does.
+//! Whether such a flush has ended is decided by the queue's marks, because a commit that was under
+//! way may or may not have sent it. The mark of a file rises with every cached write of its data
+//! that lands, write-back in the background included (hazards-H19); data that went out with FUA
+//! does not raise it, so an fsync of such data sends no flush. Data that was held back to travel
+//! with the log is landed after the commit: by then the commit has sent it, or landing sends it.
 
 use crate::Ext4;
 use crate::fault;
@@ -18,7 +19,7 @@ use fscore::{Errno, FsResult};
 use journal::{DataNeed, DataPath};
 use std::sync::Arc;
 
-/// Directories above a new file that an fsync without journal writes as well, at most.
+/// The maximum of directories above a new file that an fsync without journal writes as well.
 const PARENTS_MAX: usize = 64;
 
 impl Ext4 {
@@ -51,7 +52,7 @@ impl Ext4 {
                 None => Ok((core.tid_for(data_only), core.data_mark)),
             }
         };
-        // Nothing stays held back behind an error.
+        // After an error, too, no data may stay held back.
         let lands = |e| {
             if path == DataPath::WithLog {
                 self.land_flights(inode);
@@ -78,7 +79,8 @@ impl Ext4 {
                 .part("fsync-home", || self.sync_without_log(inode, data_only))?;
             mark = self.queue.mark();
         }
-        // F4, hazards-H17: the flush of that commit may have begun before the data had completed, or there was none.
+        // F4, hazards-H17: the flush of that commit may have begun before the data had completed,
+        // or the commit sent none.
         if self.queue.is_flushed(mark) || committed && rt::mutant(Mutant::AckAtCommit) {
             return Ok(());
         }
@@ -87,12 +89,13 @@ impl Ext4 {
             .map_err(|e| self.flush_failed("flushing", e))
     }
 
-    /// How the dirty pages of an fsync go to the device; the journal's scheme decides.
+    /// By which path the dirty pages of an fsync go to the device, as the journal's scheme decides.
     fn data_path(&self, inode: &Inode, data_only: bool) -> DataPath {
         if !self.journal.chooses_data_path() {
             return DataPath::Cached;
         }
-        // What is on its way already may need a flush: it has to land to be known.
+        // Data that is on its way already may need a flush, which is known only after it has
+        // landed.
         self.land_flights(inode);
         let (blocks, runs) = self.pages.dirty_runs(inode.ino);
         let (tid, mark) = {
@@ -113,17 +116,19 @@ impl Ext4 {
         }
     }
 
-    /// A directory has no data of its own: all of it is in the journal. Commits the running transaction if there is one and
-    /// sends nothing otherwise, as Linux does (`ext4_force_commit` for whatever is no regular file).
+    /// Makes a directory durable. A directory has no data of its own: all of it is in the journal.
+    /// So this commits the running transaction if there is one and sends nothing otherwise, as
+    /// Linux does (`ext4_force_commit` for whatever is no regular file).
     fn sync_directory(&self) -> FsResult<()> {
         self.sync_times
             .part("fsync-commit", || self.journal.commit_all())
             .map_err(fault::journal)
     }
 
-    /// No journal: inode and mapping go home, and so do the directories through which a new file is reached. As in Linux the inode
-    /// stays if nothing has changed since it went last, with `data_only` nothing but its times: its table block may be dirty for
-    /// the sake of others.
+    /// Makes an inode durable without a journal: inode and mapping are written home, and so are the
+    /// directories through which a new file is reached. As in Linux the inode is not written if
+    /// nothing has changed since it was written last, or, with `data_only`, nothing but its times:
+    /// its table block may be dirty because of other inodes.
     fn sync_without_log(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
         let (changes, home) = {
             let core = inode.core();
@@ -144,7 +149,7 @@ impl Ext4 {
             let Some(ino) = parent else { break };
             let dir = match self.inode(ino) {
                 Ok(dir) => dir,
-                // Removed meanwhile, and with it what was in it.
+                // The directory was removed meanwhile, and with it what was in it.
                 Err(e) if e.errno() == Errno::Stale => break,
                 Err(e) => return Err(e),
             };
@@ -154,7 +159,8 @@ impl Ext4 {
             reached.push((ino, dir));
         }
         self.journal.sync_home(&blocks).map_err(fault::journal)?;
-        // Not before: another fsync of the same file, at the same time, has to write these blocks or to find them written.
+        // This must not be noted earlier: a concurrent fsync of the same file has to write these
+        // blocks or to find them written.
         if !is_home {
             let home = &mut inode.core().changes_home;
             (home.all, home.data) = (home.all.max(changes.all), home.data.max(changes.data));
@@ -224,7 +230,8 @@ impl Ext4 {
     pub(crate) fn write_everything(&self) -> FsResult<()> {
         let inodes: Vec<Arc<Inode>> = self.inodes.all();
         for inode in &inodes {
-            // Clean ones, too: whoever took their pages may not have mapped them yet, and holds `wb` until then (F4).
+            // Files without dirty pages count, too: another task may have taken their pages and not
+            // mapped them yet; it holds `wb` until then (F4).
             self.write_pages(inode, 0..u64::MAX)?;
         }
         for inode in &inodes {

@@ -1,7 +1,8 @@
 //! Changing the size of a file.
 //!
-//! Shrinking takes many transactions if need be: the first one sets the size and makes the inode an orphan, so that a
-//! mount after a crash goes on where this one stopped; the last one ends that.
+//! Shrinking takes many transactions if need be. The first one sets the size and makes the inode an
+//! orphan, so that a mount after a crash continues the truncation; the last one ends the orphan
+//! state.
 
 use crate::Ext4;
 use crate::extent::{Aim, STEP_CREDITS, Step};
@@ -12,7 +13,8 @@ use crate::tx::Tx;
 use base::{BlockNo, Bytes};
 use fscore::{Errno, FsResult, Home};
 
-/// Its inode; and a block of the orphan file or, on the list, superblock and neighbour.
+/// The orphan's inode; and a block of the orphan file or, on the list of orphans, the superblock
+/// and the neighbour.
 pub(crate) const ORPHAN_CREDITS: u32 = 3;
 
 impl Ext4 {
@@ -52,7 +54,8 @@ impl Ext4 {
         self.finish_truncate(inode, size)
     }
 
-    /// True if blocks lie beyond the end of the file: fallocate may keep the size, and a truncation to it gives them up.
+    /// True if blocks lie beyond the end of the file. fallocate can put blocks there without
+    /// changing the size, and truncating to the same size frees them.
     fn maps_beyond(&self, inode: &Inode, size: u64) -> FsResult<bool> {
         if !inode.core().has_extents() {
             return Ok(false);
@@ -63,7 +66,7 @@ impl Ext4 {
         Ok(last.is_some_and(|e| e.logical_end() > size.div_ceil(self.block())))
     }
 
-    /// Growing maps nothing: the new part is a hole.
+    /// Makes a file longer. No block is mapped: the new part is a hole.
     fn extend_file(&self, inode: &Inode, size: u64) -> FsResult<()> {
         self.transact(1, |tx| {
             {
@@ -77,9 +80,9 @@ impl Ext4 {
         })
     }
 
-    /// Frees what lies beyond `size` and ends that the inode is an orphan. The times stay as the first transaction of the
-    /// truncation set them, also when a mount finishes it: e2fsck leaves them alone as well, and the clock of that mount may be
-    /// behind them.
+    /// Frees what lies beyond `size`, and ends the orphan state of the inode. The times stay as the
+    /// first transaction of the truncation set them, also when a mount finishes it: e2fsck leaves
+    /// them alone as well, and the clock of that mount may be behind them.
     pub(crate) fn finish_truncate(&self, inode: &Inode, size: u64) -> FsResult<()> {
         self.transact(STEP_CREDITS + ORPHAN_CREDITS, |tx| {
             let from = size.div_ceil(self.block());
@@ -95,9 +98,11 @@ impl Ext4 {
         })
     }
 
-    /// After a crash: zeroes the last block behind the end, where whoever began the truncation did not come to it (ext4 of Linux
-    /// does so in a later transaction than the new size; here it is ordered data of the same). Else the file would show what was
-    /// cut off as soon as it grows again. A block that has zeros there is not written: the cut of a write may damage it. `wb` is held.
+    /// After a crash: zeroes the last block behind the end, in case the system that began the
+    /// truncation did not come to it (ext4 of Linux does so in a later transaction than the new
+    /// size; here it is ordered data of the same). Else the file would show what was cut off as
+    /// soon as it grows again. A block that has zeros there is not written, because a cut of the
+    /// write may damage it. `wb` is held.
     pub(crate) fn finish_tail(&self, inode: &Inode, size: u64) -> FsResult<()> {
         let (index, at) = (size / self.block(), (size % self.block()) as usize);
         if at == 0 || !inode.core().disk.is_regular() {
@@ -106,7 +111,8 @@ impl Ext4 {
         let Span::Data { start, .. } = self.lookup_span(inode, index as u32, 1)? else {
             return Ok(());
         };
-        // Recovery has brought all content home, and nothing was written since.
+        // Recovery has brought all content home, and nothing was written since, so the device has
+        // the newest content.
         let block = self.read_data(inode, start, 1)?;
         if (block.iter()).all(|block| base::bytes::is_zero(&block[at..]))
             || !self.zero_tail(inode, size)?
@@ -125,7 +131,8 @@ impl Ext4 {
         }
     }
 
-    /// Zeroes the last page from the new end on. `wb` is held. True if a page has to be written for it.
+    /// Zeroes the last page from the new end on. `wb` is held. True if a page has to be written
+    /// because of that.
     fn zero_tail(&self, inode: &Inode, size: u64) -> FsResult<bool> {
         let (index, at) = (size / self.block(), (size % self.block()) as usize);
         if at == 0 {
@@ -136,7 +143,7 @@ impl Ext4 {
         let span = self.lookup_span(inode, index as u32, 1)?;
         let mapped = matches!(span, Span::Data { .. });
         if !known && !mapped {
-            // A hole or an unwritten block: zeros already, cached or not.
+            // A hole or an unwritten block reads as zeros already, cached or not.
             return Ok(false);
         }
         if let Span::Data { start, .. } = span

@@ -1,4 +1,4 @@
-//! Writing into the page cache.
+//! Writing into the page cache, and holding back tasks that dirty too much of it.
 
 use super::writeback::leave_unpromised;
 use crate::Ext4;
@@ -9,14 +9,16 @@ use base::Bytes;
 use base::cost::ext4 as cost;
 use fscore::{Accepted, Errno, FsResult, Home};
 
-/// Pages that a heavy writer sends at once: one command of 512 KiB. The queue has no I/O scheduler that would let the requests of an fsync
-/// pass those of write-back, so write-back does not stand in it: only what the device is busy with is in the way, as behind Linux's CFQ.
+/// Pages that a heavy writer sends at once: one command of 512 KiB. The queue has no I/O scheduler
+/// that would let the requests of an fsync pass those of write-back, so write-back must not fill
+/// the queue: then an fsync waits only for what the device is working on, as behind Linux's CFQ.
 const CHUNK_PAGES: usize = 128;
 
-/// Most pages that are taken at once: a request of FUSE has as many.
+/// The maximum of pages that are taken at once: as many as a request of FUSE has.
 const WHOLE_PAGES_MAX: usize = 256;
 
-/// By which right a page over `span` gets what write-back will need for it; `None` if that is nothing: it has a written block.
+/// By which right a page over `span` gets the blocks that write-back will need for it; `None` if it
+/// needs none because it has a written block.
 fn right_to(span: Span) -> Option<Right> {
     match span {
         Span::Data { .. } => None,
@@ -41,7 +43,7 @@ impl Part<'_> {
 }
 
 impl Ext4 {
-    /// Writes file content; answers how much of it.
+    /// Writes file content; answers how many bytes were written.
     pub(crate) fn write_file(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
         if data.is_empty() {
             return Ok(0);
@@ -83,9 +85,10 @@ impl Ext4 {
         Ok(done)
     }
 
-    /// Takes the whole pages at the front of `data` that are neither cached nor mapped in different ways: one look at the mapping, one promise and
-    /// one visit to the cache for all of them. Answers how many bytes; 0 if they have to go one by one. The promise is made before a page
-    /// is dirty (file-F1).
+    /// Takes the whole pages at the front of `data` as far as none is cached and all are mapped in
+    /// the same way: then one look at the mapping, one promise and one visit to the cache do for
+    /// all of them. Answers how many bytes were taken; 0 if the pages have to be taken one by one.
+    /// The promise is made before a page is dirty (file-F1).
     fn write_whole(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
         let bytes = self.block_size.bytes();
         let pages = (data.len() / bytes).min(WHOLE_PAGES_MAX) as u64;
@@ -103,17 +106,19 @@ impl Ext4 {
         let home = match right_to(span) {
             None => Home::Known,
             Some(right) if self.promise_pages(inode, count, right)? => Home::Delayed,
-            // Near the end of the space each page counts for itself.
+            // Near the end of the space the promise for all of them may fail where that for each
+            // page does not.
             Some(_) => return Ok(0),
         };
         let len = count as usize * bytes;
-        // Before the pages are there: write-back that finds them takes the size along, as far as it has mapped them (ext4-inode-N2).
+        // The size is raised before the pages are in the cache: write-back that finds them also
+        // writes the size, as far as it has mapped them (ext4-inode-N2).
         self.extend(inode, pos + len as u64);
         self.pages.write_new(inode.ino, first, &data[..len], home);
         Ok(len)
     }
 
-    /// Takes what `data` has of the page at `pos`.
+    /// Takes the part of `data` that belongs to the page at `pos`.
     fn write_one(&self, inode: &Inode, pos: u64, data: &[u8]) -> FsResult<usize> {
         let at = (pos % self.block()) as usize;
         let len = (self.block_size.bytes() - at).min(data.len());
@@ -149,7 +154,7 @@ impl Ext4 {
         core.size = core.size.max(end);
     }
 
-    /// The content that the page has before the write, as far as the write leaves any of it.
+    /// The content of the page before the write, as far as the write leaves any of it.
     fn base_of(&self, inode: &Inode, part: &Part<'_>, is_mapped: bool) -> FsResult<Bytes> {
         if let Some(page) = self.pages.get(inode.ino, part.index) {
             return Ok(page);
@@ -161,7 +166,8 @@ impl Ext4 {
         self.fill(inode, part.index, part.index + 1)
     }
 
-    /// No promise is left: the page is allocated and submitted now, or refused (file-F1).
+    /// Writes a page for which no promise is left: it is allocated and submitted now, or refused
+    /// (file-F1).
     fn write_through(&self, inode: &Inode, part: &Part<'_>, base: &Bytes) -> FsResult<()> {
         let size = inode.core().size;
         let index = part.index;
@@ -174,10 +180,11 @@ impl Ext4 {
             self.land_flights(inode);
             let state = self.pages.state(inode.ino, index);
             if state.is_some_and(|s| s.home != Home::Unknown) {
-                // The write-back of another task found a block for it meanwhile, and told the device the size.
+                // Write-back by another task found a block for the page meanwhile, and wrote the
+                // size to the device.
                 return Ok(());
             }
-            // It has never had a block: what is read again is a hole.
+            // The page has never had a block, so what is read again is a hole.
             let delayed = self.pages.drop_range(inode.ino, index..index + 1);
             self.drop_promise(inode, delayed);
             self.take_size_back(inode, size)?;
@@ -185,8 +192,9 @@ impl Ext4 {
         written
     }
 
-    /// Ends a write that had made the file longer and was refused. Write-back of the last page before it may have told the device so far as that page
-    /// reaches (ext4-inode-N2).
+    /// Takes back the size after a refused write that had made the file longer. Write-back of the
+    /// page that was last before may already have written a size on the device, up to the end of
+    /// that page (ext4-inode-N2).
     fn take_size_back(&self, inode: &Inode, size: u64) -> FsResult<()> {
         {
             let mut core = inode.core();
@@ -199,7 +207,7 @@ impl Ext4 {
         self.transact(1, |tx| self.put_inode(tx, inode))
     }
 
-    /// Modification and change time, at most once per tick.
+    /// Sets modification and change time, at most once per tick.
     pub(super) fn update_times(&self, inode: &Inode) -> FsResult<()> {
         let now = coarse_now();
         {
@@ -214,8 +222,9 @@ impl Ext4 {
         })
     }
 
-    /// If the write that made the file longer ended in a mapped block, the size on the device follows at once; else write-back takes it
-    /// along. The end of a write inside the file is no size that the file ever had.
+    /// Sets the size on the device at once if the write that made the file longer ended in a mapped
+    /// block; else write-back sets it. The end of a write inside the file is not a size that the
+    /// file ever had.
     fn settle_size(&self, inode: &Inode, end: u64) -> FsResult<()> {
         let (size, on_disk) = {
             let core = inode.core();
@@ -246,24 +255,26 @@ impl Ext4 {
 
     /// Writes pages back when they fill too much of the cache. No lock is held.
     ///
-    /// As Linux's `balance_dirty_pages`: who dirties much is held at the speed of the device, so that something is always on the way and
-    /// never all at once; who dirties little beside it goes on, up to half as much again.
+    /// As in Linux's `balance_dirty_pages`, a task that dirties much is held at the speed of the
+    /// device, with some data always on its way and never all at once. A task that dirties little
+    /// beside it goes on, until half as much again is dirty.
     fn balance_dirty(&self, inode: &Inode, bytes: usize) -> FsResult<()> {
         let limit = self.pages.limit_pages() / 2;
         let pages = bytes as u64 / self.block();
         let dirty = self.pages.dirty_pages() + pages;
         if dirty + self.pages.busy_pages() > 2 * limit {
-            // Nothing of all that can be evicted: some of it has to arrive first.
+            // None of the dirty and busy pages can be evicted, so some of them have to land first.
             self.land_all();
         }
         if dirty <= limit {
             return Ok(());
         }
-        // As much as comes in goes out.
+        // As many pages as come in are sent.
         let chunk = CHUNK_PAGES.max(pages as usize);
         let chunk = chunk.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
-            // What was sent last lands first: two pieces are never on the way, and none only for a moment.
+            // The piece that was sent last lands first: so two pieces are never on the way, and the
+            // device idles only for a moment.
             self.land_flights(inode);
             return leave_unpromised(self.write_pages(inode, front));
         }

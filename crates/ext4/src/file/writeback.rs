@@ -1,4 +1,5 @@
-//! Write-back: dirty pages get blocks, go to the device, and what maps them goes into the running transaction.
+//! Write-back: allocates blocks for dirty pages, submits the pages, and puts what maps them into
+//! the running transaction.
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
@@ -18,14 +19,15 @@ use ondisk::ext4::Extent;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Most pages taken at once (Linux: 2048 blocks per extent of write-back).
+/// The maximum of pages taken at once (Linux: 2048 blocks per extent of write-back).
 const RUN_PAGES_MAX: usize = 2048;
-/// Blocks that mapping one piece may change: bitmap, descriptor, inode; and for each new tree block bitmap, descriptor, itself and
-/// the node it splits.
+/// Blocks that mapping one piece may change: bitmap, descriptor, inode; and for each new tree block
+/// its bitmap, its descriptor, itself and the node it splits.
 pub(crate) const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
-    /// Submits the dirty pages of `range`. Waits for no data, but for pages that are on their way for the second time.
+    /// Submits the dirty pages of `range`. Does not wait for the data, except for pages that are
+    /// dirty again while an earlier write of them is still on its way.
     ///
     /// # Errors
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
@@ -34,7 +36,8 @@ impl Ext4 {
             .map(drop)
     }
 
-    /// The same for pages that the caller of this operation has just made dirty and has no promise for: he asks for their blocks by his own right.
+    /// Writes pages back like [`Ext4::write_pages`], but pages that the caller of this operation
+    /// has just made dirty without a promise get their blocks by the right of that caller.
     pub(super) fn write_pages_of_caller(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         let way = Way {
             unpromised: Right::Caller,
@@ -43,8 +46,9 @@ impl Ext4 {
         self.write_pages_as(way, inode, range).map(drop)
     }
 
-    /// The same through the device's cache or past it. Of [`DataPath::WithLog`] it answers what nobody has sent yet and no transaction
-    /// has: the flights of the inode send it when they land, at the latest.
+    /// Writes pages back like [`Ext4::write_pages`], through the device's cache or past it, as
+    /// `path` says. With [`DataPath::WithLog`] it answers the data that was neither sent nor given
+    /// to a transaction; the flights of the inode send it when they land, at the latest.
     pub(super) fn write_pages_by(
         &self,
         path: DataPath,
@@ -63,7 +67,8 @@ impl Ext4 {
         let path = way.path;
         let _wb = inode.wb.lock();
         if inode.core().gone {
-            // Freed while we waited: pages under this number belong to a new inode by now.
+            // The inode was freed while this task waited: pages under this number belong to a new
+            // inode by now.
             return Ok(None);
         }
         let mut from = range.start;
@@ -101,7 +106,8 @@ impl Ext4 {
                     Route::Home(len) => {
                         let pages = &run.pages[i..i + len as usize];
                         if plain.holds(start, len) {
-                            // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                            // Only a damaged mapping leads to one block twice; one plug must not
+                            // hold it twice.
                             plain.send(self, inode);
                         }
                         plain.add(start, pages, u64::from(lblk));
@@ -126,7 +132,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Pages turned out to be mapped: promises made for them end.
+    /// Ends the promises that were made for pages which turned out to be mapped.
     pub(super) fn settle_mapped(&self, inode: &Inode, range: Range<u64>) {
         let were = self.pages.mapped(inode.ino, range);
         if were > 0 {
@@ -134,7 +140,8 @@ impl Ext4 {
         }
     }
 
-    /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how many.
+    /// Maps and submits pages from position `i` on, over a hole or an unwritten extent. Answers how
+    /// many.
     fn write_new(
         &self,
         plain: &mut Plain,
@@ -151,7 +158,8 @@ impl Ext4 {
         let delayed = &run.delayed[i..i + span.len() as usize];
         let delayed = delayed.iter().filter(|&&d| d).count() as u64;
         self.transact(MAP_CREDITS + credits, |tx| {
-            // Not before there is a handle: if none starts, the pages keep their promise.
+            // The promise is not taken before there is a handle: if none starts, the pages keep
+            // their promise.
             tx.pool = self.take_promise(inode, span, delayed);
             tx.right = plain.unpromised;
             let convert = matches!(span, Span::Unwritten { .. });
@@ -208,7 +216,8 @@ impl Ext4 {
         self.map_hole_as(tx, inode, lblk, len, false)
     }
 
-    /// The same, and the blocks count as unwritten if asked for. Only extents can say that.
+    /// Allocates like [`Ext4::map_hole`], and marks the blocks as unwritten if asked to, which only
+    /// extents can express.
     pub(super) fn map_hole_as(
         &self,
         tx: &mut Tx<'_>,
@@ -251,7 +260,8 @@ impl Ext4 {
     ) -> FsResult<()> {
         match plain.path {
             DataPath::Cached => self.send_ordered(tx, inode, part, start)?,
-            // One command for pages that lie together, or one pack: each costs as much as a flush.
+            // Pages that lie together go in one command, the others in one pack, because each
+            // command or pack costs as much as a flush.
             DataPath::Direct | DataPath::WithLog => {
                 if plain.holds(start, part.len) {
                     plain.send(self, inode);
@@ -280,8 +290,9 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// Submits one dirty page that has a block, and makes the transaction wait for it: with data=ordered, or always if what it holds lay
-    /// somewhere else before (`moved`: inline-L3). `wb` is held.
+    /// Submits one dirty page that has a block, and makes the transaction wait for it: with
+    /// data=ordered, or always if its content lay elsewhere before (`moved`: inline-L3). `wb` is
+    /// held.
     pub(crate) fn submit_ordered(
         &self,
         tx: &mut Tx<'_>,
@@ -330,7 +341,8 @@ impl Ext4 {
         self.add_ordered(tx, batch, part.convert)
     }
 
-    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were unwritten so far (hazards-H23, fallocate-U2).
+    /// Makes the transaction wait for data, if the mount option asks for it or the blocks were
+    /// unwritten so far (hazards-H23, fallocate-U2).
     fn add_ordered(&self, tx: &mut Tx<'_>, mut batch: Batch, convert: bool) -> FsResult<()> {
         let skip = convert && rt::mutant(Mutant::ConvertUnordered);
         let ordered = self.options.data == DataMode::Ordered;
@@ -352,7 +364,8 @@ impl Ext4 {
         self.land_while(inode, || true);
     }
 
-    /// Waits for data of the inode, what was sent first first, as long as there is some and `more` says so. The lock is held meanwhile: who finds no
+    /// Waits for data of the inode, in the order in which it was sent, as long as there is some and
+    /// `more` says so. The lock of the flights is held meanwhile, so that a task that finds no
     /// flight knows that all have landed (file-F3, sync-F4).
     fn land_while(&self, inode: &Inode, more: impl Fn() -> bool) {
         let mut flights = inode.flights.lock();
@@ -374,7 +387,8 @@ impl Ext4 {
         }
     }
 
-    /// Starts write-back of old pages; lands what earlier calls sent.
+    /// Waits for the data that earlier calls sent, then starts write-back of pages older than
+    /// `older_than`.
     pub(crate) fn write_old_pages(&self, older_than: Option<Time>) -> FsResult<()> {
         self.land_all();
         for ino in self.pages.dirty_files(older_than) {
@@ -395,8 +409,9 @@ impl Ext4 {
         }
     }
 
-    /// Submits all dirty pages of a file, a part at a time: between the parts, writers and fsyncs of the file get their turn. Pages on their way
-    /// cannot be evicted, so a quarter of the cache is on its way at most.
+    /// Submits all dirty pages of a file in steps, so that writers and fsyncs of the file get their
+    /// turn between two steps. Pages on their way cannot be evicted, so at most a quarter of the
+    /// cache is on its way.
     fn write_in_steps(&self, inode: &Inode) -> FsResult<()> {
         let limit = self.pages.limit_pages();
         let step = (RUN_PAGES_MAX as u64).min(limit / 8).max(1);
@@ -410,7 +425,8 @@ impl Ext4 {
     }
 }
 
-/// No space is no failure of a write-back that nobody asked for: pages without promise belong to a write that is under way and will say so itself.
+/// Ignores ENOSPC of a write-back that no caller asked for: pages without promise belong to a write
+/// that is under way and will report ENOSPC itself.
 pub(super) fn leave_unpromised(written: FsResult<()>) -> FsResult<()> {
     match written {
         Err(e) if e.errno() == Errno::NoSpc => Ok(()),
@@ -418,13 +434,13 @@ pub(super) fn leave_unpromised(written: FsResult<()>) -> FsResult<()> {
     }
 }
 
-/// How dirty pages leave.
+/// By which path, and with which rights, dirty pages are written back.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     pub path: DataPath,
     /// All of them through the log (`small.rs`).
     pub small: bool,
-    /// By which right those without a promise get blocks (reserve-R2).
+    /// By which right pages without a promise get blocks (reserve-R2).
     pub unpromised: Right,
 }
 
@@ -451,14 +467,14 @@ impl Part<'_> {
     pub fn pages(&self) -> &[Bytes] {
         &self.run.pages[self.i..self.i + self.len as usize]
     }
-    /// Their indices in the file.
+    /// The indices of the pages in the file.
     pub fn range(&self) -> Range<u64> {
         let first = self.run.first + self.i as u64;
         first..first + u64::from(self.len)
     }
 }
 
-/// Pages over blocks that are mapped and written: no handle, no order.
+/// Pages over blocks that are mapped and written: they need no handle and no order.
 struct Plain {
     path: DataPath,
     small: bool,
@@ -466,7 +482,7 @@ struct Plain {
     size: BlockSize,
     plug: Plug,
     pages: Vec<Range<u64>>,
-    /// The blocks in the plug: one past the last, by the first.
+    /// The blocks in the plug, as ranges: first block to one past the last.
     blocks: BTreeMap<u64, u64>,
 }
 
@@ -495,12 +511,13 @@ impl Plain {
         self.blocks.insert(start.0, start.0 + pages.len() as u64);
     }
 
-    /// Submits what was gathered; whoever lands the flights waits for it.
+    /// Submits what was gathered; the task that lands the inode's flights waits for it.
     fn send(&mut self, fs: &Ext4, inode: &Inode) {
         drop(self.submit(fs, inode));
     }
 
-    /// The same for a caller who has somebody else wait for it, too.
+    /// Submits what was gathered, and answers the batch so that something besides the flights can
+    /// wait for it.
     fn submit(&mut self, fs: &Ext4, inode: &Inode) -> Option<Batch> {
         if self.plug.is_empty() {
             return None;
@@ -559,7 +576,7 @@ mod tests {
         fs.inode(made.expect("room for a name").ino).expect("there")
     }
 
-    /// A volume of which a user has taken all that is everybody's.
+    /// A volume of which a user has taken all blocks that are not held back.
     fn full() -> Arc<Ext4> {
         let time = rt::WallTime::default();
         let options = MkfsOptions::new(16 << 20, [3; 16], [5; 16], time);
@@ -587,7 +604,7 @@ mod tests {
         let inode = file(&fs, b"f");
         let free = || fs.statfs().expect("statfs").blocks_free;
         let before = free();
-        // As a write that is under way makes it.
+        // A page as a write that is under way makes it.
         let page = [1; 4096];
         let zeros = fs.zero_page();
         (fs.pages).write(inode.ino, 0, 0, &page, &zeros, Home::Unknown);
@@ -596,7 +613,8 @@ mod tests {
         fs.writeback(Time(u64::MAX)).expect("nobody is told");
         let other = file(&fs, b"other");
         for _ in 0..2 {
-            // More than the cache holds: what others have made dirty is written back, and then the file's own pages.
+            // The write is larger than the cache: pages that others have made dirty are written
+            // back, and then the file's own pages.
             (fs.write(other.ino, 0, &vec![2; 1 << 20])).expect("he may, and is not told");
             (fs.write(other.ino, 0, &vec![3; 1 << 20])).expect("he may, and is not told");
             (fs.write(inode.ino, 40_960, &vec![4; 1 << 19])).expect("he may, and is not told");

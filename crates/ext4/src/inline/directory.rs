@@ -1,4 +1,5 @@
-//! Directories whose entries lie in the inode, as the one block, without checksum, that they seem to have:
+//! Directories whose entries lie in the inode. The code of directories sees them as one block
+//! without checksum:
 //!
 //! | bytes of the block | what |
 //! |---|---|
@@ -22,24 +23,24 @@ use std::ops::Range;
 
 /// Bytes of the parent's number at the start of the block area.
 const PARENT_BYTES: usize = 4;
-/// Where `..` has it.
+/// Where the block shows the parent's number, in the entry `..`.
 const PARENT: Range<usize> = DIR_ENTRY_MIN_BYTES..DIR_ENTRY_MIN_BYTES + PARENT_BYTES;
-/// The first part, and the second one behind it.
+/// Where the block shows the first part; the second part follows.
 const AREA: Range<usize> =
     2 * DIR_ENTRY_MIN_BYTES..2 * DIR_ENTRY_MIN_BYTES + BLOCK_AREA_BYTES - PARENT_BYTES;
 
-/// Where the parts begin: an entry there is not joined with the one before it (inline-L6).
+/// Where the parts begin: the entry there is not joined with the one before it (inline-L6).
 pub(crate) static SEAMS: [usize; 2] = [AREA.start, AREA.end];
 
 impl Ext4 {
-    /// Bytes of the block that the directory seems to have.
+    /// Bytes of the block as which the directory is seen.
     pub(crate) fn inline_dir_bytes(&self, inode: &Inode) -> usize {
-        // Damage shows when the block is read.
+        // Damage is reported when the block is read.
         let rest = self.inline_parts(inode).map_or(0, |(_, rest)| rest.len());
         AREA.end + rest
     }
 
-    /// That block. The gate is held.
+    /// The block as which the directory is seen. The gate is held.
     ///
     /// # Errors
     /// The entries of a part do not fill it (inline-L6).
@@ -70,7 +71,8 @@ impl Ext4 {
         Ok(block)
     }
 
-    /// Overwrites bytes of it; a change of entries may take several such calls. The gate is held exclusively.
+    /// Overwrites bytes of that block; a change of entries may take several such calls. The gate is
+    /// held exclusively.
     pub(crate) fn write_inline_dir(
         &self,
         tx: &mut Tx<'_>,
@@ -102,8 +104,8 @@ impl Ext4 {
         Ok(true)
     }
 
-    /// Makes room for names: the second part takes what the inode has left, at once; when there is nothing worth it, the directory gets a
-    /// block. The gate is held exclusively.
+    /// Makes room for names: the second part grows at once to all room left in the inode; when
+    /// there is too little left, the directory gets a block. The gate is held exclusively.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (inline-L5).
@@ -120,7 +122,7 @@ impl Ext4 {
         self.put_inline(tx, inode, &area, &rest, (BLOCK_AREA_BYTES + room) as u64)
     }
 
-    /// inline-L4, inline-L6.
+    /// Gives the directory a block and moves its entries there (inline-L4, inline-L6).
     fn give_dir_a_block(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let content = self.inline_dir_block(inode)?;
         self.leave_inode(tx, inode, |tx| {

@@ -8,8 +8,9 @@ use fscore::{FsResult, Home};
 use ondisk::ext4::ExtentNode;
 
 impl Ext4 {
-    /// Writes into the inode if the content lies there, or may, and has room; else content that lies there has left it, and `None` says that
-    /// the write goes to pages. The gate is held exclusively.
+    /// Writes into the inode if the content lies there, or may, and there is room. Otherwise moves
+    /// content that lies in the inode to a block, and answers `None`: the write goes to pages. The
+    /// gate is held exclusively.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed.
@@ -41,7 +42,7 @@ impl Ext4 {
         Ok(Some(data.len()))
     }
 
-    /// An empty file that maps nothing and of which nothing is cached (inline-L2).
+    /// True for an empty file that maps nothing and has no cached pages (inline-L2).
     fn can_move_in(&self, inode: &Inode) -> FsResult<bool> {
         if !self.may_be_inline() {
             return Ok(false);
@@ -66,7 +67,8 @@ impl Ext4 {
         Ok(!cached && inode.flights.lock().is_empty())
     }
 
-    /// Gives the content of a file a block of its own, if it lies in the inode. The gate is held exclusively.
+    /// Gives the content of a file a block of its own, if it lies in the inode. The gate is held
+    /// exclusively.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (inline-L5).
@@ -86,7 +88,8 @@ impl Ext4 {
         })
     }
 
-    /// inline-L3: content, block and mapping in one transaction. `wb` is held.
+    /// Moves the content to a block; inline-L3: content, block and mapping in one transaction. `wb`
+    /// is held.
     fn place_content(&self, tx: &mut Tx<'_>, inode: &Inode, content: &[u8]) -> FsResult<()> {
         let start = {
             let _tree = inode.tree.write();
@@ -105,7 +108,9 @@ impl Ext4 {
         self.submit_ordered(tx, inode, 0, true)
     }
 
-    /// Sets the size of a file whose content lies in the inode, if it can stay there; else it has left. The gate is held exclusively.
+    /// Sets the size of a file whose content lies in the inode, if the content can stay there.
+    /// Otherwise the content has been moved to a block, or was there before, and the answer is
+    /// false. The gate is held exclusively.
     pub(crate) fn resize_inline(&self, inode: &Inode, size: u64) -> FsResult<bool> {
         let room = self.inline_room(inode)?;
         if room.is_none_or(|room| size > room as u64) {
@@ -121,7 +126,8 @@ impl Ext4 {
         Ok(true)
     }
 
-    /// After a crash: what a truncation has left behind the size goes, and the inode from the list of orphans.
+    /// After a crash: removes what a truncation has left behind the size, and takes the inode off
+    /// the orphans.
     pub(crate) fn finish_inline(&self, inode: &Inode) -> FsResult<()> {
         let content = self.inline_content(inode)?;
         let size = inode.core().size;

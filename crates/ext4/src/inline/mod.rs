@@ -1,18 +1,23 @@
-//! Content that lies in the inode (feature `inline_data`): the first 60 bytes where others map their blocks, the rest in
-//! the attribute `system.data`, which stays in the inode. A directory has the number of its parent first, then entries in both parts,
-//! each part filled up by its last entry.
+//! Content that lies in the inode (feature `inline_data`): the first 60 bytes where other inodes
+//! map their blocks, the rest in the attribute `system.data`, which stays in the inode. A directory
+//! stores the number of its parent first, then entries in both parts; the last entry of each part
+//! fills it up.
 //!
 //! Invariants:
-//! - L1 all of it is bytes of one inode in its table, and an operation changes them in one handle: a cut leaves the content as it was before
-//!   or after the operation, in every data mode, and an fsync has nothing to wait for but that transaction;
-//! - L2 nothing of such a file is in the page cache or on its way: pages come with the first block, and content moves in only where nothing
-//!   is mapped, cached or promised;
-//! - L3 content of a file leaves the inode in the handle that maps its block, and that transaction commits after the block holds it, flushed,
-//!   in every data mode (fallocate-U2; with `data=journal` the block is part of it): what was durable in the inode stays so;
+//! - L1 all of the content is bytes of one inode in its table, and an operation changes them in one
+//!   handle: a cut leaves the content as it was before or after the operation, in every data mode,
+//!   and an fsync has nothing to wait for but that transaction;
+//! - L2 nothing of such a file is in the page cache or on its way: pages come with the first block,
+//!   and content moves in only where nothing is mapped, cached or promised;
+//! - L3 content of a file leaves the inode in the handle that maps its block, and that transaction
+//!   commits after the block holds the content, flushed, in every data mode (fallocate-U2; with
+//!   `data=journal` the block is part of the transaction): what was durable in the inode stays
+//!   durable;
 //! - L4 a directory leaves in the same way; its block is metadata;
 //! - L5 the block is allocated first: a full disk changes nothing;
-//! - L6 no entry reaches from one part of a directory into the other, so both stay filled whatever is added or removed; an entry keeps its
-//!   offset in the block that the directory seems to have, also when it gets that block (dir-I4).
+//! - L6 no entry reaches from one part of a directory into the other, so both stay filled whatever
+//!   is added or removed; an entry keeps its offset in the block as which the directory is seen,
+//!   also when the directory gets a real block (dir-I4).
 
 mod directory;
 mod file;
@@ -54,7 +59,8 @@ impl Ext4 {
         self.geo.incompat().has(Incompat::INLINE_DATA)
     }
 
-    /// Content that an inode has room for beside its attributes, bytes; `None` if there is none for the attribute at all.
+    /// Bytes of content that the inode has room for beside its attributes; `None` if there is no
+    /// room even for an empty attribute.
     fn inline_room(&self, inode: &Inode) -> FsResult<Option<usize>> {
         let core = inode.core();
         let others = other_attributes(inode, &core.disk)?;
@@ -72,7 +78,8 @@ impl Ext4 {
         Ok((core.disk.block_area().to_vec(), rest))
     }
 
-    /// The content, as far as the inode holds it: behind it, up to the size, are zeros. The gate is held.
+    /// The content that the inode stores; from its end to the size the file reads as zeros. The
+    /// gate is held.
     pub(crate) fn inline_content(&self, inode: &Inode) -> FsResult<Vec<u8>> {
         let (mut content, rest) = self.inline_parts(inode)?;
         content.extend(rest);
@@ -81,13 +88,14 @@ impl Ext4 {
         Ok(content)
     }
 
-    /// Lets `content` be all that the inode holds, and its size (L1). There is [room](Self::inline_room). The gate is held exclusively.
+    /// Replaces the whole content and the size (L1). The caller has checked that there is
+    /// [room](Self::inline_room). The gate is held exclusively.
     fn store_inline(&self, tx: &mut Tx<'_>, inode: &Inode, content: &[u8]) -> FsResult<()> {
         let (area, rest) = content.split_at(content.len().min(BLOCK_AREA_BYTES));
         self.put_inline(tx, inode, area, rest, content.len() as u64)
     }
 
-    /// The same by parts.
+    /// Stores the content like `store_inline`, given as its two parts.
     fn put_inline(
         &self,
         tx: &mut Tx<'_>,
@@ -122,7 +130,7 @@ impl Ext4 {
             block_area[..area.len()].copy_from_slice(area);
             core.recent = None;
             core.set_size(size);
-            // All of it is what it takes to read the data back.
+            // All of the content is needed to read the data back.
             core.datasync_tid = tx.tid();
             core.sync_tid = tx.tid();
             core.changes.all += 1;
@@ -131,7 +139,8 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// Takes the content out of an inode, which maps nothing then; `place` gives it a block. The inode is put.
+    /// Takes the content out of an inode, which maps nothing then; `place` gives the content a
+    /// block. The inode is put.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (L5).
@@ -165,7 +174,7 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// Drops content from an inode that is about to be made: it maps nothing then.
+    /// Drops the content from an inode that is about to be made; it maps nothing then.
     pub(crate) fn drop_inline(&self, ino: base::Ino, disk: &mut disk::Inode) -> FsResult<()> {
         let mut list = inode_xattrs(disk).map_err(|e| fault::corrupt(e.at_inode(ino)))?;
         list.retain(|e| !e.is(DATA.0, DATA.1));
@@ -206,10 +215,11 @@ fn other_attributes(inode: &Inode, disk: &disk::Inode) -> FsResult<Vec<XattrEntr
     Ok(list)
 }
 
-/// Lets `list` be the attributes in an inode.
+/// Replaces the attributes in an inode by `list`.
 ///
 /// # Errors
-/// `Corrupt`, with nothing changed: damaged attributes may share bytes and take more room apart, or name inodes for their values.
+/// `Corrupt`, with nothing changed: damaged attributes may share bytes, so that they take more room
+/// when stored apart, or may name inodes for their values.
 fn replace_attributes(ino: base::Ino, disk: &mut disk::Inode, list: &[XattrEntry]) -> FsResult<()> {
     let (need, room) = (xattr_bytes(list), inode_xattr_room(disk));
     let elsewhere = list.iter().any(|e| e.value_ino.is_some());
@@ -239,7 +249,7 @@ mod tests {
         }
     }
 
-    /// Found by flipped bytes: entries that name the same bytes as their values.
+    /// A case found by flipping bytes: two entries name the same bytes as their values.
     #[test]
     fn attributes_without_room_are_damage_and_change_nothing() {
         let mut inode = disk::Inode::blank(256, 32);

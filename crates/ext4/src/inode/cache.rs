@@ -1,4 +1,4 @@
-//! Finding inodes, and the cache of those in memory.
+//! Finds inodes by number, and keeps those in use in memory.
 
 use super::{Core, Inode, Promise};
 use crate::Ext4;
@@ -11,13 +11,14 @@ use rt::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Inodes kept in memory without need.
+/// The maximum of inodes that are kept in memory without being needed.
 const IDLE_MAX: usize = 4096;
 
-/// The inodes in memory, and the pins of those that are not.
+/// The inodes in memory, and the pins of inodes that are not in memory.
 ///
-/// A pin keeps an inode from being freed, not in memory: who walks through a million files pins a million inodes. So an idle inode leaves
-/// with its pins parked here, and gets them back when it is read again (ext4-inode-N4).
+/// A pin keeps an inode from being freed, but not in memory, because a walk through a million files
+/// pins a million inodes. So when an idle inode leaves memory its pins are parked here, and it gets
+/// them back when it is read again (ext4-inode-N4).
 pub(crate) struct InodeCache {
     inner: Mutex<Inner>,
 }
@@ -27,15 +28,15 @@ struct Inner {
     map: BTreeMap<Ino, Arc<Inode>>,
     /// Pins of inodes that are not in `map`; never 0.
     parked: BTreeMap<Ino, u32>,
-    /// With how many inodes in `map` it is time to look for idle ones.
+    /// The number of inodes in `map` at which the cache is next searched for idle ones.
     look_at: usize,
 }
 
-/// Where a pinned inode is.
+/// Where a pinned inode was found.
 pub(crate) enum Pinned {
-    /// In memory: the caller takes its pin.
+    /// In memory: the caller must remove the pin.
     Here(Arc<Inode>),
-    /// Not in memory: its pin was taken.
+    /// Not in memory: a parked pin was removed.
     Taken,
     /// Nowhere: it has no pin.
     No,
@@ -69,7 +70,8 @@ impl InodeCache {
         inode
     }
 
-    /// Takes a pin of an inode that is not in memory; else answers the inode, for its last pin may free it.
+    /// Removes a parked pin if the inode is not in memory; else answers the inode, because its last
+    /// pin may free it.
     pub fn unpin(&self, ino: Ino) -> Pinned {
         let mut inner = self.inner.lock();
         if let Some(inode) = inner.map.get(&ino) {
@@ -96,7 +98,7 @@ impl InodeCache {
         }
     }
 
-    /// Puts a new inode in the place of what had its number before.
+    /// Puts a new inode in the place of an older one with the same number.
     pub fn replace(&self, inode: Arc<Inode>) {
         let mut inner = self.inner.lock();
         debug_assert!(
@@ -133,14 +135,17 @@ impl Ext4 {
         let disk = self.read_inode(ino)?;
         self.check_inode(ino, &disk)?;
         self.prune_inodes();
-        // As in Linux: nothing is known of the past, so the running transaction may hold a change of this inode.
+        // As in Linux: nothing is known of the inode's past, so the running transaction may hold a
+        // change of it.
         let mut core = Core::new(disk, self.newest_tid());
-        // Nor of its data: an earlier life of this inode in memory may have written some that no flush has covered (hazards-H19).
+        // Nor is anything known of its data: while the inode was in memory earlier, data may have
+        // been written that no flush has covered (hazards-H19).
         core.data_mark = self.queue.mark();
         Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }
 
-    /// True for inodes of the file system's own, which no name leads to: the reserved ones but the root, and the orphan file.
+    /// True for inodes that belong to the file system itself, which no name leads to: the reserved
+    /// ones except the root, and the orphan file.
     pub(crate) fn is_own_inode(&self, ino: Ino) -> bool {
         let reserved = ino < self.geo.first_ino() && ino != fscore::ROOT_INO_HINT;
         reserved || self.orphan_file_ino() == Some(ino)
@@ -162,7 +167,7 @@ impl Ext4 {
         Ok(disk)
     }
 
-    /// Refuses an inode that is not in use, or that nothing here can make sense of.
+    /// Refuses an inode that is not in use, or that this implementation cannot interpret.
     pub(crate) fn check_inode(&self, ino: Ino, disk: &disk::Inode) -> FsResult<()> {
         if disk.links() == 0 {
             return Err(Errno::Stale.into());
@@ -217,17 +222,20 @@ impl Ext4 {
                 if pins > 0 {
                     parked.insert(ino, pins);
                 }
-                // While the list is locked: whoever closes all windows does not miss it.
+                // The window is closed while the list is locked, so that a task that closes all
+                // windows does not miss it.
                 self.close_window_of(inode);
                 false
             }
             None => true,
         });
-        // Where most are busy, a look at all of them pays off only when there are many more.
+        // Where most inodes are busy, a search of all of them pays off only when there are many
+        // more.
         *look_at = IDLE_MAX.max(2 * map.len());
     }
 
-    /// The pins of an inode about which memory knows nothing that the device, or the journal, does not; `None` if it has to stay.
+    /// The pins of an inode of which memory knows nothing beyond what the device or the journal
+    /// has; `None` if the inode has to stay in memory.
     fn idle_pins(&self, ino: Ino, inode: &Arc<Inode>) -> Option<u32> {
         let busy = Arc::strong_count(inode) > 1 || self.pages.is_dirty(ino);
         let flying = inode.flights.try_lock().is_none_or(|f| !f.is_empty());
@@ -236,11 +244,13 @@ impl Ext4 {
         }
         let core = inode.core();
         let used = core.orphan.is_some() || core.gone || core.disk.links() == 0;
-        // A failed write that no fsync has reported yet must not be forgotten; nor, while somebody may have the file open, that there was one.
+        // A failed write that no fsync has reported yet must not be forgotten; nor may it be
+        // forgotten, once reported, while a task may have the file open.
         let failed = core.write_errors.unreported().is_some()
             || (core.pins > 0 && core.write_errors.count() > 0);
         let promised = core.promise != Promise::default();
-        // Without a journal the fsync of an open file has to find its way to the entry.
+        // Without a journal, an fsync of an open file has to find the directory entry of a new
+        // file.
         let nameless = core.pins > 0 && core.born_in.is_some() && !self.has_log();
         (!(used || failed || promised || nameless)).then_some(core.pins)
     }
@@ -297,7 +307,8 @@ mod tests {
             }
             let (here, parked) = fs.inodes.counts();
             assert!(here <= IDLE_MAX + 1 && parked >= FILES - IDLE_MAX - 1);
-            // One pin less each, of those in memory and of the others; the names go.
+            // One pin of each inode is removed, whether it is in memory or not; the names are
+            // removed.
             for (n, &ino) in all.iter().enumerate() {
                 fs.release(ino).expect("a pin");
                 fs.unlink(root, name(n).as_bytes()).expect("there");

@@ -1,4 +1,4 @@
-//! Making an inode.
+//! Allocating and initialising a new inode.
 
 use super::{Core, Inode, coarse_now};
 use crate::Ext4;
@@ -10,7 +10,7 @@ use ondisk::ext4 as disk;
 use ondisk::ext4::{ExtentNode, Incompat, InodeFlags};
 use std::sync::Arc;
 
-/// What a new inode is.
+/// The attributes of an inode to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewKind {
     /// Its kind.
@@ -37,8 +37,10 @@ const MODE_SETGID: u16 = 0o2000;
 pub(crate) const CREDITS_NEW_INODE: u32 = 4;
 
 impl Ext4 {
-    /// Allocates an inode and writes it: one link (a directory: two), no blocks, an empty extent tree. The caller adds its name, or
-    /// undoes it with [`discard_new_inode`](Self::discard_new_inode) in the same handle. The parent's gate is held.
+    /// Allocates an inode and writes it: one link (a directory: two), no blocks, an empty extent
+    /// tree. The caller adds a name, or undoes this with
+    /// [`discard_new_inode`](Self::discard_new_inode) in the same handle. The parent's gate is
+    /// held.
     pub(crate) fn new_inode(
         &self,
         tx: &mut Tx<'_>,
@@ -131,7 +133,8 @@ impl Ext4 {
         Ok(inode)
     }
 
-    /// Undoes [`new_inode`](Self::new_inode) in the same handle: the name could not be added. The inode has no blocks.
+    /// Undoes [`new_inode`](Self::new_inode) in the same handle: the name could not be added. The
+    /// inode has no blocks.
     pub(crate) fn discard_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let was_dir = inode.is_dir();
         {

@@ -1,11 +1,12 @@
-//! The end of an inode: opens, releases, and freeing one without links.
+//! The end of an inode: counts who has it open by pins, and frees an inode without links.
 
 use super::{Inode, coarse_now};
 use crate::Ext4;
 use fscore::{Errno, FsResult};
 use std::sync::Arc;
 
-/// Bitmap and descriptor of the inode; the inode and its end as an orphan; attribute block with bitmap and descriptor.
+/// Bitmap and descriptor of the inode; the inode and its removal from the orphans; the attribute
+/// block with bitmap and descriptor.
 const EVICT_CREDITS: u32 = 9;
 
 impl Ext4 {
@@ -19,7 +20,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Unpins it; the last one out frees an inode without links.
+    /// Unpins an inode. Removing the last pin frees an inode without links.
     pub(crate) fn unpin(&self, inode: &Arc<Inode>) -> FsResult<()> {
         {
             let mut core = inode.core();
@@ -31,8 +32,8 @@ impl Ext4 {
         self.evict_if_unused(inode)
     }
 
-    /// Frees an inode without links that nobody has open. Call it without locks and handles, after the handle that took the
-    /// last link (and made the inode an orphan) has finished.
+    /// Frees an inode without links that is not open. The caller holds no locks and no handle, and
+    /// the handle that took the last link (and made the inode an orphan) has finished.
     pub(crate) fn evict_if_unused(&self, inode: &Arc<Inode>) -> FsResult<()> {
         let _gate = inode.gate.write();
         {
@@ -75,7 +76,8 @@ impl Ext4 {
         let (maps, has_size) = {
             let core = inode.core();
             let maps = core.maps_blocks() && !core.is_fast_symlink();
-            // The size of a symbolic link tells whether it has a block; after a crash somebody may have to ask again.
+            // The size of a symbolic link tells whether it has a block; a mount after a crash may
+            // need it again.
             (maps, !core.disk.is_symlink())
         };
         if !maps {

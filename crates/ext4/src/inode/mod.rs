@@ -6,16 +6,18 @@
 //! |---|---|---|
 //! | `gate` | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
 //! | `wb` | write-back and truncation | which pages are on their way |
-//! | `filling` | who reads ahead | nothing: it saves reading pages twice |
+//! | `filling` | a task that reads ahead | nothing: it saves reading pages twice |
 //! | (a journal handle) | | |
-//! | `tree` | whoever reads or changes the block mapping | the extent tree (Linux `i_data_sem`) |
+//! | `tree` | tasks that read or change the block mapping | the extent tree (Linux `i_data_sem`) |
 //! | `core` | short looks and changes | the fields |
 //!
 //! Invariants:
 //! - N1 a change of `disk` reaches the journal (`put_inode`) in the handle in which it was made;
-//! - N2 `disk.size()` (Linux `i_disksize`) never exceeds `size`; blocks below it are mapped, or holes by intent;
+//! - N2 `disk.size()` (Linux `i_disksize`) never exceeds `size`; blocks below it are mapped, or
+//!   holes by intent;
 //! - N3 an inode that is dirty, an orphan or without links stays in the cache;
-//! - N4 a pinned inode that leaves the cache leaves its pins there, and has them again when it is read: it keeps its number.
+//! - N4 a pinned inode that leaves the cache leaves its pins in the cache, and gets them back when
+//!   it is read again: it keeps its number.
 
 mod cache;
 mod create;
@@ -43,13 +45,14 @@ const TICK_NANOS: u32 = 4_000_000;
 pub(crate) struct Inode {
     /// Its number.
     pub ino: Ino,
-    /// See the module.
+    /// Lock of an operation on the inode; see the module.
     pub gate: RwLock<()>,
     pub(crate) tree: RwLock<()>,
     pub(crate) wb: Mutex<()>,
-    /// Oldest first.
+    /// Data on its way to the device, oldest first.
     pub(crate) flights: Mutex<VecDeque<Flight>>,
-    /// Held by whoever reads ahead: who comes to pages that are being read waits for them instead of reading them again.
+    /// Held by a task that reads ahead: another task that needs these pages waits for them instead
+    /// of reading them again.
     pub(crate) filling: Mutex<()>,
     core: Mutex<Core>,
 }
@@ -60,53 +63,55 @@ pub(crate) struct Flight {
     pub watch: Watch,
 }
 
-/// The fields of an inode. Public ones belong to whoever holds the gate.
+/// The fields of an inode. Public ones may be used by the holder of the gate.
 pub(crate) struct Core {
     /// The inode as it will be on the device; its size is the size on the device.
     pub disk: disk::Inode,
     /// The bytes of `disk` as last handed to the journal.
     logged: Bytes,
-    /// Bytes of the file as `stat` tells (Linux `i_size`).
+    /// Bytes of the file as `stat` reports them (Linux `i_size`).
     pub size: u64,
-    /// Opens.
+    /// Number of opens.
     pub pins: u32,
     /// Last transaction with a change of this inode.
     pub(crate) sync_tid: Tid,
     /// Last transaction with a change needed to read the data back.
     pub(crate) datasync_tid: Tid,
-    /// What was handed to the journal so far.
+    /// Number of changes handed to the journal so far.
     pub(crate) changes: Changes,
-    /// Of that, what an fsync without journal has written home.
+    /// The changes among them that an fsync without journal has written home.
     pub(crate) changes_home: Changes,
-    /// Covers all data of this file that went through the device's cache and has landed: an fsync returns when this is
-    /// flushed (sync-F4). Of a file whose past is unknown, all that was ever written.
+    /// Covers all data of this file that went through the device's cache and has landed: an fsync
+    /// returns when this mark is flushed (sync-F4). For a file whose past is unknown it covers all
+    /// data that was ever written.
     pub(crate) data_mark: WriteMark,
-    /// Where it is named as an orphan, if it is one.
+    /// Where the inode is named as an orphan, if it is one.
     pub(crate) orphan: Option<Place>,
-    /// Made without a name: `link` may give it its first one.
+    /// True if the inode was made without a name, so that `link` may give it its first one.
     pub(crate) linkable: bool,
-    /// Freed; a handle to it is stale.
+    /// True if the inode was freed; a handle to it is stale.
     pub(crate) gone: bool,
-    /// Blocks promised for its delayed pages and what may map them.
+    /// Blocks promised for the delayed pages, and for the tree that will map them.
     pub(crate) promise: Promise,
     /// Failures of write-back.
     pub(crate) write_errors: WriteErrors,
     /// Notices sequential reading.
     pub(crate) read_ahead: ReadAhead,
-    /// Free blocks kept for it to grow into.
+    /// Free blocks kept for the file to grow into.
     pub(crate) window: Option<Window>,
     /// The extent found last.
     pub(crate) recent: Option<Extent>,
-    /// Made since mount in this directory, whose entry an fsync without journal has to write as well.
+    /// The directory in which the inode was made since mount; an fsync without journal has to write
+    /// its entry as well.
     pub(crate) born_in: Option<Ino>,
 }
 
 /// Counts of changes of an inode.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Changes {
-    /// Of any kind.
+    /// Changes of any kind.
     pub all: u64,
-    /// Of what it takes to read the data back: size, mapping, flags.
+    /// Changes of what is needed to read the data back: size, mapping, flags.
     pub data: u64,
 }
 
@@ -117,10 +122,10 @@ pub(crate) struct Promise {
     pub data: u64,
     /// For extent blocks.
     pub meta: u64,
-    /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a truncation it may be too large,
-    /// but never larger than `data`.
+    /// Delayed pages that have a block already, which is unwritten (st_blocks counts it). After a
+    /// truncation it may be too large, but never larger than `data`.
     pub owed: u64,
-    /// Write-back has taken the promise, and changes the tree (promise-B4).
+    /// True while write-back has taken the promise and changes the tree (promise-B4).
     pub busy: bool,
 }
 
@@ -165,7 +170,8 @@ impl Core {
             pins: 0,
             sync_tid: tid,
             datasync_tid: tid,
-            // Whether the table block in memory holds older changes than that on the device is not known.
+            // It is unknown whether the table block in memory holds changes that the one on the
+            // device lacks.
             changes: Changes { all: 1, data: 1 },
             changes_home: Changes::default(),
             data_mark: WriteMark::NONE,
@@ -188,7 +194,7 @@ impl Core {
         })
     }
 
-    /// The transaction that an fsync, or with `data_only` an fdatasync, has to see committed.
+    /// The transaction that an fsync, or with `data_only` an fdatasync, waits for.
     pub(crate) fn tid_for(&self, data_only: bool) -> Tid {
         match data_only {
             true => self.datasync_tid,
@@ -247,7 +253,8 @@ pub(crate) fn to_wall(t: Timestamp) -> WallTime {
     }
 }
 
-/// The limits of what an inode can hold have no nanoseconds (Linux `timestamp_truncate`).
+/// A time clipped to the range that the inode can hold; at the ends of that range the nanoseconds
+/// are 0 (Linux `timestamp_truncate`).
 pub(crate) fn from_wall(t: WallTime) -> Timestamp {
     let between = Timestamp::MIN_SECS < t.secs && t.secs < Timestamp::MAX_SECS;
     Timestamp {

@@ -1,4 +1,4 @@
-//! Where inodes lie, and writing them there.
+//! Where inodes lie in the inode table, and how they are written there.
 
 use super::Inode;
 use crate::Ext4;
@@ -10,7 +10,8 @@ use std::ops::Range;
 
 /// Where an inode holds its size (ext4 disk layout, "Index Nodes").
 const SIZE: [Range<usize>; 2] = [0x04..0x08, 0x6C..0x70];
-/// Count of blocks with flags, and the root of the mapping. A block that is mapped deeper down is counted here.
+/// The fields with the count of blocks and the flags, and the root of the mapping. A block mapped
+/// deeper down changes the count here.
 const MAPPING: [Range<usize>; 2] = [0x1C..0x24, 0x28..0x64];
 
 impl Ext4 {
@@ -70,7 +71,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The same for an inode that was just allocated; all of its bytes count, whatever the inode before it left.
+    /// Hands an inode that was just allocated to the journal, with all of its bytes, because those
+    /// of an earlier inode do not count.
     pub(crate) fn put_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let (block, offset) = self.inode_home(inode.ino)?;
         let bytes = self.geo.inode_bytes();

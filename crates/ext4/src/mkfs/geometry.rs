@@ -1,4 +1,4 @@
-//! The numbers of a new volume, by the rules of mke2fs.
+//! Computes the sizes and counts of a new volume, by the rules of mke2fs.
 
 use super::{JournalSize, Kind, MkfsError, MkfsOptions};
 use base::{BLOCK_BYTES, BlockSize};
@@ -9,7 +9,7 @@ pub(super) const LOG_FLEX_GROUPS: u8 = 4;
 pub(super) const INODE_BYTES: u32 = 256;
 /// First inode that is not reserved; `lost+found` gets it.
 pub(super) const FIRST_INO: u32 = 11;
-/// `lost+found` is made as large as this, but only of direct blocks.
+/// Size of a new `lost+found`, as far as direct blocks reach.
 const LOST_FOUND_BYTES: u32 = 16 << 10;
 
 /// Blocks a last group must offer beyond its own metadata, or it is left out.
@@ -69,7 +69,7 @@ impl Geometry {
                 bytes: options.block_bytes,
             });
         }
-        // Devices have whole 4 KiB; mke2fs rounds to whole pages as well.
+        // Devices hold whole blocks of 4 KiB; mke2fs rounds to whole pages as well.
         let block_bytes = u64::from(options.block_bytes);
         let asked = options.size_bytes / BLOCK_BYTES as u64 * (BLOCK_BYTES as u64 / block_bytes);
         if asked > u64::from(u32::MAX) {
@@ -88,10 +88,12 @@ impl Geometry {
 
     /// Cuts `asked` blocks into groups.
     ///
-    /// A last group that could hold little more than its own metadata is left out. If the inodes then do not fit the other
-    /// groups, groups are made smaller by eight blocks at a time until the last one is large enough.
+    /// A last group that could hold little more than its own metadata is left out. If the inodes
+    /// then do not fit the other groups, groups are made smaller by eight blocks at a time until
+    /// the last one is large enough.
     fn with_groups(options: &MkfsOptions, asked: u64, ratio: u32) -> Result<Geometry, MkfsError> {
-        // With more bytes per inode than one block the bitmap of a full group would not hold its inodes.
+        // With more bytes per inode than one block has, the bitmap of a full group would not hold
+        // its inodes.
         let least = options.block_bytes;
         if ratio < least {
             return Err(MkfsError::InodeRatio { ratio, least });
@@ -137,7 +139,8 @@ impl Geometry {
         Ok(g)
     }
 
-    /// Groups of one size, whether or not the result is possible; and the metadata blocks of the last group.
+    /// Cuts the volume into groups of one size, whether or not the result is possible. Answers the
+    /// numbers and the metadata blocks of the last group.
     fn cut(
         options: &MkfsOptions,
         blocks: u64,
@@ -172,7 +175,8 @@ impl Geometry {
         (g, own)
     }
 
-    /// Room for the descriptors of a volume 1024 times as large, but below 2^32 blocks; one indirect block lists it.
+    /// Blocks of reserved descriptors: room for a volume 1024 times as large, but below 2^32
+    /// blocks. One indirect block lists them.
     fn descs_to_grow(&self) -> u32 {
         let most = (self.blocks * 1024).min(u64::from(u32::MAX));
         let most = most.saturating_sub(self.first_block());
@@ -209,7 +213,7 @@ impl Geometry {
         }
     }
 
-    /// Blocks of the volume that belong to no group's metadata.
+    /// Blocks of the volume that are not metadata of a group.
     fn free_before_files(&self) -> u64 {
         let own: u64 = (0..self.groups)
             .map(|g| u64::from(self.own_blocks(g)))
@@ -218,11 +222,13 @@ impl Geometry {
         self.blocks.saturating_sub(own + tables)
     }
 
-    /// Blocks of all groups' metadata and of the journal: what `df` does not count (`s_overhead_clusters`).
+    /// Blocks of all groups' metadata and of the journal: what `df` does not count
+    /// (`s_overhead_clusters`).
     pub fn overhead(&self) -> u64 {
         self.blocks - self.free_before_files() + self.first_block() + u64::from(self.journal_blocks)
     }
-    /// The block of the superblock, where group 0 begins: blocks of 1 KiB leave the first one to a boot loader.
+    /// The block of the superblock, where group 0 begins: blocks of 1 KiB leave the first one to a
+    /// boot loader.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_bytes == 1024)
     }
@@ -236,7 +242,7 @@ impl Geometry {
     fn descs_per_block(&self) -> u32 {
         self.block_bytes / self.desc_bytes()
     }
-    /// Most blocks and most inodes per group: as many as one bitmap block has bits.
+    /// The maximum of blocks and of inodes per group: as many as one bitmap block has bits.
     pub(super) fn bits_per_block(&self) -> u64 {
         u64::from(self.block_bytes) * 8
     }
@@ -276,7 +282,7 @@ impl Geometry {
             0
         }
     }
-    /// Groups other than the first that hold such a copy.
+    /// Groups other than the first that hold a copy of superblock and descriptors.
     pub fn backup_groups(&self) -> impl Iterator<Item = u32> {
         (1..self.groups).filter(|&g| self.has_superblock(g))
     }

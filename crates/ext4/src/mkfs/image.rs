@@ -1,4 +1,4 @@
-//! The bytes of a new volume.
+//! Computes the bytes of a new volume.
 
 use super::geometry::{FIRST_INO, Geometry, INODE_BYTES, LOG_FLEX_GROUPS};
 use super::layout::Layout;
@@ -162,7 +162,8 @@ impl Image<'_> {
         self.blocks.insert(block, bytes);
     }
 
-    /// The inodes that are not empty, and the journal's copy in the superblock.
+    /// Fills in the inodes that are not empty, and the copy of the journal's mapping in the
+    /// superblock.
     fn inodes(&mut self, sb: &mut Superblock) {
         let mut bad = Inode::blank(INODE_BYTES as usize, 0);
         bad.set_access_time(self.time());
@@ -252,8 +253,8 @@ impl Image<'_> {
         self.set_blocks(inode, data + map.pointers.len() as u64);
     }
 
-    /// Maps `runs`: by extents in the inode, or in the block `node` if there are more than four; those of an ext3, which are few, by
-    /// direct pointers.
+    /// Maps `runs`: by extents in the inode, or in the block `node` if there are more than four;
+    /// those of an ext3, which are few, by direct pointers.
     fn map(
         &mut self,
         sb: &Superblock,
@@ -299,7 +300,8 @@ impl Image<'_> {
                 .encode(&mut block);
                 update_extent_checksum(sb.seed().inode(ino, 0), &mut block);
                 self.blocks.insert(child, block);
-                // The root was a full leaf before it grew: mke2fs leaves its last three records behind the index.
+                // The root was a full leaf before the tree grew: mke2fs leaves its last three
+                // records behind the index.
                 let full = extents.iter().take(root.max.into()).copied().collect();
                 root.entries = ExtentEntries::Leaf(full);
                 root.encode(inode.block_area_mut());
@@ -329,7 +331,7 @@ impl Image<'_> {
         inode.encode(&mut bytes[place.offset..]);
     }
 
-    /// Bitmaps and descriptors; fills in the free counts of the superblock.
+    /// Fills in bitmaps and descriptors, and the free counts of the superblock.
     fn groups(&mut self, sb: &mut Superblock) -> Vec<u8> {
         let g = self.g;
         let bytes = g.desc_blocks as usize * g.block_bytes as usize;
@@ -407,7 +409,7 @@ impl Image<'_> {
         for group in groups {
             let start = self.g.group_start(group);
             sb.set_group_of_copy(group as u16);
-            // Backups are never marked clean: who needs one has to check the volume.
+            // Backups are never marked clean, because a volume that needs one has to be checked.
             sb.set_state(if group == 0 {
                 State::VALID
             } else {

@@ -1,7 +1,9 @@
-//! The places of a new volume, found in the order of mke2fs.
+//! Decides where everything of a new volume lies, in the order of mke2fs:
 //!
-//! 1. Superblock, descriptors and reserved descriptors at the start of group 0 and of each backup group.
-//! 2. For each flexible group: its block bitmaps, inode bitmaps and inode tables, packed at its start.
+//! 1. Superblock, descriptors and reserved descriptors at the start of group 0 and of each backup
+//!    group.
+//! 2. For each flexible group: its block bitmaps, inode bitmaps and inode tables, packed at its
+//!    start.
 //! 3. Root directory, `lost+found`, the double-indirect block of the resize inode, the journal.
 
 use super::geometry::{FLEX_GROUPS, Geometry};
@@ -83,7 +85,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// A journal with a block map lies behind what is taken at the start of the volume, its pointer blocks among its blocks.
+    /// Maps the journal by a block map. It lies behind what is taken at the start of the volume,
+    /// with its pointer blocks among its blocks.
     fn map_journal(&mut self, g: &Geometry) -> Option<()> {
         let map = map_by_pointers(&mut self.space, g, g.journal_blocks)?;
         self.journal = map.runs();
@@ -105,7 +108,8 @@ impl Layout {
                 .for_each(|&(start, len)| self.space.take(start, len));
             return Some(());
         }
-        // Too many runs for the inode: their node takes the block before the goal, if that is free, and comes first.
+        // Too many runs for the inode: their node takes the block before the goal, if that is free,
+        // and comes first.
         self.journal_node = Some(self.space.take_first(goal.saturating_sub(1), 1)?);
         self.journal = split(&self.space.take_runs(goal, len)?);
         (self.journal.len() <= ExtentNode::block_max(g.block_bytes as usize).into()).then_some(())
@@ -131,7 +135,7 @@ impl Layout {
             middle + 1
         }
         .min(g.groups - 1);
-        // Of equal groups the first.
+        // The first of equal groups is taken.
         (first..=last)
             .rev()
             .max_by_key(|&group| free(group))

@@ -14,11 +14,12 @@ const BLOCKS_MAX: u64 = 10_240_000;
 /// What the device is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogDevice {
-    /// Its size; what lies beyond the last whole 4 KiB, or the largest journal, stays unused.
+    /// Size of the device; what lies beyond the last whole 4 KiB, or beyond the largest journal,
+    /// stays unused.
     pub size_bytes: u64,
-    /// Bytes of a block: those of the volume.
+    /// Bytes of a block: the same as those of the volume.
     pub block_bytes: u32,
-    /// Its UUID: what the volume calls it by.
+    /// UUID of the device, by which the volume names it.
     pub uuid: [u8; 16],
     /// UUID of the volume.
     pub user: [u8; 16],
@@ -27,17 +28,17 @@ pub struct LogDevice {
 }
 
 impl LogDevice {
-    /// Blocks of the log, its superblock and what is before it included.
+    /// Blocks of the log, including its superblock and the blocks before it.
     pub fn blocks(&self) -> u64 {
         let bytes = self.size_bytes / BLOCK_BYTES as u64 * BLOCK_BYTES as u64;
         (bytes / u64::from(self.block_bytes)).min(BLOCKS_MAX)
     }
 
-    /// Plans it: an empty log of one user. All of it is to read as zeros before, for an old log could look like the continuation of
-    /// the new one.
+    /// Plans an empty log of one user. The whole device must read as zeros, because an old log
+    /// could look like the continuation of the new one.
     ///
     /// # Errors
-    /// The device is too small, or the size of blocks is none.
+    /// The device is too small, or the block size is not supported.
     pub fn plan(&self) -> Result<Plan, MkfsError> {
         let bytes = self.block_bytes;
         if ![1024, 2048, 4096].contains(&bytes) {

@@ -1,17 +1,22 @@
-//! Makes an ext4 or ext3 volume: the default features of mke2fs 1.47, in the same places with the same bytes.
+//! Makes an ext4 or ext3 volume: the default features of mke2fs 1.47, in the same places with the
+//! same bytes.
 //!
 //! Three steps, the first two pure:
 //! 1. [`Geometry`] decides numbers: groups, inodes, reserved blocks, journal (`geometry.rs`).
-//! 2. [`plan`] decides places (`layout.rs`, first fit in the order of mke2fs) and fills in bytes (`image.rs`).
-//!    The plan lists the blocks that are not zero, and the ranges that must read as zeros.
+//! 2. [`plan`] decides places (`layout.rs`, first fit in the order of mke2fs) and fills in bytes
+//!    (`image.rs`). The plan lists the blocks that are not zero, and the ranges that must read as
+//!    zeros.
 //! 3. [`Plan::write`] puts the plan on a device.
 //!
-//! Nothing comes from outside but the options: equal options give equal bytes. With the UUID, the hash seed and the time
-//! of a volume of mke2fs the plan is equal to that volume except for the count of KiB written (a test compares them).
+//! Nothing comes from outside but the options: equal options give equal bytes. With the UUID, the
+//! hash seed and the time of a volume of mke2fs the plan is equal to that volume except for the
+//! count of KiB written (a test compares them).
 //!
 //! - I1: every block of the volume has at most one owner.
-//! - I2: the free counts of descriptors and superblock are computed from the same set of taken blocks as the bitmaps.
-//! - I3: the primary superblock is written last, after a flush: before that, the device holds no ext4 volume.
+//! - I2: the free counts of descriptors and superblock are computed from the same set of taken
+//!   blocks as the bitmaps.
+//! - I3: the primary superblock is written last, after a flush: before that, the device holds no
+//!   ext4 volume.
 
 mod geometry;
 mod image;

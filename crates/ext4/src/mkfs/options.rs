@@ -1,4 +1,4 @@
-//! What the caller chooses, and what is wrong with a choice.
+//! The options of a new volume, and the errors for impossible ones.
 
 use rt::WallTime;
 
@@ -8,13 +8,13 @@ pub enum Kind {
     /// `mke2fs -t ext4` (1.47): extents, flexible groups, 64-bit descriptors, checksums.
     #[default]
     Ext4,
-    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at its start, all of them initialised,
-    /// no checksum anywhere; a log without features.
+    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at
+    /// its start, all of them initialised, no checksum anywhere; a log without features.
     Ext3,
 }
 
 impl Kind {
-    /// The word for it.
+    /// The word for it in options: `ext4` or `ext3`.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Ext4 => "ext4",
@@ -40,7 +40,8 @@ pub struct MkfsOptions {
     pub hash_seed: [u8; 16],
     /// The journal.
     pub journal: JournalSize,
-    /// Bytes of volume per inode; `None` is the default of mke2fs (4096 below 512 MiB, 16384, 32768 from 4 TiB on).
+    /// Bytes of volume per inode; `None` is the default of mke2fs (4096 below 512 MiB, 16384, 32768
+    /// from 4 TiB on).
     pub inode_ratio: Option<u32>,
     /// Part of the volume that only the super-user may fill, in percent (mke2fs: 5).
     pub reserved_percent: u8,
@@ -51,7 +52,8 @@ pub struct MkfsOptions {
 }
 
 impl MkfsOptions {
-    /// The defaults of mke2fs for an ext4 of this size, in blocks of 4 KiB; UUID, hash seed and time are the caller's.
+    /// The defaults of mke2fs for an ext4 of this size, in blocks of 4 KiB; UUID, hash seed and
+    /// time are the caller's.
     pub fn new(size_bytes: u64, uuid: [u8; 16], hash_seed: [u8; 16], time: WallTime) -> Self {
         MkfsOptions {
             kind: Kind::Ext4,
@@ -74,7 +76,7 @@ impl MkfsOptions {
 pub enum JournalSize {
     /// As mke2fs chooses by the size of the volume.
     Default,
-    /// So many blocks, at least 1024.
+    /// This many blocks, at least 1024.
     Blocks(u32),
     /// On a device of its own, with this UUID ([`LogDevice`](super::LogDevice)).
     External([u8; 16]),
@@ -82,7 +84,7 @@ pub enum JournalSize {
     None,
 }
 
-/// Why there is no volume.
+/// Why a volume cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MkfsError {
     /// Size.

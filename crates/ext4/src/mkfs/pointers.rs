@@ -1,5 +1,5 @@
-//! A file without holes mapped by pointers, placed where the space is free: each pointer block lies in front of the first block
-//! that it leads to.
+//! Maps a file without holes by pointers, in whatever space is free: each pointer block lies in
+//! front of the first block that it leads to.
 
 use super::geometry::Geometry;
 use super::space::Space;
@@ -31,7 +31,8 @@ impl PointerMap {
     }
 }
 
-/// Pointer blocks that begin with block `logical` of a file without holes: those of its path that lead to it first.
+/// Number of pointer blocks of a path that begin with file block `logical`: those that lead to it
+/// as their first block.
 fn fresh_levels(path: &BlockPath) -> usize {
     let used = path.indexes().iter().rev().take_while(|&&n| n == 0).count();
     used.min(path.indexes().len())

@@ -1,8 +1,10 @@
-//! The resize inode: it owns the blocks behind the group descriptors, so that descriptors can grow while mounted.
+//! The resize inode: it owns the blocks behind the group descriptors, so that descriptors can grow
+//! while mounted.
 //!
-//! It has the block map of a file with a double-indirect block only. Word `n` of that block points to the reserved
-//! block of the primary descriptors whose distance from the superblock is `n + 1` (modulo the words of a block); that
-//! block in turn, taken as an indirect block, lists its copies in the backup groups.
+//! It has the block map of a file with a double-indirect block only. Word `n` of that block points
+//! to the reserved block of the primary descriptors whose distance from the superblock is `n + 1`
+//! (modulo the words of a block); that block in turn, taken as an indirect block, lists its copies
+//! in the backup groups.
 
 use super::geometry::Geometry;
 use base::bytes::put_le32;

@@ -1,4 +1,4 @@
-//! The blocks that are taken: a set of runs, found free by first fit.
+//! The blocks that are taken in a new volume, as runs, and a first-fit search for free runs.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,8 @@ impl Space {
         Some(start)
     }
 
-    /// Free runs at or after `from`, taken until there are `len` blocks; `None` if there are not so many.
+    /// Free runs at or after `from`, taken until there are `len` blocks; `None` if there are not so
+    /// many.
     pub fn take_runs(&mut self, from: u64, len: u64) -> Option<Vec<(u64, u64)>> {
         let mut left = len;
         let mut runs = Vec::new();

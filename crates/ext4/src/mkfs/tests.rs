@@ -1,4 +1,5 @@
-//! The plan against mke2fs, dumpe2fs and e2fsck; each test says `skipped: no ...` where the tool is missing.
+//! The plan against mke2fs, dumpe2fs and e2fsck; each test says `skipped: no ...` where the tool is
+//! missing.
 
 mod ext3;
 
@@ -59,7 +60,8 @@ fn tool(name: &str, args: &[&str], image: &Path) -> Option<Output> {
     }
 }
 
-/// The defaults that mke2fs.conf of e2fsprogs 1.47 holds, so that the host's copy does not matter.
+/// Runs mke2fs with the defaults that mke2fs.conf of e2fsprogs 1.47 holds, so that the host's copy
+/// does not matter.
 fn mke2fs(image: &Path, options: &MkfsOptions, extra: &[&str]) -> Option<()> {
     let features = match options.kind {
         Kind::Ext4 => {
@@ -123,7 +125,7 @@ fn blocks_of(file: &File) -> BTreeMap<u64, Vec<u8>> {
     out
 }
 
-/// Takes out what may differ: the count of KiB written and the checksum over it.
+/// Masks the bytes that may differ: the count of KiB written and the checksum over it.
 fn mask_superblocks(blocks: &mut BTreeMap<u64, Vec<u8>>) {
     for block in blocks.values_mut() {
         for at in (0..BLOCK_BYTES).step_by(1024) {
@@ -197,7 +199,8 @@ fn check(options: &MkfsOptions) {
     );
 }
 
-/// Sizes around every rule: one group, two, flexible groups with one and some members, journal steps, left-out last group.
+/// Sizes around every rule: one group, two, flexible groups with one and some members, journal
+/// steps, left-out last group.
 const SIZES_MIB: [u64; 17] = [
     8, 16, 64, 127, 128, 129, 160, 256, 257, 512, 640, 1024, 2048, 2176, 2305, 8192, 131_072,
 ];
@@ -275,7 +278,7 @@ fn e2fsck_finds_nothing() {
     });
 }
 
-/// What dumpe2fs says of our volume is what it says of that of mke2fs.
+/// Checks that dumpe2fs reports the same of this volume as of the one that mke2fs makes.
 fn compare_dumps(options: &MkfsOptions, features: &str) {
     let ours = image_of(&planned(options), options.size_bytes);
     let theirs = sparse(options.size_bytes);

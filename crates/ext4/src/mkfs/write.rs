@@ -1,4 +1,4 @@
-//! A plan, and how it gets onto a device.
+//! The plan of a new volume, and how it is written to a device.
 
 use base::bytes::is_zero;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
@@ -11,12 +11,13 @@ const BATCH_BLOCKS: usize = 256;
 /// Blocks of zeros in one write.
 const ZERO_RUN_BLOCKS: u64 = 64;
 
-/// What the device holds before mkfs.
+/// What the device holds before the volume is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceContent {
-    /// It reads as zeros everywhere: a new file or RAM device, or one that was discarded and reads zeros then.
+    /// The device reads as zeros everywhere: a new file or RAM device, or one that was discarded
+    /// and then reads zeros.
     Zeros,
-    /// Anything: what must read as zeros is written.
+    /// Anything: ranges that must read as zeros are written.
     Unknown,
 }
 
@@ -27,7 +28,7 @@ pub struct Plan {
     zeroed: Vec<(BlockNo, u64)>,
 }
 
-/// Blocks of the file system as blocks of 4 KiB, `ratio` to one.
+/// Joins blocks of the file system, `ratio` to one, to blocks of 4 KiB.
 fn joined(
     blocks: BTreeMap<u64, Vec<u8>>,
     ratio: u64,
@@ -51,7 +52,8 @@ impl Plan {
     ) -> Plan {
         let ratio = (BLOCK_BYTES / block_bytes) as u64;
         let blocks = joined(blocks, ratio, block_bytes);
-        // Wiped is what is written afterwards, too: outwards to whole 4 KiB.
+        // Areas are widened to whole 4 KiB; blocks that are written afterwards may be wiped as
+        // well.
         let areas = areas.into_iter().map(|(start, len)| {
             let first = start / ratio;
             (BlockNo(first), (start + len).div_ceil(ratio) - first)
@@ -72,16 +74,18 @@ impl Plan {
     pub fn blocks(&self) -> &[(BlockNo, Bytes)] {
         &self.blocks
     }
-    /// Ranges (first block, blocks) that must read as zeros where [`blocks`](Self::blocks) does not say otherwise: inode
-    /// tables, journal, blocks of metadata without content. What lies elsewhere does not matter.
+    /// Ranges (first block, blocks) that must read as zeros where [`blocks`](Self::blocks) does not
+    /// say otherwise: inode tables, journal, blocks of metadata without content. What lies
+    /// elsewhere does not matter.
     pub fn zeroed(&self) -> &[(BlockNo, u64)] {
         &self.zeroed
     }
 
-    /// Writes the volume. Ends with a flush; a cut before that leaves no ext4 volume (mkfs-I3), unless one was there before.
+    /// Writes the volume. Ends with a flush; a cut before that leaves no ext4 volume (mkfs-I3),
+    /// unless one was there before.
     ///
     /// # Errors
-    /// What the device says.
+    /// Errors of the device.
     pub fn write(&self, queue: &Arc<Queue>, before: DeviceContent) -> Result<(), DevError> {
         let (first, rest) = self.blocks.split_first().expect("a plan has a superblock");
         assert_eq!(first.0, BlockNo(0), "mkfs-I3: the superblock comes last");
@@ -100,7 +104,7 @@ impl Plan {
         queue.flush()
     }
 
-    /// Removes the old superblock, then zeroes what must read as zeros.
+    /// Removes the old superblock, then writes zeros to the ranges that must read as zeros.
     fn wipe(&self, queue: &Arc<Queue>) -> Result<(), DevError> {
         let zeros = Bytes::from(vec![0; ZERO_RUN_BLOCKS as usize * BLOCK_BYTES]);
         queue.write(BlockNo(0).lba(), Class::Home, zeros.slice(..BLOCK_BYTES))?;

@@ -1,4 +1,4 @@
-//! Recovery, with a mount behind it and without one.
+//! Recovery of the log, both as a step of a mount and without one.
 
 use super::{Ext4, SUPERBLOCK_AT};
 use super::{check_features, credits_needed, find_log, read_head, usable_superblock};
@@ -13,13 +13,15 @@ use ondisk::ext4::{Incompat, State, Superblock};
 use std::sync::Arc;
 
 impl Ext4 {
-    /// Carries the log of a volume home without mounting it, for one that no mount takes (ext4-mount-M5): then e2fsck finds what it
-    /// would have found behind its own replay, and the volume says that it has errors. `None` if the log waits for no recovery. `log_queue`: the
-    /// device of an external journal. Of the options `scheme` counts; orphans stay.
+    /// Carries the log of a volume home without mounting the volume, for a volume that cannot be
+    /// mounted (ext4-mount-M5): e2fsck then finds what it would have found after its own replay,
+    /// and the superblock says that the volume has errors. Answers `None` if the log does not wait
+    /// for recovery. `log_queue` is the device of an external journal. Of the options only `scheme`
+    /// counts; orphans stay.
     ///
     /// # Errors
-    /// As of [`Ext4::mount_with_journal`] for features that cannot even be read, for a log that is missing, and for one that is damaged: then nothing
-    /// has been written. Of the device.
+    /// As [`Ext4::mount_with_journal`] for features that cannot even be read, for a missing log and
+    /// for a damaged one; nothing has been written then. Errors of the device.
     pub fn recover_log(
         queue: Arc<Queue>,
         log_queue: Option<Arc<Queue>>,
@@ -39,8 +41,8 @@ impl Ext4 {
     }
 }
 
-/// The superblock says that the log is empty, and e2fsck is wanted; one that the log has made unreadable stays as it is, and one whose features
-/// are unknown.
+/// Makes the superblock say that the log is empty and that e2fsck is wanted. A superblock that
+/// recovery made unreadable, or one with unknown features, stays as it is.
 fn settle(queue: &Arc<Queue>, options: &MountOptions) -> FsResult<()> {
     let block = read_head(queue)?;
     let Ok(mut sb) = Superblock::parse(&block[SUPERBLOCK_AT..]) else {
@@ -64,7 +66,7 @@ pub(super) fn recover(
     ahead.carry_out().map_err(fault::journal)
 }
 
-/// All that recovery will write, fast commits included.
+/// Computes all that recovery will write, fast commits included.
 fn foresee(log: DirtyLog, options: &MountOptions) -> FsResult<Foreseen> {
     let ahead = log.foresee(options.scheme.as_ref());
     let mut ahead = ahead.map_err(fault::journal)?;
@@ -72,7 +74,7 @@ fn foresee(log: DirtyLog, options: &MountOptions) -> FsResult<Foreseen> {
     Ok(ahead)
 }
 
-/// What Linux has left behind the full commits: where it leads becomes part of what is foreseen.
+/// Adds to the foreseen state what the fast commits of Linux behind the full commits change.
 fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResult<()> {
     let Some(area) = ahead.fast_commits() else {
         return Ok(());
@@ -85,7 +87,7 @@ fn foresee_fast_commits(ahead: &mut Foreseen, options: &MountOptions) -> FsResul
     ahead.add(images, found.commits).map_err(fault::journal)
 }
 
-/// Mounts what the recovery will leave, as far as a mount changes nothing.
+/// Does the steps of a mount that change nothing, on the volume that recovery will leave.
 fn rehearse(ahead: &Foreseen, options: &MountOptions) -> FsResult<()> {
     let queue = ahead.queue();
     let (sb, _) = usable_superblock((&queue, None), options)?;

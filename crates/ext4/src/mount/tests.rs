@@ -1,4 +1,5 @@
-//! ext4-mount-M4: whatever a mount is refused for, no command that writes has reached the device. ext4-mount-M5: the log of such a volume can be carried home.
+//! ext4-mount-M4: a mount that is refused, for whatever reason, has sent no writing command to the
+//! device. ext4-mount-M5: the log of a volume that cannot be mounted can be carried home.
 
 use super::*;
 use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -16,7 +17,7 @@ const BYTES: u64 = 16 << 20;
 const LOG_BLOCKS: u32 = 1024;
 const OPTIONS: &str = "commit=600";
 
-/// A volume whose log has so many blocks.
+/// A volume whose log has `log_blocks` blocks.
 fn volume(log_blocks: u32) -> Arc<Ram> {
     let time = rt::WallTime { secs: 1, nanos: 0 };
     let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
@@ -77,7 +78,8 @@ fn change_log(ram: &Arc<Ram>, change: impl FnOnce(&mut jbd2::Superblock)) {
     put(ram, home, block);
 }
 
-/// The mount is refused with these words, and the device was asked for nothing but reads.
+/// Checks that the mount is refused with these words, and that the device was asked for nothing but
+/// reads.
 fn refused(ram: &Arc<Ram>, options: &str, words: &str) {
     let disk = Arc::new(Count::new(ram.clone()));
     let before = ram.image();
@@ -109,7 +111,8 @@ fn flip(fs: &Ext4, tx: &mut Tx<'_>, block: BlockNo, at: usize) -> FsResult<()> {
     tx.update(block, 0, &old, &new)
 }
 
-/// What the volume must not be, how it becomes so, and whether a mount that only reads is refused as well.
+/// Faults of a volume: the name, the change that makes it, and whether a read-only mount is refused
+/// as well.
 const PLANTS: [(&str, Plant, bool); 10] = [
     (
         "revision 2",
@@ -183,7 +186,8 @@ const PLANTS: [(&str, Plant, bool); 10] = [
     ),
 ];
 
-/// With what is planted only in the log, and with it at home behind an empty log.
+/// Tests each fault once with the change only in the log, and once with it at home behind an empty
+/// log.
 #[test]
 fn m4_a_volume_that_cannot_be_mounted_stays_as_it_is() {
     let start = volume(LOG_BLOCKS);
@@ -208,7 +212,7 @@ fn m4_a_volume_that_cannot_be_mounted_stays_as_it_is() {
     }
 }
 
-/// A volume whose log holds what is planted, and the same with everything at home.
+/// A volume with the change only in its log, and one with everything at home.
 fn planted(start: &Ram, plant: Plant) -> [Arc<Ram>; 2] {
     let ram = fork(start);
     let fs = mounted(&ram, OPTIONS);
@@ -223,7 +227,8 @@ fn recover_log(ram: &Arc<Ram>) -> FsResult<Option<RecoveryReport>> {
     Ext4::recover_log(Queue::new(ram.clone()), None, MountOptions::default())
 }
 
-/// Of each volume that no mount takes the log goes home, once, and what e2fsck goes by says so.
+/// For each volume that cannot be mounted, the log goes home once, and the superblock tells e2fsck
+/// so.
 #[test]
 fn m5_the_log_goes_home_whatever_lies_behind_it() {
     let start = volume(LOG_BLOCKS);
@@ -247,7 +252,8 @@ fn m5_the_log_goes_home_whatever_lies_behind_it() {
     }
 }
 
-/// Superblock and log tell of the recovery; all else is what a checkpoint leaves.
+/// Checks that the volumes differ only in what superblock and log say of the recovery; everything
+/// else is what a checkpoint leaves.
 fn same_but_for_the_log(a: &Arc<Ram>, b: &Arc<Ram>, words: &str) {
     let place = log_place(a);
     let log: Vec<u64> = (0..LOG_BLOCKS)
@@ -260,7 +266,8 @@ fn same_but_for_the_log(a: &Arc<Ram>, b: &Arc<Ram>, words: &str) {
     }
 }
 
-/// ext4-mount-M5: nothing of a log that is damaged goes home, and nothing of a volume that cannot be read at all.
+/// ext4-mount-M5: nothing of a damaged log goes home, and nothing of the log of a volume that
+/// cannot be read at all.
 #[test]
 fn m5_a_log_that_is_damaged_stays() {
     let [ram, clean] = dirty_and_clean();
@@ -282,7 +289,7 @@ fn m5_a_log_that_is_damaged_stays() {
     }
 }
 
-/// A volume whose log holds a file, and the same after an unmount.
+/// A volume whose log holds a file, and that volume after an unmount.
 fn dirty_and_clean() -> [Arc<Ram>; 2] {
     let ram = volume(LOG_BLOCKS);
     let fs = mounted(&ram, OPTIONS);
@@ -334,7 +341,7 @@ fn m4_a_log_is_judged_before_it_is_replayed() {
     }
     let [damaged, _] = dirty_and_clean();
     let start = log_superblock(&damaged).2.start();
-    // Behind the descriptor: an image.
+    // The block behind the descriptor is an image.
     let image = log_place(&damaged).block(LogBlock(start + 1));
     let mut block = block_of(&damaged, image);
     block[9] ^= 1;
@@ -342,7 +349,7 @@ fn m4_a_log_is_judged_before_it_is_replayed() {
     refused(&damaged, OPTIONS, "journal is damaged");
 }
 
-/// The log would do for what it holds, and not for what the options may ask of it.
+/// The log is large enough for what it holds, but not for what the options may ask of it.
 #[test]
 fn m4_a_log_that_is_too_small_is_not_replayed() {
     let start = volume(LOG_BLOCKS);
@@ -394,7 +401,7 @@ fn fast_commit(tid: u32, tags: &[(u16, Vec<u8>)]) -> Vec<u8> {
     area
 }
 
-/// Behind a full commit lies a fast one that contradicts the volume: neither is replayed.
+/// A fast commit that contradicts the volume lies behind a full one: neither is replayed.
 #[test]
 fn m4_fast_commits_are_judged_before_the_full_ones_are_replayed() {
     const AREA: u32 = 8;
@@ -428,7 +435,7 @@ fn m4_fast_commits_are_judged_before_the_full_ones_are_replayed() {
     );
     refused(&dirty, OPTIONS, "fast commit");
     refused(&dirty, "ro", "fast commit");
-    // With the right number both are.
+    // With the right inode number both are replayed.
     let mounted_once = mounted(&fork_without_area(&dirty, at), OPTIONS);
     let ino = mounted_once.lookup(mounted_once.root(), b"f");
     drop(mounted_once);

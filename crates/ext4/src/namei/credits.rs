@@ -10,7 +10,8 @@
 //! | `..` changed | block 0 of the directory that moved |
 //! | orphan | its inode; a block of the orphan file or, when that is full, superblock and neighbour in the list ([`ORPHAN_CREDITS`]) |
 //!
-//! A log that has no room for the [largest](largest_credits) handle of its volume is refused at mount.
+//! A log that has no room for the [largest](largest_credits) handle of its volume is refused at
+//! mount.
 
 use crate::extent::{CUT_CREDITS, DEPTH_MAX, SHIFT_CREDITS, STEP_CREDITS};
 use crate::file::{MAP_CREDITS, ORPHAN_CREDITS, SMALL_PAGES_MAX};
@@ -29,10 +30,12 @@ pub(super) const PARENT_ENTRY: u32 = 1;
 /// An inode that loses a name, maybe its last one.
 pub(super) const DROP_LINK: u32 = INODE + ORPHAN_CREDITS;
 
-/// Pointer blocks on the path to a block of a directory, at most: directories end before the tree of three levels.
+/// Pointer blocks on the path to a block of a directory, at most: directories end before the tree
+/// of three levels.
 const MAP_LEVELS: u32 = 2;
 
-/// A new block of an inode whose extent tree has `depth` levels below its root. The deepest tree gets no further level.
+/// A new block of an inode whose extent tree has `depth` levels below its root. The deepest tree
+/// gets no further level.
 const fn append(depth: u32) -> u32 {
     let deepest = DEPTH_MAX as u32;
     match depth < deepest {
@@ -44,7 +47,8 @@ const fn append(depth: u32) -> u32 {
 /// A new inode with at most one block.
 pub(super) const NEW_INODE: u32 = CREDITS_NEW_INODE + 1 + append(0);
 
-/// Adding a name to a directory whose extent tree has `depth` levels below its root, where an index has up to `levels` below its own.
+/// Credits for adding a name to a directory whose extent tree has `depth` levels below its root,
+/// and whose hash-tree index may have up to `levels` levels below its own root.
 const fn add_name(levels: u8, depth: u32) -> u32 {
     let mut credits = dir::insert_blocks(levels) + INODE;
     let mut n = 0;
@@ -56,8 +60,9 @@ const fn add_name(levels: u8, depth: u32) -> u32 {
     credits
 }
 
-/// Blocks that the largest handle of an operation on names or space may change, at any depth of extent trees, where an index of a directory has
-/// up to `levels` levels below its root; `data=journal` apart.
+/// Blocks that the largest handle of an operation on names or space may change, at any depth of
+/// extent trees, in directories whose index has up to `levels` levels below its root;
+/// `data=journal` apart.
 pub(crate) const fn largest_credits(levels: u8) -> u32 {
     let add = add_name(levels, DEPTH_MAX as u32);
     let all = [
@@ -89,7 +94,7 @@ impl Ext4 {
     /// Adding a name to `dir`.
     pub(super) fn add_name_credits(&self, dir: &Inode) -> FsResult<u32> {
         let depth = self.tree_depth(dir)?;
-        // It may get its first block, and need more at once.
+        // The directory may get its first block, and need more at once.
         let leaves = if dir.is_inline() { append(0) } else { 0 };
         Ok(add_name(self.index_levels_max(), depth) + leaves)
     }
@@ -115,7 +120,7 @@ mod tests {
     #[test]
     fn the_largest_handle_depends_on_the_levels_of_an_index() {
         assert_eq!((largest_credits(1), largest_credits(2)), (69, 93));
-        // 1024 blocks, of which a transaction may take a quarter.
+        // The smallest log has 1024 blocks, of which a transaction may take a quarter.
         assert!(largest_credits(2).max(crate::file::JOURNALED_CREDITS) < 200);
     }
 
@@ -124,7 +129,8 @@ mod tests {
         for levels in [1, 2] {
             let most = add_name(levels, DEPTH_MAX.into());
             assert!((0..=u32::from(u16::MAX)).all(|depth| add_name(levels, depth) <= most));
-            // What a directory needs beside when it leaves its inode, where the tree is flat.
+            // What a directory needs in addition when its content leaves the inode; its tree is
+            // flat then.
             assert!(add_name(levels, 0) + append(0) <= most);
         }
     }

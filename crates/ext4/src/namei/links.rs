@@ -1,16 +1,16 @@
-//! Counting links (namei-D4).
+//! Link counts of directories (namei-D4).
 
 use crate::{Ext4, Inode};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{InodeFlags, RoCompat};
 
-/// Most links (`EXT4_LINK_MAX`).
+/// The maximum of links (`EXT4_LINK_MAX`).
 pub(super) const LINKS_MAX: u16 = 65_000;
-/// A directory with more subdirectories than can be counted.
+/// The link count of a directory with more subdirectories than can be counted.
 const UNCOUNTED: u16 = 1;
 
 impl Ext4 {
-    /// `dir` takes one more subdirectory.
+    /// Checks that `dir` can have one more subdirectory.
     pub(super) fn check_subdirs(&self, dir: &Inode) -> FsResult<()> {
         let links = dir.core().disk.links();
         match links >= LINKS_MAX && !self.may_stop_counting(dir) {
@@ -19,13 +19,13 @@ impl Ext4 {
         }
     }
 
-    /// Counting may end for directories with a hash tree, as in Linux.
+    /// True if counting may stop for `dir`: only for directories with a hash tree, as in Linux.
     fn may_stop_counting(&self, dir: &Inode) -> bool {
         let indexed = dir.core().disk.flags().has(InodeFlags::INDEX);
         indexed && self.geo.ro_compat().has(RoCompat::DIR_NLINK)
     }
 
-    /// A subdirectory came. The inode is put by the caller, here and below.
+    /// Counts a new subdirectory. Here and below, the caller puts the inode.
     pub(super) fn subdir_came(&self, dir: &Inode) {
         let stop = self.may_stop_counting(dir);
         let mut core = dir.core();
@@ -37,7 +37,7 @@ impl Ext4 {
         core.disk.set_links(links);
     }
 
-    /// A subdirectory went.
+    /// Counts a removed subdirectory.
     pub(super) fn subdir_went(&self, dir: &Inode) {
         let mut core = dir.core();
         let links = core.disk.links();

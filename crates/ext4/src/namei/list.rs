@@ -1,4 +1,4 @@
-//! Reading a directory.
+//! Reading a directory (readdir).
 
 use crate::{Ext4, dir};
 use base::Ino;
@@ -9,7 +9,7 @@ impl Ext4 {
         let dir = self.directory(dir)?;
         let _gate = dir.gate.read();
         if dir.core().disk.links() == 0 {
-            // Removed, but open: nothing is in it any more.
+            // The directory was removed but is still open: it is empty.
             return Ok(Vec::new());
         }
         let found = dir::read_entries(&self.view_dir(&dir), from, max)?;

@@ -10,7 +10,7 @@ use fscore::acl::NewAcls;
 use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
 use std::sync::Arc;
 
-/// What a new inode holds from the start.
+/// What a new inode contains from the start.
 #[derive(Clone, Copy)]
 pub(super) enum Content<'a> {
     Nothing,
@@ -90,7 +90,7 @@ impl Ext4 {
         self.attr_of(&inode)
     }
 
-    /// Makes a file without a name, an orphan and pinned.
+    /// Makes a file without a name, which is an orphan and pinned.
     pub(crate) fn op_tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
         self.check_writable()?;
         self.prune_inodes();
@@ -124,7 +124,7 @@ impl Ext4 {
         self.attr_of(&inode)
     }
 
-    /// What is to be made, with the permissions that `dir` leaves it, and its ACLs.
+    /// The inode to be made, with the permissions that the ACL of `dir` leaves it, and its ACLs.
     fn with_inherited(&self, dir: &Inode, new: NewKind) -> FsResult<(NewKind, NewAcls)> {
         let (perm, acls) = self.inherit_acls(dir, &new)?;
         let creds = Creds {

@@ -1,16 +1,19 @@
 //! Operations on names: lookup, create, mkdir, symlink, link, unlink, rmdir, rename, readdir.
 //!
-//! Each changes the file system inside one handle, so a crash leaves all of it or nothing.
+//! Each operation changes the file system inside one handle, so a crash leaves all of it or
+//! nothing.
 //!
 //! Invariants:
-//! - D1 the gates of all inodes that an operation changes are held from before the last look at the names until the handle is
-//!   finished, taken by ascending inode number. What a name stands for is learned under the directory's gate alone, so it is
-//!   looked up again once all gates are held;
-//! - D2 an inode whose last name goes is an orphan from the same handle on; it is freed after handle and gates, unless
-//!   it is open;
-//! - D3 what can fail for want of space comes before what cannot, or is undone, before a POSIX error is answered (tx-T1);
-//! - D4 links of a directory: 2 and one per subdirectory; 1 stands for "too many to count" (feature `dir_nlink`, beyond
-//!   65000).
+//! - D1 the gates of all inodes that an operation changes are held from before the last look at the
+//!   names until the handle is finished, taken by ascending inode number. The inode of a name is
+//!   first looked up under the directory's gate alone, so it is looked up again once all gates are
+//!   held;
+//! - D2 an inode whose last name goes is an orphan from the same handle on; it is freed after
+//!   handle and gates, unless it is open;
+//! - D3 steps that can fail for want of space come before those that cannot, or are undone, before
+//!   a POSIX error is answered (tx-T1);
+//! - D4 links of a directory: 2 and one per subdirectory; 1 stands for "too many to count" (feature
+//!   `dir_nlink`, beyond 65000).
 //!
 //! Credits of a handle are counted in [`credits`].
 
@@ -48,7 +51,7 @@ impl Ext4 {
         }
     }
 
-    /// What `name` stands for. The directory's gate is held.
+    /// The inode that `name` leads to. The directory's gate is held.
     fn find(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
         let Some(found) = dir::lookup(&self.view_dir(dir), name)? else {
             return Ok(None);
@@ -72,13 +75,13 @@ impl Ext4 {
         }
     }
 
-    /// What `name` stands for at this moment. No gate is held.
+    /// The inode that `name` leads to at this moment. No gate is held.
     fn peek(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
         let _gate = dir.gate.read();
         self.find(dir, name)
     }
 
-    /// A name can be made here. The gate is held.
+    /// Checks that a name can be made in `dir`. The gate is held.
     fn check_new_name(&self, dir: &Inode, name: &[u8]) -> FsResult<()> {
         if dir::lookup(&self.view_dir(dir), name)?.is_some() {
             return Err(Errno::Exist.into());
@@ -87,7 +90,7 @@ impl Ext4 {
     }
 }
 
-/// The directory has not been removed.
+/// Checks that the directory has not been removed.
 fn check_alive(dir: &Inode) -> FsResult<()> {
     match dir.core().disk.links() {
         0 => Err(Errno::NoEnt.into()),
@@ -95,7 +98,7 @@ fn check_alive(dir: &Inode) -> FsResult<()> {
     }
 }
 
-/// `.` and `..` are no names that can be given or taken away.
+/// Refuses `.` and `..`, which can be neither given nor taken away.
 fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
@@ -112,7 +115,7 @@ fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
     order.into_iter().map(|inode| inode.gate.write()).collect()
 }
 
-/// True if both are the same inode, or both nothing.
+/// True if both are the same inode, or neither is one.
 fn same(a: Option<&Arc<Inode>>, b: Option<&Arc<Inode>>) -> bool {
     a.map(|inode| inode.ino) == b.map(|inode| inode.ino)
 }

@@ -1,7 +1,7 @@
 //! Rename: move, replace, exchange.
 //!
-//! Whether a directory would come to lie below itself is asked by `vfs`, which holds a lock against other renames between
-//! directories; here only the nearest cases are refused.
+//! `vfs` checks whether a directory would come to lie below itself, because it holds a lock against
+//! other renames between directories; here only the nearest cases are refused.
 
 use super::{check_alive, credits, is_dir, is_dot, lock_gates, same};
 use crate::inode::NewKind;
@@ -86,7 +86,7 @@ impl Ext4 {
         }
     }
 
-    /// All gates are held, and the names stand for what `from` and `to` say.
+    /// Renames while all gates are held and the names lead to the inodes of `from` and `to`.
     fn rename_locked(&self, from: &End<'_>, to: &End<'_>, mode: RenameMode) -> FsResult<()> {
         rt::charge(base::cost::ext4::RENAME);
         let source = from.known()?.ok_or(Errno::NoEnt)?;
@@ -120,7 +120,7 @@ impl Ext4 {
         }
     }
 
-    /// The directory `to` can count one more subdirectory, if one arrives.
+    /// Checks that the directory `to` can count one more subdirectory, if one arrives.
     fn check_arrival(&self, source: Known<'_>, to: &Inode) -> FsResult<()> {
         match is_dir(source.kind) && source.dir.ino != to.ino {
             true => self.check_subdirs(to),
@@ -183,7 +183,8 @@ impl Ext4 {
         })
     }
 
-    /// What takes the place of a name for an overlay: a character device 0:0 without permissions.
+    /// Makes a whiteout, which takes the place of a name for an overlay: a character device 0:0
+    /// without permissions.
     fn make_whiteout(
         &self,
         tx: &mut Tx<'_>,
@@ -201,7 +202,8 @@ impl Ext4 {
             .transpose()
     }
 
-    /// Takes the source's old name away after it got its new one in `to`, or gives it to `whiteout`.
+    /// Removes the source's old name after it got its new one in `to`, or gives the old name to
+    /// `whiteout`.
     fn leave(
         &self,
         tx: &mut Tx<'_>,
@@ -222,7 +224,7 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The source has a name in `to` now: `..` and counts of links follow.
+    /// Adjusts `..` and link counts after the source got a name in `to`.
     fn arrive(&self, tx: &mut Tx<'_>, source: Known<'_>, to: &Inode) -> FsResult<()> {
         if is_dir(source.kind) && source.dir.ino != to.ino {
             dir::set_parent(&mut self.edit_dir(source.inode, tx), to.ino)?;
@@ -232,7 +234,8 @@ impl Ext4 {
         {
             let mut core = source.inode.core();
             core.touch(false);
-            // Linux commits a rename with an fsync of what was renamed, even within one tick of the clock.
+            // An fsync of the renamed inode commits the rename, as in Linux, even within one tick
+            // of the clock.
             core.sync_tid = tx.tid();
             if core.born_in.is_some() {
                 core.born_in = Some(to.ino);

@@ -1,6 +1,8 @@
-//! Symbolic links: a short target lies in the inode, where other inodes have their block mapping; a longer one has a block,
-//! which passes through the journal like a directory's. With feature `inline_data` one of up to some hundred bytes may lie in the inode in
-//! another way; such a link is read and removed, but none is made, as in Linux: e2fsck does not count a block of its attributes.
+//! Symbolic links: a short target lies in the inode, where other inodes have their block mapping; a
+//! longer one has a block, which passes through the journal like a directory's. With feature
+//! `inline_data` a target of up to some hundred bytes may lie in the inode as inline data. Such a
+//! link is read and removed, but none is made, as in Linux: e2fsck does not count a block of its
+//! attributes.
 
 use super::make::Content;
 use crate::inode::NewKind;
@@ -25,7 +27,7 @@ impl Ext4 {
         if target.contains(&0) {
             return Err(Errno::Inval.into());
         }
-        // A NUL must follow it in the block.
+        // A NUL must follow the target in the block.
         if target.len() >= self.block_size.bytes() {
             return Err(Errno::NameTooLong.into());
         }

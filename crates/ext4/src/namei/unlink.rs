@@ -1,4 +1,4 @@
-//! Names that come to, and go from, inodes that exist: link, unlink, rmdir.
+//! Adding names to, and removing names from, inodes that exist: link, unlink, rmdir.
 
 use super::links::LINKS_MAX;
 use super::{credits, is_dir, is_dot, lock_gates};
@@ -105,7 +105,8 @@ impl Ext4 {
         self.evict_if_unused(&victim)
     }
 
-    /// Calls `f` with what `name` stands for, the gates of both held (namei-D1).
+    /// Calls `f` with the inode that `name` leads to, while the gates of both directory and inode
+    /// are held (namei-D1).
     fn with_victim(
         &self,
         dir: &Arc<Inode>,
@@ -122,7 +123,8 @@ impl Ext4 {
                 drop(gates);
                 return Ok(victim);
             }
-            // Somebody else has changed the name in between, so this loop makes progress for all together.
+            // Another task has changed the name in between; so some task makes progress in each
+            // turn of this loop.
         }
     }
 
@@ -134,11 +136,11 @@ impl Ext4 {
         }
     }
 
-    /// Anything but a directory has lost a name (namei-D2).
+    /// Counts a lost name of an inode that is no directory (namei-D2).
     pub(super) fn drop_link(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let links = {
             let mut core = inode.core();
-            // More names than links is damage, but this is no reason to keep the name.
+            // More names than links is damage, but no reason to keep the name.
             let links = core.disk.links().saturating_sub(1);
             core.disk.set_links(links);
             core.touch(false);
@@ -150,7 +152,7 @@ impl Ext4 {
         self.put_inode(tx, inode)
     }
 
-    /// An empty directory has lost its name (namei-D2).
+    /// Ends an empty directory that has lost its name (namei-D2).
     pub(super) fn drop_dir(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         {
             let mut core = inode.core();

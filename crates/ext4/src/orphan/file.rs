@@ -1,7 +1,9 @@
 //! The orphan file: blocks full of slots, each of which names an orphan or is free (0).
 //!
-//! A new orphan goes to the first block that has a free slot and is not being changed by somebody else at this moment: one task fills one
-//! block, so that a transaction logs few of them, and tasks that would meet in a block part. Only where everybody is busy they wait.
+//! A new orphan goes to the first block that has a free slot and is not being changed by another
+//! task at this moment. So one task alone fills one block, and a transaction logs few of them;
+//! tasks that run at the same time use different blocks. A task waits for a block only if all are
+//! being changed.
 
 use crate::Ext4;
 use crate::bitmap;
@@ -16,14 +18,15 @@ use ondisk::ext4::{InodeSeed, OrphanBlock, update_orphan_checksum, verify_orphan
 use rt::{Mutex, MutexGuard};
 use std::fmt;
 
-/// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does not stop the mount for hours.
+/// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does
+/// not stop the mount for hours.
 const BLOCKS_MAX: u64 = 8192;
 /// Blocks read at once.
 const READ_BLOCKS: u32 = 64;
 /// A slot is a le32.
 const SLOT_BYTES: usize = 4;
 
-/// What slots name.
+/// The orphans that slots name.
 pub(super) type Named = Vec<(Slot, Ino)>;
 
 /// The orphan file of a mounted volume.
@@ -34,14 +37,14 @@ pub(crate) struct OrphanFile {
 }
 
 struct FileBlock {
-    /// Where it lies.
+    /// The block on the device.
     home: BlockNo,
     slots: Mutex<Slots>,
 }
 
-/// Which slots of a block are taken (orphan-O4).
+/// Which slots of a block are in use (orphan-O4).
 struct Slots {
-    /// A bit each.
+    /// One bit for each slot.
     taken: Vec<u8>,
     count: u32,
 }
@@ -86,7 +89,8 @@ impl OrphanFile {
     /// Reads the file of a volume that has one, with what its slots name.
     ///
     /// # Errors
-    /// `Corrupt`: no regular file in use, an impossible size, a hole, a block with a wrong magic number or checksum.
+    /// `Corrupt`: no regular file in use, an impossible size, a hole, a block with a wrong magic
+    /// number or checksum.
     pub(super) fn load(fs: &Ext4) -> FsResult<Option<(OrphanFile, Named)>> {
         let Some(ino) = fs.orphan_file_ino() else {
             return Ok(None);
@@ -137,7 +141,8 @@ impl OrphanFile {
         (self.blocks.iter()).all(|block| block.slots.lock().is_empty())
     }
 
-    /// A block with a free slot. `wait`: also for one that somebody is changing. With it, whether one was passed by for that.
+    /// A block with a free slot; with `wait` also one that another task is changing. Answers as
+    /// well whether a block was skipped because of such a task.
     fn room(&self, wait: bool) -> (Option<(u32, u32, MutexGuard<'_, Slots>)>, bool) {
         let mut busy = false;
         for (block, candidate) in (0..).zip(&self.blocks) {
@@ -189,7 +194,8 @@ impl Ext4 {
         Ok((inode, blocks as u32))
     }
 
-    /// Names an orphan in a free slot; `None` if there is no file, no log (orphan-O7) or no free slot.
+    /// Stores an orphan in a free slot; `None` if there is no file, no log (orphan-O7) or no free
+    /// slot.
     pub(super) fn take_slot(&self, tx: &mut Tx<'_>, ino: Ino) -> FsResult<Option<Slot>> {
         let Some(file) = self.orphans.file.as_ref().filter(|_| self.has_log()) else {
             return Ok(None);
@@ -274,7 +280,7 @@ mod tests {
         Superblock::parse(&ram.image()[1024..]).expect("a superblock")
     }
 
-    /// A volume whose orphan file, of two blocks, is one of its files.
+    /// A volume with an orphan file of two blocks, made from one of its regular files.
     fn volume() -> Arc<Ram> {
         let ram = Arc::new(Ram::new(BYTES));
         let time = rt::WallTime { secs: 1, nanos: 0 };
@@ -318,7 +324,8 @@ mod tests {
         }
     }
 
-    /// Takes a slot in a task of its own, while `busy` are locked for a millisecond: how far it came by then, and in the end.
+    /// Takes a slot in a task of its own, while the blocks `busy` are locked for a millisecond.
+    /// Answers the slot that the task had got by then, and the one that it got in the end.
     fn taken_beside(fs: &Arc<Ext4>, name: &str, busy: &[u32]) -> (Option<Slot>, Option<Slot>) {
         let file = fs.orphans.file.as_ref().expect("a file");
         let ino = make(fs, name);
@@ -341,7 +348,8 @@ mod tests {
         (meanwhile, end)
     }
 
-    /// Nobody waits for a block while another one has a free slot, and where all are busy, one is waited for.
+    /// No task waits for a block while another one has a free slot; where all are busy, it waits
+    /// for one.
     #[test]
     fn who_finds_a_block_busy_takes_the_next() {
         let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
@@ -358,7 +366,7 @@ mod tests {
         assert!(failure.is_none(), "{failure:?}");
     }
 
-    /// orphan-O5: as a truncation leaves it that failed on its way.
+    /// orphan-O5: an orphan as a truncation leaves it that failed half-way.
     #[test]
     fn an_orphan_that_is_left_keeps_the_mark_over_an_unmount() {
         let ram = volume();

@@ -1,4 +1,5 @@
-//! The list of orphans: the superblock names the newest, each names the next older one in its deletion time.
+//! The list of orphans: the superblock names the newest, and each orphan names the next older one
+//! in its deletion time.
 
 use super::Place;
 use crate::Ext4;
@@ -9,7 +10,7 @@ use fscore::{FsError, FsResult};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What names an orphan of the list.
+/// Names the list in error messages.
 const BY: &str = "list of orphans";
 
 impl Ext4 {

@@ -1,4 +1,5 @@
-//! Orphans: inodes that a crash must not leave behind half done. Without links but open, or being truncated.
+//! Orphans: inodes that a mount after a crash must free or finish truncating, because they are
+//! without links but were open, or were being truncated.
 //!
 //! On the device an orphan is named in one of two places:
 //!
@@ -8,22 +9,28 @@
 //! | the list ([`list`]) | the superblock, or the next newer orphan's inode | all others |
 //!
 //! Invariants:
-//! - O1 an inode without links or with blocks behind its end is named on the device from the transaction that makes it so on to the one
-//!   that ends it: it is named in the handle that takes the last link or sets the size, and taken out in the handle that frees the
+//! - O1 an inode without links or with blocks behind its end is named on the device from the
+//!   transaction that makes it an orphan on to the one that ends that state: it is named in the
+//!   handle that takes the last link or sets the size, and taken out in the handle that frees the
 //!   inode, gives it a link, or frees the last block;
 //! - O2 it is named once: `Core::orphan` says where. A volume that names one twice is refused;
 //! - O3 `list` is the chain on the device, as the running transaction has it, oldest first;
-//! - O4 a slot counts as taken exactly while the running transaction's block holds a number there; the lock of the block is held over
-//!   both changes and over the checksum, which is set with each of them;
-//! - O5 `orphan_present` is durable before a transaction that fills a slot can commit: it is set with needs_recovery (ext4-mount-M1), before any
-//!   other transaction of the mount or in the first one. It is taken back in place at unmount, when the log is empty, and only if no slot
-//!   is taken. Linux sets and clears it at the same moments. e2fsck looks into the file only if it is set; Linux and we always look,
-//!   so that a superblock that came from a backup, where it is never set, loses no orphan;
-//! - O6 a mount has seen that all names make sense before it ends the first orphan, and ends each as O1 says: a cut in between leaves
-//!   those named that are left;
-//! - O7 without a log nothing orders a slot and its inode, and nothing marks the volume: slots are not taken then, as in Linux.
+//! - O4 a slot counts as taken exactly while the running transaction's block holds a number there;
+//!   the lock of the block is held over both changes and over the checksum, which is set with each
+//!   of them;
+//! - O5 `orphan_present` is durable before a transaction that fills a slot can commit: it is set
+//!   with needs_recovery (ext4-mount-M1), before any other transaction of the mount or in the first
+//!   one. It is cleared in place at unmount, when the log is empty, and only if no slot is taken.
+//!   Linux sets and clears it at the same moments. e2fsck looks into the file only if it is set;
+//!   Linux and this code always look, so that a superblock that came from a backup, where it is
+//!   never set, loses no orphan;
+//! - O6 a mount has checked all names before it ends the first orphan, and ends each as O1 says: a
+//!   cut in between leaves those named that are left;
+//! - O7 without a log nothing orders a slot and its inode, and nothing marks the volume: slots are
+//!   not taken then, as in Linux.
 //!
-//! A slot is free for the next orphan at once, in the same transaction even: of a block only whole transactions reach the device.
+//! A slot can be reused for the next orphan at once, even in the same transaction, because only
+//! whole transactions of a block reach the device.
 
 mod file;
 mod list;
@@ -57,7 +64,7 @@ pub(crate) enum Place {
     Slot(Slot),
 }
 
-/// What a mount finds, checked (O6).
+/// The orphans that a mount finds, checked (O6).
 pub(crate) struct Waiting {
     /// Those on the list, newest first.
     chain: Vec<Arc<Inode>>,
@@ -86,7 +93,8 @@ impl Ext4 {
         has_file.then(|| self.geo.orphan_file_ino())
     }
 
-    /// Makes an inode an orphan; without effect if it is one. Its gate is held, or nobody else knows it.
+    /// Makes an inode an orphan; without effect if it is one. Its gate is held, or no other task
+    /// knows it yet.
     pub(crate) fn orphan_add(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         if inode.core().orphan.is_some() {
             return Ok(());
@@ -100,7 +108,7 @@ impl Ext4 {
         }
     }
 
-    /// Ends that; without effect if it is none. Its gate is held.
+    /// Ends that an inode is an orphan; without effect if it is none. Its gate is held.
     pub(crate) fn orphan_del(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let place = inode.core().orphan;
         match place {
@@ -114,7 +122,7 @@ impl Ext4 {
         }
     }
 
-    /// Reads list and file, and refuses what makes no sense (O6). Nothing is changed.
+    /// Reads list and file, and refuses impossible names (O6). Nothing is changed.
     pub(crate) fn read_orphans(&mut self) -> FsResult<Waiting> {
         let slots = match OrphanFile::load(self)? {
             Some((file, slots)) => {
@@ -168,7 +176,7 @@ impl Ext4 {
         self.finish_truncate(inode, size)
     }
 
-    /// An orphan as it is on the device; `by` names it.
+    /// Reads an orphan from the device; `by` says in errors what names it.
     fn read_orphan(&self, ino: Ino, by: &str) -> FsResult<ondisk::ext4::Inode> {
         let bad = |what: &str| FsError::corrupt(format!("{by}: inode {ino} {what}"));
         let own = Some(ino) == self.orphan_file_ino();
@@ -188,7 +196,7 @@ impl Ext4 {
         Ok(disk)
     }
 
-    /// An orphan, now in the cache of inodes.
+    /// Loads an orphan into the cache of inodes.
     fn load_orphan(&self, ino: Ino, place: Place, by: &str) -> FsResult<Arc<Inode>> {
         let disk = self.read_orphan(ino, by)?;
         let mut core = Core::new(disk, self.newest_tid());

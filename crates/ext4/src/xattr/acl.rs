@@ -1,6 +1,8 @@
-//! POSIX ACLs in step with modes: what new inodes take over from their directory, and what `chmod` and a new access ACL change.
+//! Keeps POSIX ACLs and modes in step: what new inodes take over from their directory, and what
+//! `chmod` and a new access ACL change.
 //!
-//! Whether somebody may do something is asked by the caller (the kernel of a mount with `default_permissions`).
+//! Whether a user may do something is not checked here but by the caller (the kernel of a mount
+//! with `default_permissions`).
 
 use super::place::Change;
 use super::{CREDITS, Found};
@@ -11,8 +13,8 @@ use base::BlockNo;
 use fscore::acl::{ACCESS, Acl, DEFAULT, NewAcls};
 use fscore::{FsError, FsResult, XattrMode, XattrName as Name};
 
-/// Blocks that storing the ACLs of a new inode may change: two need no more than one, as the block that the first one gets is the old block
-/// of the second.
+/// Blocks that storing the ACLs of a new inode may change. Two ACLs need no more than one, because
+/// the second one replaces the block that the first one was given.
 pub(crate) fn acl_credits(acls: &NewAcls) -> u32 {
     match acls.is_empty() {
         true => 0,
@@ -21,7 +23,8 @@ pub(crate) fn acl_credits(acls: &NewAcls) -> u32 {
 }
 
 impl Ext4 {
-    /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The gate of `dir` is held.
+    /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The
+    /// gate of `dir` is held.
     pub(crate) fn inherit_acls(&self, dir: &Inode, new: &NewKind) -> FsResult<(u16, NewAcls)> {
         let default = self.find_acl(dir, DEFAULT)?;
         Ok(NewAcls::inherit(default, new.kind, new.perm, &new.creds))
@@ -49,7 +52,8 @@ impl Ext4 {
         self.find_acl(inode, ACCESS).map(|acl| acl.is_some())
     }
 
-    /// Brings the access ACL in step with a mode that was just set (Linux `posix_acl_chmod`), in a handle of [`CREDITS`] more blocks.
+    /// Brings the access ACL in step with a mode that was just set (Linux `posix_acl_chmod`), in a
+    /// handle of [`CREDITS`] more blocks.
     pub(crate) fn chmod_acl(&self, tx: &mut Tx<'_>, inode: &Inode, perm: u16) -> FsResult<()> {
         let Some(acl) = self.find_acl(inode, ACCESS)? else {
             return Ok(());
@@ -59,14 +63,15 @@ impl Ext4 {
         self.change_xattr_in(tx, inode, &change)
     }
 
-    /// Stores an access ACL, or drops it if the mode says as much, and sets the permission bits to it (Linux `posix_acl_update_mode`).
+    /// Stores an access ACL, or drops it if the mode can express it, and sets the permission bits
+    /// to match it (Linux `posix_acl_update_mode`).
     pub(super) fn set_access_acl(&self, inode: &Inode, acl: &Acl, mode: XattrMode) -> FsResult<()> {
         let change = match acl.is_mode() {
             true => Change::remove(ACCESS),
             false => Change::set(ACCESS, acl.to_disk(), mode),
         };
         self.with_xattrs(inode, |tx| {
-            // Nothing to drop is no error.
+            // If there is no ACL to drop, that is no error.
             if !acl.is_mode() || self.has_access_acl(inode)? {
                 self.change_xattr_in(tx, inode, &change)?;
             }

@@ -1,4 +1,4 @@
-//! The block of attributes: reading it, giving an inode another one, letting go of it.
+//! The block of attributes: reading it, replacing it by another one, releasing it.
 
 use super::Block;
 use crate::Ext4;
@@ -41,7 +41,8 @@ impl Ext4 {
         Ok((block, parsed.entries))
     }
 
-    /// Gives the inode a block with `entries` in the place of `old`. The inode is put by the caller.
+    /// Gives the inode a block with `entries` in the place of `old`. The inode is put by the
+    /// caller.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed (ext4-xattr-X5).
@@ -59,7 +60,7 @@ impl Ext4 {
             };
         }
         match old {
-            // ext4-xattr-X2: it is this inode's alone.
+            // ext4-xattr-X2: no other inode shares the block.
             Some(old) if old.references == 1 => {
                 let new = self.compose_xattr_block(old.at, entries);
                 tx.update(old.at, 0, &old.bytes, &new)
@@ -100,7 +101,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// The inode lets go of its block; the last one out frees it (ext4-xattr-X4). The inode is put by the caller.
+    /// Releases the inode's reference to its block; the last reference frees it (ext4-xattr-X4).
+    /// The inode is put by the caller.
     fn leave_xattr_block(&self, tx: &mut Tx<'_>, inode: &Inode, block: &Block) -> FsResult<()> {
         if block.references > 1 {
             let mut new = block.bytes.to_vec();
@@ -117,7 +119,7 @@ impl Ext4 {
         self.add_blocks(inode, -1)
     }
 
-    /// An inode that is being freed lets go of its block.
+    /// Releases the block of an inode that is being freed.
     pub(crate) fn drop_xattr_block(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
         let at = inode.core().disk.xattr_block();
         if at == BlockNo(0) {

@@ -1,14 +1,20 @@
-//! Extended attributes: in the inode behind its extra fields, and in one block (`i_file_acl`) that inodes with equal
-//! attributes may share. New attributes go to the inode if they fit there, else to the block, as in Linux.
+//! Extended attributes: in the inode behind its extra fields, and in one block (`i_file_acl`) that
+//! inodes with equal attributes may share. New attributes go to the inode if they fit there, else
+//! to the block, as in Linux.
 //!
-//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode (`acl`); who asks for access obeys them.
+//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode (`acl`); the
+//! code that checks access enforces them.
 //!
 //! Invariants:
-//! - X1 inode and block change in one handle, so after a cut an attribute has its old value or its new one, in one place;
-//! - X2 the content of a shared block (reference count above 1) never changes: who wants it different gets a block of its own;
-//! - X3 whoever reads a block holds `xattr_blocks` shared, whoever changes content or count of one holds it exclusively from
-//!   reading to writing (two inodes may reach one block; their gates do not exclude each other);
-//! - X4 a block that loses its last reference is revoked (hazards-H6) and freed (hazards-H18) in the handle that clears `i_file_acl`;
+//! - X1 inode and block change in one handle, so after a cut an attribute has its old value or its
+//!   new one, in one place;
+//! - X2 the content of a shared block (reference count above 1) never changes: an inode that needs
+//!   other content gets a block of its own;
+//! - X3 a task that reads a block holds `xattr_blocks` shared; a task that changes content or count
+//!   of one holds it exclusively from reading to writing (two inodes may reach one block; their
+//!   gates do not exclude each other);
+//! - X4 a block that loses its last reference is revoked (hazards-H6) and freed (hazards-H18) in
+//!   the handle that clears `i_file_acl`;
 //! - X5 a block is allocated before anything is changed: a full disk changes nothing.
 
 mod acl;
@@ -30,11 +36,11 @@ use ondisk::ext4::{
 };
 use place::{Change, Lists};
 
-/// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor and a revoke record; new
-/// block with its bitmap and descriptor; superblock.
+/// Blocks that changing an attribute may change: inode; old block with its bitmap and descriptor
+/// and a revoke record; new block with its bitmap and descriptor; superblock.
 pub(crate) const CREDITS: u32 = 9;
 
-/// Longest value in an inode of its own (Linux `EXT4_XATTR_SIZE_MAX`).
+/// The longest value that an inode of its own can hold (Linux `EXT4_XATTR_SIZE_MAX`).
 const VALUE_INODE_BYTES_MAX: u64 = 1 << 24;
 
 /// The block of attributes of an inode.
@@ -79,7 +85,7 @@ impl Ext4 {
         let inode = self.inode(ino)?;
         name.check_change(inode.kind()?)?;
         match self.change_xattr(&inode, &Change::remove(name)) {
-            // To have no ACL is what was asked for.
+            // The ACL to be removed is missing, which is the state that was asked for.
             Err(FsError::Posix(Errno::NoData)) if name.is_acl() => Ok(()),
             done => done,
         }
@@ -92,7 +98,7 @@ impl Ext4 {
         let found = self.read_xattrs(&inode)?;
         let entry = found.lists.find(name).ok_or(Errno::NoData)?;
         if let Some(value) = entry.value_ino {
-            // Volumes that may have such are mounted read-only.
+            // Volumes that may have values in inodes are mounted read-only.
             return self.read_value_inode(&inode, value);
         }
         match name.is_acl() {
@@ -101,7 +107,8 @@ impl Ext4 {
         }
     }
 
-    /// Those in the inode first, then those in the block. Names with a prefix that is not known here are left out.
+    /// Lists the attributes in the inode first, then those in the block. Names with an unknown
+    /// prefix are left out.
     pub(crate) fn op_listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
         let found = self.read_xattrs(&*self.inode(ino)?)?;
         let all = found.lists.inode.iter().chain(&found.lists.block);
@@ -194,7 +201,7 @@ impl Ext4 {
             XattrBlock::room(self.block_size.bytes()),
         )?;
         if lists.block != found.lists.block {
-            // X5: the first step, and the only one that a full disk refuses.
+            // X5: this is the first step, and the only one that can fail on a full disk.
             self.replace_xattr_block(tx, inode, found.block, &lists.block)?;
         }
         {
@@ -203,7 +210,8 @@ impl Ext4 {
                 set_inode_xattrs(&mut core.disk, &lists.inode);
             }
             core.touch(false);
-            // Within one tick of the clock not a byte of the inode may change, and an fsync has to take the block along.
+            // Within one tick of the clock no byte of the inode may change, but an fsync has to
+            // commit the block.
             core.sync_tid = tx.tid();
             core.changes.all += 1;
         }
@@ -211,7 +219,7 @@ impl Ext4 {
         self.mark_feature(tx)
     }
 
-    /// Feature `ext_attr` says that there may be blocks of attributes.
+    /// Sets feature `ext_attr`, which says that there may be blocks of attributes.
     fn mark_feature(&self, tx: &mut Tx<'_>) -> FsResult<()> {
         if self.sb.lock().compat().has(Compat::EXT_ATTR) {
             return Ok(());

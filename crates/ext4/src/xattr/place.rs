@@ -1,4 +1,5 @@
-//! Which attribute goes where: pure, from the lists before to the lists after.
+//! Decides which attribute is stored where: a pure function from the lists before to the lists
+//! after.
 
 use fscore::XattrName as Name;
 use fscore::{Errno, XattrMode};

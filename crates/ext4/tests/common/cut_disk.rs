@@ -1,4 +1,4 @@
-//! Devices whose cut leaves the worst that their promises allow, and volumes on them.
+//! Devices whose cut leaves the worst that their promises allow, and volumes on such devices.
 #![allow(dead_code, missing_docs)]
 
 use base::SECTOR_BYTES;
@@ -18,7 +18,7 @@ pub enum Tear {
     Sectors,
 }
 
-/// A device of so many bytes with a cache, which forgets what was not flushed.
+/// The promises of a device of `bytes` bytes with a volatile cache.
 pub fn caps(bytes: u64, tear: Tear) -> Caps {
     let (reliable, normal) = match tear {
         Tear::Blocks => (4096, Some(4096)),
@@ -60,7 +60,7 @@ pub fn new_ram(bytes: u64) -> Arc<Ram> {
     device
 }
 
-/// The content of such a device.
+/// The content of a device with a fresh volume of `mib` MiB.
 pub fn new_volume(mib: u64) -> Image {
     new_ram(mib * MIB).blocks().into_iter().collect()
 }

@@ -1,4 +1,4 @@
-//! Images made by mke2fs, loaded into a RAM device; checked by e2fsck and debugfs afterwards.
+//! Images made by mke2fs, loaded into a RAM device, and checked by e2fsck and debugfs afterwards.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 pub mod mounted;
@@ -18,7 +18,7 @@ use varve_ext4::check::{Options, Report, check};
 use varve_ext4::mkfs::{self, DeviceContent, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
-/// A tool of e2fsprogs; they live outside of many users' PATH.
+/// A command of e2fsprogs, found also where it is not in the user's PATH.
 pub fn tool(name: &str) -> Command {
     let mut command = Command::new(name);
     let path = std::env::var("PATH").unwrap_or_default();
@@ -33,7 +33,7 @@ fn run(command: &mut Command) -> Output {
         .unwrap_or_else(|e| panic!("{command:?}: {e}"))
 }
 
-/// True if all of e2fsprogs is here; else says that the test is skipped.
+/// True if all of e2fsprogs is installed; else prints that the test is skipped.
 pub fn have_tools() -> bool {
     for name in ["mke2fs", "e2fsck", "debugfs", "dumpe2fs"] {
         if tool(name).arg("-V").output().is_err() {
@@ -77,12 +77,12 @@ impl Image {
         Image { dir, path }
     }
 
-    /// Makes the file system by our own mkfs.
+    /// Makes a file system with Varve's own mkfs.
     pub fn ours(kind: Kind, mib: u64) -> Image {
         Image::of(kind, mib, BLOCK_BYTES as u32)
     }
 
-    /// The same with blocks of so many bytes.
+    /// As [`Image::ours`], with blocks of `block_bytes`.
     pub fn of(kind: Kind, mib: u64, block_bytes: u32) -> Image {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let path = dir.path().join("image");
@@ -107,13 +107,13 @@ impl Image {
         );
     }
 
-    /// What debugfs answers to one request.
+    /// The output of debugfs for one request.
     pub fn debugfs(&self, request: &str) -> String {
         let out = run(tool("debugfs").arg("-R").arg(request).arg(&self.path));
         String::from_utf8_lossy(&out.stdout).into_owned()
     }
 
-    /// What dumpe2fs says of the superblock.
+    /// The output of dumpe2fs for the superblock.
     pub fn dumpe2fs(&self) -> String {
         let out = run(tool("dumpe2fs").arg("-h").arg(&self.path));
         String::from_utf8_lossy(&out.stdout).into_owned()
@@ -128,7 +128,7 @@ impl Image {
         .stdout
     }
 
-    /// What `e2fsck -fn` says; panics unless it is content, and our own checker with it.
+    /// The output of `e2fsck -fn`; panics if it, or Varve's own checker, finds a fault.
     pub fn fsck(&self) -> String {
         let out = run(tool("e2fsck").arg("-fn").arg(&self.path));
         let text = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -164,12 +164,12 @@ impl Image {
     }
 }
 
-/// A device with a fresh file system of our own mkfs.
+/// A device with a fresh file system by Varve's own mkfs.
 pub fn fresh(kind: Kind, mib: u64) -> Arc<Ram> {
     fresh_of(kind, mib, BLOCK_BYTES as u32)
 }
 
-/// The same with blocks of so many bytes.
+/// As [`fresh`], with blocks of `block_bytes`.
 pub fn fresh_of(kind: Kind, mib: u64, block_bytes: u32) -> Arc<Ram> {
     let time = rt::WallTime {
         secs: 1_700_000_000,
@@ -210,7 +210,7 @@ pub fn load(path: &Path) -> Arc<Ram> {
     Arc::new(ram)
 }
 
-/// Our own checker on a device.
+/// Runs Varve's own checker on a device.
 pub fn check_ram(ram: &Ram) -> Report {
     let blocks: std::collections::BTreeMap<u64, Bytes> = ram.blocks().into_iter().collect();
     let read =
@@ -218,7 +218,7 @@ pub fn check_ram(ram: &Ram) -> Report {
     check(&read, &Options::new(ram.caps().sectors / 8))
 }
 
-/// Its findings, a line each.
+/// The findings of a report, one on each line.
 pub fn said(report: &Report) -> String {
     let lines: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
     lines.join("\n")

@@ -12,13 +12,14 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// `None`, said aloud, where that is not possible.
+    /// Mounts the image; `None`, with a message, where that is not possible.
     pub fn new(image: &Image) -> Option<Mounted> {
         Mounted::unless_refused(image)
             .unwrap_or_else(|why| panic!("the kernel refuses the image: {why}"))
     }
 
-    /// The same for an image that the kernel may refuse: then what it said.
+    /// As [`Mounted::new`], for an image that the kernel may refuse: then the error is the kernel's
+    /// message.
     pub fn unless_refused(image: &Image) -> Result<Option<Mounted>, String> {
         let point = image.dir.path().join("mnt");
         fs::create_dir_all(&point).expect("a mount point");
@@ -48,7 +49,8 @@ impl Mounted {
         self.try_unmount().expect("unmounted");
     }
 
-    /// A test beside this one that starts a program holds copies of our files for a moment, so "busy" may pass.
+    /// A test that runs beside this one and starts a program holds copies of this process's files
+    /// for a moment, so "busy" may pass.
     fn try_unmount(&self) -> Result<(), String> {
         let mut last = String::new();
         for _ in 0..100 {
@@ -64,13 +66,13 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// For a test that fails: nothing may stay mounted.
+    /// Unmounts if the test failed, so that nothing stays mounted.
     fn drop(&mut self) {
         let _ = self.try_unmount();
     }
 }
 
-/// Whether `mount` failed because of who and where we are, not because of the image.
+/// True if `mount` failed because of missing rights or the environment, not because of the image.
 fn not_allowed(why: &str) -> bool {
     ["superuser", "only root", "loop device", "permission denied"]
         .iter()

@@ -1,4 +1,4 @@
-//! What a tree of files looks like, to the kernel and to us.
+//! Reads the tree of a volume through the kernel and through Varve, to compare them.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use super::read_all;
@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use varve_ext4::Ext4;
 
-/// What a tree looks like: path -> kind, mode, links, owner, size, content or target.
+/// A tree: path -> kind, mode, links, owner, size, content or target.
 pub type Tree = BTreeMap<String, (char, u32, u64, (u32, u32), Vec<u8>)>;
 
 pub fn kernel_tree(root: &Path) -> Tree {

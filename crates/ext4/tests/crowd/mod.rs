@@ -1,4 +1,4 @@
-//! A crowd on a small volume of ext4 that is full, and what it left.
+//! Many tasks on a small full volume of ext4, and checks of what they left.
 #![allow(dead_code, missing_docs)]
 
 use crate::common::{check_ram, fresh_of, mount, said};
@@ -9,7 +9,7 @@ use varve_ext4::mkfs::Kind;
 
 const TASKS: u64 = 4;
 
-/// Runs the tasks, and looks at what they left. Answers how often there was no room.
+/// Runs the tasks, and checks what they left. Answers how often there was no room.
 pub fn together(kind: Kind, options: &str, seed: u64, steps: usize) -> u64 {
     // Blocks of 1 KiB make groups of 8 MiB.
     let ram = fresh_of(kind, 10, 1024);
@@ -54,7 +54,7 @@ pub const MODES: [(Kind, &str); 9] = [
     (Kind::Ext3, "cache=2"),
 ];
 
-/// A volume that is shared in turns (full-F4).
+/// A volume that several tasks use in turns (full-F4).
 pub fn shared(options: &str, seed: u64, steps: usize) {
     let fs = mount(&fresh_of(Kind::Ext4, 10, 1024), options);
     let any: Arc<dyn FileSystem> = fs.clone();

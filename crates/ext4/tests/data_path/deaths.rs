@@ -1,5 +1,5 @@
-//! A process dies and the power stays: the next mount replays a log of which parts are in the cache of a device only, and is cut while it
-//! writes home (journal-replay-P7).
+//! A process dies while the power stays on: the next mount replays a log of which parts are only in
+//! the device's cache, and is cut while it writes home (journal-replay-P7).
 
 use super::{Cut, Disks, MIB, Names, Tear, caps, judge, life_taking};
 use base::{BlockNo, Mutant, Nanos, Rng};
@@ -14,7 +14,8 @@ use varve_ext4::MountOptions;
 /// Size of the volumes, MiB.
 const VOLUME_MIB: u64 = 16;
 
-/// What a dead process left: what its devices hold for good, what they show, and what it had promised.
+/// The state after a process died: what its devices hold durably, what reads of them show, and what
+/// was promised.
 struct Dead {
     home: (Image, Image),
     log: Option<(Image, Image)>,
@@ -43,7 +44,8 @@ fn left_behind((durable, visible): (Image, Image), caps: &Caps, seed: u64) -> Ar
     disk
 }
 
-/// As files of the host: no FUA, so that what is written before its flush is in the cache.
+/// The promises of files of the host: they have no FUA, so what is written before its flush is in
+/// the cache.
 fn caps_of_files() -> Caps {
     Caps {
         fua: false,
@@ -52,17 +54,18 @@ fn caps_of_files() -> Caps {
     }
 }
 
-/// What the cuts of recoveries showed.
+/// The results of the cuts of recoveries.
 #[derive(Debug, Default)]
 pub struct Seen {
     pub judged: u64,
-    /// How often the guard that was left out was asked for.
+    /// How often the guard that was left out was reached.
     pub reached: u64,
     /// The first violation.
     pub found: Option<String>,
 }
 
-/// Cuts of the recoveries behind each death of these lives, judged up to the first violation.
+/// Cuts the recovery after each death of these lives, and judges the cuts up to the first
+/// violation.
 pub fn cuts_of_recoveries(
     start: (&Image, Option<&Image>),
     options: &'static str,
@@ -96,7 +99,7 @@ pub fn cuts_of_recoveries(
     seen
 }
 
-/// The mount behind a death, cut again and again until it is done.
+/// Runs the mount after a death, and cuts it again and again until it is done.
 fn recovery(
     dead: Dead,
     caps: &Caps,

@@ -1,8 +1,11 @@
-//! The crash argument of the data path: tasks write, truncate, sync, remove and make files under random schedules on a
-//! device whose cut leaves the worst; after each cut the volume is mounted and every file is judged.
+//! The crash argument of the data path: tasks write, truncate, sync, remove and make files under
+//! random schedules on a device whose cut leaves the worst; after each cut the volume is mounted
+//! and every file is judged.
 //!
-//! Each sector of each file says which file, which sector and which version it is, so that a lost acknowledged write
-//! (hazards-H5, hazards-H6, hazards-H7, hazards-H15, hazards-H17, hazards-H19), another file's bytes (hazards-H16, hazards-H18, hazards-H2) and half an operation (hazards-H21) all show.
+//! Each sector of each file says which file, which sector and which version it is, so that a lost
+//! acknowledged write (hazards-H5, hazards-H6, hazards-H7, hazards-H15, hazards-H17, hazards-H19),
+//! another file's bytes (hazards-H16, hazards-H18, hazards-H2) and half an operation (hazards-H21)
+//! all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 #[path = "../common/cut_disk.rs"]
@@ -29,7 +32,7 @@ pub fn new_pair(mib: u64) -> (Image, Image) {
     new_pair_of(mib, 4096)
 }
 
-/// The same with blocks of another size, and more of them in the journal.
+/// As [`new_pair`], with blocks of `block_bytes`, and more of them in the journal.
 pub fn new_pair_of(mib: u64, block_bytes: u32) -> (Image, Image) {
     let time = rt::WallTime {
         secs: 1_700_000_000,
@@ -62,7 +65,7 @@ pub struct Life {
     /// Newest version of each sector; 0: never written, or cut off.
     newest: Vec<u64>,
     size: u64,
-    /// At the last sync.
+    /// What the last sync promised.
     acked: Option<Acked>,
     /// Highest version ever of each sector.
     highest: Vec<u64>,
@@ -71,12 +74,12 @@ pub struct Life {
 #[derive(Clone, Debug)]
 pub struct Acked {
     versions: Vec<u64>,
-    /// Bounds of the size since then.
+    /// Bounds of the size since the last sync.
     size_min: u64,
     size_max: u64,
 }
 
-/// What a name may stand for after a cut.
+/// The files that a name may lead to after a cut.
 #[derive(Clone, Debug, Default)]
 pub struct Name {
     /// Lives that may be found, oldest first.
@@ -198,7 +201,8 @@ impl Task {
             Err(e) if e.errno() == fscore::Errno::NoSpc => 0,
             Err(e) => return Err(e),
         };
-        // A short write: what it did not write is as before. Versions grow by turns, so the one before was one less, or none.
+        // After a short write, the rest is as before. Versions grow by turns, so the earlier
+        // version was one less, or none.
         if done < data.len() {
             let at = self.fs.getattr(ino)?.size;
             let mut buf = vec![0; SECTORS_MAX * SECTOR_BYTES];
@@ -238,7 +242,7 @@ impl Task {
         Ok(())
     }
 
-    /// Blocks for a range, of which nothing but zeros may ever show.
+    /// Preallocates blocks for a range; they may never show anything but zeros.
     fn allocate(&mut self, ino: Ino) -> Result<(), FsError> {
         let sectors = SECTORS_MAX as u64;
         let from = self.rng.below(sectors);
@@ -336,10 +340,10 @@ impl Task {
     }
 }
 
-/// One possible future: what the medium holds, and what was promised until then.
+/// A possible state after a cut: what the medium holds, and what was promised until then.
 pub struct Cut {
     pub content: Image,
-    /// What the device of the log holds, if it is another one.
+    /// What the device of the log holds, if it is a device of its own.
     pub log: Option<Image>,
     pub names: Names,
 }
@@ -352,7 +356,7 @@ pub struct Disks {
 }
 
 impl Disks {
-    /// The same adversary on both; each has times and cuts of its own.
+    /// Puts one kind of adversary on both devices; each has times and cuts of its own.
     pub fn new(start: (&Image, Option<&Image>), caps: &Caps, seed: u64) -> Disks {
         let disk = |image: &Image, seed| SpecDisk::from_image(caps.clone(), image.clone(), seed);
         Disks {
@@ -369,7 +373,7 @@ impl Disks {
         Ext4::mount_with_journal(Queue::new(self.home.clone()), log, options)
     }
 
-    /// One cut of both at the same moment.
+    /// One cut of both devices at the same moment.
     pub fn cut(&self, rng: &mut Rng) -> (Image, Option<Image>) {
         let now = rt::now();
         let home = self.home.snapshot(rng.next_u64());
@@ -390,7 +394,7 @@ pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) 
     outcome.value.expect("cuts")
 }
 
-/// The same, with a guard left out.
+/// As [`life_of`], with a guard left out.
 pub fn life_with(
     seed: u64,
     start: &Image,
@@ -401,7 +405,7 @@ pub fn life_with(
     life_beside(seed, (start, None), (bytes, tear), options, mutant)
 }
 
-/// The same, with the log on a device of its own if there is an image of one.
+/// As [`life_with`], with the log on a device of its own if there is an image of one.
 pub fn life_beside(
     seed: u64,
     start: (&Image, Option<&Image>),
@@ -420,7 +424,8 @@ pub fn life_beside(
     life_taking(seed, start, &caps(bytes, tear), options, mutant, take)
 }
 
-/// The same on devices of these promises; `take` is asked now and then, with what was promised before.
+/// As [`life_beside`], on devices with these promises; `take` is called now and then, with what was
+/// promised before.
 pub fn life_taking<T: Send + 'static>(
     seed: u64,
     start: (&Image, Option<&Image>),
@@ -503,7 +508,7 @@ pub fn life_taking<T: Send + 'static>(
 pub fn judge(cut: &Cut, bytes: u64, tear: Tear, options: &str) -> Result<(), String> {
     let options = MountOptions::parse(options).expect("options");
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
-        // What remaps can recover on a device that can, only.
+        // A log of `home=remap` can be recovered only on a device that can remap.
         let device: Arc<dyn BlockDevice> = match options.scheme.map(|s| s.home) {
             Some(Home::Remap { .. }) => {
                 SpecDisk::from_image(caps(bytes, tear), cut.content.clone(), 1)
@@ -517,7 +522,8 @@ pub fn judge(cut: &Cut, bytes: u64, tear: Tear, options: &str) -> Result<(), Str
     ended(outcome)
 }
 
-/// Judges the files of a cut that somebody else has recovered; of an external log as well, if there is one.
+/// Judges the files of a cut that the caller has recovered, of an external log as well if there is
+/// one.
 pub fn judge_recovered(
     cut: &Cut,
     (image, log): (&Image, Option<&Image>),
@@ -566,7 +572,7 @@ fn judge_on(
     let sectors = queue.caps().sectors;
     let read = |block: BlockNo| queue.read(block.lba(), SECTORS_PER_BLOCK);
     let mut report = check(&read, &Options::new(sectors / SECTORS_PER_BLOCK));
-    // The check looks at one device.
+    // The checker looks at one device only.
     let elsewhere = |f: &Finding| f.kind == Kind::Unsupported;
     report.findings.retain(|f| !(external && elsewhere(f)));
     match report.findings.first() {
@@ -639,7 +645,8 @@ fn fits(life: &Life, size: u64, found: &[Stamp], torn: &BTreeSet<usize>) -> Resu
             .filter(|_| ((s * SECTOR_BYTES) as u64) < min)
             .map_or(0, |a| a.versions[s]);
         if torn.contains(&s) {
-            // The page cache writes whole pages: a neighbour's write in place may tear what was synced before.
+            // The page cache writes whole pages: a neighbour's write in place may tear what was
+            // synced before.
             let page = s / 8 * 8..(s / 8 * 8 + 8).min(life.highest.len());
             // So may a truncation inside the page, which zeroes its rest.
             let cut_off = min < (page.end * SECTOR_BYTES) as u64;
@@ -677,7 +684,8 @@ pub fn explore(seeds: std::ops::Range<u64>, mib: u64, tear: Tear, options: &str)
     assert!(judged > 50, "only {judged} cuts");
 }
 
-/// Hands every cut of these lives to `judge`, with the seed and its number; how many there were.
+/// Hands every cut of these lives to `judge`, with the seed and its number; answers how many cuts
+/// there were.
 pub fn explore_with(
     seeds: std::ops::Range<u64>,
     mib: u64,

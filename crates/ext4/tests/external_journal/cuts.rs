@@ -1,4 +1,5 @@
-//! Both devices are cut at the same moment, each with losses of its own: every promise of fsync is kept, every volume is whole.
+//! Both devices are cut at the same moment, each with losses of its own: every promise of fsync is
+//! kept, and every volume is whole.
 
 use crate::data_path::deaths::cuts_of_recoveries;
 use crate::data_path::{Cut, MIB, Tear, judge, life_beside, new_pair, new_pair_of};
@@ -16,7 +17,7 @@ pub fn explore(
     explore_of(new_pair(mib), seeds, (mib, tear), options, judge);
 }
 
-/// The same of another volume and log.
+/// As [`explore`], on another volume and log.
 fn explore_of(
     (home, log): (Image, Image),
     seeds: Range<u64>,
@@ -52,7 +53,7 @@ fn ordered() {
     ours(12..16, 16, Tear::Blocks, "scheme=jbd2,discard");
 }
 
-/// As the command line mounts.
+/// With the options that the command line uses for mounts.
 #[test]
 fn commits_by_callers() {
     let options = "scheme=jbd2,small=64,commit-by=caller";
@@ -74,7 +75,8 @@ fn reliable_homes() {
     ours(50..54, 16, Tear::Blocks, "scheme=jbd2,home=copy-reliable");
 }
 
-/// Sectors of cached writes in flight may be garbage; with one group the torn superblock has no backup.
+/// Sectors of cached writes in flight may be garbage; with one group the torn superblock has no
+/// backup.
 #[test]
 fn torn_sectors() {
     ours(60..66, 16, Tear::Sectors, "scheme=jbd2");
@@ -94,7 +96,7 @@ fn small_blocks() {
     }
 }
 
-/// By hand, e.g. `FROM=1000 SEEDS=200 OPTIONS=scheme=jbd2`.
+/// Run by hand, e.g. `FROM=1000 SEEDS=200 OPTIONS=scheme=jbd2`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
@@ -105,7 +107,7 @@ fn many() {
     ours(from..to, 16, Tear::Blocks, &options);
 }
 
-/// The next mount replays a log of which parts are in the cache of its device only (devices-L7).
+/// The next mount replays a log of which parts are only in the cache of its device (devices-L7).
 #[test]
 fn recovery_of_what_is_in_the_cache_of_the_log() {
     let (home, log) = new_pair(16);

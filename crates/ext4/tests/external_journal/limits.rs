@@ -1,4 +1,4 @@
-//! What is refused, and what a failing device leads to.
+//! Logs that are refused, and the effects of a failing device.
 
 use super::data_path::{Disks, MIB, Tear, caps, new_pair};
 use base::bytes::put_le32;
@@ -141,7 +141,7 @@ fn the_wrong_log_is_refused() {
     assert!(words.contains("names 2 users"), "{words}");
     let words = refused(&ram(&edit_log(&log, |sb| sb.set_first(1))));
     assert!(words.contains("holds the superblock of the log"), "{words}");
-    // A volume is no journal.
+    // A volume is not a journal.
     let words = refused(&ram(&image(&home)));
     assert!(words.contains("journal_dev"), "{words}");
     // Cut off.
@@ -200,8 +200,9 @@ fn a_log_that_is_too_small_is_refused_with_the_size_that_would_do() {
     assert!(why.contains("the log has 64 blocks"), "{why}");
 }
 
-/// The device of the log takes no more writes of some kind: the commit fails, nothing is acknowledged (devices-L3), changing is over, reading goes on. When
-/// it works again, what was synced is there, and the volume says that there was an error (devices-L9).
+/// The device of the log fails all writes of some kind: the commit fails, nothing is acknowledged
+/// (devices-L3), changes are refused, and reading goes on. When the device works again, what was
+/// synced is there, and the volume says that there was an error (devices-L9).
 #[test]
 fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
     for class in [
@@ -245,7 +246,7 @@ fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
             fs.unmount().expect("unmounts");
             let left = superblock(&disks.home.visible());
             let noted = left.state().has(State::ERRORS);
-            // Where the superblock of the log takes nothing, nobody could leave a note.
+            // If the superblock of the log cannot be written, the error cannot be noted there.
             assert_eq!(noted, class != Class::JournalSuperblock, "{class:?}");
             let log = jbd2::Superblock::parse(&dead.visible().block(1)).expect("a log");
             assert_eq!((log.is_clean(), log.errno()), (true, 0));
@@ -255,7 +256,8 @@ fn a_log_that_cannot_be_written_ends_changing_and_loses_nothing() {
     }
 }
 
-/// The device of the homes takes no metadata: what is in the log stays there (devices-L9), and is brought home once the device works again.
+/// The device of the homes fails writes of metadata: what is in the log stays there (devices-L9),
+/// and is brought home once the device works again.
 #[test]
 fn a_home_that_cannot_be_written_keeps_the_log() {
     let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
@@ -320,7 +322,8 @@ fn a_full_disk_changes_nothing_else() {
     fs.unmount().expect("unmounts");
 }
 
-/// Every byte of both superblocks of the log flipped: an answer, no panic, and nothing written to the volume if it is refused.
+/// Every byte of both superblocks of the log is flipped: each mount gives an answer without a
+/// panic, and writes nothing to the volume if it is refused.
 #[test]
 fn damaged_superblocks_of_the_log_are_refused_or_survived() {
     let (home, log) = dirty();
@@ -345,7 +348,7 @@ fn damaged_superblocks_of_the_log_are_refused_or_survived() {
         }
     }
     assert!(refused > 300, "{refused}: the log has a checksum");
-    // A size of blocks that no device has.
+    // A block size that no device has.
     let mut bad = log;
     bad.edit_block(0, |b| put_le32(b, 1024 + 0x18, 40));
     assert!(mount(&ram(&home), Some(&ram(&bad)), "scheme=jbd2").is_err());

@@ -1,4 +1,4 @@
-//! e2fsck and the kernel: they recover our cuts, we recover theirs.
+//! e2fsck and the kernel recover Varve's cuts, and Varve recovers theirs.
 
 use super::common::trees::our_tree;
 use super::common::{load, pattern, tool};
@@ -16,7 +16,7 @@ use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 * MIB;
 
-/// Volume and log as files.
+/// A volume and its log as files.
 struct Pair {
     dir: TempDir,
     home: PathBuf,
@@ -48,7 +48,7 @@ impl Pair {
         (image(&self.home), image(&self.log))
     }
 
-    /// `e2fsck` with these options and `-j`: exit code and words.
+    /// Runs `e2fsck` with these options and `-j`: exit code and output.
     fn fsck(&self, options: &str) -> (Option<i32>, String) {
         let mut command = tool("e2fsck");
         command
@@ -83,7 +83,7 @@ fn have_e2fsck() -> bool {
     have
 }
 
-/// What our mkfs makes is what e2fsprogs expects.
+/// e2fsprogs accepts what Varve's mkfs makes.
 #[test]
 fn e2fsck_is_content_with_what_mkfs_makes() {
     if !have_e2fsck() {
@@ -115,7 +115,7 @@ fn recovered_by_e2fsck(cut: &Cut) -> Result<(), String> {
     if !matches!(code, Some(0 | 1)) {
         return Err(format!("e2fsck -fy: {words}"));
     }
-    // What a replay and orphans leave to correct is no damage.
+    // Counts that a replay and orphans leave to be corrected are not damage.
     let (code, words) = pair.fsck("-fn");
     if code != Some(0) {
         return Err(format!("e2fsck -fn: {words}"));
@@ -169,7 +169,7 @@ fn must(name: &str, args: &[&str]) {
     );
 }
 
-/// Both by the kernel, until the end of `body`; `None` where it cannot.
+/// Mounts both in the kernel until the end of `body`; `None` where that is not possible.
 fn by_kernel<R>(pair: &Pair, body: impl FnOnce(&Path) -> R) -> Option<R> {
     let (home, log) = (Loop::new(&pair.home)?, Loop::new(&pair.log)?);
     let point = pair.dir.path().join("mnt");
@@ -203,7 +203,8 @@ fn the_kernel_recovers_our_cuts() {
     });
 }
 
-/// A log that the kernel leaves dirty: we bring back the same tree as e2fsck. Then both write in turns.
+/// Recovers a log that the kernel left dirty, with the same tree as e2fsck gets. Then kernel and
+/// Varve write in turns.
 #[test]
 fn we_recover_the_kernels_log_and_take_turns() {
     let pair = Pair::new();
@@ -263,7 +264,7 @@ fn we_recover_the_kernels_log_and_take_turns() {
     assert_eq!(our_tree(&fs), ours, "the same tree by both");
     fs.unmount().expect("unmounts");
 
-    // Turns, each on what the other has left.
+    // Turns, each on what the other one has left.
     let creds = Creds {
         uid: 0,
         gid: 0,

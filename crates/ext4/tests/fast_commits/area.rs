@@ -1,4 +1,4 @@
-//! The area of fast commits in an image: where it lies, its tags, and checksums made good.
+//! The area of fast commits in an image: where it lies, its tags, and repair of its checksums.
 
 use base::bytes::{get_le16, get_le32, put_le32};
 use base::checksum::crc32c;
@@ -18,12 +18,13 @@ pub struct Tag {
     pub kind: u16,
     /// Where it begins in the area.
     pub at: usize,
-    /// Bytes, its head included.
+    /// Length in bytes, including the tag's head.
     pub len: usize,
 }
 
 impl Tag {
-    /// Bytes that mean something: behind the number and the checksum of a tail, and in a pad, nothing does.
+    /// Number of bytes that have a meaning: bytes behind the number and the checksum of a tail, and
+    /// those in a pad, have none.
     pub fn meaning(&self) -> usize {
         match self.kind {
             PAD => TAG_BYTES,
@@ -46,7 +47,8 @@ fn read(image: &Image, at: u64, len: usize) -> Vec<u8> {
 }
 
 impl Area {
-    /// The area behind the log, whose inode has its extents in itself; `None` if the log has none.
+    /// The area behind the log, whose inode must hold its extents itself; `None` if the log has no
+    /// such area.
     pub fn of(image: &Image) -> Option<Area> {
         let sb = Superblock::parse(&read(image, 1024, 1024)).expect("a volume");
         let bytes = sb.block_bytes() as usize;
@@ -90,7 +92,7 @@ impl Area {
             .collect()
     }
 
-    /// Stores it.
+    /// Stores the content of the area.
     pub fn write(&self, image: &mut Image, bytes: &[u8]) {
         for (&at, new) in self.at.iter().zip(bytes.chunks(self.block_bytes)) {
             let within = (at % BLOCK_BYTES as u64) as usize;
@@ -138,7 +140,7 @@ impl Area {
         tags
     }
 
-    /// Makes the checksums of all tails good that can be reached.
+    /// Corrects the checksums of all tails that can be reached.
     pub fn mend(&self, bytes: &mut [u8]) {
         let mut crc = 0;
         for block in bytes.chunks_mut(self.block_bytes) {

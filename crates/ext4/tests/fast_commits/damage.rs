@@ -1,21 +1,23 @@
-//! Areas that nobody wrote so: single bytes, with and without good checksums behind them, and whole tags.
+//! Areas that no kernel wrote: single bytes changed, with and without corrected checksums, and
+//! whole tags changed.
 
 use crate::area::{Area, PAD, TAG_BYTES, Tag};
 use crate::replay::{Volume, by_us};
 use base::bytes::put_le16;
 use std::fmt;
 
-/// Every how many-th case of each kind is tried.
+/// For each kind of change, one in this many cases is tried.
 pub struct Steps {
-    /// A byte, and nothing mended: the checksum says so.
+    /// A byte is changed and nothing corrected: the checksum shows it.
     pub raw: usize,
-    /// A byte, and the checksums made good: what reads the tags has to cope.
+    /// A byte is changed and the checksums corrected: the code that reads the tags has to cope.
     pub mended: usize,
-    /// A tag of another kind or length, left out, doubled, or in the place of its neighbour, with good checksums.
+    /// A tag gets another kind or length, is left out, doubled, or exchanged with its neighbour,
+    /// with corrected checksums.
     pub tags: usize,
 }
 
-/// What came of it.
+/// The results of the cases.
 #[derive(Default)]
 pub struct Tally {
     raw: u64,
@@ -23,7 +25,7 @@ pub struct Tally {
     tags: u64,
     pub replayed: u64,
     pub refused: u64,
-    /// What broke fast_commits-V2.
+    /// Violations of fast_commits-V2.
     pub faults: Vec<String>,
 }
 
@@ -66,7 +68,7 @@ impl Run<'_> {
     }
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 pub fn run(volume: &Volume, steps: &Steps) -> Tally {
     let area = Area::of(&volume.image).expect("an area of fast commits");
     let whole = area.read(&volume.image);

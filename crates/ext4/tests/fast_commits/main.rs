@@ -1,11 +1,15 @@
-//! Areas of fast commits that the running kernel wrote: replayed here, by e2fsck and by the kernel, whole, cut after any tag, and with any
-//! byte changed, with the checksums behind it made good or not.
+//! Areas of fast commits that the running kernel wrote: replayed here, by e2fsck and by the kernel;
+//! whole, cut after any tag, and with any byte changed, with the checksums behind it corrected or
+//! not.
 //!
-//! - V1 whole: names, content, permissions, links and inode numbers are those that the kernel showed before its power went; whole and cut: they, and
-//!   attributes and times, are those that e2fsck gets or the kernel's own replay, which both lose content that lay in inodes; `e2fsck -fn` has
-//!   nothing to say about what is left here; where no fast commit is whole, the kernel refuses, e2fsck leaves out full commits as well, and here they count;
-//! - V2 changed: the same `e2fsck -fn`, or a refusal with a reason, and nothing was written then; no panic, no endless loop, no more
-//!   memory than [`MEMORY_MAX`].
+//! - V1 (unchanged areas): names, content, permissions, links and inode numbers of a whole area are
+//!   those that the kernel showed before its power went. Of whole and cut areas these, and
+//!   attributes and times, are those that e2fsck gets or the kernel's own replay, which both lose
+//!   content that lay in inodes. `e2fsck -fn` finds no fault in what is left here. Where no fast
+//!   commit is whole, the kernel refuses and e2fsck leaves out full commits as well; here the full
+//!   commits count;
+//! - V2 (changed areas): `e2fsck -fn` finds no fault either, or the mount is refused with a reason
+//!   and nothing was written; no panic, no endless loop, no more memory than [`MEMORY_MAX`].
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod area;
@@ -20,7 +24,8 @@ use common::have_tools;
 use replay::{Replayed, Volume, by_e2fsck, by_us};
 use scenes::Scene;
 
-/// Most address space that a case may take, with all that the test itself needs: what a damaged length asks for would be more.
+/// The maximum of address space for a case and the test itself: what a damaged length asks for
+/// would be more.
 const MEMORY_MAX: u64 = 8 << 30;
 
 /// Volumes: options of mke2fs.
@@ -38,7 +43,7 @@ const VOLUMES: [&[&str]; 4] = [
     &["-b", "2048", "-O", "fast_commit,orphan_file", "-I", "512"],
 ];
 
-/// The image that the kernel left, if it can be had here.
+/// The image that the kernel left, if it can be made here.
 fn image_of(options: &[&str], scene: &Scene) -> Option<Volume> {
     if !have_tools() {
         return None;
@@ -46,7 +51,7 @@ fn image_of(options: &[&str], scene: &Scene) -> Option<Volume> {
     scenes::left_by_kernel(options, scene)
 }
 
-/// V1 of a whole area. Fast commits replayed.
+/// Checks V1 on a whole area. Answers the number of fast commits replayed.
 fn agrees(options: &[&str], scene: &Scene) -> Option<u64> {
     let volume = image_of(options, scene)?;
     let context = format!("{options:?}, {scene:?}");
@@ -73,12 +78,12 @@ fn judged(
 ) -> u64 {
     let e2fsck = by_e2fsck(image, bytes);
     let kernel = replay::by_kernel(image, bytes);
-    // It refuses the mount where it finds tags, but no whole fast commit.
+    // The kernel refuses the mount where it finds tags, but no whole fast commit.
     assert!(kernel.is_some() || ours.fast_commits == 0, "{context}");
     replay::disputed(&ours.tree, (&e2fsck.tree, kernel.as_ref()), inline, context)
 }
 
-/// V1 of areas cut before every `step`-th tag.
+/// Checks V1 on areas cut before every `step`-th tag.
 fn cuts_agree(options: &[&str], scene: &Scene, step: usize) {
     let Some(volume) = image_of(options, scene) else {
         return;
@@ -110,7 +115,7 @@ fn cuts_agree(options: &[&str], scene: &Scene, step: usize) {
     assert!(cases > 0 && most > least);
 }
 
-/// V2.
+/// Checks V2.
 fn damage_is_answered(options: &[&str], scene: &Scene, steps: damage::Steps) {
     let limit = rustix::process::Rlimit {
         current: Some(MEMORY_MAX),
@@ -198,7 +203,7 @@ fn every_damage_is_answered() {
         mended: 1,
         tags: 1,
     };
-    // By hand: VOLUME=1 alone.
+    // Run by hand: VOLUME=1 selects one volume.
     let only: Option<usize> = std::env::var("VOLUME").ok().and_then(|n| n.parse().ok());
     for (n, options) in (0..).zip(VOLUMES) {
         if only.is_none_or(|only| only == n) {

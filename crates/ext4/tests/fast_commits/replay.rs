@@ -22,10 +22,11 @@ pub struct Volume {
     pub live: Live,
 }
 
-/// Paths with inode number, permissions, links, owner, group, size, and the content of files and links.
+/// Paths with inode number, permissions, links, owner, group, size, and the content of files and
+/// links.
 pub type Live = BTreeMap<String, (u64, [u32; 4], u64, Vec<u8>)>;
 
-/// What a mounted volume shows.
+/// What a mounted volume shows, read below `root`.
 pub fn live(root: &Path) -> std::io::Result<Live> {
     let mut live = Live::new();
     let mut todo = vec![(root.to_path_buf(), String::new())];
@@ -56,7 +57,7 @@ pub fn live(root: &Path) -> std::io::Result<Live> {
     Ok(live)
 }
 
-/// What is compared of an inode.
+/// The properties of an inode that are compared.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
     kind: FileKind,
@@ -72,20 +73,21 @@ pub struct Entry {
 
 pub type Tree = BTreeMap<String, Entry>;
 
-/// What a replay left.
+/// The result of a replay.
 pub struct Replayed {
     pub tree: Tree,
     pub fast_commits: u64,
-    /// After the unmount.
+    /// The image after the unmount.
     pub image: Image,
     pub bytes: u64,
 }
 
 impl Replayed {
-    /// The rest of fast_commits-V1 and fast_commits-V2: judged by e2fsck and by our own checker.
+    /// Checks the rest of fast_commits-V1 and fast_commits-V2: e2fsck and Varve's own checker find
+    /// no fault.
     ///
     /// # Errors
-    /// What they said.
+    /// Their output.
     pub fn check(&self) -> Result<(), String> {
         let file = stored(&self.image, self.bytes);
         let out = tool("e2fsck").arg("-fn").arg(&file.path).output();
@@ -102,7 +104,7 @@ impl Replayed {
     }
 }
 
-/// Mounts, which replays, walks, and unmounts.
+/// Mounts, which replays, reads the whole tree, and unmounts.
 ///
 /// # Errors
 /// The reason of a refusal, or of a panic.
@@ -161,7 +163,7 @@ fn entry_of(fs: &Ext4, ino: Ino) -> Result<Entry, fscore::FsError> {
     };
     let mut attributes = Vec::new();
     for name in fs.listxattr(ino)? {
-        // A damaged name may be none that can be asked for.
+        // A damaged name may be one that cannot be looked up.
         let value = fs
             .getxattr(ino, &name)
             .unwrap_or_else(|e| e.to_string().into());
@@ -188,12 +190,12 @@ fn stored(image: &Image, bytes: u64) -> File {
     file
 }
 
-/// What e2fsck left.
+/// The result of e2fsck.
 pub struct Repaired {
     pub tree: Tree,
 }
 
-/// `e2fsck -fy` on a copy.
+/// Runs `e2fsck -fy` on a copy.
 pub fn by_e2fsck(image: &Image, bytes: u64) -> Repaired {
     let file = stored(image, bytes);
     let (code, text) = file.fsck_repair();
@@ -203,7 +205,8 @@ pub fn by_e2fsck(image: &Image, bytes: u64) -> Repaired {
     Repaired { tree }
 }
 
-/// The kernel's own replay, in a mount of a copy; `None` as well if it refuses the image, as it does with some areas that are cut (ECANCELED).
+/// The kernel's own replay, in a mount of a copy. `None` as well if the kernel refuses the image,
+/// as it does with some areas that are cut (ECANCELED).
 pub fn by_kernel(image: &Image, bytes: u64) -> Option<Tree> {
     let file = stored(image, bytes);
     Mounted::unless_refused(&file).ok().flatten()?.unmount();
@@ -211,7 +214,7 @@ pub fn by_kernel(image: &Image, bytes: u64) -> Option<Tree> {
     Some(by_us(&left, bytes).expect("the kernel has been there").tree)
 }
 
-/// fast_commits-V1: the tree is what the kernel showed.
+/// Checks fast_commits-V1: the tree is the one that the kernel showed.
 ///
 /// # Panics
 /// If it is not.
@@ -234,10 +237,12 @@ pub fn is_live(ours: &Tree, live: &Live, context: &str) {
     }
 }
 
-/// fast_commits-V1: paths that e2fsck and the kernel's own replay leave otherwise: both lose content that lay in an inode, and names that found no room there.
+/// Checks fast_commits-V1 on paths that differ between e2fsck and the kernel's own replay: both
+/// lose content that lay in an inode, and names that found no room there.
 ///
 /// # Panics
-/// If one differs from both, unless what lies in inodes may (`inline`) or the kernel refused.
+/// If a path differs from both results, except where content in inodes (`inline`) may differ or the
+/// kernel refused.
 pub fn disputed(
     ours: &Tree,
     (e2fsck, kernel): (&Tree, Option<&Tree>),
@@ -264,8 +269,8 @@ pub fn disputed(
     disputed
 }
 
-/// The kernel's replay does not count the block of attributes among the sectors; e2fsck does afterwards. It sets the times of directories to its
-/// own.
+/// The kernel's replay does not count the block of attributes among the sectors; e2fsck does
+/// afterwards. It sets the times of directories to its own.
 fn is_as_in(here: Option<&Entry>, kernel: Option<&Entry>) -> bool {
     match (here, kernel) {
         (Some(here), Some(kernel)) => {
@@ -293,7 +298,7 @@ fn short(entry: Option<&Entry>) -> String {
     format!("{entry:?}, content {print:#x}")
 }
 
-/// An image file in memory.
+/// Loads an image file into memory.
 pub fn load(file: &File, live: Live) -> Volume {
     Volume {
         image: file.load().blocks().into_iter().collect(),

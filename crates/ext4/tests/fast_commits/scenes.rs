@@ -1,5 +1,5 @@
-//! What the kernel does to a volume before its power goes: each change is followed by an fsync, which is a fast commit where the change
-//! allows one.
+//! Histories in which the kernel changes a volume before its power goes: each change is followed by
+//! an fsync, which is a fast commit where the change allows one.
 
 use crate::common::mounted::Mounted;
 use crate::common::{Image, pattern};
@@ -18,7 +18,8 @@ const FILES: u64 = 8;
 const DIRS: u64 = 3;
 /// Random changes of a history.
 const CHANGES: u64 = 24;
-/// Ends the mount at once, without a commit: `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH`.
+/// Ends the mount at once, without a commit: `EXT4_IOC_SHUTDOWN` with
+/// `EXT4_GOING_FLAGS_NOLOGFLUSH`.
 const SHUT_DOWN: &str = r#"
     open(my $root, "<", $ARGV[0]) or die "open: $!";
     my $flags = pack("L", 2);
@@ -46,9 +47,9 @@ pub enum Scene {
     Small,
     Numbers,
     Attributes,
-    /// All of these one after another, first those that need a full commit.
+    /// All kinds of changes one after another, first those that need a full commit.
     All,
-    /// So it says.
+    /// Random changes with this seed.
     Random(u64),
 }
 
@@ -204,7 +205,7 @@ impl Scene {
             Scene::Random(seed) => {
                 let mut rng = Rng::named(seed, "scene");
                 for n in 0..CHANGES {
-                    // What is not there is no error.
+                    // A change of a missing file may fail.
                     let _ = change(root, n, &mut rng);
                 }
                 sync_files(root)
@@ -226,7 +227,7 @@ fn sync(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// All content.
+/// Syncs the content of all files.
 fn sync_files(root: &Path) -> io::Result<()> {
     for d in 0..DIRS {
         for entry in fs::read_dir(root.join(format!("d{d}")))? {
@@ -278,7 +279,7 @@ fn change(root: &Path, n: u64, rng: &mut Rng) -> io::Result<()> {
     }
 }
 
-/// What is there, and durable by a full commit, before a scene begins.
+/// Makes the files that exist, durable by a full commit, before a scene begins.
 fn fill(root: &Path) -> io::Result<()> {
     for d in 0..DIRS {
         let dir = root.join(format!("d{d}"));
@@ -302,7 +303,8 @@ fn fill(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The image after a scene and the end of its power; `None`, said aloud, where that is not possible.
+/// The image after a scene and the end of its power; `None`, with a message, where it cannot be
+/// made.
 pub fn left_by_kernel(options: &[&str], scene: &Scene) -> Option<Volume> {
     let mut all = vec!["-J", "size=4", "-N", "256"];
     all.extend(options);

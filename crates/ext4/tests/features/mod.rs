@@ -1,5 +1,6 @@
-//! The table of features in `docs/use/ext4.md`, line by line: volumes of mke2fs with each of them, filled by the running kernel where it
-//! knows the feature, then opened here. What is written here is given back: `e2fsck -fn` is content, and the kernel finds the tree.
+//! Tests the table of features in `docs/use/ext4.md`, line by line: volumes of mke2fs with each
+//! feature, filled by the running kernel where it knows the feature, then opened here. After writes
+//! here `e2fsck -fn` finds no fault, and the kernel finds the tree.
 
 use super::common::mounted::Mounted;
 use super::common::trees::{Tree, kernel_tree, our_tree, same_trees};
@@ -11,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use varve_ext4::Ext4;
 
-/// What a volume can be used for.
+/// How a volume can be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Use {
     /// Read and written.
@@ -118,7 +119,7 @@ fn refused(image: &Image, options: &str) -> String {
     }
 }
 
-/// `e2fsck -fn` alone: our checker does not know all that can be mounted.
+/// Runs only `e2fsck -fn`, because Varve's checker does not know everything that can be mounted.
 fn e2fsck(image: &Image, name: &str) {
     let out = tool("e2fsck").arg("-fn").arg(&image.path).output();
     let out = out.expect("e2fsck");
@@ -145,7 +146,7 @@ fn by_kernel(image: &Image) -> Option<Mounted> {
     Mounted::new(image)
 }
 
-/// What inline data and values in inodes of their own are made for.
+/// Makes files that need inline data, and values in inodes of their own.
 fn fill_special(root: &Path) {
     let dir = root.join("tiny");
     fs::create_dir(&dir).expect("mkdir");
@@ -154,7 +155,7 @@ fn fill_special(root: &Path) {
         fs::write(dir.join(format!("t{n}")), pattern(n, len)).expect("write");
     }
     let flags = rustix::fs::XattrFlags::empty();
-    // Where there is no room for it, there is none.
+    // Where there is no room for the attribute, there is none.
     let _ = rustix::fs::setxattr(root.join("large"), "user.big", &[0x5A; 20_000], flags);
 }
 
@@ -239,7 +240,7 @@ fn lines(of: impl Fn(usize) -> bool) {
     }
 }
 
-/// A sample for every run.
+/// A selection of the lines, for every run of the tests.
 #[test]
 fn features_in_short() {
     lines(|n| ["meta_bg", "quota", "inline_data", "ea_inode"].contains(&TABLE[n].0));
@@ -251,7 +252,7 @@ fn every_line_of_the_table() {
     lines(|_| true);
 }
 
-/// Kinds of volumes that are refused whatever the options.
+/// Volumes of these kinds are refused with any options, and the message names the kind.
 #[test]
 fn what_cannot_be_opened_is_named() {
     if !have_tools() {
@@ -275,7 +276,8 @@ fn what_cannot_be_opened_is_named() {
     assert!(!said.is_empty(), "{said}");
 }
 
-/// Splits and growth of a hash tree by 100,000 names, of which the kernel finds each; and the other way round.
+/// Splits and growth of a hash tree by 100,000 names, all of which the kernel finds; and the other
+/// way round.
 #[test]
 #[ignore = "long: 100,000 names"]
 fn hundred_thousand_names() {
@@ -318,8 +320,8 @@ fn hundred_thousand_names() {
     mounted.unmount();
 }
 
-/// With `large_dir` a tree grows by a third level, which the kernel reads and goes on with; without it the second one is the last, as in
-/// Linux. All names are links of one file.
+/// With `large_dir` a tree grows by a third level, which the kernel reads and extends; without the
+/// feature the second level is the last, as in Linux. All names are links of one file.
 #[test]
 fn a_third_level_of_a_hash_tree() {
     if !have_tools() {

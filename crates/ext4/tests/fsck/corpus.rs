@@ -1,4 +1,4 @@
-//! Single mutations of metadata, judged by e2fsck and by us.
+//! Single mutations of metadata, judged by e2fsck and by Varve's checker.
 
 use crate::common::{Image, said, tool};
 use crate::excuses;
@@ -15,14 +15,14 @@ pub struct Case {
     pub target: Target,
     /// What was changed, in words.
     pub change: String,
-    /// The checksum was made good.
+    /// True if the checksum was corrected.
     pub deep: bool,
     pub changed: Blocks,
 }
 
-/// Changes so many fields of one structure.
+/// Changes `fields` fields of one structure.
 pub fn mutate(volume: &Volume, rng: &mut Rng, fields: usize) -> Option<Case> {
-    // A structure by its kind first, so that the frequent ones do not crowd out the rest.
+    // A kind of structure is drawn first, so that frequent structures do not crowd out the others.
     let mut kinds: BTreeMap<String, Vec<&Target>> = BTreeMap::new();
     for target in &volume.targets {
         let kind = target.name.trim_end_matches(|c: char| !c.is_alphabetic());
@@ -45,7 +45,7 @@ pub fn mutate(volume: &Volume, rng: &mut Rng, fields: usize) -> Option<Case> {
     if deep {
         volume.mend(&target, &mut changed);
     }
-    // Making the checksum good may have taken the change back.
+    // Correcting the checksum may have undone the change.
     let differs = changed
         .iter()
         .any(|(n, bytes)| *bytes != block(&volume.blocks, *n));
@@ -79,7 +79,7 @@ fn change(rng: &mut Rng, bytes: &mut [u8]) -> String {
     format!("{:#x} -> {:#x} ({width} bytes at {at:#x})", old, new & mask)
 }
 
-/// What e2fsck says: the exit code and its words.
+/// The verdict of e2fsck: exit code and output.
 pub fn e2fsck(path: &Path) -> (i32, String) {
     let out = tool("e2fsck")
         .arg("-fn")
@@ -93,7 +93,7 @@ pub fn e2fsck(path: &Path) -> (i32, String) {
     )
 }
 
-/// What we say.
+/// The verdict of Varve's checker.
 pub fn ours(volume: &Volume, changed: &Blocks, blocks: u64) -> Report {
     let read = |n: base::BlockNo| {
         let found = changed.get(&n.0).cloned();
@@ -102,7 +102,7 @@ pub fn ours(volume: &Volume, changed: &Blocks, blocks: u64) -> Report {
     check(&read, &Options::new(blocks))
 }
 
-/// How many cases there were of which outcome.
+/// Numbers of cases by outcome.
 #[derive(Default)]
 pub struct Tally {
     pub cases: u64,
@@ -112,7 +112,7 @@ pub struct Tally {
     pub disputed: Vec<String>,
 }
 
-/// Runs the cases of these seeds; each changes so many fields of one structure.
+/// Runs the cases of these seeds; each changes `fields` fields of one structure.
 pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     let ram = image.load();
     let volume = Volume::of(ram.blocks().into_iter().collect());
@@ -138,7 +138,7 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
         }
         let report = ours(&volume, &case.changed, blocks);
         tally.cases += 1;
-        // Some of what it would mend does not count for its exit code.
+        // Some of what e2fsck would mend does not count for its exit code.
         let asks = text
             .lines()
             .any(|line| line.contains("? no") && !line.contains("could be"));

@@ -1,9 +1,10 @@
-//! Where our checker and e2fsck may disagree, and why.
+//! Cases in which Varve's checker and e2fsck may disagree, and why.
 
 use crate::corpus::Case;
 use varve_ext4::check::{Kind, Report};
 
-/// The class of a disagreement; `theirs`: e2fsck found something and we did not, else the other way round.
+/// The class of a disagreement. `theirs` means that only e2fsck found something; else only Varve's
+/// checker did.
 pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str> {
     let target = case.target.name.as_str();
     let only = |kinds: &[Kind]| report.findings.iter().all(|f| kinds.contains(&f.kind));
@@ -43,7 +44,8 @@ pub fn excuse(case: &Case, theirs: bool, report: &Report) -> Option<&'static str
     None
 }
 
-/// The inode has more extra bytes than there is room behind its first 128, or so few that they end in the middle of a field.
+/// True if the inode has more extra bytes than there is room behind its first 128, or so few that
+/// they end in the middle of a field.
 fn has_odd_extra(case: &Case) -> bool {
     let target = &case.target;
     let raw = &case.changed[&target.block][target.offset..target.offset + target.len];

@@ -1,5 +1,7 @@
-//! Every byte of metadata flipped once, and several fields of one structure changed at a time, with the checksum made good: mounted, walked,
-//! checked, and where it may be written, written to. Each is answered, none with a panic, an endless loop or more memory than the volume is worth.
+//! Every byte of metadata flipped once, and several fields of one structure changed at a time, with
+//! the checksum corrected. The volume is mounted, walked, checked, and, where it may be written,
+//! written to. Each case gets an answer, without a panic, an endless loop or more memory than the
+//! volume justifies.
 
 use crate::targets::{Blocks, Volume, block};
 use crate::{corpus, volumes};
@@ -11,17 +13,18 @@ use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use varve_ext4::{Ext4, MountOptions};
 
-/// Entries and bytes looked at in one directory or file.
+/// The maximum of entries and bytes read in one directory or file.
 const ENTRIES_MAX: usize = 512;
 const READ_MAX: usize = 1 << 20;
-/// Directories walked; the volume has far fewer.
+/// The maximum of directories walked; the volume has far fewer.
 const DIRS_MAX: usize = 64;
 /// Files up to this size grow: with `inline_data`, in their inode and out of it.
 const SMALL: u64 = 200;
-/// What a file grows by.
+/// The bytes by which a file grows.
 const MORE: [u8; 90] = [9; 90];
 
-/// Looks at everything that names lead to, and changes it if it is `writable`. Errors are answers.
+/// Reads everything that names lead to, and changes it if it is `writable`. Errors are valid
+/// answers.
 fn walk(fs: &Ext4, writable: bool) -> usize {
     let mut todo = vec![fs.root()];
     let (mut seen, mut dirs) = (0, 0);
@@ -73,7 +76,7 @@ fn grow(fs: &Ext4, ino: Ino) {
 fn open_and_walk(ram: Ram, options: &str) -> FsResult<usize> {
     let fs = Ext4::mount(Queue::new(Arc::new(ram)), MountOptions::parse(options)?)?;
     let seen = walk(&fs, options.is_empty());
-    // A failed volume says so; its tasks end all the same.
+    // A failed volume reports an error; its tasks end all the same.
     let _ = fs.unmount();
     Ok(seen)
 }

@@ -1,4 +1,5 @@
-//! Our checker against e2fsck (ext4-check-C3): clean images of many makers, and single mutations of all metadata.
+//! Compares Varve's checker with e2fsck (ext4-check-C3): on clean images of many makers, and on
+//! single mutations of all metadata.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 #[path = "../common/mod.rs"]
@@ -227,7 +228,7 @@ fn many_structures_with_several_wrong_fields_are_answered() {
     }
 }
 
-/// By hand: `VOLUME=0 FROM=1000 SEEDS=5000 FIELDS=1`.
+/// Run by hand: `VOLUME=0 FROM=1000 SEEDS=5000 FIELDS=1`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
@@ -241,7 +242,8 @@ fn many() {
     }
 }
 
-/// Damage by hand, each once: what debugfs does to a fresh volume with a file is clean to both, or to neither.
+/// Single changes by debugfs to a fresh volume with a file: both checkers find a fault, or neither
+/// does.
 #[test]
 fn damage_by_debugfs_is_judged_as_by_e2fsck() {
     if !have_tools() {
@@ -299,7 +301,8 @@ fn damage_by_debugfs_is_judged_as_by_e2fsck() {
     }
 }
 
-/// The same for features that are checked and not written, and for what the images of e2fsprogs show.
+/// Such damage of features that are checked but not written, and of what the images of e2fsprogs
+/// show.
 #[test]
 fn damage_of_other_features_is_judged_as_by_e2fsck() {
     if !have_tools() {

@@ -1,4 +1,4 @@
-//! Every structure of a volume, with the way to make its checksum good.
+//! Every structure of a volume, with the way to correct its checksum.
 
 use base::bytes::{get_le32, put_le32};
 use base::{BlockNo, Bytes, Ino};
@@ -10,7 +10,7 @@ use ondisk::ext4::{
 use ondisk::jbd2;
 use std::collections::BTreeMap;
 
-/// How the checksum of a structure is made good.
+/// How the checksum of a structure is corrected.
 #[derive(Clone, Copy, Debug)]
 pub enum Fix {
     None,
@@ -153,7 +153,7 @@ impl Volume {
                 _ => "special inode",
             }
         };
-        // Of those that are all alike a few do.
+        // Of structures that are all alike, a few are enough.
         let alike = self
             .targets
             .iter()
@@ -181,7 +181,7 @@ impl Volume {
         if inode.flags().has(InodeFlags::EXTENTS) {
             self.extents(ino, seed, inode.block_area(), &mut data);
         } else if inode.flags().has(InodeFlags::INLINE_DATA) {
-            // All of it was added with the inode.
+            // The whole directory was added with the inode.
         } else if inode.is_regular() || inode.is_dir() {
             self.pointers(ino, inode.block_area(), &mut data);
         }
@@ -278,7 +278,7 @@ impl Volume {
         }
     }
 
-    /// Makes the checksum of `target` good in `changed` (blocks that differ).
+    /// Corrects the checksum of `target` in `changed` (blocks that differ).
     pub fn mend(&self, target: &Target, changed: &mut Blocks) {
         let sums = self.sb.has_metadata_checksums();
         let mut bytes = changed[&target.block].to_vec();

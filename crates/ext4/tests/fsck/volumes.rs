@@ -1,4 +1,4 @@
-//! Small volumes with some of everything.
+//! Small volumes that contain some of every structure.
 
 use crate::common::{Image, mount, pattern};
 use base::Ino;
@@ -11,7 +11,7 @@ const ROOT: Creds = Creds {
     umask: 0,
 };
 
-/// Makes and fills a volume: by us, and by debugfs what we cannot make.
+/// Makes and fills a volume: with Varve, and with debugfs what Varve cannot make.
 pub fn filled(options: &[&str]) -> Image {
     let mut all = vec![
         "-g",
@@ -107,7 +107,7 @@ pub fn foreign(options: &[&str]) -> Image {
     }
     let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
     image.debugfs_write(&commands);
-    // What debugfs does to owners the quotas do not know; the rest is right.
+    // debugfs leaves wrong quotas of owners; e2fsck corrects these, and the rest is right.
     let out = crate::common::tool("e2fsck")
         .arg("-fy")
         .arg(&image.path)
@@ -118,7 +118,7 @@ pub fn foreign(options: &[&str]) -> Image {
     image
 }
 
-/// A file of so many bytes beside the image.
+/// Puts a file of `len` bytes beside the image.
 fn root_file(image: &Image, len: usize) -> String {
     let path = image
         .dir

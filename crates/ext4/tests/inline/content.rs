@@ -1,4 +1,5 @@
-//! Files: growing out of the inode, shrinking, holes, attributes beside the content.
+//! Files with inline data: growing out of the inode, shrinking, holes, attributes beside the
+//! content.
 
 use crate::common::{Image, have_tools, mount, pattern, read_all};
 use base::Ino;
@@ -56,7 +57,7 @@ fn content_stays_as_long_as_there_is_room_for_it() {
             assert_eq!(sectors == 0, len <= room, "{len}: {sectors} sectors");
             wanted.insert(name, content);
         }
-        // One byte after the other, until it leaves and beyond.
+        // Appends single bytes until the content leaves the inode, and beyond.
         let grows = create(&fs, "grows");
         let content = pattern(7, room as usize + 50);
         for (n, byte) in content.iter().enumerate() {
@@ -108,11 +109,11 @@ fn sizes_change_and_what_was_cut_off_does_not_come_back() {
     assert!(!is_inline(&fs, ino));
     model = [vec![9; 30], vec![0; 8970]].concat();
     assert_eq!(read_all(&fs, ino), model);
-    // An empty file moves in again.
+    // The content of an emptied file may lie in the inode again.
     resize(&fs, ino, 0);
     fs.write(ino, 0, b"again").expect("room");
     assert!(is_inline(&fs, ino));
-    // A range is about blocks, and one far away as well.
+    // A preallocated range needs blocks, even one far away.
     fs.fallocate(ino, FallocateMode::KeepSize, 8192, 4096)
         .expect("room");
     assert!(!is_inline(&fs, ino) && read_all(&fs, ino) == b"again");
@@ -166,7 +167,7 @@ fn attributes_share_the_room() {
         let hidden = fs.getxattr(ino, b"system.data").expect_err("not for users");
         assert_eq!(hidden.errno(), Errno::NotSup);
     }
-    // None left for the attribute of the content.
+    // No room is left for the attribute of the content.
     let third = create(&fs, "third");
     fs.setxattr(third, b"user.a", &[3; 60], XattrMode::Any)
         .expect("room");
@@ -177,7 +178,7 @@ fn attributes_share_the_room() {
     image.fsck();
 }
 
-/// inline-L5: what cannot leave stays.
+/// inline-L5: content that cannot get a block stays in the inode.
 #[test]
 fn a_full_disk_leaves_content_where_it_is() {
     if !have_tools() {
@@ -213,7 +214,7 @@ fn a_full_disk_leaves_content_where_it_is() {
     };
     assert_eq!(error.errno(), Errno::NoSpc);
     assert!(is_inline(&fs, dir) && made > 1, "{made}");
-    // What fits goes on.
+    // Writes that fit succeed.
     fs.write(ino, 100, &[5; 28]).expect("room in the inode");
     fs.unmount().expect("unmount");
     image.store(&ram);

@@ -1,5 +1,6 @@
-//! The crash argument (inline-L1, inline-L3), judged at random cuts of a device that forgets what it was not told to flush: small files are
-//! written, resized and synced by several tasks; after each cut every byte is one that was promised or came later.
+//! The crash argument (inline-L1, inline-L3), judged at random cuts of a device that loses what it
+//! was not told to flush: small files are written, resized and synced by several tasks; after each
+//! cut every byte is one that was promised or came later.
 
 use crate::common::{Image as File, have_tools};
 use crate::cut_disk::{Tear, caps};
@@ -14,15 +15,16 @@ use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 24 << 20;
 const FILES: usize = 3;
-/// Most bytes of a file: far more than an inode holds.
+/// The maximum size of a file, bytes: far more than an inode holds.
 const LEN_MAX: u64 = 700;
 
-/// What a file may be after a cut.
+/// The states that a file may have after a cut.
 #[derive(Clone, Debug)]
 struct Promise {
-    /// As it is.
+    /// The current content.
     now: Vec<u8>,
-    /// Values that each byte may have, besides 0 where it was ever cut off or never written since `zero`.
+    /// Values that each byte may have, besides 0 where it was ever cut off or never written since
+    /// `zero`.
     values: Vec<Vec<u8>>,
     /// Sizes that it may have.
     sizes: Vec<usize>,
@@ -75,7 +77,7 @@ fn work(fs: &Ext4, ino: Ino, n: usize, all: &Promises, rng: &mut Rng) -> Result<
                 let len = (1 + rng.below(90)).min(LEN_MAX - at) as usize;
                 let data = vec![version; len];
                 {
-                    // What a write brings may be seen from its beginning on.
+                    // What a write brings may show from its beginning on.
                     let mut all = all.lock();
                     let end = at as usize + len;
                     let longer = all[n].now.len().max(end);
@@ -86,7 +88,8 @@ fn work(fs: &Ext4, ino: Ino, n: usize, all: &Promises, rng: &mut Rng) -> Result<
                 fs.write(ino, at, &data)?;
             }
             4 => {
-                // Never longer: in a hole a write would map a block in no order, as data=writeback may.
+                // The write is not made longer, because in a hole it would map a block without
+                // order, as data=writeback allows.
                 let most = all.lock()[n].now.len() as u64 + 1;
                 let size = match rng.one_in(3) {
                     true => 0,
@@ -279,8 +282,9 @@ impl Leave {
     }
 }
 
-/// What an fsync of a small file promised, after its content has left the inode, the transaction was committed by somebody else, and the device has
-/// lost all that it was not told to keep.
+/// The content of a small file after a cut. Its content was promised by an fsync and has left the
+/// inode since; another task has committed that transaction, and the device has lost everything
+/// that it was not told to keep.
 fn after_leaving(start: &Image, options: &str, leave: Leave) -> Vec<u8> {
     let promised = [7; 120];
     let parsed = MountOptions::parse(options).expect("options");
@@ -311,7 +315,8 @@ fn after_leaving(start: &Image, options: &str, leave: Leave) -> Vec<u8> {
     outcome.unwrap()
 }
 
-/// inline-L3, without luck: `emmc` commits by one write that flushes nothing, so that only the wait for the block that was flushed keeps what was durable.
+/// inline-L3, with certainty: `emmc` commits by one write that flushes nothing, so only the wait
+/// for the flushed block keeps what was durable.
 #[test]
 fn what_was_durable_in_the_inode_is_in_the_block_that_a_commit_maps() {
     if !have_tools() {

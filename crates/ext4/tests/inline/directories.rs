@@ -1,4 +1,5 @@
-//! Directories: growing out of the inode, both parts, other parents, and reading while names come and go.
+//! Directories with inline data: growing out of the inode, both parts, other parents, and reading
+//! while names come and go.
 
 use crate::common::{Image, fork, have_tools, mount};
 use base::Rng;
@@ -53,7 +54,8 @@ fn names_come_and_go_without_index_and_types() {
     );
 }
 
-/// dir-I4: a cookie leads on whatever happens to the directory, its leaving the inode included.
+/// dir-I4: a cookie stays valid whatever happens to the directory, including its content leaving
+/// the inode.
 #[test]
 fn cookies_outlive_the_stay_in_the_inode() {
     if !have_tools() {
@@ -86,7 +88,7 @@ fn cookies_outlive_the_stay_in_the_inode() {
             let front = fs.readdir(dir, 0, cut).expect("names");
             let from = front.last().map_or(0, |e| e.next);
             let mut seen: Vec<Vec<u8>> = front.iter().map(|e| e.name.clone()).collect();
-            // One that was seen, or not, goes from each part.
+            // From each part a name is removed that was read, or one that was not.
             fs.unlink(dir, b"n0").expect("there");
             fs.unlink(dir, b"n4").expect("there");
             for n in 0..40 {
@@ -121,7 +123,7 @@ fn fork_synced(
     fork(ram)
 }
 
-/// `..` of a directory in its inode, and one that replaces another.
+/// `..` of a directory in its inode, moved, and of one that replaces another.
 #[test]
 fn a_moved_directory_knows_its_parent() {
     if !have_tools() {

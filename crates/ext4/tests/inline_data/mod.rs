@@ -1,4 +1,4 @@
-//! Content in inodes, handed to and fro between the running kernel and us in rounds.
+//! Inline data that the running kernel and Varve change in turns.
 
 use super::common::mounted::Mounted;
 use super::common::trees::{kernel_tree, our_tree, same_trees};
@@ -14,7 +14,7 @@ const ROUNDS: u64 = 4;
 const FILES: u64 = 24;
 const DIRS: u64 = 5;
 
-/// What both do in a round: the same kinds of changes, drawn from the same distribution.
+/// A change in a round; both sides draw the same kinds from the same distribution.
 enum Step {
     Write { at: u64, data: Vec<u8> },
     Resize(u64),
@@ -131,7 +131,8 @@ fn rounds(mkfs: &[&str], options: &str, seed: u64) {
         by_kernel(&mounted.point, &mut rng);
         mounted.unmount();
         image.fsck();
-        // What it reads from the device: its page cache shows other bytes at times (Linux 6.18, behind sizes that were cut).
+        // The kernel reads from the device, because its page cache shows other bytes at times
+        // (Linux 6.18, behind sizes that were cut).
         let mounted = Mounted::new(&image).expect("it went before");
         let theirs = kernel_tree(&mounted.point);
         mounted.unmount();

@@ -1,4 +1,5 @@
-//! Orphans in the orphan file go both ways: what a cut of ours leaves the kernel ends, and the other way round.
+//! Orphans in the orphan file, in both directions: the kernel ends those that a cut of Varve
+//! leaves, and the other way round.
 
 use super::common::mounted::Mounted;
 use super::common::{Image, check_ram, fork, have_tools, load, mount, pattern, said, tool};
@@ -17,7 +18,7 @@ fn volume(more: &[&str]) -> Image {
     Image::new(64, &options)
 }
 
-/// Free blocks and inodes, and whether the volume waits for recovery or has orphans, as dumpe2fs says.
+/// Free blocks and inodes, and whether the volume waits for recovery or has orphans, by dumpe2fs.
 fn state(path: &Path) -> (String, String, bool) {
     let out = tool("dumpe2fs").arg("-h").arg(path).output();
     let text = String::from_utf8_lossy(&out.expect("dumpe2fs").stdout).into_owned();
@@ -49,7 +50,7 @@ fn orphans_of_ours(fs: &Ext4) {
     }
 }
 
-/// `more`: with 254 slots some of them are on the list.
+/// `more` are options of mke2fs: with 254 slots some of the orphans are on the list.
 fn the_kernel_ends_ours(more: &[&str], scheme: &str) {
     let image = volume(more);
     let Some(mounted) = Mounted::new(&image) else {

@@ -1,4 +1,5 @@
-//! A crash leaves the names as they were after one of the operations since the last sync: each whole, all in order.
+//! A crash leaves the names as they were after one of the operations since the last sync: each
+//! operation whole, all in order.
 
 use crate::common::{Image, fork, have_tools, mount};
 use base::{Ino, Rng};
@@ -89,7 +90,7 @@ fn open_files_without_names_go_with_the_last_close_or_the_crash() {
     fs.rename(root, b"dir", root, b"dd", fscore::RenameMode::Replace)
         .expect("rename");
     fs.rmdir(root, b"dd").expect("rmdir");
-    // The directory is there, and closed for names.
+    // The directory still exists, but takes no names.
     assert_eq!(fs.getattr(dir).expect("open").nlink, 0);
     assert_eq!(fs.readdir(dir, 0, 10).expect("empty"), []);
     let refused = fs.create(dir, b"x", FileKind::File, 0o600, 0, Creds::default());

@@ -1,4 +1,4 @@
-//! Directories that others have made: the kernel, and e2fsck when it rebuilds them.
+//! Directories that the kernel made, and those that e2fsck rebuilt.
 
 use crate::common::{Image, have_tools, mount};
 use crate::walk::{compare_with_debugfs, kernel_mount};
@@ -28,7 +28,8 @@ fn names(fs: &Ext4, dir: Ino) -> BTreeSet<Vec<u8>> {
     all
 }
 
-/// Removes, renames and adds names of a directory with `count` files, and looks that the right ones are left.
+/// Removes, renames and adds names of a directory with `count` files, and checks that the right
+/// ones are left.
 fn change(fs: &Ext4, dir: Ino, count: u32) -> BTreeSet<Vec<u8>> {
     let mut expected: BTreeSet<Vec<u8>> = (0..count).map(|n| name(n).into_bytes()).collect();
     assert_eq!(names(fs, dir), expected);

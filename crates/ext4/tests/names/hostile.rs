@@ -1,4 +1,4 @@
-//! Images whose names lead astray: each ends in an error that names the place.
+//! Images with impossible names and entries: each ends in an error that names the place.
 
 use crate::common::{Image, have_tools, mount};
 use fscore::{FileSystem, FsError, FsResult};

@@ -58,7 +58,7 @@ fn a_full_disk_refuses_and_recovers() {
         };
         assert_eq!(why.errno(), Errno::NoSpc);
         assert!(made > 20, "{made}");
-        // Whatever fits, fits; each refusal leaves everything as it was.
+        // Each name that fits succeeds; each refusal leaves everything as it was.
         let mut more = 0;
         for n in 0..60 {
             more += u32::from(create(&fs, top, &format!("more {n} {:0200}", 0)).is_ok());
@@ -93,7 +93,8 @@ fn a_full_disk_refuses_and_recovers() {
     }
 }
 
-/// Blocks freed a moment ago are no space yet (hazards-H18): the operation waits for their commit.
+/// Blocks freed a moment ago are not usable yet (hazards-H18): the operation waits for their
+/// commit.
 #[test]
 fn freed_blocks_are_waited_for() {
     if !have_tools() {
@@ -154,7 +155,7 @@ fn too_many_links() {
     let moved = fs.rename(root, b"lost+found", flat, b"x", RenameMode::Replace);
     assert_eq!(errno(moved), Errno::MLink);
     create(&fs, flat, "a file").expect("files are no links");
-    // With a hash tree counting ends (feature dir_nlink) and never begins again.
+    // With a hash tree counting stops (feature dir_nlink) and never starts again.
     mkdir(&fs, tree, "one more").expect("mkdir");
     assert_eq!(links(tree), 1);
     mkdir(&fs, tree, "two more").expect("mkdir");
@@ -286,7 +287,7 @@ fn errors_of_odd_requests() {
     for (what, result, expected) in cases {
         assert_eq!(errno(result), expected, "{what}");
     }
-    // Its own parent as the target, and the exchange with it.
+    // A rename onto its own parent, and the exchange with it.
     create(&fs, dir, "g").expect("create");
     let below = mkdir(&fs, dir, "below").expect("mkdir");
     mkdir(&fs, below, "deep").expect("mkdir");

@@ -1,5 +1,5 @@
-//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, against a shadow in memory, e2fsck, debugfs and the
-//! kernel.
+//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, compared with a shadow in
+//! memory, e2fsck, debugfs and the kernel.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Thousands of operations, then every reader there is.
+//! Thousands of operations, and then a check by every available reader.
 
 use crate::common::{Image, have_tools, mount};
 use crate::walk::{compare_with_debugfs, kernel_mount};

@@ -5,7 +5,7 @@ use base::Ino;
 use fscore::FileKind;
 use testkit::shadow::{Entry, Tree};
 
-/// `debugfs` lists the same names with the same inodes in the directories of the tree.
+/// Checks that `debugfs` lists the same names with the same inodes in the directories of the tree.
 pub fn compare_with_debugfs(image: &Image, tree: &Tree) {
     for (path, entry) in tree.iter().filter(|(_, entry)| entry.kind == FileKind::Dir) {
         let mut expected: Vec<(Vec<u8>, u32)> = Vec::new();
@@ -45,7 +45,7 @@ pub fn compare_with_debugfs(image: &Image, tree: &Tree) {
     }
 }
 
-/// A mount of the image by the kernel; `None`, with a word, where that cannot be.
+/// A mount of the image by the kernel; `None`, with a message, where that is not possible.
 pub struct Mounted<'a> {
     image: &'a Image,
     pub at: std::path::PathBuf,
@@ -64,7 +64,8 @@ pub fn kernel_mount<'a>(image: &'a Image, options: &str) -> Option<Mounted<'a>> 
         Ok(out) if out.status.success() => Some(Mounted { image, at }),
         Ok(out) => {
             let why = String::from_utf8_lossy(&out.stderr).into_owned();
-            // A refusal of this image is a failure of the test, lack of rights or of a loop device is not.
+            // If this image is refused the test fails; if rights or a loop device are missing it is
+            // skipped.
             assert!(
                 !why.contains("wrong fs type") && !why.contains("Structure needs cleaning"),
                 "{why}"

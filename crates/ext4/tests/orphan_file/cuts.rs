@@ -1,4 +1,5 @@
-//! Tasks that make, empty and remove open files are cut at random moments, and so is the mount that cleans up behind them.
+//! Tasks that make, empty and remove open files are cut at random moments, and so is the mount that
+//! cleans up after them.
 
 use crate::common::{Image, check_ram, have_tools, said};
 use crate::cut_disk::{Tear, caps};
@@ -18,7 +19,7 @@ const STEPS: u32 = 40;
 struct Task {
     fs: Arc<Ext4>,
     name: String,
-    /// The file behind the name, and those that are open without one.
+    /// The file with the name, and those that are open without one.
     ino: Option<Ino>,
     held: Vec<Ino>,
     rng: Rng,
@@ -74,7 +75,7 @@ impl Task {
                     self.fs.unlink(root, self.name.as_bytes())?;
                     return Ok(());
                 }
-                // Its name goes to a new one, which takes its place.
+                // The name goes to a new file, which replaces the old one.
                 let (other, creds) = (format!("{}'", self.name), Creds::default());
                 let kind = FileKind::File;
                 let made = (self.fs).create(root, other.as_bytes(), kind, 0o600, 0, creds)?;
@@ -93,7 +94,8 @@ impl Task {
     }
 }
 
-/// Commits all the time, also between two handles of one operation, and metadata goes home behind them.
+/// Options with which commits happen all the time, also between two handles of one operation, and
+/// metadata goes home soon after them.
 fn eager(options: &str) -> MountOptions {
     let mut options = MountOptions::parse(options).expect("options");
     options.commit_interval = Some(Nanos::from_micros(20));
@@ -101,7 +103,7 @@ fn eager(options: &str) -> MountOptions {
     options
 }
 
-/// States that a cut may leave of one life.
+/// States that cuts may leave of one run.
 fn life(seed: u64, start: &Content, options: &str) -> Vec<Content> {
     let options = eager(options);
     let start = start.clone();
@@ -145,7 +147,7 @@ fn life(seed: u64, start: &Content, options: &str) -> Vec<Content> {
     outcome.value.expect("cuts")
 }
 
-/// States that a cut of the mount that follows may leave, and what that mount leaves.
+/// States that cuts may leave of the mount that follows, and the state after that mount.
 fn next_life(seed: u64, cut: &Content, options: &str) -> Vec<Content> {
     let options = eager(options);
     let cut = cut.clone();
@@ -174,13 +176,14 @@ fn next_life(seed: u64, cut: &Content, options: &str) -> Vec<Content> {
     outcome.value.expect("cuts")
 }
 
-/// e2fsck ends the orphans of a state and has nothing to say afterwards.
+/// Checks that e2fsck ends the orphans of a state and finds no fault afterwards.
 fn judged_by_e2fsck(image: &Image, content: &Content) {
     image.store(&content.to_ram(MIB << 20));
     let (code, text) = image.fsck_repair();
     assert!(code.is_some_and(|code| code < 2), "{text}");
-    // What it says of a volume that Linux left, too: its own list of what it ends, the mark that is set from the mount on, slots of
-    // which it clears the block at the end, and totals of the superblock that no transaction has.
+    // Messages of e2fsck that it also prints for a volume that Linux left: the list of what it
+    // ends, the mark that is set from the mount on, slots whose block it clears at the end, and
+    // totals of the superblock that are in no transaction.
     const FINE: [&str; 11] = [
         "orphaned inode",
         "Pass ",
@@ -253,7 +256,7 @@ fn journaled_data() {
     explore(20..23, "data=journal");
 }
 
-/// By hand: `FROM=1000 SEEDS=50 OPTIONS=scheme=emmc`.
+/// Run by hand: `FROM=1000 SEEDS=50 OPTIONS=scheme=emmc`.
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {

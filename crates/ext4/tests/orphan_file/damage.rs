@@ -1,4 +1,5 @@
-//! Damaged orphan files are refused by name, by a mount before it has changed anything; e2fsck and our checker see them, too.
+//! A mount refuses a damaged orphan file, with a message that names it, before it has changed
+//! anything; e2fsck and Varve's checker find the damage, too.
 
 use crate::common::{Image, check_ram, fork, have_tools, mount, said, tool, try_mount};
 use crate::view::View;
@@ -10,7 +11,7 @@ use fscore::FileSystem;
 use ondisk::ext4::Inode;
 use std::sync::Arc;
 
-/// A recovered volume with two orphans in its file, and a file that is none.
+/// A recovered volume with two orphans in its orphan file, and a file that is not an orphan.
 struct Waiting {
     image: Image,
     ram: Arc<Ram>,
@@ -36,7 +37,7 @@ fn waiting() -> Waiting {
     }
 }
 
-/// Its exit code has the bit for errors that are left.
+/// True if the exit code of e2fsck has the bit for errors that are left.
 fn e2fsck_complains(image: &Image) -> bool {
     let out = tool("e2fsck").arg("-fn").arg(&image.path).output();
     out.expect("e2fsck")
@@ -47,7 +48,8 @@ fn e2fsck_complains(image: &Image) -> bool {
 
 type Damage<'a> = &'a dyn Fn(&mut View);
 
-/// The mount is refused with these words and changes no block; both checkers find something.
+/// Checks that the mount is refused with these words and changes no block, and that both checkers
+/// find something.
 fn judge(start: &Waiting, wanted: &str, change: Damage<'_>) -> Result<(), String> {
     let ram = fork(&start.ram);
     let mut view = View::of(&ram);
@@ -114,7 +116,8 @@ fn damage_is_refused_by_name() {
     let judged = cases.map(|(wanted, change)| judge(&start, wanted, change));
     let wrong: Vec<String> = judged.into_iter().filter_map(Result::err).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // A file that is in use and has a name is truncated to its size, which changes nothing; whoever put it there meant that.
+    // A file that is in use and has a name is truncated to its size, which changes nothing; such a
+    // slot is therefore accepted.
     let mut view = View::of(&start.ram);
     view.set_slot(5, start.stays.0);
     view.store(&start.ram);
@@ -125,7 +128,7 @@ fn damage_is_refused_by_name() {
     start.image.fsck();
 }
 
-/// An inode that its bitmap says is free would be freed a second time, and its blocks with it.
+/// An inode that is free by its bitmap would be freed a second time, and its blocks with it.
 #[test]
 fn an_orphan_that_is_marked_free_is_refused() {
     if !have_tools() {
@@ -139,7 +142,8 @@ fn an_orphan_that_is_marked_free_is_refused() {
     assert!(error.to_string().contains("is marked free"), "{error}");
 }
 
-/// Who could open it could truncate it, and slots would be written into somebody else's blocks.
+/// A user who could open the orphan file could truncate it, and slots would then be written into
+/// blocks of other files.
 #[test]
 fn no_name_leads_to_the_orphan_file() {
     if !have_tools() {
@@ -156,7 +160,7 @@ fn no_name_leads_to_the_orphan_file() {
     assert!(!check_ram(&ram).is_clean());
 }
 
-/// What the medium holds is not what was written: nothing is written over it.
+/// The medium does not hold what was written, so nothing is written over it.
 #[test]
 fn a_slot_that_changed_under_a_mount_ends_it() {
     if !have_tools() {
@@ -192,7 +196,7 @@ fn the_mark_without_the_file_and_the_file_without_a_journal_are_found() {
     }
 }
 
-/// Of a volume without orphans, where nothing else is wrong.
+/// Damage in an orphan file without orphans, on a volume where nothing else is wrong.
 #[test]
 fn an_empty_file_that_is_damaged_is_found() {
     if !have_tools() {

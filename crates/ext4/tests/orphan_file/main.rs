@@ -1,4 +1,5 @@
-//! Orphans in the orphan file: where they are named, what a cut leaves, what damage does; e2fsck judges.
+//! Orphans in the orphan file: where they are named, what a cut leaves, what damage does; e2fsck
+//! judges.
 #![allow(clippy::disallowed_methods)]
 
 #[path = "../common/mod.rs"]
@@ -16,7 +17,7 @@ use common::Image;
 use fscore::{Creds, FileKind, FileSystem};
 use varve_ext4::Ext4;
 
-/// A volume of mke2fs whose orphan file has so many blocks.
+/// A volume of mke2fs whose orphan file has `blocks` blocks.
 fn image(mib: u64, blocks: u32, more: &[&str]) -> Image {
     let size = match blocks {
         // The option is in MiB below 1024 or so: 1 is rounded to a block, larger sizes have a unit.
@@ -35,7 +36,7 @@ fn file(fs: &Ext4, name: &str) -> Ino {
         .ino
 }
 
-/// A file that is open and has lost its name.
+/// Makes a file that is open and has lost its name.
 fn orphan(fs: &Ext4, name: &str, len: usize) -> Ino {
     let ino = file(fs, name);
     fs.open(ino).expect("open");

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use varve_ext4::check::{Options, Report, check};
 use varve_ext4::mkfs::Kind;
 
-/// The checker's view of a volume that is mounted.
+/// Runs the checker on a mounted volume.
 fn check_in_use(ram: &Ram) -> Report {
     let bytes = ram.image();
     let read = |at: BlockNo| {
@@ -25,7 +25,7 @@ fn check_in_use(ram: &Ram) -> Report {
     check(&read, &options)
 }
 
-/// e2fsck replays and ends the orphans; then it has nothing more to say.
+/// e2fsck replays and ends the orphans, and finds no fault afterwards.
 fn ended_by_e2fsck(image: &Image, cut: &Ram) -> Arc<Ram> {
     image.store(cut);
     let (code, text) = image.fsck_repair();
@@ -34,7 +34,7 @@ fn ended_by_e2fsck(image: &Image, cut: &Ram) -> Arc<Ram> {
     image.load()
 }
 
-/// A mount of ours that may write ends them.
+/// A mount for writing by Varve ends the orphans.
 fn ended_by_us(image: &Image, cut: &Ram) -> Arc<Ram> {
     let ram = fork(cut);
     mount(&ram, "").unmount().expect("unmounts");
@@ -70,7 +70,8 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
         assert_eq!((view.list(), view.sb.last_orphan()), (vec![], Ino(0)));
         assert_eq!(view.inode(inos[0]).deletion_time(), 0);
         assert_eq!(check_in_use(&ram).orphans, 3);
-        // A truncation comes and goes within its operation; a link ends an orphan; a slot is used again.
+        // A truncation comes and goes within its operation; a link ends an orphan; a slot is used
+        // again.
         let small = SetAttr {
             size: Some(10),
             ..SetAttr::default()
@@ -95,7 +96,7 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
     }
 }
 
-/// By a mount, by e2fsck, and not by a mount that may only read.
+/// Orphans are ended by a mount and by e2fsck, but not by a read-only mount.
 #[test]
 fn orphans_of_a_cut_are_ended_by_whoever_comes() {
     if !have_tools() {
@@ -123,7 +124,7 @@ fn orphans_of_a_cut_are_ended_by_whoever_comes() {
         assert_eq!(View::of(&ended).named(), []);
         assert!(!View::of(&ended).is_marked());
     }
-    // Read-only: the log is replayed, the orphans stay, lawfully, and the mark with them.
+    // Read-only: the log is replayed; the orphans stay, which is allowed, and the mark with them.
     let fs = mount(&cut, "ro");
     assert_eq!(free(&fs).1, before.1 - 21);
     fs.unmount().expect("unmounts");
@@ -186,7 +187,7 @@ fn what_the_file_has_no_slot_for_goes_on_the_list() {
     for ended in [ended_by_us(&image, &cut), ended_by_e2fsck(&image, &cut)] {
         assert_eq!(free(&mount(&ended, "ro")), before);
     }
-    // From both places in any order; a free slot goes before the list again.
+    // Orphans are removed from both places in any order; a free slot is used again before the list.
     let mut rng = base::Rng::named(1, "order");
     for _ in 0..100 {
         let at = rng.below(inos.len() as u64) as usize;
@@ -208,7 +209,7 @@ fn what_the_file_has_no_slot_for_goes_on_the_list() {
     image.fsck();
 }
 
-/// Nothing orders slot and inode there, and the mark is not set (orphan-O7).
+/// Without a log nothing orders slot and inode, and the mark is not set (orphan-O7).
 #[test]
 fn without_a_log_orphans_go_on_the_list() {
     if !have_tools() {
@@ -227,7 +228,8 @@ fn without_a_log_orphans_go_on_the_list() {
     image.fsck();
 }
 
-/// Without checksums the tail of a block stays as mke2fs made it, which is how e2fsck finds it empty.
+/// Without checksums the tail of a block stays as mke2fs made it, which is how e2fsck finds it
+/// empty.
 #[test]
 fn without_checksums_the_tail_stays() {
     if !have_tools() {

@@ -9,7 +9,7 @@ use ondisk::ext4::{
     update_orphan_checksum, verify_orphan_checksum,
 };
 
-/// A device, taken apart.
+/// The parsed content of a device.
 pub struct View {
     bytes: Vec<u8>,
     pub sb: Superblock,
@@ -67,7 +67,7 @@ impl View {
         self.sb.seed().inode(ino, self.inode(ino).generation())
     }
 
-    /// What the slots name, block by block; the checksums fit.
+    /// The inodes that the slots name, block by block; the checksums are checked.
     pub fn slots(&self) -> Vec<Vec<Ino>> {
         let named = |&at: &u64| {
             let block = self.block(at);
@@ -80,7 +80,7 @@ impl View {
         self.file().iter().map(named).collect()
     }
 
-    /// All that the file names.
+    /// All inodes that the file names.
     pub fn named(&self) -> Vec<Ino> {
         self.slots().concat()
     }
@@ -100,7 +100,7 @@ impl View {
         list
     }
 
-    /// Puts a number into a slot of the first block, with the checksum of it.
+    /// Puts a number into a slot of the first block, and corrects the block's checksum.
     pub fn set_slot(&mut self, slot: usize, number: u32) {
         self.change_block(|block| put_le32(block, slot * 4, number), true);
     }
@@ -130,7 +130,7 @@ impl View {
         inode.encode(&mut self.bytes[at..at + bytes]);
     }
 
-    /// Writes it all back.
+    /// Writes everything back.
     pub fn store(&self, ram: &Ram) {
         for (n, block) in (0..).zip(self.bytes.chunks(BLOCK_BYTES)) {
             let lba = BlockNo(n).lba();

@@ -1,4 +1,5 @@
-//! What a mount needs beyond files and names, beside the running kernel: flags, ACLs, files without names, whiteouts, projects, trim.
+//! Features beyond files and names, compared with the running kernel: flags, ACLs, files without
+//! names, whiteouts, projects, trim.
 
 use super::common::mounted::Mounted;
 use super::common::{Image, have_tools, mount, tool};
@@ -43,7 +44,7 @@ fn chmod(fs: &Ext4, ino: Ino, perm: u16) -> FsResult<()> {
     fs.setattr(ino, &set).map(drop)
 }
 
-/// In the form of system calls.
+/// An ACL in the form of system calls.
 fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut out = 2u32.to_le_bytes().to_vec();
     for (tag, perm, id) in entries {
@@ -64,7 +65,7 @@ fn default_acl() -> Vec<u8> {
     ])
 }
 
-/// What `stat` and `getfacl` would say, by the system calls.
+/// What `stat` and `getfacl` would print, read by system calls.
 fn kernel_acl(path: &Path, name: &str) -> Option<Vec<u8>> {
     let mut buf = vec![0; 4096];
     let len = rustix::fs::getxattr(path, name, &mut buf).ok()?;
@@ -129,7 +130,7 @@ fn acls_are_inherited_as_by_the_kernel() {
     let Some(mounted) = Mounted::new(&image) else {
         return;
     };
-    // The kernel does the same in a directory of its own.
+    // The kernel does the same steps in a directory of its own.
     let theirs = mounted.point.join("theirs");
     std::fs::create_dir(&theirs).expect("mkdir");
     let flags = rustix::fs::XattrFlags::empty();
@@ -502,7 +503,7 @@ fn times_devices_and_free_space() {
     let fs = mount(&image.load(), "");
     let ours = fs.statfs().expect("statfs");
     assert_eq!((vfs.f_blocks, vfs.f_bfree), (ours.blocks, ours.blocks_free));
-    // The kernel keeps back, besides, what write-back over unwritten blocks may need.
+    // The kernel keeps back, in addition, what write-back over unwritten blocks may need.
     let kept = (32 << 20) / 4096 / 50;
     assert_eq!(vfs.f_bavail + kept, ours.blocks_available);
     assert_eq!((vfs.f_files, vfs.f_ffree), (ours.inodes, ours.inodes_free));

@@ -1,5 +1,6 @@
-//! Every mode of fallocate with writes and truncations between them, in the same order here, by the running kernel and on bytes in
-//! memory: equal errors, sizes and contents, and `e2fsck -fn` is content with both.
+//! Every mode of fallocate with writes and truncations between them, in the same order by Varve, by
+//! the running kernel and on bytes in memory: errors, sizes and contents are equal, and
+//! `e2fsck -fn` finds no fault in either volume.
 
 use super::common::mounted::Mounted;
 use super::common::{Image, have_tools, mount, pattern, read_all};
@@ -92,7 +93,7 @@ fn apply_kernel(file: &std::fs::File, step: Step) -> Option<i32> {
     None
 }
 
-/// What the bytes are after a step that did not fail.
+/// Applies a step that did not fail to the bytes.
 fn apply_bytes(bytes: &mut Vec<u8>, step: Step) {
     let size = bytes.len();
     match step {
@@ -125,7 +126,8 @@ fn apply_bytes(bytes: &mut Vec<u8>, step: Step) {
     }
 }
 
-/// Data and holes are where the content says: what lies in a hole is zero, and the ends of both agree.
+/// Checks that data and holes agree with the content: bytes in holes are zero, and both end at the
+/// same place.
 fn check_seek(fs: &Ext4, ino: Ino, bytes: &[u8]) {
     let size = bytes.len() as u64;
     let mut at = 0;

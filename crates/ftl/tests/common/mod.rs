@@ -1,4 +1,4 @@
-//! Small chips and an oracle.
+//! Small chips, and an oracle that knows what may be left after a cut.
 #![allow(dead_code)]
 
 pub mod model;
@@ -79,7 +79,7 @@ pub const AREA: SlcArea = SlcArea {
     endurance: 100_000,
 };
 
-/// The same with an SLC area of `blocks`.
+/// `config` with an SLC area of `blocks`.
 pub fn with_area(config: Config, blocks: u32) -> Config {
     let slc = Some(SlcArea { blocks, ..AREA });
     Config { slc, ..config }
@@ -91,7 +91,7 @@ pub fn fresh(geometry: Geometry, config: Config) -> Ftl {
     ftl
 }
 
-/// A unit that names itself: its number and the number of the write.
+/// A unit whose content is its own number and the number of the write.
 pub fn unit(bytes: u32, lpn: u32, id: u32) -> Bytes {
     let word = [lpn.to_le_bytes(), id.to_le_bytes()].concat();
     word.repeat(bytes as usize / 8).into()
@@ -105,11 +105,12 @@ pub fn id_of(data: &[u8]) -> u32 {
     u32::from_le_bytes(data[4..8].try_into().unwrap())
 }
 
-/// Per unit the writes since the last one that must survive: `values[0]` is that one. 0 stands for zeros.
+/// For each unit, the writes since the last one that must survive, which is `values[0]`. 0 stands
+/// for zeros.
 #[derive(Clone, Default)]
 pub struct Oracle {
     values: BTreeMap<u32, Vec<u32>>,
-    /// Flushes that are not complete: when, and how long each unit's list was.
+    /// Flushes that are not complete: when they will be, and how long each unit's list was.
     flushes: Vec<(Time, BTreeMap<u32, usize>)>,
 }
 
@@ -123,7 +124,7 @@ impl Oracle {
             self.values.iter().map(|(l, v)| (*l, v.len())).collect(),
         ));
     }
-    /// What may be left after a cut: per unit the allowed values.
+    /// The values that each unit may have after a cut.
     pub fn at(&self, cut: Time) -> BTreeMap<u32, &[u32]> {
         let last = self.flushes.iter().rfind(|(end, _)| *end <= cut);
         let from = |lpn| {
@@ -135,7 +136,7 @@ impl Oracle {
             .map(|(lpn, v)| (*lpn, &v[from(lpn)..]))
             .collect()
     }
-    /// Checks a recovered device; the oracle then knows exactly what is there.
+    /// Checks a recovered device; the answered oracle knows exactly what is there.
     pub fn check(&self, ftl: &Ftl, cut: Time, what: &str) -> Oracle {
         let mut next = Oracle::default();
         for (lpn, allowed) in self.at(cut) {
@@ -157,7 +158,7 @@ impl Oracle {
     }
 }
 
-/// Kinds of load.
+/// A kind of load.
 #[derive(Clone, Copy)]
 pub struct Mix {
     /// Longest pause between two writes, nanoseconds.

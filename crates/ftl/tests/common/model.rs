@@ -1,5 +1,5 @@
-//! What a device with REMAP may hold after a cut: per unit the effects since the last flush that had completed, and of each batch
-//! all or nothing.
+//! A model of what a device with REMAP may hold after a cut: for each unit the effects since the
+//! last flush that had completed, and of each batch all or nothing.
 
 use super::unit;
 use base::Time;
@@ -64,7 +64,7 @@ impl Model {
         let lens = self.effects.iter().map(|(l, e)| (*l, e.len())).collect();
         self.flushes.push((end, lens));
     }
-    /// What the unit with this content holds: the write's number.
+    /// The content that a unit has: the number of the write that made it.
     fn observe(&self, ftl: &Ftl, lpn: u32) -> Result<u32, String> {
         let data = ftl.content(lpn).map_err(|e| e.to_string())?;
         let word = &data[..8];
@@ -78,7 +78,7 @@ impl Model {
             false => Err(format!("unit {lpn} holds what nobody wrote")),
         }
     }
-    /// The device as it reads now holds the newest of everything.
+    /// Checks that every unit of the device reads as its newest value.
     pub fn check_now(&self, ftl: &Ftl) -> Result<(), String> {
         for lpn in self.effects.keys() {
             let (id, want) = (self.observe(ftl, *lpn)?, self.current(*lpn));
@@ -88,7 +88,7 @@ impl Model {
         }
         Ok(())
     }
-    /// Checks a recovered device; answers with what is known to be there.
+    /// Checks a recovered device; answers a model of what is known to be there.
     pub fn check(&self, ftl: &Ftl, cut: Time) -> Result<Model, String> {
         let last = self.flushes.iter().rfind(|(end, _)| *end <= cut);
         let base = |lpn: &u32| last.and_then(|(_, l)| l.get(lpn)).map_or(0, |len| len - 1);
@@ -107,7 +107,7 @@ impl Model {
         let fits = |present: &BTreeSet<u32>, only: Option<u32>| {
             seen.iter().all(|(lpn, id)| {
                 let window = &self.effects[lpn][base(lpn)..];
-                // With `only`, what the other batches did is not looked at.
+                // With `only`, the effects of other batches are not checked.
                 let free = |b: u32| only.is_some_and(|only| only != b);
                 let after = |i: usize| {
                     let later = window[i + 1..].iter().filter_map(|e| e.batch);

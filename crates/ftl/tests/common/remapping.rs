@@ -38,7 +38,7 @@ pub const SPLIT_CONFIG: Config = Config {
     ..TINY_CONFIG
 };
 
-/// A device under a load, and what it may hold.
+/// A device under a load, with a model of what it may hold.
 #[derive(Clone)]
 pub struct Rig {
     pub ftl: Ftl,
@@ -50,9 +50,9 @@ pub struct Rig {
     pub cells: Cells,
     /// Owners beyond the first of their slots.
     pub cap: u32,
-    /// A mistake that the device makes, before and after a cut.
+    /// A deliberate mistake that the device makes, before and after a cut.
     pub mutant: Option<Mutant>,
-    /// How often its guard was reached in the lives before.
+    /// How often the guard of that mutant was reached before the last cuts.
     pub reached: Rc<Cell<u64>>,
 }
 
@@ -60,7 +60,7 @@ impl Rig {
     pub fn new(geometry: Geometry, config: Config) -> Rig {
         Rig::on(geometry, config, Cells::default())
     }
-    /// On chips of which a cut can leave worse than torn pages.
+    /// A rig on chips whose cut can leave worse than torn pages.
     pub fn on(geometry: Geometry, config: Config, cells: Cells) -> Rig {
         let mut nand = Nand::new(Media::blank(geometry), TIMING);
         nand.set_cells(cells);
@@ -140,12 +140,13 @@ impl Rig {
             Err(e) => panic!("{e}"),
         }
     }
-    /// What `expect` has to be for the present content.
+    /// The value that `expect` must have for the present content.
     pub fn expectation(&self, src: u32, len: u32) -> u64 {
         let units = (src..src + len).map(|l| self.ftl.content(l).unwrap().to_vec());
         base::collections::fingerprint(&units.collect::<Vec<_>>().concat())
     }
-    /// A batch of one pair that expects this content; false if it was refused for that.
+    /// Sends a batch of one pair that expects this content; false if it was refused because of the
+    /// content.
     pub fn remap_expecting(&mut self, home: u32, src: u32, len: u32, expect: u64) -> bool {
         let right = self.expectation(src, len) == expect;
         let pairs = [Pair {
@@ -169,7 +170,7 @@ impl Rig {
             Err(e) => panic!("{e}"),
         }
     }
-    /// Every unit written once, some twice, flushed, long ago.
+    /// Writes every unit once and some twice, and flushes, long before the test.
     pub fn filled(mut self) -> Rig {
         for lpn in 0..self.config.units as u32 {
             self.write(lpn);
@@ -213,7 +214,8 @@ impl Rig {
         }
         self.now += Nanos(rng.below(120_000));
     }
-    /// What is left after a cut and `nested` more in the recovery, recovered; an error is a finding.
+    /// Cuts the power at `at` and `nested` more times in the recovery, and answers the recovered
+    /// device; an error is a finding.
     pub fn cut(&self, at: Time, rng: &mut Rng, nested: u64) -> Result<Rig, String> {
         let media = self.ftl.clone().power_off(at, rng.next_u64());
         let (mut ftl, mut ready) = self.mount(media)?;
@@ -236,8 +238,8 @@ impl Rig {
             ..self.clone()
         })
     }
-    /// Cuts before, in the middle of and after every operation of the chips that is in `operations`; after each the device is
-    /// used again and cut again. Answers with the number of cuts.
+    /// Cuts before, in the middle of and after every operation of the chips in `operations`; after
+    /// each cut the device is used again and cut again. Answers the number of cuts.
     pub fn cut_everywhere(&self, operations: &[Operation], seed: u64) -> Result<u64, String> {
         let mut cuts = 0;
         for (i, operation) in operations.iter().enumerate() {

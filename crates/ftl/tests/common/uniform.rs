@@ -1,4 +1,4 @@
-//! Random writes to a device in counting mode, and what the closed forms say of them.
+//! Random writes to a device in counting mode, to be compared with the closed forms.
 
 use base::Rng;
 use varve_ftl::nand::{Geometry, Pairing};
@@ -18,7 +18,7 @@ pub const TABLE: [Shape; 7] = [
     (512, 256, 0.25),
 ];
 
-/// A device with exactly so many data blocks.
+/// A device with exactly `blocks` data blocks.
 pub fn device((blocks, slots, rho): Shape, policy: Policy) -> Counting {
     let config = Config {
         unit_bytes: 4096,
@@ -57,20 +57,20 @@ pub fn device((blocks, slots, rho): Shape, policy: Policy) -> Counting {
 /// What the host writes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Load {
-    /// Any unit, all alike.
+    /// Any unit, all with the same chance.
     Uniform,
     /// Four of five writes go to a fifth of the units.
     HotCold,
-    /// Any unit; one request in so many is a TRIM of a unit in use.
+    /// Any unit; one request in this many is a TRIM of a unit in use.
     Trims(u64),
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     /// Units programmed per unit written.
     pub amplification: f64,
-    /// Slots that could hold something per unit that did, on average.
+    /// Slots that could hold data per mapped unit, on average.
     pub alpha: f64,
 }
 

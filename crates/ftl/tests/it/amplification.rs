@@ -1,4 +1,4 @@
-//! Write amplification in counting mode against the closed forms of `theory`.
+//! Compares write amplification in counting mode with the closed forms of `theory`.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
 #[path = "../common/uniform.rs"]
@@ -21,8 +21,9 @@ fn greedy_and_fifo(times: u64) {
     for shape in TABLE {
         let (_, slots, rho) = shape;
         let greedy = measure(shape, Policy::Greedy, Load::Uniform, 8, 18 * times);
-        // The forms are derived for large blocks: with 32 slots and 10 % of room greedy's is half a percent low, as other
-        // simulators find too, and one block of copies beside one of the host counts.
+        // The forms are derived for large blocks: with 32 slots and 10 % of room the form for
+        // greedy is half a percent low, as other simulators find too, and it matters that copies
+        // and host writes each keep a block open.
         let (percent, of_fifo) = match (slots, rho) == (32, 0.10) {
             true => (0.8, 0.3),
             false => (0.6, 0.2),
@@ -74,7 +75,8 @@ fn trims_are_room() {
     }
 }
 
-/// The order that the literature finds: with data of two temperatures cost-benefit wins, uniformly greedy does.
+/// The order of the policies that the literature finds: with hot and cold data cost-benefit is
+/// best, with uniform data greedy.
 #[test]
 fn policies_stand_in_their_order() {
     let shape: Shape = (1024, 64, 0.25);

@@ -1,4 +1,4 @@
-//! Counting mode against the real FTL, and its size.
+//! Compares counting mode with the real FTL, and checks its size.
 
 use crate::common;
 use base::{Rng, Time};
@@ -8,7 +8,8 @@ use varve_ftl::{Config, Counting, Housekeeping, Policy};
 
 const DATA: u32 = 0x5555_5555;
 
-/// The same random commands to both; they must have programmed and erased the same at each check.
+/// Gives the same random commands to both; they must have programmed and erased the same at each
+/// check.
 fn agree(geometry: Geometry, config: Config, seed: u64, trims: bool) {
     let mut real = fresh(geometry, config);
     let mut counting = Counting::new(config, geometry).unwrap();
@@ -52,7 +53,7 @@ fn agree(geometry: Geometry, config: Config, seed: u64, trims: bool) {
             real.flush(Time(0)).unwrap();
             counting.flush().unwrap();
         }
-        // A full log begins another checkpoint.
+        // A full log of the real FTL begins another checkpoint.
         if real.stats().checkpoints > checkpoints {
             checkpoints = real.stats().checkpoints;
             counting.drain();

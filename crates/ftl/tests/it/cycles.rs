@@ -1,4 +1,5 @@
-//! Power cycles of a device with the least spare blocks: each cut in collection closes a block of the reserve (ftl-I6).
+//! Power cycles of a device with the least spare blocks: each cut in collection closes a block of
+//! the reserve (ftl-I6).
 
 use crate::common;
 use base::{Rng, Time};

@@ -1,5 +1,5 @@
-//! Programs and erases that fail while there is no room to spare: nothing that was accepted is lost, until the device says
-//! that it is worn out.
+//! Programs and erases that fail while there is no room to spare: nothing that was accepted is
+//! lost, until the device says that it is worn out.
 
 use crate::common;
 use base::{Rng, Time};

@@ -1,4 +1,5 @@
-//! A host that flushes after every unit, on a device that is nearly full: pads, collection and checkpoints together.
+//! A host that flushes after every unit, on a device that is nearly full: pads, collection and
+//! checkpoints together.
 
 use crate::common;
 use base::{Rng, Time};
@@ -78,8 +79,9 @@ fn flush_each(spare: u32, writes: u32) -> f64 {
 
 #[test]
 fn a_flush_after_each_unit_never_runs_out_of_space() {
-    // Each write fills a page of four units by a quarter; the rest is collected. Without any spare block that takes 2.9 page
-    // programs for each write, with 24 more blocks of 256 KiB 1.8 (measured).
+    // Each write fills a quarter of a page of four units; the rest is padding, which is collected.
+    // Without any spare block that takes 2.9 page programs for each write, with 24 more blocks of
+    // 256 KiB 1.8 (measured).
     let (none, some) = (flush_each(0, 50_000), flush_each(24, 50_000));
     assert!(
         (1.0..3.3).contains(&none) && (1.0..2.2).contains(&some),

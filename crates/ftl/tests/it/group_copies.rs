@@ -7,7 +7,7 @@ use common::{TIMING, fresh, id_of, unit};
 use varve_ftl::nand::{Geometry, Nand};
 use varve_ftl::{Config, Ftl, Layout};
 
-/// What hides the first units of the group from recovery.
+/// Why recovery does not find the first units of the group.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Hidden {
     /// They were written again, then a checkpoint was written.
@@ -16,8 +16,9 @@ enum Hidden {
     Trim,
 }
 
-/// A group that has ended, holes in it, then nothing but copies, some of which lack the first units of the group; and a cut at each
-/// operation. `before` units are written first, so that blocks differ in wear. Answers with the number of cuts.
+/// Writes a group that ends, makes holes in it, then only copies, some of which lack the first
+/// units of the group; and cuts at each operation. `before` units are written first, so that blocks
+/// differ in wear. Answers the number of cuts.
 fn copies_of_a_group(hidden: Hidden, before: u32) -> u32 {
     let config = Config {
         checkpoint_blocks: 1000,
@@ -83,7 +84,8 @@ fn copies_of_a_group(hidden: Hidden, before: u32) -> u32 {
     cuts
 }
 
-/// If the copies still had their places in the group, they would look like what is left behind a hole, and be dropped.
+/// Copies that still had their places in the group would look like units behind a hole, and be
+/// dropped.
 #[test]
 fn a_copy_of_a_group_that_has_ended_counts() {
     for hidden in [Hidden::Trim, Hidden::Checkpoint] {

@@ -1,4 +1,5 @@
-//! Ordered groups: at every cut a prefix, whatever dies, garbage collection, TRIMs and checkpoints do beside them.
+//! Ordered groups: every cut leaves a prefix, whatever dies, garbage collection, TRIMs and
+//! checkpoints do meanwhile.
 
 use crate::common;
 use base::{Bytes, Rng, Time};
@@ -12,7 +13,7 @@ use varve_ftl::{Config, Ftl};
 /// Units the tests write to.
 const SPAN: u32 = 48;
 
-/// What must be read: the content before the last group, and the group.
+/// What must be readable: the content before the last group, and the group.
 struct Life {
     ftl: Ftl,
     config: Config,
@@ -51,7 +52,8 @@ impl Life {
     }
 }
 
-/// Units of the group that the medium holds: 0 to all; `None` if they are no prefix, or something else is wrong.
+/// Units of the group that the medium holds: 0 to all; `None` if they are no prefix, or something
+/// else is wrong.
 fn prefix(ftl: &Ftl, durable: &BTreeMap<u32, u32>, group: &[(u32, u32)]) -> Option<usize> {
     let read = |lpn: u32| id_of(&ftl.content(lpn).unwrap());
     'tries: for n in 0..=group.len() {
@@ -69,7 +71,8 @@ fn prefix(ftl: &Ftl, durable: &BTreeMap<u32, u32>, group: &[(u32, u32)]) -> Opti
     None
 }
 
-/// Groups with cuts in them, life after life. Answers with how many cuts left part of a group, and how many no prefix.
+/// Groups with cuts in them, on one device again and again. Answers how many cuts left part of a
+/// group, and how many left no prefix.
 fn lives(geometry: Geometry, config: Config, seed: u64, ordered: bool, twice: bool) -> (u32, u32) {
     let mut rng = Rng::named(seed, "groups");
     let mut life = Life::new(geometry, config);
@@ -107,7 +110,8 @@ fn lives(geometry: Geometry, config: Config, seed: u64, ordered: bool, twice: bo
                 Some(n) => partly += u32::from(n > 0 && n < group.len()),
             }
             assert!(left.is_some() || !ordered, "{what}: no prefix");
-            // What was dropped stays away, in the next life and after the next group.
+            // Units that recovery dropped stay dropped, after another recovery and after the next
+            // group.
             if let Some(n) = left.filter(|_| rng.one_in(4)) {
                 next.check();
                 let more = unit(config.unit_bytes, 0, u32::MAX);
@@ -148,7 +152,8 @@ fn a_cut_leaves_a_prefix_of_a_group() {
     assert!(partly > 30, "cuts must fall into groups: {partly}");
 }
 
-/// Without a group the dies run apart: this is what groups are for, and shows that the test above can see it.
+/// Without a group the dies run apart, which is why there are groups; it also shows that the test
+/// above can fail.
 #[test]
 fn without_a_group_a_cut_leaves_mixtures() {
     let mixed: u32 = (0..3)
@@ -157,7 +162,8 @@ fn without_a_group_a_cut_leaves_mixtures() {
     assert!(mixed > 10, "{mixed}");
 }
 
-/// A group that goes on for ever, as a card with a first-in-first-out cache writes: a prefix of everything.
+/// A group that never ends, as a card with a first-in-first-out cache writes: a cut leaves a prefix
+/// of everything.
 #[test]
 fn an_endless_group_leaves_a_prefix_of_all_units() {
     for seed in 0..3 {

@@ -31,11 +31,11 @@ fn control(id: u32) -> Bytes {
     raw.into()
 }
 
-/// Per unit the contents since the newest that is durable.
+/// For each unit, the contents since the newest one that is durable.
 type Allowed = BTreeMap<u32, Vec<Bytes>>;
 
-/// Writes of data, of control blocks and of zeros, TRIMs and flushes, and cuts at any time: what was flushed is there, or something
-/// newer.
+/// Writes of data, of control blocks and of zeros, TRIMs and flushes, and cuts at any time: each
+/// unit reads its flushed content, or newer.
 fn lives(geometry: Geometry, config: Config, seed: u64) {
     let mut rng = Rng::named(seed, "housekeeping");
     let (mut ftl, mut now, mut id) = (fresh(geometry, config), Time(0), 0);
@@ -134,7 +134,8 @@ fn a_unit_of_zeros_costs_no_program_and_is_durable_by_a_flush() {
     }
 }
 
-/// ftl-I6: as many units as the layout lets these chips carry, under each policy, with all streams and frequent levelling.
+/// ftl-I6: the maximum of units that the layout allows on these chips, under each policy, with all
+/// streams and frequent levelling.
 #[test]
 fn a_device_without_any_spare_room_still_collects() {
     use Policy::{Choices, CostBenefit, Fifo, Greedy, Random, Windowed};
@@ -178,7 +179,8 @@ fn a_device_without_any_spare_room_still_collects() {
     }
 }
 
-/// In an ordered group a later unit may be on flash before a record in the log is: zeros are programmed there (group-I11).
+/// In an ordered group a later unit may be on flash before a record in the log is: zeros are
+/// programmed there (group-I11).
 #[test]
 fn zeros_in_an_ordered_group_keep_their_place() {
     let mut ftl = fresh(GEOMETRY, with(ALL));
@@ -191,7 +193,8 @@ fn zeros_in_an_ordered_group_keep_their_place() {
     assert_eq!(ftl.stats().zero_units, 1);
 }
 
-/// A journal's control blocks die at the next lap, data at random (in counting mode, which decides as the real FTL does).
+/// A journal's control blocks become invalid at the next lap, data at random times (in counting
+/// mode, which decides as the real FTL does).
 #[test]
 fn control_blocks_in_their_own_stream_leave_fewer_holes() {
     let geometry = Geometry {
@@ -314,7 +317,8 @@ fn the_exported_size_leaves_what_3_9_says() {
     }
 }
 
-/// Blocks fail one after the other: the device takes writes down to the floor and not below, says why, and never exports less.
+/// Blocks fail one after the other: the device takes writes down to the floor and not below, says
+/// why, and never exports less.
 #[test]
 fn grown_bad_blocks_use_up_the_spare_and_then_the_device_is_read_only() {
     let geometry = Geometry {
@@ -361,7 +365,7 @@ fn grown_bad_blocks_use_up_the_spare_and_then_the_device_is_read_only() {
         let got = common::id_of(&ftl.content(*lpn).unwrap());
         assert!(got == *id, "unit {lpn} holds {got}, was {id}");
     }
-    // The next power-up knows it too, and exports as much.
+    // The next power-up finds the device read-only too, and exports as much.
     let (again, _) = Ftl::mount(
         Nand::new(ftl.power_off(Time(u64::MAX), 0), TIMING),
         CONFIG,

@@ -1,8 +1,8 @@
-//! Random programs cut at fault levels L2 and L3, on chips with one and with two bits per cell; recovery is cut, too. Nothing
-//! flushed is lost, nothing impossible appears.
+//! Random programs cut at fault levels L2 and L3, on chips with one and with two bits per cell;
+//! recovery is cut, too. Nothing flushed is lost, nothing impossible appears.
 //!
 //! `VARVE_FTL_CUTS=N` makes N times as many lives.
-// The long form is asked for in the environment.
+// Whether to run the long form is read from the environment.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;
@@ -16,7 +16,7 @@ use varve_ftl::nand::{
 };
 use varve_ftl::{Config, Ftl};
 
-/// Two bits per cell, with the pages of the other profile beside them.
+/// Two bits per cell, with the page pairing of the other profile.
 const fn paired(geometry: Geometry, pairing: Pairing) -> Geometry {
     Geometry {
         pairing,
@@ -43,7 +43,8 @@ fn mount(media: Media, config: Config, cells: Cells, what: &str) -> (Ftl, Time) 
     Ftl::mount(power_up(media, cells), config, Time(0)).unwrap_or_else(|e| panic!("{what}: {e}"))
 }
 
-/// Lives of one device: run, cut, recover (with cuts inside recovery), check, run on.
+/// Uses, cuts and recovers one device again and again (with cuts inside recovery), and checks it
+/// each time.
 fn lives(geometry: Geometry, config: Config, level: FaultLevel, mix: Mix, seed: u64, count: u64) {
     let cells = Cells {
         seed,
@@ -70,7 +71,7 @@ fn lives(geometry: Geometry, config: Config, level: FaultLevel, mix: Mix, seed: 
         (ftl, now) = mount(media, config, cells, &what);
         ftl.check();
         oracle = oracle.check(&ftl, cut, &what);
-        // What the host has seen stays, whatever happens to the pages it came from.
+        // What the host has read stays, whatever happens to the pages that it came from.
         oracle.flush(Time(0));
         if rng.one_in(3) {
             let media = ftl.power_off(now, rng.next_u64());
@@ -137,7 +138,8 @@ fn with_an_slc_area_and_with_failing_blocks() {
     all(spare, WIDE_CONFIG, FAILING, 700, 8, 4);
 }
 
-/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed (hazards-R17).
+/// A flushed unit on the lower page of a word line, and a cut while the upper is programmed
+/// (hazards-R17).
 #[test]
 fn a_flushed_unit_does_not_fall_with_the_next_write() {
     let geometry = paired(GEOMETRY, Pairing::Dist3);
@@ -177,7 +179,7 @@ fn the_last_page_is_copied_before_it_is_trusted() {
         block: BlockId(block),
         page: 0,
     };
-    // One look at the tags, two of the verification.
+    // One read is that of the tags, two are those of the verification.
     media.make_unstable(at, 3);
     let (mut back, now) = mount(media, CONFIG, cells, "hazards-R18");
     let (read, _) = back.read(now, 5..6);
@@ -207,8 +209,8 @@ const ERRORS: BitErrors = BitErrors {
     reads_budget: 1_000_000,
 };
 
-/// One unit is read all the time: its page is written anew before the error correction gives up, and its neighbours are
-/// when they are read.
+/// One unit is read all the time: its page is written anew before the error correction gives up,
+/// and its neighbours are written anew when they are read.
 #[test]
 fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
     let cells = Cells {
@@ -237,7 +239,7 @@ fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
     ftl.check();
 }
 
-/// Without the scrubbing the same load loses data: the test above tests something.
+/// Without the scrubbing the same load loses data, which shows that the test above can fail.
 #[test]
 fn what_is_not_written_anew_is_lost() {
     let cells = Cells {
@@ -256,7 +258,8 @@ fn what_is_not_written_anew_is_lost() {
     assert!(ftl.scrub_backlog() > 0, "it had been asked for");
 }
 
-/// The same for longer, with a budget that keeps neighbours from decaying unread: nothing is lost, on any of these chips.
+/// The load of the test above for longer, with a budget that keeps neighbours from decaying unread:
+/// nothing is lost, on any of these chips.
 #[test]
 fn a_device_that_is_only_read_keeps_its_data() {
     for seed in 0..20 {

@@ -1,4 +1,5 @@
-//! Power cuts at random times; nested cuts in recovery; every flushed unit reads its newest flushed or a later version.
+//! Power cuts at random times; nested cuts in recovery; every flushed unit reads its newest flushed
+//! or a later version.
 
 use crate::common;
 use base::{Rng, Time};
@@ -9,7 +10,8 @@ use common::{
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, PageAddr};
 use varve_ftl::{Config, Ftl, FtlError, Housekeeping};
 
-/// Lives of one device: run, cut, recover (with cuts inside recovery), check, run on.
+/// Uses, cuts and recovers one device again and again (with cuts inside recovery), and checks it
+/// each time.
 fn lives(geometry: Geometry, config: Config, mix: Mix, seed: u64, count: u64) {
     let mut rng = Rng::named(seed, "ftl lives");
     let mut ftl = fresh(geometry, config);
@@ -226,7 +228,8 @@ fn damaged_map_pages_never_panic() {
     }
 }
 
-/// Dies do not wait for each other's erases: each erase waits for what replaces the content of its own block.
+/// Each erase waits only for what replaces the content of its own block, so dies do not wait for
+/// each other's erases.
 #[test]
 fn random_lives_with_erases_that_wait_for_their_own_evidence_only() {
     let own = |config: Config| Config {

@@ -1,5 +1,6 @@
-//! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives against a model.
-// The long form is asked for in the environment.
+//! REMAP: what the units hold, at once and after cuts at every operation of the chips; random lives
+//! against a model.
+// Whether to run the long form is read from the environment.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;
@@ -19,7 +20,7 @@ fn programs(geometry: Geometry, config: Config, cap: u32, seeds: std::ops::Range
     for seed in seeds {
         let rng = &mut Rng::named(seed, "program");
         let mut rig = Rig::new(geometry, config).filled().cap(cap);
-        // Collection is close, so that it is in most programs.
+        // Collection is close when a program starts, so that it is part of most programs.
         for _ in 0..rng.below(200) {
             rig.step(rng);
             rig.ftl.check();
@@ -59,12 +60,12 @@ fn every_moment_of_programs_with_room_for_few_aliases() {
     assert!(cuts > 1800, "only {cuts} cuts");
 }
 
-/// Lives of one device: run, cut, recover, run on.
+/// Uses, cuts and recovers one device again and again.
 fn lives(geometry: Geometry, config: Config, seed: u64, steps: u64, cuts: u64) -> Rig {
     lives_of(geometry, config, seed, steps, cuts, 0)
 }
 
-/// The same, with a block that fails its next program in one of `failures` steps; 0: none.
+/// As `lives`, with a block that fails its next program in one of `failures` steps; 0: none.
 fn lives_of(
     geometry: Geometry,
     config: Config,
@@ -99,7 +100,8 @@ fn lives_of(
     rig
 }
 
-/// Tier 2, with `VARVE_FTL_CUTS` = number of cuts (10,000 with 100 operations each): one device after the other, in all layouts.
+/// Tier 2, with `VARVE_FTL_CUTS` = number of cuts (10,000 with 100 operations each): one device
+/// after the other, in all layouts.
 #[test]
 fn long_lives() {
     let Some(cuts) = std::env::var("VARVE_FTL_CUTS").ok() else {

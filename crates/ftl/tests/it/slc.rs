@@ -1,4 +1,5 @@
-//! The SLC area: bursts, the cliff behind them, folding in idle time, what is refused.
+//! The SLC area: bursts, the drop in speed when it is full, folding in idle time, and refused
+//! configurations.
 
 use crate::common;
 use base::{Rng, Time};
@@ -33,7 +34,8 @@ fn stream(ftl: &mut Ftl, mut now: Time, range: std::ops::Range<u32>) -> Vec<Time
 fn a_burst_into_the_area_is_faster_and_a_longer_one_falls_off_the_cliff() {
     let mut with = device(10);
     assert_eq!(with.slc_units(), 160);
-    // 12 us + 22 us over the bus + 30 us, and now and then 250 us for an erase, against 100 us and 500 us.
+    // 12 us + 22 us over the bus + 30 us, and now and then 250 us for an erase, against 100 us and
+    // 500 us.
     let fast = stream(&mut with, Time(0), 0..152);
     let without = stream(&mut fresh(BLOCKS, CONFIG), Time(0), 0..152);
     let end = |ends: &[Time]| ends.last().unwrap().0;
@@ -50,9 +52,10 @@ fn a_burst_into_the_area_is_faster_and_a_longer_one_falls_off_the_cliff() {
         per_row(&fast, Time(0))
     );
     let pause = slow.windows(2).map(|w| w[1].0 - w[0].0).max().unwrap();
-    // Folding a block of 4 rows: on two dies at least two programs of 100 us each, before the erase of 250 us.
+    // Folding a block of 4 rows: on two dies at least two programs of 100 us each, before the erase
+    // of 250 us.
     assert!(pause > 450_000, "longest pause {pause} ns");
-    // A block is folded to take the place of each that a lane opens.
+    // For each block that a lane opens, another one is folded.
     assert!(with.stats().fold_units >= 600 - 160);
     assert_eq!(with.stats().gc_units, 0, "folding is counted apart");
     assert!(with.slc_held() <= with.slc_units());

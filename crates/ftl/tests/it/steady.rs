@@ -1,4 +1,5 @@
-//! Steady state: write amplification against the closed form, wear, failing blocks, end of life.
+//! Steady state: write amplification compared with the closed form, wear, failing blocks, end of
+//! life.
 
 use crate::common;
 use base::{Rng, Time, fill};
@@ -6,8 +7,8 @@ use common::{CONFIG, GEOMETRY, Oracle, TIMING, fresh, step};
 use varve_ftl::nand::{BlockId, Geometry, Media, Nand, Pairing};
 use varve_ftl::{Config, Ftl, FtlError};
 
-/// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a e^{-k a}), k = 1 + 1/(2 Np)
-/// (the form of Desnoyers, SYSTOR 2012).
+/// Greedy collection, uniform random overwrite: A = Np / (Np - X0 + 1), X0 = 1/2 - (Np/a) W0(-k a
+/// e^{-k a}), k = 1 + 1/(2 Np) (the form of Desnoyers, SYSTOR 2012).
 fn greedy_formula(np: f64, alpha: f64) -> f64 {
     let k = 1.0 + 1.0 / (2.0 * np);
     let x = -k * alpha * (-k * alpha).exp();
@@ -34,7 +35,7 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
         pairing: Pairing::None,
     };
     let units = |data: u32| (f64::from(data * np) / (1.0 + rho)) as u64;
-    // The map is kept out of the way: its areas come on top of the data blocks that the formula speaks of.
+    // The map does not take part: its areas come on top of the data blocks of the formula.
     let mut config = Config {
         unit_bytes: 512,
         units: units(blocks),
@@ -68,8 +69,8 @@ fn amplification(blocks: u32, np: u32, rho: f64) -> (f64, f64) {
     ftl.check();
     let host = (after.host_units - before.host_units) as f64;
     let simulated = 1.0 + (after.gc_units - before.gc_units) as f64 / host;
-    // Blocks that can never hold counted data: those kept free (reserve, lanes, slack), and on average half of each of the two
-    // open blocks.
+    // Blocks that can never hold counted data: those kept free (reserve, lanes, slack), and on
+    // average half of each of the two open blocks.
     let data_blocks = f64::from(blocks - 2 * area);
     let idle = f64::from(varve_ftl::RESERVE + config.lanes + config.gc_slack) + 1.0;
     let alpha = f64::from((blocks - 2 * area) * np) / config.units as f64 * (data_blocks - idle)
@@ -98,7 +99,7 @@ fn greedy_write_amplification_meets_the_closed_form() {
 
 #[test]
 fn a_device_without_any_spare_room_still_collects() {
-    // As many units as the layout lets these chips carry.
+    // The maximum of units that the layout allows on these chips.
     let mut config = Config {
         gc_slack: 0,
         ..CONFIG

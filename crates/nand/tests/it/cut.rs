@@ -33,7 +33,7 @@ enum Act {
     Erase(BlockId),
 }
 
-/// The reference: queues of events, applied when they end. It shares nothing with the model but the spans.
+/// The reference: queues of events, applied when they end. It shares only the spans with the model.
 fn reference(
     trace: &[(Span, Act)],
     at: Time,

@@ -63,7 +63,7 @@ fn rule(result: Result<impl std::fmt::Debug, NandError>) -> &'static str {
     }
 }
 
-/// How often a page reads well in one life, and what it is then.
+/// How often a page reads well while the power stays on, and what it is afterwards.
 fn reads_well(nand: &mut Nand, at: PageAddr) -> (u32, &'static str) {
     for n in 0..200 {
         match nand.read(nand.all_free(), at, 512).0 {
@@ -226,7 +226,7 @@ fn a_brown_out_weakens_the_last_programs_that_had_ended() {
             .map(|p| nand.program(Time(0), at(0, p), page(p as u8)).unwrap())
             .collect();
         let cut = Time(spans[4].end.0 + 7);
-        // However far the log was trimmed.
+        // The result must not depend on how far the log was trimmed.
         let other = nand.clone().power_off(cut, seed).content_hash();
         nand.advance(spans[3].end);
         let media = nand.power_off(cut, seed);
@@ -243,7 +243,7 @@ fn a_brown_out_weakens_the_last_programs_that_had_ended() {
         }
     }
     assert!(weak[1] > 20 && weak[2] > 5 && weak[1] > weak[2], "{weak:?}");
-    // Reads alone wear it off.
+    // Only reads wear it off.
     let mut media = Media::blank(MLC);
     let mut nand = Nand::new(media.clone(), TIMING);
     nand.program(Time(0), at(0, 0), page(1)).unwrap();
@@ -522,7 +522,7 @@ fn errors_are_replayable_and_a_cut_takes_reads_back() {
     let (_, said) = run(20);
     assert_eq!(said, run(20).1);
     assert!(said.iter().any(|s| *s != said[0]), "each read draws anew");
-    // Ten reads are over, one is under way.
+    // Ten reads have ended, one is under way.
     let left = |reads| run(reads).0.power_off(Time(160_000), 0).content_hash();
     assert_eq!(
         left(20),

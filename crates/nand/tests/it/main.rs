@@ -1,4 +1,4 @@
-//! All tests of the crate: one program, linked once.
+//! All tests of the crate, in one program that is linked once.
 
 mod cut;
 mod levels;

@@ -1,4 +1,4 @@
-//! A medium as bytes: everything comes back, what chips cannot be is refused.
+//! A medium as bytes: everything is restored, and states that chips cannot be in are refused.
 
 use base::{Bytes, Nanos, Time, fill};
 use varve_nand::{
@@ -35,7 +35,7 @@ fn page(n: u32) -> Page {
     Page::new(vec![first, second], Bytes::from(vec![n as u8; 8]))
 }
 
-/// Chips that lived through cuts of every kind, with factory marks, reads that count, and time on the shelf.
+/// Chips after cuts of every kind, with factory marks, reads that count, and time without power.
 fn worn(seed: u64) -> Media {
     let mut media = Media::factory(MLC, 3, 0.02).unwrap();
     let errors = BitErrors {
@@ -98,7 +98,7 @@ fn everything_comes_back() {
         assert!(media.bad_blocks().0 > 0 && back.bad_blocks() == media.bad_blocks());
         assert_eq!(back.wear_range(), media.wear_range());
         assert_eq!(saved(&back), bytes);
-        // The next life begins the same: what was frail dies in both.
+        // After the next power-up both are equal: frail pages fail in both.
         let next = |m: Media| Nand::new(m, TIMING).power_off(Time(0), 0).content_hash();
         assert_eq!(next(back), next(media));
     }
@@ -154,7 +154,7 @@ fn what_chips_cannot_be_is_refused() {
     ] {
         let mut wrong = bytes.clone();
         wrong[at..at + new.len()].copy_from_slice(new);
-        // Enough behind it, so that the end is not what is told.
+        // Enough bytes follow, so that the error is not that of a short input.
         wrong.extend([0; 64]);
         let Err(said) = Media::load(&wrong) else {
             panic!("{why}: taken for a medium");

@@ -71,7 +71,7 @@ impl Field<'_> {
         assert!(self.get(n) == filled(fill, self.sectors), "{why}");
     }
 
-    /// Twelve units, to see that nothing has changed.
+    /// The content of twelve units, to see that nothing has changed.
     fn all(&self) -> Bytes {
         read(self.device, FIRST, 12 * self.sectors)
     }
@@ -115,7 +115,7 @@ impl Field<'_> {
         shown("remap-S1, remap-S2: after the REMAP");
         self.flush();
         shown("remap-S1, remap-S2: after a flush");
-        // The same again changes nothing: what recovery relies on.
+        // Sending the same batch again changes nothing, which recovery relies on.
         self.send(batch(vec![self.pair(0, 4), self.pair(1, 5)]));
         shown("remap-S1, remap-S2: sent twice");
     }
@@ -298,7 +298,7 @@ impl Field<'_> {
                 "{what}: a refused batch leaves nothing"
             );
         }
-        // The device is as good as before.
+        // The device works as before.
         let class = Class::Data;
         let request = Request::write(Lba(self.lba(0)), class, filled(62, self.sectors));
         self.device

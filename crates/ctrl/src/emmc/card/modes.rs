@@ -1,4 +1,4 @@
-//! CMD6: modes, and commands in the guise of modes.
+//! CMD6: switches modes, and starts the operations that are started by writing a mode byte.
 
 use super::{Card, Outcome, State, status};
 use crate::emmc::ext_csd::field;
@@ -39,7 +39,7 @@ impl Card {
         };
         out
     }
-    /// What a mode does when it is written; answers when that is over.
+    /// Does what writing this mode byte asks for; answers when that is over.
     fn carry_out(&mut self, t: Time, index: usize, old: u8, value: u8) -> Time {
         match index {
             field::CACHE_CTRL if old & 1 != 0 && value & 1 == 0 => self.cache_off(t),
@@ -56,7 +56,8 @@ impl Card {
             _ => t,
         }
     }
-    /// CMD5: to sleep out of stand-by, and back. The cache keeps its supply and its content; a power cut takes it as ever.
+    /// CMD5: to sleep out of stand-by, and back. The cache keeps its supply and its content, but a
+    /// power cut loses it as in any state.
     pub(super) fn sleep_awake(&mut self, t: Time, arg: u32) -> Outcome {
         let next = match (self.state, arg >> 15 & 1) {
             (State::Standby, 1) => State::Sleep,
@@ -67,7 +68,7 @@ impl Card {
         self.state = next;
         out
     }
-    /// What EXT_CSD says of the moment.
+    /// Updates the fields of EXT_CSD that describe the current state.
     pub(super) fn refresh(&mut self) {
         if self.ext_csd.get(field::BKOPS_SUPPORT) != 0 {
             self.ext_csd.set_bkops_status(self.fw.bkops_need());

@@ -1,4 +1,4 @@
-//! Commands with data, and erasing.
+//! Commands that transfer data, and erasing.
 
 use super::{Card, Outcome, State, status};
 use crate::emmc::ext_csd::field;
@@ -109,7 +109,7 @@ impl Card {
         self.state = State::Programming;
         out
     }
-    /// How a write with such a CMD23 argument travels.
+    /// The kind of write that the CMD23 argument `sbc` asks for.
     fn way(&self, sbc: u32, lba: Lba, blocks: u64) -> Result<Way, &'static str> {
         let reliable = sbc & packed::RELIABLE != 0;
         if reliable && !self.ext_csd.en_rel_wr() {
@@ -119,7 +119,7 @@ impl Card {
                 return Err("a legacy reliable write is one sector, or REL_WR_SEC_C aligned ones");
             }
         }
-        // The reliable bit outranks the forced one.
+        // The reliable bit takes precedence over the forced one.
         Ok(match (reliable, sbc & packed::FORCED != 0) {
             (true, _) => Way::Reliable,
             (false, true) => Way::Through,
@@ -150,7 +150,7 @@ impl Card {
             self.armed = Some(arg);
         }
     }
-    /// CMD25 behind a packed CMD23: header, then the data of its entries one after the other.
+    /// CMD25 behind a packed CMD23: a header, then the data of its entries one after the other.
     pub(super) fn write_packed(
         &mut self,
         t: Time,
@@ -197,7 +197,8 @@ impl Card {
                 }
             }
         }
-        // Entries in front of the first that cannot be carried out are done; it and those behind are not.
+        // Entries before the first one that cannot be carried out are done; that one and those
+        // behind it are not.
         let (end, error) = self.fw.write_pack(t, header_bytes, list);
         if let Some((i, e)) = &error {
             failed = Some(i + 1);
@@ -210,7 +211,8 @@ impl Card {
         self.state = State::Programming;
         out
     }
-    /// Place and way of an entry. What is wrong with it shows in the packed status alone, not in R1: the host asks again.
+    /// Place and kind of an entry. A faulty entry shows in the packed status alone, not in R1; the
+    /// host asks for that status.
     fn packed_entry(&mut self, entry: &packed::Entry) -> Option<(Lba, Way)> {
         let before = self.errors;
         let lba = self.address(entry.address, entry.blocks());
@@ -225,7 +227,8 @@ impl Card {
         }
     }
     pub(super) fn erase_bound(&mut self, t: Time, index: u8, arg: u32) -> Outcome {
-        // CMD36 names the last sector: inside the last 4 KiB where sectors are that large.
+        // CMD36 names the last sector; with 4 KiB sectors this may be any 512-byte block inside the
+        // last one.
         let unit = self.ext_csd.unit_sectors() as u32;
         let bytes = match self.sectors > BYTE_ADDRESS_LIMIT {
             true => unit,

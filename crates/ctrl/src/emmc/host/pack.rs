@@ -1,4 +1,4 @@
-//! Packed writes: one command where it fits, and what Linux did when an entry failed.
+//! Packed writes: one command where the entries fit, and the retries of Linux when an entry failed.
 
 use super::{Chunks, Host, RELIABLE};
 use crate::emmc::card::{Card, Command, Data, Response, status};
@@ -8,7 +8,7 @@ use crate::span;
 use base::{Bytes, Lba, SECTOR_BYTES, Time};
 use blockdev::{DevError, PackedWrite, Reply};
 
-/// An entry as it goes to the card.
+/// An entry of a packed command.
 #[derive(Clone)]
 struct Item {
     lba: Lba,
@@ -25,7 +25,8 @@ enum Packed {
 }
 
 impl Host {
-    /// One packed command, or several one after the other where the entries are too long for one.
+    /// Sends one packed command, or several one after the other where the entries are too long for
+    /// one.
     pub(super) fn pack(
         &mut self,
         card: &mut Card,
@@ -71,8 +72,9 @@ impl Host {
     fn header_sectors(&self) -> u64 {
         (self.header_bytes / SECTOR_BYTES) as u64
     }
-    /// Sends a packed command. Entries before a failed one are done; from it on the rest is sent again, as often as there were
-    /// entries; a single one goes unpacked, so that its own error shows.
+    /// Sends a packed command. After a failure, the entries before the failed one are done; those
+    /// from it on are sent again, at most as many times as there were entries. A single remaining
+    /// entry goes unpacked, so that its own error shows.
     fn packed_command(
         &mut self,
         card: &mut Card,

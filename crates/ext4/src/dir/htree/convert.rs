@@ -6,7 +6,8 @@ use super::super::leaf::{Leaf, pack};
 use super::super::{DirIo, corrupt, read_block};
 use fscore::FsResult;
 
-/// Moves all entries but `.` and `..` from block 0 into a new leaf and makes block 0 the root over it.
+/// Moves all entries but `.` and `..` from block 0 into a new leaf and makes block 0 the root over
+/// it.
 pub(in crate::dir) fn into_tree(io: &mut dyn DirIo) -> FsResult<()> {
     let bytes = read_block(io, 0)?;
     let leaf = Leaf::check(io.facts(), 0, bytes.clone())?;

@@ -1,4 +1,5 @@
-//! The hash tree over the leaves: up to two levels of index blocks, with feature `large_dir` three, sorted by hash.
+//! The hash tree over the leaves: up to two levels of index blocks, with feature `large_dir` three,
+//! sorted by hash.
 
 mod convert;
 mod index;

@@ -1,4 +1,4 @@
-//! The way from the root to a leaf, and on to the next one.
+//! The path from the root of a hash tree to a leaf, and the step to the next leaf.
 
 use super::super::layout;
 use super::super::leaf::Leaf;

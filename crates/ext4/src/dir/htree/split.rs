@@ -1,7 +1,7 @@
 //! Inserting into a hash tree: split of a leaf, of an index block, and growth by a level.
 //!
-//! Each step appends first and writes then (dir-I1), and leaves a whole tree behind, so an insert that finds the disk
-//! full half way has lost nothing.
+//! Each step appends first and writes afterwards (dir-I1), and leaves a whole tree behind, so an
+//! insert that meets a full disk half-way has lost nothing.
 
 use super::super::layout;
 use super::super::leaf::{Leaf, pack};
@@ -14,7 +14,8 @@ use ondisk::ext4::{DirEntry, DxEntry};
 /// Adds an entry.
 ///
 /// # Errors
-/// EEXIST if the leaf of its hash has the name; ENOSPC if the disk or the index is full; I/O errors; `Corrupt`.
+/// EEXIST if the leaf of its hash has the name; ENOSPC if the disk or the index is full; I/O
+/// errors; `Corrupt`.
 pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()> {
     let mut path = Path::probe_name(io, item.name)?;
     let leaf = path.load_leaf(io)?;
@@ -31,13 +32,14 @@ pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()
     insert_again(io, &half, item)
 }
 
-/// Inserts where there must be room now.
+/// Inserts into a leaf that must have room now.
 fn insert_again(io: &mut dyn DirIo, leaf: &Leaf, item: &Item<'_>) -> FsResult<()> {
     let room = leaf.room(item.name)?.expect("half a leaf holds any entry");
     leaf.insert(io, room, item)
 }
 
-/// Packs a leaf in which the entries take at most half of the space (the rest is scattered in pieces that are too small).
+/// Packs a leaf in which the entries take at most half of the space (the free rest is scattered in
+/// pieces that are too small). False if the entries take more.
 fn pack_sparse(io: &mut dyn DirIo, leaf: &Leaf) -> FsResult<bool> {
     let records: Vec<DirEntry<'_>> = leaf.entries()?;
     let used: usize = records.iter().map(DirEntry::used_bytes).sum();
@@ -48,8 +50,9 @@ fn pack_sparse(io: &mut dyn DirIo, leaf: &Leaf) -> FsResult<bool> {
     Ok(sparse)
 }
 
-/// Makes sure that the index block above the leaf takes one more pair: full blocks on the path are split from above to below, beginning
-/// under the last one that has room; where none has, the tree grows by a level.
+/// Makes sure that the index block above the leaf takes one more pair. Full blocks on the path are
+/// split from above to below, beginning under the last one that has room; if none has room, the
+/// tree grows by a level.
 fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let roomy = path.frames.iter().rposition(|f| !f.index.is_full());
     let above = match roomy {
@@ -68,7 +71,8 @@ fn make_index_room(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     Ok(())
 }
 
-/// Moves the root's pairs into a new node, which has room for more than the root; the root keeps one pair that points to it.
+/// Moves the root's pairs into a new node, which has room for more than the root; the root keeps
+/// one pair that points to it.
 fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     let at = path.frames[0].at;
     let pairs = path.frames[0].index.dx.entries.clone();
@@ -88,7 +92,8 @@ fn add_level(io: &mut dyn DirIo, path: &mut Path) -> FsResult<()> {
     Ok(())
 }
 
-/// Moves the upper half of a node's pairs into a new node, and the path with them if it leads there. The block above has room.
+/// Moves the upper half of a node's pairs into a new node. The path follows if it leads through
+/// that half. The block above has room.
 fn split_node(io: &mut dyn DirIo, path: &mut Path, level: usize) -> FsResult<()> {
     let Frame { mut index, at } = path.frames.remove(level);
     let parent = &mut path.frames[level - 1];
@@ -117,7 +122,8 @@ fn add_pair(io: &mut dyn DirIo, frame: &mut Frame, pair: DxEntry) -> FsResult<()
     frame.index.store(io)
 }
 
-/// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's target belongs.
+/// Moves the upper half of a leaf, by hash, into a new leaf. Answers the one in which the path's
+/// target belongs.
 fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32> {
     let mut sorted: Vec<(u32, DirEntry<'_>)> = Vec::new();
     for record in leaf.entries()? {
@@ -146,7 +152,8 @@ fn split_leaf(io: &mut dyn DirIo, path: &mut Path, leaf: &Leaf) -> FsResult<u32>
     })
 }
 
-/// dir-I3: a split of a leaf with stray hashes would put an index pair out of order.
+/// dir-I3: checks that all hashes of a leaf lie in its range, because a split would otherwise put
+/// an index pair out of order.
 fn check_range(
     io: &dyn DirIo,
     path: &Path,

@@ -33,7 +33,8 @@ fn scan(
     }
 }
 
-/// What is there from the beginning to the end of a scan is seen once, whatever else comes and goes.
+/// An entry that exists from the beginning to the end of a scan is seen exactly once, whatever
+/// other entries come and go.
 fn churn(setup: Setup, start: u64, max: usize) {
     let mut dir = Memory::new(setup);
     let stay: BTreeSet<Vec<u8>> = (0..start).map(name).collect();

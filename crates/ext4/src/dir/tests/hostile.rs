@@ -1,4 +1,5 @@
-//! dir-I5: damage of every kind ends in an error that names the place, or in an answer; never in a panic or an endless loop.
+//! dir-I5: damage of every kind ends in an error that names the place, or in an answer, never in a
+//! panic or an endless loop.
 
 use super::memory::{Memory, Setup, USUAL};
 use crate::dir::{
@@ -32,7 +33,7 @@ fn change(dir: &mut Memory, lblk: usize, change: impl FnOnce(&mut [u8])) {
     dir.blocks[lblk] = block.into();
 }
 
-/// All operations, in a copy; answers the first error text.
+/// Runs all operations on a copy; answers the text of the first error.
 fn everything(dir: &Memory) -> Option<String> {
     let mut first = None;
     let mut note = |result: FsResult<()>| {
@@ -121,7 +122,7 @@ fn damaged_checksums() {
             ..sound
         };
         change(&mut dir, lblk, |b| b[2000] ^= 1);
-        // Beyond the index entries in use nothing of a root is covered.
+        // Of a root, the bytes beyond the index entries in use have no checksum.
         if lblk > 0 {
             refused(&dir, &format!("block {lblk}"), "checksum");
         }
@@ -177,7 +178,8 @@ fn leaf_in_the_place_of_another() {
     refused(&dir, "block", "outside of the leaf's range");
 }
 
-/// An index that leads to one leaf again and again, all of it marked as one chain of collisions.
+/// An index that leads to one leaf again and again, with all its entries marked as one chain of
+/// collisions.
 #[test]
 fn endless_chain() {
     let mut dir = filled(USUAL, 700);
@@ -229,7 +231,7 @@ fn node_that_is_no_node() {
     refused(&dir, "block 1", "points back");
 }
 
-/// Two leaves have changed places: a split must not carry their names into the index.
+/// Two leaves that have changed places: a split must not carry their names into the index.
 #[test]
 fn leaf_with_stray_names_is_not_split() {
     let mut dir = filled(USUAL, 700);
@@ -247,7 +249,7 @@ fn leaf_with_stray_names_is_not_split() {
     );
 }
 
-/// A node that begins again at the hashes of the node before it: reading would go back.
+/// A node that begins again at the hashes of the node before it: reading must not go back.
 #[test]
 fn nodes_out_of_order() {
     let mut dir = filled(USUAL, 700);
@@ -281,7 +283,7 @@ fn nodes_out_of_order() {
     assert!(text.contains("not sorted"), "{text}");
 }
 
-/// A leaf of unused records, each too small for the name: packed, not split.
+/// A leaf of unused records, each too small for the name, is packed, not split.
 #[test]
 fn leaf_of_small_unused_records() {
     let mut dir = filled(PLAIN, 700);
@@ -331,7 +333,7 @@ fn random_damage() {
                 };
                 for _ in 0..=rng.below(4) {
                     let lblk = rng.below(dir.blocks.len() as u64) as usize;
-                    // Most of it in the heads, where the structure is.
+                    // Most of the damage hits the heads of blocks, where the structure is.
                     let reach = if rng.one_in(2) {
                         64
                     } else {

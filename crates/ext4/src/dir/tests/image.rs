@@ -1,5 +1,5 @@
-//! The blocks of a directory put into an image of mke2fs: `e2fsck` finds nothing to say, and `debugfs` finds the names.
-//! Skipped, with a word, where e2fsprogs is missing.
+//! Puts the blocks of a directory into an image of mke2fs: `e2fsck` must find no fault, and
+//! `debugfs` must find the names. Skipped, with a message, where e2fsprogs is missing.
 
 use super::memory::{Memory, Setup, USUAL};
 use crate::dir::{DirFacts, first_block, insert, lookup, remove};

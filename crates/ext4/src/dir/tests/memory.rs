@@ -1,18 +1,18 @@
-//! A directory in a vector of blocks.
+//! A directory in a vector of blocks, for tests.
 
 use crate::dir::{DirFacts, DirIo, DirRead, first_block};
 use base::{BLOCK_BYTES, Bytes, Ino};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{HashVersion, InodeSeed};
 
-/// What a directory under test is like.
+/// The properties of a directory under test.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     pub checksums: bool,
     pub dir_index: bool,
     pub file_types: bool,
     pub hash: HashVersion,
-    /// Bits of the hash that are left, to make names collide; `None`: the real hash.
+    /// Mask of the hash bits that count, to make names collide; `None`: the real hash.
     pub hash_mask: Option<u32>,
 }
 
@@ -62,9 +62,9 @@ pub struct Memory {
     pub facts: DirFacts,
     pub blocks: Vec<Bytes>,
     pub indexed: bool,
-    /// Blocks that the disk has for it.
+    /// Blocks that the disk has for the directory.
     pub space: usize,
-    /// Bytes written since the last look.
+    /// Bytes written since this was last reset.
     pub written: usize,
 }
 
@@ -97,7 +97,7 @@ impl Memory {
     }
 }
 
-/// A seed of which three words have this value means, in tests only: the fourth one masks the hash.
+/// A hash seed with this value in three words is a mask for tests: its fourth word masks the hash.
 pub const COARSE: u32 = 0xC0A5_5E00;
 
 impl DirRead for Memory {

@@ -1,4 +1,5 @@
-//! Directories in memory: a model-based random test, an independent walk over the structure, damage, and `e2fsck`.
+//! Directories in memory: a model-based random test, an independent walk over the structure,
+//! damage, and `e2fsck`.
 
 mod cookies;
 mod hostile;
@@ -7,7 +8,7 @@ mod memory;
 mod model;
 mod structure;
 
-/// Makes names collide, under a seed that [`memory`] has chosen for that.
+/// Masks the hash so that names collide, if the seed is one that [`memory`] made for that.
 pub(super) fn coarse(seed: [u32; 4], hash: ondisk::ext4::DirHash) -> ondisk::ext4::DirHash {
     let [a, b, c, mask] = seed;
     if [a, b, c] != [memory::COARSE; 3] {

@@ -1,4 +1,4 @@
-//! Random operations against a `BTreeMap`.
+//! Random operations on a directory, compared with a `BTreeMap`.
 
 use super::memory::{DIR, Memory, PARENT, Setup, USUAL, setups};
 use super::structure::check;
@@ -191,7 +191,7 @@ fn impossible_names() {
 
 #[test]
 fn a_second_entry_of_a_name_is_refused() {
-    // Where whole leaves collide only the first of them is looked at: see `insert`.
+    // Where whole leaves collide, an insert looks only at the first of them: see `insert`.
     for setup in setups()
         .into_iter()
         .filter(|setup| setup.hash_mask.is_none())
@@ -208,7 +208,8 @@ fn a_second_entry_of_a_name_is_refused() {
     }
 }
 
-/// dir-I1: at every number of blocks the disk may have, an insert that does not fit leaves a whole directory with the old names.
+/// dir-I1: for every number of blocks that the disk may have, an insert that does not fit leaves a
+/// whole directory with the old names.
 #[test]
 fn full_disk() {
     for setup in [
@@ -237,7 +238,8 @@ fn full_disk() {
                         compare(&dir, &model);
                     }
                     refused += 1;
-                    // One block at a time, so that each append of a step fails once.
+                    // The space grows by one block at a time, so that each append of a step fails
+                    // once.
                     dir.space += 1;
                     if insert(&mut dir, &name, Ino(9), FileKind::File).is_err() {
                         dir.space = usize::MAX;
@@ -255,7 +257,7 @@ fn full_disk() {
     }
 }
 
-/// A tree whose root and nodes are full takes no more, and says so.
+/// A tree whose root and nodes are full refuses an insert with an error.
 #[test]
 fn full_index() {
     let mut dir = Memory::new(USUAL);
@@ -270,7 +272,8 @@ fn full_index() {
         .expect("inserts");
         n += 1;
     }
-    // A node that is full over block 1, and a root that is full over the node; the other entries lie above all hashes.
+    // A full node over block 1, and a full root over the node; the other entries lie above all
+    // hashes.
     let above = |n: u32| DxEntry {
         hash: 0xFF00_0000 + n * 2,
         block: 2,
@@ -310,7 +313,7 @@ fn full_index() {
     assert_eq!(dir.blocks, before, "dir-I1: nothing changed");
 }
 
-/// What an insert writes is what it changes: the entry, the length of the one before it, the checksum.
+/// An insert writes only what it changes: the entry, the length of the one before it, the checksum.
 #[test]
 fn small_writes() {
     let mut dir = Memory::new(USUAL);

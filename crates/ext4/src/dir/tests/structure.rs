@@ -1,4 +1,5 @@
-//! A walk over the whole structure that shares no code with the operations but the byte formats: what `e2fsck` would say.
+//! Checks the whole structure of a directory as `e2fsck` would; shares no code with the operations
+//! but the byte formats.
 
 use super::memory::Memory;
 use crate::dir::layout;

@@ -10,9 +10,10 @@ fn ext3(size_bytes: u64, block_bytes: u32) -> MkfsOptions {
     }
 }
 
-/// One group and several, a journal in one run and across the metadata of other groups, a left-out last group.
+/// Sizes that give one group and several, a journal in one run and one across the metadata of other
+/// groups, and a left-out last group.
 const SIZES_MIB: [u64; 11] = [8, 16, 64, 127, 128, 129, 257, 640, 2048, 2305, 8192];
-/// The same for groups of 8 MiB.
+/// Such sizes for groups of 8 MiB.
 const SMALL_BLOCKS_MIB: [u64; 9] = [4, 8, 9, 16, 64, 128, 257, 600, 3000];
 
 #[test]
@@ -44,7 +45,7 @@ fn equal_to_mke2fs_with_options() {
         journal: JournalSize::Blocks(mib * (1 << 20) / block_bytes),
         ..ext3(size * MIB, block_bytes)
     };
-    // All three trees of the block map.
+    // A journal that needs all three trees of the block map.
     compare(&journal(100, 1024, 1024), &["-J", "size=100"]);
     compare(&journal(100, 4096, 1024), &["-J", "size=100"]);
     let none = MkfsOptions {

@@ -1,4 +1,4 @@
-//! Files of the host: every way of I/O under the contract, locks, windows, threads.
+//! Files of the host: every kind of I/O under the contract, locks, windows, threads.
 
 use super::block;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, SECTOR_BYTES};
@@ -13,7 +13,7 @@ use varve_blockdev::{
 };
 
 const MIB: u64 = 1 << 20;
-/// Longer than anything here takes.
+/// Longer than any step of these tests takes.
 const PATIENCE: Nanos = Nanos::from_secs(30);
 
 /// A folder on the disk of the build, where direct I/O is likely, with an image of `mib` MiB in it.
@@ -24,7 +24,7 @@ fn image(mib: u64) -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Every way to do I/O; io_uring only where the host lets us.
+/// Every kind of I/O; io_uring only where the host allows it.
 fn ways() -> Vec<HostOptions> {
     let mut ways = Vec::new();
     for direct in [false, true] {
@@ -72,7 +72,7 @@ fn every_way_keeps_the_contract() {
     }
 }
 
-/// Memory file systems have no direct I/O below them.
+/// File systems in memory have no direct I/O.
 #[test]
 fn where_there_is_no_direct_io_the_page_cache_serves() {
     let Ok(dir) = TempDir::new_in("/dev/shm") else {
@@ -102,7 +102,7 @@ fn pieces_of_any_address_land_where_they_belong() {
         for round in 0..60 {
             let pieces: Vec<Piece> = (0..=pick(5))
                 .map(|_| {
-                    // One byte in three times lies at an address that suits nothing.
+                    // One in three pieces begins at an unaligned address.
                     let from = pick(64) as usize * SECTOR_BYTES + pick(3) as usize;
                     let len = (1 + pick(9) as usize) * unit;
                     Piece {
@@ -129,7 +129,8 @@ fn pieces_of_any_address_land_where_they_belong() {
     }
 }
 
-/// Tasks submit and wait at once; some tickets are waited for by another task than the one that submitted.
+/// Tasks submit and wait at once; some tickets are waited for by another task than the one that
+/// submitted.
 #[test]
 fn many_tasks_submit_and_wait_at_once() {
     const TASKS: u64 = 8;
@@ -174,14 +175,15 @@ fn many_tasks_submit_and_wait_at_once() {
         for task in 0..TASKS {
             let read = Request::read(Lba(task * 8), 8);
             let last = device.wait(device.submit(read)).unwrap().into_bytes();
-            // The last rounds of a task may have been under way at once.
+            // The last rounds of a task may have been under way at the same time.
             let rounds = (0..ROUNDS).map(|r| (task * ROUNDS + r) as u8);
             assert!(rounds.clone().any(|fill| last == block(fill)), "{way:?}");
         }
     }
 }
 
-/// More than a ring holds, by one task, and a device that is dropped with writes under way.
+/// More requests than a ring holds, by one task; and a device that is dropped with writes under
+/// way.
 #[test]
 fn a_full_ring_is_no_obstacle_and_a_drop_no_danger() {
     for way in ways() {
@@ -300,7 +302,7 @@ fn a_discard_gives_room_back() {
     }
 }
 
-/// A file that somebody cuts off under our feet.
+/// A file that another process truncates while it is in use.
 #[test]
 fn a_read_behind_the_end_is_an_error() {
     for way in ways() {
@@ -346,7 +348,8 @@ fn asked(client: u32) -> Asked {
     }
 }
 
-/// Does `request` as one of two threads of a source; the other one is parked, and must be called before the request ends.
+/// Does `request` as one of two threads of a source. The other thread is parked, and must be called
+/// before the request ends.
 fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
     let leaders = Leaders::new();
     let (parks, (tell, called)) = (Arc::clone(&leaders), rt::channel(1));
@@ -356,7 +359,7 @@ fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
         both.recv().expect("the other one comes");
         leaders.turn(&asked(1), || {
             request();
-            // Without a wait of this crate, which would call it.
+            // This wait does not use this crate, which would call the other thread.
             let until = rt::now() + PATIENCE;
             while called.try_recv().is_none() {
                 assert!(rt::now() < until, "it waited, and told nobody");
@@ -364,7 +367,7 @@ fn with_a_thread_beside(request: impl FnOnce() + Send + 'static) {
         });
     });
     let other = rt::spawn("other", move || {
-        // Two clients are a crowd: no wait is left to the alarm.
+        // With two clients no wait is left to the alarm.
         parks.turn(&asked(2), || ready.send(()).expect("it waits"));
         tell.send(()).expect("it waits");
     });
@@ -391,7 +394,7 @@ fn a_thread_that_waits_for_the_host_lets_another_read_requests() {
         let (_dir, path) = image(1);
         let file = Arc::new(HostFile::open(&path, &way).unwrap());
         if file.is_uring() {
-            // What is complete when it is asked for is not waited for.
+            // A request that is complete when its outcome is fetched is not waited for.
             continue;
         }
         for op in [write(false), write(true), Op::Flush, read.clone()] {

@@ -9,13 +9,13 @@ use varve_blockdev::{Caps, Image, PackOrder, RemapMode, Trace};
 
 /// What the sectors hold before the history.
 pub const OLD: u8 = 99;
-/// Stands for a sector that is neither.
+/// Stands for a sector whose content is neither old nor new.
 pub const GARBAGE: u8 = 255;
 /// Sectors that a state shows: 5 to 10.
 const FIRST: u64 = 5;
 const SHOWN: usize = 6;
 
-/// Something that the device was told.
+/// A command that the device was given.
 #[derive(Clone, Debug)]
 pub enum Event {
     Write {
@@ -48,7 +48,8 @@ pub enum Event {
     },
 }
 
-/// The n-th write fills its sectors with n, counted from 1; a discard with 0, a REMAP with what its sources hold.
+/// The n-th write fills its sectors with n, counted from 1; a discard with 0, a REMAP with what its
+/// sources hold.
 #[derive(Clone, Debug)]
 struct Wr {
     start: u64,
@@ -73,7 +74,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// What the adversary makes of it.
+    /// The state that the adversary draws.
     pub fn draw(&self, seed: u64) -> State {
         let mut blocks = self.visible.clone();
         let visible = |n| self.visible[n as usize].clone();
@@ -84,7 +85,7 @@ impl Told {
     }
 }
 
-/// What an image shows.
+/// The state that an image shows.
 pub fn state_of(image: &Image) -> State {
     shown(&[image.block(0), image.block(1)])
 }
@@ -114,7 +115,7 @@ pub struct History {
 /// The first bytes of the shown sectors.
 pub type State = Vec<u8>;
 
-/// What became of one sector of one write.
+/// The fate of one sector of one write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Is {
     Absent,
@@ -137,7 +138,7 @@ impl History {
         self.events.push(event);
     }
 
-    /// The history as the adversary knows it; with `forget` the ledger is advanced all the time.
+    /// Enters the history into a ledger; with `forget` the ledger is advanced after each step.
     pub fn told(&self, forget: bool) -> Told {
         let mut ledger = Ledger::new(u64::MAX);
         let mut visible = [fill::filled(OLD, 4096), fill::filled(OLD, 4096)];
@@ -339,7 +340,7 @@ impl History {
         w.end <= self.cut && (flushed || at_once)
     }
 
-    /// The promise about what a cut leaves of a write, bytes.
+    /// The granule that is promised for what a cut leaves of a write, bytes.
     fn promise(&self, w: &Wr) -> Option<u32> {
         match w.kind {
             Kind::Fua => self.caps.reliable_granule,
@@ -366,7 +367,7 @@ impl History {
         w.lbas.iter().map(by).collect()
     }
 
-    /// Everything that may have become of the `i`-th write by itself.
+    /// All fates that the `i`-th write may have by itself.
     fn choices(&self, came: &[Wr], i: usize) -> Vec<Vec<Is>> {
         let w = &came[i];
         let granules = self.granules(w);
@@ -391,7 +392,7 @@ impl History {
         all
     }
 
-    /// Whatever lies below a FUA write with a promise is whole.
+    /// True if whatever lies below a FUA write with a promise must be whole there.
     fn protected(&self, came: &[Wr], i: usize, lba: u64) -> bool {
         self.caps.reliable_granule.is_some()
             && came[i + 1..]
@@ -442,8 +443,9 @@ impl History {
         state
     }
 
-    /// Plays a cache that writes back in order of arrival: at any moment it may bring some more of its oldest write to the
-    /// medium; what is replaced as a whole leaves it. What is in flight at the cut may not have come yet.
+    /// Simulates a cache that writes back in order of arrival: at any moment it may bring some more
+    /// of its oldest write to the medium; a granule that is replaced as a whole leaves the cache. A
+    /// write in flight at the cut may not have arrived yet.
     fn fifo(
         &self,
         came: &[Wr],
@@ -493,7 +495,7 @@ struct Play<'a> {
     came: &'a [Wr],
     order: &'a [usize],
     cached: &'a dyn Fn(&Wr) -> bool,
-    /// Whether a write must have come before the cut.
+    /// Whether a write must have arrived before the cut.
     arrived: &'a dyn Fn(&Wr) -> bool,
     /// What cached writes may have on the medium: (write, sector, torn or not).
     out: &'a mut BTreeSet<Vec<(usize, u64, u8)>>,
@@ -580,8 +582,8 @@ impl Play<'_> {
     }
 }
 
-/// All orders in which writes may come to the card: what was complete before another began comes before it, and the entries
-/// of a pack come in their order, if packs have one.
+/// All orders in which writes may arrive at the card: a write that was complete before another
+/// began arrives before it, and the entries of a pack arrive in their order, if packs have one.
 fn orders(came: &[Wr], in_order: bool) -> Vec<Vec<usize>> {
     let before = |a: usize, b: usize| {
         let same_pack = matches!((came[a].pack, came[b].pack), (Some(x), Some(y)) if x.0 == y.0);
@@ -682,7 +684,7 @@ fn span(event: &Event) -> (u64, u64) {
     }
 }
 
-/// Makes a write visible: the parts of a REMAP, else one.
+/// Makes a write visible: the parts of a REMAP, or the one write.
 fn put(visible: &mut [Bytes; 2], w: &Wr) -> Vec<Write> {
     let mut fills = &w.fills[..];
     let mut part = |(lba, sectors): &(u64, u64)| {
