@@ -363,12 +363,6 @@ impl Journal {
         self.inner.write_home_all()
     }
 
-    /// [`write_back`](Self::write_back), by the name that tests of this crate use.
-    #[cfg(test)]
-    pub(crate) fn write_back_now(&self) -> Result<(), JournalError> {
-        self.write_back()
-    }
-
     /// The blocks of a journal without a log that changed and were not written home, so that the
     /// caller can write them. Afterwards the journal can only be aborted.
     pub fn unwritten(&self) -> Vec<(BlockNo, Bytes)> {

@@ -32,7 +32,7 @@ impl Ext4 {
     /// # Errors
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
     pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
-        self.write_pages_by(DataPath::Cached, inode, range)
+        self.write_pages_as(Way::by(DataPath::Cached), inode, range)
             .map(drop)
     }
 
@@ -46,18 +46,9 @@ impl Ext4 {
         self.write_pages_as(way, inode, range).map(drop)
     }
 
-    /// Writes pages back like [`Ext4::write_pages`], through the device's cache or past it, as
-    /// `path` says. With [`DataPath::WithLog`] it answers the data that was neither sent nor given
-    /// to a transaction; the flights of the inode send it when they land, at the latest.
-    pub(super) fn write_pages_by(
-        &self,
-        path: DataPath,
-        inode: &Inode,
-        range: Range<u64>,
-    ) -> FsResult<Option<Batch>> {
-        self.write_pages_as(Way::by(path), inode, range)
-    }
-
+    /// Writes pages back like [`Ext4::write_pages`], in the given way. With [`DataPath::WithLog`]
+    /// it answers the data that was neither sent nor given to a transaction; the flights of the
+    /// inode send it when they land, at the latest.
     pub(super) fn write_pages_as(
         &self,
         way: Way,

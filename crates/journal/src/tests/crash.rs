@@ -173,7 +173,7 @@ impl Player<'_> {
 
     /// What the write-back task does when its time comes.
     fn write_back(&mut self) -> Result<(), JournalError> {
-        self.journal.write_back_now()
+        self.journal.write_back()
     }
 }
 

@@ -70,7 +70,7 @@ fn nearly_full(seed: u64) -> Image {
     // The write-back passes over block 41: a transaction is working on it.
     let mut handle = journal.start(1).expect("room");
     handle.write(BlockNo(41), 16, &[3]).expect("credit");
-    journal.write_back_now().expect("home");
+    journal.write_back().expect("home");
     // home-M4: until then the tail stays.
     let flushed = device.ensure_flushed(device.mark());
     flushed.expect("flushes");

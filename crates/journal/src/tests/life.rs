@@ -286,7 +286,7 @@ fn tail_rides_on_a_commit_when_blocks_are_home() {
     for n in 0..6 {
         commit_one(&rig, &journal, n, 1);
     }
-    journal.write_back_now().expect("writes");
+    journal.write_back().expect("writes");
     let before = rig.queue.stats().flushes;
     commit_one(&rig, &journal, 20, 1);
     assert_eq!(journal.stats().tail_updates, 1);
