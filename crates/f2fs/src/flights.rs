@@ -1,8 +1,8 @@
-//! Writes on their way: who needs them landed waits for all that are under way.
+//! Writes under way: a task that needs writes completed waits for all that are under way.
 //!
-//! - L1 whoever returns from [`Flights::land`] has seen every batch landed that was added before the call, also if another task
-//!   was the one to wait for it;
-//! - L2 the mark covers every cached write that ever landed here: it never falls.
+//! - L1 when [`Flights::land`] returns, every batch that was added before the call has completed,
+//!   also if another task was the one that waited for it;
+//! - L2 the mark covers every cached write that ever completed here: it never falls.
 
 use crate::fault;
 use block::{Batch, Watch, WriteMark};

@@ -1,4 +1,4 @@
-//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+//! What a check finds: a kind, whose number and name never change, the place, and the facts.
 
 use base::{BlockNo, Ino};
 use ondisk::f2fs::{Nid, SegNo};

@@ -1,4 +1,5 @@
-//! The offline checker: everything that the last checkpoint of a volume must satisfy, by reading alone.
+//! The offline checker tests everything that the last checkpoint of a volume must satisfy, by
+//! reading alone.
 //!
 //! ```text
 //!  superblocks -> packs -> orphans, root -> inodes -> nodes -> data, directories -> NAT, SIT, summaries, counts
@@ -7,14 +8,16 @@
 //!                 checkpoint sees them
 //! ```
 //!
-//! What roll-forward would add is not looked at: nodes written by fsync since the checkpoint lie in blocks that are free to it.
+//! Roll-forward is not taken into account: nodes that an fsync wrote after the checkpoint lie in
+//! blocks that the checkpoint knows as free, so the check does not see them.
 //!
 //! Invariants:
 //! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
-//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a node
-//!   is followed once, a block is taken once, tables are read block by block;
-//! - C3 a volume without findings is one that `fsck.f2fs --dry-run` has nothing to say about, and the other way round; the
-//!   exceptions are named in the test that compares them (`tests/it/check.rs`).
+//! - C2 no content makes it panic, loop for ever, or take memory beyond what the used parts of the
+//!   volume need: a node is followed once, a block is counted for one owner, tables are read block
+//!   by block;
+//! - C3 a volume has no findings exactly if `fsck.f2fs --dry-run` finds nothing wrong with it; the
+//!   exceptions are named in the test that compares the two (`tests/it/check.rs`).
 //!
 //! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated images.
 

@@ -1,4 +1,6 @@
-//! NAT, SIT and summaries as the checkpoint sees them: journal before table, the copy that the bitmap says.
+//! Reads NAT, SIT and summaries as the checkpoint sees them: an entry in the journal of the pack
+//! counts before the one in the table, and of a table block's two copies the one that the version
+//! bitmap names counts.
 
 use super::finding::{Finding, Findings, Kind};
 use super::volume::Volume;

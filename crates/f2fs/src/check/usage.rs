@@ -1,4 +1,5 @@
-//! Which blocks of the main area were reached, and whether the summaries know their owners.
+//! Which blocks of the main area the check reached, and whether the summaries name the right
+//! owners.
 
 use super::finding::{Finding, Kind};
 use super::state::State;

@@ -1,4 +1,5 @@
-//! The volume under a check: superblocks, geometry, the checkpoint that counts, its summaries.
+//! The volume under a check: its superblocks, its geometry, the checkpoint that counts, and the
+//! summaries of that checkpoint.
 
 use super::Report;
 use super::finding::{Finding, Findings, Kind};

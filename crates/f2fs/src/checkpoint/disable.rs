@@ -1,7 +1,9 @@
-//! `checkpoint=disable`: no packs, so that a cut or an unmount brings back what was there when it began. And freeze, thaw, trim.
+//! `checkpoint=disable`: no packs are written, so a cut or an unmount brings back the state in
+//! which checkpoints were disabled.
 //!
-//! - B1 while checkpoints are off no block that the last one knows as valid is reused (f2fs-checkpoint-C3 as always), and no more space is given out than
-//!   blocks that it knows as free: [`limit_space`](crate::F2fs::limit_space).
+//! - B1 while checkpoints are off, no block that the last checkpoint knows as valid is reused
+//!   (f2fs-checkpoint-C3 as always), and no more space is given out than there are blocks that it
+//!   knows as free: [`limit_space`](crate::F2fs::limit_space).
 
 use super::Checkpointer;
 use crate::F2fs;

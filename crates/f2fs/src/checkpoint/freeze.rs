@@ -1,4 +1,4 @@
-//! FIFREEZE, FITHAW, FITRIM as library calls.
+//! Freezing, thawing and trimming a volume (the ioctls FIFREEZE, FITHAW, FITRIM) as library calls.
 
 use crate::F2fs;
 use crate::ops::Cause;

@@ -1,7 +1,8 @@
-//! Reading checkpoint packs: which of the two counts, and what is in it.
+//! Reads checkpoint packs: decides which of the two counts, and decodes it.
 //!
-//! A pack counts if its first and its last block are whole and say the same version: the last one is written when all else of the
-//! checkpoint is durable. The newer of two counts. The kernel's rules are the same.
+//! A pack is whole if its first and its last block are sound and have the same version, because the
+//! last block is written only when everything else of the checkpoint is durable. Of two whole packs
+//! the newer one counts. The kernel's rules are the same.
 
 use crate::fault;
 use crate::segs::OpenLog;

@@ -1,4 +1,4 @@
-//! What checkpoints did and cost.
+//! Statistics of checkpoints: how many there were and why, what they wrote, and how long they took.
 
 use crate::ops::Cause;
 use base::Nanos;

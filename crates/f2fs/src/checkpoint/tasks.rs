@@ -1,4 +1,4 @@
-//! Tasks in the background: they end at unmount, and at a power cut.
+//! Background tasks of a mount: they end at unmount, and at a power cut.
 
 use crate::F2fs;
 use crate::journal::Bell;

@@ -1,4 +1,4 @@
-//! When a checkpoint is due: the thresholds of Linux, each configurable.
+//! When a checkpoint is due: the thresholds of Linux, each of which can be configured.
 
 use crate::F2fs;
 use crate::ops::Cause;

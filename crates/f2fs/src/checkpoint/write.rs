@@ -1,4 +1,4 @@
-//! Writing a checkpoint.
+//! Writes a checkpoint, in the order that the head of `checkpoint/mod.rs` gives.
 
 use super::build::{Built, Saved, build};
 use super::{Phase, State};

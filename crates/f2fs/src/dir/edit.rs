@@ -1,4 +1,4 @@
-//! Changing a directory: insert, remove, retarget.
+//! Changes a directory: inserts and removes entries, and points an entry at another inode.
 
 use super::{Found, Place, Shape, is_dot, put_dots};
 use crate::F2fs;

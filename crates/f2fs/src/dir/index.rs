@@ -1,8 +1,9 @@
-//! What is known of the names in a directory, so that a new name costs no search: which hashes there are and in which page, and how
-//! much room a page may have.
+//! An index in memory of the names in a directory, so that adding a name needs no search on the
+//! device: it has the hashes that exist, the page of each, and how much room a page may have.
 //!
-//! Linux keeps such things in its dentry cache. A new directory is known from the start; one that was read becomes known when searches
-//! have cost as much as reading it once.
+//! Linux keeps such facts in its dentry cache. The index of a new directory is complete from the
+//! start; that of an existing directory is built when searches have cost as much as reading the
+//! directory once.
 
 use super::Shape;
 use crate::F2fs;

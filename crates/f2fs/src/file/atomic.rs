@@ -1,15 +1,20 @@
-//! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): all of them, or none, survive a cut.
+//! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): after a cut,
+//! either all writes between start and commit are there, or none.
 //!
-//! Pages written while an atomic write is open lie in [`Pending`], where nothing but reads of the file sees them (file-D5). The argument for
-//! the commit:
+//! Pages written while an atomic write is open lie in [`Pending`], where only reads of the file see
+//! them (file-D5). The commit is atomic because:
 //!
-//! - A1 before it the mapping is the old one, and no block of it is written: old content, whole;
-//! - A2 all new blocks, all slots, the size and the inode change in one `Op`; data goes to new blocks only. So a checkpoint has all of
-//!   it or none (ops-O2), and one that has it waits for the data (file-D2);
-//! - A3 roll-forward must not find part of it either: until the fsync of the commit has ended the inode says `atomic`, and then fsync
-//!   marks the last of its node blocks only, and sends that one behind a flush that covers the data and the other nodes. Recovery takes
-//!   node blocks only if a marked one of the inode follows;
-//! - A4 what fails on the way is taken back inside the `Op`, or the mount is latched, so that no checkpoint says half of it.
+//! - A1 before the commit the mapping is the old one, and no block in it is overwritten: a cut
+//!   leaves the whole old content;
+//! - A2 all new blocks, all slots, the size and the inode change in one `Op`, and data goes to new
+//!   blocks only. So a checkpoint contains all of the change or nothing of it (ops-O2), and a
+//!   checkpoint that contains it waits for the data (file-D2);
+//! - A3 roll-forward must not find a part of the change either: until the fsync of the commit has
+//!   ended, the inode has the mark `atomic`. An fsync of such an inode marks only the last of its
+//!   node blocks, and sends that one behind a flush that covers the data and the other nodes.
+//!   Recovery takes node blocks of an inode only if a marked one follows;
+//! - A4 a step that fails is undone inside the `Op`, or else the mount is latched, so no checkpoint
+//!   contains half of the change.
 
 use super::write::parts;
 use super::zero_page;

@@ -1,4 +1,4 @@
-//! Where content lies, as FIEMAP lists it.
+//! Lists where the content of a file lies on the device, for FIEMAP.
 
 use super::BLOCK;
 use super::inline::is_inline;

@@ -1,4 +1,4 @@
-//! `fallocate`: reserving blocks ahead, punching holes, zeroing.
+//! `fallocate`: reserves blocks ahead of writes, punches holes, zeroes ranges.
 
 use super::inline::is_inline;
 use super::writeback::Held;

@@ -1,4 +1,4 @@
-//! Content that lies in the inode block.
+//! Inline data: the content of a small file, stored in its inode block.
 
 use super::{Place, zero_page};
 use crate::F2fs;

@@ -1,14 +1,18 @@
 //! Content of files and directories: read, write, write-back, truncate, fallocate, inline data, atomic writes.
 //!
 //! Invariants:
-//! - D1 a cached page of known home has an address slot that is not NULL: the block is reserved or allocated, so write-back cannot
-//!   run out of space;
-//! - D2 mapping and size change together in one `Op`, so that every checkpoint holds a state of the file that a reader could have seen;
-//!   what a checkpoint maps has been written before it (`land_all`);
-//! - D3 nobody frees or moves slots of pages that are on their way: `wb` is held and the flights have landed first;
-//! - D4 content that a checkpoint vouches for is only overwritten by a write of the same bytes of the file (in place), never by one that
-//!   moves or cuts: those go out of place;
-//! - D5 pages of an open atomic write are in no cache that write-back, cleaning or a checkpoint sees.
+//! - D1 a cached page whose place in the file is known has an address slot that is not NULL: its
+//!   block is reserved or allocated, so write-back cannot run out of space;
+//! - D2 mapping and size change together in one `Op`, so every checkpoint holds a state of the file
+//!   that a reader could have seen. Data that a checkpoint maps has been written before that
+//!   checkpoint (`land_all`);
+//! - D3 slots of pages whose writes are under way are neither freed nor moved: a task that does so
+//!   holds `wb` and has waited for those writes first;
+//! - D4 content that a checkpoint vouches for is overwritten in place only by a write to the same
+//!   bytes of the file, never by an operation that moves or cuts content: such operations write out
+//!   of place;
+//! - D5 pages of an open atomic write are in no cache that write-back, cleaning or a checkpoint
+//!   sees.
 
 mod atomic;
 mod dirpage;

@@ -1,4 +1,4 @@
-//! Where data and holes begin (`SEEK_DATA`, `SEEK_HOLE`).
+//! Finds where data and holes begin (`SEEK_DATA`, `SEEK_HOLE`).
 
 use super::BLOCK;
 use super::inline::is_inline;

@@ -1,4 +1,4 @@
-//! Writing into the page cache, or into the inode block.
+//! Writes into the page cache, or into the inode block if the content is inline.
 
 use super::inline::{is_inline, room};
 use super::{BLOCK, zero_page};

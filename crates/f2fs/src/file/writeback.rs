@@ -1,19 +1,26 @@
-//! Write-back: dirty pages get a block, or keep theirs, and go to the device.
+//! Write-back: dirty pages get a block, or keep the one that they have, and are sent to the device.
 //!
-//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (file-D2). A batch is
-//! not waited for: `land` does, for whoever needs it (fsync, truncation, a checkpoint, the next write-back).
+//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts
+//! change together (file-D2). The task that sends a batch does not wait for it; `land` waits, for
+//! every caller that needs completed writes (fsync, truncation, a checkpoint, the next write-back).
 //!
-//! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate, and both may be in different epochs.
-//! They never change the same bytes in the wrong order (f2fs-journal-I4):
-//! - W1 all pages of a batch are taken before its epoch is picked: whoever reserved their blocks had picked his before. The gate does the
-//!   same for who sends pages in the midst of an operation;
-//! - W2 of the inode block write-back changes slots, the size (upwards), and nothing else; who sets the size otherwise, or takes slots away,
-//!   holds `wb` since before he picked his epoch;
-//! - W3 the size that is logged with a page is one that the file had before the page was taken: after a cut no byte is below the
-//!   size that a write put there and its write-back did not;
-//! - W5 whoever makes a file durable, or all of them, waits for who has taken pages and has neither logged nor sent them yet: he holds
-//!   `wb`, and the file is on the list of those that fly. Pages that he gives back are dirty again;
-//! - W4 an epoch waits for the data whose mapping it has ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for what goes in place.
+//! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate,
+//! and the two may be in different epochs. They never change the same bytes in the wrong order
+//! (f2fs-journal-I4):
+//! - W1 all pages of a batch are taken before its epoch is picked, so an operation that reserved
+//!   their blocks had picked its own epoch before: its epoch is no later one. Where pages are sent
+//!   in the midst of an operation, the gate gives the same order;
+//! - W2 in the inode block write-back changes only slots, and the size upwards. An operation that
+//!   changes the size otherwise, or takes slots away, has held `wb` since before it picked its
+//!   epoch;
+//! - W3 the size that is logged with a page is one that the file had before the page was taken:
+//!   after a cut no byte lies below the size that a write added but whose data was never written
+//!   back;
+//! - W5 a task that makes one file durable, or all of them, also waits for tasks that have taken
+//!   pages but have neither logged nor sent them yet: such a task holds `wb`, and its file is on
+//!   the list of files with writes under way. Pages that it gives back are dirty again;
+//! - W4 an epoch waits for the data whose mapping it contains
+//!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place.
 
 use super::placement::Facts;
 use super::{BATCH_PAGES, Content, DataStats, Place};

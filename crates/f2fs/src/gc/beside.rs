@@ -1,8 +1,12 @@
-//! Cleaning with a journal: nothing is frozen, and what a victim held comes back with an apply.
+//! Cleaning on a volume with a journal: it freezes nothing, and the space that a victim section
+//! held becomes free with an apply.
 //!
-//! - K6 each run of pages moves in an operation of its own, which looks once more, under `wb`, whether the pages still lie there;
-//! - K7 nodes and directory blocks are only named here: the next apply writes them elsewhere, as it does with those that changed;
-//! - K8 from the choice of a section until what it held is free, or nobody tries any more, no log fills what was emptied.
+//! - K6 each run of pages moves in an operation of its own, which checks once more, under `wb`,
+//!   that the pages still lie there;
+//! - K7 nodes and directory blocks are only listed here: the next apply writes them to new places,
+//!   as it does with changed ones;
+//! - K8 from the choice of a section until its former content is freed, or until cleaning gives the
+//!   section up, no log fills the blocks that were emptied.
 
 use super::moving::{Beside, Moved, Place};
 use super::{BATCH_SECTIONS, Policy, Work};

@@ -1,4 +1,4 @@
-//! Moving what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
+//! Moves what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
 
 use crate::F2fs;
 use crate::file;

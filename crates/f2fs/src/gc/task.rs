@@ -1,5 +1,5 @@
-//! Cleaning in the background: when nothing else happens, one section at a time, in freezes of a few blocks each; with a journal beside whatever
-//! else goes on.
+//! Cleaning in the background, while the volume is idle: one section at a time, in freezes of a few
+//! blocks each; with a journal without any freeze, beside other operations.
 
 use super::moving::{Beside, Place};
 use super::{Policy, Work};

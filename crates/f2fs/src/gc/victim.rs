@@ -1,5 +1,6 @@
-//! Which section to clean: greedy where room is needed now, cost-benefit where there is time (Rosenblum and Ousterhout, "The Design
-//! and Implementation of a Log-Structured File System", 3.6: benefit/cost = (1 - u) * age / (1 + u)).
+//! Chooses the section to clean: the greedy policy where room is needed now, cost-benefit where
+//! there is time (Rosenblum and Ousterhout, "The Design and Implementation of a Log-Structured File
+//! System", 3.6: benefit/cost = (1 - u) * age / (1 + u)).
 
 use crate::segs::{Segments, State};
 use ondisk::f2fs::{BLOCKS_PER_SEG, SegNo};

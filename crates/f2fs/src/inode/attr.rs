@@ -1,4 +1,4 @@
-//! Attributes: what `stat` tells, and `setattr`.
+//! Attributes of inodes: what `stat` reports, and `setattr`.
 
 use super::flags::SHOWN;
 use super::{Core, Inode};

@@ -1,4 +1,4 @@
-//! Finding inodes, and the cache of those in memory.
+//! Looks inodes up, and caches those in memory.
 
 use super::access::Accesses;
 use super::extensions::Extensions;

@@ -1,4 +1,4 @@
-//! Making and freeing inodes.
+//! Creates and frees inodes.
 
 use super::attr::coarse_now;
 use super::{Change, Core, Inode};

@@ -1,12 +1,14 @@
-//! Inodes in memory. Locks: see the head of the crate.
+//! Inodes in memory. The order of their locks is at the head of the crate.
 //!
 //! Invariants:
-//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times
-//!   ([`access`](mod@access));
-//! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory; so does one whose
-//!   fsync needs a checkpoint, until there was one, and one whose access time waits to be put;
-//!   With a journal the size of a regular file is that of its mapped pages there (`node_size`), and it stays while the two differ;
-//! - N3 `gone` inodes are freed: their number may belong to another one already.
+//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says
+//!   ([`put_inode`](F2fs::put_inode)), except for access times ([`access`](mod@access));
+//! - N2 an inode stays in memory while it is pinned, is an orphan, has no links, has dirty pages or
+//!   pages whose writes are under way, while its next fsync needs a checkpoint, and while its
+//!   access time waits to be put. With a journal the node block of a regular file has the size up
+//!   to which its pages are mapped (`node_size`), and the inode stays while that differs from its
+//!   size;
+//! - N3 `gone` inodes are freed: their number may already belong to another inode.
 
 mod access;
 mod attr;

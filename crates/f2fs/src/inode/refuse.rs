@@ -1,4 +1,5 @@
-//! Content that is not understood here: what may be done with it all the same.
+//! Inodes whose content this implementation does not understand, and what may still be done with
+//! them.
 //!
 //! | inode | attributes | names in it | content | change |
 //! |---|---|---|---|---|

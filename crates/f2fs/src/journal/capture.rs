@@ -1,18 +1,22 @@
-//! What changed in a node block or a directory block, as records: by comparing the bytes before and after.
+//! Describes what changed in a node block or a directory block as records, by comparing the bytes
+//! before and after.
 //!
-//! So no operation can forget a record, and `redo(before, records)` is `after` byte for byte but for what writing the block sets: version,
-//! next address and fsync marks in the footer, and the checksum of an inode. A difference that no record describes better is
-//! [`Record::Bytes`].
+//! Because records come from a comparison, no operation can forget one: `redo(before, records)` is
+//! `after` byte for byte, except for what writing the block sets (version, next address and fsync
+//! marks in the footer, and the checksum of an inode). A difference that no other record describes
+//! better becomes [`Record::Bytes`].
 //!
-//! The bytes before are given up: they become those after, piece by piece, as each record is logged. Whatever is left at the end is
-//! logged as bytes, so that a typed record which says less than it should costs room and nothing else.
+//! The copy of the bytes before is consumed: as each record is logged, its part of the copy becomes
+//! the bytes after. What still differs at the end is logged as bytes, so a typed record that says
+//! less than it should costs room in the log and nothing else.
 //!
-//! Who changes a block says which [`Parts`] of it the change may touch, and only those are kept from before and compared: an operation
-//! changes some hundred bytes of 4096. That nothing else changed is checked in test builds, which keep the whole block. Who does not know
-//! says [`Parts::ALL`].
+//! A caller that changes a block says which [`Parts`] of it the change may touch, and only those
+//! are copied and compared, because an operation changes some hundred bytes of 4096. Test builds
+//! copy the whole block and check that nothing else changed. A caller that does not know says
+//! [`Parts::ALL`].
 //!
-//! Directory blocks and the address slots of a directory say NULL or NEW here; addresses of nodes and directory blocks are a checkpoint's
-//! business alone.
+//! In directory blocks' owners, the address slots of a directory count here as NULL or NEW only,
+//! because addresses of nodes and directory blocks change with a checkpoint alone.
 
 pub(crate) use super::pair::Parts;
 use super::pair::{ENTRY_BYTES, EXTRA_AT, Pair};

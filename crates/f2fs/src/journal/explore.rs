@@ -1,11 +1,14 @@
-//! The planes under schedules that look for trouble: operations of a few tasks on a few inodes, a committer, and a ledger that is
-//! compared in the end. For tests, and for the catalogue of mutants.
+//! Explores the planes under schedules that look for trouble: operations of a few tasks on a few
+//! inodes, a committer, and a ledger that is compared in the end. Used by tests and by the
+//! catalogue of mutants.
 //!
-//! An operation changes the count of one inode or two, under their locks, and logs the new counts; it logs them one by one, so there is
-//! a half of it. Some give their locks back before they end, as write-back does. Operations add to the usage, free a block and a
-//! node number, now and then ask for an fsync of what they saw. The committer makes epochs durable, in a ledger. Asserted:
-//! - f2fs-journal-I4 the records of an operation are in one epoch, all of them; the counts of an inode rise by one from record to record and from
-//!   epoch to epoch;
+//! An operation changes the count of one inode or two, under their locks, and logs the new counts
+//! one by one, so a half-logged operation is possible. Some operations give their locks back before
+//! they end, as write-back does. Operations also add to the usage, free a block and a node number,
+//! and now and then ask for an fsync of what they saw. The committer makes epochs durable, in a
+//! ledger. Asserted:
+//! - f2fs-journal-I4 all records of an operation are in one epoch; the counts of an inode rise by
+//!   one from record to record and from epoch to epoch;
 //! - f2fs-journal-I7 what an fsync was asked for is in the ledger when it returns;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 

@@ -1,4 +1,4 @@
-//! Figures of the planes.
+//! Statistics of the control and data planes.
 
 use super::{Closed, JournalStats, Waits};
 use base::Nanos;

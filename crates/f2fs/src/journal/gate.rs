@@ -1,22 +1,28 @@
-//! Which epoch an operation is in: counters per slot and shard, a switch that waits for nobody, and a drain that waits for those
-//! inside.
+//! The gate decides which epoch an operation is in: a counter per slot and shard, a switch that
+//! waits for nothing, and a drain that waits for the operations inside an epoch.
 //!
-//! An operation loads RUNNING, raises the counter of that epoch, and stays if RUNNING still says the same. A switch stores the next
-//! number. A drain of epoch e, which runs behind the switch, reads each counter of e by an atomic that also writes (it adds 0):
-//! - G1 whoever raised a counter before that read is counted, and waited for;
-//! - G2 whoever raised it after reads what the drain wrote, so he sees the switch, and goes to the next epoch: when every counter of
-//!   e was 0 once behind the switch, nobody is in e, and nobody will be;
-//! - G3 a leaver lowers his counter and then looks whether somebody drains; who drains says so and then reads the counters: one of
-//!   them sees the other, so no wake-up is lost;
-//! - G4 two epochs share a slot only when the first one has been drained and committed long since ([`Plane`](super::Plane) postpones
-//!   the switch); a late visitor of it that leaves again costs a wake-up, not the count.
+//! An operation loads RUNNING, raises the counter of that epoch, and stays if RUNNING still says
+//! the same. A switch stores the next number. A drain of epoch e, which runs behind the switch,
+//! reads each counter of e by an atomic that also writes (it adds 0):
+//! - G1 an operation that raised a counter before the drain read it is counted, and waited for;
+//! - G2 an operation that raises a counter after that reads what the drain wrote, so it sees the
+//!   switch and goes to the next epoch: once every counter of e was 0 behind the switch, no
+//!   operation is in e, and none will be;
+//! - G3 an operation that leaves lowers its counter and then looks whether a drain is under way; a
+//!   drain announces itself and then reads the counters: one of the two sees the other, so no
+//!   wake-up is lost;
+//! - G4 two epochs share a slot only if the first one was drained and committed long before
+//!   ([`Plane`](super::Plane) postpones the switch until then); an operation that enters that old
+//!   epoch late and leaves again costs a wake-up, and no wrong count.
 //!
-//! G1 to G3 need no more than acquire and release, because both sides write the counter. (An operation's two loads and a plain load
-//! by the drain would need sequential consistency.) The code is generic over its atomics, so that `loom` runs exactly this
-//! (tests/journal_gate.rs). No line of memory is shared by all operations but RUNNING and the count of drains, which are read only.
+//! G1 to G3 need no more than acquire and release, because both sides write the counter. (An
+//! operation's two loads and a plain load by the drain would need sequential consistency.) The code
+//! is generic over its atomics, so that `loom` runs exactly this code (tests/journal_gate.rs). The
+//! only cache lines that all operations share are RUNNING and the count of drains, which operations
+//! only read.
 //!
-//! Linux' JBD2 has a state here during which a new operation waits for those inside (T_LOCKED). It would be a third kind of answer of
-//! [`Gate::pick`].
+//! JBD2 in Linux has at this point a state in which a new operation waits for those inside
+//! (T_LOCKED). It would be a third kind of answer of [`Gate::pick`].
 
 /// An atomic number.
 pub trait Word {

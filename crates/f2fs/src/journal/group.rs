@@ -1,9 +1,11 @@
-//! Group commit: many wait for an epoch, one of them at a time commits.
+//! Group commit: many tasks wait for an epoch, and one of them at a time (the leader) commits.
 //!
-//! - G1 one at a time leads; epochs become committed in their order;
-//! - G2 who waits for epoch e returns when e is committed, or with an error, never before;
-//! - G3 after a failure nobody is acknowledged any more (what is on the device is not known);
-//! - G4 who comes while an epoch is on its way to the device, and is not in it, shares the next one with all others that do.
+//! - G1 one task leads at a time; epochs become committed in their order;
+//! - G2 a task that waits for epoch e returns when e is committed, or with an error, never before;
+//! - G3 after a failure no task is acknowledged any more, because what is on the device is not
+//!   known;
+//! - G4 a task that comes while an epoch is on its way to the device, and is not in that epoch,
+//!   shares the next commit with all other such tasks.
 
 use super::Epoch;
 use fscore::{FsError, FsResult};

@@ -1,7 +1,8 @@
-//! The four ideas of F2FSJ, each of which can be left out to see what it brings (paper, Fig 16).
+//! The four ideas of F2FSJ, each of which can be left out to measure what it gains (paper, Fig 16).
 //!
-//! With none of them the journal is one of pages as JBD2 is (preset `page-journal`): whole blocks in the log, one list under one lock, operations
-//! that wait while a transaction is closed, and an apply that writes what the log holds.
+//! With none of them the journal is one of pages as in JBD2 (preset `page-journal`): whole blocks
+//! in the log, one list under one lock, operations that wait while a transaction is closed, and an
+//! apply that writes what the log holds.
 
 use fscore::{FsError, FsResult};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What nodes and directory pages are after epoch T (apply-A1).
+//! Makes the images of nodes and directory pages as they are after epoch T (apply-A1).
 
 use super::Fold;
 use crate::F2fs;

@@ -1,4 +1,4 @@
-//! The pack that names epoch T, and live taking over what was written for it.
+//! Writes the pack that names epoch T, and lets the live state take over the places written for it.
 
 use super::Clock;
 use super::images::Images;

@@ -1,4 +1,5 @@
-//! When to apply, unasked: a task looks at what fills up.
+//! The background task that applies when memory, ring or dirty counts fill up, before an operation
+//! has to ask for it.
 
 use crate::F2fs;
 use crate::journal::{Epoch, Journal};

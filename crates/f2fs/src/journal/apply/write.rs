@@ -1,4 +1,4 @@
-//! Writing the state after epoch T: directory pages, then nodes, each to a new place.
+//! Writes the state after epoch T: directory pages, then nodes, each to a new place.
 
 use super::images::{Images, PageSlot};
 use crate::F2fs;
