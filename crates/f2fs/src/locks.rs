@@ -1,4 +1,4 @@
-//! Locks of what all operations share.
+//! Locks around state that all operations share.
 
 use base::cost::sync::LOCK_HANDOVER;
 use rt::{Mutex, MutexGuard};

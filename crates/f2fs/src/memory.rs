@@ -1,5 +1,5 @@
-//! What a mounted volume holds in memory, counted by what its tables hold: the bytes of blocks, maps and records, without allocator and hash-table
-//! overhead.
+//! The memory that a mounted volume uses, computed from what its tables hold: the bytes of blocks,
+//! maps and records, without the overhead of allocator and hash tables.
 
 use crate::F2fs;
 use base::BLOCK_BYTES;

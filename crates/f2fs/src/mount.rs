@@ -13,10 +13,11 @@
 //!
 //! Invariants:
 //! - M1 a read-only mount writes nothing: what roll-forward finds lives in memory;
-//! - M2 nothing is allocated before roll-forward has read its chain, and before what the ring calls valid is held: a log would
-//!   overwrite it;
+//! - M2 nothing is allocated before roll-forward has read its chain and the blocks that the ring
+//!   calls valid are held, because a log would overwrite them;
 //! - M3 orphans that the checkpoint lists stay listed until each is freed;
-//! - M4 a chain that is given up (`disable_roll_forward`) is cut off by a checkpoint before anything is written into its logs.
+//! - M4 a chain that the mount gives up (`disable_roll_forward`) is cut off by a checkpoint before
+//!   anything is written into its logs.
 
 use crate::F2fs;
 use crate::checkpoint::{Checkpointer, Contents, Pack, choose, contents, orphans, orphans_max};

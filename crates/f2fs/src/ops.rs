@@ -1,13 +1,16 @@
-//! Who may change metadata: many operations, or one checkpoint.
+//! The lock on metadata: either many operations hold it to make changes, or one checkpoint holds it
+//! alone.
 //!
 //! Invariants:
 //! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an [`Op`];
 //! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between operations;
-//! - O3 a task holds at most one `Op` (a waiting freeze holds up new ones);
-//! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside, and for no other freeze; every other
-//!   freeze waits for it.
+//! - O3 a task holds at most one `Op`, because a waiting freeze keeps new ones out, so the second
+//!   would never come;
+//! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside,
+//!   and for no other freeze; every other freeze waits for it.
 //!
-//! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
+//! The time that an operation waits to enter is counted under the cause of the freeze that it met
+//! (Linux: `cp_rwsem`).
 
 use crate::F2fs;
 use crate::journal::{Journal, OP_MAX, Tx};

@@ -1,4 +1,5 @@
-//! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
+//! Mount options, as values and as text (`key=value,...`, Documentation/filesystems/f2fs.rst), and
+//! presets of the checkpoint policy.
 
 use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions};

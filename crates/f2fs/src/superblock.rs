@@ -1,8 +1,8 @@
-//! The superblock on the device: two copies in blocks 0 and 1, either is enough.
+//! The superblock on the device: two copies in blocks 0 and 1, either of which is enough to mount.
 //!
 //! Invariants:
 //! - U1 copies are written one at a time, with a flush between: a cut leaves one of them whole;
-//! - U2 a damaged copy is written first, from the good one.
+//! - U2 a damaged copy is rewritten first, from the good one.
 
 use crate::F2fs;
 use crate::fault;

@@ -1,4 +1,4 @@
-//! A mounted volume: its parts, and whether operations are let in.
+//! A mounted volume: its parts, and whether operations are admitted.
 
 use crate::checkpoint::Checkpointer;
 use crate::file::Content;

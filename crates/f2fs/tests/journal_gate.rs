@@ -1,5 +1,6 @@
-//! The gate of F2FSJ's epochs on loom's memory model: every interleaving of a few operations with a committer, and every value that a
-//! load may see under acquire and release. The source is the shipped one.
+//! Checks the gate of F2FSJ's epochs on loom's memory model: every interleaving of a few operations
+//! with a committer, and every value that a load may see under acquire and release. The code under
+//! test is the shipped source.
 
 #[path = "../src/journal/gate.rs"]
 mod gate;

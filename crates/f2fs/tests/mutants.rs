@@ -1,4 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for guards of F2FS that its own histories reach. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of F2FS that this crate's own tests reach.
+//! docs/design/testing.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;

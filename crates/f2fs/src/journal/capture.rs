@@ -15,8 +15,8 @@
 //! copy the whole block and check that nothing else changed. A caller that does not know says
 //! [`Parts::ALL`].
 //!
-//! In directory blocks' owners, the address slots of a directory count here as NULL or NEW only,
-//! because addresses of nodes and directory blocks change with a checkpoint alone.
+//! No record has the address of a node or directory block, because these change with a checkpoint
+//! alone: such an address slot of a directory says NULL or NEW here.
 
 pub(crate) use super::pair::Parts;
 use super::pair::{ENTRY_BYTES, EXTRA_AT, Pair};

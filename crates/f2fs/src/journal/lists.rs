@@ -1,9 +1,11 @@
-//! Data plane: what each inode has logged, by epoch, apart from the inode in memory, which may be evicted.
+//! Data plane: what each inode has logged, by epoch. It is kept apart from the inode in memory,
+//! because that may be evicted.
 //!
-//! - D1 the records of one inode in one epoch stand in the order in which they were logged, that is, in which the locks of what they
-//!   describe were held; operations may end in another order;
-//! - D2 an inode is known as logged from the first record of an operation on, not from its end: who asks [`Table::last`] afterwards
-//!   hears of an epoch that he can wait for;
+//! - D1 the records of one inode in one epoch stand in the order in which they were logged, which
+//!   is the order in which the locks of what they describe were held; operations may end in another
+//!   order;
+//! - D2 an inode counts as logged from the first record of an operation on, not from the end of the
+//!   operation: a caller of [`Table::last`] after that gets an epoch that it can wait for;
 //! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
 
 use super::figures::LockBooks;

@@ -1,4 +1,5 @@
-//! Closing an epoch with `switch=wait`: who waits for whom, and that nobody waits for ever.
+//! Tests of closing an epoch with `switch=wait`: which task waits for which, and that none waits
+//! for ever.
 
 use super::hooks_tests::mounted;
 use super::{CommitReason, Waits};

@@ -1,4 +1,5 @@
-//! What the journal knows of the ring, and the epochs that are committed and not applied.
+//! What the journal keeps in memory about the ring, and the epochs that are committed and not
+//! applied.
 
 use super::stats::Figures;
 use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring, Span};

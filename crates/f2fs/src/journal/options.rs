@@ -1,4 +1,4 @@
-//! How a volume with a journal is mounted.
+//! Mount options of a volume with a journal.
 
 use super::Ideas;
 use base::Nanos;

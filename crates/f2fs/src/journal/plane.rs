@@ -1,13 +1,17 @@
-//! Control plane: epochs that are not committed, who is in them, and what they gathered.
+//! Control plane: the epochs that are not committed, the operations in them, and the records they
+//! gathered.
 //!
-//! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]: nobody is in it any more), collected
-//! ([`Plane::collect`]: its lists belong to the committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
+//! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]:
+//! no operation is in it any more), collected ([`Plane::collect`]: its lists belong to the
+//! committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
 //!
-//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last epoch is committed, else the switch
-//!   is put off;
-//! - P2 an operation appends before it leaves its epoch, and an epoch is collected when nobody is in it: what was collected is whole
-//!   operations, and all of them (f2fs-journal-I4);
-//! - P3 no operation waits for a switch or a drain. (With `switch=wait` they do, outside of here: [`locked`](super::locked).)
+//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last
+//!   epoch is committed, and until then the switch is put off;
+//! - P2 an operation appends its records before it leaves its epoch, and an epoch is collected when
+//!   no operation is in it: so what was collected is whole operations, and all of them
+//!   (f2fs-journal-I4);
+//! - P3 no operation waits for a switch or a drain. (With `switch=wait` operations do wait, but in
+//!   [`locked`](super::locked) and not here.)
 
 use super::figures::LockBooks;
 use super::gate::{Gate, Padded};

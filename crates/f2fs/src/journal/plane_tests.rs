@@ -1,4 +1,5 @@
-//! The planes: every short schedule, many random ones, real threads, and the cases that broke the prototype.
+//! Tests the planes: every short schedule, many random ones, real threads, and the cases that broke
+//! the prototype.
 
 use super::explore::{Covered, Life, explore, explore_with, stress};
 use super::{Epoch, Ideas, Plane, UsageDelta};

@@ -1,4 +1,4 @@
-//! What the journal did and cost.
+//! Statistics of the journal: what it did, and what that cost.
 
 use super::{ApplyStats, PagesLogged, PlaneStats, WaitCause, Waits};
 use crate::F2fs;

@@ -1,5 +1,6 @@
-//! Which blocks an operation touches, for what a journal of pages costs: JBD2 asks for write access to a block, and marks it dirty, once
-//! per operation and block, however much of it changes.
+//! Determines which blocks an operation touches, to charge the CPU costs of a journal of pages:
+//! JBD2 asks for write access to a block, and marks it dirty, once per operation and block, however
+//! much of it changes.
 
 use base::cost::f2fs::TOUCH_BLOCK;
 use ondisk::f2fs::journal::{Content, Record};

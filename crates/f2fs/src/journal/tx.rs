@@ -1,9 +1,11 @@
-//! What one operation logs, until it ends.
+//! What one operation logs, gathered until the operation ends.
 //!
-//! - f2fs-journal-I4 the records of one operation are all in one epoch: it is picked once, they are gathered here, and go to the lists of their
-//!   inodes at the end, while the epoch is still held open; half an operation is never seen;
-//! - an operation that waits for another one's lock has no epoch meanwhile, or has picked it with that lock held: so the later of two
-//!   operations that change one thing is in no earlier epoch.
+//! - f2fs-journal-I4 the records of one operation are all in one epoch: the epoch is picked once,
+//!   the records are gathered here, and go to the lists of their inodes at the end, while the epoch
+//!   is still held open; so half an operation is never seen;
+//! - an operation that waits for a lock that another one holds has picked no epoch yet, or has
+//!   picked it while it already held that lock: so the later of two operations that change one
+//!   thing is in no earlier epoch.
 //!
 //! Its memory comes from a pool: in the steady state nothing is allocated here.
 

@@ -1,4 +1,4 @@
-//! The gate on the runtime's atomics and locks.
+//! Instantiates the gate with the runtime's atomics and locks.
 
 use super::gate::{Park, Word, World};
 use base::Nanos;

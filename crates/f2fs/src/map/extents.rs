@@ -1,8 +1,10 @@
 //! The extent cache of a file: its largest run of neighbouring blocks, which the inode keeps on the device, and some recent ones.
 //!
-//! - E1 what is cached here is what the address slots say: whoever changes a slot tells the cache, which forgets or learns.
+//! - E1 what is cached here agrees with the address slots: every function that changes a slot tells
+//!   the cache, which forgets or learns the blocks.
 //!
-//! As in Linux, a file whose blocks are overwritten out of place piece by piece, with no run of 64 blocks, gives the kept run up.
+//! As in Linux, the inode loses the run kept on the device when its blocks have been overwritten
+//! out of place piece by piece until no run of 64 blocks is left.
 
 use ondisk::f2fs::{BlockAddr, Extent, Nid};
 

@@ -1,10 +1,13 @@
-//! Taking blocks out of a mapping: from a page on, or in a range.
+//! Takes blocks out of a mapping: all from some page on, or those of a range.
 //!
-//! Damage that is met (an address outside the main area, a block that was free already, a node of another inode) does not stop the
-//! freeing: what can be freed is, and the first damage is the answer.
+//! Damage that is met (an address outside the main area, a block that was already free, a node of
+//! another inode) does not stop the freeing: everything that can be freed is, and then the first
+//! damage is returned as the error.
 //!
-//! With a journal one operation frees only so much that its records stay below [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of
-//! map-M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
+//! With a journal one operation frees only so much that its records stay below
+//! [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of map-M3 and reports that there
+//! is [`more`](Cut::more). The next operation begins at the same page and finds what was freed as
+//! holes.
 
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;

@@ -1,4 +1,4 @@
-//! What the caller chooses, and what is wrong with a choice.
+//! Options of mkfs: what the caller chooses, and which choices are invalid.
 
 pub use ondisk::f2fs::journal::RING_AT;
 use ondisk::f2fs::{BLOCK_BYTES, EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};

@@ -1,4 +1,4 @@
-//! A plan, and how it gets onto a device.
+//! The plan of a new volume, and how it is written to a device.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{Class, DevError, Queue};

@@ -1,4 +1,5 @@
-//! What a checkpoint writes of the table: few entries into its NAT journal, the others into the other copies of their blocks.
+//! What a checkpoint writes of the table: if few entries changed they go into the NAT journal of
+//! the pack, the others into the other copies of their blocks.
 
 use super::Nat;
 use crate::volume::lba;

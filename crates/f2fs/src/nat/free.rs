@@ -1,7 +1,9 @@
-//! Free node numbers: found by searching NAT blocks in turn, kept as bitmaps of those searched.
+//! Free node numbers: found by searching the NAT block by block, and kept as a bitmap for each
+//! block that was searched.
 //!
-//! A number is in the pool if its block was searched and it was free at the last checkpoint (nat-T2) and nobody has taken it since. Each
-//! block is searched once; what a checkpoint frees later in searched blocks is added.
+//! A number is in the pool if its block was searched, the number was free at the last checkpoint
+//! (nat-T2), and no operation has taken it since. Each block is searched once; numbers that a
+//! checkpoint frees later in searched blocks are added.
 
 use ondisk::f2fs::{NAT_PER_BLOCK, Nid};
 use std::collections::BTreeMap;

@@ -1,17 +1,22 @@
-//! Node address table: where each node is, which node numbers are free, and what the last checkpoint knew of them.
+//! The node address table (NAT): where each node is, which node numbers are free, and what the last
+//! checkpoint recorded of both.
 //!
-//! An entry counts in this order: changed since the last checkpoint, in the NAT journal of that checkpoint, in the NAT block (the
-//! copy that the version bitmap names).
+//! Of several entries for a node the first of these counts: the one changed since the last
+//! checkpoint, the one in the NAT journal of that checkpoint, the one in the NAT block (the copy
+//! that the version bitmap names).
 //!
 //! Invariants:
 //! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and only by a checkpoint;
-//! - T2 a number that was freed is not handed out before a checkpoint has made that durable (Linux puts it back into its list when
-//!   the checkpoint has flushed it): what carries it on the device (summaries, nodes of roll-forward) cannot be taken for the new owner.
-//!   With a journal (F2FSJ): not before the epoch that freed it is committed, so never in that epoch, whose records of two inodes have no
-//!   order among each other;
-//! - T3 a checkpoint meets no entry NEW: all nodes were written before;
-//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger bounds these), at most
-//!   [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched for free numbers.
+//! - T2 a number that was freed is not given out before a checkpoint has made that durable (Linux
+//!   puts it back into its list when the checkpoint has flushed it): so blocks on the device that
+//!   carry the number (summaries, nodes of roll-forward) cannot be taken for blocks of the new
+//!   owner. With a journal (F2FSJ) the number is not given out before the epoch that freed it is
+//!   committed, so never in that same epoch, in which the records of two inodes have no order among
+//!   each other;
+//! - T3 a checkpoint meets no NEW entry, because all nodes were written before;
+//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger
+//!   bounds these), at most [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched
+//!   for free numbers.
 
 mod ahead;
 mod blocks;

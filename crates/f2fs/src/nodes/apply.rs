@@ -1,5 +1,6 @@
-//! What apply asks of the cache, and tells it. An entry's stamp (the last epoch that logged a change of it) and its bytes change together under
-//! the lock of the table, and are looked at together here.
+//! The interface of the node cache for apply. An entry's stamp (the last epoch that logged a change
+//! of it) and its bytes change together under the lock of the table; here both are read together
+//! under that lock.
 
 use super::Nodes;
 use crate::F2fs;

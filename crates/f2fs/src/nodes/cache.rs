@@ -1,9 +1,10 @@
-//! The table of node blocks in memory: which are there, which are dirty, which may go. It neither reads nor writes.
+//! The table of node blocks in memory: which nodes it has, which of them are dirty, and which may
+//! be evicted. It does no I/O.
 //!
-//! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that are no inode blocks stand in the
-//!   list of their inode, too;
-//! - C2 an entry that is dirty, or whose last write may still be on its way, stays; so does one that an epoch has changed which is not
-//!   applied (f2fs-journal-I9).
+//! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that
+//!   are not inode blocks also stand in the list of their inode;
+//! - C2 an entry stays in memory while it is dirty, while its last write may still be under way,
+//!   and while an epoch that changed it is not applied (f2fs-journal-I9).
 
 use crate::journal::Epoch;
 use base::Map;

@@ -1,11 +1,12 @@
 //! Node blocks in memory: inodes, direct and indirect nodes, xattr nodes. Read through NAT, changed under an `Op`, written out of place.
 //!
-//! - D1 a node block in memory is the one that NAT names, or newer; one node is read by one task at a time, and a read that a
-//!   free overtook does not count;
-//! - D2 the footer of a block that came from the device names the node that was asked for and the inode that NAT says; an inode's
-//!   checksum fits;
-//! - D3 node blocks of one volume are handed to the device in the order in which their addresses were allocated: the chain that
-//!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, sync-Y4).
+//! - D1 a node block in memory is the one that NAT names, or newer; one task at a time reads a
+//!   given node, and if the node is freed during the read, the result does not count;
+//! - D2 a block that came from the device is accepted only if its footer names the node that was
+//!   asked for and the inode that NAT says, and, for an inode block, if the checksum fits;
+//! - D3 node blocks of one volume are sent to the device in the order in which their addresses were
+//!   allocated: so the chain that roll-forward walks has no hole that a later fsync does not wait
+//!   for (see `sync.rs`, sync-Y4).
 
 mod apply;
 mod cache;

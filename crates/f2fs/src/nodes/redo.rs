@@ -1,4 +1,5 @@
-//! Redo of a journal: nodes that come and go as records say, whatever was there before.
+//! Redo of a journal for nodes: makes and removes nodes as the records say, whatever was there
+//! before.
 
 use crate::F2fs;
 use crate::ops::Freeze;

@@ -1,6 +1,8 @@
-//! Writing dirty nodes: an address in the log of their kind, a footer that leads on, an entry in NAT.
+//! Writes dirty nodes: each gets an address in the log of its kind, a footer that names the next
+//! block of the log, and a new entry in NAT.
 //!
-//! Nodes of a checkpoint carry no mark; those of an fsync do, see `sync.rs`.
+//! Nodes that a checkpoint writes carry no fsync mark; those that an fsync writes do (see
+//! `sync.rs`).
 
 use super::cache::log_of;
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Applying the chain: inodes are made, then each node block of it changes its inode, in order.
+//! Applies the chain of roll-forward: first missing inodes are made, then each node block of the
+//! chain changes its inode, in order.
 
 use super::RecoveryReport;
 use super::chain::{Link, Plan, Reader, Wanted};

@@ -1,4 +1,4 @@
-//! Reading the chain, and what of it counts.
+//! Reads the chain of roll-forward, and decides which of its nodes count.
 
 use crate::F2fs;
 use crate::fault;

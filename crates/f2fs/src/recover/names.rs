@@ -1,4 +1,5 @@
-//! Names of the chain: an inode that the checkpoint did not know gets the name that it says.
+//! Names in roll-forward: an inode that the checkpoint does not know gets the name that its inode
+//! block in the chain says.
 
 use super::RecoveryReport;
 use crate::F2fs;

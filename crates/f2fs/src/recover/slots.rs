@@ -1,4 +1,5 @@
-//! Addresses of the chain: blocks go to where its nodes say, and leave where they were.
+//! Addresses in roll-forward: blocks become mapped where the nodes of the chain say, and are
+//! unmapped from their slots of before.
 
 use super::chain::{Link, slots_of};
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Handing out blocks, and taking them back. What each function promises stands at those of [`F2fs`](crate::F2fs) of the same name.
+//! Allocates and frees blocks. The contract of each function is documented at the method of
+//! [`F2fs`](crate::F2fs) with the same name.
 
 use super::table::State;
 use super::{Inner, Placed, Segments, kind_of};

@@ -1,4 +1,5 @@
-//! Where segments and checkpoints meet: what a mount gives to the table, what a checkpoint takes from it.
+//! The interface between segments and checkpoints: what a mount loads into the table, and what a
+//! checkpoint takes from it.
 //!
 //! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the last block was allocated, the pack, then
 //! [`segs_committed`](crate::F2fs::segs_committed) once the pack is durable. If a write of it fails, the latter is never called.

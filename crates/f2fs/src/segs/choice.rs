@@ -1,8 +1,9 @@
-//! Which segment a log writes next.
+//! Chooses which segment a log writes next.
 //!
-//! LFS opens a free segment and writes it from end to end. SSR opens a used one and fills its holes: it costs no cleaning, and writes
-//! that are scattered; so it waits until free segments run low. Both searches are deterministic; that for holes looks at a
-//! bounded number of candidates and goes on there next time (Linux `max_victim_search`).
+//! LFS opens a free segment and writes it from end to end. SSR opens a used segment and fills its
+//! holes: this needs no cleaning, but the writes are scattered, so it is used only when free
+//! segments run low. Both searches are deterministic; the one for holes looks at a bounded number
+//! of candidates, and the next search continues behind them (Linux `max_victim_search`).
 
 use super::OpenLog;
 use super::table::{State, Table};

@@ -1,11 +1,15 @@
-//! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations change. F2FSJ's apply writes the former.
+//! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations
+//! change. F2FSJ's apply writes the home maps.
 //!
-//! - V9 the SIT on the device says what `home` says, but for ages; home differs from live by what epochs behind the applied one did. What
-//!   is valid at home is held: the live table gives it to nobody (table-V1, f2fs-journal-I6);
-//! - V10 logs go into a pack as they are, live: the blocks from where home's state ends up to a head are not valid yet. Behind a head no block
-//!   is valid at home, as whatever an epoch or apply took was taken before the head was looked at;
-//! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that are not valid at home. It never loses one
-//!   of a valid block (segs-V6).
+//! - V9 the SIT on the device says what `home` says, except for ages; home differs from live by
+//!   what epochs behind the applied one did. A block that is valid at home is held: the live table
+//!   does not give it out (table-V1, f2fs-journal-I6);
+//! - V10 the positions of the logs go into a pack as they are in the live state: the blocks from
+//!   where home's state of a log ends up to its head are not valid yet. No block behind a head is
+//!   valid at home, because every block that an epoch or apply took was taken before the head was
+//!   read;
+//! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that
+//!   are not valid at home. It never loses the owner of a valid block (segs-V6).
 
 use super::checkpoint::{SegsToWrite, lba, share_out};
 use super::map::BlockMap;

@@ -1,4 +1,5 @@
-//! Summaries of segments: in the logs while they are open, in memory until the next checkpoint, on the device (SSA) then.
+//! Summaries of segments: in the log while a segment is open, then in memory until the next
+//! checkpoint writes them to the device (SSA).
 
 use super::{Inner, Segments};
 use crate::{F2fs, fault};

@@ -1,18 +1,24 @@
-//! The table of segments in memory: valid blocks, blocks that may not be reused yet, states and their counts. No I/O, no lock.
+//! The table of segments in memory: valid blocks, blocks that may not be reused yet, states and
+//! their counts. It does no I/O and takes no lock.
 //!
-//! - V1 a block is `held` from the moment that it is valid until a checkpoint is durable in which it is not. Nobody is given a
-//!   held block. So whatever the last durable checkpoint refers to, and what roll-forward finds behind it, keeps its content
-//!   (F2FSJ paper, section 3.5: nothing that recovery refers to is overwritten);
-//! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows from both:
-//!   free: nothing held, no log's; prefree: nothing valid, something held; used: something valid; or a log's;
-//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries and no others.
+//! - V1 a block is `held` from the moment that it is valid until a checkpoint is durable in which
+//!   it is not. A held block is not given out. So whatever the last durable checkpoint refers to,
+//!   and what roll-forward finds behind it, keeps its content (F2FSJ paper, section 3.5: nothing
+//!   that recovery refers to is overwritten);
+//! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows
+//!   from both: it is open if a log writes it; otherwise used if a block is valid, prefree if none
+//!   is valid but some are held, free if none is held;
+//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries
+//!   and no others.
 //!
-//! With a journal (F2FSJ) V1 speaks of the pack that apply wrote last and of the records behind it: a block that epoch e has freed stays held
-//! until a pack is durable that has e in it (f2fs-journal-I6). [`released`](Table::released) is told which ones; [`committed`](Table::committed) is for a
-//! pack that has everything.
+//! With a journal (F2FSJ) V1 refers to the pack that apply wrote last and to the records behind it:
+//! a block that epoch e has freed stays held until a pack is durable that contains e
+//! (f2fs-journal-I6). [`released`](Table::released) is told which blocks;
+//! [`committed`](Table::committed) is for a pack that contains everything.
 //!
-//! Without checkpoints (`checkpoint=disable`) V1 speaks of what the last one knew only: there is no roll-forward, and a block that came
-//! later may be used again at once, or the volume would fill up with what nobody can read.
+//! Without checkpoints (`checkpoint=disable`) V1 refers only to what the last checkpoint knew:
+//! there is no roll-forward, and a block that was allocated later may be reused at once, because
+//! otherwise the volume would fill up with blocks that no mount can read.
 
 use super::map::BlockMap;
 use base::Set;

@@ -1,4 +1,5 @@
-//! The checker on a new volume with one thing wrong: each kind of finding is found, alone or with what follows from it.
+//! Runs the checker on a new volume with one thing made wrong: each kind of finding is reported,
+//! alone or together with what follows from it.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::f2fs::{

@@ -1,5 +1,6 @@
-//! Hostile volumes: every byte of the metadata of a small image is flipped, and numbers of whole packs are made up with fitting
-//! checksums. A mount may refuse, an operation may fail; nothing panics, hangs, or takes memory without bound.
+//! Hostile volumes: every byte of the metadata of a small image is flipped, and the numbers in
+//! whole packs are forged with matching checksums. A mount may refuse, an operation may fail;
+//! nothing panics, hangs, or takes memory without bound.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;

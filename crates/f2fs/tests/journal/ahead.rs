@@ -1,5 +1,6 @@
-//! Tasks that make files in one directory and sync them, so that an epoch is committed while the next one changes the same blocks; what cuts
-//! leave has whole operations of whole epochs. Shared with the catalogue of mutants.
+//! Tasks that make files in one directory and sync them, so that an epoch is committed while the
+//! next one changes the same blocks; after a cut there are whole operations of whole epochs. Also
+//! used by the catalogue of mutants.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common::{Mistake, disk, try_mount, volume};

@@ -1,4 +1,5 @@
-//! Apply: what is committed goes home while operations run; what a mount finds is the state after a whole epoch.
+//! Apply: committed epochs are written home while operations run, and a mount finds the state after
+//! a whole epoch.
 
 use super::SCHEME;
 use super::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, file, tree};

@@ -1,4 +1,4 @@
-//! Volumes with a journal: made, mounted, cut, mounted again, judged.
+//! Helpers that make, mount, cut, remount and check volumes with a journal.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::{SCHEME, images};

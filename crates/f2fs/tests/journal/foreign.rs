@@ -1,4 +1,5 @@
-//! Volumes whose ring holds what must not be redone; shared by the tests of recovery and by the catalogue of mutants.
+//! Volumes whose ring holds transactions that must not be redone; used by the tests of recovery and
+//! by the catalogue of mutants.
 #![allow(dead_code)]
 
 use super::common::{Mistake, disk, mount, sim, volume};

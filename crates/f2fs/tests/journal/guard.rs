@@ -1,4 +1,4 @@
-//! What keeps others away while the ring may hold something.
+//! The guard that keeps other software from a volume while its ring may hold committed epochs.
 
 use super::common::{disk, fsck, mount, sim, try_mount, volume};
 use super::images::{self, create};

@@ -1,4 +1,5 @@
-//! Each choice of the ideas of F2FSJ: what a cut leaves, and that nobody waits for ever where operations wait for a switch.
+//! Each idea of F2FSJ left out in turn: what a cut leaves, and that no task waits for ever where
+//! operations wait for a switch.
 
 use crate::common::{disk, sim, try_mount, try_mount_alone, volume};
 use crate::world::{Cut, PLAIN, World};

@@ -1,4 +1,4 @@
-//! fsync beside others who write back the same file.
+//! fsync of a file while other tasks write back the same file.
 
 use super::common::{disk, sim, try_mount_alone, volume};
 use base::{Ino, Nanos};

@@ -1,4 +1,5 @@
-//! Thousands of operations, then every reader there is.
+//! Thousands of operations on a tree, which is then read by every reader available: a remount,
+//! fsck.f2fs, dump.f2fs.
 
 use crate::common::{fork, mount};
 use crate::volumes::{Judge, features};

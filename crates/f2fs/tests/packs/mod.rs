@@ -1,4 +1,4 @@
-//! Cuts of a checkpoint: two sets of files, of which the first was made durable and then replaced by the second.
+//! Cuts during a checkpoint: one set of files was made durable, and then replaced by a second set.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use crate::common::caps;

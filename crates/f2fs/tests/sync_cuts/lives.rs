@@ -1,4 +1,4 @@
-//! Histories that chance does not meet.
+//! Hand-written sequences of operations that random schedules do not produce.
 
 use super::VOLUME_MIB;
 use crate::common::{MIB, caps, create, fresh, read_all};

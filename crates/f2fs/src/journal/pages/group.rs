@@ -1,4 +1,5 @@
-//! The records of an inode in an epoch, with images in the place of those that they express (pages-J3).
+//! The records of an inode in an epoch, in which images replace the records whose effect they
+//! contain (pages-J3).
 
 use super::Images;
 use super::scan::{Scan, node_of, stays};

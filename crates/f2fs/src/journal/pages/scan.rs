@@ -1,4 +1,4 @@
-//! What an epoch touches: looked at once, before its images are made.
+//! Finds which blocks an epoch touches: one scan over its records, before its images are made.
 
 use super::tables::{NodeAfter, TableChanges};
 use crate::fault;

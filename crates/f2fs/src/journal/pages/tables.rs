@@ -1,4 +1,4 @@
-//! NAT and SIT blocks after an epoch (pages-J4).
+//! Makes the images of NAT and SIT blocks as they are after an epoch (pages-J4).
 
 use super::group::record_of;
 use super::{OfTables, PagesLogged};

@@ -1,4 +1,4 @@
-//! The journal's part of a mount: before roll-forward, behind it, and when operations may begin.
+//! The journal's steps in a mount: before roll-forward, after it, and when operations may begin.
 
 use super::Recovered;
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Rings made by hand: one for each case of the table, and what random damage makes of a good one.
+//! Tests with rings made by hand, one for each case of the table, and with random damage to good
+//! rings.
 
 use super::cases::{CASES, Decision, Supers};
 use super::records::Check;
