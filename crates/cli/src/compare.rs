@@ -1,4 +1,5 @@
-//! `varve compare`.
+//! `varve compare`: runs one workload under several configurations and prints the results side by
+//! side.
 
 use crate::args::{CompareArgs, RunArgs, Timers};
 use crate::failure::{Failure, failed, usage};

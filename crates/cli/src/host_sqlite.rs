@@ -1,6 +1,6 @@
-//! `varve host-sqlite`: the SQLite workload on a real file, through SQLite's own file layer. For cross-checks against the
-//! running kernel: it says `ready` before the measured part and `done` after it, and leaves the connection open until
-//! its input ends.
+//! `varve host-sqlite`: runs the SQLite workload on a real file, through SQLite's own file layer,
+//! for cross-checks against the running kernel. It prints `ready` before the measured part and
+//! `done` after it, and keeps the connection open until its input ends.
 
 use crate::args::HostSqliteArgs;
 use crate::failure::{Failure, failed, usage};

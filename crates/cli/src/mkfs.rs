@@ -1,4 +1,4 @@
-//! `varve mkfs`: a fresh file system in an image file.
+//! `varve mkfs`: makes a new file system in an image file.
 
 use crate::args::MkfsArgs;
 use crate::failure::{Failure, failed, usage};

@@ -1,4 +1,5 @@
-//! Where results go: standard output, and the output folder: checked before the run, filled after it.
+//! Where results go: standard output, and the output folder, which is checked before the run and
+//! filled after it.
 
 use crate::failure::{Failure, failed};
 use std::fs;

@@ -1,6 +1,7 @@
-//! Text from images, hosts and command lines as people may see it. A name or a label can hold anything: escape sequences that drive a
-//! terminal, line ends that forge a line of output, marks of direction that show a name backwards. One function decides what is shown
-//! as it is; all else is escaped.
+//! Makes text from images, hosts and command lines safe to show. A name or a label can hold
+//! anything: escape sequences that drive a terminal, line ends that forge a line of output,
+//! direction marks that show a name backwards. One function decides which characters are shown as
+//! they are; all others are escaped.
 
 use std::fmt::Write;
 

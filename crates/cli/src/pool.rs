@@ -1,5 +1,5 @@
-//! Jobs on a few threads. Each thread may keep something between its jobs, as a worker process; results are in the order of the jobs,
-//! whichever thread did which.
+//! Runs jobs on a few threads. Each thread may keep a value between its jobs, such as a worker
+//! process; results come in the order of the jobs, whichever thread ran which.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
-//! `varve replay`: as `compare`, with the system calls of a recording; or what the recording is like. Recordings of block requests go
-//! to [`blocks`].
+//! `varve replay`: like `compare`, with the system calls of a recording as the workload; or prints
+//! a summary of a recording. Recordings of block requests are handled in [`blocks`].
 
 use crate::args::ReplayArgs;
 use crate::blocks;

@@ -1,4 +1,4 @@
-//! `varve device new`, `show`, `save`, `load`: devices in files.
+//! `varve device new`, `show`, `save`, `load`: devices saved in files.
 
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;

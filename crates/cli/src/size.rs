@@ -1,4 +1,5 @@
-//! Sizes on the command line: a number with k, M, G or T behind it, powers of 1024; a bare number counts what the option says.
+//! Sizes on the command line: a number with a suffix k, M, G or T (powers of 1024). What a number
+//! without a suffix counts depends on the option.
 
 const MIB: u64 = 1 << 20;
 

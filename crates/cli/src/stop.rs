@@ -1,5 +1,6 @@
-//! What a command does when it is asked to end (SIGINT, SIGTERM, SIGHUP): its workers go, what is complete is kept and said to be only a
-//! part, and the exit code names the signal, as that of a shell does.
+//! What a command does on SIGINT, SIGTERM or SIGHUP: it stops its workers, keeps the results that
+//! are complete and labels them as partial, and its exit code names the signal, as that of a shell
+//! does.
 
 use crate::failure::{Failure, failed};
 use rig::signals;

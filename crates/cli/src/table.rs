@@ -1,4 +1,5 @@
-//! The two tables: what people decide by, and one fsync in its parts.
+//! The two tables of a comparison: the figures to decide by, and the time of one fsync in its
+//! parts.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use lab::report::{self, gain};

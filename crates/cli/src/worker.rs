@@ -1,5 +1,5 @@
-//! One simulation in a process of its own: SQLite's random generator is one per process, so two simulations in one
-//! process could disturb each other.
+//! Runs one simulation in a process of its own: SQLite has one random generator per process, so two
+//! simulations in one process could disturb each other.
 //!
 //! The parent writes a configuration as one JSON line to standard input; the worker answers with JSON lines on standard
 //! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.

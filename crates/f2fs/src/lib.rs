@@ -21,7 +21,7 @@
 //! | `gate` of an inode | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
 //! | `Op` / `Freeze` | operations while they change metadata; checkpoint and GC | the state that a checkpoint saves (Linux `cp_rwsem`) |
 //! | `wb` of an inode | write-back and truncation | which pages are on their way |
-//! | `tree` of an inode | readers and writers of the mapping of a file | its node blocks' addresses, the extent cache |
+//! | `tree` of an inode | users of a file's mapping | its node blocks' addresses, extent cache |
 //! | `core` of an inode | short looks and changes | the fields |
 //! | inside `nodes`, `nat`, `segs`, `space`, `orphans` | one call | their tables; none of them calls another but `nodes` -> `nat` -> `segs` |
 //!

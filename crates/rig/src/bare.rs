@@ -1,4 +1,5 @@
-//! A file system on any device, without a profile: for crash tests on devices of hand-made promises.
+//! Mounts a file system on any device, without a profile: for crash tests on devices whose promises
+//! a test chooses.
 
 use crate::{AnyFs, Config, MountOptions, RigError};
 use base::{BlockNo, Bytes};

@@ -1,4 +1,4 @@
-//! One value that says what to build.
+//! The configuration of a stack: one value that says what to build.
 
 use crate::{FreshVolume, MountOptions, RigError, Scheme};
 use base::{BLOCK_BYTES, Nanos, Rng};

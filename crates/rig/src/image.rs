@@ -1,4 +1,4 @@
-//! Between device models and image files of the host.
+//! Copies the content of device models to image files of the host, and back.
 
 use crate::{Config, RigError};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES};

@@ -1,4 +1,4 @@
-//! A fresh file system in an image file.
+//! Makes a new file system in an image file.
 
 use block::Queue;
 use blockdev::{DevError, HostError, HostFile};

@@ -1,4 +1,4 @@
-//! Mount options of every kind of file system.
+//! Mount options, of every kind of file system.
 
 use crate::Fs;
 use base::{BLOCK_BYTES, Nanos};

@@ -1,4 +1,4 @@
-//! What a fresh volume has for files, without making it.
+//! Computes the space that a new volume has for files, without making the volume.
 
 use crate::{Config, Fs, RigError};
 use ext4::mkfs::Geometry;

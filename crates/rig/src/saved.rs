@@ -1,4 +1,4 @@
-//! Between saved devices, image files and devices.
+//! Converts between saved devices, image files and device models.
 
 use crate::{RigError, write_image};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};

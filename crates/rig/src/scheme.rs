@@ -1,4 +1,5 @@
-//! A journaling scheme in a configuration: as text on the command line, in results and between processes.
+//! The journaling scheme in a configuration, and its form as text: on the command line, in results
+//! and between processes.
 
 use crate::{Fs, RigError};
 use blockdev::Caps;

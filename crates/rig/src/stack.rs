@@ -1,4 +1,4 @@
-//! A mounted stack, from the device model to the paths.
+//! A mounted stack, from the device model to the file system's paths.
 
 use crate::{AnyFs, Config, MountOptions, RigError};
 use base::Nanos;

@@ -1,4 +1,4 @@
-//! The file system in an image file, opened in the real world: to look into it, or to change it.
+//! Opens the file system in an image file in the real world, to read it or to change it.
 
 use crate::overlay::Overlay;
 use crate::{AnyFs, Fs, MountOptions};

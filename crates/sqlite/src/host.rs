@@ -1,4 +1,4 @@
-//! SQLite's own file layer, for runs on a mounted file system beside ours.
+//! SQLite's own file layer, for comparison runs on a mounted file system.
 
 use crate::SetupError;
 use rusqlite::ffi;

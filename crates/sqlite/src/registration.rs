@@ -1,4 +1,5 @@
-//! Registering a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opening connections on it.
+//! Registers a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opens
+//! connections on it.
 
 use crate::mount::Mount;
 use crate::process;

@@ -1,8 +1,10 @@
-//! Images that the kernel's F2FS left behind, clean and unclean, each with the tree that the kernel itself sees in it.
+//! Makes images as the kernel's F2FS leaves them, clean and unclean, each with the tree that the
+//! kernel itself sees in it.
 //!
-//! For an unclean image the tree is that after the kernel's own recovery, which runs on a copy. How an image became unclean:
-//! the guest was killed (every write that it completed is there, whether flushed or not), or the image was put together from a part
-//! of a log of writes (what was not flushed is missing or not, as the part ends).
+//! For an unclean image that is the tree after the kernel's own recovery, which runs on a copy. An
+//! image becomes unclean in one of two ways: the guest is killed (every write that it completed is
+//! there, whether flushed or not), or the image is put together from a part of a log of writes
+//! (where the part ends decides which unflushed writes are missing).
 
 use crate::{LogWrites, Tree, Uml};
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What the calling program does inside the guest, called by a script as `guest WORD ARGUMENT...`:
+//! The calling program's side inside the guest. A script calls it as `guest WORD ARGUMENT...`:
 //!
 //! | words | what |
 //! |---|---|

@@ -1,9 +1,11 @@
-//! The log of device mapper's `log-writes` target, and the images it can give.
+//! Reads the log of device mapper's `log-writes` target, and makes the images that it describes.
 //!
-//! Format (Documentation/admin-guide/device-mapper/log-writes.rst, all little endian): in sector 0 magic u64, version u64, entries u64,
-//! sector size u32; from sector 1 on entries of one sector (place u64, sectors u64, flags u64, length of a mark u64; the text of a mark
-//! behind that), each followed by its data but for discards. Writes are logged when a flush (or a FUA write) that covers them is done, so
-//! every prefix of the log is a state that a power cut could have left.
+//! Format (Documentation/admin-guide/device-mapper/log-writes.rst, all little endian): sector 0 has
+//! magic u64, version u64, entries u64, sector size u32. From sector 1 on there are entries of one
+//! sector each (place u64, sectors u64, flags u64, length of a mark u64, and then the text of the
+//! mark), each followed by its data unless it is a discard. Writes are logged when a flush (or a
+//! FUA write) that covers them is done, so every prefix of the log is a state that a power cut
+//! could have left.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Loadable modules of the guest's kernel, and what each needs.
+//! Finds loadable modules of the guest's kernel, and the modules that each needs.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,4 +1,4 @@
-//! Plans and trees on a file system of ours.
+//! Applies plans to a file system of ours, and reads its tree.
 
 use crate::plan::content;
 use crate::tree::{digest, windows};

@@ -1,4 +1,5 @@
-//! A list of file operations that a directory of the kernel and a file system of ours can both be put through.
+//! A plan: a list of file operations that can be applied both to a directory of the kernel and to a
+//! file system of ours.
 
 use crate::plans;
 use fscore::{FallocateMode, FileKind};

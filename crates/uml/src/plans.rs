@@ -1,4 +1,4 @@
-//! The plans.
+//! Makes the plans, by name and seed.
 
 use crate::plan::{Op, Plan};
 use base::Rng;

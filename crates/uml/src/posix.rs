@@ -1,4 +1,5 @@
-//! Plans and trees on a directory of the running kernel: what the guest does.
+//! Applies plans to a directory of the running kernel, and reads its tree: this is what runs in the
+//! guest.
 
 use crate::plan::content;
 use crate::tree::{digest, windows};

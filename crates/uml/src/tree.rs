@@ -1,4 +1,5 @@
-//! What a tree of files looks like. It crosses from the guest to the host as text, one line per entry.
+//! The content of a tree of files. It is passed from the guest to the host as text, one line per
+//! entry.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! One boot of the kernel: script in, status and output back.
+//! One boot of the kernel: takes a script, and returns its status and output.
 //!
 //! The scratch directory is the only place where the guest can write. It holds, all made anew for each boot: `init` (the boot
 //! script), `script`, `output` (what the script printed), `status` (its exit status), `crash` (the wish to be killed), `console`

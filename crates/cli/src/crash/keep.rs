@@ -1,4 +1,4 @@
-//! The output folder of `varve crash`.
+//! Writes the output folder of `varve crash`.
 
 use crate::args::CrashArgs;
 use crate::failure::Failure;

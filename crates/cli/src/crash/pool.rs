@@ -1,5 +1,6 @@
-//! Worker processes for the jobs of a campaign. A worker that hangs or dies costs its job only: it is killed, the job is run once
-//! more state by state to name the one at fault, and a new worker goes on.
+//! Worker processes for the jobs of a campaign. A worker that hangs or dies costs its job only: it
+//! is killed, the job is run once more, state by state, to find the state at fault, and a new
+//! worker takes over.
 
 use super::worker::{Line, Task};
 use crate::failure::{Failure, failed};

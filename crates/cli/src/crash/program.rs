@@ -1,4 +1,4 @@
-//! `varve crash --run`: a program of the user on a recorded image, cut.
+//! `varve crash --run`: runs a program of the user on a recorded image, and cuts it.
 
 use super::bar;
 use crate::args::CrashArgs;

@@ -1,4 +1,4 @@
-//! `varve fsck`: checks an image, after recovery where it needs that.
+//! `varve fsck`: checks an image, after recovering it where it needs recovery.
 
 pub(crate) mod open;
 pub(crate) mod recover;

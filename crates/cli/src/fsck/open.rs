@@ -1,4 +1,4 @@
-//! Opening an image or a device that nobody else uses.
+//! Opens an image or a device, and refuses one that is in use.
 
 use rig::{HostFile, HostIo, HostOptions};
 use std::path::Path;

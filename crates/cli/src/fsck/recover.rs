@@ -1,4 +1,4 @@
-//! `varve recover`: what the next mount would recover, done now or shown.
+//! `varve recover`: performs the recovery that the next mount would do, or only shows it.
 
 use super::{CLEAN, LEFT, OPERATIONAL, now, open, place, refusal, repairer};
 use crate::args::RecoverArgs;

@@ -1,4 +1,4 @@
-//! `varve cat`.
+//! `varve cat`: prints files of an image.
 
 use super::copy::pour;
 use super::{Place, look, no_image};

@@ -1,4 +1,4 @@
-//! `varve cp`: files out of an image, or into one.
+//! `varve cp`: copies files out of an image, or into one.
 
 use super::dress::Rules;
 use super::extract::{Report, write_tree};

@@ -1,9 +1,10 @@
-//! Owner, attributes, permissions and times of what was written to the host.
+//! Sets owner, attributes, permissions and times of files that were extracted to the host.
 //!
-//! - **R1** Nobody else can use a file before it has its content, its owner and its attributes: it is made for its owner alone, and the
-//!   permissions come last.
-//! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to whom the image says. Else it would do for anybody with the
-//!   rights of the caller what the maker of the image wants. The same is true of capabilities.
+//! - **R1** No other user can use a file before it has its content, its owner and its attributes:
+//!   it is created accessible for its owner alone, and the permissions are set last.
+//! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to the owner that the
+//!   image names. Otherwise whoever runs the file would execute what the maker of the image put
+//!   there with the rights of the user who extracted it. The same is true of capabilities.
 //! - **R3** Nothing here follows a symbolic link (host-H1).
 
 use crate::args::KeepArgs;

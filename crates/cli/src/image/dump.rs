@@ -1,4 +1,4 @@
-//! `varve dump`: structures as they lie in an image, before any recovery.
+//! `varve dump`: shows structures as they lie in an image, before any recovery.
 
 use super::info::show;
 use super::look;

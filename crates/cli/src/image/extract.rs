@@ -1,5 +1,5 @@
-//! `varve extract`: a whole tree out of an image, with modes, times, links and what else the host lets us set. What fails is told by name,
-//! and the rest goes on.
+//! `varve extract`: copies a whole tree out of an image, with modes, times, links and what else the
+//! host allows to set. A file that fails is reported by name, and the rest is extracted.
 
 use super::copy::CHUNK_BYTES;
 use super::dress::{Lost, Rules, Target, dress};

@@ -1,9 +1,13 @@
-//! Directories of the host that a tree is written to, reached by one open directory from the next.
+//! Directories of the host into which a tree is extracted. Each is opened relative to its open
+//! parent.
 //!
-//! - **H1** A name is looked up in an open directory, one component at a time, and a symbolic link is never followed: what an image (or
-//!   somebody else, meanwhile) puts in the place of a directory leads nowhere.
-//! - **H2** A directory that is opened again is the one that was made: device and inode are compared.
-//! - **H3** Paths have no limit: the host never sees more than one name. At most [`OPEN_MAX`] directories are open.
+//! - **H1** A name is looked up in an open directory, one component at a time, and a symbolic link
+//!   is never followed: a link that an image (or another process, meanwhile) puts in the place of a
+//!   directory leads nowhere.
+//! - **H2** A directory that is opened again must be the one that was made: device and inode number
+//!   are compared.
+//! - **H3** Paths may have any length, because the host sees one name at a time. At most
+//!   [`OPEN_MAX`] directories are open.
 
 use rustix::fs as unix;
 use rustix::io::Errno;

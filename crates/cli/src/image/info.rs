@@ -1,4 +1,4 @@
-//! `varve info`.
+//! `varve info`: summarises the file system in an image.
 
 use crate::args::InfoArgs;
 use crate::failure::{Failure, failed};

@@ -1,4 +1,4 @@
-//! `varve ls`.
+//! `varve ls`: lists directories of an image.
 
 use super::tree::{self, Met, Next, Node};
 use super::{Place, at, look};

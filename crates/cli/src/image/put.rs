@@ -1,4 +1,4 @@
-//! A tree of the host into an image, with modes, owners, times, links, holes and attributes.
+//! Copies a tree of the host into an image, with modes, owners, times, links, holes and attributes.
 
 use super::copy::CHUNK_BYTES;
 use super::{Place, tree};

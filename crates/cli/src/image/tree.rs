@@ -1,5 +1,7 @@
-//! Walks through a tree of an image, in the order of names. A directory is read once and its inodes by number: neither the length of a
-//! path nor a directory without an index costs anything. What cannot be read is told, and the walk goes on behind it.
+//! Walks through a tree of an image, in the order of names. Each directory is read once, and its
+//! inodes are opened by number, so the cost depends neither on the length of a path nor on whether
+//! a directory has an index. An entry that cannot be read is reported, and the walk goes on behind
+//! it.
 
 use crate::plain::shown;
 use rig::{Attr, FileKind, FileSystem, FsError, FsResult, Ino};

@@ -1,5 +1,6 @@
-//! A mount in the background. The parent starts this program again, waits until the mount is up, and leaves; an error before that is
-//! told on its standard error, which the child inherits, and is its exit code.
+//! A mount in the background. The parent starts this program again, waits until the mount is ready,
+//! and exits. If the mount fails before that, the child reports the error on the standard error
+//! that it inherited, and its exit code becomes that of the parent.
 
 use super::Plan;
 use crate::failure::{Failure, failed};

@@ -1,4 +1,5 @@
-//! The volume behind a mount, and how it is mounted anew with other options while the mount goes on.
+//! The volume behind a mount, and how it is remounted with other options while the FUSE mount
+//! stays.
 
 use super::{Plan, options, table};
 use crate::failure::{Failure, failed, usage};

@@ -1,5 +1,5 @@
-//! This program as a helper of `mount(8)` and `umount(8)`: under the names `mount.fuse.varve`, `mount.varve` and `umount.fuse.varve`
-//! it takes their arguments.
+//! This program as a helper of `mount(8)` and `umount(8)`: called as `mount.fuse.varve`,
+//! `mount.varve` or `umount.fuse.varve` it accepts the arguments that these pass.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! `varve mount` and `varve umount`: a file system in an image as a directory of the host.
+//! `varve mount` and `varve umount`: mounts the file system of an image on a directory of the host.
 
 mod daemon;
 mod held;

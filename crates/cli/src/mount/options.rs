@@ -1,4 +1,4 @@
-//! From the options of a mount to those of the file system in the image.
+//! Translates the options of a mount into those of the file system in the image.
 
 use fuse::Options;
 use rig::{Fs, HostFile, HostOptions, MountOptions, VolumeError};

@@ -1,4 +1,4 @@
-//! `varve mount -o remount,...`: other options for a mount that goes on.
+//! `varve mount -o remount,...`: changes the options of a mount that stays.
 
 use super::table::{self, Line};
 use crate::failure::{Failure, failed, usage};

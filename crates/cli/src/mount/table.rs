@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, as far as it is about Varve.
+//! Reads the mounts of Varve from the kernel's table of mounts.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `varve umount`: takes a mount away and waits until its volume is clean.
+//! `varve umount`: removes a mount and waits until its volume is clean.
 
 use super::table::{self, Line};
 use super::verdict::Question;

@@ -1,12 +1,14 @@
-//! How `varve umount` learns what has become of the volume: it connects to the process behind the mount before it takes the mount away, and
-//! reads until that process ends.
+//! How `varve umount` learns the outcome of the unmount: it connects to the process behind the
+//! mount before it removes the mount, and reads until that process ends.
 //!
-//! The socket is an abstract one, named after the mount's device number: it needs no folder, goes with its process, and is seen in the same
-//! network namespace. Connections wait in its queue until the mount has gone; nobody has to answer them before.
+//! The socket is an abstract one, named after the mount's device number: it needs no folder,
+//! disappears with its process, and is visible within one network namespace. Connections wait in
+//! its queue until the mount has gone; until then no task answers them.
 //!
-//! The kernel gives the device number of a mount that has gone to the next one at once, while the volume of the first is still being written. So
-//! the name is given up as soon as the mount has gone ([`Verdict::close`]), and who mounts waits for that moment ([`Verdict::listen`]) before
-//! it says that it is ready: nobody's question reaches another mount.
+//! The kernel may give the device number of a removed mount to a new mount at once, while the
+//! volume of the removed one is still being written. So the socket name is given up as soon as the
+//! mount has gone ([`Verdict::close`]), and a new mount waits for that moment ([`Verdict::listen`])
+//! before it reports that it is ready: so no `umount` ever asks the process of another mount.
 
 use std::io::{self, Read, Write as _};
 use std::os::linux::net::SocketAddrExt as _;

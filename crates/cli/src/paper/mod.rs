@@ -1,4 +1,4 @@
-//! `varve paper`: a publication measured again.
+//! `varve paper`: repeats the measurements of a publication.
 
 mod table;
 pub mod worker;

@@ -1,4 +1,5 @@
-//! One job of a paper in a process of its own: SQLite's random generator is one per process, and a job may be anything.
+//! Runs one job of a paper in a process of its own, because SQLite has one random generator per
+//! process, and any job may use SQLite.
 //!
 //! The parent writes the job as one JSON line to standard input; the worker answers with one on standard output.
 

@@ -1,6 +1,6 @@
-//! `varve mount`: a small POSIX exercise beside the running kernel's ext4, remounts, signals, kills, what a helper of mount(8) does, ACLs,
-//! blocks held back, full volumes, and the ways to mount.
-//! Needs root, FUSE and a loop device: its suite says so.
+//! `varve mount`: a small POSIX exercise compared with the running kernel's ext4, remounts,
+//! signals, kills, use as a helper of mount(8), ACLs, blocks held back, full volumes, and the ways
+//! to mount. Needs root, FUSE and a loop device: its suite says so.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,4 +1,4 @@
-//! An image with a mount point, and programs that have to succeed.
+//! An image with a mount point, and helpers to run programs that must succeed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,4 +1,5 @@
-//! Blocks held back, on a mount and on the kernel's ext4: how much each user gets, and what a user without a right to them is told.
+//! Blocks held back, on a mount and on the kernel's ext4: how much each user gets, and which error
+//! a user without a right to them gets.
 
 use crate::place::{Place, VARVE, must, run};
 use std::fs::{self, Permissions};

@@ -1,4 +1,5 @@
-//! The ways to mount: devices, offsets, caches, block sizes, users; and what goes through `ioctl`, locks and failed writes.
+//! The ways to mount: devices, offsets, caches, block sizes, users; and what is served through
+//! `ioctl`, locks and failed writes.
 
 use crate::place::{Place, VARVE, must, run, shell, unmount};
 use std::fs::{self, File, OpenOptions, Permissions};

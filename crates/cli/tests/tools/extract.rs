@@ -1,4 +1,4 @@
-//! `varve extract` and `cp` out of images that are not what one would wish for.
+//! `varve extract` and `cp` out of hostile images.
 
 use super::{empty, fails, folder, good, is_root, made, run, text, tool, varve};
 use std::fs::{self, File};

@@ -1,4 +1,4 @@
-//! What is only read is read as by a mount with the option `ro`, and never changed.
+//! Commands that only read see what a mount with the option `ro` sees, and never change the image.
 
 use super::{TempDir, empty, folder, good, is_root, made, run, text, tool};
 use std::fs;

@@ -1,4 +1,5 @@
-//! What is left when a command is asked to end: no process, no mount, no file that nobody asked for; and what was complete.
+//! What a command leaves when it gets a signal: no process, no mount and no unrequested file; and
+//! the results that were complete.
 
 use super::{empty, fails, folder, good, made, text, varve};
 use serde_json::Value;

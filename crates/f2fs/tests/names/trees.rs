@@ -1,4 +1,5 @@
-//! Thousands of operations on a tree, which is then read by every reader available: a remount,
+//! Thousands of random operations on a tree, which is then read by several mounts and checked by
+//! fsck.f2fs.
 //! fsck.f2fs, dump.f2fs.
 
 use crate::common::{fork, mount};

@@ -1,4 +1,4 @@
-//! Checks the file system in an image file; recovers it first where it needs recovery.
+//! Checks the file system in an image file, after recovering it where it needs recovery.
 //!
 //! ```text
 //!  open -> check --clean or beyond recovery--------------------------------> Checked

@@ -1,4 +1,4 @@
-//! What a check of any kind of file system found, in one form.
+//! The findings of a check, in one form for every kind of file system.
 
 use super::{ext, f2fs};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! ext4 and ext3.
+//! Describes ext4 and ext3.
 
 use super::{Section, corrupt, uuid};
 use crate::VolumeError;

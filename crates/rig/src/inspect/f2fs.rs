@@ -1,4 +1,4 @@
-//! F2FS: superblock, checkpoint packs, inodes through NAT.
+//! Describes F2FS: superblock, checkpoint packs, and inodes, found through NAT.
 
 use super::{Section, block, corrupt, uuid};
 use crate::VolumeError;

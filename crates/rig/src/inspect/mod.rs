@@ -1,5 +1,6 @@
-//! What the superblocks, checkpoints and inodes of an image say, in words: for `varve info` and `varve dump`. Nothing is
-//! recovered: these are the bytes as they lie there.
+//! Describes in words what the superblocks, checkpoints and inodes of an image say: for `varve
+//! info` and `varve dump`. Nothing is recovered: the descriptions are of the bytes as they lie
+//! there.
 
 mod ext;
 mod f2fs;

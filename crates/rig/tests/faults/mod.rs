@@ -1,4 +1,5 @@
-//! Failed writes and flushes below ext4 and F2FS: who is told, how often, and what is claimed afterwards.
+//! Failed writes and flushes below ext4 and F2FS: which callers get an error, how often, and what
+//! the file systems still promise afterwards.
 
 use block::Queue;
 use blockdev::{BlockDevice, Fault, FaultOn, FaultRule, Ram};
