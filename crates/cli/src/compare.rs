@@ -146,7 +146,8 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
             (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
-            // Among others who have one, what has none goes without; alone it is refused.
+            // Beside configurations with a journal, F2FS without one ignores the size; alone it
+            // gets it, and is refused.
             let refused = args.fs.len() == 1 && !args.schemes.iter().any(|s| has_journal(s));
             let wanted = fs != Fs::F2fs || has_journal(&scheme) || refused;
             let journal = args.journal.filter(|_| wanted);

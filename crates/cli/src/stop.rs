@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Shared by all who may have to end.
+/// Shared by all threads that may have to end.
 #[derive(Default)]
 pub struct Stop {
     children: Mutex<BTreeSet<i32>>,

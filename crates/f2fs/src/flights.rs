@@ -19,7 +19,7 @@ struct Flight {
 #[derive(Default)]
 struct State {
     under_way: Vec<Flight>,
-    /// Of those that somebody has taken to wait for, how many have not landed.
+    /// Of the batches that some task has taken to wait for: how many have not completed.
     landing: usize,
     mark: WriteMark,
 }
@@ -48,7 +48,8 @@ impl Flights {
         }
     }
 
-    /// Notes a submitted batch; `pages` (of a file; node numbers) are told to who lands it.
+    /// Notes a submitted batch. `pages` (of a file, or node numbers) is passed to the task that
+    /// waits for the batch.
     pub fn add(&self, pages: Range<u64>, mut batch: Batch) {
         if !batch.is_empty() {
             let watch = batch.watch();
@@ -56,7 +57,8 @@ impl Flights {
         }
     }
 
-    /// The same for pages that do not lie in a row. Answers how somebody else may wait for them.
+    /// Notes a submitted batch of pages that are not contiguous. Answers a handle by which another
+    /// task may wait for them.
     pub fn add_runs(
         &self,
         runs: impl IntoIterator<Item = Range<u64>>,

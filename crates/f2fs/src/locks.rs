@@ -3,7 +3,7 @@
 use base::cost::sync::LOCK_HANDOVER;
 use rt::{Mutex, MutexGuard};
 
-/// Takes a lock; who has to wait for it pays for the hand-over besides.
+/// Takes a lock; a task that has to wait for it is charged the hand-over besides.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.try_lock() {
         Some(guard) => guard,

@@ -270,7 +270,8 @@ impl F2fs {
         self.orphans_freed
     }
 
-    /// What the mount found that somebody should know: a damaged copy, a checkpoint pack that is not whole.
+    /// What the mount found that the user should know: a damaged copy, a checkpoint pack that is
+    /// not whole.
     pub fn mount_notes(&self) -> &[String] {
         &self.notes
     }

@@ -127,7 +127,7 @@ struct Books {
     current: Option<Cause>,
     /// Freezes that exist or are asked for, but for the next one.
     others: u32,
-    /// Somebody closes an epoch.
+    /// A task is closing an epoch.
     switching: bool,
     by_cause: BTreeMap<Cause, FreezeStats>,
 }
@@ -204,8 +204,8 @@ impl Ops {
         self.frozen(cause, since)
     }
 
-    /// The same for who closes an epoch (O4). `None` if somebody else freezes, or is about to: he may wait for a commit, and keeps
-    /// operations out himself.
+    /// A freeze for the task that closes an epoch (O4). `None` if another task freezes, or is about
+    /// to: that task may wait for a commit, and it keeps operations out anyway.
     pub fn freeze_to_switch(&self) -> Option<Freeze<'_>> {
         let since = rt::now();
         {
@@ -235,7 +235,8 @@ impl Ops {
         }
     }
 
-    /// Somebody waited for what `cause` stands for, without a freeze in his way: he did the work himself, or waited for who did.
+    /// Notes that an operation waited for what `cause` stands for, although no freeze kept it out:
+    /// it did the work itself, or waited for the task that did.
     pub fn note_wait(&self, cause: Cause, waited: Nanos) {
         let mut books = self.books.lock();
         let sum = books.by_cause.entry(cause).or_default();
@@ -251,7 +252,7 @@ impl Ops {
 }
 
 impl<'a> Op<'a> {
-    /// What the operation logs; `None` without a journal, and for who holds a freeze.
+    /// What the operation logs; `None` without a journal, and for the holder of a freeze.
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
     }

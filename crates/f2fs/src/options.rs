@@ -36,7 +36,8 @@ pub enum Errors {
 /// Cleaning in the background (`background_gc=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GcPolicy {
-    /// When idle, cost-benefit; the next checkpoint, whoever writes it, frees the segments.
+    /// When idle, with the cost-benefit policy; the next checkpoint of any cause frees the
+    /// segments.
     #[default]
     On,
     /// Never; in the foreground only.
@@ -72,7 +73,7 @@ impl Default for Triggers {
     }
 }
 
-/// Who writes checkpoints, and when.
+/// When checkpoints are written, and by which task.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CheckpointPolicy {
     /// When.
@@ -390,7 +391,7 @@ pub struct MountOptions {
     pub cache_bytes: usize,
     /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the volume offers its users.
     pub reserve_blocks: u64,
-    /// User (`resuid=`) and group (`resgid=`) who may use them, too.
+    /// User (`resuid=`) and group (`resgid=`) that may use them, too.
     pub reserve_owner: ReserveOwner,
 }
 

@@ -58,7 +58,7 @@ pub struct F2fs {
     pub(crate) orphans_freed: u64,
     /// What became of the journal at mount.
     pub(crate) journal_recovery: Option<JournalRecovery>,
-    /// What the mount found that somebody should know.
+    /// What the mount found that the user should know.
     pub(crate) notes: Vec<String>,
 }
 

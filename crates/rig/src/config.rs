@@ -257,7 +257,7 @@ impl Config {
         Ok(self.profile()?.build(Some(self.bytes), Some(media))?)
     }
 
-    /// Whoever chooses a journal thinks in MiB.
+    /// Users choose the size of a journal in MiB.
     fn journal_in_mib(&self, error: MkfsError) -> RigError {
         const MIB_BLOCKS: u32 = 256;
         match error {

@@ -50,7 +50,7 @@ impl Stack {
         Stack::mount_with(device, (config.mount_options(), policy), between)
     }
 
-    /// The same on a device that somebody else holds too, with options of the caller's.
+    /// Mounts on a device that another owner holds too, with options of the caller's.
     ///
     /// # Errors
     /// As [`Stack::mount`].

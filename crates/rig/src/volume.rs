@@ -139,8 +139,8 @@ impl Volume {
         let pages = options.cache_pages();
         let policy = WritebackPolicy {
             background_pages: Some(pages / 4),
-            // Both file systems hold a heavy writer at half of the cache by themselves: there he writes as much as he brings. The pauses begin
-            // behind that.
+            // Both file systems by themselves hold a heavy writer at half of the cache, where it
+            // writes as fast as the device takes the data. The pauses begin behind that.
             limit_pages: Some(pages * 7 / 8),
             ..WritebackPolicy::default()
         };

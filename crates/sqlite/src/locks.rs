@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Somebody else's lock is in the way.
+/// The lock of another connection is in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
@@ -70,7 +70,8 @@ impl FileLocks {
                     return Err(Busy);
                 }
                 if self.sharers > 1 {
-                    // From Shared (a hot journal) there is no pending state: two who recover would block each other.
+                    // From Shared (a hot journal) there is no pending state: two connections that
+                    // recover would block each other.
                     if *mine >= Level::Reserved {
                         *mine = Level::Pending;
                         self.writer = Level::Pending;

@@ -37,7 +37,7 @@ pub struct LogEntry {
     pub discard: bool,
     /// Metadata, says the file system.
     pub metadata: bool,
-    /// A mark that somebody set, and its text.
+    /// A mark that a user of the log set, and its text.
     pub mark: Option<String>,
     /// Where the data lies in the log, in bytes.
     at: u64,

@@ -70,7 +70,8 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
     }
 }
 
-/// `-C`: a pass, its position and its end, and the device, as fsck(8) reads them. Nobody need listen.
+/// `-C`: a pass, its position and its end, and the device, as fsck(8) reads them. It is no error if
+/// the reader is gone.
 fn progress(args: &FsckArgs, at: &str) {
     use std::io::Write;
     let Some(fd) = args.progress.filter(|&fd| fd > 0) else {

@@ -25,7 +25,7 @@ pub fn cat(args: &CatArgs) -> Result<(), Failure> {
     outcome
 }
 
-/// Prints one file; false: nobody reads any more.
+/// Prints one file; false: the reader of the output is gone.
 fn print(word: &OsStr) -> Result<bool, Failure> {
     let place = Place::parse(word).ok_or_else(|| no_image(word))?;
     let volume = look(&place.image)?;

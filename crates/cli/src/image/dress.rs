@@ -35,7 +35,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// By the options, and by who calls: as with tar, permissions are those of the image for the superuser, and else less the umask.
+    /// By the options, and by the calling user: as with tar, permissions are those of the image for
+    /// the superuser, and otherwise less the umask.
     pub fn of(args: &KeepArgs) -> Rules {
         let superuser = rustix::process::geteuid().is_root();
         let exact = (superuser || args.same_permissions) && !args.no_same_permissions;

@@ -61,7 +61,8 @@ impl Named for Command {
     }
 }
 
-/// In the child: what others are told who use the image, and what `ps` shows; the kernel has named it after the link that was run.
+/// In the child: sets the name that other users of the image are told, and that `ps` shows; the
+/// kernel has named the process after the link that was run.
 pub fn name() {
     // Without `/proc` it keeps that name.
     let _ = std::fs::write("/proc/self/comm", "varve");

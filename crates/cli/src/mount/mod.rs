@@ -160,7 +160,7 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         // Files that are still open keep the connection; it ends with this process.
         server.shut_down()
     };
-    // Whoever is told can have the image.
+    // A caller that is told the result can use the image at once.
     remounter.close();
     verdict.tell(&result);
     result.map_err(|e| failed(format!("{image}: {e}")))

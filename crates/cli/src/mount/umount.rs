@@ -53,7 +53,7 @@ fn be_patient(line: &Line) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the mount away: by the system call, or by `fusermount3` for who may not.
+/// Removes the mount: by the system call, or by `fusermount3` if the caller has no right to it.
 fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     match unmount(dir, flags) {
         Ok(()) => return Ok(()),
@@ -98,10 +98,10 @@ pub fn let_go(device: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a mount away that nobody uses.
+/// Removes a mount that no process uses.
 ///
 /// # Errors
-/// Somebody does; the host refuses.
+/// A process uses it; the host refuses.
 pub fn let_go_unused(dir: &Path) -> Result<(), String> {
     take_away(dir, UnmountFlags::empty())
 }

@@ -34,12 +34,12 @@ pub struct Verdict(Mutex<Asked>);
 enum Asked {
     /// Questions can come.
     Open(UnixListener),
-    /// Those that came while the mount was there; nobody can ask any more.
+    /// The connections that came while the mount was there; no further ones are accepted.
     Closed(Vec<UnixStream>),
 }
 
 impl Verdict {
-    /// Takes questions from now on. Where that is impossible, nobody can ask.
+    /// Accepts connections from now on. Where that is impossible, the outcome cannot be asked for.
     pub fn listen(device: &str) -> Verdict {
         let listener = name(device).and_then(|name| bind(&name));
         Verdict(Mutex::new(match listener {
@@ -48,7 +48,7 @@ impl Verdict {
         }))
     }
 
-    /// The mount has gone: who has asked waits for the answer, and the name is free.
+    /// The mount has gone: connected callers wait for the outcome, and the name is free.
     pub fn close(&self) {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Asked::Open(listener) = &*asked else {
@@ -72,7 +72,7 @@ impl Verdict {
         };
         let text = ended.as_ref().err().map_or(CLEAN, String::as_str);
         for mut stream in streams.drain(..) {
-            // Who has gone meanwhile does not want to know.
+            // A caller that has gone meanwhile needs no answer.
             let _ = stream.write_all(text.as_bytes());
         }
     }

@@ -130,7 +130,7 @@ fn same(dir: &Path, a: &str, b: &str) -> bool {
     run("cmp", &[&at(dir, a), &at(dir, b)]).0 == 0
 }
 
-/// Mounts, uses and unmounts as somebody without rights, where `/dev/fuse` is open to all, as usual.
+/// Mounts, uses and unmounts as a user without rights, where `/dev/fuse` is open to all, as usual.
 #[test]
 fn somebody_without_rights_mounts() {
     const SCRIPT: &str = r#"

@@ -151,7 +151,7 @@ fn a_log_is_replayed_in_memory() {
     }
 }
 
-/// A device that refuses writes, and a file of somebody else.
+/// A device that refuses writes, and a file of another user.
 #[test]
 fn what_may_only_be_read_is_enough() {
     let dir = folder();

@@ -19,7 +19,7 @@ pub const FILES: u32 = 100;
 pub const ALL: u64 = (DIRS * FILES) as u64;
 /// Pages of a file that is written and read 1 MiB at a time: the first page of a call is one of 256.
 const MUCH_PAGES: u64 = 16 * 256;
-/// Who works.
+/// The credentials that the operations run with.
 pub const ROOT: Creds = Creds {
     uid: 0,
     gid: 0,

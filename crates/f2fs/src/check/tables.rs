@@ -14,7 +14,7 @@ pub(super) enum SegmentSummary {
     Open(Log, Option<Bytes>),
     /// From the summary area; `None` if it cannot be read.
     Closed(Option<Bytes>),
-    /// The volume is sealed: it has no summary area, and nobody writes those of its logs.
+    /// The volume is sealed: it has no summary area, and the summaries of its logs are not written.
     None,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Reached {
     pub nodes: bool,
 }
 
-/// A block that something names: where it lies, who it belongs to.
+/// A block that some structure names: where it lies, and which owner it belongs to.
 pub(super) struct Claim {
     pub addr: BlockAddr,
     pub kind: SummaryKind,

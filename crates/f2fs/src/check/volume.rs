@@ -105,7 +105,8 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// What says that nobody unmounted the volume, or did so while files without a name were open.
+/// What shows that the last mount did not end cleanly: it was not unmounted, or files without a
+/// name were open at the unmount. `None`: nothing does.
 fn left_behind(sb: &Superblock, pack: &Pack) -> Option<String> {
     let orphans = match pack.orphans.len() {
         0 => String::new(),

@@ -76,7 +76,7 @@ struct State {
     write_failed: bool,
     /// UUID of the journal, and its last epoch that the next pack has.
     applied: Option<([u8; 16], Epoch)>,
-    /// Something changed that nobody else counts.
+    /// Something changed that no other count covers.
     forced: bool,
     /// The next pack says that checkpoints are switched off.
     disabling: bool,

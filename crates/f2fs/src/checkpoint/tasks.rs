@@ -52,7 +52,7 @@ impl F2fs {
         self.cp.wake.notify_all();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
-            // Its panic is reported by whoever runs the world.
+            // A panic of the task is reported by the code that runs the world.
             let _ = task.join();
         }
     }

@@ -27,7 +27,7 @@ pub(super) enum Look {
     Absent,
     /// One name has it, in this page.
     Page(u64),
-    /// Who knows.
+    /// Not known: only a search can tell.
     Search,
 }
 
@@ -128,7 +128,7 @@ impl F2fs {
             }
             Ok(true)
         })?;
-        // Nobody changes names while the gate is held, shared or not.
+        // Names do not change while the gate is held, shared or not.
         dir.names.lock().get_or_insert_default().names = known.names;
         Ok(())
     }

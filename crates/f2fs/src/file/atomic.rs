@@ -44,8 +44,9 @@ struct Moved {
 }
 
 impl F2fs {
-    /// Begins an atomic write: what is written to the file from now on becomes visible to others who read it, and durable only as a
-    /// whole with [`atomic_commit`](Self::atomic_commit). One that is open stays open.
+    /// Begins an atomic write: what is written to the file from now on becomes visible to other
+    /// readers, and durable, only as a whole with [`atomic_commit`](Self::atomic_commit). If an
+    /// atomic write is already open, it stays open.
     ///
     /// # Errors
     /// EINVAL if it is no regular file; ENOSPC if inline data needs a block; ESTALE; I/O; damage.

@@ -203,7 +203,7 @@ impl F2fs {
         self.punch_held(op, inode, pages, &wb)
     }
 
-    /// The same for who holds `wb` already.
+    /// Punches a hole for a caller that already holds `wb`.
     pub(super) fn punch_held(
         &self,
         op: &Op<'_>,

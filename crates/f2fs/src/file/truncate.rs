@@ -172,8 +172,9 @@ impl F2fs {
         }
     }
 
-    /// Frees content of an inode that is being freed (no gate, nobody else has it), inside an `Op` of its eviction: all of it, or
-    /// with `bounded` as much as one may log. True if there is more.
+    /// Frees content of an inode that is being freed (without its gate, because no other task can
+    /// reach the inode), inside the `Op` of its eviction: all of it, or with `bounded` as much as
+    /// one operation may log. True if there is more.
     pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode, bounded: bool) -> FsResult<bool> {
         self.forget_pending(inode);
         let _wb = inode.wb.lock();

@@ -93,7 +93,8 @@ impl F2fs {
         }
     }
 
-    /// With a journal: returns when nobody has pages of the inode that are neither dirty nor sent (W5).
+    /// With a journal: returns when no task has pages of the inode that are neither dirty nor sent
+    /// (W5).
     fn wait_for_taker(&self, inode: &Inode) {
         if self.journal.is_some() {
             drop(inode.wb.lock());
@@ -132,7 +133,8 @@ impl F2fs {
         self.write_pages_held(op, inode, range, place, &wb)
     }
 
-    /// The same for who holds `wb` already, because nobody else may send these pages by another rule.
+    /// Writes pages back for a caller that already holds `wb`, because no other task may send these
+    /// pages by another rule meanwhile.
     pub(crate) fn write_pages_held(
         &self,
         op: &Op<'_>,
@@ -280,7 +282,7 @@ impl F2fs {
         self.log_replaced(op, inode.nid(), std::mem::take(&mut sending.replaced));
         let end = match self.pages.is_dirty(inode.ino) {
             true => sending.end,
-            // Nobody else will say it.
+            // No dirty page is left whose write-back would log the size.
             false => u64::MAX,
         };
         self.grow_size(op, inode, size, end)
@@ -522,8 +524,10 @@ impl Content {
         self.flying.lock().insert(ino);
     }
 
-    /// Takes the inode off the list, unless something has been sent again: that is looked at under the lock, and who sends adds to the
-    /// flights first. With a journal it also stays while somebody holds `wb`: he may have taken pages (W5).
+    /// Takes the inode off the list, unless more pages have been sent meanwhile: this is checked
+    /// under the lock of the list, and a task that sends pages adds to the flights before it takes
+    /// that lock. With a journal the inode also stays while a task holds `wb`, because that task
+    /// may have taken pages (W5).
     fn landed(&self, inode: &Inode, journal: bool) {
         let mut flying = self.flying.lock();
         let idle = !journal || inode.wb.try_lock().is_some();
@@ -615,7 +619,8 @@ impl Sending {
         }
     }
 
-    /// Submits what was gathered; whoever lands the flights waits for it, and the commit of the epoch that maps it (f2fs-journal-I1).
+    /// Submits what was gathered. Callers that land the flights wait for it, and so does the commit
+    /// of the epoch that maps it (f2fs-journal-I1).
     fn send(&mut self, fs: &F2fs, op: &Op<'_>, inode: &Inode) {
         if self.plug.is_empty() {
             return;

@@ -56,7 +56,7 @@ impl F2fs {
         match self.overdue() {
             None => Ok(()),
             Some(cause) if !self.options.timers => self.free_deferred(cause),
-            // A task does it in time; where it does not keep up, whoever comes here.
+            // A background task does it in time; if that does not keep up, the caller does it.
             Some(_) => match self.held_up() {
                 Some(cause) => self.free_deferred(cause),
                 None => {
@@ -189,7 +189,8 @@ impl F2fs {
                     Err(e) => return Err(e),
                 }
             }
-            // Not too much on its way. Who commits waits for it, and hears of a failure (f2fs-journal-I1).
+            // Bounds the writes that are under way. The commit waits for them too, and gets a
+            // failure (f2fs-journal-I1).
             let _ = self.land(inode);
         }
         Ok(())

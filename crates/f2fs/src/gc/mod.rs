@@ -47,7 +47,7 @@ const BATCH_SECTIONS: u32 = 4;
 
 /// State of cleaning.
 pub(crate) struct Gc {
-    /// Who cleans holds it.
+    /// Held by the task that cleans: one at a time.
     one: Mutex<Work>,
     books: Mutex<GcStats>,
     urgent: AtomicBool,
@@ -79,7 +79,7 @@ pub struct GcStats {
     pub data_blocks: u64,
     /// Node blocks moved.
     pub node_blocks: u64,
-    /// Valid blocks that stayed: nobody owns up to them, or their file is pinned.
+    /// Valid blocks that stayed, because no owner refers to them, or because their file is pinned.
     pub left: u64,
     /// Calls of the foreground that gave up.
     pub gave_up: u64,

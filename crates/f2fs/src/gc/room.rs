@@ -37,7 +37,8 @@ pub(super) struct Room {
     open_ones_do: bool,
 }
 
-/// Dirty blocks for which nobody has to care whether they find room: open segments have holes.
+/// Up to this many dirty blocks find room in the holes of open segments, so that no room has to be
+/// kept for them.
 const FEW: u64 = 128;
 
 impl Room {

@@ -73,7 +73,7 @@ impl F2fs {
         self.pause(quiet).then(|| before == self.activity())
     }
 
-    /// Changes with whatever somebody does.
+    /// A value that changes whenever any task uses the volume.
     fn activity(&self) -> impl PartialEq + use<> {
         let io = self.queue.stats();
         (
@@ -117,7 +117,7 @@ impl F2fs {
 
     fn clean_in_steps(&self, section: u32, work: &mut Work) -> FsResult<()> {
         let mut place = Place::start_of(section, &self.geo);
-        // Whoever needs room now does not wait for the end.
+        // Stops as soon as an operation needs room, which then cleans itself.
         while !self.is_low() {
             let moved = match &self.journal {
                 Some(journal) => {

@@ -20,7 +20,8 @@ use ondisk::f2fs::InodeFlags;
 use rt::Mutex;
 use std::collections::BTreeSet;
 
-/// Inodes whose access times wait before somebody who reads stores them: they cannot leave memory.
+/// With more inodes than this whose access times wait, a reader stores them: such inodes cannot
+/// leave memory.
 const WAITING_MAX: usize = 4096;
 
 /// How long one waits before write-back stores them (Linux `dirtytime_expire_seconds`).

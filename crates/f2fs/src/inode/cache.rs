@@ -201,8 +201,9 @@ impl F2fs {
         })
     }
 
-    /// The inode block says what the size is now: it was set by somebody, not by a write whose pages may never be written. With a
-    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (f2fs-journal-I4).
+    /// Puts the present size into the inode block, because a caller set it, rather than a write
+    /// whose pages may never be written back. With a journal `wb` is held, since before the
+    /// operation had an epoch, because write-back changes the size, too (f2fs-journal-I4).
     pub(crate) fn put_size(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let size = {
             let mut core = inode.core();
@@ -246,7 +247,8 @@ impl F2fs {
         )
     }
 
-    /// The inode block does not name a largest run: addresses are about to change, and with a journal nobody keeps it true.
+    /// Clears the largest run in the inode block: addresses are about to change, and with a journal
+    /// the run is not kept up to date.
     pub(crate) fn drop_stale_extent(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         if !std::mem::take(&mut inode.core().stale_extent) {
             return Ok(());

@@ -71,7 +71,8 @@ pub(crate) struct Core {
     /// The size that the inode block says. With a journal it follows that of a regular file when pages are mapped: after a cut no
     /// size shows that was given by a write whose pages were not written.
     pub node_size: u64,
-    /// With a journal: the inode block names a largest run, which nobody keeps true. It is cleared with the next change.
+    /// With a journal: the inode block names a largest run, which is not kept up to date. It is
+    /// cleared with the next change.
     pub stale_extent: bool,
     /// Opens.
     pub pins: u32,

@@ -13,7 +13,7 @@ use super::Inode;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{Advise, InodeFields, InodeFlags};
 
-/// What somebody wants to do with an inode.
+/// The use of an inode's content that a caller asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     /// Read its data, its target, or names in it.

@@ -16,7 +16,7 @@ impl Bell {
         Bell(AtomicBool::new(false))
     }
 
-    /// Sets it; true if it was not: then the caller wakes who listens (B2).
+    /// Sets the bell. True if it was not set: then the caller wakes the task that listens (B2).
     pub fn set(&self) -> bool {
         !self.0.load(Ordering::Acquire) && !self.0.swap(true, Ordering::AcqRel)
     }

@@ -34,7 +34,7 @@ use std::ops::Range;
 /// Takes one record after the other.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(&Record<'_>);
 
-/// Where the checksum of an inode stands: whoever writes the block sets it.
+/// Where the checksum of an inode stands: it is set when the block is written.
 const CHECKSUM: Range<usize> = 0x170..0x174;
 
 /// In test builds: whether the records that were logged make the block what it is.
@@ -104,7 +104,7 @@ pub(crate) fn node(
     node_in_parts(before, after, parts, check, features, emit);
 }
 
-/// The same for who has kept no more than the parts.
+/// Captures the changes of a node block from a copy that has only the parts that may have changed.
 pub(super) fn node_in_parts(
     before: &mut [u8],
     after: &[u8],
@@ -202,7 +202,8 @@ pub(crate) fn dir_block(
     dir_block_in_parts(before, after, parts, (dir, page), check, emit);
 }
 
-/// The same for who has kept no more than the parts.
+/// Captures the changes of a directory block from a copy that has only the parts that may have
+/// changed.
 pub(super) fn dir_block_in_parts(
     before: &mut [u8],
     after: &[u8],

@@ -99,7 +99,7 @@ impl F2fs {
         }
     }
 
-    /// Commits the next epoch, for all who wait for it.
+    /// Commits the next epoch, for all tasks that wait for it.
     fn lead(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
         self.check_writable()?;
         let led = self.commit_next(journal, why);

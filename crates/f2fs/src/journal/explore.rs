@@ -138,7 +138,7 @@ impl World {
             let (inode, count) = self.operate(task, n);
             if self.life.fsync_each > 0 && n % self.life.fsync_each == 0 {
                 self.fsync(inode, count);
-                // What somebody else did, and may not have ended yet, counts as well.
+                // Changes by another operation, which may not have ended yet, count as well.
                 let other = (inode + 1) % self.inodes.len();
                 let count = *self.inodes[other].lock();
                 self.fsync(other, count);

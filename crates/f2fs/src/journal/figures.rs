@@ -59,7 +59,8 @@ fn clock() -> base::Time {
 }
 
 impl LockBooks {
-    /// Runs `work` under `lock`. Who had to wait for it pays for the hand-over besides.
+    /// Runs `work` under `lock`. A task that had to wait for the lock is charged the hand-over
+    /// besides.
     pub fn within<T, R>(&self, lock: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let start = clock();
         let mut guard = match lock.try_lock() {

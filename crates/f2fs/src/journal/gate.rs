@@ -38,15 +38,15 @@ pub trait Word {
     fn sub(&self, n: u64) -> u64;
 }
 
-/// Where who drains waits.
+/// The place where a drain waits.
 pub trait Park {
-    /// A place where nobody waits.
+    /// An empty place.
     fn new() -> Self;
     /// Waits until `ready`, which is asked again after each [`Park::wake`]; between an answer and the wait no wake-up is lost.
     fn wait(&self, ready: impl FnMut() -> bool);
     /// Wakes all.
     fn wake(&self);
-    /// Wakes all without a lock; who is about to wait may miss it.
+    /// Wakes all without a lock; a task that is about to wait may miss it.
     fn wake_unlocked(&self);
 }
 
@@ -62,7 +62,7 @@ pub trait World {
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
-/// RUNNING, and who is in which epoch. `K`: epochs at a time.
+/// RUNNING, and how many operations are in each epoch. `K`: epochs at a time.
 pub struct Gate<W: World, const K: usize> {
     running: Padded<W::Word>,
     /// Tasks in [`Gate::drain`].
@@ -72,7 +72,7 @@ pub struct Gate<W: World, const K: usize> {
 }
 
 impl<W: World, const K: usize> Gate<W, K> {
-    /// Nobody inside; epoch `first` runs.
+    /// A gate with no operation inside; epoch `first` runs.
     pub fn new(first: u64, shards: usize) -> Gate<W, K> {
         let zeros = || Padded(std::array::from_fn(|_| W::Word::new(0)));
         Gate {
@@ -116,18 +116,20 @@ impl<W: World, const K: usize> Gate<W, K> {
         }
     }
 
-    /// Opens the epoch behind `running`, which must be the running one: who calls sees to it that nobody else switches.
+    /// Opens the epoch behind `running`, which must be the running one: the caller makes sure that
+    /// no other task switches.
     pub fn switch(&self, running: u64) {
         debug_assert_eq!(self.running(), running, "G2: two switches at a time");
         self.running.0.store(running + 1);
     }
 
-    /// True if nobody is in `epoch` (and, if it does not run any more, nobody will be).
+    /// True if no operation is in `epoch` (and, if it does not run any more, none will be).
     pub fn is_empty(&self, epoch: u64) -> bool {
         (0..self.shards.len()).all(|shard| self.count(epoch, shard).add(0) == 0)
     }
 
-    /// Waits until nobody is in `epoch`, which does not run any more, or until `broken`. True if it was empty at once.
+    /// Waits until no operation is in `epoch`, which does not run any more, or until `broken`. True
+    /// if it was empty at once.
     pub fn drain(&self, epoch: u64, mut broken: impl FnMut() -> bool) -> bool {
         assert!(
             self.running() > epoch,
@@ -142,7 +144,7 @@ impl<W: World, const K: usize> Gate<W, K> {
         false
     }
 
-    /// Whoever waits shall look again; takes no lock.
+    /// Makes all waiting tasks look again; takes no lock.
     pub fn wake_unlocked(&self) {
         self.park.wake_unlocked();
     }

@@ -13,7 +13,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use std::collections::BTreeMap;
 
-/// Who waits for which epoch, and whether somebody commits.
+/// Which epochs tasks wait for, and whether a task leads a commit.
 pub(crate) struct Group {
     state: Mutex<State>,
     changed: Condvar,

@@ -16,8 +16,8 @@ pub struct Ideas {
     pub inode_lists: bool,
     /// Operations go on in the next epoch while those of the last one end; JBD2 makes them wait until it is empty (section 3.3).
     pub planes: bool,
-    /// Apply writes the latest image of a node that nobody changed since, or does nothing; else it redoes the records on the block at home
-    /// (section 3.5).
+    /// Apply writes the latest image of a node that no later epoch has changed, or nothing;
+    /// otherwise it redoes the records on the block at home (section 3.5).
     pub fast_forward: bool,
 }
 

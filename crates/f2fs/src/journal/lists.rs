@@ -262,16 +262,17 @@ impl Table {
                 log.any.load(Ordering::Acquire),
                 log.data.load(Ordering::Acquire),
             );
-            // Somebody may be between the two.
+            // A task that logs may have stored one of the two and not yet the other.
             (Epoch(any.max(data)), Epoch(data))
         })
     }
 
-    /// `epoch` is committed: forgets those of `inodes` that logged nothing since and that nobody is about to log to.
+    /// `epoch` is committed: forgets those of `inodes` that logged nothing since and that no
+    /// operation is about to log to.
     pub fn forget(&self, epoch: Epoch, inodes: &[Nid]) {
         for &ino in inodes {
             let mut shard = self.shard(ino).lock();
-            // Who is about to log has got a reference, and got it under this lock.
+            // An operation that is about to log has got a reference, and got it under this lock.
             let idle = shard.get(&ino.0).is_some_and(|log| {
                 Arc::strong_count(log) == 1 && log.any.load(Ordering::Acquire) <= epoch.0
             });

@@ -70,7 +70,7 @@ fn an_operation_waits_for_a_switch_or_does_not() {
     assert_eq!((waits, drained), (Waits::default(), 1));
 }
 
-/// locked-T5: who holds a freeze commits, and others do at the same time.
+/// locked-T5: the holder of a freeze commits, while other tasks commit too.
 #[test]
 fn freezes_beside_commits() {
     for seed in 0..60 {

@@ -106,7 +106,7 @@ pub(crate) struct Journal {
     pub options: JournalOptions,
     /// Where it lies.
     pub area: JournalArea,
-    /// Epochs, and who is in them.
+    /// Epochs, and the operations in them.
     pub plane: Plane,
     /// Operations that waited for room.
     pub reserve: Reserve,
@@ -114,7 +114,7 @@ pub(crate) struct Journal {
     pub commit_bell: Bell,
     /// What is committed should go home, for the task.
     pub apply_bell: Bell,
-    /// Who waits for which epoch to be committed.
+    /// Tasks that wait for an epoch to be committed.
     group: Group,
     /// The ring.
     log: Mutex<LogState>,
@@ -126,7 +126,7 @@ pub(crate) struct Journal {
     pub rewrite: Rewrite,
     /// Directory pages that epochs have changed.
     pub stamps: DirStamps,
-    /// Who applies.
+    /// Lets one task at a time apply.
     pub applier: Applier,
     /// With `records=pages`: NAT and SIT of epochs that are not home.
     tables: pages::Tables,

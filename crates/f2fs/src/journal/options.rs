@@ -13,7 +13,7 @@ pub enum Guard {
     /// kernels do not know the feature and ignore it.
     #[default]
     RoBit,
-    /// The magic number of F2FS is hidden: nobody else takes the volume for an F2FS.
+    /// The magic number of F2FS is hidden: other software does not take the volume for an F2FS.
     Magic,
     /// None: a stock mount after a cut goes back to the last checkpoint and writes. It is noticed, and the journal is discarded.
     None,

@@ -283,8 +283,8 @@ impl Plane {
         self.ring.kept.load(Ordering::Acquire)
     }
 
-    /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (reserve-V2).
-    /// With `switch=wait` it has waited before (locked-T4).
+    /// An operation is about to pick its epoch: a full one is closed first, without any wait
+    /// (reserve-V2). With `switch=wait` the operation has waited before (locked-T4).
     pub(super) fn before_pick(&self) {
         if self.ideas.planes && self.is_full() {
             self.switch();
@@ -301,8 +301,9 @@ impl Plane {
         Epoch(self.gate.running())
     }
 
-    /// The last epoch that logged inode `ino` at all, and the last one that logged more than times: 0 if it is committed.
-    /// Operations count from their first record of the inode on; who waits for the epoch waits for their end.
+    /// The last epoch that logged inode `ino` at all, and the last one that logged more than times:
+    /// 0 if it is committed. Operations count from their first record of the inode on; a task that
+    /// waits for the epoch waits for their end.
     pub fn last_logged(&self, ino: Nid) -> (Epoch, Epoch) {
         self.table.last(ino)
     }
@@ -375,14 +376,15 @@ impl Plane {
 
     /// True if something is in `epoch`, or may come.
     fn is_used(&self, epoch: u64) -> bool {
-        // Who leaves has appended before.
+        // An operation appends its records before it leaves.
         let inside = !self.gate.is_empty(epoch);
         let slot = self.slot(epoch);
         let mut shards = slot.shards.iter();
         inside || shards.any(|shard| shard.0.used.load(Ordering::Acquire) == epoch)
     }
 
-    /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last closed one. Waits for nobody (P3).
+    /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last
+    /// closed one. It does not wait (P3).
     pub fn switch(&self) -> Epoch {
         let mut control = self.control.lock();
         let running = self.gate.running();
@@ -402,7 +404,7 @@ impl Plane {
         Epoch(running)
     }
 
-    /// Waits until nobody is in `epoch`, which is closed.
+    /// Waits until no operation is in `epoch`, which is closed.
     ///
     /// # Errors
     /// An operation ended by a panic: its epoch never empties.
@@ -443,7 +445,7 @@ impl Plane {
             }
         }
         if let Err(e) = first {
-            // Who asks again must not hear that all is well.
+            // A later call must not report success.
             self.break_off();
             return Err(e);
         }

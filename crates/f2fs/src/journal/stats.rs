@@ -97,7 +97,7 @@ impl CommitPhase {
 /// What the journal did and cost since the mount.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct JournalStats {
-    /// Epochs committed, by the reason of who led.
+    /// Epochs committed, by the reason of the leader.
     pub by_reason: BTreeMap<CommitReason, u64>,
     /// Records in them.
     pub records: u64,
@@ -115,7 +115,7 @@ pub struct JournalStats {
     pub by_pack: u64,
     /// Device flushes that commits waited for, so that mapped data was durable before the transaction.
     pub data_flushes: u64,
-    /// Commits whose data had been covered by somebody else's flush, or that mapped none.
+    /// Commits whose data another flush had already covered, or that mapped none.
     pub data_flushes_saved: u64,
     /// Time of all commits by phase.
     pub time: BTreeMap<CommitPhase, Nanos>,
@@ -146,7 +146,8 @@ pub struct JournalStats {
     pub logging: Nanos,
     /// Of it, in and for the locks of lists and of the epoch's books, hand-over included.
     pub locking: Nanos,
-    /// Times that such a lock was held by somebody else, and how long it was waited for (in `locking`, too).
+    /// Times that another task held such a lock, and how long it was waited for (in `locking`,
+    /// too).
     pub lock_waits: Waits,
 }
 

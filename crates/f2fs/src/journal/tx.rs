@@ -192,7 +192,8 @@ impl<'a> Tx<'a> {
         } else if self.epoch.get() != self.plane.gate.running()
             && rt::mutant(Mutant::F2fsjHalfOperation)
         {
-            // What came so far stays where it is; what comes now belongs to whoever runs.
+            // The records so far stay in their epoch; later ones belong to the epoch that runs
+            // then.
             self.leave();
             self.epoch.set(0);
             return self.epoch();
@@ -266,7 +267,8 @@ impl<'a> Tx<'a> {
         self.plane.log_of(ino).touch(epoch, true);
     }
 
-    /// Bytes of all records so far: who may go on in another operation does so at a bound.
+    /// Bytes of all records so far: an operation that can be split goes on in another one when they
+    /// reach a bound.
     pub fn bytes(&self) -> usize {
         self.held.borrow().as_ref().map_or(0, |held| held.bytes)
     }
@@ -278,8 +280,10 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// As [`bytes`](Self::bytes), for who goes on in another operation. With `records=pages` that is late enough where the blocks that it
-    /// touches have a part of the ring, as much larger than what it may log as a block is than a few records.
+    /// Like [`bytes`](Self::bytes), as the measure by which an operation goes on in another one.
+    /// With `records=pages` the touched blocks count too, divided by `PAGES_PER_RECORDS`, because
+    /// their room in the ring is as much larger than the room for records as a block is than a few
+    /// records.
     pub fn so_far(&self) -> usize {
         let held = self.held.borrow();
         held.as_ref().map_or(0, |held| {

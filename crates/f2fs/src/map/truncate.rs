@@ -103,8 +103,9 @@ struct Part {
 }
 
 impl F2fs {
-    /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space` and the inode's blocks are adjusted.
-    /// However much that is: for who logs nothing, or knows that it is little.
+    /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space`
+    /// and the inode's blocks are adjusted. The amount has no bound: for callers that log nothing,
+    /// or know that it is little.
     pub(crate) fn truncate_map(
         &self,
         op: &Op<'_>,

@@ -115,7 +115,8 @@ mod tests {
         }
     }
 
-    /// T7: numbers that wait are not found by who searches ahead; and each block is searched once, whoever does.
+    /// T7: a search ahead does not find numbers that wait; and each block is searched once,
+    /// whichever search does it.
     #[test]
     fn a_search_ahead_keeps_to_the_rules_of_every_search() {
         let nat = super::super::tests::table();

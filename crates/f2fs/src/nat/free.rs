@@ -88,7 +88,8 @@ impl FreePool {
         self.free += u64::from(self.turn(nid, true));
     }
 
-    /// A number is in use, whoever gave it out (roll-forward does not ask here).
+    /// A number is in use, whether it was given out here or not (roll-forward takes numbers without
+    /// asking).
     pub fn used(&mut self, nid: Nid) {
         self.free -= u64::from(self.turn(nid, false));
     }

@@ -120,9 +120,10 @@ impl Nat {
         self.flush_entries(changed, plug)
     }
 
-    /// The pack that `written` went into is durable, with all epochs up to `target` (T5): it is home from now on, and live entries name
-    /// the new places of the nodes that were written. Blocks that are nobody's any more are invalid afterwards, live. Answers how many
-    /// of the nodes were freed meanwhile.
+    /// The pack that `written` went into is durable, with all epochs up to `target` (T5): it is
+    /// home from now on, and live entries name the new places of the nodes that were written.
+    /// Blocks that no entry names any more become invalid in the live state. Answers how many of
+    /// the nodes were freed meanwhile.
     ///
     /// # Errors
     /// Damage: a block that apply moved was not valid.

@@ -175,7 +175,7 @@ impl Nat {
                 .limbo
                 .as_mut()
                 .is_none_or(|limbo| limbo.remove(&nid.0));
-            // A number that somebody took although it waited would be handed out twice.
+            // If a number was taken although it waited, it would be handed out twice.
             if waited
                 && state
                     .overlay(nid.0)

@@ -43,8 +43,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// A node that is to be written elsewhere although nothing has changed it: in memory until it is, so that nobody reads its old place
-    /// meanwhile.
+    /// A node that is to be written elsewhere although nothing has changed it. It stays in memory
+    /// until then, so that its old place is not read meanwhile.
     pub(crate) fn keep_node(&self, nid: Nid) -> FsResult<()> {
         self.node_state(nid)?.get_dirty(nid);
         Ok(())

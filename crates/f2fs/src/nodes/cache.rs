@@ -41,7 +41,7 @@ impl Entry {
         &self.data
     }
 
-    /// Changes it; in place if nobody else holds its bytes.
+    /// Changes the bytes of the entry; in place if no other reference to them exists.
     pub fn modify<R>(&mut self, change: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut own = match std::mem::take(&mut self.data).try_into_mut() {
             Ok(own) => own,
@@ -73,7 +73,7 @@ pub(super) struct State {
     listed: Vec<Nid>,
     /// Dirty entries that are no inode blocks, by inode, and some that were.
     of_inode: Map<Nid, Vec<Nid>>,
-    /// Node numbers that somebody reads from the device, each with the number of that read.
+    /// Node numbers that are being read from the device, each with the number of that read.
     reading: Map<Nid, u64>,
     reads: u64,
     /// Number of the last flight that began.
@@ -253,7 +253,8 @@ impl State {
         self.flight
     }
 
-    /// A flight is under way, known to whoever waits for it. What was written leaves the list of inode `of`, or of all.
+    /// A flight is under way, and tasks can wait for it. What was written leaves the list of inode
+    /// `of`, or of all.
     pub fn depart(&mut self, of: Option<Nid>) {
         self.boarding -= 1;
         let entries = &self.entries;
@@ -305,7 +306,7 @@ impl State {
         self.compact();
     }
 
-    /// Notes a read from the device: its number, or `None` if somebody else reads that node.
+    /// Notes a read from the device: its number, or `None` if another task is reading that node.
     pub fn begin_read(&mut self, nid: Nid) -> Option<u64> {
         if self.reading.contains_key(&nid) {
             return None;

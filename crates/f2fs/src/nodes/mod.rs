@@ -223,7 +223,8 @@ impl F2fs {
             )));
         }
         self.nodes.state.lock().remove(nid);
-        // It is gone from the cache: who applies what earlier epochs did to it makes it from home and records.
+        // The node is gone from the cache: an apply of earlier epochs makes its image from home and
+        // records.
         let freed = self.nat_free(op, nid)?;
         self.return_node(op, freed.was.ino == nid);
         if let Some(tx) = op.tx() {
@@ -246,7 +247,7 @@ impl F2fs {
         }
     }
 
-    /// Reads a node from the device, or waits for who does (D1).
+    /// Reads a node from the device, or waits for the task that is reading it (D1).
     fn load_node(&self, nid: Nid) -> FsResult<()> {
         let mut state = self.nodes.state.lock();
         let read = loop {

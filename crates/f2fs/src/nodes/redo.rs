@@ -8,7 +8,8 @@ use fscore::FsResult;
 use ondisk::f2fs::{BlockAddr, Footer, NODE_COLD, NatEntry, Nid, set_footer};
 
 impl F2fs {
-    /// An empty node; what had the number before leaves its block. True if nobody had it.
+    /// Makes an empty node; a node that had the number before gives up its block. True if there was
+    /// none.
     pub(crate) fn redo_new_node(
         &self,
         freeze: &Freeze<'_>,

@@ -133,7 +133,7 @@ impl F2fs {
         plug: &mut Plug,
     ) -> FsResult<()> {
         let Some((log, ino)) = self.nodes.state.lock().place_of_dirty(nid) else {
-            // Somebody else wrote it since it was listed.
+            // Another task has written it since it was listed.
             return Ok(());
         };
         let old = self.nat_get(nid)?;
@@ -165,9 +165,10 @@ impl F2fs {
         Ok(())
     }
 
-    /// Waits for all node and directory blocks that are on their way. A failure latches the mount, whoever meets it (a checkpoint
-    /// must not be written after it, and an fsync behind it in the chain must not be acknowledged). Answers the mark that a flush
-    /// has to cover, and the number of the last flight that it covers.
+    /// Waits for all node and directory blocks whose writes are under way. A failure latches the
+    /// mount, whichever caller meets it (a checkpoint must not be written after it, and an fsync
+    /// behind it in the chain must not be acknowledged). Answers the mark that a flush has to
+    /// cover, and the number of the last flight that it covers.
     ///
     /// # Errors
     /// A write failed, now or before.

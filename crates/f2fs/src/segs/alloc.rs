@@ -60,7 +60,8 @@ impl Segments {
         Ok(((segno, alloc), owners))
     }
 
-    /// As [`F2fs::invalidate`](crate::F2fs::invalidate), for who changes addresses without an operation: apply, and the table of nodes.
+    /// Like [`F2fs::invalidate`](crate::F2fs::invalidate), for callers that change addresses
+    /// without an operation: apply, and the table of nodes.
     pub(crate) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
         self.segno(addr)?;
         let mut inner = lock(&self.inner);

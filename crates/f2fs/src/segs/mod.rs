@@ -265,10 +265,12 @@ impl F2fs {
         self.segs.is_valid(addr)
     }
 
-    /// Roll-forward: a block that the last checkpoint did not know is valid and belongs to `owner`; `old` is not any more.
+    /// Roll-forward: a block that the last checkpoint did not know becomes valid and belongs to
+    /// `owner`; `old` becomes invalid.
     ///
     /// # Errors
-    /// I/O of the summary of its segment; damage: somebody has the block, nobody had the old one, the segment is of the other kind.
+    /// I/O of the summary of its segment; damage: the block already has an owner, `old` had none,
+    /// the segment is of the other kind.
     pub(crate) fn adopt(
         &self,
         op: &Op<'_>,

@@ -26,8 +26,8 @@ pub(crate) struct LogHead {
 }
 
 impl F2fs {
-    /// Nobody is given the block before the checkpoint that ends recovery. Logs do not step over it: [`redo_heads`](Self::redo_heads)
-    /// follows.
+    /// Holds the block: it is not given out before the checkpoint that ends recovery. Logs do not
+    /// step over it: [`redo_heads`](Self::redo_heads) follows.
     ///
     /// # Errors
     /// Damage: not in the main area.

@@ -311,7 +311,7 @@ impl Table {
         true
     }
 
-    /// Nobody is given the block before the next checkpoint.
+    /// Holds a block: it is not given out before the next checkpoint.
     pub fn hold(&mut self, addr: BlockAddr) {
         let (at, offset) = self.place(addr);
         if !self.held[at].set(offset) {
@@ -442,8 +442,8 @@ impl Table {
         freed
     }
 
-    /// A pack is durable that has the freeing of these blocks in it, and nobody has written them since (f2fs-journal-I6). Answers what became usable,
-    /// in the order of segments.
+    /// A pack is durable that contains the freeing of these blocks, and they were not written since
+    /// (f2fs-journal-I6). Answers what became usable, in the order of segments.
     pub fn released(&mut self, blocks: &[BlockAddr]) -> Vec<Freed> {
         let mut by_seg: BTreeMap<usize, BlockMap> = BTreeMap::new();
         for &addr in blocks {

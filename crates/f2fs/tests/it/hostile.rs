@@ -167,7 +167,7 @@ fn a_flip_anywhere_in_the_metadata_is_survived() {
     }
 }
 
-/// Numbers in a checkpoint that nobody has checked but the checksum.
+/// Numbers in a checkpoint that nothing but the checksum has checked.
 #[test]
 fn made_up_checkpoints_are_survived() {
     let mut rng = Rng::named(2, "packs");

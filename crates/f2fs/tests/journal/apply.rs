@@ -190,7 +190,7 @@ fn freed_blocks_come_back_with_the_apply() {
     });
 }
 
-/// Dirty nodes do not grow beyond their threshold, whoever has to apply.
+/// Dirty nodes do not grow beyond their threshold, whichever task has to apply.
 #[test]
 fn dirty_nodes_are_bounded_without_any_task() {
     sim(1, || {

@@ -125,7 +125,7 @@ fn copies_that_differ_are_both_written() {
     }
 }
 
-/// A volume that somebody made read-only has no journal, and is not written.
+/// A volume that other software made read-only has no journal, and is not written.
 #[test]
 fn what_others_made_read_only_stays_so() {
     let fresh: Image = images::fresh(64).blocks().into_iter().collect();

@@ -114,7 +114,8 @@ pub fn cuts(seed: u64, mutant: Option<Mutant>) -> Outcome<Vec<Cut>> {
     })
 }
 
-/// A write fails in a checkpoint, the device gets well, somebody syncs again: what cuts of that leave.
+/// A write fails in a checkpoint, the device recovers, and the volume is synced again: what cuts of
+/// that leave.
 pub fn failure(seed: u64, mutant: Option<Mutant>) -> Outcome<Vec<Cut>> {
     let image = volume();
     let config = SimConfig {

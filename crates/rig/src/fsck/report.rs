@@ -22,7 +22,7 @@ pub struct Finding {
     pub what: String,
     /// Nothing is lost, and the next mount or checkpoint mends it.
     pub is_notice: bool,
-    /// Nobody can repair it.
+    /// It cannot be repaired.
     pub is_beyond_repair: bool,
     /// A mount for writing puts it right, so that it is not there after a recovery.
     kept: bool,

@@ -34,7 +34,7 @@ pub(in crate::journal) struct PageSlot {
 pub(in crate::journal) struct Modes {
     pub fast_forward: u64,
     pub patched: u64,
-    /// Records that nobody had to redo.
+    /// Records that did not have to be redone.
     pub saved: u64,
 }
 

@@ -83,7 +83,8 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// Nobody applies while this is held: an apply has two places of a node valid, until it is published (A6, A7).
+    /// Keeps applies out while the guard is held: during an apply two places of a node are valid,
+    /// until the new one is published (A6, A7).
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         self.one.lock()
     }
@@ -141,9 +142,10 @@ impl F2fs {
         }
     }
 
-    /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones, and the pack that has it is its commit
-    /// block (f2fs-commit-K8). The caller leads, the epoch is drained, its data durable. Who applied before had its target
-    /// before that; nobody else sees it until the pack is durable, or the mount latched.
+    /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones,
+    /// and the pack that contains it is its commit block (f2fs-commit-K8). The caller leads, the
+    /// epoch is drained, its data durable. An earlier apply chose its target before that, and no
+    /// other task sees the epoch until the pack is durable or the mount latched.
     ///
     /// # Errors
     /// As [`apply`](Self::apply): it may be durable or not.
@@ -159,7 +161,7 @@ impl F2fs {
         })
     }
 
-    /// Applies what is committed up to the target, which is asked for when nobody else applies.
+    /// Applies what is committed up to the target, which is chosen once no other apply runs.
     fn apply_target(
         &self,
         journal: &Journal,
@@ -200,10 +202,11 @@ impl F2fs {
         self.checkpoint(Cause::Sync)
     }
 
-    /// With a journal: checks that home says what live says. For tests, when everything is applied and nobody changes anything.
+    /// With a journal: checks that home agrees with live. For tests, when everything is applied and
+    /// no operation changes anything.
     ///
     /// # Panics
-    /// f2fs-journal-I3: if it does not.
+    /// f2fs-journal-I3: if they differ.
     pub fn check_home(&self) {
         if self.journal.is_some() {
             self.assert_home_is_live();
@@ -263,8 +266,9 @@ impl F2fs {
         Ok(())
     }
 
-    /// Runs `work` on the state after `epoch`, which logged `groups` and is the one behind the last committed: home with what epochs up to it
-    /// have. Nobody applies meanwhile. The caller leads.
+    /// Runs `work` on the state after `epoch`, which logged `groups` and is the one behind the last
+    /// committed: home with the changes of all epochs up to it. No apply runs meanwhile. The caller
+    /// leads.
     ///
     /// # Errors
     /// I/O, damage.
@@ -285,7 +289,8 @@ impl F2fs {
         work(&mut Images::new(self, epoch, fold, true))
     }
 
-    /// What cleaning wants elsewhere. It comes into memory, and stays until it has moved: nobody reads its old place meanwhile.
+    /// Adds the blocks that cleaning wants to have moved. Each is read into memory, and stays there
+    /// until it has moved, so that its old place is not read meanwhile.
     fn add_rewrites(&self, journal: &Journal, fold: &mut Fold<'_>) -> FsResult<()> {
         let wanted = journal.rewrite.take();
         for nid in wanted.nodes {

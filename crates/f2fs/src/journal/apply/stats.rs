@@ -61,7 +61,7 @@ pub struct ApplyStats {
     pub patched: u64,
     /// Those that were gone: nothing was written.
     pub skipped: u64,
-    /// Records that nobody had to redo, thanks to fast-forward.
+    /// Records that did not have to be redone, thanks to fast-forward.
     pub records_saved: u64,
     /// Node blocks written.
     pub node_blocks: u64,

@@ -6,7 +6,7 @@ use crate::journal::{Epoch, Journal};
 use crate::ops::Cause;
 use base::Nanos;
 
-/// How often the task looks, if nobody wakes it.
+/// How often the task looks, if no bell wakes it.
 const LOOK: Nanos = Nanos::from_millis(500);
 /// Nothing was committed for so long: what is committed goes home.
 const IDLE: Nanos = Nanos::from_secs(10);

@@ -255,7 +255,7 @@ impl F2fs {
                 addr: BlockAddr::NULL,
             };
             if unborn {
-                // Somebody wanted it elsewhere that is free by now.
+                // Cleaning wanted it moved, and it has been freed since.
                 continue;
             }
             written.nat.insert(nid, NatChange { from, to });

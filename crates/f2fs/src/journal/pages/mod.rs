@@ -73,7 +73,8 @@ struct Images {
     nodes: Map<Nid, Bytes>,
     /// Those that are there.
     pages: Map<(Nid, u32), Bytes>,
-    /// Somebody behind the epoch has touched them, or dropped them in it, or they are not in memory any more.
+    /// Blocks whose live state is later than the epoch: an operation behind the epoch has touched
+    /// them, they were dropped in the epoch, or they are not in memory any more.
     late_nodes: Vec<Nid>,
     late_pages: Vec<(Nid, u32)>,
 }
@@ -134,7 +135,8 @@ impl F2fs {
                 continue;
             }
             let (ino, index) = (Ino(dir.0), u64::from(page));
-            // J8: of a page that the epoch dropped its slot says whether it is there again. In memory may be zeros that somebody read.
+            // J8: if the epoch dropped the page, the slot says whether it is there again. Memory
+            // may hold zeros that a lookup read.
             let stamps = &journal.stamps;
             let unchanged =
                 || stamps.last(ino, index) <= upto && stamps.dropped(ino, index) < epoch;

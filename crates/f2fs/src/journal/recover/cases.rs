@@ -340,7 +340,7 @@ impl Case {
         }
     }
 
-    /// True if somebody should be told.
+    /// True if the user should be told of it.
     pub fn is_notable(&self) -> bool {
         !self.todo.is_empty() || self.decision == Restart
     }

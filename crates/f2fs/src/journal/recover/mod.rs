@@ -229,7 +229,7 @@ impl F2fs {
         // `disable_roll_forward` and `norecovery` want the pack and nothing else.
         let give_up = !self.options.roll_forward;
         match decision {
-            // Nobody will use the journal, and nothing is in it.
+            // The journal will not be used, and nothing is in it.
             Decision::Restart if self.options.journal.is_none() && found.facts.idle => {
                 Ok(Decision::Nothing)
             }

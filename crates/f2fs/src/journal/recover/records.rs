@@ -16,7 +16,7 @@ use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, SIT_PER_BLOCK, bits, node_kind,
 };
 
-/// Looks up whose node a number is before the chain; `None`: nobody's.
+/// Looks up which inode owned a node number before the chain; `None`: none did.
 pub(super) type Owner<'a> = &'a dyn Fn(Nid) -> FsResult<Option<Nid>>;
 
 /// Why a record cannot be.
@@ -183,7 +183,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A whole block: what lies in it is for whoever redoes it, or for [`tables`].
+    /// A whole block: its content is checked when it is redone, or by [`tables`].
     fn page(&self, ino: Nid, what: PageKind, number: u32) -> FsResult<Result<(), Misfit>> {
         let most = match what {
             PageKind::Node => return self.is_of(ino, Nid(number)),

@@ -35,7 +35,7 @@ pub(super) struct Known {
     pub supers: Supers,
     /// The one that counts.
     pub sb: Option<JournalSuper>,
-    /// What the pack says; `None`: somebody else wrote it.
+    /// The applied epoch that the pack names; `None`: other software wrote the pack.
     pub applied: Option<Epoch>,
     pub barrier: bool,
 }
@@ -413,7 +413,7 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// Somebody else wrote the pack: which epochs are lost.
+    /// Other software wrote the pack: counts which epochs are lost.
     fn count(&mut self, sb: &JournalSuper) -> FsResult<()> {
         if !sb.clean {
             for at in 0..self.known.ring.blocks {
