@@ -32,7 +32,8 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// None yet; `mark`: covers what was written of this owner before it came into memory.
+    /// An owner without writes under way; `mark` covers what was written of it before it came into
+    /// memory.
     pub fn new(mark: WriteMark) -> Flights {
         let under_way = Vec::new();
         Flights {
@@ -82,15 +83,17 @@ impl Flights {
         state.under_way.is_empty() && state.landing == 0
     }
 
-    /// What a flush has to cover of all that has landed.
+    /// The mark of the cached writes that have completed here: what a flush has to cover.
     pub fn mark(&self) -> WriteMark {
         self.state.lock().mark
     }
 
-    /// Waits for all that is under way now; `landed` hears of each batch once. Answers what a flush has to cover.
+    /// Waits for all writes that are under way now; `landed` is called once for each batch. Answers
+    /// the mark that a flush has to cover.
     ///
     /// # Errors
-    /// The first failed write of those that this call waited for; the others are waited for all the same.
+    /// The first failed write of those that this call waited for; the others are waited for all the
+    /// same.
     pub fn land(&self, mut landed: impl FnMut(Range<u64>, &FsResult<()>)) -> FsResult<WriteMark> {
         let _one = self.landing.lock();
         let under_way = {

@@ -43,7 +43,7 @@ pub fn seg_take(fs: &F2fs, n: u32) -> FsResult<Vec<u32>> {
     })
 }
 
-/// Gives them up.
+/// Frees these blocks.
 ///
 /// # Errors
 /// Damage.

@@ -59,10 +59,11 @@ fn reserve(options: &MountOptions, user_blocks: u64) -> FsResult<Reserve> {
 }
 
 impl F2fs {
-    /// Mounts what is on the device: superblock, the newer valid checkpoint pack, roll-forward, orphans.
+    /// Mounts the volume on the device: reads the superblock and the newer valid checkpoint pack,
+    /// then does roll-forward and frees orphans.
     ///
     /// # Errors
-    /// No F2FS, or one with features that are not here; damage to both copies; I/O.
+    /// No F2FS, or one with features that are not supported here; damage to both copies; I/O.
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<F2fs>> {
         let found = superblock::read(&queue)?;
         superblock::check_features(&found.sb, &options)?;
@@ -265,7 +266,7 @@ impl F2fs {
         written
     }
 
-    /// Inodes without a name that the mount freed: those that the checkpoint lists.
+    /// How many inodes without a name the mount freed: those on the checkpoint's list of orphans.
     pub fn orphans_freed(&self) -> u64 {
         self.orphans_freed
     }

@@ -48,7 +48,7 @@ pub enum Cause {
     BackgroundGc,
     /// End of roll-forward recovery.
     Recovery,
-    /// `checkpoint=enable` after a time without.
+    /// `checkpoint=enable` after a time without checkpoints.
     Enable,
     /// The ring of the journal has no room for the next transaction.
     Ring,
@@ -284,12 +284,12 @@ impl F2fs {
 }
 
 impl<'a> Freeze<'a> {
-    /// The operation that the holder is.
+    /// The operation as which the holder of the freeze changes metadata.
     pub fn op(&self) -> &Op<'a> {
         &self.op
     }
 
-    /// Why.
+    /// Why operations are kept out.
     pub fn cause(&self) -> Cause {
         self.cause
     }

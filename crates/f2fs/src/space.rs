@@ -83,7 +83,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// `blocks`: what users may take (`user_block_count`, less what is kept back); `nodes`: node numbers there are.
+    /// New counts. `blocks`: how many users may take (`user_block_count`, less what is kept back);
+    /// `nodes`: how many node numbers exist.
     pub fn new(usage: Usage, blocks: u64, nodes: u32, reserve: Reserve) -> Space {
         Space {
             usage: Mutex::named("f2fs usage", usage),
@@ -98,18 +99,18 @@ impl Space {
         *self.usage.lock()
     }
 
-    /// Blocks everybody may still take.
+    /// Blocks that a caller without a right to the blocks held back may still take.
     pub fn blocks_common(&self) -> u64 {
         self.blocks_free().saturating_sub(self.reserve.blocks)
     }
 
-    /// Blocks that one new file of everybody may have as content (S7).
+    /// Blocks that one new file of such a caller may have as content (S7).
     pub fn blocks_available(&self) -> u64 {
         let common = self.blocks_common();
         common.saturating_sub(nodes_of(common))
     }
 
-    /// Blocks users may still take, those held back among them.
+    /// Blocks that users may still take, those held back included.
     pub fn blocks_free(&self) -> u64 {
         let limit = self.limits.lock().blocks;
         limit.saturating_sub(self.usage.lock().blocks)
@@ -190,7 +191,8 @@ impl Space {
         usage.inodes = usage.inodes.saturating_sub(u32::from(inode));
     }
 
-    /// Recovery found blocks in use that the checkpoint did not count; they count whatever the limit.
+    /// Adds blocks that recovery found in use and the checkpoint did not count; they count even
+    /// beyond the limit.
     pub fn add_recovered(&self, found: Usage) {
         let mut usage = self.usage.lock();
         usage.blocks += found.blocks;
@@ -199,7 +201,7 @@ impl Space {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What is in use after a journal was redone, whatever the limit.
+    /// Sets what is in use after a journal was redone, even beyond the limit.
     pub fn set_recovered(&self, usage: Usage) {
         *self.usage.lock() = usage;
         self.over.store(true, Ordering::Relaxed);
@@ -208,7 +210,7 @@ impl Space {
     /// Checks S2, unless a recovery has brought more than the limit.
     ///
     /// # Panics
-    /// If more is counted.
+    /// If more is counted than the limit.
     pub fn check(&self) {
         let limit = *self.limits.lock();
         let usage = self.usage.lock();
@@ -223,7 +225,8 @@ impl Space {
         );
     }
 
-    /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
+    /// `checkpoint=disable`: limits the blocks in use to this number, because freed blocks cannot
+    /// be reused.
     pub fn limit_blocks(&self, blocks: u64) {
         self.limits.lock().blocks = blocks;
         self.over.store(true, Ordering::Relaxed);

@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub geo: Geometry,
     /// The damaged copy (0 or 1), and what is wrong with it.
     pub bad: Option<(u64, String)>,
-    /// Both are sound and say different things.
+    /// Both copies are sound, and their contents differ.
     pub differ: bool,
 }
 

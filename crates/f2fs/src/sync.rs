@@ -43,20 +43,20 @@ use std::collections::BTreeMap;
 /// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no options here.)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// Not a regular file: entries of a directory are not in any node of its own.
+    /// Not a regular file: entries of a directory are in no node that an fsync of it would write.
     NotRegular,
-    /// Links are not one: roll-forward knows one name.
+    /// The link count is not one: roll-forward can restore one name only.
     Links,
-    /// The inode does not say which name it has.
+    /// The inode does not record its name.
     Name,
-    /// The directory that has its name is not in the last checkpoint.
+    /// The directory that contains its name is not in the last checkpoint.
     Parent,
-    /// The volume is so full that roll-forward might not find the space.
+    /// The volume is so full that roll-forward might not find enough space.
     Space,
     /// The mount has not written a checkpoint yet: behind the place of its first node block may lie blocks of an earlier life with
     /// the same version, which would seem to follow it.
     Life,
-    /// A part of the file was cut off of which no node tells roll-forward.
+    /// A part of the file was cut off, and no node would tell roll-forward so.
     Cut,
     /// `strict`: names were moved into the directory of a file whose name is not in the last checkpoint.
     MovedNames,
@@ -101,11 +101,11 @@ impl SyncBooks {
 
 /// What became of the nodes.
 enum Step {
-    /// Nothing was written now.
+    /// There was nothing to write.
     Nothing,
-    /// They fly.
+    /// The nodes are under way.
     Written,
-    /// The last one is durable, and all before it.
+    /// The last node is durable, and so are all before it.
     Durable,
     /// A checkpoint has to be written instead.
     Checkpoint(Reason),

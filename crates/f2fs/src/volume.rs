@@ -70,13 +70,15 @@ pub(crate) fn lba(addr: BlockAddr) -> Lba {
 /// Whether operations are let in.
 #[derive(Clone, Debug)]
 pub(crate) enum Latch {
-    /// All.
+    /// All operations are admitted.
     Alive,
-    /// Metadata could not be written, or damage with `errors=remount-ro`: reading goes on, changing is over.
+    /// A write of metadata failed, or damage was met with `errors=remount-ro`: the volume can be
+    /// read, and changes are refused.
     Failed(String),
-    /// The same with `errors=panic`: nothing goes on.
+    /// A write of metadata failed, or damage was met, with `errors=panic`: every operation is
+    /// refused.
     Panicked(String),
-    /// None.
+    /// The volume is unmounted: no operation is admitted.
     Unmounted,
 }
 
@@ -107,7 +109,8 @@ impl F2fs {
         self.recovery.as_ref()
     }
 
-    /// What the mount made of the journal: its case, and what was redone; `None` if the volume has none.
+    /// The outcome of the journal's recovery at mount: its case, and what was redone; `None` if the
+    /// volume has no journal.
     pub fn journal_recovery(&self) -> Option<&JournalRecovery> {
         self.journal_recovery.as_ref()
     }

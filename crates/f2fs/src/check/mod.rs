@@ -64,9 +64,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond the limit.
     pub beyond: u64,
-    /// The last checkpoint is not one of an unmount, or orphans wait: the next mount has something to do.
+    /// The last checkpoint was not written by an unmount, or orphans wait: the next mount has to
+    /// recover.
     pub needs_recovery: bool,
-    /// Which packs hold a sound checkpoint. One may be damaged: it was being written.
+    /// Which packs hold a sound checkpoint. One may be damaged, because it was being written.
     pub packs: [bool; 2],
     /// Version of the checkpoint that was checked.
     pub version: u64,
@@ -88,7 +89,8 @@ impl Report {
     }
 }
 
-/// Checks the volume behind `read`. A block of `read` has 4096 bytes; an error of it is a finding. It reads, and does nothing else (C1).
+/// Checks the volume that `read` gives access to. A block has 4096 bytes; an error of `read`
+/// becomes a finding. Nothing is written (C1).
 pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &Options) -> Report {
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
     let mut found = Findings::new(options.limit);

@@ -22,7 +22,8 @@ impl Checkpointer {
 }
 
 impl F2fs {
-    /// Switches checkpoints off: writes one with the mark, then none. From now on a cut or an unmount brings back the present state.
+    /// Switches checkpoints off: writes one with the mark for that, and then no more. From now on a
+    /// cut or an unmount brings back the present state.
     ///
     /// # Errors
     /// EAGAIN if too few blocks are free to go on without reuse; I/O.
@@ -55,7 +56,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// Switches checkpoints on again: writes one with all that happened since.
+    /// Switches checkpoints on again: writes one that contains all changes made since.
     ///
     /// # Errors
     /// As `sync`.

@@ -136,12 +136,12 @@ impl Checkpointer {
         }
     }
 
-    /// A write failed; `record`: the superblock can still say so.
+    /// A write failed; `record`: the superblock can still record that.
     pub fn write_failed(&self, record: bool) {
         self.state.lock().write_failed |= record;
     }
 
-    /// True if the superblock has to say that a write failed.
+    /// True if the superblock has to record that a write failed.
     pub fn has_failed_write(&self) -> bool {
         self.state.lock().write_failed
     }
@@ -176,12 +176,13 @@ impl Checkpointer {
         self.state.lock().cp.version()
     }
 
-    /// The last epoch of the journal that it has, if it was written for the journal of this UUID.
+    /// The last epoch of the journal that the pack contains, if it was written for the journal with
+    /// this UUID.
     pub fn applied(&self, uuid: &[u8; 16]) -> Option<Epoch> {
         self.state.lock().cp.applied(uuid).map(Epoch)
     }
 
-    /// What the next pack says of the journal: the last epoch that it has.
+    /// Sets what the next pack says of the journal: the last epoch that it contains.
     pub fn set_applied(&self, uuid: [u8; 16], epoch: Epoch) {
         self.state.lock().applied = Some((uuid, epoch));
     }
@@ -191,8 +192,8 @@ impl Checkpointer {
         self.state.lock().cp.user_block_count()
     }
 
-    /// True if a footer with this version was written behind the last checkpoint. One that `fsck.f2fs` wrote is known by its
-    /// version alone, of which it leaves 32 bits.
+    /// True if a footer with this version was written behind the last checkpoint. If `fsck.f2fs`
+    /// wrote the checkpoint, only the 32 bits of the version that it leaves are compared.
     pub fn is_chain_version(&self, footer: u64) -> bool {
         let state = self.state.lock();
         match state.cp.flags().has(CpFlags::NOCRC_RECOVERY) {

@@ -23,9 +23,9 @@ const ROOM_UNKNOWN: u8 = u8::MAX;
 /// What is known of a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// No name has it.
+    /// No name in the directory has this hash.
     Absent,
-    /// One name has it, in this page.
+    /// One name has this hash, in this page.
     Page(u64),
     /// Not known: only a search can tell.
     Search,

@@ -77,10 +77,12 @@ impl F2fs {
         })
     }
 
-    /// Makes everything written since [`atomic_begin`](Self::atomic_begin) durable, as a whole, and ends the atomic write.
+    /// Makes everything written since [`atomic_begin`](Self::atomic_begin) durable, as a whole, and
+    /// ends the atomic write.
     ///
     /// # Errors
-    /// EINVAL if none is open. ENOSPC: it is still open. After any other error it has ended, and a cut leaves old or new content.
+    /// EINVAL if none is open. ENOSPC: the atomic write is still open. After any other error it has
+    /// ended, and a cut leaves old or new content.
     pub fn atomic_commit(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| {
             self.check_writable()?;

@@ -53,7 +53,8 @@ fn zero_page() -> Bytes {
 pub(crate) enum Place {
     /// As the policies say: in place, or in the log of the file's temperature.
     Policy,
-    /// The same for an fsync: few pages may go in place (`IPU_FSYNC`).
+    /// As [`Policy`](Self::Policy), for the pages of an fsync: if they are few they may go in place
+    /// (`IPU_FSYNC`).
     Sync,
     /// Out of place, in the log of the file's temperature: the old content must survive a cut.
     Fresh,
@@ -73,11 +74,11 @@ pub(crate) struct Content {
 /// Pages that write-back has sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DataStats {
-    /// Over the block that held them.
+    /// Pages written over the block that held them.
     pub in_place: u64,
-    /// To a block of the hot, warm, cold data log.
+    /// Pages written to a new block of the hot, warm, cold data log.
     pub out_of_place: [u64; 3],
-    /// Of which directories' blocks.
+    /// Blocks of directories among these pages.
     pub dentry: u64,
 }
 

@@ -42,11 +42,11 @@ pub(crate) type Held<'a> = MutexGuard<'a, ()>;
 
 /// What became of a batch.
 enum Batch {
-    /// Nothing dirty is left.
+    /// No dirty page is left.
     Done,
-    /// It is full; there may be more from this page on.
+    /// The batch is full; there may be more dirty pages from this one on.
     More(u64),
-    /// This page is still on its way.
+    /// The last write of this page is still under way.
     Busy(u64),
 }
 

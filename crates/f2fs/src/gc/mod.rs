@@ -81,7 +81,7 @@ pub struct GcStats {
     pub node_blocks: u64,
     /// Valid blocks that stayed, because no owner refers to them, or because their file is pinned.
     pub left: u64,
-    /// Calls of the foreground that gave up.
+    /// Calls in the foreground that gave up.
     pub gave_up: u64,
     /// Time of calls in the foreground.
     pub foreground: Nanos,
@@ -147,8 +147,9 @@ impl F2fs {
         self.gc.books.lock().clone()
     }
 
-    /// Cleans one section and writes a checkpoint (`F2FS_IOC_GARBAGE_COLLECT`; with `sync` as the foreground does, else as the
-    /// background): false if there is nothing to gain.
+    /// Cleans one section and writes a checkpoint (`F2FS_IOC_GARBAGE_COLLECT`; with `sync` by the
+    /// policy of foreground cleaning, otherwise by that of background cleaning). False if there is
+    /// nothing to gain.
     ///
     /// # Errors
     /// I/O, damage; the mount is latched or read-only.

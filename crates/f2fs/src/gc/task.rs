@@ -23,8 +23,8 @@ const IDLE: Nanos = Nanos::from_secs(5);
 const BATCH_BLOCKS: u32 = 64;
 
 impl F2fs {
-    /// Cleans as if room were short, often and whatever else goes on, until switched off (`gc_urgent` in sysfs). Needs the option
-    /// `background_gc` and tasks in the background.
+    /// Cleans often and as if room were short, also while operations run, until switched off
+    /// (`gc_urgent` in sysfs). Needs the option `background_gc` and background tasks.
     pub fn set_gc_urgent(&self, on: bool) {
         self.gc.urgent.store(on, Ordering::Relaxed);
     }

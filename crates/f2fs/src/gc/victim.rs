@@ -12,9 +12,9 @@ const SEARCH_MAX: u32 = 4096;
 /// How a victim is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
-    /// The fewest valid blocks.
+    /// The section with the fewest valid blocks.
     Greedy,
-    /// Few valid blocks, and old ones: those will stay.
+    /// Few valid blocks that are old, because old blocks are likely to stay valid.
     CostBenefit,
 }
 

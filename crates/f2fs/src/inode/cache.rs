@@ -67,7 +67,8 @@ impl Inodes {
         Some(inode)
     }
 
-    /// A checkpoint has everything that was changed before its freeze, which still holds: fsync starts afresh.
+    /// A checkpoint contains everything that was changed before its freeze, which still holds: the
+    /// marks that fsync needs are cleared.
     pub fn checkpointed(&self) {
         let all = {
             let mut known = self.known.lock();

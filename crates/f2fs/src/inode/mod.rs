@@ -39,11 +39,11 @@ use rt::{Mutex, MutexGuard, RwLock};
 pub(crate) struct Inode {
     /// Its number.
     pub ino: Ino,
-    /// See the crate.
+    /// The gate: see the table of locks at the head of the crate.
     pub gate: RwLock<()>,
     pub wb: Mutex<()>,
     pub tree: Mutex<Tree>,
-    /// Data on its way.
+    /// Writes of data under way.
     pub flights: Flights,
     /// Of a directory: what is known of the names in it. Innermost lock.
     pub(crate) names: Mutex<Option<Box<NameIndex>>>,
@@ -60,21 +60,22 @@ pub(crate) enum Change {
     None,
     /// Times only: fdatasync leaves them out.
     Times,
-    /// What it takes to read the data back.
+    /// Something that is needed to read the data back.
     Data,
 }
 
 /// The fields of an inode in memory.
 pub(crate) struct Core {
-    /// The inode as its node block says (N1), addresses left out.
+    /// The fields of the inode as its node block has them (N1), without addresses.
     pub fields: InodeFields,
-    /// The size that the inode block says. With a journal it follows that of a regular file when pages are mapped: after a cut no
-    /// size shows that was given by a write whose pages were not written.
+    /// The size in the inode block. With a journal the size of a regular file there grows only when
+    /// pages are mapped: after a cut no size shows that comes from a write whose pages were not
+    /// written.
     pub node_size: u64,
     /// With a journal: the inode block names a largest run, which is not kept up to date. It is
     /// cleared with the next change.
     pub stale_extent: bool,
-    /// Opens.
+    /// How many times it is open.
     pub pins: u32,
     /// Freed (N3).
     pub gone: bool,
@@ -158,9 +159,8 @@ impl Inode {
     }
 
     /// Its kind.
-    ///
     /// # Errors
-    /// The mode holds none.
+    /// The mode has no valid file type.
     pub fn kind(&self) -> FsResult<FileKind> {
         let mode = self.core().fields.mode;
         FileKind::from_mode(mode).ok_or_else(|| self.no_kind(mode))

@@ -20,7 +20,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
 
-/// What happens.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// Tasks.
@@ -29,7 +29,7 @@ pub struct Life {
     pub ops: u32,
     /// Inodes that they share.
     pub inodes: u32,
-    /// Besides, a task that switches so often, whatever the committer does.
+    /// Switches of an additional task, which switches whatever the committer does.
     pub switches: u32,
     /// Fsync after each so many operations of a task; 0: never.
     pub fsync_each: u32,
@@ -289,17 +289,17 @@ impl Ledger {
     }
 }
 
-/// A life in a simulation.
+/// Runs one exploration in a simulation.
 pub fn explore(life: Life, config: SimConfig) -> Outcome<Covered> {
     explore_with(life, Ideas::ALL, config)
 }
 
-/// The same, with ideas left out.
+/// Runs one exploration in a simulation, with some ideas left out.
 pub fn explore_with(life: Life, ideas: Ideas, config: SimConfig) -> Outcome<Covered> {
     Sim::new(config).run(|| World::new(life, ideas).live())
 }
 
-/// The same on OS threads.
+/// Runs one exploration on OS threads.
 pub fn stress(life: Life, ideas: Ideas) -> Covered {
     World::new(life, ideas).live()
 }

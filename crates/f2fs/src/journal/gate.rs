@@ -24,7 +24,7 @@
 //! JBD2 in Linux has at this point a state in which a new operation waits for those inside
 //! (T_LOCKED). It would be a third kind of answer of [`Gate::pick`].
 
-/// An atomic number.
+/// An atomic 64-bit number.
 pub trait Word {
     /// With this value.
     fn new(value: u64) -> Self;
@@ -50,7 +50,7 @@ pub trait Park {
     fn wake_unlocked(&self);
 }
 
-/// What the counters are made of.
+/// The atomics and the waiting that the gate is built on.
 pub trait World {
     /// Its atomics.
     type Word: Word;
@@ -58,7 +58,7 @@ pub trait World {
     type Park: Park;
 }
 
-/// Alone on its cache lines (two: processors fetch them in pairs).
+/// A value alone on its cache lines (two, because processors fetch them in pairs).
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
@@ -94,7 +94,8 @@ impl<W: World, const K: usize> Gate<W, K> {
         &slots[(epoch % K as u64) as usize]
     }
 
-    /// Lets an operation in, and says into which epoch. `shard` goes back to [`Gate::leave`] with it.
+    /// Lets an operation in, and answers its epoch. The caller passes both `shard` and the epoch to
+    /// [`Gate::leave`].
     pub fn pick(&self, shard: usize) -> u64 {
         loop {
             let epoch = self.running();

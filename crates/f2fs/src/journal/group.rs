@@ -63,11 +63,11 @@ impl Group {
         self.state.lock().waiting.range(..=epoch).map(|w| w.1).sum()
     }
 
-    /// Returns when `upto` is committed, or when nothing is logged that could be. `lead` commits the next epoch; it is called for one
-    /// caller at a time, without a lock.
+    /// Returns when `upto` is committed, or when nothing is logged that could be committed. `lead`
+    /// commits the next epoch; it is called for one caller at a time, without a lock.
     ///
     /// # Errors
-    /// What a leader failed with, here or before (G3).
+    /// What a leader failed with, in this call or before (G3).
     pub fn wait(&self, upto: Epoch, mut lead: impl FnMut() -> FsResult<Led>) -> FsResult<()> {
         if self.last() >= upto {
             return Ok(());

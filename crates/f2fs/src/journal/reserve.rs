@@ -38,15 +38,16 @@ const ROUNDS: u32 = 8;
 /// What an operation waited for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitCause {
-    /// The running epoch has as many bytes as one may have: its commit.
+    /// The running epoch has as many bytes as it may have: the operation waited for its commit.
     Epoch,
-    /// As many epochs are on their way as there may be: the commit of the oldest.
+    /// As many epochs are on their way as there may be: it waited for the commit of the oldest.
     Epochs,
-    /// The ring is short: an apply.
+    /// The ring is short: it waited for an apply.
     Ring,
-    /// Committed records fill the memory: an apply.
+    /// Committed records fill the memory: it waited for an apply.
     Memory,
-    /// For nothing: it paused, so that commits and applies follow ([`pace`](super::pace)).
+    /// No condition: the operation paused, so that commits and applies can follow
+    /// ([`pace`](super::pace)).
     Pace,
 }
 

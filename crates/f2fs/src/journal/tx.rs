@@ -260,8 +260,9 @@ impl<'a> Tx<'a> {
             })
     }
 
-    /// The operation is about inode `ino` as well, whether one of its fields changes or not: a name that leads to it does, and its times may
-    /// be those of the same tick. A sync of it waits for this epoch (fsync-Z1).
+    /// Notes that the operation concerns inode `ino` as well, whether one of its fields changes or
+    /// not: a name that leads to the inode changes, and its new times may equal the old ones within
+    /// the clock's tick. A sync of the inode waits for this epoch (fsync-Z1).
     pub fn touch(&self, ino: Nid) {
         let epoch = self.epoch();
         self.plane.log_of(ino).touch(epoch, true);

@@ -40,24 +40,24 @@ use Front::*;
 /// What the two copies of the journal superblock say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Supers {
-    /// One copy at least is sound, and fits the volume.
+    /// At least one copy is sound and fits the volume.
     Fit,
-    /// None is sound.
+    /// No copy is sound.
     Damaged,
-    /// Of another volume.
+    /// The copies belong to another volume.
     Foreign,
-    /// Of another ring: length, block size, version.
+    /// The copies describe another ring: length, block size, version.
     Misfit,
 }
 
 /// The transactions A + 1 to E.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chain {
-    /// There is none: E = A.
+    /// There is no transaction behind the pack: E = A.
     Empty,
-    /// One at least, and all records can be.
+    /// There is at least one, and all records are possible.
     Sound,
-    /// A record cannot be.
+    /// A record is impossible.
     Damaged,
     /// A record is of a kind that is not supported.
     Unsupported,
@@ -68,15 +68,15 @@ pub(crate) enum Chain {
 pub(crate) enum Front {
     /// Nothing of this lap.
     Unwritten,
-    /// A sound block of another incarnation.
+    /// A sound block of another incarnation follows.
     Stale,
-    /// A damaged descriptor, or blocks behind a place without one.
+    /// A damaged descriptor, or blocks of a transaction without its descriptor.
     TornDescriptor,
-    /// A sound descriptor; a block of records is not there.
+    /// A sound descriptor; a block of records is missing.
     TornRecords,
-    /// All but the commit block.
+    /// Everything but the commit block is there.
     TornCommit,
-    /// A block whose checksum is right, and whose content cannot be.
+    /// A block whose checksum is right and whose content is impossible.
     Impossible,
 }
 
