@@ -7,7 +7,8 @@ use crate::failure::{Failure, failed, usage};
 use lab::workload::{Workload, sqlite};
 use std::io::Write;
 
-/// Prepares, waits for a line, runs, waits for the end of the input.
+/// Prepares the database, waits for a line of input, runs the workload, and waits for the end of
+/// the input.
 pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     let spec = &workload.into_sqlite().map_err(usage)?;

@@ -8,7 +8,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     parse(text, MIB).ok_or_else(|| wrong(text, "MiB"))
 }
 
-/// The same, in whole MiB.
+/// Parses a size of whole MiB; a bare number is MiB.
 pub fn mib(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         bytes if bytes % MIB != 0 => Err(format!("`{text}` is no whole number of MiB")),

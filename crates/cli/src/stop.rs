@@ -34,7 +34,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Stop {
-    /// From now on a signal is noted, and ends the children that are guarded.
+    /// Begins to note signals, each of which ends the guarded children.
     ///
     /// # Errors
     /// The host refuses.
@@ -56,7 +56,7 @@ impl Stop {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The signal that asked for the end.
+    /// The signal that asked the command to end, if there was one.
     pub fn signal(&self) -> Option<i32> {
         signals::noted()
     }
@@ -64,7 +64,7 @@ impl Stop {
     /// The part that is complete, if a signal left only a part.
     ///
     /// # Errors
-    /// It left nothing.
+    /// The signal left no complete result.
     pub fn part(&self, done: usize, all: usize, what: &str) -> Result<Option<Part>, Failure> {
         match self.signal() {
             Some(signal) if done == 0 => {
@@ -78,7 +78,8 @@ impl Stop {
         }
     }
 
-    /// Guards a child. The guard has to go before the child is waited for: afterwards its number may be another's.
+    /// Guards a child. Drop the guard before waiting for the child: afterwards its process id may
+    /// belong to another process.
     pub fn guard(&self, child: &Child) -> Guard<'_> {
         let pid = child.id() as i32;
         let mut children = self.lock();
@@ -97,14 +98,14 @@ fn kill(pid: i32) {
     }
 }
 
-/// What was complete when a signal came.
+/// The part of the results that was complete when a signal came.
 pub struct Part {
     signal: i32,
     text: String,
 }
 
 impl Part {
-    /// `done` of `all`, of what.
+    /// `done` of `all` items, which `what` names.
     pub fn new(signal: i32, done: u64, all: u64, what: &str) -> Part {
         Part {
             signal,
@@ -117,7 +118,7 @@ impl Part {
         format!("{} after {}", name(self.signal), self.text)
     }
 
-    /// How the command ends that has written them to `folder`.
+    /// How the command ends after it has written the results to `folder`.
     pub fn kept_in(&self, folder: &Path) -> Failure {
         let (part, folder) = (&self.text, folder.display());
         let kept = format!("{part} were complete; {folder} has them, marked as incomplete");

@@ -6,13 +6,13 @@
 pub(crate) enum Level {
     #[default]
     None = 0,
-    /// Reads.
+    /// The connection reads.
     Shared = 1,
-    /// Will write; others go on reading.
+    /// The connection will write; others go on reading.
     Reserved = 2,
-    /// Waits for the readers to go; no new ones come in.
+    /// The connection waits for the readers to end; no new readers are admitted.
     Pending = 3,
-    /// Writes.
+    /// The connection writes.
     Exclusive = 4,
 }
 

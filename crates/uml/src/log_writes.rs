@@ -25,17 +25,17 @@ pub struct LogWrites {
 /// One entry of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogEntry {
-    /// Where it goes, in bytes.
+    /// Where the write goes on the device, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// It was preceded by a flush of the device's cache.
+    /// The write was preceded by a flush of the device's cache.
     pub flush: bool,
-    /// It was durable when it was done.
+    /// The write was durable when it completed (FUA).
     pub fua: bool,
-    /// It gave blocks back; there is no data.
+    /// The entry is a discard; it has no data.
     pub discard: bool,
-    /// Metadata, says the file system.
+    /// The file system marked the write as metadata.
     pub metadata: bool,
     /// A mark that a user of the log set, and its text.
     pub mark: Option<String>,

@@ -62,7 +62,7 @@ fn wanted_before(softdep: &str, alias: &str, module: &str) -> Vec<String> {
         .collect()
 }
 
-/// Loads a module and what it needs; those that are there already stay.
+/// Loads a module and the modules that it needs; those already loaded stay.
 pub fn load(module: &str) -> io::Result<()> {
     let release = release()?;
     let softdep = fs::read_to_string(release.join("modules.softdep"))?;

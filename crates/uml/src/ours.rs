@@ -10,8 +10,8 @@ use fscore::{
 use rt::WallTime;
 use std::collections::BTreeMap;
 
-/// Puts the root of `fs` through `plan`. Gives the error numbers of the operations (0: went well) and the inodes that are held
-/// open.
+/// Applies `plan` to the root of `fs`. Answers the error numbers of the operations (0: success) and
+/// the inodes that are held open.
 ///
 /// # Errors
 /// An operation of a plan that must not fail did, or one failed otherwise than a system call may.

@@ -73,12 +73,13 @@ pub enum Op {
     Hold { path: String },
 }
 
-/// Operations with their name.
+/// A list of operations, and whether they may fail.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The operations, in order.
     pub ops: Vec<Op>,
-    /// Whether they are meant to fail now and then (no space, no such name): which ones do is part of the comparison.
+    /// Whether some operations are meant to fail (no space, no such name): which ones do is part of
+    /// the comparison.
     pub may_fail: bool,
 }
 

@@ -7,7 +7,8 @@ use crate::failure::{Failure, failed, tell};
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
 
-/// Runs it. As with cat, a file that cannot be read does not keep the others.
+/// Runs `varve cat`. As with cat, a file that cannot be read does not keep the others from being
+/// printed.
 pub fn cat(args: &CatArgs) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for word in &args.places {

@@ -21,7 +21,7 @@ const SET_IDS: u16 = 0o6000;
 /// Capabilities of a program: rights, as set-user-ID gives them.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// What of an image is kept.
+/// Which properties of files are kept.
 #[derive(Clone, Copy)]
 pub struct Rules {
     /// Owners are set.
@@ -65,20 +65,21 @@ impl Rules {
     }
 }
 
-/// What a file lost on its way.
+/// Properties that a file lost in the extraction.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// What the host refused.
+    /// Properties that the host refused.
     pub refused: Vec<&'static str>,
     /// Set-user-ID or set-group-ID, or capabilities, by R2.
     pub rights: bool,
 }
 
-/// A file of the host, in the way in which it can be changed.
+/// A file of the host, and how it can be changed.
 pub enum Target<'a> {
-    /// Open.
+    /// By an open descriptor.
     Open(BorrowedFd<'a>),
-    /// By its name in an open directory: what cannot be opened, or not without doing something.
+    /// By its name in an open directory: for files that cannot be opened, or not without a side
+    /// effect.
     Named(BorrowedFd<'a>, &'a OsStr),
 }
 
@@ -143,7 +144,7 @@ impl Target<'_> {
     }
 }
 
-/// Gives a file what the image says of it, as far as the host and the rules let us.
+/// Gives a file the properties that the image says, as far as the host and the rules allow.
 pub fn dress(fs: &dyn FileSystem, attr: &Attr, target: &Target<'_>, rules: Rules) -> Lost {
     let mut lost = Lost::default();
     // A change of the owner takes rights away, so it comes first; permissions come behind the attributes (R1), for an ACL brings some.

@@ -11,7 +11,7 @@ use lab::characterise::log_listing;
 use rig::{Fs, inspect};
 use std::os::unix::ffi::OsStrExt;
 
-/// Runs it.
+/// Runs `varve dump`.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let name = args.image.display();
     if let (Some(word), true) = (&args.of, args.what != DumpWhat::Inode) {

@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What came of it.
+/// The outcome of an extraction.
 #[derive(Default)]
 pub struct Report {
     files: u64,
@@ -41,7 +41,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Says what the host refused, and fails if something is missing.
+    /// Reports what the host refused, and fails if something is missing.
     pub fn end(&self) -> Result<(), Failure> {
         for (what, times) in &self.refused {
             tell(format!(
@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// Runs it.
+/// Runs `varve extract`.
 pub fn extract(args: &ExtractArgs) -> Result<(), Failure> {
     let place = Place::or_root(&args.place);
     let volume = look(&place.image)?;
@@ -103,11 +103,11 @@ pub fn extract(args: &ExtractArgs) -> Result<(), Failure> {
     report.end()
 }
 
-/// Writes what is at `place` to `target`, and with a directory all that is in it. The folder that `target` is in has to be there, and may be
-/// `target` itself.
+/// Writes the file at `place` to `target`, and if it is a directory everything in it. The folder
+/// that `target` lies in must exist, and `target` itself may exist.
 ///
 /// # Errors
-/// Nothing can be written at all; else failures are in the report.
+/// Nothing can be written at all; other failures are in the report.
 pub fn write_tree(
     volume: &Volume,
     place: &Place,
@@ -161,9 +161,9 @@ pub fn write_tree(
 
 /// Why a file is not there, or not whole.
 enum Stop {
-    /// The image's fault.
+    /// The image caused the failure.
     Image(FsError),
-    /// The host's.
+    /// The host caused the failure.
     Host(io::Error),
 }
 

@@ -16,9 +16,10 @@ pub struct Node {
     pub path: Vec<u8>,
     /// What `lstat` tells.
     pub attr: Attr,
-    /// Directories above it, from the one where the walk began: 1 for what lies there.
+    /// Number of directories above the file, counted from the one where the walk began, which is 1
+    /// for the entries of that one.
     pub depth: usize,
-    /// The directory has the name a second time: the one before had it first.
+    /// The directory has two entries of this name, and this is the second.
     pub repeated: bool,
 }
 
@@ -37,7 +38,7 @@ pub enum Met<'a> {
     Trouble(&'a [u8], FsError),
 }
 
-/// What follows: into the directory that was met, or past it.
+/// How the walk goes on: into the directory that was met, or past it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Into it, if it is one.
@@ -54,11 +55,12 @@ struct Level {
     last: Option<Vec<u8>>,
 }
 
-/// Meets everything below `dir`, a directory before what is in it. A directory with two names is met at the first one only: a walk
-/// through an image in which directories lead to each other would not end.
+/// Calls `meet` for everything below `dir`, for a directory before its entries. A directory with
+/// two names is met at the first one only, because a walk through an image in which directories
+/// lead to each other would not end.
 ///
 /// # Errors
-/// Those of `meet`, and none else.
+/// Those of `meet`, and no others.
 pub fn walk<E>(
     fs: &dyn FileSystem,
     dir: &Node,

@@ -47,11 +47,11 @@ impl From<&jftl::job::Job> for AnyJob {
 enum Line<O> {
     /// The job ended well.
     Done(Box<O>),
-    /// It did not.
+    /// The job failed.
     Failed(String),
 }
 
-/// The worker's side.
+/// Runs as the worker: reads one job and answers its outcome.
 pub fn serve() -> Result<(), Failure> {
     crate::worker::stay_with_parent();
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn answer<J: Work>(job: &J) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The parent's side.
+/// Runs one job in a worker process, and waits for its outcome.
 pub fn run_in_process<J: Work>(stop: &Stop, job: &J) -> Result<J::Outcome, Failure>
 where
     for<'a> AnyJob: From<&'a J>,

@@ -237,7 +237,7 @@ impl Plane {
         self.running_bytes() >= self.cap / 2
     }
 
-    /// An epoch is closed and not committed.
+    /// True if an epoch is closed and not committed.
     pub fn is_behind(&self) -> bool {
         self.gate.running() - self.committed.load(Ordering::Acquire) > 1
     }
@@ -248,7 +248,8 @@ impl Plane {
         self.gate.running() - committed >= EPOCHS as u64 - 1
     }
 
-    /// Epochs that are closed and not committed, with what the running one has, of as many as may be on their way before operations wait.
+    /// Closed epochs that are not committed, plus the filled part of the running one, in relation
+    /// to the number at which operations wait.
     pub fn load(&self) -> Load {
         let running = self.gate.running();
         let committed = self.committed.load(Ordering::Acquire);
@@ -257,17 +258,17 @@ impl Plane {
         Load::of(closed * self.cap + bytes, (EPOCHS as u64 - 2) * self.cap)
     }
 
-    /// So many blocks of the ring are free now.
+    /// Notes how many blocks of the ring are free now.
     pub fn note_free(&self, free: u32) {
         self.ring.free.store(free.into(), Ordering::Release);
     }
 
-    /// Committed epochs with so many bytes of records are applied.
+    /// Notes that committed epochs with this many bytes of records are applied.
     pub fn note_applied(&self, bytes: u64) {
         self.ring.kept.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// What is kept of an epoch has so many bytes, not those that were collected.
+    /// What is kept of an epoch has `kept` bytes, instead of the `collected` ones.
     pub fn kept_instead(&self, collected: u64, kept: u64) {
         self.ring.kept.fetch_add(kept, Ordering::AcqRel);
         self.ring.kept.fetch_sub(collected, Ordering::AcqRel);
@@ -358,7 +359,8 @@ impl Plane {
         }
     }
 
-    /// Bytes of the running epoch, less what operations have not reported yet (in all at most a quarter of what it may have).
+    /// Bytes of the running epoch, without what operations have not reported yet (in all at most a
+    /// quarter of what the epoch may have).
     pub fn running_bytes(&self) -> u64 {
         let running = self.gate.running();
         self.slot(running).bytes.0.load(Ordering::Acquire)
@@ -453,7 +455,8 @@ impl Plane {
         Ok(mark)
     }
 
-    /// Takes what the drained `epoch` gathered; its operations' data has landed. Epochs come in order, each once.
+    /// Takes what the drained `epoch` gathered; the writes of its operations' data have completed.
+    /// Epochs are collected in order, each once.
     pub fn collect(&self, epoch: Epoch) -> Closed {
         {
             let mut control = self.control.lock();

@@ -304,13 +304,13 @@ impl<'a> Tx<'a> {
         self.gather(|gathered| gathered.freed_blocks.push(addr));
     }
 
-    /// A node number is free: it is handed out again when this epoch is committed.
+    /// A node number becomes free: it is handed out again when this epoch is committed.
     pub fn freed_nid(&self, nid: Nid) {
         self.gather(|gathered| gathered.freed_nids.push(nid));
     }
 
-    /// Data that this operation has mapped is on its way: the epoch is not committed before it has landed, and never if it
-    /// fails (f2fs-journal-I1).
+    /// The write of data that this operation has mapped is under way: the epoch is not committed
+    /// before that write has completed, and never if it fails (f2fs-journal-I1).
     pub fn data_sent(&self, watch: Watch) {
         self.gather(|gathered| gathered.data.push(watch));
     }
@@ -324,7 +324,7 @@ impl<'a> Tx<'a> {
         result
     }
 
-    /// The operation ends: its records go to the lists.
+    /// Ends the operation: its records go to the lists of their inodes.
     pub fn end(self) {
         self.leave();
         self.ended.set(true);

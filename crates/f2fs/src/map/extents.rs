@@ -39,7 +39,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Of an inode that says this of its largest run.
+    /// The extent cache of an inode that has this largest run.
     pub fn new(largest: Extent) -> Tree {
         Tree {
             largest,
@@ -62,7 +62,7 @@ impl Tree {
         inside(&self.largest).or_else(|| self.recent.iter().find_map(inside))
     }
 
-    /// A run was read from the slots.
+    /// Adds a run that was read from the slots.
     pub fn learn(&mut self, index: u64, addr: BlockAddr, len: u64) {
         let (Ok(fofs), Ok(len)) = (u32::try_from(index), u32::try_from(len)) else {
             return;
@@ -79,7 +79,8 @@ impl Tree {
         }
     }
 
-    /// Page `index` lies at `addr` now, or nowhere (no block). True if the largest run changed: the inode has to say so.
+    /// Page `index` lies at `addr` now, or nowhere (no block). True if the largest run changed, so
+    /// that the inode has to record it.
     pub fn moved(&mut self, index: u64, addr: BlockAddr) -> bool {
         let before = self.largest;
         let cut = self.forget(index, index + 1);

@@ -31,7 +31,7 @@ pub(crate) struct Slot {
     pub nid: Nid,
     /// Which slot of it (Linux `ofs_in_node`).
     pub slot: u16,
-    /// What it says.
+    /// The address in the slot.
     pub addr: BlockAddr,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Slot {
 pub(crate) struct Run {
     /// The first address: NULL (hole), NEW (reserved: reads as zeros), or a block; blocks of a run are neighbours.
     pub addr: BlockAddr,
-    /// Pages.
+    /// Number of pages.
     pub len: u64,
 }
 

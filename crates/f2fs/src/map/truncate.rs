@@ -48,7 +48,7 @@ struct Freed {
 /// What became of a truncation.
 #[must_use]
 pub(crate) struct Cut {
-    /// The operation has logged what it may: the rest is for another one.
+    /// The operation has logged as much as it may: another one has to free the rest.
     pub more: bool,
     /// The first damage, or what ended it.
     pub result: FsResult<()>,

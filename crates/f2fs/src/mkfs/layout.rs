@@ -46,7 +46,7 @@ pub struct Layout {
     pub segments_main: u32,
     /// Blocks of a checkpoint behind its first.
     pub cp_payload: u32,
-    /// Part kept back, in percent.
+    /// Overprovisioned part of the main area, in percent.
     pub overprovision: f64,
     /// Segments kept for cleaning.
     pub reserved: u32,
@@ -54,7 +54,8 @@ pub struct Layout {
     pub overprov_segments: u32,
     /// First segment of each log.
     pub logs: [u32; 6],
-    /// First block of the region of the journal, which is behind the volume, and blocks of it.
+    /// First block of the region of the journal, which lies behind the volume, and its number of
+    /// blocks.
     pub journal: Option<(u64, u32)>,
 }
 

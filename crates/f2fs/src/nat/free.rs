@@ -83,7 +83,8 @@ impl FreePool {
         self.next_search = (block + 1) % self.blocks;
     }
 
-    /// A number is free again: it was taken for nothing, or a checkpoint has made that durable.
+    /// A number is free again: it was taken and not used, or a checkpoint has made its freeing
+    /// durable.
     pub fn give_back(&mut self, nid: Nid) {
         self.free += u64::from(self.turn(nid, true));
     }
@@ -129,7 +130,8 @@ impl FreePool {
         self.free == 0 && self.unsearched() == 0
     }
 
-    /// True if fewer are left than so many blocks hold, and some could be found.
+    /// True if fewer numbers are left than this number of blocks holds, and a search could find
+    /// more.
     pub fn is_low(&self, blocks: u32) -> bool {
         self.free < u64::from(blocks * PER_BLOCK) && self.unsearched() > 0
     }

@@ -103,8 +103,9 @@ impl Nat {
         Ok(found)
     }
 
-    /// As [`flush`](Self::flush), for a pack that has these entries and otherwise what the last one had. Nothing changes in memory before
-    /// [`publish`](Self::publish). One apply at a time.
+    /// Like [`flush`](Self::flush), for a pack that contains these entries and otherwise what the
+    /// last pack had. Nothing changes in memory before [`publish`](Self::publish). One apply at a
+    /// time.
     ///
     /// # Errors
     /// Reading blocks of which few entries change.

@@ -90,11 +90,12 @@ struct Marks {
 /// What is known of a node beyond its entry: decides whether an fsync needs a checkpoint, and how it marks nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeHistory {
-    /// The last checkpoint has its entry (Linux `IS_CHECKPOINTED`).
+    /// The last checkpoint contains the entry of this node (Linux `IS_CHECKPOINTED`).
     pub checkpointed: bool,
-    /// Its inode block was written with an fsync mark since then (Linux `HAS_FSYNCED_INODE`).
+    /// The inode block was written with an fsync mark since then (Linux `HAS_FSYNCED_INODE`).
     pub inode_fsynced: bool,
-    /// The last of its node blocks since then had an fsync mark, or none was written (Linux `HAS_LAST_FSYNC`).
+    /// The last node block of this inode written since then had an fsync mark, or none was written
+    /// (Linux `HAS_LAST_FSYNC`).
     pub last_fsynced: bool,
 }
 
@@ -162,7 +163,8 @@ impl Nat {
         waiting && state.pool.is_exhausted()
     }
 
-    /// From now on numbers wait for [`nids_committed`](Self::nids_committed), or a checkpoint that has everything.
+    /// Begins the use of a journal: from now on freed numbers wait for
+    /// [`nids_committed`](Self::nids_committed), or for a checkpoint that contains everything.
     pub fn begin_journal(&self) {
         self.state.lock().limbo = Some(Set::default());
     }

@@ -169,7 +169,7 @@ impl State {
             .retain(|nid| entries.contains_key(nid) && seen.insert(*nid));
     }
 
-    /// Lets go of what is clean and not used, beyond `limit` entries; `landed`: no flight is on its way (C2).
+    /// Evicts clean, unused entries beyond `limit`; `landed`: no flight is under way (C2).
     pub fn evict(&mut self, limit: usize, landed: bool) {
         if landed && self.boarding == 0 {
             self.landed = self.flight;
@@ -287,7 +287,8 @@ impl State {
         Some(entry.data.clone())
     }
 
-    /// Everything that epochs up to `target` changed is on the device, and can be found there: what no later one changed is clean.
+    /// Everything that epochs up to `target` changed is on the device and can be found there:
+    /// entries that no later epoch changed become clean.
     pub fn clean_upto(&mut self, target: Epoch) {
         for nid in &self.listed {
             if let Some(entry) = self.entries.get_mut(nid)

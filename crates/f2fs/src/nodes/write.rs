@@ -19,9 +19,9 @@ use ondisk::f2fs::{
 /// How the last node of an fsync is written, the one with the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
-    /// With the others.
+    /// The last node is sent together with the others.
     Together,
-    /// When the others are durable; it is non-volatile at completion.
+    /// The last node is sent when the others are durable; it is non-volatile at completion.
     Alone,
 }
 

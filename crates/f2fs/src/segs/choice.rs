@@ -14,11 +14,11 @@ const SEARCH_MAX: u32 = 4096;
 
 /// What bears on the choice beside the table.
 pub(super) struct Rules<'a> {
-    /// `mode=lfs`: no holes.
+    /// `mode=lfs`: holes are not filled.
     pub lfs: bool,
     /// Nodes may fill holes: their footers tell a stale neighbour in a chain from a new one.
     pub node_holes: bool,
-    /// Free sections at or below this: fill holes.
+    /// Number of free sections at or below which holes are filled.
     pub low: u32,
     /// Sections that are being cleaned.
     pub cleaning: &'a [u32],

@@ -135,7 +135,8 @@ impl Inner {
 }
 
 impl Segments {
-    /// What is valid now is what the newest durable pack says: at a mount, before anything changes, and behind the checkpoint of a recovery.
+    /// Makes home equal to live: at a mount, before anything changes, and after the checkpoint of a
+    /// recovery.
     pub fn home_is_live(&self) {
         let inner = &mut *self.inner.lock();
         inner.home = Some(HomeMaps::of(&inner.table));
@@ -151,8 +152,9 @@ impl Segments {
         self.inner.lock().home_content(changes, block)
     }
 
-    /// Puts what a pack of apply says of segments into `plug`: SIT blocks into their other copies (what does not fit into the journal),
-    /// summaries of segments that were closed. After the last block of it was allocated.
+    /// Puts what an apply's pack says of segments into `plug`: SIT blocks into their other copies
+    /// (for entries that do not fit into the journal), and summaries of segments that were closed.
+    /// To be called after the last block of the pack was allocated.
     pub fn flush_home(&self, changes: &HomeChanges, plug: &mut Plug) -> HomeToWrite {
         let inner = &mut *self.inner.lock();
         // segs-V6, V11: before the pack.
@@ -222,7 +224,8 @@ impl Segments {
         }
     }
 
-    /// Blocks that are valid in one of both views only, live and home; none when everything is applied. At most `most`.
+    /// Blocks that are valid in only one of the two views, live and home; none when everything is
+    /// applied. At most `most`.
     pub fn ahead_of_home(&self, most: usize) -> Vec<BlockAddr> {
         let inner = self.inner.lock();
         let mut found = Vec::new();

@@ -29,11 +29,11 @@ use std::collections::BTreeMap;
 /// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// May be opened.
+    /// A log may open it.
     Free,
     /// The next checkpoint frees it.
     Prefree,
-    /// Has valid blocks.
+    /// It has valid blocks.
     Used,
     /// A log writes it.
     Open,
@@ -250,7 +250,7 @@ impl Table {
         self.held[seg.0 as usize].next_clear(from)
     }
 
-    /// A log gets the block.
+    /// Gives the block to a log.
     ///
     /// # Panics
     /// V1: it is held.
@@ -287,7 +287,8 @@ impl Table {
         Ok(())
     }
 
-    /// Redo of a journal: the block is valid from now on, or not any more; true if it was otherwise. It stays held.
+    /// Redo of a journal: the block becomes valid, or invalid; true if that is a change. It stays
+    /// held.
     pub fn redo(&mut self, addr: BlockAddr, valid: bool, kind: Log, now: u64) -> bool {
         let (at, offset) = self.place(addr);
         if self.valid[at].has(offset) == valid {
@@ -416,7 +417,8 @@ impl Table {
         }
     }
 
-    /// The last checkpoint is durable: whatever is not valid may be used (V1). Answers what became usable, in the order of segments.
+    /// The last checkpoint is durable: every block that is not valid may be used (V1). Answers what
+    /// became usable, in the order of segments.
     pub fn committed(&mut self) -> Vec<Freed> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -469,7 +471,7 @@ impl Table {
         self.held_total - self.total
     }
 
-    /// There are no checkpoints after the one that was just written, or there are again.
+    /// Sets whether checkpoints are disabled from the one on that was just written.
     pub fn set_frozen(&mut self, on: bool) {
         self.frozen = on.then(|| self.valid.clone());
     }

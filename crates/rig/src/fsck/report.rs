@@ -6,7 +6,7 @@ use std::fmt;
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Number of its kind, which stays.
+    /// Number of its kind, which never changes.
     pub number: u16,
     /// Name of its kind.
     pub name: &'static str,
@@ -20,7 +20,7 @@ pub struct Finding {
     pub block: Option<u64>,
     /// The facts.
     pub what: String,
-    /// Nothing is lost, and the next mount or checkpoint mends it.
+    /// Nothing is lost, and the next mount or checkpoint repairs it.
     pub is_notice: bool,
     /// It cannot be repaired.
     pub is_beyond_repair: bool,

@@ -23,10 +23,10 @@ pub struct PagesLogged {
     pub nat: u64,
     /// SIT blocks.
     pub sit: u64,
-    /// Of the node and directory blocks: those that an operation behind the epoch had touched before the commit had its copy. JBD2 copies
-    /// these when they are touched.
+    /// Node and directory blocks that an operation behind the epoch had touched before the commit
+    /// had copied them. JBD2 copies such blocks when they are touched.
     pub late: u64,
-    /// Records that are not in the log, as an image has their effect.
+    /// Records that are not in the log, because an image has their effect.
     pub left_out: u64,
 }
 

@@ -60,9 +60,9 @@ use scan::Scan;
 pub(super) struct OfTables {
     /// Records of NAT and SIT blocks, encoded.
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Number of these records.
     pub records: u32,
-    /// What was logged instead of what.
+    /// How many blocks of each kind were logged, and how many records they replace.
     pub logged: PagesLogged,
 }
 
