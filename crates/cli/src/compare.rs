@@ -44,7 +44,7 @@ const SCHEMES_OF_REMAP: [&str; 6] = [
 /// Blocks of 4 KiB in a MiB.
 const MIB_BLOCKS: u32 = 256;
 
-/// `varve compare`: parses, runs, reports.
+/// Runs `varve compare`.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     if let Workload::Replay(_) = workload {
@@ -59,11 +59,11 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     run(&args.on, &what)
 }
 
-/// What runs.
+/// What a command runs on each file system and scheme.
 pub struct What {
     /// The subcommand.
     pub command: &'static str,
-    /// The command line without what is in [`RunArgs`].
+    /// The command line without the options in [`RunArgs`].
     pub words: String,
     /// The workload.
     pub workload: Workload,
@@ -71,7 +71,7 @@ pub struct What {
     pub recording: Option<PathBuf>,
 }
 
-/// Runs each file system and scheme in a worker process, reports.
+/// Runs each file system and scheme in a worker process, and reports.
 pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     let workload = &what.workload;
     let configs = configs(args, what)?;

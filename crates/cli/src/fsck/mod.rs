@@ -22,10 +22,10 @@ const CORRECTED: u8 = 1;
 const LEFT: u8 = 4;
 /// The image cannot be used.
 const OPERATIONAL: u8 = 8;
-/// The command line makes no sense.
+/// Exit code for an invalid command line.
 pub const USAGE: u8 = 16;
 
-/// Runs it.
+/// Runs `varve fsck`.
 pub fn fsck(args: &FsckArgs) -> ExitCode {
     let write = args.preen || args.yes || args.auto;
     progress(args, "1 0 1");

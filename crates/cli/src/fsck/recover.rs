@@ -7,7 +7,7 @@ use crate::out::say;
 use rig::fsck::recover_image;
 use std::process::ExitCode;
 
-/// Runs it.
+/// Runs `varve recover`.
 pub fn recover(args: &RecoverArgs) -> ExitCode {
     let name = args.image.display();
     let write = !args.dry_run;

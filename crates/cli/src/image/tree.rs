@@ -16,8 +16,8 @@ pub struct Node {
     pub path: Vec<u8>,
     /// What `lstat` tells.
     pub attr: Attr,
-    /// Number of directories above the file, counted from the one where the walk began, which is 1
-    /// for the entries of that one.
+    /// Number of directories above the file up to the one where the walk began, that one included:
+    /// 1 for the entries of that directory.
     pub depth: usize,
     /// The directory has two entries of this name, and this is the second.
     pub repeated: bool,

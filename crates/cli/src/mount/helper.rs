@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The command line that a helper's command line means; `None` under another name.
+/// Translates the command line of a helper into one of `varve`; `None` if the program has another
+/// name.
 ///
 /// `mount.X IMAGE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, `umount.X DIR [-nlfrv] [-t TYPE]`, says mount(8).
 pub fn as_helper(args: &[OsString]) -> Option<Vec<OsString>> {

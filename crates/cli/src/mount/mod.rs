@@ -37,11 +37,11 @@ struct Plan {
 enum Event {
     /// The kernel has ended the session.
     Ended,
-    /// A signal has come, and the mount has been taken away as far as that goes.
+    /// A signal has come, and the mount has been removed as far as that is possible.
     LetGo,
 }
 
-/// Runs it.
+/// Runs `varve mount`.
 pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     let text = args.options.join(",");
     if let Some(words) = remount::words(&text) {

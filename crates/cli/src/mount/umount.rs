@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs it.
+/// Runs `varve umount`.
 pub fn umount(args: &UmountArgs) -> Result<(), Failure> {
     let dir = args.dir.canonicalize();
     let dir = dir.map_err(|e| failed(format!("{}: {e}", args.dir.display())))?;
@@ -75,11 +75,12 @@ fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     }
 }
 
-/// After a signal: at every place of the device what the kernel holds back is written, then the mount goes, at once or, with files open, when
-/// they are closed. Nothing else that is mounted there meanwhile is touched.
+/// Removes the mount after a signal. At every place of the device what the kernel holds back is
+/// written; then the mount is removed, at once or, if files are open, when they are closed. Other
+/// mounts that have taken the place meanwhile are left alone.
 ///
 /// # Errors
-/// It is mounted nowhere in this namespace any more; the host refuses.
+/// The device is not mounted in this namespace any more; the host refuses.
 pub fn let_go(device: &str) -> Result<(), String> {
     let mut places = table::ours()?;
     places.retain(|line| line.device == device);

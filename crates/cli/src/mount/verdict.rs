@@ -28,11 +28,11 @@ fn name(device: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("varve-mount-{device}"))
 }
 
-/// The side of the process behind the mount.
+/// The side of the process behind the mount, which tells the outcome.
 pub struct Verdict(Mutex<Asked>);
 
 enum Asked {
-    /// Questions can come.
+    /// Connections are accepted.
     Open(UnixListener),
     /// The connections that came while the mount was there; no further ones are accepted.
     Closed(Vec<UnixStream>),
@@ -63,7 +63,7 @@ impl Verdict {
         *asked = Asked::Closed(streams);
     }
 
-    /// Answers them.
+    /// Tells the outcome to all connected callers.
     pub fn tell(&self, ended: &Result<(), String>) {
         self.close();
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,21 +91,23 @@ fn bind(name: &SocketAddr) -> io::Result<UnixListener> {
     }
 }
 
-/// A question that waits.
+/// A connection of `varve umount` that waits for the outcome.
 pub struct Question(UnixStream);
 
 impl Question {
-    /// Asks the process behind the mount with this device number; `None`: it cannot be asked from here.
+    /// Connects to the process behind the mount with this device number; `None`: it cannot be
+    /// reached from here.
     pub fn ask(device: &str) -> Option<Question> {
         let stream = UnixStream::connect_addr(&name(device).ok()?).ok()?;
         stream.set_read_timeout(Some(SILENCE)).ok()?;
         Some(Question(stream))
     }
 
-    /// Waits for the answer. After a silence `patience` is called, once, and can end the waiting.
+    /// Waits for the outcome. After some time without one `patience` is called, once, and can end
+    /// the wait.
     ///
     /// # Errors
-    /// Why the volume is not clean; what `patience` says.
+    /// Why the volume is not clean; the error of `patience`.
     pub fn wait(mut self, patience: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         let mut patience = Some(patience);
         let mut answer = Vec::new();
