@@ -31,7 +31,8 @@ const SCHEMES: [&str; 6] = [
     "none",
 ];
 
-/// The same where the device can remap: the modes of JFTL's figures, and the one that its paper leaves out.
+/// Default schemes on a device that can remap: the modes of JFTL's figures, and the one that its
+/// paper leaves out.
 const SCHEMES_OF_REMAP: [&str; 6] = [
     "jbd2",
     "jftl",

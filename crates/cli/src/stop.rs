@@ -93,7 +93,7 @@ impl Stop {
 
 fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(pid, Signal::KILL);
     }
 }

@@ -43,11 +43,11 @@ pub struct Done {
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checked {
-    /// It finds nothing.
+    /// The checker finds nothing.
     Clean,
-    /// It finds something.
+    /// The checker finds something.
     Findings(String),
-    /// It is not installed.
+    /// The checker is not installed.
     NotInstalled,
 }
 
@@ -153,7 +153,7 @@ pub fn ask<T: DeserializeOwned, R>(
     }
 }
 
-/// Sends the task and reads lines up to the one that is the answer.
+/// Sends the task, and reads lines up to the one that is the result.
 fn converse<T: DeserializeOwned, R>(
     child: &mut Child,
     task: &impl Serialize,

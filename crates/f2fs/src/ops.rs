@@ -125,7 +125,7 @@ pub struct FreezeStats {
 #[derive(Default)]
 struct Books {
     current: Option<Cause>,
-    /// Freezes that exist or are asked for, but for the next one.
+    /// Freezes that exist or are asked for, without the next one.
     others: u32,
     /// A task is closing an epoch.
     switching: bool,

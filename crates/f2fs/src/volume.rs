@@ -38,11 +38,11 @@ pub struct F2fs {
     pub(crate) nodes: Nodes,
     /// Data of files, and directory blocks.
     pub(crate) pages: PageCache,
-    /// Data on its way, and atomic writes.
+    /// Writes of file data under way, and atomic writes.
     pub(crate) content: Content,
     pub(crate) inodes: Inodes,
     pub(crate) orphans: Orphans,
-    /// Node blocks and directory blocks on their way; files have their own.
+    /// Writes of node and directory blocks under way; those of files have their own list.
     pub(crate) flights: Flights,
     pub(crate) cp: Checkpointer,
     pub(crate) gc: Gc,

@@ -193,7 +193,7 @@ fn one<'s>(
             *worker = Worker::start(stop, program)?;
             Ok(second)
         }
-        // It went well this time: what happened is still worth knowing.
+        // The second run succeeded; the first failure is still worth reporting.
         _ => Ok(first),
     }
 }

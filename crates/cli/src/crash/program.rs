@@ -178,7 +178,7 @@ fn run_shell(command: &str, device: &Path, stop: &Stop) -> std::io::Result<ExitS
     }
     let pid = Pid::from_child(&child);
     let send = |signal| {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = match alone {
             true => kill_process_group(pid, signal),
             false => kill_process(pid, signal),

@@ -36,7 +36,7 @@ pub struct Report {
     without_rights: u64,
     /// What the host refused to set, and how often.
     refused: BTreeMap<&'static str, u64>,
-    /// Failures; each was told.
+    /// Number of failures; each was reported when it happened.
     failures: u64,
 }
 
@@ -196,7 +196,7 @@ struct Writer<'a> {
     /// Directories, each before those in it. They get what the image says of them at the end: until then we must be able to write in
     /// them, and that changes their times.
     dirs: Vec<(DirNo, Attr)>,
-    /// Those from the root to where the walk is.
+    /// The directories from the root to where the walk is.
     way: Vec<DirNo>,
 }
 

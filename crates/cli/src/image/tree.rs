@@ -103,7 +103,7 @@ pub fn walk<E>(
     Ok(())
 }
 
-/// Reads the names of a directory; what cannot be one is told and left out.
+/// Reads the names of a directory; entries whose name is impossible are reported and left out.
 fn enter<E>(
     fs: &dyn FileSystem,
     path: &[u8],
@@ -114,14 +114,14 @@ fn enter<E>(
     if let Err(e) = read(fs, dir, &mut names) {
         meet(Met::Trouble(path, e))?;
     }
-    // It would lead out of the directory, here and on the host.
+    // Such a name would lead out of the directory, here and on the host.
     let is_name = |n: &[u8]| !n.is_empty() && !n.contains(&b'/') && !n.contains(&0);
     for (bad, _) in names.iter().filter(|(name, _)| !is_name(name)) {
         let why = format!("the name `{}` cannot be", shown(bad));
         meet(Met::Trouble(path, FsError::corrupt(why)))?;
     }
     names.retain(|(name, _)| is_name(name) && name != b"." && name != b"..");
-    // Equal names in the order of the directory: the first is the one that a look-up finds.
+    // Equal names stay in the order of the directory: the first is the one that a lookup finds.
     names.reverse();
     names.sort_by(|a, b| b.0.cmp(&a.0));
     Ok(Level {

@@ -42,7 +42,7 @@ pub fn start(plan: &Plan) -> Result<(), Failure> {
     }
     let status = child.wait().map_err(of_child)?;
     match (status.code(), status.signal()) {
-        // It has told why.
+        // The child has reported the reason.
         (Some(code), _) if code != 0 => std::process::exit(code),
         (_, signal) => Err(failed(format!(
             "the background process ended before the mount was up (signal {signal:?})"

@@ -46,7 +46,7 @@ pub fn remount(dir: &Path, text: &str) -> Result<(), Failure> {
     }
     if let Err(why) = set_daemon(&dir, text) {
         if line.writable && !writable {
-            // As it was; that the volume is not read-only is told below.
+            // Restores the kernel's side; that the volume is not read-only is reported below.
             let _ = set_kernel(&line, "", true);
         }
         return Err(of_dir(why));

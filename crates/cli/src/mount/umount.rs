@@ -89,7 +89,7 @@ pub fn let_go(device: &str) -> Result<(), String> {
     }
     for place in places.iter().rev() {
         if let Ok(open) = File::open(&place.at) {
-            // A failure is told by the volume itself.
+            // The volume itself reports a failure.
             let _ = rustix::fs::syncfs(&open);
         }
         if take_away(&place.at, UnmountFlags::empty()).is_err() {

@@ -41,7 +41,7 @@ use state::State;
 use std::fmt::Display;
 use volume::Volume;
 
-/// What a check is told about the volume.
+/// The size of the volume and the limits of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Blocks of 4 KiB of the device.

@@ -40,10 +40,10 @@ struct Refused {
     version: Option<u64>,
 }
 
-/// Finds the pack that counts; notes if the other one was not whole.
+/// Finds the pack that counts, and notes if the other one was not whole.
 ///
 /// # Errors
-/// Neither is whole; the one that counts says impossible things; I/O.
+/// Neither is whole; the one that counts has impossible content; I/O.
 pub(crate) fn choose(queue: &Queue, geo: &Geometry) -> FsResult<(Pack, Option<String>)> {
     let (first, second) = (read_pack(queue, geo, false), read_pack(queue, geo, true));
     let (pack, note) = match (first, second) {
@@ -161,7 +161,7 @@ fn read(queue: &Queue, at: BlockAddr, blocks: u32) -> FsResult<Bytes> {
 /// Reads journals and summaries of the logs.
 ///
 /// # Errors
-/// They do not lie in the pack; a journal has more entries than fit; I/O.
+/// They do not lie within the pack; a journal has more entries than fit; I/O.
 pub(crate) fn contents(queue: &Queue, geo: &Geometry, pack: &Pack) -> FsResult<Contents> {
     let cp = &pack.cp;
     let mut logs: Vec<OpenLog> = Log::ALL

@@ -35,7 +35,7 @@ impl F2fs {
         }
     }
 
-    /// Starts a task that ends when [`pause`](Self::pause) says so.
+    /// Starts a background task, which ends when [`pause`](Self::pause) tells it to.
     pub(crate) fn start_task(
         self: &Arc<Self>,
         name: &str,

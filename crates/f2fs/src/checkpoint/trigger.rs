@@ -6,7 +6,7 @@ use fscore::FsResult;
 use ondisk::f2fs::BLOCKS_PER_SEG;
 
 impl F2fs {
-    /// Writes a checkpoint if a trigger says so. The caller holds no lock.
+    /// Writes a checkpoint if a trigger is due. The caller holds no lock.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).

@@ -100,7 +100,8 @@ impl F2fs {
         self.write_checkpoint(freeze, Clock::start())
     }
 
-    /// Before the freeze: directory blocks; nodes too if the policy says so (Linux does not).
+    /// Before the freeze: writes directory blocks, and nodes too if the policy asks for it (Linux
+    /// does not).
     fn write_ahead(&self) -> FsResult<()> {
         for dir in self.pages.dirty_meta_files() {
             match self.inode(dir) {

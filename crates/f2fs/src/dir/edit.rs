@@ -165,7 +165,7 @@ impl F2fs {
         let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
         let mut fields = before.clone();
         become_blocks(&mut fields, flexible);
-        // Addresses lie there from now on, and the inode says so.
+        // From now on addresses lie there, and the flags of the inode say so.
         self.edit_node(op, dir.nid(), |block| {
             block[area.clone()].fill(0);
             fields.encode_into(block, self.features);

@@ -135,7 +135,7 @@ impl F2fs {
 
     /// Writes while an atomic write is open. The gate is held.
     pub(super) fn write_pending(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
-        // They cannot be written back: no more of them than half the cache.
+        // Pending pages cannot be written back, so at most half the cache may hold them.
         let mut limit = self.pages.limit_pages() / 2;
         if self.journal.is_some() {
             limit = limit.min((self.op_max() / ROOM_PER_PAGE) as u64);
@@ -156,7 +156,8 @@ impl F2fs {
         Ok(data.len())
     }
 
-    /// Maps and sends the pages (A2). The gate is held, and nothing of the file is on its way but by others' write-back.
+    /// Maps and sends the pages (A2). The gate is held, and the only writes of the file under way
+    /// are those of other tasks' write-back.
     fn commit_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<()> {
         let _wb = inode.wb.lock();
         let _ = self.land(inode);
@@ -240,7 +241,7 @@ impl F2fs {
         Ok(moved)
     }
 
-    /// The pages are the cache's from now on, and on their way. `wb` is held.
+    /// Hands the pages to the cache, as pages whose writes are under way. `wb` is held.
     fn send_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending, moved: &[Moved]) {
         let ino = inode.ino;
         let mut plug = self.queue.plug();

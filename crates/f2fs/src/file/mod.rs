@@ -64,7 +64,7 @@ pub(crate) enum Place {
 
 /// State of all content.
 pub(crate) struct Content {
-    /// Inodes with data on its way.
+    /// Inodes with writes of data under way.
     flying: Mutex<BTreeSet<Ino>>,
     /// Atomic writes that are open.
     atomic: Mutex<Map<Ino, Pending>>,

@@ -119,7 +119,7 @@ impl F2fs {
         to: Range<u64>,
         pages: Vec<Option<Bytes>>,
     ) -> FsResult<()> {
-        // Held until they are sent: anybody else would send them in place.
+        // Held until the pages are sent, because another task would send them in place.
         let wb = inode.wb.lock();
         for (index, page) in to.clone().zip(pages) {
             let Some(page) = page else {

@@ -92,7 +92,7 @@ impl F2fs {
     /// Answers whether blocks behind the end are left for other operations (Z1).
     fn shrink_in(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<bool> {
         let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
-        // Held until the last page is sent: anybody else would send it in place.
+        // Held until the last page is sent, because another task would send it in place.
         let wb = inode.wb.lock();
         let _ = self.land(inode);
         let zeroed = at > 0 && self.zero_part(inode, last, at, BLOCK_BYTES - at)?;

@@ -312,7 +312,8 @@ impl F2fs {
                 Err(e) => {
                     self.pages.give_back(inode.ino, run, placed);
                     if matches!(e, FsError::Corrupt { .. }) {
-                        // Trying again would fail for ever: the page is lost, the next fsync says so.
+                        // Another try would fail for ever: the page is lost, and the next fsync
+                        // reports it.
                         self.pages.drop_range(inode.ino, index..index + 1);
                         inode.core().write_errors.note(e.clone());
                     }
@@ -412,8 +413,8 @@ impl F2fs {
         Ok(placed.addr)
     }
 
-    /// Waits for the data of an inode that is on its way, and settles its pages. A failure is kept for the next fsync as well, and
-    /// its pages are dirty again.
+    /// Waits for the inode's writes of data that are under way, and settles its pages. A failure is
+    /// kept for the next fsync as well, and its pages are dirty again.
     pub(crate) fn land(&self, inode: &Inode) -> FsResult<()> {
         let ino = inode.ino;
         let landed = inode.flights.land(|pages, result| match result {
@@ -430,15 +431,18 @@ impl F2fs {
         landed.map(drop)
     }
 
-    /// Waits for all data on its way: whatever a checkpoint maps has been written (file-D2).
+    /// Waits for all writes of data under way: so whatever a checkpoint maps has been written
+    /// (file-D2).
     ///
     /// # Errors
-    /// A block of a directory could not be written. Those of files are dirty again, and their fsync says so.
+    /// A block of a directory could not be written. Failed pages of files are dirty again, and the
+    /// next fsync of the file reports the failure.
     pub(crate) fn land_all(&self) -> FsResult<()> {
         self.land_each(true)
     }
 
-    /// The same for `sync`, which hears of all failures.
+    /// Waits like [`land_all`](Self::land_all), for `sync`, which gets all failures, those of files
+    /// included.
     pub(crate) fn land_files(&self) -> FsResult<()> {
         self.land_each(false)
     }

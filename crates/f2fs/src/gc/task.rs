@@ -57,7 +57,7 @@ impl F2fs {
             match self.clean_background(policy) {
                 Ok(true) => {}
                 Ok(false) => span = SLEEP_NOTHING,
-                // It has latched the mount.
+                // The error has latched the mount.
                 Err(_) => continue,
             }
         }

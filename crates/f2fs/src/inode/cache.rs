@@ -89,7 +89,8 @@ impl Inodes {
         self.next_generation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds an inode that was read; answers the one that was there already, if any.
+    /// Adds an inode that was read. If another task has added it meanwhile, answers that one
+    /// instead.
     fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
         let mut known = self.known.lock();
         if known.dropped.contains(&inode.ino) {

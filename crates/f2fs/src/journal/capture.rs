@@ -83,8 +83,9 @@ impl Check {
     }
 }
 
-/// Logs how a node block changed in `parts`, of which `before` has what was [kept](Parts::keep). `before` becomes `after` there, but for
-/// version, next address and marks in the footer, and the checksum.
+/// Logs how a node block changed in `parts`, of which `before` has the bytes that were
+/// [kept](Parts::keep). `before` becomes `after` there, except for version, next address and marks
+/// in the footer, and the checksum.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or changed more than the parts.

@@ -88,7 +88,7 @@ impl<W: World, const K: usize> Gate<W, K> {
         self.running.0.load()
     }
 
-    /// Those in the epoch, in a slot that epochs share (G4).
+    /// The count of operations in the epoch, in a slot that epochs share (G4).
     fn count(&self, epoch: u64, shard: usize) -> &W::Word {
         let slots = &self.shards[shard % self.shards.len()].0;
         &slots[(epoch % K as u64) as usize]

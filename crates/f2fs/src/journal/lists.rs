@@ -125,7 +125,7 @@ pub(super) struct InodeLog {
 struct Lists {
     /// The oldest; most inodes have no other.
     oldest: Option<(u64, List)>,
-    /// Those of later epochs, oldest first.
+    /// Lists of later epochs, oldest first.
     later: VecDeque<(u64, List)>,
     /// Last epoch whose list was taken.
     taken: u64,

@@ -116,7 +116,7 @@ impl LogState {
         })
     }
 
-    /// Those of `heads` that differ from what the ring says.
+    /// The heads among `heads` that differ from what the ring says.
     pub fn moved(&self, heads: &[Head]) -> Vec<Head> {
         let known = |head: &Head| self.heads.contains(head);
         heads.iter().copied().filter(|head| !known(head)).collect()

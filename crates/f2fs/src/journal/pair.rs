@@ -64,7 +64,7 @@ impl Parts {
         Parts(Parts::of(layout.bitmap.clone()).0 | entries.0 | names.0)
     }
 
-    /// And these bytes.
+    /// These parts, and the chunks of these bytes.
     pub fn and(self, bytes: Range<usize>) -> Parts {
         Parts(self.0 | Parts::of(bytes).0)
     }

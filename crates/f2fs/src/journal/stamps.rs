@@ -43,7 +43,7 @@ pub(crate) struct DirStamps {
 }
 
 impl DirStamps {
-    /// None.
+    /// No stamps.
     pub fn new() -> DirStamps {
         DirStamps {
             pages: Mutex::named("f2fs stamps of directory pages", BTreeMap::new()),
@@ -57,7 +57,7 @@ impl DirStamps {
         stamp.raise((dir, index), epoch)
     }
 
-    /// It was dropped: before its slot says so (S1).
+    /// Notes that the page is dropped in this epoch; called before its slot says so (S1).
     pub fn drop_page(&self, dir: Ino, index: u64, epoch: Epoch) {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();

@@ -20,7 +20,7 @@ enum Block {
     Sit(u32),
 }
 
-/// Those that an operation has touched.
+/// The blocks that an operation has touched.
 #[derive(Default)]
 pub(super) struct Touches(BTreeSet<Block>);
 
@@ -33,7 +33,7 @@ impl Touches {
         fresh
     }
 
-    /// None.
+    /// Forgets all blocks.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -33,8 +33,8 @@ pub(crate) struct Tree {
     pub(super) last: Option<LastNode>,
     /// Number of the last flight with nodes of this inode that an fsync wrote.
     pub(crate) chained: u64,
-    /// A direct node that checkpoint or chain knew was freed below an indirect one: no inode block says so, and roll-forward would not
-    /// notice.
+    /// A direct node that checkpoint or chain knew was freed below an indirect one. No inode block
+    /// tells roll-forward so.
     pub(crate) cut_below: bool,
 }
 

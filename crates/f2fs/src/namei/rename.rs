@@ -242,7 +242,7 @@ impl F2fs {
         }
     }
 
-    /// Names in both directories, or in the one that both are, have changed.
+    /// Puts both directories, or the one if both are the same, after names in them have changed.
     fn put_dirs(&self, op: &Op<'_>, from: &Inode, to: &Inode) -> FsResult<()> {
         if from.ino != to.ino {
             self.put_dir(op, from)?;

@@ -21,7 +21,8 @@ use fscore::FsResult;
 const AHEAD_BLOCKS: u32 = 32;
 const _: () = assert!(AHEAD_BLOCKS > SCAN_BLOCKS);
 
-/// So long the task waits for its bell, then once more. It hears of all that is to be done: operations ring as long as numbers are few.
+/// How long the task waits for its bell before it looks by itself. The bell suffices, because
+/// operations ring as long as numbers are few.
 const LOOK: Nanos = Nanos::from_secs(60);
 
 impl Nat {

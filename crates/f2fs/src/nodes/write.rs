@@ -33,8 +33,9 @@ struct Marks {
 }
 
 impl F2fs {
-    /// Submits all dirty nodes to the logs (indirect ones first, then those of directories, then of files), without marks; they fly in
-    /// `self.flights`. How many.
+    /// Submits all dirty nodes to the logs, without marks: first indirect ones, then those of
+    /// directories, then those of files. Their writes are added to `self.flights`. Answers how
+    /// many.
     pub(crate) fn write_nodes(&self, op: &Op<'_>) -> FsResult<u64> {
         let _writer = self.nodes.writer.lock();
         let nids = self.nodes.state.lock().all_dirty();

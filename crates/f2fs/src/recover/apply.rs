@@ -259,7 +259,8 @@ impl F2fs {
         })
     }
 
-    /// recover-V5: nothing lies behind the end of a file, unless it says so.
+    /// recover-V5: makes sure that nothing lies behind the end of a file, unless its flags allow
+    /// that.
     fn cut_behind_end(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let (size, keep) = {
             let core = inode.core();

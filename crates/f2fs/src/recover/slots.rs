@@ -79,7 +79,8 @@ impl F2fs {
         }
         let slot = self.make_slot(op, inode, tree, index)?;
         if slot.addr == BlockAddr::NULL {
-            // It counts, whatever the limit: the checkpoint before did not refuse it either.
+            // The block counts even beyond the limit, because the mount that allocated it did not
+            // refuse it either.
             self.space.add_recovered(Usage {
                 blocks: 1,
                 ..Usage::default()

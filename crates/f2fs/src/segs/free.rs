@@ -19,7 +19,7 @@ use super::map::BlockMap;
 /// Runs of one segment that take as many bytes in the journal as its map does (12 bytes each, against 76).
 const RUNS_MAX: usize = 6;
 
-/// Whose blocks they are.
+/// The owner of blocks that are freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owned {
     ino: Nid,

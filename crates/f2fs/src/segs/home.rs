@@ -212,7 +212,8 @@ impl Segments {
             home.kind[seg.0 as usize] = kind;
         }
         for (seg, bytes) in written.closed {
-            // It may have been opened and closed again, with new owners in it.
+            // The segment may have been opened and closed again since, with new owners in its
+            // summary.
             if inner.closed.get(&seg).is_some_and(|s| s.bytes() == bytes) {
                 inner.closed.remove(&seg);
             }

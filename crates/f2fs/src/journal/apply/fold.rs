@@ -79,7 +79,7 @@ pub(crate) struct Fold<'a> {
     pub(in crate::journal) segs: HomeChanges,
     /// Blocks to release when the pack is durable (apply-A6).
     pub(in crate::journal) freed: Vec<BlockAddr>,
-    /// Records, but for those of blocks' owners.
+    /// Number of records, without those about owners of blocks.
     pub(in crate::journal) records: u64,
 }
 

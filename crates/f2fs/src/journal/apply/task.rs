@@ -12,7 +12,7 @@ const LOOK: Nanos = Nanos::from_millis(500);
 const IDLE: Nanos = Nanos::from_secs(10);
 
 impl F2fs {
-    /// Applies what is committed when a threshold says so, until the volume is unmounted.
+    /// Applies what is committed whenever a threshold is passed, until the volume is unmounted.
     pub(crate) fn apply_task(&self) {
         let Some(journal) = &self.journal else {
             return;

@@ -39,7 +39,7 @@ pub(super) struct Written {
     placed: BTreeMap<Nid, Vec<Placed>>,
 }
 
-/// Blocks on their way.
+/// Sends blocks and waits for their writes.
 struct Sender<'f> {
     fs: &'f F2fs,
     plug: Plug,

@@ -71,7 +71,7 @@ pub(super) struct OfTables {
 struct Images {
     /// As a PAGE record has them.
     nodes: Map<Nid, Bytes>,
-    /// Those that are there.
+    /// Directory pages that exist after the epoch.
     pages: Map<(Nid, u32), Bytes>,
     /// Blocks whose live state is later than the epoch: an operation behind the epoch has touched
     /// them, they were dropped in the epoch, or they are not in memory any more.

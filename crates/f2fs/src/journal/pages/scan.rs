@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What becomes of a node in the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fate {
-    /// It is there afterwards.
+    /// The node exists after the epoch.
     pub alive: bool,
     /// Slots of a directory in it became free or used.
     pub dir_slots: bool,

@@ -29,7 +29,7 @@ pub(super) struct OfSegment {
 }
 
 impl OfSegment {
-    /// Those that were taken, or freed.
+    /// The blocks that were taken, or those that were freed.
     pub fn part(&mut self, taken: bool) -> &mut BlockMap {
         match taken {
             true => &mut self.taken,

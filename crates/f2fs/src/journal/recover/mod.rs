@@ -85,7 +85,7 @@ pub struct JournalRecovery {
     pub miscounted: bool,
     /// Truncations that go on after the mount.
     pub truncations: u64,
-    /// It lives in memory only, as the mount is read-only.
+    /// The result is in memory only, because the mount is read-only.
     pub pending: bool,
     /// Time until the case was known.
     pub scan: Nanos,

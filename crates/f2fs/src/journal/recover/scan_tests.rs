@@ -55,7 +55,7 @@ fn geometry() -> Geometry {
     }
 }
 
-/// Whose nodes there are before the chain: inodes 3 to 9.
+/// The owners of nodes before the chain: inodes 3 to 9.
 fn owner(nid: Nid) -> fscore::FsResult<Option<Nid>> {
     Ok((3..10).contains(&nid.0).then_some(nid))
 }
