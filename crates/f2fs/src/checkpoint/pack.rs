@@ -55,7 +55,7 @@ pub(crate) fn choose(queue: &Queue, geo: &Geometry) -> FsResult<(Pack, Option<St
             good.newest = match bad.version {
                 Some(seen) if newer(seen, good.newest) => seen,
                 Some(_) => good.newest,
-                // It may have been the one that followed.
+                // The damaged pack may have been the next version.
                 None => good.newest.wrapping_add(1),
             };
             let note = format!(

@@ -357,7 +357,7 @@ impl F2fs {
                 0 => first,
                 _ => match self.slot_to_write(inode, tree, index + n) {
                     Ok(slot) => slot,
-                    // It is the next one's.
+                    // The next batch begins with this page, and gets the error.
                     Err(_) => break,
                 },
             };

@@ -423,7 +423,7 @@ fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>
     };
     let mut from = 0;
     while from < layout.max {
-        // Whole bytes that are equal hold none.
+        // Bytes that are equal hold no cleared bit.
         let Some(at) = pair.next(start + from / 8..layout.bitmap.end) else {
             return;
         };

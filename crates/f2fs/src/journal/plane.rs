@@ -74,7 +74,7 @@ pub(crate) struct Closed {
 /// What the tasks of one shard gathered in one epoch.
 #[derive(Default)]
 struct Part {
-    /// Whose; of an older epoch nothing is left.
+    /// The epoch of what was gathered; nothing is left of an older one.
     epoch: u64,
     /// Last epoch that was collected from here.
     collected: u64,

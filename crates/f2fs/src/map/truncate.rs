@@ -35,12 +35,12 @@ struct Freed {
     /// Data blocks and reserved ones.
     blocks: u64,
     nodes: u64,
-    /// A direct node below an indirect one went that is on the device.
+    /// A direct node below an indirect one was freed, and it is on the device.
     cut_below: bool,
     damage: Option<FsError>,
     /// Stop when the operation has logged so much.
     bound: Option<usize>,
-    /// It has; something is left.
+    /// That bound was reached, and something is left to free.
     more: bool,
     owner: Owned,
 }

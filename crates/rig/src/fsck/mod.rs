@@ -478,7 +478,7 @@ fn recover_ext<R>(devices: &Devices, look: fn(&AnyFs) -> R) -> Result<Outcome<R>
     let (queue, journal) = queues();
     let log = match ext4::Ext4::recover_log(queue, journal, options) {
         Err(e @ FsError::Io { .. }) => return Err(e),
-        // It is refused for what the mount was.
+        // The log is refused for the reason that the mount was.
         Err(_) => None,
         Ok(log) => log,
     };

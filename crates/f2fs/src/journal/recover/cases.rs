@@ -141,7 +141,7 @@ const ANY: Case = Case {
     what: "",
     todo: "",
 };
-/// Whose journal it is, is known.
+/// The journal is known to belong to this pack.
 const OURS: Case = Case {
     supers: &[Supers::Fit],
     stamped: &[true],
