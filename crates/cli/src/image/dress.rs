@@ -3,8 +3,8 @@
 //! - **R1** No other user can use a file before it has its content, its owner and its attributes:
 //!   it is created accessible for its owner alone, and the permissions are set last.
 //! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to the owner that the
-//!   image names. Otherwise whoever runs the file would execute what the maker of the image put
-//!   there with the rights of the user who extracted it. The same is true of capabilities.
+//!   image names. Otherwise any user who runs the file would execute code of the image's maker with
+//!   the rights of the user who extracted it. The same is true of capabilities.
 //! - **R3** Nothing here follows a symbolic link (host-H1).
 
 use crate::args::KeepArgs;

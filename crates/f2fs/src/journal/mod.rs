@@ -1,5 +1,6 @@
-//! F2FSJ: a journal of metadata changes with per-inode logs, epochs, a commit that blocks nobody, and an apply that freezes nobody
-//! (Cui, Wang, Chen, Shao: "Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash Recovery", OSDI 2025).
+//! F2FSJ: a journal of metadata changes with per-inode logs, epochs, a commit that blocks no
+//! operation, and an apply that freezes none (Cui, Wang, Chen, Shao: "Decentralized, Epoch-based
+//! F2FS Journaling with Fine-grained Crash Recovery", OSDI 2025).
 //!
 //! An operation logs absolute values into the lists of the inodes it changes, all in one epoch
 //! ([`tx`]). Commit writes an epoch into the ring (`commit`). Apply writes the committed state home
