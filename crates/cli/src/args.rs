@@ -1,4 +1,4 @@
-//! The command line.
+//! Parses the command line.
 
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};

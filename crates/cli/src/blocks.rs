@@ -1,4 +1,5 @@
-//! `varve replay` of block requests: on a translation layer that counts, under each policy, or on a device profile with its times.
+//! `varve replay` of block requests: either on a translation layer that only counts (no content, no
+//! times), under each policy, or on a device profile with its times.
 
 use crate::args::ReplayArgs;
 use crate::failure::{Failure, failed, usage};

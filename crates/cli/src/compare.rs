@@ -1,4 +1,5 @@
-//! `varve compare`.
+//! `varve compare`: runs one workload under several configurations and prints the results side by
+//! side.
 
 use crate::args::{CompareArgs, RunArgs, Timers};
 use crate::failure::{Failure, failed, usage};
@@ -29,7 +30,8 @@ const SCHEMES: [&str; 6] = [
     "none",
 ];
 
-/// The same where the device can remap: the modes of JFTL's figures, and the one that its paper leaves out.
+/// Default schemes on a device that can remap: the modes of JFTL's figures, and the one that its
+/// paper leaves out.
 const SCHEMES_OF_REMAP: [&str; 6] = [
     "jbd2",
     "jftl",
@@ -42,7 +44,7 @@ const SCHEMES_OF_REMAP: [&str; 6] = [
 /// Blocks of 4 KiB in a MiB.
 const MIB_BLOCKS: u32 = 256;
 
-/// `varve compare`: parses, runs, reports.
+/// Runs `varve compare`.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     if let Workload::Replay(_) = workload {
@@ -57,11 +59,11 @@ pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
     run(&args.on, &what)
 }
 
-/// What runs.
+/// What a command runs on each file system and scheme.
 pub struct What {
     /// The subcommand.
     pub command: &'static str,
-    /// The command line without what is in [`RunArgs`].
+    /// The command line without the options in [`RunArgs`].
     pub words: String,
     /// The workload.
     pub workload: Workload,
@@ -69,7 +71,7 @@ pub struct What {
     pub recording: Option<PathBuf>,
 }
 
-/// Runs each file system and scheme in a worker process, reports.
+/// Runs each file system and scheme in a worker process, and reports.
 pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     let workload = &what.workload;
     let configs = configs(args, what)?;
@@ -144,7 +146,8 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
             (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
-            // Among others who have one, what has none goes without; alone it is refused.
+            // Beside configurations with a journal, F2FS without one ignores the size; alone it
+            // gets it, and is refused.
             let refused = args.fs.len() == 1 && !args.schemes.iter().any(|s| has_journal(s));
             let wanted = fs != Fs::F2fs || has_journal(&scheme) || refused;
             let journal = args.journal.filter(|_| wanted);

@@ -1,4 +1,5 @@
-//! `varve device`: the profiles, and what their devices promise. Saved devices: [`saved`].
+//! `varve device`: lists the device profiles and the promises of their devices. Saved devices are
+//! in [`saved`].
 
 use crate::args::DeviceCommand;
 use crate::failure::{Failure, failed, usage};

@@ -6,13 +6,14 @@ use std::fmt;
 /// A failed command.
 #[derive(Debug)]
 pub enum Failure {
-    /// The request makes no sense: exit code 2, as clap's own.
+    /// The request is invalid: exit code 2, as clap's own.
     Usage(String),
-    /// It made sense and did not work: exit code 1.
+    /// The request was valid and failed: exit code 1.
     Failed(String),
-    /// The same, and each failure was told when it happened.
+    /// As [`Failed`](Self::Failed), but each failure was already reported when it happened.
     Told,
-    /// A signal asked for the end: exit code 128 and its number. The text says what was kept.
+    /// A signal asked the command to end: exit code 128 plus its number. The text says what was
+    /// kept.
     Stopped(i32, String),
 }
 
@@ -36,17 +37,17 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Tells people on standard error what went wrong, or what they should know.
+/// Prints an error or a notice on standard error.
 pub fn tell(what: impl fmt::Display) {
     eprintln!("varve: {}", plain::message(&what.to_string()));
 }
 
-/// For errors that mean the request was wrong.
+/// An error that means that the request was invalid.
 pub fn usage(e: impl fmt::Display) -> Failure {
     Failure::Usage(e.to_string())
 }
 
-/// For errors that mean it did not work.
+/// An error that means that a valid request failed.
 pub fn failed(e: impl fmt::Display) -> Failure {
     Failure::Failed(e.to_string())
 }

@@ -1,13 +1,14 @@
-//! `varve host-sqlite`: the SQLite workload on a real file, through SQLite's own file layer. For cross-checks against the
-//! running kernel: it says `ready` before the measured part and `done` after it, and leaves the connection open until
-//! its input ends.
+//! `varve host-sqlite`: runs the SQLite workload on a real file, through SQLite's own file layer,
+//! for cross-checks against the running kernel. It prints `ready` before the measured part and
+//! `done` after it, and keeps the connection open until its input ends.
 
 use crate::args::HostSqliteArgs;
 use crate::failure::{Failure, failed, usage};
 use std::io::Write;
 use work::workload::{Workload, sqlite};
 
-/// Prepares, waits for a line, runs, waits for the end of the input.
+/// Prepares the database, waits for a line of input, runs the workload, and waits for the end of
+/// the input.
 pub fn run(args: &HostSqliteArgs) -> Result<(), Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     let spec = &workload.into_sqlite().map_err(usage)?;

@@ -1,4 +1,4 @@
-//! The `varve` command.
+//! The `varve` command: picks the subcommand, and turns its result into an exit code.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

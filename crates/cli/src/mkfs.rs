@@ -1,4 +1,4 @@
-//! `varve mkfs`: a fresh file system in an image file.
+//! `varve mkfs`: makes a new file system in an image file.
 
 use crate::args::MkfsArgs;
 use crate::failure::{Failure, failed, usage};
@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 4096;
 /// Time of creation with `--seed`: the start of 2024.
 const SEEDED_SECS: i64 = 1_704_067_200;
 
-/// Runs it.
+/// Runs `varve mkfs`.
 pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     let fs: Fs = args.fs.parse().map_err(usage)?;
     let name = args.image.display();

@@ -1,11 +1,12 @@
-//! Where results go: standard output, and the output folder: checked before the run, filled after it.
+//! Where results go: standard output, and the output folder, which is checked before the run and
+//! filled after it.
 
 use crate::failure::{Failure, failed};
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-/// Prints `text`. A reader that has gone, as `head` does, has all it wants.
+/// Prints `text`. A reader that has closed the pipe, as `head` does, is no error.
 pub fn say(text: &str) -> Result<(), Failure> {
     match std::io::stdout().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(failed(format!("standard output: {e}"))),
@@ -20,7 +21,7 @@ const BYTES_NEEDED: u64 = 1 << 20;
 pub struct OutFolder(PathBuf);
 
 impl OutFolder {
-    /// Makes the folder if need be, and finds out before the run whether it can be written and has room.
+    /// Makes the folder if need be, and checks before the run that it can be written and has room.
     pub fn prepare(path: &Path) -> Result<OutFolder, Failure> {
         let name = path.display();
         let why =

@@ -1,11 +1,13 @@
-//! Text from images, hosts and command lines as people may see it. A name or a label can hold anything: escape sequences that drive a
-//! terminal, line ends that forge a line of output, marks of direction that show a name backwards. One function decides what is shown
-//! as it is; all else is escaped.
+//! Makes text from images, hosts and command lines safe to show. A name or a label can hold
+//! anything: escape sequences that drive a terminal, line ends that forge a line of output,
+//! direction marks that show a name backwards. One function decides which characters are shown as
+//! they are; all others are escaped.
 
 use std::fmt::Write;
 
-/// Bytes of a name, path or label, on one line: what is printable stays, a backslash is doubled, all else is escaped (`\n`, `\x1b`,
-/// `\u{202e}`), and so are bytes that are no UTF-8 (`\xff`). Different bytes give different texts.
+/// Bytes of a name, path or label, on one line: printable characters stay, a backslash is doubled,
+/// everything else is escaped (`\n`, `\x1b`, `\u{202e}`), and so are bytes that are not UTF-8
+/// (`\xff`). Different bytes give different texts.
 pub fn shown(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -23,12 +25,13 @@ pub fn shown(bytes: &[u8]) -> String {
     out
 }
 
-/// A message, which may have several lines and names in it that are [`shown`] already.
+/// Makes a message safe to show; it may have several lines, and names in it that are [`shown`]
+/// already.
 pub fn message(text: &str) -> String {
     escaped(text, &['\n', '\t'])
 }
 
-/// The same on one line: a label, a value.
+/// Makes a text safe to show on one line: a label, a value.
 pub fn line(text: &str) -> String {
     escaped(text, &[])
 }
@@ -44,7 +47,7 @@ fn escaped(text: &str, kept: &[char]) -> String {
     out
 }
 
-/// JSON with the same characters escaped as JSON has it: outside of strings there are none.
+/// JSON in which these characters are escaped as JSON does it; outside of strings there are none.
 pub fn json(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

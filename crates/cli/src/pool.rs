@@ -1,18 +1,20 @@
-//! Jobs on a few threads. Each thread may keep something between its jobs, as a worker process; results are in the order of the jobs,
-//! whichever thread did which.
+//! Runs jobs on a few threads. Each thread may keep a value between its jobs, such as a worker
+//! process; results come in the order of the jobs, whichever thread ran which.
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-/// How many threads: as many as asked for, else one a core; never more than there are jobs.
+/// The number of threads: as many as asked for, otherwise one per core; never more than there are
+/// jobs.
 pub fn threads(asked: Option<NonZeroUsize>, jobs: usize) -> usize {
     let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
     asked.map_or(cores, NonZeroUsize::get).min(jobs.max(1))
 }
 
-/// Does every job on `threads` threads. `begin` makes what a thread keeps, `end` takes it back.
+/// Runs every job, on `threads` threads. `begin` makes the value that a thread keeps, `end` takes
+/// it back.
 ///
 /// # Errors
 /// The first of `begin`, `work` or `end`, in the order of the threads; a thread that fails leaves its other jobs to the rest.

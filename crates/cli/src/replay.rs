@@ -1,5 +1,5 @@
-//! `varve replay`: as `compare`, with the system calls of a recording; or what the recording is like. Recordings of block requests go
-//! to [`blocks`].
+//! `varve replay`: like `compare`, with the system calls of a recording as the workload; or prints
+//! a summary of a recording. Recordings of block requests are handled in [`blocks`].
 
 use crate::args::ReplayArgs;
 use crate::blocks;
@@ -33,7 +33,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     if format == Format::Filebench {
         return model(args);
     }
-    // The texts are judged by who knows them, and before a long file is read.
+    // The texts are parsed by the code that defines them, and before a long file is read.
     let pace = args.pace.as_deref().unwrap_or("busy");
     let (think, idle) = (&args.think, &args.idle);
     let text = format!("replay:pace={pace},think={think},idle={idle}");

@@ -1,4 +1,4 @@
-//! `varve device new`, `show`, `save`, `load`: devices in files.
+//! `varve device new`, `show`, `save`, `load`: devices saved in files.
 
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
@@ -10,7 +10,7 @@ use rig::{
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// `new`.
+/// Runs `varve device new`.
 pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<(), Failure> {
     let bytes = mib.map(|mib| mib.saturating_mul(1 << 20));
     let device = SavedDevice::blank(profile, bytes).map_err(|e| match e {
@@ -26,7 +26,7 @@ pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<
     say(&format!("{name}: {profile}, {kind}, {mib} MiB\n"))
 }
 
-/// `show`.
+/// Runs `varve device show` on a file.
 pub fn show(file: &Path, as_json: bool) -> Result<(), Failure> {
     let device = read_device(file).map_err(failed)?;
     let model = device.build().map_err(failed)?;
@@ -77,7 +77,7 @@ fn words(all: &Value) -> String {
     format!("{}\n{table}", text(&all["profile"]))
 }
 
-/// `save`.
+/// Runs `varve device save`.
 pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
     if let (Ok(from), Ok(to)) = (file.canonicalize(), image.canonicalize())
         && from == to
@@ -95,7 +95,7 @@ pub fn save(file: &Path, image: &Path, force: bool) -> Result<(), Failure> {
     ))
 }
 
-/// `load`.
+/// Runs `varve device load`.
 pub fn load(image: &Path, file: &Path, force: bool) -> Result<(), Failure> {
     let device = read_device(file).map_err(failed)?;
     let mut model = device.build().map_err(failed)?;

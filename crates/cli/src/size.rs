@@ -1,4 +1,5 @@
-//! Sizes on the command line: a number with k, M, G or T behind it, powers of 1024; a bare number counts what the option says.
+//! Sizes on the command line: a number with a suffix k, M, G or T (powers of 1024). What a number
+//! without a suffix counts depends on the option.
 
 const MIB: u64 = 1 << 20;
 
@@ -7,7 +8,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     parse(text, MIB).ok_or_else(|| wrong(text, "MiB"))
 }
 
-/// The same, in whole MiB.
+/// Parses a size of whole MiB; a bare number is MiB.
 pub fn mib(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         bytes if bytes % MIB != 0 => Err(format!("`{text}` is no whole number of MiB")),

@@ -1,5 +1,6 @@
-//! What a command does when it is asked to end (SIGINT, SIGTERM, SIGHUP): its workers go, what is complete is kept and said to be only a
-//! part, and the exit code names the signal, as that of a shell does.
+//! What a command does on SIGINT, SIGTERM or SIGHUP: it stops its workers, keeps the results that
+//! are complete and labels them as partial, and its exit code names the signal, as that of a shell
+//! does.
 
 use crate::failure::{Failure, failed};
 use rig::signals;
@@ -14,7 +15,7 @@ use std::time::Duration;
 /// How often a signal is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Shared by all who may have to end.
+/// Shared by all threads that may have to end.
 #[derive(Default)]
 pub struct Stop {
     children: Mutex<BTreeSet<i32>>,
@@ -33,7 +34,7 @@ impl Drop for Guard<'_> {
 }
 
 impl Stop {
-    /// From now on a signal is noted, and ends the children that are guarded.
+    /// Begins to note signals, each of which ends the guarded children.
     ///
     /// # Errors
     /// The host refuses.
@@ -55,7 +56,7 @@ impl Stop {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The signal that asked for the end.
+    /// The signal that asked the command to end, if there was one.
     pub fn signal(&self) -> Option<i32> {
         signals::noted()
     }
@@ -63,7 +64,7 @@ impl Stop {
     /// The part that is complete, if a signal left only a part.
     ///
     /// # Errors
-    /// It left nothing.
+    /// The signal left no complete result.
     pub fn part(&self, done: usize, all: usize, what: &str) -> Result<Option<Part>, Failure> {
         match self.signal() {
             Some(signal) if done == 0 => {
@@ -77,7 +78,8 @@ impl Stop {
         }
     }
 
-    /// Guards a child. The guard has to go before the child is waited for: afterwards its number may be another's.
+    /// Guards a child. Drop the guard before waiting for the child: afterwards its process id may
+    /// belong to another process.
     pub fn guard(&self, child: &Child) -> Guard<'_> {
         let pid = child.id() as i32;
         let mut children = self.lock();
@@ -91,19 +93,19 @@ impl Stop {
 
 fn kill(pid: i32) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = kill_process(pid, Signal::KILL);
     }
 }
 
-/// What was complete when a signal came.
+/// The part of the results that was complete when a signal came.
 pub struct Part {
     signal: i32,
     text: String,
 }
 
 impl Part {
-    /// `done` of `all`, of what.
+    /// `done` of `all` items, which `what` names.
     pub fn new(signal: i32, done: u64, all: u64, what: &str) -> Part {
         Part {
             signal,
@@ -116,7 +118,7 @@ impl Part {
         format!("{} after {}", name(self.signal), self.text)
     }
 
-    /// How the command ends that has written them to `folder`.
+    /// How the command ends after it has written the results to `folder`.
     pub fn kept_in(&self, folder: &Path) -> Failure {
         let (part, folder) = (&self.text, folder.display());
         let kept = format!("{part} were complete; {folder} has them, marked as incomplete");

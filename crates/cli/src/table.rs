@@ -1,4 +1,5 @@
-//! The two tables: what people decide by, and one fsync in its parts.
+//! The two tables of a comparison: the figures to decide by, and the time of one fsync in its
+//! parts.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use report::gain;
@@ -7,7 +8,7 @@ use report::results::Run;
 /// What the line below the head is made of.
 const LINE: char = '\u{2500}';
 
-/// One row a run: what people decide by. Gains are over the first row.
+/// The figures to decide by, one row per run. Gains are relative to the first row.
 pub fn summary(runs: &[Run]) -> Table {
     let mut table = framed([
         "fs/scheme",
@@ -45,7 +46,7 @@ pub fn summary(runs: &[Run]) -> Table {
     to_the_right(table)
 }
 
-/// Rates of each kind of operation, where there are several.
+/// Rates of each kind of operation, if there are several kinds.
 pub fn kinds(runs: &[Run]) -> Option<Table> {
     let first = runs.first()?;
     let kinds = report::kinds(runs);
@@ -107,7 +108,7 @@ fn part(run: &Run, step: &str) -> f64 {
     run.fsync_us.get(step).copied().unwrap_or(0.0)
 }
 
-/// A table without rows: a head and a line below it.
+/// A table without rows: a header and a line below it.
 pub fn framed<T: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = T>) -> Table {
     let mut table = Table::new();
     let line = LineStyle::none().fill(LINE).junction(LINE);
@@ -120,7 +121,7 @@ pub fn framed<T: Into<comfy_table::Cell>>(head: impl IntoIterator<Item = T>) -> 
     table
 }
 
-/// Figures to the right, but for the first column.
+/// Aligns figures to the right, in all columns but the first.
 pub fn to_the_right(mut table: Table) -> Table {
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);

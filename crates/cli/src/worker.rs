@@ -1,5 +1,5 @@
-//! One simulation in a process of its own: SQLite's random generator is one per process, so two simulations in one
-//! process could disturb each other.
+//! Runs one simulation in a process of its own: SQLite has one random generator per process, so two
+//! simulations in one process could disturb each other.
 //!
 //! The parent writes a configuration as one JSON line to standard input; the worker answers with JSON lines on standard
 //! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.
@@ -24,42 +24,42 @@ pub enum Line {
     Progress(u64, u64),
     /// The run ended well.
     Done(Box<Done>),
-    /// It did not.
+    /// The run failed.
     Failed(String),
 }
 
-/// A run that ended well, with what the outside checker says of the image.
+/// A run that ended well, and what an independent checker says of the image.
 #[derive(Serialize, Deserialize)]
 pub struct Done {
     /// The figures.
     pub run: Run,
-    /// Whose second opinion was asked for.
+    /// Name of the independent checker.
     pub checker: String,
-    /// What it says of what remained.
+    /// What the checker says of the image after the run.
     pub checked: Checked,
 }
 
-/// The outside checker's word.
+/// The result of the independent checker.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checked {
-    /// It finds nothing.
+    /// The checker finds nothing.
     Clean,
-    /// It finds something.
+    /// The checker finds something.
     Findings(String),
-    /// It is not installed.
+    /// The checker is not installed.
     NotInstalled,
 }
 
-/// Begins a worker: it does not outlive the thread that started it, however that ends. One whose parent has gone before finds its standard
-/// input closed.
+/// Called by a worker when it begins: it will not outlive the thread that started it, however that
+/// thread ends. A worker whose parent has already gone finds its standard input closed.
 pub fn stay_with_parent() {
     use rustix::process::{Signal, set_parent_process_death_signal};
     // Without it a worker whose parent was killed works to the end of its task.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// The worker's side.
+/// Runs as the worker: reads one configuration and answers the result of its run.
 pub fn serve() -> Result<(), Failure> {
     stay_with_parent();
     let mut text = String::new();
@@ -98,7 +98,7 @@ fn say(line: &Line) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// The parent's side: starts a worker for `config` and listens to it.
+/// Starts a worker for `config`, and reads its lines until the result.
 pub fn run_in_process(
     stop: &Stop,
     config: &RunConfig,
@@ -119,11 +119,11 @@ pub fn run_in_process(
     }
 }
 
-/// Starts this program with the hidden `subcommand`, writes `task` to it as JSON, and listens until `heard` makes something of a line.
-/// `what` names the task in errors.
+/// Starts this program with the hidden `subcommand`, writes `task` to it as JSON, and reads lines
+/// until `heard` makes a result of one. `what` names the task in errors.
 ///
 /// # Errors
-/// The process cannot be started, talks nonsense, or ends without an answer.
+/// The process cannot be started, writes something else than such lines, or ends without a result.
 pub fn ask<T: DeserializeOwned, R>(
     stop: &Stop,
     subcommand: &str,
@@ -153,7 +153,7 @@ pub fn ask<T: DeserializeOwned, R>(
     }
 }
 
-/// Sends the task and reads lines up to the one that is the answer.
+/// Sends the task, and reads lines up to the one that is the result.
 fn converse<T: DeserializeOwned, R>(
     child: &mut Child,
     task: &impl Serialize,

@@ -1,4 +1,4 @@
-//! `varve crash` as people call it.
+//! `varve crash` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! The README shows what the command beside its table prints, and the page on the command line names every option.
+//! Checks that the README shows what the command beside its table prints, and that the page on the
+//! command line names every option.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::process::Command;

@@ -1,5 +1,6 @@
-//! What F2FS's own code costs: the figures behind `base::cost::f2fs`. `cargo xtask calibrate-cpu` runs it and prints table and measurement side by
-//! side. A line: name, nanoseconds for the constant, what it took with everything below.
+//! Measures what F2FS's own code costs: the figures behind `base::cost::f2fs`. `cargo xtask
+//! calibrate-cpu` runs this bench and prints the table and the measurement side by side. Each line
+//! has a name, the nanoseconds for the constant, and the time taken including everything below.
 #![allow(clippy::disallowed_macros)] // Nothing prints inside of a simulation: it cannot hold up a yield.
 
 mod common;

@@ -1,5 +1,6 @@
-//! Empty files created per wall second in the simulation, on one core: with what checkpoints the triggers cause, and with the last one
-//! at unmount. `crates/ext4/benches/creates.rs` does the same with ext4.
+//! Empty files created per wall second in the simulation, on one core: once with the checkpoints
+//! that the triggers cause, and once with only the checkpoint at unmount.
+//! `crates/ext4/benches/creates.rs` does the same with ext4.
 
 #![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
 

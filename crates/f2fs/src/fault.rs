@@ -1,4 +1,4 @@
-//! From the errors of the layers below to those of a file system.
+//! Translates errors of the layers below into errors of a file system.
 
 use block::{DevError, DevErrorKind};
 use fscore::FsError;

@@ -1,8 +1,8 @@
-//! Writes on their way: who needs them landed waits for all that are under way.
+//! Writes under way: a task that needs writes completed waits for all that are under way.
 //!
-//! - L1 whoever returns from [`Flights::land`] has seen every batch landed that was added before the call, also if another task
-//!   was the one to wait for it;
-//! - L2 the mark covers every cached write that ever landed here: it never falls.
+//! - L1 when [`Flights::land`] returns, every batch that was added before the call has completed,
+//!   also if another task was the one that waited for it;
+//! - L2 the mark covers every cached write that ever completed here: it never falls.
 
 use crate::fault;
 use block::{Batch, Watch, WriteMark};
@@ -19,7 +19,7 @@ struct Flight {
 #[derive(Default)]
 struct State {
     under_way: Vec<Flight>,
-    /// Of those that somebody has taken to wait for, how many have not landed.
+    /// Of the batches that some task has taken to wait for: how many have not completed.
     landing: usize,
     mark: WriteMark,
 }
@@ -32,7 +32,8 @@ pub(crate) struct Flights {
 }
 
 impl Flights {
-    /// None yet; `mark`: covers what was written of this owner before it came into memory.
+    /// An owner without writes under way; `mark` covers what was written of it before it came into
+    /// memory.
     pub fn new(mark: WriteMark) -> Flights {
         let under_way = Vec::new();
         Flights {
@@ -48,7 +49,8 @@ impl Flights {
         }
     }
 
-    /// Notes a submitted batch; `pages` (of a file; node numbers) are told to who lands it.
+    /// Notes a submitted batch. `pages` (of a file, or node numbers) is passed to the task that
+    /// waits for the batch.
     pub fn add(&self, pages: Range<u64>, mut batch: Batch) {
         if !batch.is_empty() {
             let watch = batch.watch();
@@ -56,7 +58,8 @@ impl Flights {
         }
     }
 
-    /// The same for pages that do not lie in a row. Answers how somebody else may wait for them.
+    /// Notes a submitted batch of pages that are not contiguous. Answers a handle by which another
+    /// task may wait for them.
     pub fn add_runs(
         &self,
         runs: impl IntoIterator<Item = Range<u64>>,
@@ -80,15 +83,17 @@ impl Flights {
         state.under_way.is_empty() && state.landing == 0
     }
 
-    /// What a flush has to cover of all that has landed.
+    /// The mark of the cached writes that have completed here: what a flush has to cover.
     pub fn mark(&self) -> WriteMark {
         self.state.lock().mark
     }
 
-    /// Waits for all that is under way now; `landed` hears of each batch once. Answers what a flush has to cover.
+    /// Waits for all writes that are under way now; `landed` is called once for each batch. Answers
+    /// the mark that a flush has to cover.
     ///
     /// # Errors
-    /// The first failed write of those that this call waited for; the others are waited for all the same.
+    /// The first failed write of those that this call waited for; the others are waited for all the
+    /// same.
     pub fn land(&self, mut landed: impl FnMut(Range<u64>, &FsResult<()>)) -> FsResult<WriteMark> {
         let _one = self.landing.lock();
         let under_way = {

@@ -1,4 +1,4 @@
-//! The face towards `vfs`.
+//! Implements the interface that `vfs` expects of a file system.
 
 use crate::F2fs;
 use crate::inode::{Inode, Use};

@@ -10,8 +10,9 @@
 //!                                                   block
 //! ```
 //!
-//! Metadata changes only under an [`Op`](ops::Op); a checkpoint holds the [`Freeze`](ops::Freeze) that keeps all of them out. What
-//! is on the device is the last checkpoint, and what roll-forward adds to it.
+//! Metadata changes only under an [`Op`](ops::Op); a checkpoint holds the [`Freeze`](ops::Freeze)
+//! that keeps all of them out. The durable state of the volume is the last checkpoint, and what
+//! roll-forward adds to it.
 //!
 //! Locks, in their order:
 //!
@@ -20,12 +21,13 @@
 //! | `gate` of an inode | operations, from start to end; several inodes by ascending number | content, name space (Linux `i_rwsem`) |
 //! | `Op` / `Freeze` | operations while they change metadata; checkpoint and GC | the state that a checkpoint saves (Linux `cp_rwsem`) |
 //! | `wb` of an inode | write-back and truncation | which pages are on their way |
-//! | `tree` of an inode | whoever reads or changes the mapping of a file | its node blocks' addresses, the extent cache |
+//! | `tree` of an inode | users of a file's mapping | its node blocks' addresses, extent cache |
 //! | `core` of an inode | short looks and changes | the fields |
 //! | inside `nodes`, `nat`, `segs`, `space`, `orphans` | one call | their tables; none of them calls another but `nodes` -> `nat` -> `segs` |
 //!
-//! A task never enters twice: what needs an `Op` takes it as an argument. Whoever waits for space (`balance`) holds no lock at all.
-//! No inode lock above `Op` is taken by checkpoint, GC or roll-forward.
+//! A task never enters twice: a function that needs an `Op` takes it as an argument. A task that
+//! waits for space (`balance`) holds no lock at all. Checkpoint, GC and roll-forward take no inode
+//! lock that ranks above `Op`.
 
 pub mod check;
 mod checkpoint;

@@ -1,9 +1,9 @@
-//! Locks of what all operations share.
+//! Locks around state that all operations share.
 
 use base::cost::sync::LOCK_HANDOVER;
 use rt::{Mutex, MutexGuard};
 
-/// Takes a lock; who has to wait for it pays for the hand-over besides.
+/// Takes a lock; a task that has to wait for it is charged the hand-over besides.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     match mutex.try_lock() {
         Some(guard) => guard,

@@ -1,4 +1,5 @@
-//! Parts of operations, for the bench `cost` alone: what they leave makes no volume.
+//! Exposes parts of operations to the bench `cost`, and to nothing else: what these parts leave
+//! behind is no consistent volume.
 
 use crate::F2fs;
 pub use crate::journal::measured::{Unsorted, list_appends, log_epochs, touch_blocks};
@@ -42,7 +43,7 @@ pub fn seg_take(fs: &F2fs, n: u32) -> FsResult<Vec<u32>> {
     })
 }
 
-/// Gives them up.
+/// Frees these blocks.
 ///
 /// # Errors
 /// Damage.

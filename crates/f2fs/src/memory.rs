@@ -1,5 +1,5 @@
-//! What a mounted volume holds in memory, counted by what its tables hold: the bytes of blocks, maps and records, without allocator and hash-table
-//! overhead.
+//! The memory that a mounted volume uses, computed from what its tables hold: the bytes of blocks,
+//! maps and records, without the overhead of allocator and hash tables.
 
 use crate::F2fs;
 use base::BLOCK_BYTES;
@@ -11,7 +11,8 @@ pub struct Memory {
     pub nodes: u64,
     /// Pages of files and directories.
     pub pages: u64,
-    /// NAT: changed entries, those of the NAT journal, cached blocks, maps of free numbers.
+    /// NAT: changed entries, entries of the pack's NAT journal, cached blocks, bitmaps of free
+    /// numbers.
     pub nat: u64,
     /// SIT: maps and counts of all segments, summaries of open and closed ones.
     pub segments: u64,
@@ -37,14 +38,14 @@ impl Memory {
         ]
     }
 
-    /// All of it.
+    /// The sum of all parts.
     pub fn total(&self) -> u64 {
         self.parts().iter().map(|(_, bytes)| bytes).sum()
     }
 }
 
 impl F2fs {
-    /// What is in memory now.
+    /// What the volume holds in memory now.
     pub fn memory(&self) -> Memory {
         let (lists, kept) = match &self.journal {
             Some(journal) => journal.memory(),

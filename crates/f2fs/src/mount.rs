@@ -13,10 +13,11 @@
 //!
 //! Invariants:
 //! - M1 a read-only mount writes nothing: what roll-forward finds lives in memory;
-//! - M2 nothing is allocated before roll-forward has read its chain, and before what the ring calls valid is held: a log would
-//!   overwrite it;
+//! - M2 nothing is allocated before roll-forward has read its chain and the blocks that the ring
+//!   calls valid are held, because a log would overwrite them;
 //! - M3 orphans that the checkpoint lists stay listed until each is freed;
-//! - M4 a chain that is given up (`disable_roll_forward`) is cut off by a checkpoint before anything is written into its logs.
+//! - M4 a chain that the mount gives up (`disable_roll_forward`) is cut off by a checkpoint before
+//!   anything is written into its logs.
 
 use crate::F2fs;
 use crate::checkpoint::{Checkpointer, Contents, Pack, choose, contents, orphans, orphans_max};
@@ -58,10 +59,11 @@ fn reserve(options: &MountOptions, user_blocks: u64) -> FsResult<Reserve> {
 }
 
 impl F2fs {
-    /// Mounts what is on the device: superblock, the newer valid checkpoint pack, roll-forward, orphans.
+    /// Mounts the volume on the device: reads the superblock and the newer valid checkpoint pack,
+    /// then does roll-forward and frees orphans.
     ///
     /// # Errors
-    /// No F2FS, or one with features that are not here; damage to both copies; I/O.
+    /// No F2FS, or one with features that are not supported here; damage to both copies; I/O.
     pub fn mount(queue: Arc<Queue>, options: MountOptions) -> FsResult<Arc<F2fs>> {
         let found = superblock::read(&queue)?;
         superblock::check_features(&found.sb, &options)?;
@@ -264,12 +266,13 @@ impl F2fs {
         written
     }
 
-    /// Inodes without a name that the mount freed: those that the checkpoint lists.
+    /// How many inodes without a name the mount freed: those on the checkpoint's list of orphans.
     pub fn orphans_freed(&self) -> u64 {
         self.orphans_freed
     }
 
-    /// What the mount found that somebody should know: a damaged copy, a checkpoint pack that is not whole.
+    /// What the mount found that the user should know: a damaged copy, a checkpoint pack that is
+    /// not whole.
     pub fn mount_notes(&self) -> &[String] {
         &self.notes
     }

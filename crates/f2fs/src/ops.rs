@@ -1,13 +1,16 @@
-//! Who may change metadata: many operations, or one checkpoint.
+//! The lock on metadata: either many operations hold it to make changes, or one checkpoint holds it
+//! alone.
 //!
 //! Invariants:
 //! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an [`Op`];
 //! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between operations;
-//! - O3 a task holds at most one `Op` (a waiting freeze holds up new ones);
-//! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside, and for no other freeze; every other
-//!   freeze waits for it.
+//! - O3 a task holds at most one `Op`, because a waiting freeze keeps new ones out, so the second
+//!   would never come;
+//! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside,
+//!   and for no other freeze; every other freeze waits for it.
 //!
-//! The time that an operation waits to enter counts for the cause of the freeze that it met (Linux: `cp_rwsem`).
+//! The time that an operation waits to enter is counted under the cause of the freeze that it met
+//! (Linux: `cp_rwsem`).
 
 use crate::F2fs;
 use crate::journal::{Journal, OP_MAX, Tx};
@@ -45,7 +48,7 @@ pub enum Cause {
     BackgroundGc,
     /// End of roll-forward recovery.
     Recovery,
-    /// `checkpoint=enable` after a time without.
+    /// `checkpoint=enable` after a time without checkpoints.
     Enable,
     /// The ring of the journal has no room for the next transaction.
     Ring,
@@ -122,9 +125,9 @@ pub struct FreezeStats {
 #[derive(Default)]
 struct Books {
     current: Option<Cause>,
-    /// Freezes that exist or are asked for, but for the next one.
+    /// Freezes that exist or are asked for, without the next one.
     others: u32,
-    /// Somebody closes an epoch.
+    /// A task is closing an epoch.
     switching: bool,
     by_cause: BTreeMap<Cause, FreezeStats>,
 }
@@ -201,8 +204,8 @@ impl Ops {
         self.frozen(cause, since)
     }
 
-    /// The same for who closes an epoch (O4). `None` if somebody else freezes, or is about to: he may wait for a commit, and keeps
-    /// operations out himself.
+    /// A freeze for the task that closes an epoch (O4). `None` if another task freezes, or is about
+    /// to: that task may wait for a commit, and it keeps operations out anyway.
     pub fn freeze_to_switch(&self) -> Option<Freeze<'_>> {
         let since = rt::now();
         {
@@ -232,7 +235,8 @@ impl Ops {
         }
     }
 
-    /// Somebody waited for what `cause` stands for, without a freeze in his way: he did the work himself, or waited for who did.
+    /// Notes that an operation waited for what `cause` stands for, although no freeze kept it out:
+    /// it did the work itself, or waited for the task that did.
     pub fn note_wait(&self, cause: Cause, waited: Nanos) {
         let mut books = self.books.lock();
         let sum = books.by_cause.entry(cause).or_default();
@@ -248,7 +252,7 @@ impl Ops {
 }
 
 impl<'a> Op<'a> {
-    /// What the operation logs; `None` without a journal, and for who holds a freeze.
+    /// What the operation logs; `None` without a journal, and for the holder of a freeze.
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
     }
@@ -280,12 +284,12 @@ impl F2fs {
 }
 
 impl<'a> Freeze<'a> {
-    /// The operation that the holder is.
+    /// The operation as which the holder of the freeze changes metadata.
     pub fn op(&self) -> &Op<'a> {
         &self.op
     }
 
-    /// Why.
+    /// Why operations are kept out.
     pub fn cause(&self) -> Cause {
         self.cause
     }

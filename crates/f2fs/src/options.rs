@@ -1,4 +1,5 @@
-//! Mount options: typed, and as `key=value,...` (Documentation/filesystems/f2fs.rst); presets of the checkpoint policy.
+//! Mount options, as values and as text (`key=value,...`, Documentation/filesystems/f2fs.rst), and
+//! presets of the checkpoint policy.
 
 use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions};
@@ -11,7 +12,8 @@ use std::str::FromStr;
 /// How much an fsync promises (`fsync_mode=`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum FsyncMode {
-    /// As POSIX asks; node blocks of one fsync may be durable in part (Linux's default).
+    /// As POSIX requires; after a cut, node blocks of an unacknowledged fsync may be durable in
+    /// part (Linux's default).
     #[default]
     Posix,
     /// Node blocks of an fsync become durable as a whole; renames of directories force a checkpoint.
@@ -35,7 +37,8 @@ pub enum Errors {
 /// Cleaning in the background (`background_gc=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum GcPolicy {
-    /// When idle, cost-benefit; the next checkpoint, whoever writes it, frees the segments.
+    /// When idle, with the cost-benefit policy; the next checkpoint of any cause frees the
+    /// segments.
     #[default]
     On,
     /// Never; in the foreground only.
@@ -53,9 +56,9 @@ pub struct Triggers {
     pub dirty_node_segments: u32,
     /// Segments that a checkpoint would free: percent of the main area (5), at most [`prefree_segments_max`](Self::prefree_segments_max).
     pub prefree_percent: u32,
-    /// See above (4096).
+    /// Upper bound of the threshold [`prefree_percent`](Self::prefree_percent), in segments (4096).
     pub prefree_segments_max: u32,
-    /// A checkpoint is due so long after the last one (60 s); `None`: never by time.
+    /// A checkpoint is due this long after the last one (60 s); `None`: never by time.
     pub interval: Option<Nanos>,
 }
 
@@ -71,14 +74,16 @@ impl Default for Triggers {
     }
 }
 
-/// Who writes checkpoints, and when.
+/// When checkpoints are written, and by which task.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct CheckpointPolicy {
-    /// When.
+    /// The thresholds at which checkpoints are written.
     pub triggers: Triggers,
-    /// A task of its own writes one every so long, whatever the triggers say (what the released F2FSJ prototype does).
+    /// A task of its own writes a checkpoint at this interval, whatever the triggers say (as the
+    /// released F2FSJ prototype does).
     pub background: Option<Nanos>,
-    /// Dirty nodes are written before operations are kept out, so that less is left for then (Linux writes them while it keeps all out).
+    /// Dirty nodes are written before operations are kept out, so that fewer are left to write
+    /// during the freeze (Linux writes them while it keeps all operations out).
     pub nodes_ahead: bool,
 }
 
@@ -90,7 +95,7 @@ pub enum Preset {
     Checkpoint60,
     /// An interval of 1 s.
     Checkpoint1,
-    /// A task in the background writes one every 5 s.
+    /// A background task writes a checkpoint every 5 s.
     Checkpoint5Bg,
     /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
     F2fsj,
@@ -127,14 +132,14 @@ impl Preset {
             }),
         }
     }
-    /// What of F2FSJ its journal has; without a journal it does not matter.
+    /// Which ideas of F2FSJ the journal of this preset has; irrelevant without a journal.
     pub const fn ideas(self) -> Ideas {
         match self {
             Preset::PageJournal => Ideas::NONE,
             _ => Ideas::ALL,
         }
     }
-    /// When checkpoints are written. With a journal never by themselves.
+    /// When checkpoints are written. With a journal they are never due by themselves.
     pub fn policy(self) -> CheckpointPolicy {
         let every = |secs| CheckpointPolicy {
             triggers: Triggers {
@@ -161,8 +166,9 @@ impl Preset {
     }
 }
 
-/// What is compared: a checkpoint policy and a mode of fsync, or a journal. Its text is the preset, with what differs from the defaults:
-/// `checkpoint-60+fsync_mode=strict`, `f2fsj+ring=64`.
+/// One candidate of a comparison: a checkpoint policy and an fsync mode, or a journal. Its text is
+/// the preset, followed by what differs from the defaults: `checkpoint-60+fsync_mode=strict`,
+/// `f2fsj+ring=64`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Scheme {
     /// Checkpoint policy, or the journal.
@@ -173,14 +179,14 @@ pub struct Scheme {
     pub ring: Option<u32>,
     /// Guard of the journal.
     pub guard: Guard,
-    /// What of F2FSJ the journal has.
+    /// Which ideas of F2FSJ the journal has.
     pub ideas: Ideas,
-    /// Between its commits; `None`: as by default.
+    /// Interval between commits of the journal; `None`: the default.
     pub commit: Option<Nanos>,
 }
 
 impl Scheme {
-    /// That of a preset.
+    /// The scheme of a preset, without changes.
     pub fn of(preset: Preset) -> Scheme {
         Scheme {
             preset,
@@ -357,7 +363,8 @@ pub struct MountOptions {
     pub checkpoint: CheckpointPolicy,
     /// Changes become durable by the journal (F2FSJ), which mkfs must have made room for; `None`: by checkpoints.
     pub journal: Option<JournalOptions>,
-    /// `checkpoint=disable`: none at all; after a cut the volume is as it was when this began.
+    /// `checkpoint=disable`: no checkpoint at all; after a cut the volume is as it was when they
+    /// were disabled.
     pub checkpoint_disabled: bool,
     /// What fsync promises.
     pub fsync: FsyncMode,
@@ -365,11 +372,13 @@ pub struct MountOptions {
     pub errors: Errors,
     /// Background cleaning.
     pub gc: GcPolicy,
-    /// Background tasks run (checkpoint timer, GC, discard); without them only calls and lack of space write.
+    /// Background tasks run (checkpoint timer, GC, discard); without them the volume is written
+    /// only by calls and for lack of space.
     pub timers: bool,
     /// Refuse every change; no roll-forward is written.
     pub read_only: bool,
-    /// `norecovery` / `disable_roll_forward`: fsynced data after the last checkpoint is left where it is (with `read_only`), or given up.
+    /// False with `norecovery` / `disable_roll_forward`: data that was fsynced after the last
+    /// checkpoint is left where it is (with `read_only`), or given up.
     pub roll_forward: bool,
     /// Discard segments that a checkpoint freed.
     pub discard: bool,
@@ -389,7 +398,7 @@ pub struct MountOptions {
     pub cache_bytes: usize,
     /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the volume offers its users.
     pub reserve_blocks: u64,
-    /// User (`resuid=`) and group (`resgid=`) who may use them, too.
+    /// User (`resuid=`) and group (`resgid=`) that may use them, too.
     pub reserve_owner: ReserveOwner,
 }
 
@@ -426,10 +435,10 @@ const KEYS: &str = "scheme=checkpoint-60|checkpoint-1|checkpoint-5-bg|f2fsj|page
                     reserve_root=BLOCKS, resuid=UID, resgid=GID";
 
 impl MountOptions {
-    /// Reads `key=value,...`; an empty text gives the defaults.
+    /// Parses `key=value,...`; an empty text gives the defaults.
     ///
     /// # Errors
-    /// `Incompatible`, naming the key or value and what there is.
+    /// `Incompatible`, naming the unknown key or value and those that exist.
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut of_journal = Vec::new();

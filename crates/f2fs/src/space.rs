@@ -1,25 +1,37 @@
-//! Counts of blocks, nodes and inodes in use: what a checkpoint says of them, and ENOSPC.
+//! Counts of blocks, nodes and inodes in use, which a checkpoint saves and which decide about
+//! ENOSPC.
 //!
-//! The space argument of F2FS: write-back of what was accepted cannot meet ENOSPC. Who may dirty what, what is reserved for it, and why that does:
+//! The space argument of F2FS: write-back of accepted data cannot meet ENOSPC. It says who may
+//! dirty what, what is reserved for it, and why that is enough:
 //!
-//! - S1 a block counts from the moment its address slot says "reserved" (`NEW`) or a node number is taken, not from its allocation
-//!   in a log. So `blocks` is never below the blocks that are valid, and the difference is what is still to be written for the first time;
-//! - S2 `blocks` never exceeds what the volume offers its users (`user_block_count`): overprovisioned segments are for cleaning;
-//! - S3 nor, by what a caller adds who is not [admitted](fscore::ReserveOwner) to them, that without the blocks held back (`reserve_root=`).
-//!   It is decided where they are counted (S1), so write-back, cleaning and checkpoints are never refused;
-//! - S4 *who may dirty a page*: a writer whose page has an address slot that is no hole (file-D1), so the block is counted and all nodes that lead to
-//!   it exist and are counted. A refused claim leaves the slot a hole. A page of a directory has its block from the operation that makes the entry, a node
-//!   from the one that takes its number, inline content lies in a node that exists;
-//! - S5 *write-back counts nothing*: a page out of place, a node, a directory block, and a copy by cleaning each take one block of a log and give
-//!   one back, or use one that was counted. Only the place in the log is still to be found, and for it there are
-//!   the free segments, which [`balance`](F2fs::balance) keeps above the reserve before each operation and before each batch of write-back, which is
-//!   a segment at most; by S2 the overprovisioned ones can always be had by cleaning or, where blocks only wait for it, by a checkpoint; and when they run
-//!   low logs fill holes (but for `mode=lfs`);
-//! - S6 what is dirty fits into the checkpoint that is to write it: nodes and directory blocks are counted as pressure, and cleaning or an apply comes
-//!   first when the free segments would not do (`gc/room.rs`);
-//! - S7 what `statfs` calls available can be had by one file: the nodes that name its blocks are taken off.
+//! - S1 a block counts from the moment its address slot says "reserved" (`NEW`) or a node number is
+//!   taken, not from its allocation in a log. So `blocks` is never below the number of valid
+//!   blocks, and the difference is what is still to be written for the first time;
+//! - S2 `blocks` never exceeds what the volume offers its users (`user_block_count`):
+//!   overprovisioned segments are for cleaning;
+//! - S3 a claim for a caller that is not [admitted](fscore::ReserveOwner) to the blocks held back
+//!   (`reserve_root=`) cannot take `blocks` beyond that limit less these blocks. This is decided
+//!   where blocks are counted (S1), so write-back, cleaning and checkpoints are never refused;
+//! - S4 *who may dirty a page*: a writer whose page has an address slot that is not a hole
+//!   (file-D1), so the block is counted and all nodes that lead to it exist and are counted. A
+//!   refused claim leaves the slot a hole. A page of a directory has its block from the operation
+//!   that makes the entry, a node has its block from the operation that takes its number, and
+//!   inline content lies in a node that exists;
+//! - S5 *write-back counts nothing*: a page out of place, a node, a directory block, and a copy by
+//!   cleaning each take one block of a log and give one back, or use one that was counted. Only the
+//!   place in the log is still to be found, and for it there are the free segments, which
+//!   [`balance`](F2fs::balance) keeps above the reserve before each operation and before each batch
+//!   of write-back, which is a segment at most. By S2 the overprovisioned segments can always be
+//!   had, by cleaning or, where blocks only wait for a checkpoint, by that checkpoint; and when
+//!   free segments run low, logs fill holes (except with `mode=lfs`);
+//! - S6 what is dirty fits into the checkpoint that is to write it: nodes and directory blocks are
+//!   counted as pressure, and cleaning or an apply comes first if the free segments would not
+//!   suffice (`gc/room.rs`);
+//! - S7 what `statfs` calls available can be used by one file: the nodes that name its blocks are
+//!   subtracted.
 //!
-//! What the kernel has in its cache and nobody has sent yet is not accepted: `fuse/src/server/write.rs` says how it is refused.
+//! Data that the kernel has in its cache and has not sent yet does not count as accepted:
+//! `fuse/src/server/write.rs` says how it is refused.
 
 use crate::F2fs;
 use crate::journal::UsageDelta;
@@ -71,7 +83,8 @@ pub(crate) struct Space {
 }
 
 impl Space {
-    /// `blocks`: what users may take (`user_block_count`, less what is kept back); `nodes`: node numbers there are.
+    /// New counts. `blocks`: how many users may take (`user_block_count`, less what is kept back);
+    /// `nodes`: how many node numbers exist.
     pub fn new(usage: Usage, blocks: u64, nodes: u32, reserve: Reserve) -> Space {
         Space {
             usage: Mutex::named("f2fs usage", usage),
@@ -86,18 +99,18 @@ impl Space {
         *self.usage.lock()
     }
 
-    /// Blocks everybody may still take.
+    /// Blocks that a caller without a right to the blocks held back may still take.
     pub fn blocks_common(&self) -> u64 {
         self.blocks_free().saturating_sub(self.reserve.blocks)
     }
 
-    /// Blocks that one new file of everybody may have as content (S7).
+    /// Blocks that one new file of such a caller may have as content (S7).
     pub fn blocks_available(&self) -> u64 {
         let common = self.blocks_common();
         common.saturating_sub(nodes_of(common))
     }
 
-    /// Blocks users may still take, those held back among them.
+    /// Blocks that users may still take, those held back included.
     pub fn blocks_free(&self) -> u64 {
         let limit = self.limits.lock().blocks;
         limit.saturating_sub(self.usage.lock().blocks)
@@ -178,7 +191,8 @@ impl Space {
         usage.inodes = usage.inodes.saturating_sub(u32::from(inode));
     }
 
-    /// Recovery found blocks in use that the checkpoint did not count; they count whatever the limit.
+    /// Adds blocks that recovery found in use and the checkpoint did not count; they count even
+    /// beyond the limit.
     pub fn add_recovered(&self, found: Usage) {
         let mut usage = self.usage.lock();
         usage.blocks += found.blocks;
@@ -187,7 +201,7 @@ impl Space {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// What is in use after a journal was redone, whatever the limit.
+    /// Sets what is in use after a journal was redone, even beyond the limit.
     pub fn set_recovered(&self, usage: Usage) {
         *self.usage.lock() = usage;
         self.over.store(true, Ordering::Relaxed);
@@ -196,7 +210,7 @@ impl Space {
     /// Checks S2, unless a recovery has brought more than the limit.
     ///
     /// # Panics
-    /// If more is counted.
+    /// If more is counted than the limit.
     pub fn check(&self) {
         let limit = *self.limits.lock();
         let usage = self.usage.lock();
@@ -211,7 +225,8 @@ impl Space {
         );
     }
 
-    /// `checkpoint=disable`: no more than so many blocks may be in use, as what is freed cannot be used again.
+    /// `checkpoint=disable`: limits the blocks in use to this number, because freed blocks cannot
+    /// be reused.
     pub fn limit_blocks(&self, blocks: u64) {
         self.limits.lock().blocks = blocks;
         self.over.store(true, Ordering::Relaxed);

@@ -1,8 +1,8 @@
-//! The superblock on the device: two copies in blocks 0 and 1, either is enough.
+//! The superblock on the device: two copies in blocks 0 and 1, either of which is enough to mount.
 //!
 //! Invariants:
 //! - U1 copies are written one at a time, with a flush between: a cut leaves one of them whole;
-//! - U2 a damaged copy is written first, from the good one.
+//! - U2 a damaged copy is rewritten first, from the good one.
 
 use crate::F2fs;
 use crate::fault;
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub geo: Geometry,
     /// The damaged copy (0 or 1), and what is wrong with it.
     pub bad: Option<(u64, String)>,
-    /// Both are sound and say different things.
+    /// Both copies are sound, and their contents differ.
     pub differ: bool,
 }
 

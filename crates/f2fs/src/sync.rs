@@ -1,24 +1,32 @@
-//! fsync and fdatasync: data, then the nodes that lead to it with a mark for roll-forward; or a checkpoint where roll-forward would not
-//! do (Linux `f2fs_do_sync_file`).
+//! fsync and fdatasync: they write the data, then the nodes that lead to it, with a mark for
+//! roll-forward; where roll-forward would not bring the change back, they write a checkpoint
+//! instead (Linux `f2fs_do_sync_file`).
 //!
-//! What is acknowledged comes back: by the last checkpoint, and by the chain of node blocks written since then, of which a mount
-//! takes those with marks (`recover.rs`). Why that holds:
+//! What is acknowledged comes back: by the last checkpoint, and by the chain of node blocks written
+//! since then, of which a mount takes those with marks (`recover.rs`). This holds because:
 //!
-//! - Y1 (data first; hazards-H30) the nodes that an fsync writes name no block whose write has not completed: between the wait for the data and the
-//!   submission of the nodes nothing of the inode may be sent (its `wb` lock, its `gate` shared);
-//! - Y2 (marks; hazards-H31) the last node of an fsync has the mark: roll-forward takes all of them or none (Linux marks each of them, but for
-//!   `strict`; attributes that lie in two nodes could come back in part). The inode block is the last one; it is among them, with a
-//!   dentry mark, as long as neither checkpoint nor chain has the inode: roll-forward makes inode and name from it;
-//! - Y3 (reasons; hazards-H32) what roll-forward does not bring back is asked for before nodes are written, and then a checkpoint is: see
-//!   [`Reason`];
-//! - Y4 (chain; hazards-H33) an fsync waits for every node block that got its address before its own ones did: roll-forward stops at the first block
-//!   of the chain that is missing. A node that could not be written latches the mount, so nobody behind it is acknowledged;
-//! - Y5 (flush; hazards-H17) it returns after a flush that started when data and nodes had completed. `strict`: data and nodes but the
-//!   last are flushed before the last is written, which is non-volatile at completion: all of the fsync or nothing of it comes
-//!   back. `posix`: nodes may come back without their data, but only of an fsync that was not acknowledged. `nobarrier` flushes
-//!   nothing: acknowledged fsyncs, too, may come back as new inodes over old data;
-//! - Y6 (nothing to do) without a change that its caller asked for, an fsync still waits for an earlier one's nodes of this inode, and
-//!   for a flush that covers the inode's data.
+//! - Y1 (data first; hazards-H30) the nodes that an fsync writes name no block whose write has not
+//!   completed: between the wait for the data and the submission of the nodes no page of the inode
+//!   may be sent (its `wb` lock, its `gate` shared);
+//! - Y2 (marks; hazards-H31) only the last node of an fsync has the mark, so roll-forward takes all
+//!   of its nodes or none (Linux marks each of them, except with `strict`; attributes that lie in
+//!   two nodes could come back in part). The inode block is the last one. It is written, and with a
+//!   dentry mark, as long as neither checkpoint nor chain has the inode: roll-forward makes inode
+//!   and name from it;
+//! - Y3 (reasons; hazards-H32) before nodes are written, fsync checks for changes that roll-forward
+//!   does not bring back, and if there is one, it writes a checkpoint instead: see [`Reason`];
+//! - Y4 (chain; hazards-H33) an fsync waits for every node block that got its address before its
+//!   own ones did, because roll-forward stops at the first block of the chain that is missing. A
+//!   node that could not be written latches the mount, so no fsync behind it is acknowledged;
+//! - Y5 (flush; hazards-H17) fsync returns after a flush that started when data and nodes had been
+//!   written. `strict`: the data and all nodes but the last are flushed before the last node is
+//!   written, which is non-volatile at completion: so all of the fsync or nothing of it comes back.
+//!   `posix`: nodes may come back without their data, but only of an fsync that was not
+//!   acknowledged. `nobarrier` flushes nothing: even acknowledged fsyncs may come back as new
+//!   inodes over old data;
+//! - Y6 (nothing to do) if the inode has no change that the caller asked to sync, an fsync still
+//!   waits for the nodes that an earlier fsync wrote of this inode, and for a flush that covers the
+//!   inode's data.
 
 use crate::F2fs;
 use crate::fault;
@@ -35,20 +43,20 @@ use std::collections::BTreeMap;
 /// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no options here.)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
-    /// Not a regular file: entries of a directory are not in any node of its own.
+    /// Not a regular file: entries of a directory are in no node that an fsync of it would write.
     NotRegular,
-    /// Links are not one: roll-forward knows one name.
+    /// The link count is not one: roll-forward can restore one name only.
     Links,
-    /// The inode does not say which name it has.
+    /// The inode does not record its name.
     Name,
-    /// The directory that has its name is not in the last checkpoint.
+    /// The directory that contains its name is not in the last checkpoint.
     Parent,
-    /// The volume is so full that roll-forward might not find the space.
+    /// The volume is so full that roll-forward might not find enough space.
     Space,
     /// The mount has not written a checkpoint yet: behind the place of its first node block may lie blocks of an earlier life with
     /// the same version, which would seem to follow it.
     Life,
-    /// A part of the file was cut off of which no node tells roll-forward.
+    /// A part of the file was cut off, and no node would tell roll-forward so.
     Cut,
     /// `strict`: names were moved into the directory of a file whose name is not in the last checkpoint.
     MovedNames,
@@ -93,11 +101,11 @@ impl SyncBooks {
 
 /// What became of the nodes.
 enum Step {
-    /// Nothing was written now.
+    /// There was nothing to write.
     Nothing,
-    /// They fly.
+    /// The nodes are under way.
     Written,
-    /// The last one is durable, and all before it.
+    /// The last node is durable, and so are all before it.
     Durable,
     /// A checkpoint has to be written instead.
     Checkpoint(Reason),

@@ -1,4 +1,4 @@
-//! A mounted volume: its parts, and whether operations are let in.
+//! A mounted volume: its parts, and whether operations are admitted.
 
 use crate::checkpoint::Checkpointer;
 use crate::file::Content;
@@ -38,11 +38,11 @@ pub struct F2fs {
     pub(crate) nodes: Nodes,
     /// Data of files, and directory blocks.
     pub(crate) pages: PageCache,
-    /// Data on its way, and atomic writes.
+    /// Writes of file data under way, and atomic writes.
     pub(crate) content: Content,
     pub(crate) inodes: Inodes,
     pub(crate) orphans: Orphans,
-    /// Node blocks and directory blocks on their way; files have their own.
+    /// Writes of node and directory blocks under way; those of files have their own list.
     pub(crate) flights: Flights,
     pub(crate) cp: Checkpointer,
     pub(crate) gc: Gc,
@@ -58,7 +58,7 @@ pub struct F2fs {
     pub(crate) orphans_freed: u64,
     /// What became of the journal at mount.
     pub(crate) journal_recovery: Option<JournalRecovery>,
-    /// What the mount found that somebody should know.
+    /// What the mount found that the user should know.
     pub(crate) notes: Vec<String>,
 }
 
@@ -70,13 +70,15 @@ pub(crate) fn lba(addr: BlockAddr) -> Lba {
 /// Whether operations are let in.
 #[derive(Clone, Debug)]
 pub(crate) enum Latch {
-    /// All.
+    /// All operations are admitted.
     Alive,
-    /// Metadata could not be written, or damage with `errors=remount-ro`: reading goes on, changing is over.
+    /// A write of metadata failed, or damage was met with `errors=remount-ro`: the volume can be
+    /// read, and changes are refused.
     Failed(String),
-    /// The same with `errors=panic`: nothing goes on.
+    /// A write of metadata failed, or damage was met, with `errors=panic`: every operation is
+    /// refused.
     Panicked(String),
-    /// None.
+    /// The volume is unmounted: no operation is admitted.
     Unmounted,
 }
 
@@ -107,7 +109,8 @@ impl F2fs {
         self.recovery.as_ref()
     }
 
-    /// What the mount made of the journal: its case, and what was redone; `None` if the volume has none.
+    /// The outcome of the journal's recovery at mount: its case, and what was redone; `None` if the
+    /// volume has no journal.
     pub fn journal_recovery(&self) -> Option<&JournalRecovery> {
         self.journal_recovery.as_ref()
     }

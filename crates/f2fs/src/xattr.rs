@@ -1,12 +1,14 @@
-//! Extended attributes: one list that begins in the inode and goes on in a node of its own (`ondisk::f2fs::xattr`).
+//! Extended attributes: one list that begins in the inode and continues in an xattr node
+//! (`ondisk::f2fs::xattr`).
 //!
-//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode ([`acl`](mod@acl)); who asks for access obeys them.
+//! POSIX ACLs are stored, translated ([`fscore::acl`]) and kept in step with the mode
+//! ([`acl`](mod@acl)); they are enforced where access is checked, outside this crate.
 //!
 //! Invariants:
 //! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value or its new one, and an access ACL the
 //!   mode that goes with it;
 //! - X2 there is an attribute node exactly while the list does not fit the inode;
-//! - X3 the node is made before anything is changed: a full disk changes nothing.
+//! - X3 the node is made before anything else is changed, so that a full disk changes nothing.
 
 mod acl;
 

@@ -1,5 +1,6 @@
-//! The gate of F2FSJ's epochs on loom's memory model: every interleaving of a few operations with a committer, and every value that a
-//! load may see under acquire and release. The source is the shipped one.
+//! Checks the gate of F2FSJ's epochs on loom's memory model: every interleaving of a few operations
+//! with a committer, and every value that a load may see under acquire and release. The code under
+//! test is the shipped source.
 
 #[path = "../src/journal/gate.rs"]
 mod gate;
@@ -66,8 +67,9 @@ impl Park for Lounge {
 /// Two epochs at a time: the third one takes the first one's slot.
 const K: usize = 2;
 
-/// A gate, and what each task wrote into each epoch: relaxed, that is without any order of their own, so that a reader who is not
-/// ordered behind the writer by the gate sees old values in some run.
+/// A gate, and what each task wrote into each epoch: relaxed, that is without any order of their
+/// own, so that a reader which the gate does not order behind the writer sees old values in some
+/// run.
 struct Stage {
     gate: Gate<Loom, K>,
     /// By task, then by epoch.
@@ -164,7 +166,8 @@ fn a_drained_epoch_is_whole_on_two_shards() {
     tasks_and_a_commit(2);
 }
 
-/// Three epochs over two slots: a late visitor of the first one's slot disturbs nobody.
+/// Three epochs over two slots: an operation that enters the first one's slot late disturbs no
+/// other.
 #[test]
 fn a_slot_is_used_again() {
     check(Some(5), || {
@@ -209,7 +212,7 @@ fn a_later_operation_is_in_no_earlier_epoch() {
         for task in tasks {
             task.join().expect("no panic");
         }
-        // Nobody is left, so nobody waits.
+        // No operation is left, so the drain does not wait.
         assert!(stage.gate.drain(1, || false) && stage.gate.is_empty(2));
         stage.gate.wake_unlocked();
     });

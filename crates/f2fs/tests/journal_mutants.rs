@@ -219,7 +219,7 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
     }
     let mut begun = 0;
     for (n, image) in life.value.expect("cuts").into_iter().enumerate() {
-        // Whoever recovers does it with the same mistake.
+        // The recovery runs with the same mistake.
         let next = mistake.within(SimConfig::seeded(1)).run(|| {
             let disk = common::disk(16, image, 1);
             let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");

@@ -1,5 +1,5 @@
-//! The suite of the journal of F2FSJ on journals of pages: nothing of what a cut may leave depends on what a transaction is made of
-//! (pages-J7).
+//! Runs the tests of F2FSJ's journal with a journal of pages: what a cut may leave does not depend
+//! on what a transaction is made of (pages-J7).
 #![allow(clippy::duplicate_mod)] // On purpose: the same programs with two schemes.
 #![allow(clippy::disallowed_methods)]
 

@@ -1,4 +1,5 @@
-//! The F2FS of a kernel in user mode on one side, ours on the other: each reads, changes and recovers what the other one left.
+//! Our F2FS and the kernel's (in user mode): each reads, changes and recovers what the other one
+//! left.
 #![allow(clippy::disallowed_methods)]
 
 mod common;

@@ -1,4 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for guards of F2FS that its own histories reach. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of F2FS that this crate's own tests reach.
+//! docs/design/testing.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;
@@ -320,7 +321,7 @@ fn explored_planes(mutant: Option<Mutant>) -> (u64, u64, Option<String>) {
     for seed in 0..PLANE_LIVES {
         let config = SimConfig {
             mutant,
-            // Schedules decide here, not who is faster.
+            // Schedules decide here, not which task is faster.
             cpu_percent: 0,
             quiet: true,
             ..SimConfig::random(seed)
@@ -419,7 +420,7 @@ fn f2fs_node_beyond() {
     missed_by_a_crowd(Mutant::F2fsNodeBeyond, (0, ""));
 }
 
-/// hazards-S6: pages that nobody counted are dirty.
+/// hazards-S6: pages that were not counted are dirty.
 #[test]
 fn f2fs_slot_uncounted() {
     missed_by_a_crowd(Mutant::F2fsSlotUncounted, (0, ""));

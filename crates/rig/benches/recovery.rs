@@ -1,16 +1,21 @@
-//! Time of the mount behind a power cut, in virtual time on the NVMe profile: F2FS that goes back to its checkpoint, F2FS that rolls
-//! forward what was fsynced, F2FSJ that redoes its ring (the paper's recovery experiment, with more objects than its 8,192).
+//! Measures the mount after a power cut, in virtual time on the NVMe profile: F2FS that rolls back
+//! to its checkpoint, F2FS that rolls forward what was fsynced, F2FSJ that redoes its ring (the
+//! paper's recovery experiment, with more objects than its 8,192).
 //!
-//! Directories of up to 1,000 files are made and unmounted; then N files are made in them, and the power goes:
+//! Directories of up to 1,000 files are made, and the volume is unmounted; then N files are made in
+//! them, and the power is cut:
 //!
 //! - rollback: nothing is synced;
 //! - roll-forward: every file is fsynced (`fsync_mode=posix`; its directory is in the checkpoint, so none is written);
 //! - f2fsj: one `sync` commits all, nothing is applied.
 //!
-//! All mount with the triggers of checkpoints off and no timers, so that all N are behind the checkpoint. `cargo bench -p varve-rig --bench
-//! recovery -- [N ...] [size=BYTES] [cache=MIB] [only=WAY]`; without numbers 1,000 and 10,000. The last column is the same mount in the real
-//! world on a device in memory: what the code itself takes on this machine. With `--costs` only what that is for a record and for a node of a
-//! chain, less what everything else of the mount is charged: the figures behind `REDO_RECORD` and `ROLL_FORWARD_NODE` of `base::cost::f2fs`.
+//! All three mount with the triggers of checkpoints off and no timers, so that all N files are
+//! behind the checkpoint. `cargo bench -p varve-rig --bench recovery -- [N ...] [size=BYTES]
+//! [cache=MIB] [only=WAY]`; without numbers 1,000 and 10,000. The last column is the same mount in
+//! the real world on a device in memory: what the code itself takes on this machine. With `--costs`
+//! only the real time per record and per node of a chain is printed, less what everything else of
+//! the mount is charged: the figures behind `REDO_RECORD` and `ROLL_FORWARD_NODE` of
+//! `base::cost::f2fs`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

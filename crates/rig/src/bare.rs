@@ -1,4 +1,5 @@
-//! A file system on any device, without a profile: for crash tests on devices of hand-made promises.
+//! Mounts a file system on any device, without a profile: for crash tests on devices whose promises
+//! a test chooses.
 
 use crate::{AnyFs, Config, MountOptions, RigError};
 use base::{BlockNo, Bytes};
@@ -7,7 +8,8 @@ use blockdev::BlockDevice;
 use std::sync::Arc;
 use vfs::{Vfs, WritebackPolicy};
 
-/// A mounted file system on any device. Dropping it is a crash; [`Mounted::unmount`] is the clean way.
+/// A mounted file system on any device. Dropping it is a crash; [`Mounted::unmount`] ends it
+/// cleanly.
 pub struct Mounted {
     /// The file system.
     pub fs: AnyFs,
@@ -16,7 +18,7 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts what is on `device`, recovering the journal if need be.
+    /// Mounts the file system on `device`, recovering the journal if need be.
     ///
     /// # Errors
     /// The device or the file system refuses.
@@ -44,13 +46,13 @@ impl Mounted {
 pub struct FreshVolume {
     /// Blocks that are not zero, in order, 4 KiB each.
     pub blocks: Vec<(BlockNo, Bytes)>,
-    /// Ranges (first block, blocks) that read as zeros where `blocks` does not say otherwise. What lies elsewhere does not
-    /// matter.
+    /// Ranges (first block, number of blocks) that read as zeros except where `blocks` has content.
+    /// The content of all other blocks does not matter.
     pub zeroed: Vec<(BlockNo, u64)>,
 }
 
 impl Config {
-    /// What a fresh file system of this configuration puts on a device.
+    /// The blocks that a new file system of this configuration consists of.
     ///
     /// # Errors
     /// A size that is not possible.

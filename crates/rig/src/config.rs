@@ -1,4 +1,4 @@
-//! One value that says what to build.
+//! The configuration of a stack: one value that says what to build.
 
 use crate::{FreshVolume, MountOptions, RigError, Scheme};
 use base::{BLOCK_BYTES, Nanos, Rng};
@@ -71,7 +71,7 @@ words!(
     Writeback = "writeback",
     Journal = "journal"
 );
-/// What to build. The same value builds the same stack, to the bit.
+/// What to build. Equal values build identical stacks, to the bit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Kind of file system.
@@ -104,12 +104,12 @@ pub struct Config {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Data {
-    /// Data before the commit that maps it.
+    /// File data is written before the commit that maps it.
     #[default]
     Ordered,
-    /// No order.
+    /// File data is written in no order to commits.
     Writeback,
-    /// Data through the journal.
+    /// File data is written through the journal.
     Journal,
 }
 
@@ -123,7 +123,7 @@ impl From<Data> for DataMode {
     }
 }
 
-/// UUID and hash seed of the file systems of a seed.
+/// UUID and hash seed of file systems made with this seed.
 pub fn identity(seed: u64) -> ([u8; 16], [u8; 16]) {
     let mut rng = Rng::named(seed, "mkfs");
     let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
@@ -229,7 +229,8 @@ impl Config {
         Err(RigError::NotOf { what: foreign, fs })
     }
 
-    /// A device with a fresh file system on it. Costs no virtual time and counts in no figure of the device.
+    /// Builds a device with a new file system on it. This costs no virtual time and counts in no
+    /// figure of the device.
     ///
     /// # Errors
     /// Unknown profile, a size that is not possible.
@@ -249,7 +250,7 @@ impl Config {
         Ok(self.profile()?.build(Some(self.bytes), None)?)
     }
 
-    /// The next life of a device that lost its power.
+    /// Builds the device again from the media that remained when its power was lost.
     ///
     /// # Errors
     /// The media is of another profile or size.
@@ -257,7 +258,7 @@ impl Config {
         Ok(self.profile()?.build(Some(self.bytes), Some(media))?)
     }
 
-    /// Whoever chooses a journal thinks in MiB.
+    /// Users choose the size of a journal in MiB.
     fn journal_in_mib(&self, error: MkfsError) -> RigError {
         const MIB_BLOCKS: u32 = 256;
         match error {

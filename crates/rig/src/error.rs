@@ -1,4 +1,4 @@
-//! Why a stack cannot be built.
+//! Errors of building a stack.
 
 use blockdev::DevError;
 use ctrl::{ProfileError, StateError};

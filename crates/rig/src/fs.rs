@@ -23,7 +23,7 @@ fn of_f2fsj(stats: f2fs::JournalStats) -> Stats {
     }
 }
 
-/// A mounted file system. What all kinds have in common is [`AnyFs::seam`].
+/// A mounted file system. The operations common to all kinds are in [`AnyFs::seam`].
 #[derive(Clone)]
 pub enum AnyFs {
     /// ext4 or ext3.
@@ -33,7 +33,7 @@ pub enum AnyFs {
 }
 
 impl AnyFs {
-    /// Mounts what is on the device, recovering it if need be.
+    /// Mounts the file system on the device, recovering it if need be.
     ///
     /// # Errors
     /// The device or the file system refuses.
@@ -60,7 +60,7 @@ impl AnyFs {
         }
     }
 
-    /// What the journal did; zeros without one. Of F2FSJ an epoch is a transaction.
+    /// Statistics of the journal; zeros without one. For F2FSJ an epoch counts as a transaction.
     pub fn journal_stats(&self) -> Stats {
         match self {
             AnyFs::Ext4(fs) => fs.journal().stats(),
@@ -103,7 +103,8 @@ impl AnyFs {
         }
     }
 
-    /// What `sync` writes beyond `FileSystem::sync`: committed blocks of a journal whose home is old.
+    /// Writes what `sync` writes beyond `FileSystem::sync`: committed blocks of a journal that are
+    /// not written home yet.
     ///
     /// # Errors
     /// Of the journal.

@@ -1,4 +1,4 @@
-//! Between device models and image files of the host.
+//! Copies the content of device models to image files of the host, and back.
 
 use crate::{Config, RigError};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES};
@@ -46,7 +46,8 @@ pub fn write_image(model: &AnyModel, path: &Path) -> Result<(), RigError> {
         .map_err(fail)
 }
 
-/// Puts an image file on a blank device of the same size, as `config` describes it (whose own size does not count).
+/// Copies an image file to a blank device of the same size, built as `config` describes, except for
+/// the size in it.
 ///
 /// # Errors
 /// The file cannot be read, or its size is not a positive multiple of 4 KiB.

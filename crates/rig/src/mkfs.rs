@@ -1,4 +1,4 @@
-//! A fresh file system in an image file.
+//! Makes a new file system in an image file.
 
 use block::Queue;
 use blockdev::{DevError, HostError, HostFile};
@@ -8,7 +8,7 @@ pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as
 use std::sync::Arc;
 use thiserror::Error;
 
-/// Why there is no file system in the file.
+/// Why a file system could not be made.
 #[derive(Debug, Error)]
 pub enum MakeError {
     /// An option is impossible.
@@ -20,17 +20,17 @@ pub enum MakeError {
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] HostError),
-    /// The host refused it half way.
+    /// The host refused a write half way.
     #[error("{0}")]
     Device(#[from] DevError),
 }
 
-/// What was made.
+/// The size of a new F2FS and its journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct F2fsMade {
     /// Blocks of the volume.
     pub blocks: u64,
-    /// Blocks of the region of the journal behind it; 0: none.
+    /// Blocks of the region of the journal behind the volume; 0: none.
     pub journal: u32,
 }
 
@@ -72,8 +72,9 @@ pub fn make_log(file: &HostFile, device: &LogDevice, zeros: bool) -> Result<(), 
     Ok(plan.write(&queue, before)?)
 }
 
-/// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`: the file reads as zeros, as a
-/// new one does; otherwise what must be zero is written. Answers its numbers.
+/// Makes the file system that `options` describe in `file`, which has the size they name. `zeros`:
+/// the file reads as zeros, as a new one does; otherwise the blocks that must be zero are written.
+/// Answers the geometry.
 ///
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.

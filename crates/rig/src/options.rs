@@ -1,10 +1,10 @@
-//! Mount options of every kind of file system.
+//! Mount options, of every kind of file system.
 
 use crate::Fs;
 use base::{BLOCK_BYTES, Nanos};
 use vfs::FsResult;
 
-/// How to mount.
+/// Mount options of a file system of some kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum MountOptions {
     /// ext4 and ext3.
@@ -14,10 +14,10 @@ pub enum MountOptions {
 }
 
 impl MountOptions {
-    /// Reads `key=value,...` for file systems of this kind.
+    /// Parses `key=value,...` for file systems of this kind.
     ///
     /// # Errors
-    /// An option that they do not have, or a value that cannot be, by name.
+    /// An option that this kind does not have, or an impossible value, by name.
     pub fn parse(kind: Fs, text: &str) -> FsResult<MountOptions> {
         Ok(match kind {
             Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::parse(text)?),
@@ -54,8 +54,8 @@ impl MountOptions {
         self
     }
 
-    /// Intervals of the file system's own tasks; `None`: none. Of ext4 commits and home writes; of F2FS checkpoints (`home` does
-    /// not matter), or commits of its journal.
+    /// Intervals of the file system's own tasks; `None`: no such task. For ext4 these are commits
+    /// and home writes; for F2FS checkpoints or, with a journal, its commits (`home` is ignored).
     #[must_use]
     pub fn timers(mut self, commit: Option<Nanos>, home: Option<Nanos>) -> MountOptions {
         match &mut self {
@@ -75,8 +75,9 @@ impl MountOptions {
         self
     }
 
-    /// What is made durable stays where a recovery has to find it: neither time nor a count of dirty things makes a checkpoint due, a journal
-    /// is not applied before its ring is nearly full, and no task of the mount writes by itself.
+    /// Keeps all durable changes where a recovery has to find them: neither time nor a count of
+    /// dirty blocks makes a checkpoint due, a journal is not applied before its ring is nearly
+    /// full, and no task of the mount writes by itself.
     #[must_use]
     pub fn all_behind_the_checkpoint(self) -> MountOptions {
         let mut options = self.timers(None, None);

@@ -1,4 +1,5 @@
-//! A device whose writes stay in memory: what recovery would do to an image that must not change.
+//! A device whose writes stay in memory: it shows what recovery would do to an image that must not
+//! change.
 
 use base::{Bytes, Lba, SECTOR_BYTES};
 use blockdev::{BlockDevice, Caps, DevError, Op, Reply, Request, Ticket, check_request};

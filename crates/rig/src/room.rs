@@ -1,15 +1,16 @@
-//! What a fresh volume has for files, without making it.
+//! Computes the space that a new volume has for files, without making the volume.
 
 use crate::{Config, Fs, RigError};
 use ext4::mkfs::Geometry;
 use ondisk::f2fs::BLOCKS_PER_SEG;
 
-/// Blocks and inodes of a fresh volume that files and directories may take.
+/// Blocks and inodes of a new volume that files and directories may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
-    /// Blocks of 4 KiB: of F2FS for nodes too; of ext4 without inode tables and journal.
+    /// Blocks of 4 KiB: for F2FS including those for nodes, for ext4 without inode tables and
+    /// journal.
     pub blocks: u64,
-    /// Inodes; of F2FS as many as there are blocks.
+    /// Number of inodes; for F2FS as many as there are blocks.
     pub inodes: u64,
 }
 
@@ -19,7 +20,7 @@ const TAKEN: u64 = 8;
 const INODES_TAKEN: u64 = 11;
 
 impl Config {
-    /// What the volume of this configuration has for files.
+    /// Computes what the volume of this configuration has for files.
     ///
     /// # Errors
     /// A size that is not possible.

@@ -1,4 +1,4 @@
-//! Between saved devices, image files and devices.
+//! Converts between saved devices, image files and device models.
 
 use crate::{RigError, write_image};
 use base::{BLOCK_BYTES, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -17,7 +17,7 @@ fn host(path: &Path) -> impl Fn(io::Error) -> RigError {
     }
 }
 
-/// The device that a file holds.
+/// Reads a saved device from a file.
 ///
 /// # Errors
 /// The file cannot be read, or is no saved device.
@@ -29,7 +29,8 @@ pub fn read_device(path: &Path) -> Result<SavedDevice, RigError> {
     })
 }
 
-/// Saves a device in a file. The file appears, or is replaced, as a whole: a failure leaves what was there.
+/// Saves a device in a file. The file appears, or is replaced, as a whole: after a failure the
+/// former file is unchanged.
 ///
 /// # Errors
 /// There is such a file and `overwrite` is not set; the device is too large; what the host says.
@@ -44,7 +45,7 @@ pub fn write_device(device: &SavedDevice, path: &Path, overwrite: bool) -> Resul
     })
 }
 
-/// As [`write_image`], but a failure leaves what was there.
+/// Like [`write_image`], but after a failure the former file is unchanged.
 ///
 /// # Errors
 /// There is such a file and `overwrite` is not set; what the host says.
@@ -53,8 +54,8 @@ pub fn write_image_whole(model: &AnyModel, path: &Path, overwrite: bool) -> Resu
     replace(path, overwrite, |file| write_image(model, file.path()))
 }
 
-/// Makes the content of an image file that of a device, through its translation layer: blocks that differ are written.
-/// Answers how many. Costs no virtual time.
+/// Copies the content of an image file to a device through its translation layer. Only blocks that
+/// differ are written. Answers how many. Costs no virtual time.
 ///
 /// # Errors
 /// The file cannot be read, or has another size than the device; the device fails.

@@ -1,4 +1,5 @@
-//! A journaling scheme in a configuration: as text on the command line, in results and between processes.
+//! The journaling scheme in a configuration, and its form as text: on the command line, in results
+//! and between processes.
 
 use crate::{Fs, RigError};
 use blockdev::Caps;
@@ -7,14 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// How a file system is kept consistent. Its text is a preset, or a preset with what differs from it: `emmc+full-first=on`,
-/// `checkpoint-60+fsync_mode=strict`.
+/// How a file system is kept consistent. The text form is a preset, followed by the choices that
+/// differ from it: `emmc+full-first=on`, `checkpoint-60+fsync_mode=strict`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Scheme {
-    /// Of ext4 and ext3; `None` is no journal.
+    /// A scheme of ext4 and ext3; `None` means no journal.
     Journal(Option<journal::Scheme>),
-    /// Of F2FS.
+    /// A scheme of F2FS.
     F2fs(f2fs::Scheme),
 }
 
@@ -37,7 +38,7 @@ impl Scheme {
         matches!(self, Scheme::F2fs(_)) == matches!(fs, Fs::F2fs)
     }
 
-    /// What file systems of this kind do by default.
+    /// The default scheme of file systems of this kind.
     pub fn default_of(fs: Fs) -> Scheme {
         match fs {
             Fs::Ext4 | Fs::Ext3 => Preset::default().into(),
@@ -45,7 +46,7 @@ impl Scheme {
         }
     }
 
-    /// Refuses what would be unsafe on such a device.
+    /// Refuses a scheme that would be unsafe on a device with these promises.
     ///
     /// # Errors
     /// [`RigError::Unsafe`] with the reason.

@@ -1,4 +1,4 @@
-//! A mounted stack, from the device model to the paths.
+//! A mounted stack, from the device model to the file system's paths.
 
 use crate::{AnyFs, Config, MountOptions, RigError};
 use base::Nanos;
@@ -8,7 +8,8 @@ use ctrl::AnyModel;
 use std::sync::Arc;
 use vfs::{Vfs, WritebackPolicy};
 
-/// A mounted file system and all below it. Dropping it is a crash; [`Stack::unmount`] is the clean way.
+/// A mounted file system and all layers below it. Dropping it is a crash; [`Stack::unmount`] ends
+/// it cleanly.
 pub struct Stack {
     /// The device.
     pub device: Arc<Modelled<AnyModel>>,
@@ -23,7 +24,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// Mounts what is on `model`, recovering the journal if need be.
+    /// Mounts the file system on `model`, recovering the journal if need be.
     ///
     /// # Errors
     /// The device or the file system refuses.
@@ -31,7 +32,8 @@ impl Stack {
         Stack::mount_through(model, config, clock, |device| device)
     }
 
-    /// The same with something of the caller's between the queue and the device, as a recorder.
+    /// Mounts like [`Stack::mount`], with a layer of the caller's between the queue and the device,
+    /// such as a recorder.
     ///
     /// # Errors
     /// As [`Stack::mount`].
@@ -50,7 +52,7 @@ impl Stack {
         Stack::mount_with(device, (config.mount_options(), policy), between)
     }
 
-    /// The same on a device that somebody else holds too, with options of the caller's.
+    /// Mounts on a device that another owner holds too, with options of the caller's.
     ///
     /// # Errors
     /// As [`Stack::mount`].

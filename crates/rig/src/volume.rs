@@ -1,4 +1,4 @@
-//! The file system in an image file, opened in the real world: to look into it, or to change it.
+//! Opens the file system in an image file in the real world, to read it or to change it.
 
 use crate::overlay::Overlay;
 use crate::{AnyFs, Fs, MountOptions};
@@ -18,16 +18,16 @@ const SUPERBLOCK_AT: usize = 1024;
 const EXT_MAGIC_AT: usize = SUPERBLOCK_AT + 0x38;
 const EXT_MAGIC: u16 = 0xEF53;
 
-/// Why there is nothing to look into.
+/// Why a volume cannot be opened.
 #[derive(Debug, Error)]
 pub enum VolumeError {
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] io::Error),
-    /// The host refuses it a queue.
+    /// The host refuses a queue for the file.
     #[error("{0}")]
     Open(#[from] HostError),
-    /// There is no superblock that is known here.
+    /// The image has no superblock of a known file system.
     #[error("holds no ext4, ext3 or F2FS: no superblock has their magic number")]
     Unknown,
     /// A number that no inode of the volume has.
@@ -38,7 +38,8 @@ pub enum VolumeError {
     Fs(#[from] FsError),
 }
 
-/// The kind of file system in an image, by the magic number of its superblock (of F2FS also of the second one).
+/// The kind of file system in an image, by the magic number of its superblock (for F2FS also of the
+/// second copy).
 ///
 /// # Errors
 /// The host refuses to read.
@@ -49,7 +50,7 @@ pub fn kind_of(file: &HostFile) -> io::Result<Option<Fs>> {
     Ok(kind_of_head(&head))
 }
 
-/// The same, by the first 8192 bytes of an image; what is missing of them counts as zeros.
+/// The kind of file system, by the first 8192 bytes of an image; missing bytes count as zeros.
 pub fn kind_of_head(head: &[u8]) -> Option<Fs> {
     let mut head = head.to_vec();
     head.resize(2 * BLOCK_BYTES, 0);
@@ -98,7 +99,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the volume to look into it: all that a mount with the option `ro` reads. Recovery happens in memory; the file is only read.
+    /// Opens the volume for reading, as a mount with the option `ro` does. Recovery happens in
+    /// memory; the file is only read.
     ///
     /// # Errors
     /// No such file system, or it refuses.
@@ -107,7 +109,7 @@ impl Volume {
         Volume::on(file, Arc::new(Overlay::new(below)), true)
     }
 
-    /// Opens the volume to change it. [`Volume::close`] makes changes last.
+    /// Opens the volume to change it. Changes are durable after [`Volume::close`].
     ///
     /// # Errors
     /// No such file system, or it refuses.
@@ -116,8 +118,9 @@ impl Volume {
         Volume::on(file, Arc::new(device), false)
     }
 
-    /// Mounts the volume for use, with the tasks that `options` ask for and a task that writes back by age and amount. Read-only, the file is
-    /// only read: recovery happens in memory. `journal`: the device of an external journal of ext4.
+    /// Mounts the volume for use, with the tasks that `options` ask for and a task that writes back
+    /// by age and amount. If mounted read-only, the file is only read, and recovery happens in
+    /// memory. `journal`: the device of an external journal of ext4.
     ///
     /// # Errors
     /// No such file system, or it refuses.
@@ -139,8 +142,8 @@ impl Volume {
         let pages = options.cache_pages();
         let policy = WritebackPolicy {
             background_pages: Some(pages / 4),
-            // Both file systems hold a heavy writer at half of the cache by themselves: there he writes as much as he brings. The pauses begin
-            // behind that.
+            // Both file systems by themselves hold a heavy writer at half of the cache, where it
+            // writes as fast as the device takes the data. The pauses begin behind that.
             limit_pages: Some(pages * 7 / 8),
             ..WritebackPolicy::default()
         };

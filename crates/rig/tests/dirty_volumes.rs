@@ -1,5 +1,6 @@
-//! Which tools can touch a volume that Varve left dirty: each line of the tables in docs/use/dirty-volumes.md is what running the tool here came
-//! to. Needs root and loop devices; tools that are missing are named and their lines left out of the comparison.
+//! Which tools can use a volume that Varve left dirty: each line of the tables in
+//! docs/use/dirty-volumes.md is compared with the result of running the tool here. Needs root and
+//! loop devices; tools that are missing are named, and their lines are left out of the comparison.
 // What was found is printed, for the page: no task runs here that could wait.
 #![allow(clippy::disallowed_macros)]
 

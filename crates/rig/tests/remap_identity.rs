@@ -1,11 +1,14 @@
-//! The write-count identities of journal remapping, for runs whose transactions are the same (same seed, one task, no timers):
+//! The write-count identities of journal remapping, for runs whose transactions are the same (same
+//! seed, one task, no timers):
 //!
-//! - A: what copying writes and remapping does not is exactly what was remapped: blocks at the queue, and pages on the flash, 8 of 512
-//!   bytes a block on `nandsim-2007`;
-//! - B: the log has the same blocks of every class.
+//! - A: the writes that a copying run makes and a remapping run does not are exactly the remapped
+//!   blocks: counted in blocks at the queue, and in pages on the flash (8 of 512 bytes per block on
+//!   `nandsim-2007`);
+//! - B: the log has the same number of blocks of every class.
 //!
-//! Between two checkpoints a block that several transactions log goes home once by copying, and each of its images is remapped. So
-//! the number of pairs equals the home writes saved where a checkpoint follows each commit, and is larger otherwise.
+//! When several transactions log one block between two checkpoints, copying writes it home once,
+//! and remapping remaps each of its images. So the number of remapped pairs equals the number of
+//! home writes saved if a checkpoint follows each commit, and is larger otherwise.
 
 #![allow(
     clippy::disallowed_macros,

@@ -1,5 +1,6 @@
-//! Transparent remapping below our ext4 with `data=journal`: every home write repeats what the log holds, and shares its page, but for
-//! escaped blocks and for what was never logged. The file system knows nothing of it.
+//! Transparent remapping below our ext4 with `data=journal`: every home write repeats what the log
+//! holds, and shares its page, except for escaped blocks and blocks that were never logged. The
+//! file system does not know of the remapping.
 // What is measured is printed: no task runs here that could wait.
 #![allow(clippy::disallowed_macros)]
 

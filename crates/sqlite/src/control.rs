@@ -1,7 +1,8 @@
 //! xFileControl: the operations that SQLite's unix VFS knows (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>).
 //!
-//! Not served: memory mapping (pages are always copied, xFetch answers nothing) and the atomic-write group, which needs a
-//! file system that offers it; the device characteristics say so, hence SQLite does not ask.
+//! Not supported are memory mapping (pages are always copied, and xFetch returns nothing) and the
+//! atomic-write group, which needs a file system that offers it: the device characteristics say
+//! that it is missing, hence SQLite does not ask for it.
 
 use crate::error::During;
 use crate::file::SqliteFile;

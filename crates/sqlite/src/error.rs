@@ -1,4 +1,4 @@
-//! Which result code SQLite gets for an error of the file system.
+//! Maps errors of the file system to result codes of SQLite.
 
 use libsqlite3_sys as ffi;
 use std::ffi::c_int;

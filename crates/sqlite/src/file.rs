@@ -1,4 +1,5 @@
-//! An open file of SQLite: reading, writing, syncing, locking. No pointers here; the border to C is in `io`.
+//! An open file of SQLite: reading, writing, syncing, locking. This code has no raw pointers; the
+//! border to C is in `io`.
 
 use crate::error::During;
 use crate::locks::Level;

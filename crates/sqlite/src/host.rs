@@ -1,12 +1,13 @@
-//! SQLite's own file layer, for runs on a mounted file system beside ours.
+//! SQLite's own file layer, for comparison runs on a mounted file system.
 
 use crate::SetupError;
 use rusqlite::ffi;
 use std::ffi::{c_int, c_ulong};
 
-/// Keeps SQLite's own file layer (`unix`) from all ioctls, for the whole process. Only F2FS is asked any on Linux: whether it has
-/// atomic writes (`F2FS_IOC_GET_FEATURES`), and if so they replace the rollback journal in every mode that has one.
-/// Without them a journal is written on F2FS as everywhere else.
+/// Keeps SQLite's own file layer (`unix`) from all ioctls, for the whole process. On Linux it uses
+/// them only on F2FS, to ask for atomic writes (`F2FS_IOC_GET_FEATURES`), which would replace the
+/// rollback journal in every mode that has one. Without them a journal is written on F2FS as on
+/// every other file system.
 ///
 /// # Errors
 /// SQLite has no such file layer, or does not let its system calls be replaced.

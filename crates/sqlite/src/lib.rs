@@ -2,10 +2,11 @@
 //! directly on the C interface, so that sync flags, directory syncs and file controls reach the file system as SQLite
 //! means them.
 //!
-//! Rules and where they are kept:
+//! Rules, each with the place that enforces it:
 //!
-//! - **S1** SQLite takes time, sleep and randomness from `rt` only: from the default VFS, which is ours for the whole
-//!   process and passes everything else to SQLite's own ([`process`]), and from the VFS of a [`Registration`].
+//! - **S1** SQLite takes time, sleep and randomness from `rt` only: through the default VFS, which
+//!   is ours for the whole process and passes everything else to SQLite's own ([`process`]), and
+//!   through the VFS of a [`Registration`].
 //! - **S2** Random numbers depend on the simulation only: in a simulation each request reseeds SQLite's one generator
 //!   from the simulation's stream. So simulations on several OS threads do not disturb each other ([`process`]).
 //! - **S3** No panic crosses a frame of C: each callback is an `rt::foreign`, answers SQLITE_IOERR, and keeps the payload

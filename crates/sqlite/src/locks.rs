@@ -6,13 +6,13 @@
 pub(crate) enum Level {
     #[default]
     None = 0,
-    /// Reads.
+    /// The connection reads.
     Shared = 1,
-    /// Will write; others go on reading.
+    /// The connection will write; others go on reading.
     Reserved = 2,
-    /// Waits for the readers to go; no new ones come in.
+    /// The connection waits for the readers to end; no new readers are admitted.
     Pending = 3,
-    /// Writes.
+    /// The connection writes.
     Exclusive = 4,
 }
 
@@ -30,7 +30,7 @@ impl Level {
     }
 }
 
-/// Somebody else's lock is in the way.
+/// The lock of another connection is in the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Busy;
 
@@ -70,7 +70,8 @@ impl FileLocks {
                     return Err(Busy);
                 }
                 if self.sharers > 1 {
-                    // From Shared (a hot journal) there is no pending state: two who recover would block each other.
+                    // From Shared (a hot journal) there is no pending state: two connections that
+                    // recover would block each other.
                     if *mine >= Level::Reserved {
                         *mine = Level::Pending;
                         self.writer = Level::Pending;

@@ -1,4 +1,4 @@
-//! What the connections of one [`Registration`](crate::Registration) share.
+//! State that the connections of one [`Registration`](crate::Registration) share.
 
 use crate::error::{self, During};
 use crate::locks::FileLocks;

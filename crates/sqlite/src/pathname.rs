@@ -1,4 +1,4 @@
-//! xFullPathname: absolute, without dots and symlinks.
+//! xFullPathname: makes a path absolute, without dots and symlinks.
 
 use vfs::{Errno, FileKind, FsResult, SYMLINKS_MAX, Vfs};
 

@@ -1,5 +1,5 @@
-//! What SQLite has once per process: mutexes, the random generator, the default VFS, the local time. Set up once, before
-//! SQLite is used (sqlite-S1, sqlite-S2, sqlite-S4).
+//! State that SQLite has once per process: mutexes, the random generator, the default VFS, the
+//! local time. It is set up once, before SQLite is used (sqlite-S1, sqlite-S2, sqlite-S4).
 
 // This is the set-up of a C library of the process: one-time statics, no call below them waits.
 #![allow(clippy::disallowed_types)]

@@ -1,4 +1,5 @@
-//! Registering a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opening connections on it.
+//! Registers a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opens
+//! connections on it.
 
 use crate::mount::Mount;
 use crate::process;
@@ -21,7 +22,7 @@ pub enum SyncCall {
     Fsync,
 }
 
-/// How SQLite sees the mount.
+/// What SQLite is told about the mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The call behind xSync.
@@ -67,9 +68,10 @@ pub enum SetupError {
     },
 }
 
-/// A [`Vfs`] that SQLite knows under a name of its own. Share it between tasks in an `Arc`.
+/// A [`Vfs`] registered with SQLite under a name of its own. Share it between tasks in an `Arc`.
 ///
-/// End it with [`unregister`](Registration::unregister); dropping it does the same without complaints.
+/// End it with [`unregister`](Registration::unregister); dropping it does the same but reports no
+/// errors.
 pub struct Registration {
     mount: Arc<Mount>,
     table: Option<Table>,
@@ -133,7 +135,8 @@ impl Registration {
     pub fn open_files(&self) -> usize {
         self.mount.files.load(Ordering::Relaxed)
     }
-    /// What the file system said when it first failed a call: SQLite's own codes only tell that something failed.
+    /// The error of the file system that first failed a call: SQLite's own codes only tell that
+    /// something failed.
     pub fn first_error(&self) -> Option<String> {
         self.mount.first_error()
     }

@@ -1,5 +1,6 @@
-//! The border to C: `sqlite3_vfs`, one per registration. Slots are made once and used again, because a connection that
-//! was never closed still points to its own; they are never freed.
+//! The border to C: `sqlite3_vfs`, one per registration. Slots for them are allocated once and
+//! reused, because a connection that was never closed still points to its slot; they are never
+//! freed.
 
 #![allow(clippy::disallowed_types)] // The lists of slots belong to the process, and no call below them waits.
 

@@ -1,4 +1,5 @@
-//! SQLite's own file layer without ioctls. Alone in its binary: the change is per process.
+//! SQLite's own file layer without ioctls. This test has a binary of its own, because it changes
+//! the whole process.
 
 use varve_sqlite::rusqlite::{Connection, ffi};
 

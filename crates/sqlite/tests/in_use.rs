@@ -1,4 +1,5 @@
-//! A process that used SQLite before it was set up. Alone in its binary, since the set-up is per process.
+//! A process that used SQLite before it was set up. This test has a binary of its own, because the
+//! set-up is per process.
 
 use std::sync::Arc;
 use testkit::model::ModelFs;

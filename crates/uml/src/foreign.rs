@@ -1,8 +1,10 @@
-//! Images that the kernel's F2FS left behind, clean and unclean, each with the tree that the kernel itself sees in it.
+//! Makes images as the kernel's F2FS leaves them, clean and unclean, each with the tree that the
+//! kernel itself sees in it.
 //!
-//! For an unclean image the tree is that after the kernel's own recovery, which runs on a copy. How an image became unclean:
-//! the guest was killed (every write that it completed is there, whether flushed or not), or the image was put together from a part
-//! of a log of writes (what was not flushed is missing or not, as the part ends).
+//! For an unclean image that is the tree after the kernel's own recovery, which runs on a copy. An
+//! image becomes unclean in one of two ways: the guest is killed (every write that it completed is
+//! there, whether flushed or not), or the image is put together from a part of a log of writes
+//! (where the part ends decides which unflushed writes are missing).
 
 use crate::{LogWrites, Tree, Uml};
 use std::fs::{self, File};
@@ -14,9 +16,9 @@ use std::process::Command;
 const PER_BOOT: usize = 12;
 const LOG_BYTES: u64 = 1 << 30;
 
-/// An image of the kernel's.
+/// An image that the kernel wrote.
 pub struct Foreign {
-    /// Recipe, and which cut of a log.
+    /// Name of the recipe, and for a log the place of the cut.
     pub name: String,
     /// The image file.
     pub image: PathBuf,
@@ -24,7 +26,7 @@ pub struct Foreign {
     pub tree: Tree,
 }
 
-/// How to make images.
+/// How a set of images is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Recipe {
     /// Its name.
@@ -35,7 +37,8 @@ pub struct Recipe {
     pub mib: u64,
     /// Options of the mount.
     pub options: &'static str,
-    /// What happens, in words of a script (`plan NAME SEED` and `collect` besides).
+    /// The script that runs in the guest (with the additional words `plan NAME SEED` and
+    /// `collect`).
     pub script: &'static str,
     /// How it ends.
     pub end: End,
@@ -44,11 +47,11 @@ pub struct Recipe {
 /// How the making of an image ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Unmounted.
+    /// The volume is unmounted.
     Clean,
-    /// Killed; the last plan's files are still open.
+    /// The guest is killed while the last plan's files are still open.
     Crash,
-    /// Cut in so many places of the log of writes, evenly.
+    /// The log of writes is cut in this number of places, evenly spaced.
     Cuts(usize),
 }
 
@@ -66,7 +69,7 @@ const fn recipe(name: &'static str, mib: u64, script: &'static str, end: End) ->
 const FEATURES: &str =
     "extra_attr,inode_checksum,flexible_inline_xattr,inode_crtime,lost_found,sb_checksum";
 
-/// All recipes. Those of the short form come first.
+/// All recipes; those of the short run come first.
 pub const RECIPES: [Recipe; 16] = [
     recipe(
         "default",
@@ -154,11 +157,11 @@ pub const RECIPES: [Recipe; 16] = [
     recipe("cuts-full", 64, "plan full 16", End::Cuts(10)),
 ];
 
-/// How many of [`RECIPES`] the short form has.
+/// How many of [`RECIPES`] a short run has.
 pub const SHORT: usize = 4;
 
 impl Recipe {
-    /// Makes the images in `dir`. `uml` gives a kernel whose guest program is known.
+    /// Makes the images in `dir`. `uml` makes a kernel whose scripts can call the guest program.
     ///
     /// # Errors
     /// A program is missing or fails, or the kernel finds fault with its own image.
@@ -283,7 +286,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Lets the kernel mount copies of images, recovering where that is needed, and gives their trees.
+/// Lets the kernel mount copies of images, recovering them where needed, and answers their trees.
 ///
 /// # Errors
 /// The kernel or `fsck.f2fs` finds fault with one.
@@ -323,10 +326,10 @@ pub fn trees(
     Ok(found)
 }
 
-/// `fsck.f2fs` finds nothing.
+/// Checks that `fsck.f2fs` finds nothing wrong.
 ///
 /// # Errors
-/// It does, or is missing; the text has what it said.
+/// It finds something, or is missing; the text has its output.
 pub fn fsck(image: &Path) -> io::Result<()> {
     let done = Command::new("fsck.f2fs")
         .arg("--dry-run")

@@ -1,4 +1,4 @@
-//! What the calling program does inside the guest, called by a script as `guest WORD ARGUMENT...`:
+//! The calling program's side inside the guest. A script calls it as `guest WORD ARGUMENT...`:
 //!
 //! | words | what |
 //! |---|---|
@@ -18,7 +18,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// Does what the script asked for and ends the process; returns at once where no script asks, that is on the host.
+/// Does what the script asked for and ends the process; returns at once if no script asks for
+/// anything, that is on the host.
 pub fn hook() {
     let Ok(call) = std::env::var(CALL) else {
         return;

@@ -1,9 +1,11 @@
-//! The log of device mapper's `log-writes` target, and the images it can give.
+//! Reads the log of device mapper's `log-writes` target, and makes the images that it describes.
 //!
-//! Format (Documentation/admin-guide/device-mapper/log-writes.rst, all little endian): in sector 0 magic u64, version u64, entries u64,
-//! sector size u32; from sector 1 on entries of one sector (place u64, sectors u64, flags u64, length of a mark u64; the text of a mark
-//! behind that), each followed by its data but for discards. Writes are logged when a flush (or a FUA write) that covers them is done, so
-//! every prefix of the log is a state that a power cut could have left.
+//! Format (Documentation/admin-guide/device-mapper/log-writes.rst, all little endian): sector 0 has
+//! magic u64, version u64, entries u64, sector size u32. From sector 1 on there are entries of one
+//! sector each (place u64, sectors u64, flags u64, length of a mark u64, and then the text of the
+//! mark), each followed by its data unless it is a discard. Writes are logged when a flush (or a
+//! FUA write) that covers them is done, so every prefix of the log is a state that a power cut
+//! could have left.
 
 use std::fs::File;
 use std::io;
@@ -23,19 +25,19 @@ pub struct LogWrites {
 /// One entry of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LogEntry {
-    /// Where it goes, in bytes.
+    /// Where the write goes on the device, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// It was preceded by a flush of the device's cache.
+    /// The write was preceded by a flush of the device's cache.
     pub flush: bool,
-    /// It was durable when it was done.
+    /// The write was durable when it completed (FUA).
     pub fua: bool,
-    /// It gave blocks back; there is no data.
+    /// The entry is a discard; it has no data.
     pub discard: bool,
-    /// Metadata, says the file system.
+    /// The file system marked the write as metadata.
     pub metadata: bool,
-    /// A mark that somebody set, and its text.
+    /// A mark that a user of the log set, and its text.
     pub mark: Option<String>,
     /// Where the data lies in the log, in bytes.
     at: u64,

@@ -1,4 +1,4 @@
-//! Loadable modules of the guest's kernel, and what each needs.
+//! Finds loadable modules of the guest's kernel, and the modules that each needs.
 
 use std::fs::{self, File};
 use std::io;
@@ -62,7 +62,7 @@ fn wanted_before(softdep: &str, alias: &str, module: &str) -> Vec<String> {
         .collect()
 }
 
-/// Loads a module and what it needs; those that are there already stay.
+/// Loads a module and the modules that it needs; those already loaded stay.
 pub fn load(module: &str) -> io::Result<()> {
     let release = release()?;
     let softdep = fs::read_to_string(release.join("modules.softdep"))?;

@@ -1,4 +1,4 @@
-//! Plans and trees on a file system of ours.
+//! Applies plans to a file system of ours, and reads its tree.
 
 use crate::plan::content;
 use crate::tree::{digest, windows};
@@ -10,8 +10,8 @@ use fscore::{
 use rt::WallTime;
 use std::collections::BTreeMap;
 
-/// Puts the root of `fs` through `plan`. Gives the error numbers of the operations (0: went well) and the inodes that are held
-/// open.
+/// Applies `plan` to the root of `fs`. Answers the error numbers of the operations (0: success) and
+/// the inodes that are held open.
 ///
 /// # Errors
 /// An operation of a plan that must not fail did, or one failed otherwise than a system call may.

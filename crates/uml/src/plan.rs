@@ -1,4 +1,5 @@
-//! A list of file operations that a directory of the kernel and a file system of ours can both be put through.
+//! A plan: a list of file operations that can be applied both to a directory of the kernel and to a
+//! file system of ours.
 
 use crate::plans;
 use fscore::{FallocateMode, FileKind};
@@ -72,12 +73,13 @@ pub enum Op {
     Hold { path: String },
 }
 
-/// Operations with their name.
+/// A list of operations, and whether they may fail.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The operations, in order.
     pub ops: Vec<Op>,
-    /// Whether they are meant to fail now and then (no space, no such name): which ones do is part of the comparison.
+    /// Whether some operations are meant to fail (no space, no such name): which ones do is part of
+    /// the comparison.
     pub may_fail: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The plans.
+//! Makes the plans, by name and seed.
 
 use crate::plan::{Op, Plan};
 use base::Rng;
@@ -6,7 +6,7 @@ use fscore::{FallocateMode, FileKind};
 
 type Make = fn(u64) -> Plan;
 
-/// Name, what it is for, and how it is made.
+/// All plans: name, purpose, and the function that makes it.
 pub const ALL: [(&str, &str, Make); 8] = [
     ("rich", "every kind of inode, content and attribute", rich),
     (

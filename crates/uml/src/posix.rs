@@ -1,4 +1,5 @@
-//! Plans and trees on a directory of the running kernel: what the guest does.
+//! Applies plans to a directory of the running kernel, and reads its tree: this is what runs in the
+//! guest.
 
 use crate::plan::content;
 use crate::tree::{digest, windows};
@@ -11,8 +12,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// Puts the directory `root` through `plan`. Gives the error numbers of the operations (0: went well) and the files that are held
-/// open.
+/// Applies `plan` to the directory `root`. Answers the error numbers of the operations (0: success)
+/// and the files that are held open.
 ///
 /// # Errors
 /// An operation of a plan that must not fail did.

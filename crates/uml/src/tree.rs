@@ -1,4 +1,5 @@
-//! What a tree of files looks like. It crosses from the guest to the host as text, one line per entry.
+//! The content of a tree of files. It is passed from the guest to the host as text, one line per
+//! entry.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -39,9 +40,10 @@ pub struct Node {
 const WHOLE: u64 = 64 << 20;
 const WINDOW: u64 = 128 << 10;
 
-/// The ranges (offset, length) of a file that are read for its digest: all of it up to 64 MiB; else the start, the end and both sides
-/// of every place where the way to a block of an F2FS file changes (from the inode to direct, indirect and double indirect nodes, with
-/// and without space taken for extra attributes and inline xattrs) and of every power of two.
+/// The ranges (offset, length) of a file that are read for its digest: all of it up to 64 MiB; in a
+/// larger file the start, the end, and both sides of every power of two and of every place where
+/// the path to a block of an F2FS file changes (from the inode to direct, indirect and double
+/// indirect nodes, with and without space taken for extra attributes and inline xattrs).
 pub fn windows(size: u64) -> Vec<(u64, u64)> {
     if size <= WHOLE {
         return vec![(0, size)];
@@ -82,12 +84,14 @@ pub fn digest(sum: u64, range: &[u8]) -> u64 {
 }
 
 impl Tree {
-    /// How this tree differs from another that was read from the same image: in nothing, if all is well. At most 20 lines.
+    /// The differences between this tree and another one that was read from the same image, at most
+    /// 20 lines; none if all is well.
     pub fn differences(&self, other: &Tree) -> Vec<String> {
         self.differ(other, Clone::clone)
     }
 
-    /// The same if either side first recovered the image: roll-forward puts names back into directories, which changes their times.
+    /// Like [`differences`](Self::differences), if either side first recovered the image:
+    /// roll-forward puts names back into directories, which changes the times of these.
     pub fn differences_after_recovery(&self, other: &Tree) -> Vec<String> {
         self.differ(other, |node| {
             let mut node = node.clone();
@@ -98,8 +102,8 @@ impl Tree {
         })
     }
 
-    /// The same for a tree made elsewhere by the same operations: inode numbers, times, allocated space and the sizes of directories
-    /// may differ.
+    /// Like [`differences`](Self::differences), for a tree made elsewhere by the same operations:
+    /// inode numbers, times, allocated space and the sizes of directories may differ.
     pub fn differences_in_content(&self, other: &Tree) -> Vec<String> {
         self.differ(other, |node| Node {
             ino: 0,
@@ -140,7 +144,7 @@ impl Tree {
         found
     }
 
-    /// As text, which [`FromStr`] reads again.
+    /// The tree as text, which [`FromStr`] parses.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for (path, node) in &self.0 {

@@ -1,4 +1,4 @@
-//! One boot of the kernel: script in, status and output back.
+//! One boot of the kernel: takes a script, and returns its status and output.
 //!
 //! The scratch directory is the only place where the guest can write. It holds, all made anew for each boot: `init` (the boot
 //! script), `script`, `output` (what the script printed), `status` (its exit status), `crash` (the wish to be killed), `console`
@@ -38,11 +38,12 @@ pub struct Uml {
 pub enum Ending {
     /// The script ended with this status and the kernel was powered off. Nothing was unmounted but by the script.
     Exit(i32),
-    /// The script asked for a crash (`guest crash`): the kernel was killed in the middle of whatever it did.
+    /// The script asked for a crash (`guest crash`): the kernel was killed in the middle of its
+    /// work.
     Crash,
 }
 
-/// What a boot brought.
+/// The result of a boot.
 #[derive(Debug)]
 pub struct Outcome {
     /// How it ended.
@@ -54,8 +55,9 @@ pub struct Outcome {
 }
 
 impl Uml {
-    /// A kernel whose scripts can call the running program as `guest ...`; `arguments` lead it to [`guest::hook`](crate::guest::hook).
-    /// For a test of the standard harness named `uml_guest` at the top of its file that is `&["uml_guest", "--exact", "--nocapture"]`.
+    /// A kernel whose scripts can call the running program as `guest ...`; `arguments` lead that
+    /// program to [`guest::hook`](crate::guest::hook). For a test of the standard harness named
+    /// `uml_guest` at the top of its file they are `&["uml_guest", "--exact", "--nocapture"]`.
     ///
     /// # Errors
     /// The scratch directory cannot be made, or the running program has no path.
@@ -79,19 +81,21 @@ impl Uml {
         self
     }
 
-    /// The longest time a boot may take (60 s if nothing is said).
+    /// Sets the longest time that a boot may take (60 s by default).
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Uml {
         self.limit = limit;
         self
     }
 
-    /// The directory that the guest can write to, under the same path; gone with this value.
+    /// The directory that the guest can write to, under the same path. It is removed with this
+    /// value.
     pub fn scratch(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Boots and runs `script` (`sh -eu`; variables `DIR`, the scratch directory, and `MNT`, an empty directory in it).
+    /// Boots and runs `script` (`sh -eu`; variables `DIR`, the scratch directory, and `MNT`, an
+    /// empty directory in it).
     ///
     /// # Errors
     /// The kernel does not start, dies without having been asked to, or is not done within the limit; the text ends with the
@@ -264,8 +268,9 @@ fn program() -> Option<PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Why no F2FS of a kernel can be had on this machine, or nothing: the program is missing, its modules are, or it does not boot here
-/// (a sandbox may forbid what it needs). Takes as long as a boot, about 2 s.
+/// Why a kernel with F2FS cannot run on this machine: the program or its modules are missing, or it
+/// does not boot here (a sandbox may forbid what it needs); `None` if it can. Takes as long as a
+/// boot, about 2 s.
 pub fn lacks() -> Option<String> {
     if program().is_none() {
         return Some("no User Mode Linux (program `linux.uml`)".into());

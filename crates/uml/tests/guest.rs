@@ -1,4 +1,5 @@
-//! The harness itself, and that the kernel agrees with itself about each plan: what it wrote, killed or not, reads the same again.
+//! Tests the harness itself, and that the kernel agrees with itself about each plan: what it wrote,
+//! killed or not, reads the same again.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The output folder of `varve crash`.
+//! Writes the output folder of `varve crash`.
 
 use crate::args::CrashArgs;
 use crate::failure::Failure;
@@ -11,7 +11,8 @@ use crash::plan::Done;
 /// Findings whose lines are printed; all stand in the files.
 const LINES_MAX: usize = 10;
 
-/// Writes reports and findings. `incomplete`: what ended the campaign early; then no time is spent on making findings smaller.
+/// Writes reports and findings. `incomplete`: what ended the campaign early; if set, no time is
+/// spent on making findings smaller.
 pub fn keep(
     args: &CrashArgs,
     out: &OutFolder,
@@ -85,7 +86,7 @@ fn reproduce(args: &CrashArgs) -> String {
     words.join(" ")
 }
 
-/// Prints the lines of the first findings, and what could not be kept.
+/// Prints the lines of the first findings, and reports what could not be kept.
 pub fn tell(kept: &Kept, out: &OutFolder) -> Result<(), Failure> {
     let all = kept.report.findings();
     let findings: Vec<_> = all.filter(|(case, _)| !case.control).collect();

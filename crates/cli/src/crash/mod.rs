@@ -1,4 +1,4 @@
-//! `varve crash`.
+//! `varve crash`: campaigns of power cuts, in worker processes.
 
 mod keep;
 mod pool;

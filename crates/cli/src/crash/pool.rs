@@ -1,5 +1,6 @@
-//! Worker processes for the jobs of a campaign. A worker that hangs or dies costs its job only: it is killed, the job is run once
-//! more state by state to name the one at fault, and a new worker goes on.
+//! Worker processes for the jobs of a campaign. A worker that hangs or dies costs its job only: it
+//! is killed, the job is run once more, state by state, to find the state at fault, and a new
+//! worker takes over.
 
 use super::worker::{Line, Task};
 use crate::failure::{Failure, failed};
@@ -16,11 +17,11 @@ use std::time::Duration;
 
 /// How a job ended.
 pub enum End {
-    /// Explored.
+    /// The job was explored.
     Done(Box<Explored>),
-    /// It could not be: why.
+    /// The job could not be explored, with the reason.
     Failed(String),
-    /// The command was asked to end before.
+    /// The command was asked to end before the job was done.
     Stopped,
     /// The worker hung or died; `state` is the one it was judging, if it was judging one.
     Lost {
@@ -38,10 +39,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// This very program.
+    /// The running program itself.
     ///
     /// # Errors
-    /// The host does not say where it is.
+    /// The host does not tell its path.
     pub fn this() -> Result<Program, Failure> {
         Ok(Program {
             path: std::env::current_exe().map_err(|e| failed(format!("own program: {e}")))?,
@@ -136,7 +137,8 @@ impl<'s> Worker<'s> {
     }
 }
 
-/// Runs all jobs on `workers` processes. `told` hears of each as it ends, in any order; the answer is in the order of the jobs.
+/// Runs all jobs on `workers` processes. `told` is called for each job as it ends, in any order;
+/// the answer is in the order of the jobs.
 ///
 /// # Errors
 /// A worker cannot be started.
@@ -191,7 +193,7 @@ fn one<'s>(
             *worker = Worker::start(stop, program)?;
             Ok(second)
         }
-        // It went well this time: what happened is still worth knowing.
+        // The second run succeeded; the first failure is still worth reporting.
         _ => Ok(first),
     }
 }

@@ -1,4 +1,4 @@
-//! `varve crash --run`: a program of the user on a recorded image, cut.
+//! `varve crash --run`: runs a program of the user on a recorded image, and cuts it.
 
 use super::bar;
 use crate::args::CrashArgs;
@@ -109,7 +109,7 @@ fn bound(args: &CrashArgs) -> rig::Bound {
     }
 }
 
-/// Mounts the device, runs the command to its end, and waits until nobody uses the device.
+/// Mounts the device, runs the command to its end, and waits until no process uses the device.
 fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
     let vfs = device.mounted();
@@ -178,7 +178,7 @@ fn run_shell(command: &str, device: &Path, stop: &Stop) -> std::io::Result<ExitS
     }
     let pid = Pid::from_child(&child);
     let send = |signal| {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = match alone {
             true => kill_process_group(pid, signal),
             false => kill_process(pid, signal),
@@ -214,7 +214,7 @@ fn text(explored: &Explored) -> String {
     )
 }
 
-/// Which state it is, and the words of who judged it.
+/// Which state it is, and what the check that judged it said.
 fn told(bad: &Bad) -> String {
     format!(
         "cut in or behind command {}, open writes: {}\n{}\n",

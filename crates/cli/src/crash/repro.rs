@@ -1,4 +1,4 @@
-//! `varve crash --repro LINE`.
+//! `varve crash --repro LINE`: repeats one state that a campaign reported.
 
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;

@@ -14,9 +14,9 @@ pub struct Row {
     pub losses: Losses,
 }
 
-/// The same workload on the same device under several schemes.
+/// One workload on one device under several schemes.
 pub struct Block {
-    /// The workload as it was asked for.
+    /// The workload as the user gave it.
     pub group: String,
     /// The device.
     pub device: String,

@@ -12,7 +12,8 @@ use std::io::{BufRead, Write};
 pub struct Task {
     /// The job.
     pub job: Job,
-    /// Name every state before it is judged, not only the first of a batch: to find the one that hangs.
+    /// Name every state before it is judged, not only the first of a batch, to find the state that
+    /// hangs.
     pub one_by_one: bool,
 }
 
@@ -20,11 +21,11 @@ pub struct Task {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// It begins to judge from this state on.
+    /// The worker begins to judge from this state on.
     At(String),
     /// The job is done.
     Done(Box<Explored>),
-    /// It could not be done.
+    /// The job could not be done.
     Failed(String),
 }
 

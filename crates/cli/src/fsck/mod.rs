@@ -1,4 +1,4 @@
-//! `varve fsck`: checks an image, after recovery where it needs that.
+//! `varve fsck`: checks an image, after recovering it where it needs recovery.
 
 pub(crate) mod open;
 pub(crate) mod recover;
@@ -22,10 +22,10 @@ const CORRECTED: u8 = 1;
 const LEFT: u8 = 4;
 /// The image cannot be used.
 const OPERATIONAL: u8 = 8;
-/// The command line makes no sense.
+/// Exit code for an invalid command line.
 pub const USAGE: u8 = 16;
 
-/// Runs it.
+/// Runs `varve fsck`.
 pub fn fsck(args: &FsckArgs) -> ExitCode {
     let write = args.preen || args.yes || args.auto;
     progress(args, "1 0 1");
@@ -70,7 +70,8 @@ pub fn fsck(args: &FsckArgs) -> ExitCode {
     }
 }
 
-/// `-C`: a pass, its position and its end, and the device, as fsck(8) reads them. Nobody need listen.
+/// `-C`: a pass, its position and its end, and the device, as fsck(8) reads them. It is no error if
+/// the reader is gone.
 fn progress(args: &FsckArgs, at: &str) {
     use std::io::Write;
     let Some(fd) = args.progress.filter(|&fd| fd > 0) else {

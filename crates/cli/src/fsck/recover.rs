@@ -1,4 +1,4 @@
-//! `varve recover`: what the next mount would recover, done now or shown.
+//! `varve recover`: performs the recovery that the next mount would do, or only shows it.
 
 use super::{CLEAN, LEFT, OPERATIONAL, now, open, place, refusal, repairer};
 use crate::args::RecoverArgs;
@@ -7,7 +7,7 @@ use crate::out::say;
 use rig::fsck::recover_image;
 use std::process::ExitCode;
 
-/// Runs it.
+/// Runs `varve recover`.
 pub fn recover(args: &RecoverArgs) -> ExitCode {
     let name = args.image.display();
     let write = !args.dry_run;

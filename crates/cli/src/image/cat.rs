@@ -1,4 +1,4 @@
-//! `varve cat`.
+//! `varve cat`: prints files of an image.
 
 use super::copy::pour;
 use super::{Place, look, no_image};
@@ -7,7 +7,8 @@ use crate::failure::{Failure, failed, tell};
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write};
 
-/// Runs it. As with cat, a file that cannot be read does not keep the others.
+/// Runs `varve cat`. As with cat, a file that cannot be read does not keep the others from being
+/// printed.
 pub fn cat(args: &CatArgs) -> Result<(), Failure> {
     let mut outcome = Ok(());
     for word in &args.places {
@@ -25,7 +26,7 @@ pub fn cat(args: &CatArgs) -> Result<(), Failure> {
     outcome
 }
 
-/// Prints one file; false: nobody reads any more.
+/// Prints one file; false: the reader of the output is gone.
 fn print(word: &OsStr) -> Result<bool, Failure> {
     let place = Place::parse(word).ok_or_else(|| no_image(word))?;
     let volume = look(&place.image)?;

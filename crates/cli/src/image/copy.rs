@@ -1,4 +1,4 @@
-//! `varve cp`: files out of an image, or into one.
+//! `varve cp`: copies files out of an image, or into one.
 
 use super::dress::Rules;
 use super::extract::{Report, write_tree};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Bytes that are read at once.
 pub const CHUNK_BYTES: usize = 1 << 20;
 
-/// Runs it.
+/// Runs `varve cp`.
 pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
     let (last, sources) = args.words.split_last().expect("clap demands two words");
     match Place::parse(last) {
@@ -22,10 +22,11 @@ pub fn copy(args: &CopyArgs) -> Result<(), Failure> {
     }
 }
 
-/// Takes a piece of a file and its offset; false: enough.
+/// Receives a piece of a file and its offset; answers false to stop.
 pub type Sink<'a> = dyn FnMut(u64, &[u8]) -> Result<bool, Failure> + 'a;
 
-/// Gives the content of a file to `sink`, piece by piece with its offset, until that answers false.
+/// Passes the content of a file to `sink`, piece by piece with its offset, until that answers
+/// false.
 pub fn pour(volume: &Volume, place: &Place, sink: &mut Sink<'_>) -> Result<(), Failure> {
     let file = volume
         .vfs

@@ -1,9 +1,10 @@
-//! Owner, attributes, permissions and times of what was written to the host.
+//! Sets owner, attributes, permissions and times of files that were extracted to the host.
 //!
-//! - **R1** Nobody else can use a file before it has its content, its owner and its attributes: it is made for its owner alone, and the
-//!   permissions come last.
-//! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to whom the image says. Else it would do for anybody with the
-//!   rights of the caller what the maker of the image wants. The same is true of capabilities.
+//! - **R1** No other user can use a file before it has its content, its owner and its attributes:
+//!   it is created accessible for its owner alone, and the permissions are set last.
+//! - **R2** A file keeps set-user-ID and set-group-ID only if it belongs to the owner that the
+//!   image names. Otherwise any user who runs the file would execute code of the image's maker with
+//!   the rights of the user who extracted it. The same is true of capabilities.
 //! - **R3** Nothing here follows a symbolic link (host-H1).
 
 use crate::args::KeepArgs;
@@ -20,7 +21,7 @@ const SET_IDS: u16 = 0o6000;
 /// Capabilities of a program: rights, as set-user-ID gives them.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// What of an image is kept.
+/// Which properties of files are kept.
 #[derive(Clone, Copy)]
 pub struct Rules {
     /// Owners are set.
@@ -34,7 +35,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// By the options, and by who calls: as with tar, permissions are those of the image for the superuser, and else less the umask.
+    /// By the options, and by the calling user: as with tar, permissions are those of the image for
+    /// the superuser, and otherwise less the umask.
     pub fn of(args: &KeepArgs) -> Rules {
         let superuser = rustix::process::geteuid().is_root();
         let exact = (superuser || args.same_permissions) && !args.no_same_permissions;
@@ -63,20 +65,21 @@ impl Rules {
     }
 }
 
-/// What a file lost on its way.
+/// Properties that a file lost in the extraction.
 #[derive(Default, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// What the host refused.
+    /// Properties that the host refused.
     pub refused: Vec<&'static str>,
     /// Set-user-ID or set-group-ID, or capabilities, by R2.
     pub rights: bool,
 }
 
-/// A file of the host, in the way in which it can be changed.
+/// A file of the host, and how it can be changed.
 pub enum Target<'a> {
-    /// Open.
+    /// By an open descriptor.
     Open(BorrowedFd<'a>),
-    /// By its name in an open directory: what cannot be opened, or not without doing something.
+    /// By its name in an open directory: for files that cannot be opened, or not without a side
+    /// effect.
     Named(BorrowedFd<'a>, &'a OsStr),
 }
 
@@ -141,7 +144,7 @@ impl Target<'_> {
     }
 }
 
-/// Gives a file what the image says of it, as far as the host and the rules let us.
+/// Gives a file the properties that the image says, as far as the host and the rules allow.
 pub fn dress(fs: &dyn FileSystem, attr: &Attr, target: &Target<'_>, rules: Rules) -> Lost {
     let mut lost = Lost::default();
     // A change of the owner takes rights away, so it comes first; permissions come behind the attributes (R1), for an ACL brings some.

@@ -1,4 +1,4 @@
-//! `varve dump`: structures as they lie in an image, before any recovery.
+//! `varve dump`: shows structures as they lie in an image, before any recovery.
 
 use super::info::show;
 use super::look;
@@ -11,7 +11,7 @@ use paper::characterise::log_listing;
 use rig::{Fs, inspect};
 use std::os::unix::ffi::OsStrExt;
 
-/// Runs it.
+/// Runs `varve dump`.
 pub fn dump(args: &DumpArgs) -> Result<(), Failure> {
     let name = args.image.display();
     if let (Some(word), true) = (&args.of, args.what != DumpWhat::Inode) {

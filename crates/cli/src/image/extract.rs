@@ -1,5 +1,5 @@
-//! `varve extract`: a whole tree out of an image, with modes, times, links and what else the host lets us set. What fails is told by name,
-//! and the rest goes on.
+//! `varve extract`: copies a whole tree out of an image, with modes, times, links and what else the
+//! host allows to set. A file that fails is reported by name, and the rest is extracted.
 
 use super::copy::CHUNK_BYTES;
 use super::dress::{Lost, Rules, Target, dress};
@@ -23,7 +23,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-/// What came of it.
+/// The outcome of an extraction.
 #[derive(Default)]
 pub struct Report {
     files: u64,
@@ -36,12 +36,12 @@ pub struct Report {
     without_rights: u64,
     /// What the host refused to set, and how often.
     refused: BTreeMap<&'static str, u64>,
-    /// Failures; each was told.
+    /// Number of failures; each was reported when it happened.
     failures: u64,
 }
 
 impl Report {
-    /// Says what the host refused, and fails if something is missing.
+    /// Reports what the host refused, and fails if something is missing.
     pub fn end(&self) -> Result<(), Failure> {
         for (what, times) in &self.refused {
             tell(format!(
@@ -68,7 +68,7 @@ impl Report {
     }
 }
 
-/// Runs it.
+/// Runs `varve extract`.
 pub fn extract(args: &ExtractArgs) -> Result<(), Failure> {
     let place = Place::or_root(&args.place);
     let volume = look(&place.image)?;
@@ -103,11 +103,11 @@ pub fn extract(args: &ExtractArgs) -> Result<(), Failure> {
     report.end()
 }
 
-/// Writes what is at `place` to `target`, and with a directory all that is in it. The folder that `target` is in has to be there, and may be
-/// `target` itself.
+/// Writes the file at `place` to `target`, and if it is a directory everything in it. The folder
+/// that `target` lies in must exist, and `target` itself may exist.
 ///
 /// # Errors
-/// Nothing can be written at all; else failures are in the report.
+/// Nothing can be written at all; other failures are in the report.
 pub fn write_tree(
     volume: &Volume,
     place: &Place,
@@ -161,9 +161,9 @@ pub fn write_tree(
 
 /// Why a file is not there, or not whole.
 enum Stop {
-    /// The image's fault.
+    /// The image caused the failure.
     Image(FsError),
-    /// The host's.
+    /// The host caused the failure.
     Host(io::Error),
 }
 
@@ -196,7 +196,7 @@ struct Writer<'a> {
     /// Directories, each before those in it. They get what the image says of them at the end: until then we must be able to write in
     /// them, and that changes their times.
     dirs: Vec<(DirNo, Attr)>,
-    /// Those from the root to where the walk is.
+    /// The directories from the root to where the walk is.
     way: Vec<DirNo>,
 }
 

@@ -1,9 +1,13 @@
-//! Directories of the host that a tree is written to, reached by one open directory from the next.
+//! Directories of the host into which a tree is extracted. Each is opened relative to its open
+//! parent.
 //!
-//! - **H1** A name is looked up in an open directory, one component at a time, and a symbolic link is never followed: what an image (or
-//!   somebody else, meanwhile) puts in the place of a directory leads nowhere.
-//! - **H2** A directory that is opened again is the one that was made: device and inode are compared.
-//! - **H3** Paths have no limit: the host never sees more than one name. At most [`OPEN_MAX`] directories are open.
+//! - **H1** A name is looked up in an open directory, one component at a time, and a symbolic link
+//!   is never followed: a link that an image (or another process, meanwhile) puts in the place of a
+//!   directory leads nowhere.
+//! - **H2** A directory that is opened again must be the one that was made: device and inode number
+//!   are compared.
+//! - **H3** Paths may have any length, because the host sees one name at a time. At most
+//!   [`OPEN_MAX`] directories are open.
 
 use rustix::fs as unix;
 use rustix::io::Errno;
@@ -46,7 +50,7 @@ fn id_of(fd: impl AsFd) -> io::Result<(u64, u64)> {
 }
 
 impl Tree {
-    /// Begins with a directory that is there. Its path is the user's own, links in it included.
+    /// Begins with an existing directory. Its path is the user's own, and links in it are followed.
     pub fn begin(root: &Path) -> io::Result<Tree> {
         let flags = dir_flags().difference(unix::OFlags::NOFOLLOW);
         let fd = unix::open(root, flags, unix::Mode::empty())?;
@@ -63,7 +67,7 @@ impl Tree {
         })
     }
 
-    /// The path of a name, to tell people.
+    /// The path of a name, for messages.
     pub fn path(&self, dir: DirNo, name: &[u8]) -> PathBuf {
         let mut names = vec![name];
         let mut at = dir;
@@ -126,7 +130,8 @@ impl Tree {
         Ok(fd.as_fd())
     }
 
-    /// Makes a directory that only its owner can use for now; one that is there already will do, a link to one will not (H1).
+    /// Makes a directory that only its owner can use for now. An existing directory is used as it
+    /// is; a link to one is refused (H1).
     pub fn make_dir(&mut self, parent: DirNo, name: &[u8]) -> io::Result<DirNo> {
         let depth = self.dirs[parent].depth + 1;
         let above = self.fd(parent)?;
@@ -156,7 +161,8 @@ impl Tree {
         Ok(no)
     }
 
-    /// Takes away what is in the way of a file that is to be made; a directory stays, and is an error.
+    /// Removes a file that is in the way of one that is to be made; a directory stays, and is an
+    /// error.
     pub fn clear(&mut self, dir: DirNo, name: &[u8]) -> io::Result<()> {
         let fd = self.fd(dir)?;
         match unix::unlinkat(fd, OsStr::from_bytes(name), unix::AtFlags::empty()) {

@@ -1,4 +1,4 @@
-//! `varve info`.
+//! `varve info`: summarises the file system in an image.
 
 use crate::args::InfoArgs;
 use crate::failure::{Failure, failed};
@@ -8,7 +8,7 @@ use crate::plain;
 use rig::inspect::{self, Section};
 use serde_json::{Map, Value};
 
-/// Runs it.
+/// Runs `varve info`.
 pub fn info(args: &InfoArgs) -> Result<(), Failure> {
     let name = args.image.display();
     let file = open::open(&args.image, false).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `varve ls`.
+//! `varve ls`: lists directories of an image.
 
 use super::tree::{self, Met, Next, Node};
 use super::{Place, at, look};
@@ -11,7 +11,7 @@ use rig::{Attr, FileKind, FileSystem, FsError};
 /// Text is printed in pieces of so many bytes: a tree may have millions of names.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Runs it. What cannot be read is told, and the rest is listed.
+/// Runs `varve ls`. What cannot be read is reported, and the rest is listed.
 pub fn ls(args: &LsArgs) -> Result<(), Failure> {
     let mut troubles = 0;
     for word in &args.places {

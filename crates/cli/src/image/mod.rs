@@ -1,6 +1,8 @@
-//! Looking into images without mounting them: `varve ls`, `cat`, `cp`, `extract`, `info`, `dump`.
+//! Commands that look into images without mounting them: `varve ls`, `cat`, `cp`, `extract`,
+//! `info`, `dump`.
 //!
-//! Recovery happens in memory; only `cp` into an image changes one.
+//! Recovery happens in memory, so these commands do not change the image; only `cp` into an image
+//! does.
 
 mod cat;
 mod copy;

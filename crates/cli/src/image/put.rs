@@ -1,4 +1,4 @@
-//! A tree of the host into an image, with modes, owners, times, links, holes and attributes.
+//! Copies a tree of the host into an image, with modes, owners, times, links, holes and attributes.
 
 use super::copy::CHUNK_BYTES;
 use super::{Place, tree};
@@ -19,7 +19,7 @@ const HOLE_BYTES: usize = 4096;
 /// Longest value of an attribute, and longest list of names, in Linux.
 const XATTR_BYTES_MAX: usize = 64 << 10;
 
-/// Refuses what could not be copied, before an image is touched for it.
+/// Refuses sources that cannot be copied, before the image is changed.
 pub fn examine(source: &Path, recursive: bool) -> Result<(), Failure> {
     let meta = fs::symlink_metadata(source).map_err(|e| of_host(source, &e))?;
     if meta.is_dir() && !recursive {
@@ -44,7 +44,7 @@ pub struct Putter<'a> {
 }
 
 impl<'a> Putter<'a> {
-    /// For the image of `place`.
+    /// A copier into the image of `place`.
     pub fn new(volume: &'a Volume, place: &'a Place) -> Putter<'a> {
         Putter {
             volume,
@@ -54,7 +54,7 @@ impl<'a> Putter<'a> {
         }
     }
 
-    /// Says what the image refused.
+    /// Reports what the image refused.
     pub fn tell(&self) {
         if let Some((count, first)) = &self.refused {
             let image = self.place.image.display();
@@ -69,7 +69,7 @@ impl<'a> Putter<'a> {
         move |e| failed(format!("{text}: {e}"))
     }
 
-    /// Copies what is at `source`, and with a directory all that is in it.
+    /// Copies the file at `source`, and if it is a directory everything in it.
     pub fn put(&mut self, source: &Path, path: &[u8]) -> Result<(), Failure> {
         let meta = fs::symlink_metadata(source).map_err(|e| of_host(source, &e))?;
         if meta.is_dir() {
@@ -220,7 +220,7 @@ fn read_full(from: &mut File, buf: &mut [u8]) -> std::io::Result<usize> {
     Ok(len)
 }
 
-/// What is no hole: runs of blocks that are not all zeros, with their offset.
+/// The parts that are no holes: runs of blocks that are not all zeros, with their offset.
 pub fn pieces(bytes: &[u8]) -> Vec<(usize, &[u8])> {
     let mut found = Vec::new();
     let mut start = None;

@@ -1,5 +1,7 @@
-//! Walks through a tree of an image, in the order of names. A directory is read once and its inodes by number: neither the length of a
-//! path nor a directory without an index costs anything. What cannot be read is told, and the walk goes on behind it.
+//! Walks through a tree of an image, in the order of names. Each directory is read once, and its
+//! inodes are opened by number, so the cost depends neither on the length of a path nor on whether
+//! a directory has an index. An entry that cannot be read is reported, and the walk goes on behind
+//! it.
 
 use crate::plain::shown;
 use rig::{Attr, FileKind, FileSystem, FsError, FsResult, Ino};
@@ -14,9 +16,10 @@ pub struct Node {
     pub path: Vec<u8>,
     /// What `lstat` tells.
     pub attr: Attr,
-    /// Directories above it, from the one where the walk began: 1 for what lies there.
+    /// Number of directories above the file up to the one where the walk began, that one included:
+    /// 1 for the entries of that directory.
     pub depth: usize,
-    /// The directory has the name a second time: the one before had it first.
+    /// The directory has two entries of this name, and this is the second.
     pub repeated: bool,
 }
 
@@ -35,7 +38,7 @@ pub enum Met<'a> {
     Trouble(&'a [u8], FsError),
 }
 
-/// What follows: into the directory that was met, or past it.
+/// How the walk goes on: into the directory that was met, or past it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Into it, if it is one.
@@ -52,11 +55,12 @@ struct Level {
     last: Option<Vec<u8>>,
 }
 
-/// Meets everything below `dir`, a directory before what is in it. A directory with two names is met at the first one only: a walk
-/// through an image in which directories lead to each other would not end.
+/// Calls `meet` for everything below `dir`, for a directory before its entries. A directory with
+/// two names is met at the first one only, because a walk through an image in which directories
+/// lead to each other would not end.
 ///
 /// # Errors
-/// Those of `meet`, and none else.
+/// Those of `meet`, and no others.
 pub fn walk<E>(
     fs: &dyn FileSystem,
     dir: &Node,
@@ -99,7 +103,7 @@ pub fn walk<E>(
     Ok(())
 }
 
-/// Reads the names of a directory; what cannot be one is told and left out.
+/// Reads the names of a directory; entries whose name is impossible are reported and left out.
 fn enter<E>(
     fs: &dyn FileSystem,
     path: &[u8],
@@ -110,14 +114,14 @@ fn enter<E>(
     if let Err(e) = read(fs, dir, &mut names) {
         meet(Met::Trouble(path, e))?;
     }
-    // It would lead out of the directory, here and on the host.
+    // Such a name would lead out of the directory, here and on the host.
     let is_name = |n: &[u8]| !n.is_empty() && !n.contains(&b'/') && !n.contains(&0);
     for (bad, _) in names.iter().filter(|(name, _)| !is_name(name)) {
         let why = format!("the name `{}` cannot be", shown(bad));
         meet(Met::Trouble(path, FsError::corrupt(why)))?;
     }
     names.retain(|(name, _)| is_name(name) && name != b"." && name != b"..");
-    // Equal names in the order of the directory: the first is the one that a look-up finds.
+    // Equal names stay in the order of the directory: the first is the one that a lookup finds.
     names.reverse();
     names.sort_by(|a, b| b.0.cmp(&a.0));
     Ok(Level {

@@ -1,5 +1,6 @@
-//! A mount in the background. The parent starts this program again, waits until the mount is up, and leaves; an error before that is
-//! told on its standard error, which the child inherits, and is its exit code.
+//! A mount in the background. The parent starts this program again, waits until the mount is ready,
+//! and exits. If the mount fails before that, the child reports the error on the standard error
+//! that it inherited, and its exit code becomes that of the parent.
 
 use super::Plan;
 use crate::failure::{Failure, failed};
@@ -41,7 +42,7 @@ pub fn start(plan: &Plan) -> Result<(), Failure> {
     }
     let status = child.wait().map_err(of_child)?;
     match (status.code(), status.signal()) {
-        // It has told why.
+        // The child has reported the reason.
         (Some(code), _) if code != 0 => std::process::exit(code),
         (_, signal) => Err(failed(format!(
             "the background process ended before the mount was up (signal {signal:?})"
@@ -60,7 +61,8 @@ impl Named for Command {
     }
 }
 
-/// In the child: what others are told who use the image, and what `ps` shows; the kernel has named it after the link that was run.
+/// In the child: sets the name that other users of the image are told, and that `ps` shows; the
+/// kernel has named the process after the link that was run.
 pub fn name() {
     // Without `/proc` it keeps that name.
     let _ = std::fs::write("/proc/self/comm", "varve");

@@ -1,4 +1,5 @@
-//! The volume behind a mount, and how it is mounted anew with other options while the mount goes on.
+//! The volume behind a mount, and how it is remounted with other options while the FUSE mount
+//! stays.
 
 use super::{Plan, options, table};
 use crate::failure::{Failure, failed, tell, usage};
@@ -13,7 +14,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// A process that ends has no name any more for a moment, and its files are still open.
 const MOMENT: Duration = Duration::from_millis(500);
 
-/// An open volume. Its image stays locked as long as it is there.
+/// An open volume. Its image stays locked as long as this value exists.
 pub struct Held {
     /// How it is mounted; a write-protected image is read-only.
     pub options: Options,
@@ -83,7 +84,7 @@ fn open_image(
     }
 }
 
-/// Mounts the volume anew for a remount.
+/// Remounts the volume with other options.
 pub struct Remounter {
     plan: Plan,
     /// Nothing while it is mounted anew, and after that has failed.
@@ -98,7 +99,7 @@ impl Remounter {
         })
     }
 
-    /// Reads what is asked for. Nothing has changed until the answer is called.
+    /// Parses the options of a remount. Nothing changes until the returned function is called.
     pub fn prepare(self: Arc<Self>, words: &str) -> Result<Remount, String> {
         let old = self.current().ok_or("there is no volume any more")?;
         let new = old.with(words).map_err(|e| e.to_string())?;

@@ -1,10 +1,11 @@
-//! This program as a helper of `mount(8)` and `umount(8)`: under the names `mount.fuse.varve`, `mount.varve` and `umount.fuse.varve`
-//! it takes their arguments.
+//! This program as a helper of `mount(8)` and `umount(8)`: called as `mount.fuse.varve`,
+//! `mount.varve` or `umount.fuse.varve` it accepts the arguments that these pass.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-/// The command line that a helper's command line means; `None` under another name.
+/// Translates the command line of a helper into one of `varve`; `None` if the program has another
+/// name.
 ///
 /// `mount.X IMAGE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, `umount.X DIR [-nlfrv] [-t TYPE]`, says mount(8).
 pub fn as_helper(args: &[OsString]) -> Option<Vec<OsString>> {

@@ -1,4 +1,4 @@
-//! `varve mount` and `varve umount`: a file system in an image as a directory of the host.
+//! `varve mount` and `varve umount`: mounts the file system of an image on a directory of the host.
 
 mod daemon;
 mod held;
@@ -37,11 +37,11 @@ struct Plan {
 enum Event {
     /// The kernel has ended the session.
     Ended,
-    /// A signal has come, and the mount has been taken away as far as that goes.
+    /// A signal has come, and the mount has been removed as far as that is possible.
     LetGo,
 }
 
-/// Runs it.
+/// Runs `varve mount`.
 pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     let text = args.options.join(",");
     if let Some(words) = remount::words(&text) {
@@ -167,7 +167,7 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         // Files that are still open keep the connection; it ends with this process.
         server.shut_down()
     };
-    // Whoever is told can have the image.
+    // A caller that is told the result can use the image at once.
     remounter.close();
     verdict.tell(&result);
     result.map_err(|e| failed(format!("{image}: {e}")))

@@ -1,4 +1,4 @@
-//! From the options of a mount to those of the file system in the image.
+//! Translates the options of a mount into those of the file system in the image.
 
 use fuse::Options;
 use rig::{Fs, HostFile, HostOptions, MountOptions, VolumeError};
@@ -10,7 +10,8 @@ const JOURNAL: &str = "journal=";
 /// What makes an fsync on a mount cheaper; simulations leave it out, so that they run what the papers describe.
 const OF_EXT_MOUNTS: [&str; 2] = ["small=64", "commit-by=caller"];
 
-/// The options with that device under its whole name: the process in the background works elsewhere.
+/// The options, with the path of an external journal made absolute, because the background process
+/// works in another directory.
 pub fn absolute(text: &str) -> Result<String, String> {
     let item = |item: &str| match item.strip_prefix(JOURNAL) {
         None => Ok(item.to_string()),
@@ -23,14 +24,14 @@ pub fn absolute(text: &str) -> Result<String, String> {
     Ok(items?.join(","))
 }
 
-/// Takes the device of an external journal out of the words.
+/// Removes the device of an external journal from the words, and answers it.
 pub fn take_journal(words: &mut Vec<String>) -> Option<PathBuf> {
     let at = words.iter().position(|word| word.starts_with(JOURNAL))?;
     let word = words.remove(at);
     word.strip_prefix(JOURNAL).map(PathBuf::from)
 }
 
-/// How the image is opened, and the words left for the file system.
+/// How the image is opened, and the words that remain for the file system.
 pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> {
     let mut host = HostOptions {
         write: !options.read_only,
@@ -45,7 +46,8 @@ pub fn of_host(options: &Options) -> Result<(HostOptions, Vec<String>), String> 
     Ok((host, rest))
 }
 
-/// What a remount cannot change: how the image is opened, but for writing, and the device of an external journal.
+/// The options that a remount cannot change: how the image is opened (except whether for writing),
+/// and the device of an external journal.
 pub fn of_host_and_journal(options: &Options) -> Result<(HostOptions, Option<PathBuf>), String> {
     let (host, mut rest) = of_host(options)?;
     let host = HostOptions {

@@ -1,4 +1,4 @@
-//! `varve mount -o remount,...`: other options for a mount that goes on.
+//! `varve mount -o remount,...`: changes the options of a mount that stays.
 
 use super::table::{self, Line};
 use crate::failure::{Failure, failed, usage};
@@ -14,7 +14,7 @@ const REASON_BYTES_MAX: usize = 4096;
 /// The word that asks for it.
 const WORD: &str = "remount";
 
-/// The other words, if there is that one.
+/// The other words, if `remount` is among the words of `text`.
 pub fn words(text: &str) -> Option<String> {
     let all: Vec<&str> = text.split(',').map(str::trim).collect();
     all.contains(&WORD).then(|| {
@@ -23,8 +23,9 @@ pub fn words(text: &str) -> Option<String> {
     })
 }
 
-/// Does it. The kernel's side of a mount that becomes read-only comes first, so that it refuses while files are open for writing, and writes what it
-/// holds back; of one that becomes writable it comes last.
+/// Remounts. If the mount becomes read-only, the kernel's side changes first, so that the kernel
+/// refuses while files are open for writing, and writes what it holds back; if the mount becomes
+/// writable, the kernel's side changes last.
 pub fn remount(dir: &Path, text: &str) -> Result<(), Failure> {
     let dir = dir
         .canonicalize()
@@ -45,7 +46,7 @@ pub fn remount(dir: &Path, text: &str) -> Result<(), Failure> {
     }
     if let Err(why) = set_daemon(&dir, text) {
         if line.writable && !writable {
-            // As it was; that the volume is not read-only is told below.
+            // Restores the kernel's side; that the volume is not read-only is reported below.
             let _ = set_kernel(&line, "", true);
         }
         return Err(of_dir(why));

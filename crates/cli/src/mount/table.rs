@@ -1,4 +1,4 @@
-//! The kernel's table of mounts, as far as it is about Varve.
+//! Reads the mounts of Varve from the kernel's table of mounts.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,15 +12,15 @@ const TYPE: &[u8] = b"fuse.varve";
 /// A mount of Varve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Line {
-    /// `MAJOR:MINOR`: the same for all places where one process is mounted, and for nothing else.
+    /// `MAJOR:MINOR`: equal for all places where one process is mounted, and for no others.
     pub device: String,
-    /// Where.
+    /// The directory it is mounted on.
     pub at: PathBuf,
     /// The image.
     pub source: PathBuf,
-    /// Changes are allowed there.
+    /// The mount is writable there.
     pub writable: bool,
-    /// What the kernel sees to at this place: `nosuid`, `noatime` and so on.
+    /// Options that the kernel enforces at this place: `nosuid`, `noatime` and so on.
     pub words: Vec<String>,
 }
 
@@ -33,7 +33,7 @@ pub fn ours() -> Result<Vec<Line>, String> {
     Ok(lines(&bytes).collect())
 }
 
-/// What is mounted on `dir`; the last one hides the others.
+/// The mount on `dir`; if there are several, the last one, which hides the others.
 ///
 /// # Errors
 /// The table cannot be read.
@@ -57,7 +57,8 @@ pub fn elsewhere(device: &str) -> Option<(u32, String)> {
     Some((pid, name.trim_end().to_string()))
 }
 
-/// Whether a process in the background has the image for a mount that is not there any more: it writes what is left.
+/// Whether a background process still has the image for a mount that is already removed, because it
+/// writes what is left.
 pub fn is_ending(image: &Path) -> bool {
     let there = ours().is_ok_and(|all| all.iter().any(|line| line.source == image));
     !there && (serving(image).unwrap_or_default().iter()).any(|pid| *pid != std::process::id())

@@ -1,4 +1,4 @@
-//! `varve umount`: takes a mount away and waits until its volume is clean.
+//! `varve umount`: removes a mount and waits until its volume is clean.
 
 use super::table::{self, Line};
 use super::verdict::Question;
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs it.
+/// Runs `varve umount`.
 pub fn umount(args: &UmountArgs) -> Result<(), Failure> {
     let dir = args.dir.canonicalize();
     let dir = dir.map_err(|e| failed(format!("{}: {e}", args.dir.display())))?;
@@ -53,7 +53,7 @@ fn be_patient(line: &Line) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes the mount away: by the system call, or by `fusermount3` for who may not.
+/// Removes the mount: by the system call, or by `fusermount3` if the caller has no right to it.
 fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     match unmount(dir, flags) {
         Ok(()) => return Ok(()),
@@ -75,11 +75,12 @@ fn take_away(dir: &Path, flags: UnmountFlags) -> Result<(), String> {
     }
 }
 
-/// After a signal: at every place of the device what the kernel holds back is written, then the mount goes, at once or, with files open, when
-/// they are closed. Nothing else that is mounted there meanwhile is touched.
+/// Removes the mount after a signal. At every place of the device what the kernel holds back is
+/// written; then the mount is removed, at once or, if files are open, when they are closed. Other
+/// mounts that have taken the place meanwhile are left alone.
 ///
 /// # Errors
-/// It is mounted nowhere in this namespace any more; the host refuses.
+/// The device is not mounted in this namespace any more; the host refuses.
 pub fn let_go(device: &str) -> Result<(), String> {
     let mut places = table::ours()?;
     places.retain(|line| line.device == device);
@@ -88,7 +89,7 @@ pub fn let_go(device: &str) -> Result<(), String> {
     }
     for place in places.iter().rev() {
         if let Ok(open) = File::open(&place.at) {
-            // A failure is told by the volume itself.
+            // The volume itself reports a failure.
             let _ = rustix::fs::syncfs(&open);
         }
         if take_away(&place.at, UnmountFlags::empty()).is_err() {
@@ -98,10 +99,10 @@ pub fn let_go(device: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Takes a mount away that nobody uses.
+/// Removes a mount that no process uses.
 ///
 /// # Errors
-/// Somebody does; the host refuses.
+/// A process uses it; the host refuses.
 pub fn let_go_unused(dir: &Path) -> Result<(), String> {
     take_away(dir, UnmountFlags::empty())
 }

@@ -1,12 +1,14 @@
-//! How `varve umount` learns what has become of the volume: it connects to the process behind the mount before it takes the mount away, and
-//! reads until that process ends.
+//! How `varve umount` learns the outcome of the unmount: it connects to the process behind the
+//! mount before it removes the mount, and reads until that process ends.
 //!
-//! The socket is an abstract one, named after the mount's device number: it needs no folder, goes with its process, and is seen in the same
-//! network namespace. Connections wait in its queue until the mount has gone; nobody has to answer them before.
+//! The socket is an abstract one, named after the mount's device number: it needs no folder,
+//! disappears with its process, and is visible within one network namespace. Connections wait in
+//! its queue until the mount has gone; until then no task answers them.
 //!
-//! The kernel gives the device number of a mount that has gone to the next one at once, while the volume of the first is still being written. So
-//! the name is given up as soon as the mount has gone ([`Verdict::close`]), and who mounts waits for that moment ([`Verdict::listen`]) before
-//! it says that it is ready: nobody's question reaches another mount.
+//! The kernel may give the device number of a removed mount to a new mount at once, while the
+//! volume of the removed one is still being written. So the socket name is given up as soon as the
+//! mount has gone ([`Verdict::close`]), and a new mount waits for that moment ([`Verdict::listen`])
+//! before it reports that it is ready: so no `umount` ever asks the process of another mount.
 
 use std::io::{self, Read, Write as _};
 use std::os::linux::net::SocketAddrExt as _;
@@ -26,18 +28,18 @@ fn name(device: &str) -> io::Result<SocketAddr> {
     SocketAddr::from_abstract_name(format!("varve-mount-{device}"))
 }
 
-/// The side of the process behind the mount.
+/// The side of the process behind the mount, which tells the outcome.
 pub struct Verdict(Mutex<Asked>);
 
 enum Asked {
-    /// Questions can come.
+    /// Connections are accepted.
     Open(UnixListener),
-    /// Those that came while the mount was there; nobody can ask any more.
+    /// The connections that came while the mount was there; no further ones are accepted.
     Closed(Vec<UnixStream>),
 }
 
 impl Verdict {
-    /// Takes questions from now on. Where that is impossible, nobody can ask.
+    /// Accepts connections from now on. Where that is impossible, the outcome cannot be asked for.
     pub fn listen(device: &str) -> Verdict {
         let listener = name(device).and_then(|name| bind(&name));
         Verdict(Mutex::new(match listener {
@@ -46,7 +48,7 @@ impl Verdict {
         }))
     }
 
-    /// The mount has gone: who has asked waits for the answer, and the name is free.
+    /// The mount has gone: connected callers wait for the outcome, and the name is free.
     pub fn close(&self) {
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Asked::Open(listener) = &*asked else {
@@ -61,7 +63,7 @@ impl Verdict {
         *asked = Asked::Closed(streams);
     }
 
-    /// Answers them.
+    /// Tells the outcome to all connected callers.
     pub fn tell(&self, ended: &Result<(), String>) {
         self.close();
         let mut asked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +72,7 @@ impl Verdict {
         };
         let text = ended.as_ref().err().map_or(CLEAN, String::as_str);
         for mut stream in streams.drain(..) {
-            // Who has gone meanwhile does not want to know.
+            // A caller that has gone meanwhile needs no answer.
             let _ = stream.write_all(text.as_bytes());
         }
     }
@@ -89,21 +91,23 @@ fn bind(name: &SocketAddr) -> io::Result<UnixListener> {
     }
 }
 
-/// A question that waits.
+/// A connection of `varve umount` that waits for the outcome.
 pub struct Question(UnixStream);
 
 impl Question {
-    /// Asks the process behind the mount with this device number; `None`: it cannot be asked from here.
+    /// Connects to the process behind the mount with this device number; `None`: it cannot be
+    /// reached from here.
     pub fn ask(device: &str) -> Option<Question> {
         let stream = UnixStream::connect_addr(&name(device).ok()?).ok()?;
         stream.set_read_timeout(Some(SILENCE)).ok()?;
         Some(Question(stream))
     }
 
-    /// Waits for the answer. After a silence `patience` is called, once, and can end the waiting.
+    /// Waits for the outcome. After some time without one `patience` is called, once, and can end
+    /// the wait.
     ///
     /// # Errors
-    /// Why the volume is not clean; what `patience` says.
+    /// Why the volume is not clean; the error of `patience`.
     pub fn wait(mut self, patience: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         let mut patience = Some(patience);
         let mut answer = Vec::new();

@@ -1,4 +1,4 @@
-//! `varve paper`: a publication measured again.
+//! `varve paper`: repeats the measurements of a publication.
 
 mod table;
 pub mod worker;
@@ -198,7 +198,8 @@ fn command(args: &PaperArgs, name: &str) -> String {
     words.join(" ")
 }
 
-/// Each job in a process of its own. The first failure, in the order of the jobs, is the one that is told. After a signal outcomes are missing.
+/// Runs each job in a process of its own. Of several failures the first, in the order of the jobs,
+/// is reported. After a signal outcomes are missing.
 fn run_all<J: Work + Sync>(
     stop: &Stop,
     jobs: &[J],

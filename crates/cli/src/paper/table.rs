@@ -1,4 +1,5 @@
-//! The report on the terminal: how many rows agree, and each that does not with its cause.
+//! The report on the terminal: how many rows agree with the publication, and each row that does
+//! not, with its cause.
 
 use crate::table::framed;
 use comfy_table::{CellAlignment, Table};

@@ -1,4 +1,5 @@
-//! One job of a paper in a process of its own: SQLite's random generator is one per process, and a job may be anything.
+//! Runs one job of a paper in a process of its own, because SQLite has one random generator per
+//! process, and any job may use SQLite.
 //!
 //! The parent writes the job as one JSON line to standard input; the worker answers with one on standard output.
 
@@ -46,11 +47,11 @@ impl From<&jftl::job::Job> for AnyJob {
 enum Line<O> {
     /// The job ended well.
     Done(Box<O>),
-    /// It did not.
+    /// The job failed.
     Failed(String),
 }
 
-/// The worker's side.
+/// Runs as the worker: reads one job and answers its outcome.
 pub fn serve() -> Result<(), Failure> {
     crate::worker::stay_with_parent();
     let mut text = String::new();
@@ -73,7 +74,7 @@ fn answer<J: Work>(job: &J) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The parent's side.
+/// Runs one job in a worker process, and waits for its outcome.
 pub fn run_in_process<J: Work>(stop: &Stop, job: &J) -> Result<J::Outcome, Failure>
 where
     for<'a> AnyJob: From<&'a J>,

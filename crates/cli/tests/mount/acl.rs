@@ -4,7 +4,8 @@ use crate::place::{Place, shell};
 use rustix::fs::{XattrFlags, removexattr, setxattr};
 use std::path::Path;
 
-/// Who has what: access ACLs, default ACLs, masks and modes, umasks, set-group-ID; `show` prints mode, owner and ACL.
+/// Permissions of users and groups: access ACLs, default ACLs, masks and modes, umasks,
+/// set-group-ID; `show` prints mode, owner and ACL.
 const SCRIPT: &str = r#"
 chmod 755 .
 umask 022; touch f; mkdir d; stat -c '%a' f d

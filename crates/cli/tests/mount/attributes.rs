@@ -1,4 +1,5 @@
-//! Flags, access times, whiteouts and holes by system calls, on ext4 and F2FS: what is accepted is there after a remount.
+//! Flags, access times, whiteouts and holes, set by system calls on ext4 and F2FS: what was
+//! accepted is still there after a remount.
 
 use crate::place::{Place, shell};
 use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};

@@ -1,4 +1,5 @@
-//! What the kernel keeps of a mount is never old: set-user-ID, times, pages, inodes behind file handles (fuse-U6 to fuse-U8).
+//! What the kernel caches of a mount is never stale: set-user-ID, times, pages, inodes behind file
+//! handles (fuse-U6 to fuse-U8).
 
 use crate::place::{Place, must, run};
 use std::fs::{self, Permissions};

@@ -1,4 +1,5 @@
-//! The end of a mount that somebody keeps, a second place, other options while it goes on, and shutting a volume down.
+//! The end of a mount that a process still uses, a second mount point, other options while the
+//! mount stays, and shutting a volume down.
 
 use crate::place::{Place, VARVE, must, run, unmount};
 use std::fs::{self, File};

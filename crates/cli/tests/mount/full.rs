@@ -1,8 +1,10 @@
-//! Volumes that are full most of the time: what a program was told is written is there after a remount, whichever way it was written.
+//! Volumes that are full most of the time: data whose write was reported as successful is there
+//! after a remount, whichever way it was written.
 //!
-//! Several writers change files of their own at random, in four ways: write(2), direct writes, a shared mapping, `fallocate` that punches. Beside
-//! them the free space comes and goes. A model keeps for each cell of a file the values that it may have: one if the kernel said yes, the old ones
-//! and the new one if it said no.
+//! Several writers change files of their own at random, in four ways: write(2), direct writes, a
+//! shared mapping, `fallocate` that punches. Meanwhile the free space grows and shrinks. A model
+//! keeps for each cell of a file the values that it may have: only the new one if the kernel
+//! reported success, the old ones and the new one if it reported an error.
 
 use crate::place::{Place, VARVE, must, run};
 use rustix::fs::{FallocateFlags, fallocate, statvfs};

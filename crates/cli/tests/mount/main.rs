@@ -1,6 +1,6 @@
-//! `varve mount`: a small POSIX exercise beside the running kernel's ext4, remounts, signals, kills, what a helper of mount(8) does, ACLs,
-//! blocks held back, full volumes, and the ways to mount.
-//! Needs root, FUSE and a loop device: its suite says so.
+//! `varve mount`: a small POSIX exercise compared with the running kernel's ext4, remounts,
+//! signals, kills, use as a helper of mount(8), ACLs, blocks held back, full volumes, and the ways
+//! to mount. Needs root, FUSE and a loop device: its suite says so.
 
 #![allow(
     clippy::disallowed_types,
@@ -181,7 +181,7 @@ fn the_same_exercise_on_the_kernels_ext4() {
     let ours = exercise(&place.dir());
     let (code, words) = run(VARVE, &["mount", &place.image(), &place.at()]);
     assert!(code == 1 && words.contains("mounted there"), "{words}");
-    // The lock keeps others out; the words name who.
+    // The lock keeps other processes out; the message names the holder.
     let (code, words) = run(VARVE, &["fsck", "-p", &place.image()]);
     assert!(code == 8 && words.contains("in use"), "{words}");
     place.umount();
@@ -342,7 +342,7 @@ fn kill_and_look(rounds: u64) {
         must("umount", &["-l", &place.at()]);
         kept.extend(synced.into_inner().expect("no panic"));
     }
-    // Recovered by the last mount, and by nobody else.
+    // Recovered by the last mount alone.
     place.mount("rw");
     place.umount();
     place.check();

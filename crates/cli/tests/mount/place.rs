@@ -1,11 +1,11 @@
-//! An image with a mount point, and programs that have to succeed.
+//! An image with a mount point, and helpers to run programs that must succeed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Who has no rights but those that a file gives him.
+/// Runs a command as a user without rights except those that a file grants.
 const NOBODY: &str = "setpriv --reuid=65534 --regid=65534 --groups=50 sh -c";
 
 pub const VARVE: &str = env!("CARGO_BIN_EXE_varve");

@@ -1,4 +1,5 @@
-//! Blocks held back, on a mount and on the kernel's ext4: how much each user gets, and what a user without a right to them is told.
+//! Blocks held back, on a mount and on the kernel's ext4: how much each user gets, and which error
+//! a user without a right to them gets.
 
 use crate::place::{Place, VARVE, must, run};
 use std::fs::{self, Permissions};
@@ -38,7 +39,7 @@ fn take(user: User, dir: &Path, name: &str) -> u64 {
     fs::metadata(dir.join(name)).map_or(0, |meta| meta.len())
 }
 
-/// What each of them gets when the users before him have taken what is everybody's.
+/// What each user gets when the users before have taken all common blocks.
 fn shares(dir: &Path) -> Vec<u64> {
     fs::set_permissions(dir, Permissions::from_mode(0o1777)).expect("the root");
     let mut shares = vec![take(NOBODY, dir, "everybodys")];
@@ -98,7 +99,8 @@ fn volume(options: &[&str]) -> Place {
     place
 }
 
-/// Whether root has `CAP_SYS_RESOURCE` here; in a container he may be without it. The kernel asks for that, we for user 0.
+/// Whether root has `CAP_SYS_RESOURCE` here, which it may lack in a container. The kernel checks
+/// for that capability, we for user 0.
 fn has_resource_capability() -> bool {
     let status = fs::read_to_string("/proc/self/status").expect("of this process");
     let line = status.lines().find_map(|l| l.strip_prefix("CapEff:"));

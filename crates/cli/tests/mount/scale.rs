@@ -1,4 +1,5 @@
-//! Large volumes: a terabyte, a million files. Memory is what the kernel says was resident at most (`VmHWM`).
+//! Large volumes: a terabyte, a million files. Memory is measured as the peak of resident memory
+//! (`VmHWM`).
 
 use super::place::{Place, VARVE, must, run, unmount};
 use std::fs::{self, File};

@@ -1,4 +1,5 @@
-//! The ways to mount: devices, offsets, caches, block sizes, users; and what goes through `ioctl`, locks and failed writes.
+//! The ways to mount: devices, offsets, caches, block sizes, users; and what is served through
+//! `ioctl`, locks and failed writes.
 
 use crate::place::{Place, VARVE, must, run, shell, unmount};
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -129,7 +130,7 @@ fn same(dir: &Path, a: &str, b: &str) -> bool {
     run("cmp", &[&at(dir, a), &at(dir, b)]).0 == 0
 }
 
-/// Mounts, uses and unmounts as somebody without rights, where `/dev/fuse` is open to all, as usual.
+/// Mounts, uses and unmounts as a user without rights, where `/dev/fuse` is open to all, as usual.
 #[test]
 fn somebody_without_rights_mounts() {
     const SCRIPT: &str = r#"

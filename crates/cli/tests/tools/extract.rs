@@ -1,4 +1,4 @@
-//! `varve extract` and `cp` out of images that are not what one would wish for.
+//! `varve extract` and `cp` out of hostile images.
 
 use super::{empty, fails, folder, good, is_root, made, run, text, tool, varve};
 use std::fs::{self, File};
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Output;
 
-/// Somebody who is not root.
+/// A user other than root.
 const NOBODY: u32 = 65534;
 
 /// An image of mke2fs, filled by these commands of debugfs; false, said aloud, without e2fsprogs.
@@ -17,7 +17,7 @@ fn image(dir: &Path, options: &str, commands: &str) -> bool {
     made(dir, &format!("mke2fs -q -F {options} image")) && made(dir, "debugfs -w -f script image")
 }
 
-/// Runs the program as somebody else, in a folder that is his.
+/// Runs the program as another user, in a folder of that user.
 fn as_nobody(dir: &Path, line: &str) -> Output {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o777)).unwrap();
     let mut command = varve(dir);

@@ -1,4 +1,4 @@
-//! What is only read is read as by a mount with the option `ro`, and never changed.
+//! Commands that only read see what a mount with the option `ro` sees, and never change the image.
 
 use super::{TempDir, empty, folder, good, is_root, made, run, text, tool};
 use std::fs;
@@ -151,7 +151,7 @@ fn a_log_is_replayed_in_memory() {
     }
 }
 
-/// A device that refuses writes, and a file of somebody else.
+/// A device that refuses writes, and a file of another user.
 #[test]
 fn what_may_only_be_read_is_enough() {
     let dir = folder();

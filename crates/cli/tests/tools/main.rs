@@ -1,4 +1,5 @@
-//! The tools that work on images, as a user runs them: what they read, what they write beside it, what they say, how they end.
+//! The tools that work on images, as a user runs them: what they read, which files they write, what
+//! they print, how they exit.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod extract;

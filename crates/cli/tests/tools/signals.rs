@@ -1,4 +1,5 @@
-//! What is left when a command is asked to end: no process, no mount, no file that nobody asked for; and what was complete.
+//! What a command leaves when it gets a signal: no process, no mount and no unrequested file; and
+//! the results that were complete.
 
 use super::{empty, fails, folder, good, made, text, varve};
 use serde_json::Value;
@@ -23,7 +24,8 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Starts the program with words of which the last may hold spaces; temporary files go to `dir/tmp`.
 fn start(dir: &Path, line: &str, last: &str) -> Child {
     fs::create_dir_all(dir.join("tmp")).unwrap();
-    // Who runs the tests in the background may have them ignore signals, and what is ignored is inherited.
+    // A shell that runs the tests in the background may have them ignore signals, and ignored
+    // signals are inherited.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_varve")]);
     command.current_dir(dir).args(line.split_whitespace());
@@ -118,7 +120,7 @@ fn a_comparison_ends_with_its_workers_and_keeps_what_is_complete() {
     }
 }
 
-/// Who is killed cannot end its workers: they end by themselves.
+/// A command that is killed cannot end its workers: they end by themselves.
 #[test]
 fn workers_do_not_outlive_a_command_that_was_killed() {
     let dir = folder();

@@ -1,6 +1,10 @@
-//! What operations of a file system take, for the table of CPU costs (`base::cost`). The same work runs twice: in the real world on a RAM device,
-//! where `rt::charge` does nothing, round after round, of which the fastest counts; and in the simulation, where the clock is what
-//! was charged. What an operation's own constant should be is what it really took, less what everything below it is charged.
+//! Measures what operations of a file system cost in CPU time, for the table of CPU costs
+//! (`base::cost`).
+//!
+//! The same work runs twice: in the real world on a RAM device, where `rt::charge` does nothing, in
+//! rounds of which the fastest counts; and in the simulation, where the virtual clock shows what
+//! was charged. The constant of an operation should be its real time less what everything below it
+//! is charged.
 
 use base::{Ino, Nanos};
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
@@ -15,7 +19,7 @@ pub const FILES: u32 = 100;
 pub const ALL: u64 = (DIRS * FILES) as u64;
 /// Pages of a file that is written and read 1 MiB at a time: the first page of a call is one of 256.
 const MUCH_PAGES: u64 = 16 * 256;
-/// Who works.
+/// The credentials that the operations run with.
 pub const ROOT: Creds = Creds {
     uid: 0,
     gid: 0,

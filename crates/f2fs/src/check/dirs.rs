@@ -1,4 +1,5 @@
-//! Directories: entries, their hashes and places.
+//! Checks directories: their entries, the hashes of the names, and the places where entries may
+//! lie.
 
 use super::files::Walk;
 use super::finding::{Finding, Kind};

@@ -1,4 +1,4 @@
-//! Inodes: every one that a name, the list of orphans or the superblock leads to.
+//! Checks inodes: every inode that a name, the list of orphans or the superblock leads to.
 
 use super::dirs::{self, Directory};
 use super::finding::{Finding, Kind};

@@ -1,4 +1,4 @@
-//! What a check finds: a kind with a number and a name that stay, the place, and the facts.
+//! What a check finds: a kind, whose number and name never change, the place, and the facts.
 
 use base::{BlockNo, Ino};
 use ondisk::f2fs::{Nid, SegNo};
@@ -6,10 +6,12 @@ use std::fmt;
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
-        /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
+        /// Kinds of findings. Numbers and names never change; when a kind is removed, its number
+        /// stays unused.
         ///
-        /// 1xx superblocks, 2xx checkpoint, 3xx nodes and NAT, 4xx inodes, 5xx blocks of files, 6xx directories, 7xx attributes,
-        /// 8xx segments and counts, 9xx what kept the check from going on.
+        /// 1xx superblocks, 2xx checkpoint, 3xx nodes and NAT, 4xx inodes, 5xx blocks of files, 6xx
+        /// directories, 7xx attributes, 8xx segments and counts, 9xx reasons why the check ended
+        /// early.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Kind { $($(#[$doc])* $kind = $number,)* }
 
@@ -199,7 +201,7 @@ impl Finding {
             what: what.into(),
         }
     }
-    /// What no check saw and a mount refuses.
+    /// A volume in which the check found nothing and which a mount refuses.
     pub fn refused(why: impl Into<String>) -> Finding {
         Finding::new(Kind::Refused, why)
     }

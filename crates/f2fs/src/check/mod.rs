@@ -1,4 +1,5 @@
-//! The offline checker: everything that the last checkpoint of a volume must satisfy, by reading alone.
+//! The offline checker tests everything that the last checkpoint of a volume must satisfy, by
+//! reading alone.
 //!
 //! ```text
 //!  superblocks -> packs -> orphans, root -> inodes -> nodes -> data, directories -> NAT, SIT, summaries, counts
@@ -7,14 +8,16 @@
 //!                 checkpoint sees them
 //! ```
 //!
-//! What roll-forward would add is not looked at: nodes written by fsync since the checkpoint lie in blocks that are free to it.
+//! Roll-forward is not taken into account: nodes that an fsync wrote after the checkpoint lie in
+//! blocks that the checkpoint knows as free, so the check does not see them.
 //!
 //! Invariants:
 //! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
-//! - C2 no content makes it panic, run on without end or take memory beyond what the used parts of the volume need: a node
-//!   is followed once, a block is taken once, tables are read block by block;
-//! - C3 a volume without findings is one that `fsck.f2fs --dry-run` has nothing to say about, and the other way round; the
-//!   exceptions are named in the test that compares them (`tests/it/check.rs`).
+//! - C2 no content makes it panic, loop for ever, or take memory beyond what the used parts of the
+//!   volume need: a node is followed once, a block is counted for one owner, tables are read block
+//!   by block;
+//! - C3 a volume has no findings exactly if `fsck.f2fs --dry-run` finds nothing wrong with it; the
+//!   exceptions are named in the test that compares the two (`tests/it/check.rs`).
 //!
 //! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated images.
 
@@ -38,7 +41,7 @@ use state::State;
 use std::fmt::Display;
 use volume::Volume;
 
-/// What a check is told about the volume.
+/// The size of the volume and the limits of a check.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Blocks of 4 KiB of the device.
@@ -61,9 +64,10 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Findings beyond the limit.
     pub beyond: u64,
-    /// The last checkpoint is not one of an unmount, or orphans wait: the next mount has something to do.
+    /// The last checkpoint was not written by an unmount, or orphans wait: the next mount has to
+    /// recover.
     pub needs_recovery: bool,
-    /// Which packs hold a sound checkpoint. One may be damaged: it was being written.
+    /// Which packs hold a sound checkpoint. One may be damaged, because it was being written.
     pub packs: [bool; 2],
     /// Version of the checkpoint that was checked.
     pub version: u64,
@@ -85,7 +89,8 @@ impl Report {
     }
 }
 
-/// Checks the volume behind `read`. A block of `read` has 4096 bytes; an error of it is a finding. It reads, and does nothing else (C1).
+/// Checks the volume that `read` gives access to. A block has 4096 bytes; an error of `read`
+/// becomes a finding. Nothing is written (C1).
 pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &Options) -> Report {
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
     let mut found = Findings::new(options.limit);

@@ -1,7 +1,8 @@
-//! The checkpoint packs: which counts, and what lies in it.
+//! Checks the checkpoint packs: which of the two counts, and what it contains.
 //!
-//! - P1 the newer of two whole packs counts, whole being decided by checksums and versions alone, as for a mount: an older one does not take
-//!   its place when it says what cannot be. What cannot be is a finding, and ends the check.
+//! - P1 the newer of two whole packs counts, where "whole" is decided by checksums and versions
+//!   alone, as at a mount. If the content of that pack is impossible, the older pack does not take
+//!   its place: the contradiction is a finding, and the check ends there.
 
 use super::Report;
 use super::finding::{Finding, Findings, Kind};

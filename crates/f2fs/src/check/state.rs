@@ -1,4 +1,4 @@
-//! What a check knows so far.
+//! The state of a running check: what it has learned so far about blocks, node numbers and inodes.
 
 use super::finding::Findings;
 use super::tables::Tables;

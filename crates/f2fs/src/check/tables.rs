@@ -1,4 +1,6 @@
-//! NAT, SIT and summaries as the checkpoint sees them: journal before table, the copy that the bitmap says.
+//! Reads NAT, SIT and summaries as the checkpoint sees them: an entry in the journal of the pack
+//! counts before the one in the table, and of a table block's two copies the one that the version
+//! bitmap names counts.
 
 use super::finding::{Finding, Findings, Kind};
 use super::volume::Volume;
@@ -12,7 +14,7 @@ pub(super) enum SegmentSummary {
     Open(Log, Option<Bytes>),
     /// From the summary area; `None` if it cannot be read.
     Closed(Option<Bytes>),
-    /// The volume is sealed: it has no summary area, and nobody writes those of its logs.
+    /// The volume is sealed: it has no summary area, and the summaries of its logs are not written.
     None,
 }
 

@@ -1,4 +1,5 @@
-//! What must add up when everything was followed: links, SIT, NAT, logs, counts.
+//! Checks the totals after everything has been followed: link counts, SIT, NAT, logs, and the
+//! counts in the checkpoint.
 
 use super::finding::{Finding, Kind};
 use super::state::{File, State};

@@ -1,4 +1,4 @@
-//! From an inode to its nodes and the addresses in them.
+//! Follows an inode to its nodes, and to the block addresses in them.
 
 use super::dirs;
 use super::files::Walk;

@@ -1,4 +1,5 @@
-//! Which blocks of the main area were reached, and whether the summaries know their owners.
+//! Which blocks of the main area the check reached, and whether the summaries name the right
+//! owners.
 
 use super::finding::{Finding, Kind};
 use super::state::State;
@@ -15,7 +16,7 @@ pub(super) struct Reached {
     pub nodes: bool,
 }
 
-/// A block that something names: where it lies, who it belongs to.
+/// A block that some structure names: where it lies, and which owner it belongs to.
 pub(super) struct Claim {
     pub addr: BlockAddr,
     pub kind: SummaryKind,

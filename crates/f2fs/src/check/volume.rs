@@ -1,4 +1,5 @@
-//! The volume under a check: superblocks, geometry, the checkpoint that counts, its summaries.
+//! The volume under a check: its superblocks, its geometry, the checkpoint that counts, and the
+//! summaries of that checkpoint.
 
 use super::Report;
 use super::finding::{Finding, Findings, Kind};
@@ -104,7 +105,8 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// What says that nobody unmounted the volume, or did so while files without a name were open.
+/// What shows that the last mount did not end cleanly: it was not unmounted, or files without a
+/// name were open at the unmount. `None`: nothing does.
 fn left_behind(sb: &Superblock, pack: &Pack) -> Option<String> {
     let orphans = match pack.orphans.len() {
         0 => String::new(),

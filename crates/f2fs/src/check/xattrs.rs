@@ -1,4 +1,4 @@
-//! Extended attributes: the area in the inode and the node of their own.
+//! Checks extended attributes: the area in the inode, and the xattr node.
 
 use super::files::Walk;
 use super::finding::{Finding, Kind};

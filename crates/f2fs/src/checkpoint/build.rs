@@ -1,4 +1,4 @@
-//! The blocks of a pack.
+//! Builds the blocks of a checkpoint pack in memory.
 
 use super::State;
 use crate::nat::NatToWrite;

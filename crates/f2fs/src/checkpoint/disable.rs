@@ -1,7 +1,9 @@
-//! `checkpoint=disable`: no packs, so that a cut or an unmount brings back what was there when it began. And freeze, thaw, trim.
+//! `checkpoint=disable`: no packs are written, so a cut or an unmount brings back the state in
+//! which checkpoints were disabled.
 //!
-//! - B1 while checkpoints are off no block that the last one knows as valid is reused (f2fs-checkpoint-C3 as always), and no more space is given out than
-//!   blocks that it knows as free: [`limit_space`](crate::F2fs::limit_space).
+//! - B1 while checkpoints are off, no block that the last checkpoint knows as valid is reused
+//!   (f2fs-checkpoint-C3 as always), and no more space is given out than there are blocks that it
+//!   knows as free: [`limit_space`](crate::F2fs::limit_space).
 
 use super::Checkpointer;
 use crate::F2fs;
@@ -20,7 +22,8 @@ impl Checkpointer {
 }
 
 impl F2fs {
-    /// Switches checkpoints off: writes one with the mark, then none. From now on a cut or an unmount brings back the present state.
+    /// Switches checkpoints off: writes one with the mark for that, and then no more. From now on a
+    /// cut or an unmount brings back the present state.
     ///
     /// # Errors
     /// EAGAIN if too few blocks are free to go on without reuse; I/O.
@@ -53,7 +56,7 @@ impl F2fs {
         Ok(())
     }
 
-    /// Switches checkpoints on again: writes one with all that happened since.
+    /// Switches checkpoints on again: writes one that contains all changes made since.
     ///
     /// # Errors
     /// As `sync`.

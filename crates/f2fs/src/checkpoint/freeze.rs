@@ -1,4 +1,4 @@
-//! FIFREEZE, FITHAW, FITRIM as library calls.
+//! Freezing, thawing and trimming a volume (the ioctls FIFREEZE, FITHAW, FITRIM) as library calls.
 
 use crate::F2fs;
 use crate::ops::Cause;
@@ -9,20 +9,21 @@ use std::sync::Arc;
 /// What a freeze on behalf of a user has come to.
 #[derive(Clone, Default, Debug)]
 pub(super) enum Hold {
-    /// There is none.
+    /// No freeze.
     #[default]
     None,
-    /// It was asked for.
+    /// A freeze was asked for, and operations have not ended yet.
     Wanted,
-    /// It stands.
+    /// The volume is frozen.
     Frozen,
-    /// It is to end.
+    /// The freeze is to end.
     Thawing,
 }
 
 impl F2fs {
-    /// Writes a checkpoint and keeps every change out until [`thaw`](Self::thaw): the device can be copied meanwhile (FIFREEZE). What
-    /// files have in the page cache is not part of it: sync first.
+    /// Writes a checkpoint and keeps every change out until [`thaw`](Self::thaw), so that the
+    /// device can be copied meanwhile (FIFREEZE). Data in the page cache is not part of the
+    /// checkpoint: sync first.
     ///
     /// # Errors
     /// EBUSY if it is frozen already; as `sync`.

@@ -1,22 +1,36 @@
-//! Checkpoints: a state between operations becomes the one that a mount finds.
+//! Checkpoints: a state between two operations becomes the state that a mount finds.
 //!
-//! The order, as in Linux: directory blocks go out while operations still run; then the freeze; directory blocks and nodes until none
-//! is dirty; all of that lands; NAT and SIT blocks into their other copies, summaries of closed segments, and the pack but for its last
-//! block; that lands; a device flush; the last block, non-volatile (PREFLUSH and FUA in Linux). Then memory takes the new state over.
+//! The order is that of Linux:
 //!
-//! Why a cut at any moment leaves a volume that mounts to the old state or the new one:
-//! - C1 what is saved is one state between operations: from the freeze to its end nobody else holds an `Op`;
-//! - C2 a pack refers to nothing that has not landed: node and directory blocks, and data moved or mapped in the saved state, are waited for
-//!   before its first block is written;
-//! - C3 nothing is overwritten that the last durable pack refers to: NAT and SIT blocks go to the copies it does not name, the pack to
-//!   the other segment, everything else to blocks that were free when it was written (a block that it knows as valid is not taken before
-//!   the next one is durable; summaries of closed segments only gain owners of such blocks);
-//! - C4 the last block of a pack is written when all its other blocks, and all that C2 names, are durable: they have landed, and a flush
-//!   has begun and ended since. A pack whose two checkpoint blocks agree is therefore whole;
-//! - C5 versions rise: no block of an older attempt at a pack can agree with one of a newer attempt;
-//! - C6 memory takes over what the new pack allows (reuse of blocks, segments, node numbers; the version in footers) only after its
-//!   last block is durable;
-//! - C7 after a failed write nobody knows what is on the device: the mount is latched and no pack follows.
+//! 1. Directory blocks are written while operations still run.
+//! 2. The freeze begins: no operation changes metadata until the checkpoint has ended.
+//! 3. Directory blocks and nodes are written until none is dirty, and all these writes complete.
+//! 4. NAT and SIT blocks are written into their other copies, then the summaries of closed
+//!    segments, then the pack except for its last block; all these writes complete.
+//! 5. The device is flushed.
+//! 6. The last block of the pack is written, non-volatile (Linux: PREFLUSH and FUA).
+//! 7. The tables in memory take the new state over.
+//!
+//! A cut at any moment leaves a volume that mounts to the old state or the new one, because:
+//! - C1 what is saved is one state between operations: from the beginning of the freeze to its end
+//!   no other task holds an `Op`;
+//! - C2 a pack refers only to blocks whose writes have completed: node and directory blocks, and
+//!   data that was moved or mapped in the saved state, are waited for before the first block of the
+//!   pack is written;
+//! - C3 nothing is overwritten that the last durable pack refers to: NAT and SIT blocks go to the
+//!   copies that it does not name, the pack goes to the other segment, and everything else goes to
+//!   blocks that were free when it was written (a block that this pack knows as valid is not reused
+//!   before the next pack is durable; summaries of closed segments only gain owners of such
+//!   blocks);
+//! - C4 the last block of a pack is written when all its other blocks, and all that C2 names, are
+//!   durable: their writes have completed, and a flush has begun and ended since. A pack whose two
+//!   checkpoint blocks agree is therefore whole;
+//! - C5 versions rise: no block of an older attempt at a pack can agree with one of a newer
+//!   attempt;
+//! - C6 memory takes over what the new pack allows (reuse of blocks, segments, node numbers; the
+//!   version in footers) only after the last block of the pack is durable;
+//! - C7 after a failed write the content of the device is unknown: the mount is latched, and no
+//!   further pack is written.
 
 mod build;
 mod disable;
@@ -62,7 +76,7 @@ struct State {
     write_failed: bool,
     /// UUID of the journal, and its last epoch that the next pack has.
     applied: Option<([u8; 16], Epoch)>,
-    /// Something changed that nobody else counts.
+    /// Something changed that no other count covers.
     forced: bool,
     /// The next pack says that checkpoints are switched off.
     disabling: bool,
@@ -122,12 +136,12 @@ impl Checkpointer {
         }
     }
 
-    /// A write failed; `record`: the superblock can still say so.
+    /// A write failed; `record`: the superblock can still record that.
     pub fn write_failed(&self, record: bool) {
         self.state.lock().write_failed |= record;
     }
 
-    /// True if the superblock has to say that a write failed.
+    /// True if the superblock has to record that a write failed.
     pub fn has_failed_write(&self) -> bool {
         self.state.lock().write_failed
     }
@@ -162,12 +176,13 @@ impl Checkpointer {
         self.state.lock().cp.version()
     }
 
-    /// The last epoch of the journal that it has, if it was written for the journal of this UUID.
+    /// The last epoch of the journal that the pack contains, if it was written for the journal with
+    /// this UUID.
     pub fn applied(&self, uuid: &[u8; 16]) -> Option<Epoch> {
         self.state.lock().cp.applied(uuid).map(Epoch)
     }
 
-    /// What the next pack says of the journal: the last epoch that it has.
+    /// Sets what the next pack says of the journal: the last epoch that it contains.
     pub fn set_applied(&self, uuid: [u8; 16], epoch: Epoch) {
         self.state.lock().applied = Some((uuid, epoch));
     }
@@ -177,8 +192,8 @@ impl Checkpointer {
         self.state.lock().cp.user_block_count()
     }
 
-    /// True if a footer with this version was written behind the last checkpoint. One that `fsck.f2fs` wrote is known by its
-    /// version alone, of which it leaves 32 bits.
+    /// True if a footer with this version was written behind the last checkpoint. If `fsck.f2fs`
+    /// wrote the checkpoint, only the 32 bits of the version that it leaves are compared.
     pub fn is_chain_version(&self, footer: u64) -> bool {
         let state = self.state.lock();
         match state.cp.flags().has(CpFlags::NOCRC_RECOVERY) {

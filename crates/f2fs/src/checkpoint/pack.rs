@@ -1,7 +1,8 @@
-//! Reading checkpoint packs: which of the two counts, and what is in it.
+//! Reads checkpoint packs: decides which of the two counts, and decodes it.
 //!
-//! A pack counts if its first and its last block are whole and say the same version: the last one is written when all else of the
-//! checkpoint is durable. The newer of two counts. The kernel's rules are the same.
+//! A pack is whole if its first and its last block are sound and have the same version, because the
+//! last block is written only when everything else of the checkpoint is durable. Of two whole packs
+//! the newer one counts. The kernel's rules are the same.
 
 use crate::fault;
 use crate::segs::OpenLog;
@@ -39,10 +40,10 @@ struct Refused {
     version: Option<u64>,
 }
 
-/// Finds the pack that counts; notes if the other one was not whole.
+/// Finds the pack that counts, and notes if the other one was not whole.
 ///
 /// # Errors
-/// Neither is whole; the one that counts says impossible things; I/O.
+/// Neither is whole; the one that counts has impossible content; I/O.
 pub(crate) fn choose(queue: &Queue, geo: &Geometry) -> FsResult<(Pack, Option<String>)> {
     let (first, second) = (read_pack(queue, geo, false), read_pack(queue, geo, true));
     let (pack, note) = match (first, second) {
@@ -54,7 +55,7 @@ pub(crate) fn choose(queue: &Queue, geo: &Geometry) -> FsResult<(Pack, Option<St
             good.newest = match bad.version {
                 Some(seen) if newer(seen, good.newest) => seen,
                 Some(_) => good.newest,
-                // It may have been the one that followed.
+                // The damaged pack may have been the next version.
                 None => good.newest.wrapping_add(1),
             };
             let note = format!(
@@ -160,7 +161,7 @@ fn read(queue: &Queue, at: BlockAddr, blocks: u32) -> FsResult<Bytes> {
 /// Reads journals and summaries of the logs.
 ///
 /// # Errors
-/// They do not lie in the pack; a journal has more entries than fit; I/O.
+/// They do not lie within the pack; a journal has more entries than fit; I/O.
 pub(crate) fn contents(queue: &Queue, geo: &Geometry, pack: &Pack) -> FsResult<Contents> {
     let cp = &pack.cp;
     let mut logs: Vec<OpenLog> = Log::ALL

@@ -1,4 +1,4 @@
-//! What checkpoints did and cost.
+//! Statistics of checkpoints: how many there were and why, what they wrote, and how long they took.
 
 use crate::ops::Cause;
 use base::Nanos;
@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 /// A part of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Phase {
-    /// Directory blocks, while operations run.
+    /// Directory blocks are written while operations run.
     Ahead,
-    /// Until the operations inside have ended.
+    /// Waiting until the operations inside have ended.
     Freeze,
-    /// Directory blocks and nodes, submitted.
+    /// Directory blocks and nodes are submitted.
     Nodes,
-    /// Until they have landed.
+    /// Waiting until these writes have completed.
     Land,
-    /// NAT, SIT, summaries and the pack but for its last block.
+    /// NAT, SIT, summaries and the pack except for its last block are written.
     Pack,
     /// The device flush.
     Flush,
-    /// The last block.
+    /// The last block of the pack is written.
     Commit,
 }
 
@@ -53,7 +53,7 @@ impl Phase {
 pub struct CheckpointStats {
     /// Packs written, by cause.
     pub by_cause: BTreeMap<Cause, u64>,
-    /// Times nothing had changed.
+    /// Checkpoints that wrote nothing, because nothing had changed.
     pub unnecessary: u64,
     /// Node blocks written by checkpoints.
     pub node_blocks: u64,

@@ -1,4 +1,4 @@
-//! Tasks in the background: they end at unmount, and at a power cut.
+//! Background tasks of a mount: they end at unmount, and at a power cut.
 
 use crate::F2fs;
 use crate::journal::Bell;
@@ -35,7 +35,7 @@ impl F2fs {
         }
     }
 
-    /// Starts a task that ends when [`pause`](Self::pause) says so.
+    /// Starts a background task, which ends when [`pause`](Self::pause) tells it to.
     pub(crate) fn start_task(
         self: &Arc<Self>,
         name: &str,
@@ -52,7 +52,7 @@ impl F2fs {
         self.cp.wake.notify_all();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
-            // Its panic is reported by whoever runs the world.
+            // A panic of the task is reported by the code that runs the world.
             let _ = task.join();
         }
     }

@@ -1,4 +1,4 @@
-//! When a checkpoint is due: the thresholds of Linux, each configurable.
+//! When a checkpoint is due: the thresholds of Linux, each of which can be configured.
 
 use crate::F2fs;
 use crate::ops::Cause;
@@ -6,7 +6,7 @@ use fscore::FsResult;
 use ondisk::f2fs::BLOCKS_PER_SEG;
 
 impl F2fs {
-    /// Writes a checkpoint if a trigger says so. The caller holds no lock.
+    /// Writes a checkpoint if a trigger is due. The caller holds no lock.
     ///
     /// # Errors
     /// As [`checkpoint`](Self::checkpoint).

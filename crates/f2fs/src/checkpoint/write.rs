@@ -1,4 +1,4 @@
-//! Writing a checkpoint.
+//! Writes a checkpoint, in the order that the head of `checkpoint/mod.rs` gives.
 
 use super::build::{Built, Saved, build};
 use super::{Phase, State};
@@ -87,7 +87,8 @@ impl F2fs {
         }
     }
 
-    /// The same for who holds the freeze already (cleaning, recovery). Discards are left to the next caller of the other one.
+    /// A checkpoint for a caller that already holds the freeze (cleaning, recovery). It submits no
+    /// discards; the next ordinary checkpoint does.
     pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
         if self.options.read_only || self.checkpoint_disabled() {
             return Ok(());
@@ -99,7 +100,8 @@ impl F2fs {
         self.write_checkpoint(freeze, Clock::start())
     }
 
-    /// Before the freeze: directory blocks; nodes too if the policy says so (Linux does not).
+    /// Before the freeze: writes directory blocks, and nodes too if the policy asks for it (Linux
+    /// does not).
     fn write_ahead(&self) -> FsResult<()> {
         for dir in self.pages.dirty_meta_files() {
             match self.inode(dir) {
@@ -218,11 +220,14 @@ impl F2fs {
         })
     }
 
-    /// Writes a pack behind what is in `plug`: all of that lands, and is durable before the last block of the pack is written. Memory knows
-    /// the new pack then (f2fs-checkpoint-C6); what else that allows is the caller's. `nodes`: how many were written for it, for the books.
+    /// Writes a pack behind what is in `plug`: all of that completes, and is durable before the
+    /// last block of the pack is written. After that the tables in memory know the new pack
+    /// (f2fs-checkpoint-C6); whatever else the new pack allows, the caller does. `nodes`: how many
+    /// nodes were written for the pack, for the statistics.
     ///
     /// # Errors
-    /// I/O: nobody knows whether the pack counts, and the caller latches the mount (f2fs-checkpoint-C7).
+    /// I/O: it is unknown whether the pack counts, and the caller latches the mount
+    /// (f2fs-checkpoint-C7).
     pub(crate) fn write_pack(
         &self,
         packed: Packed,

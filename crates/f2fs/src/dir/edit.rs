@@ -1,4 +1,4 @@
-//! Changing a directory: insert, remove, retarget.
+//! Changes a directory: inserts and removes entries, and points an entry at another inode.
 
 use super::{Found, Place, Shape, is_dot, put_dots};
 use crate::F2fs;
@@ -165,7 +165,7 @@ impl F2fs {
         let flexible = self.features.has(Features::FLEXIBLE_INLINE_XATTR);
         let mut fields = before.clone();
         become_blocks(&mut fields, flexible);
-        // Addresses lie there from now on, and the inode says so.
+        // From now on addresses lie there, and the flags of the inode say so.
         self.edit_node(op, dir.nid(), |block| {
             block[area.clone()].fill(0);
             fields.encode_into(block, self.features);

@@ -1,8 +1,9 @@
-//! What is known of the names in a directory, so that a new name costs no search: which hashes there are and in which page, and how
-//! much room a page may have.
+//! An index in memory of the names in a directory, so that adding a name needs no search on the
+//! device: it has the hashes that exist, the page of each, and how much room a page may have.
 //!
-//! Linux keeps such things in its dentry cache. A new directory is known from the start; one that was read becomes known when searches
-//! have cost as much as reading it once.
+//! Linux keeps such facts in its dentry cache. The index of a new directory is complete from the
+//! start; that of an existing directory is built when searches have cost as much as reading the
+//! directory once.
 
 use super::Shape;
 use crate::F2fs;
@@ -22,11 +23,11 @@ const ROOM_UNKNOWN: u8 = u8::MAX;
 /// What is known of a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// No name has it.
+    /// No name in the directory has this hash.
     Absent,
-    /// One name has it, in this page.
+    /// One name has this hash, in this page.
     Page(u64),
-    /// Who knows.
+    /// Not known: only a search can tell.
     Search,
 }
 
@@ -127,7 +128,7 @@ impl F2fs {
             }
             Ok(true)
         })?;
-        // Nobody changes names while the gate is held, shared or not.
+        // Names do not change while the gate is held, shared or not.
         dir.names.lock().get_or_insert_default().names = known.names;
         Ok(())
     }

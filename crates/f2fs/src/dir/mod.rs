@@ -1,13 +1,15 @@
 //! Directories: names in the inode, or in a file of dentry blocks hashed over levels (`ondisk::f2fs::dir`).
 //!
-//! All functions here want the directory's gate: shared to look, exclusive to change. Inline entries count as those of page 0, which they
-//! become when the directory grows out of its inode: a place, and a position of `readdir`, stays what it is.
+//! All functions here expect that the caller holds the directory's gate: shared for reading,
+//! exclusive for changes. Inline entries count as entries of page 0, because they move there when
+//! the directory grows out of its inode: so the place of an entry, and a position of `readdir`,
+//! stay valid.
 //!
 //! Invariants:
-//! - D1 a name stands at one level only, in the bucket of its hash, below `current_depth`; a level is used when the bucket of every lower
-//!   one had no room;
-//! - D2 a POSIX error leaves the directory as it was;
-//! - D3 what [`NameIndex`] says of a name is what the blocks say.
+//! - D1 a name stands at one level only, in the bucket of its hash, below `current_depth`; it is
+//!   put at a level only if the buckets for its hash at all lower levels had no room;
+//! - D2 an operation that fails with a POSIX error leaves the directory as it was;
+//! - D3 what [`NameIndex`] says of a name agrees with the blocks of the directory.
 
 mod edit;
 mod index;

@@ -1,15 +1,20 @@
-//! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): all of them, or none, survive a cut.
+//! Atomic writes (`F2FS_IOC_START_ATOMIC_WRITE`, `..._COMMIT_...`, `..._ABORT_...`): after a cut,
+//! either all writes between start and commit are there, or none.
 //!
-//! Pages written while an atomic write is open lie in [`Pending`], where nothing but reads of the file sees them (file-D5). The argument for
-//! the commit:
+//! Pages written while an atomic write is open lie in [`Pending`], where only reads of the file see
+//! them (file-D5). The commit is atomic because:
 //!
-//! - A1 before it the mapping is the old one, and no block of it is written: old content, whole;
-//! - A2 all new blocks, all slots, the size and the inode change in one `Op`; data goes to new blocks only. So a checkpoint has all of
-//!   it or none (ops-O2), and one that has it waits for the data (file-D2);
-//! - A3 roll-forward must not find part of it either: until the fsync of the commit has ended the inode says `atomic`, and then fsync
-//!   marks the last of its node blocks only, and sends that one behind a flush that covers the data and the other nodes. Recovery takes
-//!   node blocks only if a marked one of the inode follows;
-//! - A4 what fails on the way is taken back inside the `Op`, or the mount is latched, so that no checkpoint says half of it.
+//! - A1 before the commit the mapping is the old one, and no block in it is overwritten: a cut
+//!   leaves the whole old content;
+//! - A2 all new blocks, all slots, the size and the inode change in one `Op`, and data goes to new
+//!   blocks only. So a checkpoint contains all of the change or nothing of it (ops-O2), and a
+//!   checkpoint that contains it waits for the data (file-D2);
+//! - A3 roll-forward must not find a part of the change either: until the fsync of the commit has
+//!   ended, the inode has the mark `atomic`. An fsync of such an inode marks only the last of its
+//!   node blocks, and sends that one behind a flush that covers the data and the other nodes.
+//!   Recovery takes node blocks of an inode only if a marked one follows;
+//! - A4 a step that fails is undone inside the `Op`, or else the mount is latched, so no checkpoint
+//!   contains half of the change.
 
 use super::write::parts;
 use super::zero_page;
@@ -39,8 +44,9 @@ struct Moved {
 }
 
 impl F2fs {
-    /// Begins an atomic write: what is written to the file from now on becomes visible to others who read it, and durable only as a
-    /// whole with [`atomic_commit`](Self::atomic_commit). One that is open stays open.
+    /// Begins an atomic write: what is written to the file from now on becomes visible to other
+    /// readers, and durable, only as a whole with [`atomic_commit`](Self::atomic_commit). If an
+    /// atomic write is already open, it stays open.
     ///
     /// # Errors
     /// EINVAL if it is no regular file; ENOSPC if inline data needs a block; ESTALE; I/O; damage.
@@ -71,10 +77,12 @@ impl F2fs {
         })
     }
 
-    /// Makes everything written since [`atomic_begin`](Self::atomic_begin) durable, as a whole, and ends the atomic write.
+    /// Makes everything written since [`atomic_begin`](Self::atomic_begin) durable, as a whole, and
+    /// ends the atomic write.
     ///
     /// # Errors
-    /// EINVAL if none is open. ENOSPC: it is still open. After any other error it has ended, and a cut leaves old or new content.
+    /// EINVAL if none is open. ENOSPC: the atomic write is still open. After any other error it has
+    /// ended, and a cut leaves old or new content.
     pub fn atomic_commit(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| {
             self.check_writable()?;
@@ -127,7 +135,7 @@ impl F2fs {
 
     /// Writes while an atomic write is open. The gate is held.
     pub(super) fn write_pending(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
-        // They cannot be written back: no more of them than half the cache.
+        // Pending pages cannot be written back, so at most half the cache may hold them.
         let mut limit = self.pages.limit_pages() / 2;
         if self.journal.is_some() {
             limit = limit.min((self.op_max() / ROOM_PER_PAGE) as u64);
@@ -148,7 +156,8 @@ impl F2fs {
         Ok(data.len())
     }
 
-    /// Maps and sends the pages (A2). The gate is held, and nothing of the file is on its way but by others' write-back.
+    /// Maps and sends the pages (A2). The gate is held, and the only writes of the file under way
+    /// are those of other tasks' write-back.
     fn commit_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<()> {
         let _wb = inode.wb.lock();
         let _ = self.land(inode);
@@ -232,7 +241,7 @@ impl F2fs {
         Ok(moved)
     }
 
-    /// The pages are the cache's from now on, and on their way. `wb` is held.
+    /// Hands the pages to the cache, as pages whose writes are under way. `wb` is held.
     fn send_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending, moved: &[Moved]) {
         let ino = inode.ino;
         let mut plug = self.queue.plug();

@@ -1,4 +1,5 @@
-//! Pages of directories. They are edited where they lie in the cache; checkpoints write them, write-back does not.
+//! Pages of directories. They are edited in place in the cache, and written by checkpoints (with a
+//! journal: by applies), never by write-back.
 
 use crate::F2fs;
 use crate::inode::Inode;

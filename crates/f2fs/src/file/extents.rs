@@ -1,4 +1,4 @@
-//! Where content lies, as FIEMAP lists it.
+//! Lists where the content of a file lies on the device, for FIEMAP.
 
 use super::BLOCK;
 use super::inline::is_inline;
@@ -14,9 +14,10 @@ pub struct FileExtent {
     pub offset: u64,
     /// Bytes.
     pub len: u64,
-    /// First block on the device; `None`: reserved and never written (reads as zeros, or waits in the cache), or inline.
+    /// First block on the device. `None`: the extent is inline, or reserved and never written (it
+    /// reads as zeros, or its data waits in the cache).
     pub block: Option<BlockAddr>,
-    /// It lies in the inode block.
+    /// The content lies in the inode block.
     pub inline: bool,
 }
 

@@ -1,4 +1,4 @@
-//! `fallocate`: reserving blocks ahead, punching holes, zeroing.
+//! `fallocate`: reserves blocks ahead of writes, punches holes, zeroes ranges.
 
 use super::inline::is_inline;
 use super::writeback::Held;
@@ -14,7 +14,8 @@ use ondisk::f2fs::{Advise, BlockAddr};
 use std::ops::Range;
 
 impl F2fs {
-    /// `FileSystem::fallocate`, but for the modes that move content (`shift`). Takes the gate. Blocks are reserved, not allocated, as the kernel does for files that are not pinned.
+    /// `FileSystem::fallocate`, except for the modes that move content (`shift`). Takes the gate.
+    /// Blocks are reserved and not allocated, as the kernel does for files that are not pinned.
     pub(crate) fn fallocate_file(
         &self,
         ino: Ino,
@@ -113,7 +114,7 @@ impl F2fs {
             core.touch(true);
         }
         if settled {
-            // It was set, or no page is left whose write-back would say so.
+            // The size was set by the caller, or no page is left whose write-back would log it.
             self.put_size(op, inode)?;
         }
         self.put_inode(op, inode)
@@ -203,7 +204,7 @@ impl F2fs {
         self.punch_held(op, inode, pages, &wb)
     }
 
-    /// The same for who holds `wb` already.
+    /// Punches a hole for a caller that already holds `wb`.
     pub(super) fn punch_held(
         &self,
         op: &Op<'_>,

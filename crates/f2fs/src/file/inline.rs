@@ -1,4 +1,4 @@
-//! Content that lies in the inode block.
+//! Inline data: the content of a small file, stored in its inode block.
 
 use super::{Place, zero_page};
 use crate::F2fs;
@@ -105,7 +105,7 @@ impl F2fs {
         if !empty {
             self.claim_blocks(op, 1)?;
         }
-        // Addresses lie there from now on, and the inode says so.
+        // From now on addresses lie there, and the flags of the inode say so.
         let mut fields = inode.core().fields.clone();
         fields.inline.0 &= !(Inline::DATA.0 | Inline::DATA_EXIST.0);
         let cleared = self.edit_node(op, inode.nid(), |block| {

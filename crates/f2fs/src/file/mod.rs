@@ -1,14 +1,18 @@
 //! Content of files and directories: read, write, write-back, truncate, fallocate, inline data, atomic writes.
 //!
 //! Invariants:
-//! - D1 a cached page of known home has an address slot that is not NULL: the block is reserved or allocated, so write-back cannot
-//!   run out of space;
-//! - D2 mapping and size change together in one `Op`, so that every checkpoint holds a state of the file that a reader could have seen;
-//!   what a checkpoint maps has been written before it (`land_all`);
-//! - D3 nobody frees or moves slots of pages that are on their way: `wb` is held and the flights have landed first;
-//! - D4 content that a checkpoint vouches for is only overwritten by a write of the same bytes of the file (in place), never by one that
-//!   moves or cuts: those go out of place;
-//! - D5 pages of an open atomic write are in no cache that write-back, cleaning or a checkpoint sees.
+//! - D1 a cached page whose place in the file is known has an address slot that is not NULL: its
+//!   block is reserved or allocated, so write-back cannot run out of space;
+//! - D2 mapping and size change together in one `Op`, so every checkpoint holds a state of the file
+//!   that a reader could have seen. Data that a checkpoint maps has been written before that
+//!   checkpoint (`land_all`);
+//! - D3 slots of pages whose writes are under way are neither freed nor moved: a task that does so
+//!   holds `wb` and has waited for those writes first;
+//! - D4 content that a checkpoint vouches for is overwritten in place only by a write to the same
+//!   bytes of the file, never by an operation that moves or cuts content: such operations write out
+//!   of place;
+//! - D5 pages of an open atomic write are in no cache that write-back, cleaning or a checkpoint
+//!   sees.
 
 mod atomic;
 mod dirpage;
@@ -49,7 +53,8 @@ fn zero_page() -> Bytes {
 pub(crate) enum Place {
     /// As the policies say: in place, or in the log of the file's temperature.
     Policy,
-    /// The same for an fsync: few pages may go in place (`IPU_FSYNC`).
+    /// As [`Policy`](Self::Policy), for the pages of an fsync: if they are few they may go in place
+    /// (`IPU_FSYNC`).
     Sync,
     /// Out of place, in the log of the file's temperature: the old content must survive a cut.
     Fresh,
@@ -59,7 +64,7 @@ pub(crate) enum Place {
 
 /// State of all content.
 pub(crate) struct Content {
-    /// Inodes with data on its way.
+    /// Inodes with writes of data under way.
     flying: Mutex<BTreeSet<Ino>>,
     /// Atomic writes that are open.
     atomic: Mutex<Map<Ino, Pending>>,
@@ -69,11 +74,11 @@ pub(crate) struct Content {
 /// Pages that write-back has sent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct DataStats {
-    /// Over the block that held them.
+    /// Pages written over the block that held them.
     pub in_place: u64,
-    /// To a block of the hot, warm, cold data log.
+    /// Pages written to a new block of the hot, warm, cold data log.
     pub out_of_place: [u64; 3],
-    /// Of which directories' blocks.
+    /// Blocks of directories among these pages.
     pub dentry: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Where a page goes: in place or to a log, and to which.
+//! Decides where a page is written: in place, or to a log, and to which log.
 //!
 //! The rules are those of Linux (`ipu_policy`, `min_ipu_util`, `min_fsync_blocks`, `min_hot_blocks` in
 //! Documentation/ABI/testing/sysfs-fs-f2fs; "Write-hint Policy" and `active_logs` in Documentation/filesystems/f2fs.rst).
@@ -23,7 +23,7 @@ const HOT_PAGES_MAX: usize = 16;
 pub struct InPlace(pub u8);
 
 impl InPlace {
-    /// Never, but for files that are cold by name.
+    /// Never, except for files that are cold by name.
     pub const NEVER: InPlace = InPlace(0);
     /// Always.
     pub const FORCE: InPlace = InPlace(1);
@@ -31,9 +31,9 @@ impl InPlace {
     pub const SSR: InPlace = InPlace(1 << 1);
     /// While the volume is more than 70 % full.
     pub const UTIL: InPlace = InPlace(1 << 2);
-    /// While both holds.
+    /// While both conditions hold: few free segments, and more than 70 % full.
     pub const SSR_UTIL: InPlace = InPlace(1 << 3);
-    /// An fsync of few pages.
+    /// Pages of an fsync, if they are few.
     pub const FSYNC: InPlace = InPlace(1 << 4);
 
     /// The kernel's choice for a volume.

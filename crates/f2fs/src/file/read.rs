@@ -1,4 +1,4 @@
-//! Reading.
+//! Reads file content, through the page cache.
 
 use super::{BLOCK, zero_page};
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Reserving: a hole gets an address slot that says NEW, counted in `space` and in the inode (f2fs-space-S1, file-D1).
+//! Reserves blocks: the address slot of a hole becomes NEW, and the block is counted in `space` and
+//! in the inode (f2fs-space-S1, file-D1).
 
 use crate::F2fs;
 use crate::inode::Inode;

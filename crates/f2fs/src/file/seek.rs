@@ -1,4 +1,4 @@
-//! Where data and holes begin (`SEEK_DATA`, `SEEK_HOLE`).
+//! Finds where data and holes begin (`SEEK_DATA`, `SEEK_HOLE`).
 
 use super::BLOCK;
 use super::inline::is_inline;
@@ -8,9 +8,10 @@ use fscore::{Errno, FsResult, SeekMode};
 use ondisk::f2fs::BlockAddr;
 
 impl F2fs {
-    /// The next data, or the next hole, at or behind `offset`, as Linux F2FS tells them: a page with a block is data, a page without an
-    /// address is a hole. A page that is reserved and was never written is neither: who looks for data passes it, and so does who looks
-    /// for a hole. In an open atomic write all is data, as nobody can tell what of it will be.
+    /// The next data, or the next hole, at or behind `offset`, as Linux F2FS reports them: a page
+    /// with a block is data, a page without an address is a hole. A page that is reserved and was
+    /// never written is neither: both searches pass it. In an open atomic write everything counts
+    /// as data, because its outcome is not known yet.
     ///
     /// # Errors
     /// ENXIO at or behind the end, and if no data follows.

@@ -1,7 +1,9 @@
 //! Collapsing and inserting ranges (`FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`): pages are copied to their new places.
 //!
-//! Each batch of copies goes out of place within its `Op` (file-D4): after a cut the file has, from a page on, old or new places; no page
-//! has been overwritten by another one whose copy was lost.
+//! Each batch of copies is written out of place, within its own `Op` (file-D4). So after a cut the
+//! pages up to some page have their new places and those behind it the old ones (or the other way
+//! round, by the direction of the shift), and no page was overwritten by another page whose copy
+//! was lost.
 
 use super::{BATCH_PAGES, BLOCK, Place};
 use crate::F2fs;
@@ -117,7 +119,7 @@ impl F2fs {
         to: Range<u64>,
         pages: Vec<Option<Bytes>>,
     ) -> FsResult<()> {
-        // Held until they are sent: anybody else would send them in place.
+        // Held until the pages are sent, because another task would send them in place.
         let wb = inode.wb.lock();
         for (index, page) in to.clone().zip(pages) {
             let Some(page) = page else {

@@ -1,12 +1,17 @@
-//! Changing the size of a file, and giving its content up.
+//! Changes the size of a file, and frees its content.
 //!
-//! With a journal a large file is cut off in several operations, each of which logs a bounded part:
-//! - Z1 the first one sets the size, and if it does not get to the end of the mapping marks the inode (`ADVISE_TRUNC`, which the kernel honours
-//!   too: blocks beyond the size wait to be truncated) and logs `Trunc`; the last one takes the mark off;
-//! - Z2 the gate is held from the first to the last. After a cut, or a failure, the mark stands, and whoever takes the gate to write or
-//!   to change the size goes on first ([`continue_truncate`](F2fs::continue_truncate)): what lay behind the old end never comes back. Recovery does
-//!   so at once for what a record in the ring names;
-//! - Z3 content of an inode without links goes the same way, without a mark: the list of orphans names it until the last operation.
+//! With a journal a large file is truncated in several operations, each of which logs a bounded
+//! part:
+//! - Z1 the first operation sets the size. If it does not reach the end of the mapping, it marks
+//!   the inode (`ADVISE_TRUNC`, which the kernel honours too: blocks beyond the size wait to be
+//!   truncated) and logs `Trunc`; the last operation removes the mark;
+//! - Z2 the gate is held from the first operation to the last. After a cut or a failure the mark
+//!   stands, and the next task that takes the gate to write or to change the size completes the
+//!   truncation first ([`continue_truncate`](F2fs::continue_truncate)): so what lay behind the new
+//!   end never comes back. Recovery completes it at once for inodes that a record in the ring
+//!   names;
+//! - Z3 content of an inode without links is freed in the same steps but without a mark, because
+//!   the list of orphans names the inode until the last operation.
 
 use super::inline::{is_inline, room};
 use super::reserve::SIZE_MAX;
@@ -87,7 +92,7 @@ impl F2fs {
     /// Answers whether blocks behind the end are left for other operations (Z1).
     fn shrink_in(&self, op: &Op<'_>, inode: &Inode, size: u64) -> FsResult<bool> {
         let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
-        // Held until the last page is sent: anybody else would send it in place.
+        // Held until the last page is sent, because another task would send it in place.
         let wb = inode.wb.lock();
         let _ = self.land(inode);
         let zeroed = at > 0 && self.zero_part(inode, last, at, BLOCK_BYTES - at)?;
@@ -167,8 +172,9 @@ impl F2fs {
         }
     }
 
-    /// Frees content of an inode that is being freed (no gate, nobody else has it), inside an `Op` of its eviction: all of it, or
-    /// with `bounded` as much as one may log. True if there is more.
+    /// Frees content of an inode that is being freed (without its gate, because no other task can
+    /// reach the inode), inside the `Op` of its eviction: all of it, or with `bounded` as much as
+    /// one operation may log. True if there is more.
     pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode, bounded: bool) -> FsResult<bool> {
         self.forget_pending(inode);
         let _wb = inode.wb.lock();

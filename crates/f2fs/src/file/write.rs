@@ -1,4 +1,4 @@
-//! Writing into the page cache, or into the inode block.
+//! Writes into the page cache, or into the inode block if the content is inline.
 
 use super::inline::{is_inline, room};
 use super::{BLOCK, zero_page};
@@ -227,8 +227,8 @@ impl F2fs {
         Ok(true)
     }
 
-    /// Writes pages back when they fill too much of the cache. No lock is held. As Linux's `balance_dirty_pages`: who dirties much is
-    /// held at the speed of the device.
+    /// Writes pages back when they fill too much of the cache. No lock is held. Like Linux's
+    /// `balance_dirty_pages`, it holds a task that dirties many pages at the speed of the device.
     fn balance_dirty(&self, inode: &Inode, bytes: usize) -> FsResult<()> {
         let limit = self.pages.limit_pages() / 2;
         let dirty = self.dirty_file_pages() + bytes as u64 / BLOCK;

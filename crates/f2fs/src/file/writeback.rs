@@ -1,19 +1,26 @@
-//! Write-back: dirty pages get a block, or keep theirs, and go to the device.
+//! Write-back: dirty pages get a block, or keep the one that they have, and are sent to the device.
 //!
-//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts change together (file-D2). A batch is
-//! not waited for: `land` does, for whoever needs it (fsync, truncation, a checkpoint, the next write-back).
+//! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts
+//! change together (file-D2). The task that sends a batch does not wait for it; `land` waits, for
+//! every caller that needs completed writes (fsync, truncation, a checkpoint, the next write-back).
 //!
-//! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate, and both may be in different epochs.
-//! They never change the same bytes in the wrong order (f2fs-journal-I4):
-//! - W1 all pages of a batch are taken before its epoch is picked: whoever reserved their blocks had picked his before. The gate does the
-//!   same for who sends pages in the midst of an operation;
-//! - W2 of the inode block write-back changes slots, the size (upwards), and nothing else; who sets the size otherwise, or takes slots away,
-//!   holds `wb` since before he picked his epoch;
-//! - W3 the size that is logged with a page is one that the file had before the page was taken: after a cut no byte is below the
-//!   size that a write put there and its write-back did not;
-//! - W5 whoever makes a file durable, or all of them, waits for who has taken pages and has neither logged nor sent them yet: he holds
-//!   `wb`, and the file is on the list of those that fly. Pages that he gives back are dirty again;
-//! - W4 an epoch waits for the data whose mapping it has ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for what goes in place.
+//! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate,
+//! and the two may be in different epochs. They never change the same bytes in the wrong order
+//! (f2fs-journal-I4):
+//! - W1 all pages of a batch are taken before its epoch is picked, so an operation that reserved
+//!   their blocks had picked its own epoch before: its epoch is no later one. Where pages are sent
+//!   in the midst of an operation, the gate gives the same order;
+//! - W2 in the inode block write-back changes only slots, and the size upwards. An operation that
+//!   changes the size otherwise, or takes slots away, has held `wb` since before it picked its
+//!   epoch;
+//! - W3 the size that is logged with a page is one that the file had before the page was taken:
+//!   after a cut no byte lies below the size that a write added but whose data was never written
+//!   back;
+//! - W5 a task that makes one file durable, or all of them, also waits for tasks that have taken
+//!   pages but have neither logged nor sent them yet: such a task holds `wb`, and its file is on
+//!   the list of files with writes under way. Pages that it gives back are dirty again;
+//! - W4 an epoch waits for the data whose mapping it contains
+//!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place.
 
 use super::placement::Facts;
 use super::{BATCH_PAGES, Content, DataStats, Place};
@@ -35,11 +42,11 @@ pub(crate) type Held<'a> = MutexGuard<'a, ()>;
 
 /// What became of a batch.
 enum Batch {
-    /// Nothing dirty is left.
+    /// No dirty page is left.
     Done,
-    /// It is full; there may be more from this page on.
+    /// The batch is full; there may be more dirty pages from this one on.
     More(u64),
-    /// This page is still on its way.
+    /// The last write of this page is still under way.
     Busy(u64),
 }
 
@@ -86,7 +93,8 @@ impl F2fs {
         }
     }
 
-    /// With a journal: returns when nobody has pages of the inode that are neither dirty nor sent (W5).
+    /// With a journal: returns when no task has pages of the inode that are neither dirty nor sent
+    /// (W5).
     fn wait_for_taker(&self, inode: &Inode) {
         if self.journal.is_some() {
             drop(inode.wb.lock());
@@ -125,7 +133,8 @@ impl F2fs {
         self.write_pages_held(op, inode, range, place, &wb)
     }
 
-    /// The same for who holds `wb` already, because nobody else may send these pages by another rule.
+    /// Writes pages back for a caller that already holds `wb`, because no other task may send these
+    /// pages by another rule meanwhile.
     pub(crate) fn write_pages_held(
         &self,
         op: &Op<'_>,
@@ -273,7 +282,7 @@ impl F2fs {
         self.log_replaced(op, inode.nid(), std::mem::take(&mut sending.replaced));
         let end = match self.pages.is_dirty(inode.ino) {
             true => sending.end,
-            // Nobody else will say it.
+            // No dirty page is left whose write-back would log the size.
             false => u64::MAX,
         };
         self.grow_size(op, inode, size, end)
@@ -303,7 +312,8 @@ impl F2fs {
                 Err(e) => {
                     self.pages.give_back(inode.ino, run, placed);
                     if matches!(e, FsError::Corrupt { .. }) {
-                        // Trying again would fail for ever: the page is lost, the next fsync says so.
+                        // Another try would fail for ever: the page is lost, and the next fsync
+                        // reports it.
                         self.pages.drop_range(inode.ino, index..index + 1);
                         inode.core().write_errors.note(e.clone());
                     }
@@ -347,7 +357,7 @@ impl F2fs {
                 0 => first,
                 _ => match self.slot_to_write(inode, tree, index + n) {
                     Ok(slot) => slot,
-                    // It is the next one's.
+                    // The next batch begins with this page, and gets the error.
                     Err(_) => break,
                 },
             };
@@ -403,8 +413,8 @@ impl F2fs {
         Ok(placed.addr)
     }
 
-    /// Waits for the data of an inode that is on its way, and settles its pages. A failure is kept for the next fsync as well, and
-    /// its pages are dirty again.
+    /// Waits for the inode's writes of data that are under way, and settles its pages. A failure is
+    /// kept for the next fsync as well, and its pages are dirty again.
     pub(crate) fn land(&self, inode: &Inode) -> FsResult<()> {
         let ino = inode.ino;
         let landed = inode.flights.land(|pages, result| match result {
@@ -421,15 +431,18 @@ impl F2fs {
         landed.map(drop)
     }
 
-    /// Waits for all data on its way: whatever a checkpoint maps has been written (file-D2).
+    /// Waits for all writes of data under way: so whatever a checkpoint maps has been written
+    /// (file-D2).
     ///
     /// # Errors
-    /// A block of a directory could not be written. Those of files are dirty again, and their fsync says so.
+    /// A block of a directory could not be written. Failed pages of files are dirty again, and the
+    /// next fsync of the file reports the failure.
     pub(crate) fn land_all(&self) -> FsResult<()> {
         self.land_each(true)
     }
 
-    /// The same for `sync`, which hears of all failures.
+    /// Waits like [`land_all`](Self::land_all), for `sync`, which gets all failures, those of files
+    /// included.
     pub(crate) fn land_files(&self) -> FsResult<()> {
         self.land_each(false)
     }
@@ -515,8 +528,10 @@ impl Content {
         self.flying.lock().insert(ino);
     }
 
-    /// Takes the inode off the list, unless something has been sent again: that is looked at under the lock, and who sends adds to the
-    /// flights first. With a journal it also stays while somebody holds `wb`: he may have taken pages (W5).
+    /// Takes the inode off the list, unless more pages have been sent meanwhile: this is checked
+    /// under the lock of the list, and a task that sends pages adds to the flights before it takes
+    /// that lock. With a journal the inode also stays while a task holds `wb`, because that task
+    /// may have taken pages (W5).
     fn landed(&self, inode: &Inode, journal: bool) {
         let mut flying = self.flying.lock();
         let idle = !journal || inode.wb.try_lock().is_some();
@@ -608,7 +623,8 @@ impl Sending {
         }
     }
 
-    /// Submits what was gathered; whoever lands the flights waits for it, and the commit of the epoch that maps it (f2fs-journal-I1).
+    /// Submits what was gathered. Callers that land the flights wait for it, and so does the commit
+    /// of the epoch that maps it (f2fs-journal-I1).
     fn send(&mut self, fs: &F2fs, op: &Op<'_>, inode: &Inode) {
         if self.plug.is_empty() {
             return;

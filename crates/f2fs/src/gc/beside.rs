@@ -1,8 +1,12 @@
-//! Cleaning with a journal: nothing is frozen, and what a victim held comes back with an apply.
+//! Cleaning on a volume with a journal: it freezes nothing, and the space that a victim section
+//! held becomes free with an apply.
 //!
-//! - K6 each run of pages moves in an operation of its own, which looks once more, under `wb`, whether the pages still lie there;
-//! - K7 nodes and directory blocks are only named here: the next apply writes them elsewhere, as it does with those that changed;
-//! - K8 from the choice of a section until what it held is free, or nobody tries any more, no log fills what was emptied.
+//! - K6 each run of pages moves in an operation of its own, which checks once more, under `wb`,
+//!   that the pages still lie there;
+//! - K7 nodes and directory blocks are only listed here: the next apply writes them to new places,
+//!   as it does with changed ones;
+//! - K8 from the choice of a section until its former content is freed, or until cleaning gives the
+//!   section up, no log fills the blocks that were emptied.
 
 use super::moving::{Beside, Moved, Place};
 use super::{BATCH_SECTIONS, Policy, Work};
@@ -52,7 +56,7 @@ impl F2fs {
         match self.overdue() {
             None => Ok(()),
             Some(cause) if !self.options.timers => self.free_deferred(cause),
-            // A task does it in time; where it does not keep up, whoever comes here.
+            // A background task does it in time; if that does not keep up, the caller does it.
             Some(_) => match self.held_up() {
                 Some(cause) => self.free_deferred(cause),
                 None => {
@@ -185,7 +189,8 @@ impl F2fs {
                     Err(e) => return Err(e),
                 }
             }
-            // Not too much on its way. Who commits waits for it, and hears of a failure (f2fs-journal-I1).
+            // Bounds the writes that are under way. The commit waits for them too, and gets a
+            // failure (f2fs-journal-I1).
             let _ = self.land(inode);
         }
         Ok(())

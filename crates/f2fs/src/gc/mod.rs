@@ -1,17 +1,24 @@
-//! Cleaning: valid blocks leave victim segments, so that a checkpoint can free these.
+//! Cleaning (garbage collection): valid blocks are moved out of victim segments, so that a
+//! checkpoint can free these segments.
 //!
-//! A cut in the middle of it, and cleaning that meets somebody else's work, are harmless:
+//! A cut in the middle of cleaning, and cleaning beside other tasks' work on the same blocks, are
+//! harmless:
 //!
-//! - K1 a block is moved by rewriting it for its owner: the page, or the node, is made dirty as it is and written elsewhere. The old
-//!   block is freed like any other (table-V1), so it keeps its content until a checkpoint with the new address is durable;
-//! - K2 nothing is moved on the word of a summary. The owner that it names must say the address itself, in its NAT entry or address
-//!   slot, at that moment; under the freeze that does not change any more. What nobody says is dead, or damaged, and is left alone;
-//! - K3 a copy has landed before the checkpoint that names it begins, and a copy that could not be written latches the mount: what was
-//!   durable does not get lost by being moved;
-//! - K4 cleaning never waits for an operation that waits for cleaning: who calls [`balance`](F2fs::balance) holds no lock; a cleaner takes its own lock, then
-//!   the freeze, and below it only what is taken below an `Op` (`wb`, `tree`);
-//! - K5 each call does a bounded number of rounds and gives up when they gain nothing: ENOSPC is for the claim that fails. Pinned files
-//!   are left alone, and their segments come last. Of a file in an open atomic write the old content moves: the new one is in no cache
+//! - K1 a block is moved by rewriting it for its owner: the page or node is made dirty with its
+//!   content unchanged, and written elsewhere. The old block is freed like any other (table-V1), so
+//!   it keeps its content until a checkpoint with the new address is durable;
+//! - K2 nothing is moved on the word of a summary alone. The owner that the summary names must
+//!   itself hold the address, in its NAT entry or address slot, at that moment; under the freeze
+//!   that cannot change any more. A block that no owner refers to is dead, or damaged, and is left
+//!   alone;
+//! - K3 the write of a copy has completed before the checkpoint that names the copy begins, and a
+//!   copy that could not be written latches the mount: durable content is not lost by being moved;
+//! - K4 cleaning never waits for an operation that waits for cleaning: a caller of
+//!   [`balance`](F2fs::balance) holds no lock; a cleaner takes its own lock, then the freeze, and
+//!   below it only locks that rank below an `Op` (`wb`, `tree`);
+//! - K5 each call does a bounded number of rounds, and gives up when they gain nothing: ENOSPC is
+//!   reported by the claim that fails. Pinned files are left alone, and their segments are chosen
+//!   last. Of a file in an open atomic write the old content moves: the new content is in no cache
 //!   that cleaning sees (file-D5).
 
 mod beside;
@@ -40,7 +47,7 @@ const BATCH_SECTIONS: u32 = 4;
 
 /// State of cleaning.
 pub(crate) struct Gc {
-    /// Who cleans holds it.
+    /// Held by the task that cleans: one at a time.
     one: Mutex<Work>,
     books: Mutex<GcStats>,
     urgent: AtomicBool,
@@ -72,9 +79,9 @@ pub struct GcStats {
     pub data_blocks: u64,
     /// Node blocks moved.
     pub node_blocks: u64,
-    /// Valid blocks that stayed: nobody owns up to them, or their file is pinned.
+    /// Valid blocks that stayed, because no owner refers to them, or because their file is pinned.
     pub left: u64,
-    /// Calls of the foreground that gave up.
+    /// Calls in the foreground that gave up.
     pub gave_up: u64,
     /// Time of calls in the foreground.
     pub foreground: Nanos,
@@ -140,8 +147,9 @@ impl F2fs {
         self.gc.books.lock().clone()
     }
 
-    /// Cleans one section and writes a checkpoint (`F2FS_IOC_GARBAGE_COLLECT`; with `sync` as the foreground does, else as the
-    /// background): false if there is nothing to gain.
+    /// Cleans one section and writes a checkpoint (`F2FS_IOC_GARBAGE_COLLECT`; with `sync` by the
+    /// policy of foreground cleaning, otherwise by that of background cleaning). False if there is
+    /// nothing to gain.
     ///
     /// # Errors
     /// I/O, damage; the mount is latched or read-only.

@@ -1,4 +1,4 @@
-//! Moving what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
+//! Moves what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
 
 use crate::F2fs;
 use crate::file;
@@ -66,12 +66,12 @@ struct Owner {
     version: u8,
 }
 
-/// Who else changes something while blocks are moved.
+/// What else may change metadata while blocks are moved.
 #[derive(Clone, Copy)]
 pub(super) enum Beside<'a> {
-    /// Nobody: this is the operation of a freeze.
+    /// Nothing: blocks are moved in the operation of a freeze.
     Nobody(&'a Op<'a>),
-    /// Whoever wants to: with a journal each move is an operation of its own (beside-K6).
+    /// Any operation: with a journal each move is an operation of its own (beside-K6).
     Anybody(&'a Journal),
 }
 
@@ -122,7 +122,8 @@ impl F2fs {
             SummaryKind::Data
         };
         if summary.kind() != Some(expected) {
-            // The owners of a segment that somebody else's hand has touched.
+            // The summary is of the wrong kind, so the owners are unknown: the volume is damaged,
+            // or other software changed it.
             self.cp.need_fsck();
             moved.left += found.len() as u64;
             return Ok(());
@@ -136,7 +137,8 @@ impl F2fs {
         }
     }
 
-    /// Nodes are made dirty: whoever writes nodes next takes them along, at the latest the next checkpoint. With a journal: beside-K7.
+    /// Makes nodes dirty: the next writer of nodes writes them along, at the latest the next
+    /// checkpoint. With a journal: beside-K7.
     fn move_nodes(
         &self,
         beside: Beside<'_>,
@@ -282,7 +284,8 @@ impl F2fs {
         nid.0 != 0 && nid.0 < self.geo.max_nid
     }
 
-    /// Reads what is not cached, neighbours in one request; whoever needs a page that could not be read hears of it.
+    /// Reads the pages that are not cached, neighbours in one request. Errors are ignored: the code
+    /// that then needs such a page gets the error.
     fn read_ahead(&self, inode: &Inode, pages: &[Page]) {
         let missing: Vec<Page> = pages
             .iter()

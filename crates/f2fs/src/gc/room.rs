@@ -1,16 +1,21 @@
-//! How much room there is, and how much is kept: what the kernel calls `has_not_enough_free_secs`.
+//! How many sections are free, and how many must be kept free: what the kernel calls
+//! `has_not_enough_free_secs`.
 //!
-//! Dirty nodes and directory blocks need segments when the next checkpoint writes them, and twice so for the latter, which dirty
-//! nodes themselves. Below that lies the reserve (`rsvd_segment_count`), out of which cleaning pays its copies.
+//! The next checkpoint needs segments for dirty nodes and directory blocks, and counts each
+//! directory block twice, because writing it makes a node dirty. Below that lies the reserve
+//! (`rsvd_segment_count`), from which cleaning takes the blocks for its copies.
 //!
-//! On small volumes mkfs reserves more than is left once users have filled what is theirs: no cleaning would ever reach that. So no more
-//! is kept than three quarters of what would be free if every valid block lay beside the next one; filling holes does the rest.
+//! On small volumes mkfs reserves more than is left once users have filled their share: no cleaning
+//! could ever free that much. So at most three quarters are kept of what would be free if all valid
+//! blocks lay side by side; filling holes (SSR) provides the rest.
 //!
-//! With a journal an apply writes what is dirty, and after a cut recovery writes the same once more: a node for each that a record in the ring
-//! is about, a directory block and the node that names it. The dirty counts are just these, whatever the size of the ring. So whoever wants
-//! to change something while that would fill half of the free segments applies first ([`Room::is_for_apply`], [`F2fs::held_up`]): the other
-//! half is for what operations inside add, and for a recovery, which has the free segments of the moment of the cut, as nothing is reused
-//! before an apply is durable.
+//! With a journal an apply writes what is dirty, and after a cut recovery writes the same blocks
+//! once more: each node that a record in the ring concerns, each directory block and the node that
+//! names it. The dirty counts are exactly these, whatever the size of the ring. So an operation
+//! whose change would fill half of the free segments applies first ([`Room::is_for_apply`],
+//! [`F2fs::held_up`]). The other half is for what operations already under way add, and for a
+//! recovery, which has only the segments that are free at the moment of the cut, because nothing is
+//! reused before an apply is durable.
 
 use crate::F2fs;
 use crate::journal::Load;
@@ -32,7 +37,8 @@ pub(super) struct Room {
     open_ones_do: bool,
 }
 
-/// Dirty blocks for which nobody has to care whether they find room: open segments have holes.
+/// Up to this many dirty blocks find room in the holes of open segments, so that no room has to be
+/// kept for them.
 const FEW: u64 = 128;
 
 impl Room {

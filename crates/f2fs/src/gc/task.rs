@@ -1,5 +1,5 @@
-//! Cleaning in the background: when nothing else happens, one section at a time, in freezes of a few blocks each; with a journal beside whatever
-//! else goes on.
+//! Cleaning in the background, while the volume is idle: one section at a time, in freezes of a few
+//! blocks each; with a journal without any freeze, beside other operations.
 
 use super::moving::{Beside, Place};
 use super::{Policy, Work};
@@ -23,8 +23,8 @@ const IDLE: Nanos = Nanos::from_secs(5);
 const BATCH_BLOCKS: u32 = 64;
 
 impl F2fs {
-    /// Cleans as if room were short, often and whatever else goes on, until switched off (`gc_urgent` in sysfs). Needs the option
-    /// `background_gc` and tasks in the background.
+    /// Cleans often and as if room were short, also while operations run, until switched off
+    /// (`gc_urgent` in sysfs). Needs the option `background_gc` and background tasks.
     pub fn set_gc_urgent(&self, on: bool) {
         self.gc.urgent.store(on, Ordering::Relaxed);
     }
@@ -57,7 +57,7 @@ impl F2fs {
             match self.clean_background(policy) {
                 Ok(true) => {}
                 Ok(false) => span = SLEEP_NOTHING,
-                // It has latched the mount.
+                // The error has latched the mount.
                 Err(_) => continue,
             }
         }
@@ -73,7 +73,7 @@ impl F2fs {
         self.pause(quiet).then(|| before == self.activity())
     }
 
-    /// Changes with whatever somebody does.
+    /// A value that changes whenever any task uses the volume.
     fn activity(&self) -> impl PartialEq + use<> {
         let io = self.queue.stats();
         (
@@ -117,7 +117,7 @@ impl F2fs {
 
     fn clean_in_steps(&self, section: u32, work: &mut Work) -> FsResult<()> {
         let mut place = Place::start_of(section, &self.geo);
-        // Whoever needs room now does not wait for the end.
+        // Stops as soon as an operation needs room, which then cleans itself.
         while !self.is_low() {
             let moved = match &self.journal {
                 Some(journal) => {

@@ -1,5 +1,6 @@
-//! Which section to clean: greedy where room is needed now, cost-benefit where there is time (Rosenblum and Ousterhout, "The Design
-//! and Implementation of a Log-Structured File System", 3.6: benefit/cost = (1 - u) * age / (1 + u)).
+//! Chooses the section to clean: the greedy policy where room is needed now, cost-benefit where
+//! there is time (Rosenblum and Ousterhout, "The Design and Implementation of a Log-Structured File
+//! System", 3.6: benefit/cost = (1 - u) * age / (1 + u)).
 
 use crate::segs::{Segments, State};
 use ondisk::f2fs::{BLOCKS_PER_SEG, SegNo};
@@ -11,9 +12,9 @@ const SEARCH_MAX: u32 = 4096;
 /// How a victim is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Policy {
-    /// The fewest valid blocks.
+    /// The section with the fewest valid blocks.
     Greedy,
-    /// Few valid blocks, and old ones: those will stay.
+    /// Few valid blocks that are old, because old blocks are likely to stay valid.
     CostBenefit,
 }
 

@@ -1,13 +1,15 @@
-//! Access times: changed in memory when something is read, and stored later, as Linux F2FS does by default (`lazytime`).
+//! Access times: a read changes them in memory only, and they are stored later, as Linux F2FS does
+//! by default (`lazytime`).
 //!
-//! Reading holds the gate of an inode shared, and changes nothing that a checkpoint or an epoch of the journal saves. So a time waits in
-//! `core.fields` until
+//! A read holds the gate of an inode shared, so it may change nothing that a checkpoint or an epoch
+//! of the journal saves. Its new access time waits in `core.fields` until
 //!
-//! - the inode is put for another reason: it goes along; or
-//! - everything is synced, the volume is unmounted, very many wait, or one has waited for long: then each inode is put in an operation of its own
-//!   that holds its gate alone, as every other change of attributes (f2fs-journal-I4). With a journal that logs it.
+//! - the inode is written to its node block (put) for another reason: the time goes along; or
+//! - everything is synced, the volume is unmounted, very many times wait, or one has waited for
+//!   long: then each inode is put in an operation of its own that holds its gate exclusively, as
+//!   every other change of attributes does (f2fs-journal-I4). With a journal this is logged.
 //!
-//! A cut forgets access times that still wait, and nothing else.
+//! A cut loses the access times that still wait, and nothing else.
 
 use super::Inode;
 use super::attr::{coarse_now, to_wall};
@@ -18,7 +20,8 @@ use ondisk::f2fs::InodeFlags;
 use rt::Mutex;
 use std::collections::BTreeSet;
 
-/// Inodes whose access times wait before somebody who reads stores them: they cannot leave memory.
+/// With more inodes than this whose access times wait, a reader stores them: such inodes cannot
+/// leave memory.
 const WAITING_MAX: usize = 4096;
 
 /// How long one waits before write-back stores them (Linux `dirtytime_expire_seconds`).

@@ -1,4 +1,4 @@
-//! Attributes: what `stat` tells, and `setattr`.
+//! Attributes of inodes: what `stat` reports, and `setattr`.
 
 use super::flags::SHOWN;
 use super::{Core, Inode};
@@ -94,7 +94,7 @@ impl F2fs {
     }
 }
 
-/// The same, but for the number of a device.
+/// The attributes, without the number of a device.
 fn attr_in(inode: &Inode, core: &Core) -> FsResult<Attr> {
     let f = &core.fields;
     let kind = FileKind::from_mode(f.mode).ok_or_else(|| inode.no_kind(f.mode))?;

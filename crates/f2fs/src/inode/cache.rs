@@ -1,4 +1,4 @@
-//! Finding inodes, and the cache of those in memory.
+//! Looks inodes up, and caches those in memory.
 
 use super::access::Accesses;
 use super::extensions::Extensions;
@@ -67,7 +67,8 @@ impl Inodes {
         Some(inode)
     }
 
-    /// A checkpoint has everything that was changed before its freeze, which still holds: fsync starts afresh.
+    /// A checkpoint contains everything that was changed before its freeze, which still holds: the
+    /// marks that fsync needs are cleared.
     pub fn checkpointed(&self) {
         let all = {
             let mut known = self.known.lock();
@@ -88,7 +89,8 @@ impl Inodes {
         self.next_generation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds an inode that was read; answers the one that was there already, if any.
+    /// Adds an inode that was read. If another task has added it meanwhile, answers that one
+    /// instead.
     fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
         let mut known = self.known.lock();
         if known.dropped.contains(&inode.ino) {
@@ -201,8 +203,9 @@ impl F2fs {
         })
     }
 
-    /// The inode block says what the size is now: it was set by somebody, not by a write whose pages may never be written. With a
-    /// journal `wb` is held, and was before the operation had an epoch: write-back changes the size, too (f2fs-journal-I4).
+    /// Puts the present size into the inode block, because a caller set it, rather than a write
+    /// whose pages may never be written back. With a journal `wb` is held, since before the
+    /// operation had an epoch, because write-back changes the size, too (f2fs-journal-I4).
     pub(crate) fn put_size(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let size = {
             let mut core = inode.core();
@@ -246,7 +249,8 @@ impl F2fs {
         )
     }
 
-    /// The inode block does not name a largest run: addresses are about to change, and with a journal nobody keeps it true.
+    /// Clears the largest run in the inode block: addresses are about to change, and with a journal
+    /// the run is not kept up to date.
     pub(crate) fn drop_stale_extent(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         if !std::mem::take(&mut inode.core().stale_extent) {
             return Ok(());

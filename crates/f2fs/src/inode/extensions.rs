@@ -1,4 +1,4 @@
-//! Hot and cold files by the extension of their names.
+//! Decides by the extension in its name whether a file is hot or cold.
 //!
 //! The superblock lists extensions. As in Linux an extension counts wherever a dot precedes it, except as the first character
 //! (`photo.jpg.part` is as cold as `photo.jpg`), without regard to case; `*` means every name.

@@ -3,7 +3,7 @@
 //! | flag | what it does |
 //! |---|---|
 //! | immutable | EPERM for changes of content, attributes and extended attributes, of names in it, and of its own names |
-//! | append | the same, but a directory takes new names, and a file is written to; who opens it sees to it that this is at the end ([`fscore::Attr::check_open`]) |
+//! | append | as immutable; but takes names, is written at its end ([`fscore::Attr::check_open`]) |
 //! | sync, dirsync | a write, or a change of names in the directory, returns when it is durable |
 //! | noatime | reading leaves the access time alone |
 //! | projinherit | new inodes take over the project (feature `project_quota`), others cannot come in |

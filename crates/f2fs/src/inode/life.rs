@@ -1,4 +1,4 @@
-//! Making and freeing inodes.
+//! Creates and frees inodes.
 
 use super::attr::coarse_now;
 use super::{Change, Core, Inode};
@@ -173,7 +173,7 @@ impl F2fs {
             core.pins == 0
         };
         if last {
-            // Nobody is left to commit an atomic write.
+            // No task is left that could commit an atomic write.
             self.forget_pending(inode);
         }
         let last = last && inode.core().fields.links == 0;
@@ -195,7 +195,7 @@ impl F2fs {
         }
     }
 
-    /// Frees an inode without links that nobody has open. The caller holds no lock.
+    /// Frees an inode that has no links and is not open. The caller holds no lock.
     pub(crate) fn evict_if_unused(&self, inode: &Inode) -> FsResult<()> {
         let _gate = inode.gate.write();
         {

@@ -1,12 +1,14 @@
-//! Inodes in memory. Locks: see the head of the crate.
+//! Inodes in memory. The order of their locks is at the head of the crate.
 //!
 //! Invariants:
-//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says ([`put_inode`](F2fs::put_inode)), but for access times
-//!   ([`access`](mod@access));
-//! - N2 an inode that is pinned, an orphan, without links, has dirty pages, or pages on their way, stays in memory; so does one whose
-//!   fsync needs a checkpoint, until there was one, and one whose access time waits to be put;
-//!   With a journal the size of a regular file is that of its mapped pages there (`node_size`), and it stays while the two differ;
-//! - N3 `gone` inodes are freed: their number may belong to another one already.
+//! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says
+//!   ([`put_inode`](F2fs::put_inode)), except for access times ([`access`](mod@access));
+//! - N2 an inode stays in memory while it is pinned, is an orphan, has no links, has dirty pages or
+//!   pages whose writes are under way, while its next fsync needs a checkpoint, and while its
+//!   access time waits to be put. With a journal the node block of a regular file has the size up
+//!   to which its pages are mapped (`node_size`), and the inode stays while that differs from its
+//!   size;
+//! - N3 `gone` inodes are freed: their number may already belong to another inode.
 
 mod access;
 mod attr;
@@ -37,11 +39,11 @@ use rt::{Mutex, MutexGuard, RwLock};
 pub(crate) struct Inode {
     /// Its number.
     pub ino: Ino,
-    /// See the crate.
+    /// The gate: see the table of locks at the head of the crate.
     pub gate: RwLock<()>,
     pub wb: Mutex<()>,
     pub tree: Mutex<Tree>,
-    /// Data on its way.
+    /// Writes of data under way.
     pub flights: Flights,
     /// Of a directory: what is known of the names in it. Innermost lock.
     pub(crate) names: Mutex<Option<Box<NameIndex>>>,
@@ -58,20 +60,22 @@ pub(crate) enum Change {
     None,
     /// Times only: fdatasync leaves them out.
     Times,
-    /// What it takes to read the data back.
+    /// Something that is needed to read the data back.
     Data,
 }
 
 /// The fields of an inode in memory.
 pub(crate) struct Core {
-    /// The inode as its node block says (N1), addresses left out.
+    /// The fields of the inode as its node block has them (N1), without addresses.
     pub fields: InodeFields,
-    /// The size that the inode block says. With a journal it follows that of a regular file when pages are mapped: after a cut no
-    /// size shows that was given by a write whose pages were not written.
+    /// The size in the inode block. With a journal the size of a regular file there grows only when
+    /// pages are mapped: after a cut no size shows that comes from a write whose pages were not
+    /// written.
     pub node_size: u64,
-    /// With a journal: the inode block names a largest run, which nobody keeps true. It is cleared with the next change.
+    /// With a journal: the inode block names a largest run, which is not kept up to date. It is
+    /// cleared with the next change.
     pub stale_extent: bool,
-    /// Opens.
+    /// How many times it is open.
     pub pins: u32,
     /// Freed (N3).
     pub gone: bool,
@@ -155,9 +159,8 @@ impl Inode {
     }
 
     /// Its kind.
-    ///
     /// # Errors
-    /// The mode holds none.
+    /// The mode has no valid file type.
     pub fn kind(&self) -> FsResult<FileKind> {
         let mode = self.core().fields.mode;
         FileKind::from_mode(mode).ok_or_else(|| self.no_kind(mode))

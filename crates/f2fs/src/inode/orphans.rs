@@ -1,4 +1,5 @@
-//! Inodes without links that are still open: a checkpoint lists them, a mount frees them.
+//! The list of orphans: inodes without links that are still open. A checkpoint saves the list, and
+//! a mount frees the inodes on it.
 
 use super::Inode;
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Content that is not understood here: what may be done with it all the same.
+//! Inodes whose content this implementation does not understand, and what may still be done with
+//! them.
 //!
 //! | inode | attributes | names in it | content | change |
 //! |---|---|---|---|---|
@@ -12,7 +13,7 @@ use super::Inode;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{Advise, InodeFields, InodeFlags};
 
-/// What somebody wants to do with an inode.
+/// The use of an inode's content that a caller asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     /// Read its data, its target, or names in it.

@@ -1,4 +1,4 @@
-//! Where the journal lies: behind the F2FS, described in its superblock.
+//! Where the journal lies: behind the last block of the F2FS volume, as its superblock describes.
 
 use crate::fault;
 use base::BLOCK_BYTES;

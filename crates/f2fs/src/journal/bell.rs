@@ -1,8 +1,9 @@
-//! How operations wake the tasks that commit and apply, before anybody has to wait for what these do.
+//! A bell wakes the task that commits or applies, so that it works before an operation has to wait
+//! for its result.
 //!
-//! - B1 a bell that was rung is heard: it is set before the ringer takes the lock under which the task waits, and the task looks at it under
-//!   that lock;
-//! - B2 who rings waits for nobody, and rings once until it is heard.
+//! - B1 no ring is lost: the flag is set before the ringing operation takes the lock under which
+//!   the task waits, and the task reads the flag under that lock;
+//! - B2 ringing waits for nothing, and only the first ring until the task hears it wakes the task.
 
 use rt::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +16,7 @@ impl Bell {
         Bell(AtomicBool::new(false))
     }
 
-    /// Sets it; true if it was not: then the caller wakes who listens (B2).
+    /// Sets the bell. True if it was not set: then the caller wakes the task that listens (B2).
     pub fn set(&self) -> bool {
         !self.0.load(Ordering::Acquire) && !self.0.swap(true, Ordering::AcqRel)
     }

@@ -1,18 +1,22 @@
-//! What changed in a node block or a directory block, as records: by comparing the bytes before and after.
+//! Describes what changed in a node block or a directory block as records, by comparing the bytes
+//! before and after.
 //!
-//! So no operation can forget a record, and `redo(before, records)` is `after` byte for byte but for what writing the block sets: version,
-//! next address and fsync marks in the footer, and the checksum of an inode. A difference that no record describes better is
-//! [`Record::Bytes`].
+//! Because records come from a comparison, no operation can forget one: `redo(before, records)` is
+//! `after` byte for byte, except for what writing the block sets (version, next address and fsync
+//! marks in the footer, and the checksum of an inode). A difference that no other record describes
+//! better becomes [`Record::Bytes`].
 //!
-//! The bytes before are given up: they become those after, piece by piece, as each record is logged. Whatever is left at the end is
-//! logged as bytes, so that a typed record which says less than it should costs room and nothing else.
+//! The copy of the bytes before is consumed: as each record is logged, its part of the copy becomes
+//! the bytes after. What still differs at the end is logged as bytes, so a typed record that says
+//! less than it should costs room in the log and nothing else.
 //!
-//! Who changes a block says which [`Parts`] of it the change may touch, and only those are kept from before and compared: an operation
-//! changes some hundred bytes of 4096. That nothing else changed is checked in test builds, which keep the whole block. Who does not know
-//! says [`Parts::ALL`].
+//! A caller that changes a block says which [`Parts`] of it the change may touch, and only those
+//! are copied and compared, because an operation changes some hundred bytes of 4096. Test builds
+//! copy the whole block and check that nothing else changed. A caller that does not know says
+//! [`Parts::ALL`].
 //!
-//! Directory blocks and the address slots of a directory say NULL or NEW here; addresses of nodes and directory blocks are a checkpoint's
-//! business alone.
+//! No record has the address of a node or directory block, because these change with a checkpoint
+//! alone: such an address slot of a directory says NULL or NEW here.
 
 pub(crate) use super::pair::Parts;
 use super::pair::{ENTRY_BYTES, EXTRA_AT, Pair};
@@ -30,7 +34,7 @@ use std::ops::Range;
 /// Takes one record after the other.
 pub(crate) type Emit<'a> = &'a mut dyn FnMut(&Record<'_>);
 
-/// Where the checksum of an inode stands: whoever writes the block sets it.
+/// Where the checksum of an inode stands: it is set when the block is written.
 const CHECKSUM: Range<usize> = 0x170..0x174;
 
 /// In test builds: whether the records that were logged make the block what it is.
@@ -79,8 +83,9 @@ impl Check {
     }
 }
 
-/// Logs how a node block changed in `parts`, of which `before` has what was [kept](Parts::keep). `before` becomes `after` there, but for
-/// version, next address and marks in the footer, and the checksum.
+/// Logs how a node block changed in `parts`, of which `before` has the bytes that were
+/// [kept](Parts::keep). `before` becomes `after` there, except for version, next address and marks
+/// in the footer, and the checksum.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or changed more than the parts.
@@ -100,7 +105,7 @@ pub(crate) fn node(
     node_in_parts(before, after, parts, check, features, emit);
 }
 
-/// The same for who has kept no more than the parts.
+/// Captures the changes of a node block from a copy that has only the parts that may have changed.
 pub(super) fn node_in_parts(
     before: &mut [u8],
     after: &[u8],
@@ -198,7 +203,8 @@ pub(crate) fn dir_block(
     dir_block_in_parts(before, after, parts, (dir, page), check, emit);
 }
 
-/// The same for who has kept no more than the parts.
+/// Captures the changes of a directory block from a copy that has only the parts that may have
+/// changed.
 pub(super) fn dir_block_in_parts(
     before: &mut [u8],
     after: &[u8],
@@ -417,7 +423,7 @@ fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>
     };
     let mut from = 0;
     while from < layout.max {
-        // Whole bytes that are equal hold none.
+        // Bytes that are equal hold no cleared bit.
         let Some(at) = pair.next(start + from / 8..layout.bitmap.end) else {
             return;
         };

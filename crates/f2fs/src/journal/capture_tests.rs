@@ -1,4 +1,5 @@
-//! `redo(before, capture(before, after)) == after`, for what operations do and for any bytes.
+//! Tests that `redo(before, capture(before, after)) == after`, for what operations do and for
+//! arbitrary bytes.
 
 use super::capture::Parts;
 use super::{capture, redo};

@@ -1,32 +1,44 @@
 //! Commit: an epoch becomes durable, as a whole, while operations go on in the next one.
 //!
-//! The order: the epoch is closed (the next one is open at once); the operations in it end; the data that it maps lands; its records
-//! become a transaction; the ring has room for it; a flush covers the data; the transaction goes out, all of it at once.
+//! The order: the epoch is closed (the next one is open at once); the operations in it end; the
+//! data that it maps has been written; its records are composed into a transaction; the ring has
+//! room for it; a flush covers the data; all blocks of the transaction are sent at once.
 //!
-//! Why a cut at any moment leaves epoch e whole or not at all, and nothing that was acknowledged is lost:
-//! - K1 (f2fs-journal-I4) records are gathered when nobody is in the epoch any more;
-//! - K2 (f2fs-journal-I1) the transaction is sent when the data it maps has landed, and a flush has begun and ended since. Data that failed latches
-//!   the mount: its epoch never commits;
-//! - K3 the checksum in the commit block is over all of the transaction: a torn one, or one without its commit block, is none. So one
-//!   submission will do, in any order, and no flush inside it;
-//! - K4 (f2fs-journal-I1) nothing of epoch e + 1 is sent before the commit block of e is durable: one leader at a time, who waits;
-//! - K5 (f2fs-journal-I8) it lies over free blocks of the ring;
-//! - K6 (f2fs-journal-I7) whoever waits returns when it is durable (FUA, or a flush behind it). `nobarrier` leaves flush and FUA out: what is acknowledged
-//!   may be lost, but what is found is still whole epochs, by K3;
-//! - K7 after a failed write or flush the mount is latched, and nobody is acknowledged. So it is if the counts of the commit block cannot be;
-//! - K8 what an epoch may have is bounded softly: operations that were past the check log on. One whose transaction is larger than the
-//!   whole ring is committed by an apply: the pack that says `applied_epoch` = e is its commit block. Up to K2 all is as ever. Then, under
-//!   the lock of who applies, it joins the committed epochs in memory with no block of the ring, and that apply has it as its target:
-//!   - f2fs-journal-I1: the pack has all epochs before it too, and its last block goes out behind a flush that covers their data (K2, apply-A5); nothing
-//!     of e + 1 is sent before that block is durable (K4: the leader applies himself);
-//!   - f2fs-journal-I2: what apply writes before that lies in blocks that neither the last pack nor the ring refers to (apply-A4): it is home only when the pack
-//!     is, and with the pack e is committed: both are one write;
-//!   - f2fs-journal-I7: LC and AP become e behind it, and who waits is woken then. A cut before it leaves the last pack, and the ring up to e - 1; a cut
-//!     behind it leaves T = e. From then on the ring has a hole at e, which is not behind what is applied: recovery looks for
-//!     e + 1 and what follows, and for nothing before (scan-S3).
+//! A cut at any moment leaves epoch e whole or not at all, and nothing acknowledged is lost,
+//! because:
+//! - K1 (f2fs-journal-I4) records are gathered when no operation is in the epoch any more;
+//! - K2 (f2fs-journal-I1) the transaction is sent when the writes of the data it maps have
+//!   completed, and a flush has begun and ended since. A data write that failed latches the mount:
+//!   its epoch never commits;
+//! - K3 the checksum in the commit block is over the whole transaction, so a torn transaction, or
+//!   one without its commit block, does not count. So one submission will do, in any order and with
+//!   no flush inside it;
+//! - K4 (f2fs-journal-I1) nothing of epoch e + 1 is sent before the commit block of e is durable:
+//!   there is one leader at a time, and it waits for that;
+//! - K5 (f2fs-journal-I8) the transaction goes into free blocks of the ring;
+//! - K6 (f2fs-journal-I7) a waiting task returns when the transaction is durable (by FUA, or a
+//!   flush behind it). `nobarrier` leaves flush and FUA out: then acknowledged operations may be
+//!   lost, but what is found is still whole epochs, by K3;
+//! - K7 after a failed write or flush the mount is latched, and no operation is acknowledged any
+//!   more. The same happens if the counts for the commit block are impossible;
+//! - K8 the size of an epoch has a soft bound, because operations that have passed the check go on
+//!   logging. An epoch whose transaction is larger than the whole ring is committed by an apply:
+//!   the pack that says `applied_epoch` = e is its commit block. Up to K2 nothing differs. Then,
+//!   under the lock for applies, the epoch joins the committed epochs in memory without a block in
+//!   the ring, and this apply has it as its target:
+//!   - f2fs-journal-I1: the pack contains all epochs before it too, and the last block of the pack
+//!     is sent behind a flush that covers their data (K2, apply-A5); nothing of e + 1 is sent
+//!     before that block is durable (K4: the leader itself applies);
+//!   - f2fs-journal-I2: what the apply writes before that lies in blocks that neither the last pack
+//!     nor the ring refers to (apply-A4): it becomes home only with the pack, and with the pack e
+//!     is committed: both happen in one write;
+//!   - f2fs-journal-I7: LC and AP become e after it, and only then are the waiting tasks woken. A
+//!     cut before it leaves the last pack, and the ring up to e - 1; a cut after it leaves T = e.
+//!     From then on the ring has a hole at e, which is harmless because e is applied: recovery
+//!     looks for e + 1 and what follows, and for nothing before (scan-S3).
 //!
-//! Locks: the leader holds none but that he is the leader. He may wait for an apply, or be the one who applies (K8); an apply never
-//! waits for a commit.
+//! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
+//! (K8); an apply never waits for a commit.
 
 use super::log::Kept;
 use super::pages::OfTables;
@@ -87,7 +99,7 @@ impl F2fs {
         }
     }
 
-    /// Commits the next epoch, for all who wait for it.
+    /// Commits the next epoch, for all tasks that wait for it.
     fn lead(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
         self.check_writable()?;
         let led = self.commit_next(journal, why);

@@ -1,4 +1,4 @@
-//! Commits that cannot be.
+//! Tests commits that must fail.
 
 use super::UsageDelta;
 use super::hooks_tests::mounted;

@@ -1,11 +1,14 @@
-//! The planes under schedules that look for trouble: operations of a few tasks on a few inodes, a committer, and a ledger that is
-//! compared in the end. For tests, and for the catalogue of mutants.
+//! Explores the planes under schedules that look for trouble: operations of a few tasks on a few
+//! inodes, a committer, and a ledger that is compared in the end. Used by tests and by the
+//! catalogue of mutants.
 //!
-//! An operation changes the count of one inode or two, under their locks, and logs the new counts; it logs them one by one, so there is
-//! a half of it. Some give their locks back before they end, as write-back does. Operations add to the usage, free a block and a
-//! node number, now and then ask for an fsync of what they saw. The committer makes epochs durable, in a ledger. Asserted:
-//! - f2fs-journal-I4 the records of an operation are in one epoch, all of them; the counts of an inode rise by one from record to record and from
-//!   epoch to epoch;
+//! An operation changes the count of one inode or two, under their locks, and logs the new counts
+//! one by one, so a half-logged operation is possible. Some operations give their locks back before
+//! they end, as write-back does. Operations also add to the usage, free a block and a node number,
+//! and now and then ask for an fsync of what they saw. The committer makes epochs durable, in a
+//! ledger. Asserted:
+//! - f2fs-journal-I4 all records of an operation are in one epoch; the counts of an inode rise by
+//!   one from record to record and from epoch to epoch;
 //! - f2fs-journal-I7 what an fsync was asked for is in the ledger when it returns;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 
@@ -17,7 +20,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
 
-/// What happens.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     /// Tasks.
@@ -26,7 +29,7 @@ pub struct Life {
     pub ops: u32,
     /// Inodes that they share.
     pub inodes: u32,
-    /// Besides, a task that switches so often, whatever the committer does.
+    /// Switches of an additional task, which switches whatever the committer does.
     pub switches: u32,
     /// Fsync after each so many operations of a task; 0: never.
     pub fsync_each: u32,
@@ -135,7 +138,7 @@ impl World {
             let (inode, count) = self.operate(task, n);
             if self.life.fsync_each > 0 && n % self.life.fsync_each == 0 {
                 self.fsync(inode, count);
-                // What somebody else did, and may not have ended yet, counts as well.
+                // Changes by another operation, which may not have ended yet, count as well.
                 let other = (inode + 1) % self.inodes.len();
                 let count = *self.inodes[other].lock();
                 self.fsync(other, count);
@@ -286,17 +289,17 @@ impl Ledger {
     }
 }
 
-/// A life in a simulation.
+/// Runs one exploration in a simulation.
 pub fn explore(life: Life, config: SimConfig) -> Outcome<Covered> {
     explore_with(life, Ideas::ALL, config)
 }
 
-/// The same, with ideas left out.
+/// Runs one exploration in a simulation, with some ideas left out.
 pub fn explore_with(life: Life, ideas: Ideas, config: SimConfig) -> Outcome<Covered> {
     Sim::new(config).run(|| World::new(life, ideas).live())
 }
 
-/// The same on OS threads.
+/// Runs one exploration on OS threads.
 pub fn stress(life: Life, ideas: Ideas) -> Covered {
     World::new(life, ideas).live()
 }

@@ -1,4 +1,4 @@
-//! Figures of the planes.
+//! Statistics of the control and data planes.
 
 use super::{Closed, JournalStats, Waits};
 use base::Nanos;
@@ -18,25 +18,25 @@ pub struct PlaneStats {
     pub postponed: u64,
     /// Epochs that were drained.
     pub drains: u64,
-    /// Of them, with an operation still inside.
+    /// Drains that found an operation still inside.
     pub drain_waits: u64,
-    /// Time that the committer waited for those.
+    /// Time that the committer waited in these drains.
     pub draining: Nanos,
     /// The longest of these waits.
     pub draining_max: Nanos,
     /// Epochs that were collected.
     pub collected: u64,
-    /// Lists in them: inodes, once per epoch.
+    /// Lists in the collected epochs: one per inode and epoch.
     pub lists: u64,
-    /// Most in one epoch.
+    /// Most lists in one epoch.
     pub lists_max: u64,
-    /// Records in them.
+    /// Records in the collected epochs.
     pub records: u64,
     /// Bytes of records.
     pub bytes: u64,
-    /// Most in one epoch.
+    /// Most bytes of records in one epoch.
     pub bytes_max: u64,
-    /// Inodes that logged something which is not committed, now.
+    /// Inodes that have logged something which is not committed yet.
     pub inodes_known: u64,
 }
 
@@ -59,7 +59,8 @@ fn clock() -> base::Time {
 }
 
 impl LockBooks {
-    /// Runs `work` under `lock`. Who had to wait for it pays for the hand-over besides.
+    /// Runs `work` under `lock`. A task that had to wait for the lock is charged the hand-over
+    /// besides.
     pub fn within<T, R>(&self, lock: &Mutex<T>, work: impl FnOnce(&mut T) -> R) -> R {
         let start = clock();
         let mut guard = match lock.try_lock() {

@@ -1,14 +1,18 @@
 //! fsync, fdatasync and sync with a journal: data, then the epochs that logged the inode. No node is written, and no checkpoint.
 //!
-//! - Z1 (data first) the inode's own dirty pages are written back and have landed before the epoch to wait for is looked up: their
-//!   mapping is in it;
-//! - Z2 (nobody else's) only own data is written back. An epoch maps no data but what is on its way already (the size grows with the
-//!   mapping), so a commit waits for what others have sent and never for what they hold dirty;
-//! - Z3 (f2fs-journal-I7) it returns when the last epoch that logged the inode is committed: the running one if need be. Of a directory the same.
-//!   fdatasync leaves out epochs in which only times changed;
-//! - Z4 (hazards-H17) and after a flush that started when its own data had completed: pages may have been written in place, which no epoch
-//!   maps. Most often the commit's flush was that;
-//! - Z5 an error is the caller's: a failed page, a failed commit (which latches the mount).
+//! - Z1 (data first) the inode's own dirty pages are written back, and these writes have completed,
+//!   before the epoch to wait for is looked up: so the mapping of the pages is in that epoch;
+//! - Z2 (only own data) no other inode's data is written back. An epoch maps only data whose write
+//!   is already under way (the size grows with the mapping), so a commit waits for what other tasks
+//!   have sent and never for what they hold dirty;
+//! - Z3 (f2fs-journal-I7) it returns when the last epoch that logged the inode is committed: the
+//!   running one if need be. This holds for a directory too. fdatasync leaves out epochs in which
+//!   only times changed;
+//! - Z4 (hazards-H17) it returns only after a flush that started when its own data had been
+//!   written, because pages may have been written in place, which no epoch maps. Most often the
+//!   flush of the commit serves for this;
+//! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
+//!   mount).
 
 use super::{CommitReason, Journal};
 use crate::F2fs;

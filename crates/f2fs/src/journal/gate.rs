@@ -1,24 +1,30 @@
-//! Which epoch an operation is in: counters per slot and shard, a switch that waits for nobody, and a drain that waits for those
-//! inside.
+//! The gate decides which epoch an operation is in: a counter per slot and shard, a switch that
+//! waits for nothing, and a drain that waits for the operations inside an epoch.
 //!
-//! An operation loads RUNNING, raises the counter of that epoch, and stays if RUNNING still says the same. A switch stores the next
-//! number. A drain of epoch e, which runs behind the switch, reads each counter of e by an atomic that also writes (it adds 0):
-//! - G1 whoever raised a counter before that read is counted, and waited for;
-//! - G2 whoever raised it after reads what the drain wrote, so he sees the switch, and goes to the next epoch: when every counter of
-//!   e was 0 once behind the switch, nobody is in e, and nobody will be;
-//! - G3 a leaver lowers his counter and then looks whether somebody drains; who drains says so and then reads the counters: one of
-//!   them sees the other, so no wake-up is lost;
-//! - G4 two epochs share a slot only when the first one has been drained and committed long since ([`Plane`](super::Plane) postpones
-//!   the switch); a late visitor of it that leaves again costs a wake-up, not the count.
+//! An operation loads RUNNING, raises the counter of that epoch, and stays if RUNNING still says
+//! the same. A switch stores the next number. A drain of epoch e, which runs behind the switch,
+//! reads each counter of e by an atomic that also writes (it adds 0):
+//! - G1 an operation that raised a counter before the drain read it is counted, and waited for;
+//! - G2 an operation that raises a counter after that reads what the drain wrote, so it sees the
+//!   switch and goes to the next epoch: once every counter of e was 0 behind the switch, no
+//!   operation is in e, and none will be;
+//! - G3 an operation that leaves lowers its counter and then looks whether a drain is under way; a
+//!   drain announces itself and then reads the counters: one of the two sees the other, so no
+//!   wake-up is lost;
+//! - G4 two epochs share a slot only if the first one was drained and committed long before
+//!   ([`Plane`](super::Plane) postpones the switch until then); an operation that enters that old
+//!   epoch late and leaves again costs a wake-up, and no wrong count.
 //!
-//! G1 to G3 need no more than acquire and release, because both sides write the counter. (An operation's two loads and a plain load
-//! by the drain would need sequential consistency.) The code is generic over its atomics, so that `loom` runs exactly this
-//! (tests/journal_gate.rs). No line of memory is shared by all operations but RUNNING and the count of drains, which are read only.
+//! G1 to G3 need no more than acquire and release, because both sides write the counter. (An
+//! operation's two loads and a plain load by the drain would need sequential consistency.) The code
+//! is generic over its atomics, so that `loom` runs exactly this code (tests/journal_gate.rs). The
+//! only cache lines that all operations share are RUNNING and the count of drains, which operations
+//! only read.
 //!
-//! Linux' JBD2 has a state here during which a new operation waits for those inside (T_LOCKED). It would be a third kind of answer of
-//! [`Gate::pick`].
+//! JBD2 in Linux has at this point a state in which a new operation waits for those inside
+//! (T_LOCKED). It would be a third kind of answer of [`Gate::pick`].
 
-/// An atomic number.
+/// An atomic 64-bit number.
 pub trait Word {
     /// With this value.
     fn new(value: u64) -> Self;
@@ -32,19 +38,19 @@ pub trait Word {
     fn sub(&self, n: u64) -> u64;
 }
 
-/// Where who drains waits.
+/// The place where a drain waits.
 pub trait Park {
-    /// A place where nobody waits.
+    /// An empty place.
     fn new() -> Self;
     /// Waits until `ready`, which is asked again after each [`Park::wake`]; between an answer and the wait no wake-up is lost.
     fn wait(&self, ready: impl FnMut() -> bool);
     /// Wakes all.
     fn wake(&self);
-    /// Wakes all without a lock; who is about to wait may miss it.
+    /// Wakes all without a lock; a task that is about to wait may miss it.
     fn wake_unlocked(&self);
 }
 
-/// What the counters are made of.
+/// The atomics and the waiting that the gate is built on.
 pub trait World {
     /// Its atomics.
     type Word: Word;
@@ -52,11 +58,11 @@ pub trait World {
     type Park: Park;
 }
 
-/// Alone on its cache lines (two: processors fetch them in pairs).
+/// A value alone on its cache lines (two, because processors fetch them in pairs).
 #[repr(align(128))]
 pub struct Padded<T>(pub T);
 
-/// RUNNING, and who is in which epoch. `K`: epochs at a time.
+/// RUNNING, and how many operations are in each epoch. `K`: epochs at a time.
 pub struct Gate<W: World, const K: usize> {
     running: Padded<W::Word>,
     /// Tasks in [`Gate::drain`].
@@ -66,7 +72,7 @@ pub struct Gate<W: World, const K: usize> {
 }
 
 impl<W: World, const K: usize> Gate<W, K> {
-    /// Nobody inside; epoch `first` runs.
+    /// A gate with no operation inside; epoch `first` runs.
     pub fn new(first: u64, shards: usize) -> Gate<W, K> {
         let zeros = || Padded(std::array::from_fn(|_| W::Word::new(0)));
         Gate {
@@ -82,13 +88,14 @@ impl<W: World, const K: usize> Gate<W, K> {
         self.running.0.load()
     }
 
-    /// Those in the epoch, in a slot that epochs share (G4).
+    /// The count of operations in the epoch, in a slot that epochs share (G4).
     fn count(&self, epoch: u64, shard: usize) -> &W::Word {
         let slots = &self.shards[shard % self.shards.len()].0;
         &slots[(epoch % K as u64) as usize]
     }
 
-    /// Lets an operation in, and says into which epoch. `shard` goes back to [`Gate::leave`] with it.
+    /// Lets an operation in, and answers its epoch. The caller passes both `shard` and the epoch to
+    /// [`Gate::leave`].
     pub fn pick(&self, shard: usize) -> u64 {
         loop {
             let epoch = self.running();
@@ -110,18 +117,20 @@ impl<W: World, const K: usize> Gate<W, K> {
         }
     }
 
-    /// Opens the epoch behind `running`, which must be the running one: who calls sees to it that nobody else switches.
+    /// Opens the epoch behind `running`, which must be the running one: the caller makes sure that
+    /// no other task switches.
     pub fn switch(&self, running: u64) {
         debug_assert_eq!(self.running(), running, "G2: two switches at a time");
         self.running.0.store(running + 1);
     }
 
-    /// True if nobody is in `epoch` (and, if it does not run any more, nobody will be).
+    /// True if no operation is in `epoch` (and, if it does not run any more, none will be).
     pub fn is_empty(&self, epoch: u64) -> bool {
         (0..self.shards.len()).all(|shard| self.count(epoch, shard).add(0) == 0)
     }
 
-    /// Waits until nobody is in `epoch`, which does not run any more, or until `broken`. True if it was empty at once.
+    /// Waits until no operation is in `epoch`, which does not run any more, or until `broken`. True
+    /// if it was empty at once.
     pub fn drain(&self, epoch: u64, mut broken: impl FnMut() -> bool) -> bool {
         assert!(
             self.running() > epoch,
@@ -136,7 +145,7 @@ impl<W: World, const K: usize> Gate<W, K> {
         false
     }
 
-    /// Whoever waits shall look again; takes no lock.
+    /// Makes all waiting tasks look again; takes no lock.
     pub fn wake_unlocked(&self) {
         self.park.wake_unlocked();
     }

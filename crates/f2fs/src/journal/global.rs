@@ -1,11 +1,15 @@
-//! `lists=global`: one list for what all inodes log, one counter, and one lock that every operation takes at its start, at its end, and
-//! for each record (JBD2: `j_state_lock` and `j_list_lock`). It is a baseline for what lists of inodes bring.
+//! `lists=global`: one list for what all inodes log, one counter, and one lock that every operation
+//! takes at its start, at its end, and for each record (as JBD2 takes `j_state_lock` and
+//! `j_list_lock`). It is the baseline that shows what per-inode lists gain.
 //!
-//! lists-D1 to lists-D3 hold: lists-D1, as a record gets its number when it is logged, under the lock of what it describes, and the
-//! committer sorts by it; lists-D2, as the inode's own entry says what it logged last, as ever; lists-D3, as nothing here goes before its epoch is
-//! collected. What comes out is what lists of inodes give, byte for byte, in the order of inode numbers.
+//! lists-D1 to lists-D3 hold here too: lists-D1, because a record gets its number when it is
+//! logged, under the lock of what it describes, and the committer sorts by it; lists-D2, because
+//! the inode's own entry says what it logged last, as without this option; lists-D3, because
+//! nothing leaves the list before its epoch is collected. The result is what per-inode lists give,
+//! byte for byte, in the order of inode numbers.
 //!
-//! Records are filed when their operation ends, one by one: under no other lock, so that what is waited for is this one.
+//! Records are filed one by one when their operation ends, with no other lock held, so that the
+//! measured wait is the wait for this lock.
 
 use super::figures::LockBooks;
 use super::gate::Padded;

@@ -1,9 +1,11 @@
-//! Group commit: many wait for an epoch, one of them at a time commits.
+//! Group commit: many tasks wait for an epoch, and one of them at a time (the leader) commits.
 //!
-//! - G1 one at a time leads; epochs become committed in their order;
-//! - G2 who waits for epoch e returns when e is committed, or with an error, never before;
-//! - G3 after a failure nobody is acknowledged any more (what is on the device is not known);
-//! - G4 who comes while an epoch is on its way to the device, and is not in it, shares the next one with all others that do.
+//! - G1 one task leads at a time; epochs become committed in their order;
+//! - G2 a task that waits for epoch e returns when e is committed, or with an error, never before;
+//! - G3 after a failure no task is acknowledged any more, because what is on the device is not
+//!   known;
+//! - G4 a task that comes while an epoch is on its way to the device, and is not in that epoch,
+//!   shares the next commit with all other such tasks.
 
 use super::Epoch;
 use fscore::{FsError, FsResult};
@@ -11,7 +13,7 @@ use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
 use std::collections::BTreeMap;
 
-/// Who waits for which epoch, and whether somebody commits.
+/// Which epochs tasks wait for, and whether a task leads a commit.
 pub(crate) struct Group {
     state: Mutex<State>,
     changed: Condvar,
@@ -61,11 +63,11 @@ impl Group {
         self.state.lock().waiting.range(..=epoch).map(|w| w.1).sum()
     }
 
-    /// Returns when `upto` is committed, or when nothing is logged that could be. `lead` commits the next epoch; it is called for one
-    /// caller at a time, without a lock.
+    /// Returns when `upto` is committed, or when nothing is logged that could be committed. `lead`
+    /// commits the next epoch; it is called for one caller at a time, without a lock.
     ///
     /// # Errors
-    /// What a leader failed with, here or before (G3).
+    /// What a leader failed with, in this call or before (G3).
     pub fn wait(&self, upto: Epoch, mut lead: impl FnMut() -> FsResult<Led>) -> FsResult<()> {
         if self.last() >= upto {
             return Ok(());

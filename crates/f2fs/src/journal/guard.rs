@@ -1,5 +1,6 @@
-//! Who knows F2FS and not this journal would take a volume after a cut for one that was rolled back to its last checkpoint, and write.
-//! The guard keeps them from it while the ring may hold something.
+//! Software that knows F2FS but not this journal would take a volume after a cut for one that was
+//! rolled back to its last checkpoint, and write to it. The guard keeps such software away while
+//! the ring may hold committed epochs.
 //!
 //! | guard | Linux from 5.14 on | before | `fsck.f2fs` |
 //! |---|---|---|---|
@@ -8,10 +9,13 @@
 //! | `none` | mounts, rolls back | same | same |
 //!
 //! Invariants:
-//! - superblock-U1: copies change one at a time, the backup first, each durable before the next one begins;
-//! - W1 the guard is durable in both copies before anything of a mount is sent to the ring;
-//! - W2 it is taken off when a pack with the unmount mark is durable that holds all that was ever committed;
-//! - W3 a cut on the way leaves the copies different: then both are written, whatever the first one says.
+//! - superblock-U1: the copies of the superblock change one at a time, the backup first, each
+//!   durable before the next one begins;
+//! - W1 the guard is durable in both copies before a mount sends anything to the ring;
+//! - W2 the guard is taken off once a pack with the unmount mark is durable that contains every
+//!   epoch ever committed;
+//! - W3 a cut on the way leaves the copies different: then the next mount writes both, whatever the
+//!   first one says.
 
 use super::Guard;
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! What operations log, against what they do: all records of all epochs, redone over what the volume was, are what it is.
+//! Tests that operations log all they do: all records of all epochs, redone over the former state
+//! of the volume, give its present state.
 
 use super::{OwnedGroup, PagesLogged, redo};
 use crate::inode::Inode;

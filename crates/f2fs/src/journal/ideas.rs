@@ -1,34 +1,38 @@
-//! The four ideas of F2FSJ, each of which can be left out to see what it brings (paper, Fig 16).
+//! The four ideas of F2FSJ, each of which can be left out to measure what it gains (paper, Fig 16).
 //!
-//! With none of them the journal is one of pages as JBD2 is (preset `page-journal`): whole blocks in the log, one list under one lock, operations
-//! that wait while a transaction is closed, and an apply that writes what the log holds.
+//! With none of them the journal is one of pages as in JBD2 (preset `page-journal`): whole blocks
+//! in the log, one list under one lock, operations that wait while a transaction is closed, and an
+//! apply that writes what the log holds.
 
 use fscore::{FsError, FsResult};
 use std::fmt;
 
-/// What is left in, and what is left out.
+/// Which of the four ideas the journal has: each field is true if its idea is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ideas {
-    /// The log holds what operations change, not the whole blocks of nodes, directories, NAT and SIT that they touch (section 3.2).
+    /// The log holds what operations change. If false: the whole blocks of nodes, directories, NAT
+    /// and SIT that they touch (section 3.2).
     pub change_records: bool,
-    /// Each inode has a list of its own for what it logs, not all of them one list under one lock (section 3.2).
+    /// Each inode has a list of its own for what it logs. If false: all share one list under one
+    /// lock (section 3.2).
     pub inode_lists: bool,
-    /// Operations go on in the next epoch while those of the last one end; JBD2 makes them wait until it is empty (section 3.3).
+    /// Operations go on in the next epoch while those of the last one end. If false they wait, as
+    /// in JBD2, until it is empty (section 3.3).
     pub planes: bool,
-    /// Apply writes the latest image of a node that nobody changed since, or does nothing; else it redoes the records on the block at home
-    /// (section 3.5).
+    /// Apply writes the latest image of a node that no later epoch has changed, or nothing;
+    /// otherwise it redoes the records on the block at home (section 3.5).
     pub fast_forward: bool,
 }
 
 impl Ideas {
-    /// F2FSJ.
+    /// All four: F2FSJ.
     pub const ALL: Ideas = Ideas {
         change_records: true,
         inode_lists: true,
         planes: true,
         fast_forward: true,
     };
-    /// A journal of pages.
+    /// None of them: a journal of pages.
     pub const NONE: Ideas = Ideas {
         change_records: false,
         inode_lists: false,

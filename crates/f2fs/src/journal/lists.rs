@@ -1,9 +1,11 @@
-//! Data plane: what each inode has logged, by epoch, apart from the inode in memory, which may be evicted.
+//! Data plane: what each inode has logged, by epoch. It is kept apart from the inode in memory,
+//! because that may be evicted.
 //!
-//! - D1 the records of one inode in one epoch stand in the order in which they were logged, that is, in which the locks of what they
-//!   describe were held; operations may end in another order;
-//! - D2 an inode is known as logged from the first record of an operation on, not from its end: who asks [`Table::last`] afterwards
-//!   hears of an epoch that he can wait for;
+//! - D1 the records of one inode in one epoch stand in the order in which they were logged, which
+//!   is the order in which the locks of what they describe were held; operations may end in another
+//!   order;
+//! - D2 an inode counts as logged from the first record of an operation on, not from the end of the
+//!   operation: a caller of [`Table::last`] after that gets an epoch that it can wait for;
 //! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
 
 use super::figures::LockBooks;
@@ -123,7 +125,7 @@ pub(super) struct InodeLog {
 struct Lists {
     /// The oldest; most inodes have no other.
     oldest: Option<(u64, List)>,
-    /// Those of later epochs, oldest first.
+    /// Lists of later epochs, oldest first.
     later: VecDeque<(u64, List)>,
     /// Last epoch whose list was taken.
     taken: u64,
@@ -260,16 +262,17 @@ impl Table {
                 log.any.load(Ordering::Acquire),
                 log.data.load(Ordering::Acquire),
             );
-            // Somebody may be between the two.
+            // A task that logs may have stored one of the two and not yet the other.
             (Epoch(any.max(data)), Epoch(data))
         })
     }
 
-    /// `epoch` is committed: forgets those of `inodes` that logged nothing since and that nobody is about to log to.
+    /// `epoch` is committed: forgets those of `inodes` that logged nothing since and that no
+    /// operation is about to log to.
     pub fn forget(&self, epoch: Epoch, inodes: &[Nid]) {
         for &ino in inodes {
             let mut shard = self.shard(ino).lock();
-            // Who is about to log has got a reference, and got it under this lock.
+            // An operation that is about to log has got a reference, and got it under this lock.
             let idle = shard.get(&ino.0).is_some_and(|log| {
                 Arc::strong_count(log) == 1 && log.any.load(Ordering::Acquire) <= epoch.0
             });

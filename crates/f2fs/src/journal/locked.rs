@@ -1,21 +1,29 @@
-//! Closing an epoch: at once, or, with `switch=wait`, as JBD2 does (T_LOCKED): operations are kept out until those inside have ended, and
-//! then the next epoch opens.
+//! Closes an epoch: at once, or, with `switch=wait`, as JBD2 does (T_LOCKED): new operations are
+//! kept out until those inside have ended, and then the next epoch opens.
 //!
-//! The wait is a freeze of all operations ([`Ops::freeze_to_switch`](crate::ops::Ops::freeze_to_switch)) around the same switch as ever. What
-//! makes a commit correct does not lean on it: the drain stays, and finds nobody. So a cut finds what it finds without the wait, by the
-//! invariants of [`commit`](super::commit): f2fs-commit-K1 holds since the epoch is drained, f2fs-journal-I4 since an operation has one epoch (picked at its start
-//! or later: it holds the gate all the time, so no switch comes between). What has to be shown is that nobody waits for ever:
-//! - T1 the leader waits for operations that are inside, and for nothing else: they hold the gate shared, so when he has it they have
-//!   ended, and the closed epoch is empty. He holds it for no time: there is no wait between getting it and giving it back;
-//! - T2 no operation inside waits for the leader: room in ring, epoch and memory is waited for before the gate (reserve-V1),
-//!   fsync and sync wait outside, and apply takes no gate;
-//! - T3 no operation inside waits for one that is kept out. Who enters may hold gates of inodes and the lock of cleaning (namei-R1: they are taken
-//!   first, and never inside), and no other lock. Checkpoints lean on the same order: without a journal each of them is such a freeze.
-//!   Nobody is inside twice (ops-O3);
-//! - T4 an operation that finds the epoch full waits for its commit before it enters, and does not close it itself
-//!   ([`Plane::before_pick`](super::Plane)), as it would be inside then and wait for itself;
-//! - T5 the leader waits for no other freeze (ops-O4): the holder of one may wait for a commit, that is, for the leader (FIFREEZE does). Then
-//!   nobody is inside, or soon nobody will be, and the epoch is closed without a freeze of its own; the drain waits for who is left.
+//! The wait is a freeze of all operations
+//! ([`Ops::freeze_to_switch`](crate::ops::Ops::freeze_to_switch)) around the ordinary switch. The
+//! correctness of a commit does not depend on it: the drain still runs, and finds the epoch empty.
+//! So a cut finds what it finds without the wait, by the invariants of [`commit`](super::commit):
+//! f2fs-commit-K1 holds because the epoch is drained, f2fs-journal-I4 because an operation has one
+//! epoch (picked at its start or later: it holds the gate all the time, so no switch comes
+//! between). What remains to be shown is that no task waits for ever:
+//! - T1 the leader waits for operations that are inside, and for nothing else: they hold the gate
+//!   shared, so when the leader has the gate they have ended, and the closed epoch is empty. The
+//!   leader holds the gate for no time: there is no wait between getting it and giving it back;
+//! - T2 no operation inside waits for the leader: room in ring, epoch and memory is waited for
+//!   before the gate (reserve-V1), fsync and sync wait outside, and apply takes no gate;
+//! - T3 no operation inside waits for one that is kept out. An operation that enters may hold gates
+//!   of inodes and the lock of cleaning (namei-R1: they are taken first, and never inside), and no
+//!   other lock. Checkpoints rely on the same order: without a journal each checkpoint is such a
+//!   freeze. No task is inside twice (ops-O3);
+//! - T4 an operation that finds the epoch full waits for its commit before it enters, and does not
+//!   close the epoch from inside ([`Plane::before_pick`](super::Plane)), because it would then wait
+//!   for itself;
+//! - T5 the leader waits for no other freeze (ops-O4), because the holder of one may wait for a
+//!   commit, that is, for the leader (FIFREEZE does). During such a freeze no operation is inside,
+//!   or soon none will be, so the epoch is closed without a freeze of its own; the drain waits for
+//!   the operations that are left.
 
 use super::{Epoch, Journal};
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! Closing an epoch with `switch=wait`: who waits for whom, and that nobody waits for ever.
+//! Tests of closing an epoch with `switch=wait`: which task waits for which, and that none waits
+//! for ever.
 
 use super::hooks_tests::mounted;
 use super::{CommitReason, Waits};
@@ -69,7 +70,7 @@ fn an_operation_waits_for_a_switch_or_does_not() {
     assert_eq!((waits, drained), (Waits::default(), 1));
 }
 
-/// locked-T5: who holds a freeze commits, and others do at the same time.
+/// locked-T5: the holder of a freeze commits, while other tasks commit too.
 #[test]
 fn freezes_beside_commits() {
     for seed in 0..60 {

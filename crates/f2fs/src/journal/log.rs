@@ -1,4 +1,5 @@
-//! What the journal knows of the ring, and the epochs that are committed and not applied.
+//! What the journal keeps in memory about the ring, and the epochs that are committed and not
+//! applied.
 
 use super::stats::Figures;
 use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring, Span};
@@ -115,7 +116,7 @@ impl LogState {
         })
     }
 
-    /// Those of `heads` that differ from what the ring says.
+    /// The heads among `heads` that differ from what the ring says.
     pub fn moved(&self, heads: &[Head]) -> Vec<Head> {
         let known = |head: &Head| self.heads.contains(head);
         heads.iter().copied().filter(|head| !known(head)).collect()

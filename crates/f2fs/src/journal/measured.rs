@@ -1,4 +1,4 @@
-//! Parts of logging, for the bench `cost` alone.
+//! Exposes single parts of logging to the bench `cost`, and to nothing else.
 
 use super::figures::LockBooks;
 use super::global::{Global, Mixed};

@@ -1,18 +1,24 @@
-//! F2FSJ: a journal of metadata changes with per-inode logs, epochs, a commit that blocks nobody, and an apply that freezes nobody
-//! (Cui, Wang, Chen, Shao: "Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash Recovery", OSDI 2025).
+//! F2FSJ: a journal of metadata changes with per-inode logs, epochs, a commit that blocks no
+//! operation, and an apply that freezes none (Cui, Wang, Chen, Shao: "Decentralized, Epoch-based
+//! F2FS Journaling with Fine-grained Crash Recovery", OSDI 2025).
 //!
-//! An operation logs absolute values into the lists of the inodes it changes, all in one epoch ([`tx`]). Commit writes an epoch into the
-//! ring (`commit`), apply writes the committed state home and publishes it by a checkpoint pack that names the last epoch in it
-//! (`apply`), recovery redoes the epochs behind that (`recover`).
+//! An operation logs absolute values into the lists of the inodes it changes, all in one epoch
+//! ([`tx`]). Commit writes an epoch into the ring (`commit`). Apply writes the committed state home
+//! and publishes it by a checkpoint pack that names the last epoch in it (`apply`). Recovery redoes
+//! the epochs behind the one that the pack names (`recover`).
 //!
-//! LC: the last committed epoch. AP: the last applied one, as the newest durable pack says. Invariants:
-//! - I1 the commit block of epoch e is durable only when that of e - 1 is, and every data block that records up to e map;
+//! LC is the last committed epoch; AP is the last applied one, as the newest durable pack says.
+//! Invariants:
+//! - I1 the commit block of epoch e is durable only when that of e - 1 is, and every data block
+//!   that records up to e map;
 //! - I2 no block of metadata at home (node, directory block, NAT, SIT, SSA, pack) contains an effect of an epoch behind LC;
 //! - I3 a pack with `applied_epoch` = T is the state after all epochs up to T;
-//! - I4 the records of one operation are all in one epoch; of two operations that change one thing the later one is in no earlier epoch;
+//! - I4 the records of one operation are all in one epoch; of two operations that change one thing
+//!   the later one is in the same or a later epoch;
 //! - I5 redo is idempotent;
 //! - I6 a block is written only if neither the last pack nor a record behind it refers to what it holds;
-//! - I7 recovery gives the state after some whole epoch, at least the last one that was acknowledged;
+//! - I7 recovery gives the state after some whole epoch, which is no older than the last one that
+//!   was acknowledged;
 //! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
@@ -101,7 +107,7 @@ pub(crate) struct Journal {
     pub options: JournalOptions,
     /// Where it lies.
     pub area: JournalArea,
-    /// Epochs, and who is in them.
+    /// Epochs, and the operations in them.
     pub plane: Plane,
     /// Operations that waited for room.
     pub reserve: Reserve,
@@ -109,7 +115,7 @@ pub(crate) struct Journal {
     pub commit_bell: Bell,
     /// What is committed should go home, for the task.
     pub apply_bell: Bell,
-    /// Who waits for which epoch to be committed.
+    /// Tasks that wait for an epoch to be committed.
     group: Group,
     /// The ring.
     log: Mutex<LogState>,
@@ -121,7 +127,7 @@ pub(crate) struct Journal {
     pub rewrite: Rewrite,
     /// Directory pages that epochs have changed.
     pub stamps: DirStamps,
-    /// Who applies.
+    /// Lets one task at a time apply.
     pub applier: Applier,
     /// With `records=pages`: NAT and SIT of epochs that are not home.
     tables: pages::Tables,

@@ -1,4 +1,4 @@
-//! How a volume with a journal is mounted.
+//! Mount options of a volume with a journal.
 
 use super::Ideas;
 use base::Nanos;
@@ -6,16 +6,18 @@ use fscore::{FsError, FsResult};
 use std::fmt;
 use std::str::FromStr;
 
-/// What keeps others from writing to a volume whose journal may hold something that only we can replay.
+/// The guard: what keeps other software from writing to a volume whose journal may hold changes
+/// that only this implementation can replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Guard {
-    /// The read-only feature is set in the superblocks: Linux from 5.14 on mounts such a volume read-only and no other way; older
-    /// kernels do not know the feature and ignore it.
+    /// The read-only feature is set in the superblocks: Linux from 5.14 on mounts such a volume
+    /// only read-only; older kernels do not know the feature and ignore it.
     #[default]
     RoBit,
-    /// The magic number of F2FS is hidden: nobody else takes the volume for an F2FS.
+    /// The magic number of F2FS is hidden: other software does not take the volume for an F2FS.
     Magic,
-    /// None: a stock mount after a cut goes back to the last checkpoint and writes. It is noticed, and the journal is discarded.
+    /// No guard: a stock mount after a cut goes back to the last checkpoint and writes. The next
+    /// mount here notices that, and the journal is discarded.
     None,
 }
 
@@ -52,15 +54,16 @@ impl FromStr for Guard {
 /// How the journal works (F2FSJ).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
-    /// An epoch is committed so long after the last one, if there is anything in it (5 s, as in the paper).
+    /// Interval after the last commit at which the running epoch is committed, if there is anything
+    /// in it (5 s, as in the paper).
     pub commit: Nanos,
-    /// Apply begins when less of the ring than so many percent is free (50).
+    /// Apply begins when less than this percentage of the ring is free (50).
     pub low_percent: u32,
-    /// And ends when so many percent are free (75).
+    /// Apply ends when this percentage of the ring is free (75).
     pub high_percent: u32,
-    /// What of F2FSJ is left in.
+    /// Which ideas of F2FSJ the journal has.
     pub ideas: Ideas,
-    /// What keeps others out while the ring may hold something.
+    /// What keeps other software out while the ring may hold committed epochs.
     pub guard: Guard,
 }
 

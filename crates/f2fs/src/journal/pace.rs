@@ -1,17 +1,24 @@
-//! Operations slow down before they would have to stop: no single one of them waits for all that the others have left to commit and to apply.
+//! Slows operations down before they would have to stop, so that no single operation waits for all
+//! that the others have left to commit and to apply.
 //!
-//! What the tasks in the background have to empty has a bound at which operations wait for them ([`reserve`](super::reserve),
-//! [`F2fs::held_up`]): epochs on their way, dirty nodes, dirt in the free segments. Who begins an operation when one of these is more than
-//! half full pauses, the longer the fuller it is. So operations come as fast as the tasks can follow, each of them a little later, as Linux's
-//! `balance_dirty_pages` holds writers.
+//! What the background tasks have to work off has a bound at which operations wait for them
+//! ([`reserve`](super::reserve), [`F2fs::held_up`]): epochs on their way, dirty nodes, segments
+//! that dirty blocks will need. An operation that begins when one of these is more than half full
+//! pauses first, the longer the fuller it is. So operations come as fast as the tasks can follow,
+//! each of them a little later, as Linux's `balance_dirty_pages` throttles writers.
 //!
-//! - L1 (reserve-V1) who pauses is where others wait for room: in no epoch, and with a gate at most. Commit and apply never come here;
-//! - L2 a pause ends by itself: nobody has to wake it, and it is never longer than [`PAUSE_MAX`];
-//! - L3 it begins at nothing and grows steadily: an operation is not slower by much than the one before it;
-//! - L4 it is no bound. What must not be passed is waited for, whatever was paused before (reserve-V2, [`F2fs::held_up`]);
-//! - L5 write-back does not pause: it is on the time of nobody who measures, and whoever waits for it waits for all of it;
-//! - L6 without tasks in the background there is nobody to pause for;
-//! - L7 with `switch=wait` epochs on their way are no reason: there an operation waits for the commit of a full epoch, as with JBD2.
+//! - L1 (reserve-V1) an operation pauses where it would wait for room: in no epoch, and holding a
+//!   gate at most. Commit and apply never come here;
+//! - L2 a pause ends by itself: no task has to wake it, and it is never longer than [`PAUSE_MAX`];
+//! - L3 the pause begins at zero and grows steadily: an operation is not slower by much than the
+//!   one before it;
+//! - L4 the pause enforces no bound. At a bound operations wait, whatever they paused before
+//!   (reserve-V2, [`F2fs::held_up`]);
+//! - L5 write-back does not pause: it runs in no caller's time that is measured, and a caller that
+//!   waits for write-back waits for all of it;
+//! - L6 without background tasks there is nothing to pause for;
+//! - L7 with `switch=wait` epochs on their way cause no pause: there an operation waits for the
+//!   commit of a full epoch, as with JBD2.
 
 use super::{Journal, WaitCause};
 use crate::F2fs;

@@ -1,4 +1,5 @@
-//! A block before and after a change, for [`capture`](super::capture): which parts are kept from before, and where they differ.
+//! A block before and after a change, for [`capture`](super::capture): which parts are copied
+//! before the change, and where they differ afterwards.
 
 use base::bytes::is_zero;
 use ondisk::f2fs::journal::attr;
@@ -63,7 +64,7 @@ impl Parts {
         Parts(Parts::of(layout.bitmap.clone()).0 | entries.0 | names.0)
     }
 
-    /// And these bytes.
+    /// These parts, and the chunks of these bytes.
     pub fn and(self, bytes: Range<usize>) -> Parts {
         Parts(self.0 | Parts::of(bytes).0)
     }

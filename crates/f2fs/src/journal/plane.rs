@@ -1,13 +1,17 @@
-//! Control plane: epochs that are not committed, who is in them, and what they gathered.
+//! Control plane: the epochs that are not committed, the operations in them, and the records they
+//! gathered.
 //!
-//! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]: nobody is in it any more), collected
-//! ([`Plane::collect`]: its lists belong to the committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
+//! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]:
+//! no operation is in it any more), collected ([`Plane::collect`]: its lists belong to the
+//! committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
 //!
-//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last epoch is committed, else the switch
-//!   is put off;
-//! - P2 an operation appends before it leaves its epoch, and an epoch is collected when nobody is in it: what was collected is whole
-//!   operations, and all of them (f2fs-journal-I4);
-//! - P3 no operation waits for a switch or a drain. (With `switch=wait` they do, outside of here: [`locked`](super::locked).)
+//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last
+//!   epoch is committed, and until then the switch is put off;
+//! - P2 an operation appends its records before it leaves its epoch, and an epoch is collected when
+//!   no operation is in it: so what was collected is whole operations, and all of them
+//!   (f2fs-journal-I4);
+//! - P3 no operation waits for a switch or a drain. (With `switch=wait` operations do wait, but in
+//!   [`locked`](super::locked) and not here.)
 
 use super::figures::LockBooks;
 use super::gate::{Gate, Padded};
@@ -70,7 +74,7 @@ pub(crate) struct Closed {
 /// What the tasks of one shard gathered in one epoch.
 #[derive(Default)]
 struct Part {
-    /// Whose; of an older epoch nothing is left.
+    /// The epoch of what was gathered; nothing is left of an older one.
     epoch: u64,
     /// Last epoch that was collected from here.
     collected: u64,
@@ -233,7 +237,7 @@ impl Plane {
         self.running_bytes() >= self.cap / 2
     }
 
-    /// An epoch is closed and not committed.
+    /// True if an epoch is closed and not committed.
     pub fn is_behind(&self) -> bool {
         self.gate.running() - self.committed.load(Ordering::Acquire) > 1
     }
@@ -244,7 +248,8 @@ impl Plane {
         self.gate.running() - committed >= EPOCHS as u64 - 1
     }
 
-    /// Epochs that are closed and not committed, with what the running one has, of as many as may be on their way before operations wait.
+    /// Closed epochs that are not committed, plus the filled part of the running one, in relation
+    /// to the number at which operations wait.
     pub fn load(&self) -> Load {
         let running = self.gate.running();
         let committed = self.committed.load(Ordering::Acquire);
@@ -253,17 +258,17 @@ impl Plane {
         Load::of(closed * self.cap + bytes, (EPOCHS as u64 - 2) * self.cap)
     }
 
-    /// So many blocks of the ring are free now.
+    /// Notes how many blocks of the ring are free now.
     pub fn note_free(&self, free: u32) {
         self.ring.free.store(free.into(), Ordering::Release);
     }
 
-    /// Committed epochs with so many bytes of records are applied.
+    /// Notes that committed epochs with this many bytes of records are applied.
     pub fn note_applied(&self, bytes: u64) {
         self.ring.kept.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// What is kept of an epoch has so many bytes, not those that were collected.
+    /// What is kept of an epoch has `kept` bytes, instead of the `collected` ones.
     pub fn kept_instead(&self, collected: u64, kept: u64) {
         self.ring.kept.fetch_add(kept, Ordering::AcqRel);
         self.ring.kept.fetch_sub(collected, Ordering::AcqRel);
@@ -279,8 +284,8 @@ impl Plane {
         self.ring.kept.load(Ordering::Acquire)
     }
 
-    /// An operation is about to pick its epoch: a full one is closed first, which waits for nobody (reserve-V2).
-    /// With `switch=wait` it has waited before (locked-T4).
+    /// An operation is about to pick its epoch: a full one is closed first, without any wait
+    /// (reserve-V2). With `switch=wait` the operation has waited before (locked-T4).
     pub(super) fn before_pick(&self) {
         if self.ideas.planes && self.is_full() {
             self.switch();
@@ -297,8 +302,9 @@ impl Plane {
         Epoch(self.gate.running())
     }
 
-    /// The last epoch that logged inode `ino` at all, and the last one that logged more than times: 0 if it is committed.
-    /// Operations count from their first record of the inode on; who waits for the epoch waits for their end.
+    /// The last epoch that logged inode `ino` at all, and the last one that logged more than times:
+    /// 0 if it is committed. Operations count from their first record of the inode on; a task that
+    /// waits for the epoch waits for their end.
     pub fn last_logged(&self, ino: Nid) -> (Epoch, Epoch) {
         self.table.last(ino)
     }
@@ -353,7 +359,8 @@ impl Plane {
         }
     }
 
-    /// Bytes of the running epoch, less what operations have not reported yet (in all at most a quarter of what it may have).
+    /// Bytes of the running epoch, without what operations have not reported yet (in all at most a
+    /// quarter of what the epoch may have).
     pub fn running_bytes(&self) -> u64 {
         let running = self.gate.running();
         self.slot(running).bytes.0.load(Ordering::Acquire)
@@ -371,14 +378,15 @@ impl Plane {
 
     /// True if something is in `epoch`, or may come.
     fn is_used(&self, epoch: u64) -> bool {
-        // Who leaves has appended before.
+        // An operation appends its records before it leaves.
         let inside = !self.gate.is_empty(epoch);
         let slot = self.slot(epoch);
         let mut shards = slot.shards.iter();
         inside || shards.any(|shard| shard.0.used.load(Ordering::Acquire) == epoch)
     }
 
-    /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last closed one. Waits for nobody (P3).
+    /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last
+    /// closed one. It does not wait (P3).
     pub fn switch(&self) -> Epoch {
         let mut control = self.control.lock();
         let running = self.gate.running();
@@ -398,7 +406,7 @@ impl Plane {
         Epoch(running)
     }
 
-    /// Waits until nobody is in `epoch`, which is closed.
+    /// Waits until no operation is in `epoch`, which is closed.
     ///
     /// # Errors
     /// An operation ended by a panic: its epoch never empties.
@@ -439,7 +447,7 @@ impl Plane {
             }
         }
         if let Err(e) = first {
-            // Who asks again must not hear that all is well.
+            // A later call must not report success.
             self.break_off();
             return Err(e);
         }
@@ -447,7 +455,8 @@ impl Plane {
         Ok(mark)
     }
 
-    /// Takes what the drained `epoch` gathered; its operations' data has landed. Epochs come in order, each once.
+    /// Takes what the drained `epoch` gathered; the writes of its operations' data have completed.
+    /// Epochs are collected in order, each once.
     pub fn collect(&self, epoch: Epoch) -> Closed {
         {
             let mut control = self.control.lock();

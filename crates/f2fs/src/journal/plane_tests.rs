@@ -1,4 +1,5 @@
-//! The planes: every short schedule, many random ones, real threads, and the cases that broke the prototype.
+//! Tests the planes: every short schedule, many random ones, real threads, and the cases that broke
+//! the prototype.
 
 use super::explore::{Covered, Life, explore, explore_with, stress};
 use super::{Epoch, Ideas, Plane, UsageDelta};
@@ -168,7 +169,7 @@ impl Script {
         if epoch == Epoch(self.plane.stats().collected) {
             return;
         }
-        // Who is in it ends: the drain would wait for him.
+        // The operations in it end, because the drain would wait for them.
         let (inside, outside) = std::mem::take(&mut self.open)
             .into_iter()
             .partition(|tx| tx.bytes() > 0 && tx.epoch() <= epoch);
@@ -246,7 +247,7 @@ fn more_than_eight_epochs_of_one_inode() {
         assert_eq!(log_size(&plane, 7, n), Epoch(42 + u64::from(n)));
         let closed = plane.switch();
         let last = 41 + u64::from(n) + 1;
-        // Eight are on their way: the ninth stays closed to nobody.
+        // Eight epochs are on their way: the ninth stays open.
         assert_eq!(closed, Epoch(last.min(48)), "plane-P1");
     }
     assert_eq!(plane.stats().postponed, 1);
@@ -275,7 +276,8 @@ fn more_than_eight_epochs_of_one_inode() {
     assert_eq!(plane.stats().inodes_known, 0);
 }
 
-/// reserve-V2: who comes to a full epoch closes it and goes to the next one; nobody waits. Bytes count at once where the ring is small.
+/// reserve-V2: an operation that comes to a full epoch closes it and goes to the next one, without
+/// a wait. Bytes count at once where the ring is small.
 #[test]
 fn a_full_epoch_is_closed_by_who_comes() {
     let plane = Plane::new(Epoch(0), 4, Ideas::ALL);

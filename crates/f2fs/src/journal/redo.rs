@@ -1,16 +1,20 @@
-//! Records turned back into what they changed: pure functions on the bytes of one node block or one directory block.
+//! Redo of records: pure functions that turn records back into changes of the bytes of one node
+//! block or one directory block.
 //!
-//! Records come from the device, so nothing in them is believed: what does not fit the block that it names is an error and changes
-//! nothing of it; no record makes these functions panic.
+//! Records come from the device and are not trusted: a record that does not fit the block that it
+//! names is an error and changes nothing in it, and no record makes these functions panic.
 //!
-//! What a record means is its caller's business where it is more than bytes of a block:
-//! - records of inode `ino` stand in its group, in the order of its operations; a block is redone by giving it all of them in that order;
-//! - [`NodeNew`](Record::NodeNew) makes the block; before it, whatever lay under this number counts no more;
-//! - a directory's block whose slot became NULL or NEW by a [`MapRun`](Record::MapRun) is zeros from there on: the caller, who knows which
-//!   page a slot stands for, starts from zeros;
-//! - a node's [`Page`](Record::Page) is all of it but for its footer, and for slots of directories, which keep the places that they have; on
-//!   zeros it makes the node;
-//! - [`NodeDel`](Record::NodeDel), `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and `Quota` concern no block here.
+//! Where a record means more than bytes of a block, the caller has to act on it:
+//! - records of inode `ino` stand in its group, in the order of its operations; a block is redone
+//!   by passing it all of them in that order;
+//! - [`NodeNew`](Record::NodeNew) makes the block; whatever had this node number before does not
+//!   count any more;
+//! - a directory's block whose slot became NULL or NEW by a [`MapRun`](Record::MapRun) is zero from
+//!   there on: the caller, which knows the page that a slot stands for, starts from zeros;
+//! - a node's [`Page`](Record::Page) is all of it except for its footer, and for slots of
+//!   directories, which keep the places that they have; redone on zeros it makes the node;
+//! - [`NodeDel`](Record::NodeDel), `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and `Quota`
+//!   concern no block here.
 
 use super::pages::image::put_node;
 use fscore::{FsError, FsResult};

@@ -1,16 +1,22 @@
-//! Room for an operation before it begins: where it waits for ring or memory, and for nothing else.
+//! Makes room for an operation before it begins. Here, and nowhere else, it waits for room in the
+//! ring or in memory.
 //!
-//! - V1 whoever waits here is in no epoch, and commit and apply take no lock that he may hold (a gate at most), nor ask for room
-//!   themselves: they always come to an end;
-//! - V2 the running epoch stays below a quarter of the ring (with `records=pages`: judged by the blocks that it touches, pages-J6), plus what those log who were past this point already: its commit fits, if
-//!   need be after an apply. If those were too many for a tiny ring it is committed by a pack (f2fs-commit-K8);
-//! - V3 nobody waits for a checkpoint, and for a switch only where that is asked for ([`locked`](super::locked)). Every wait has a cause and is counted ([`Waits`]); cleaning counts its own.
+//! - V1 an operation that waits here is in no epoch, and commit and apply neither take a lock that
+//!   it may hold (a gate at most) nor ask for room themselves: so they always come to an end;
+//! - V2 the running epoch stays below a quarter of the ring (with `records=pages` judged by the
+//!   blocks that it touches, pages-J6), plus what operations log that had already passed this
+//!   check: so its commit fits, if need be after an apply. If these operations log more than a tiny
+//!   ring holds, the epoch is committed by a pack (f2fs-commit-K8);
+//! - V3 no operation waits for a checkpoint, and none waits for a switch unless that is asked for
+//!   ([`locked`](super::locked)). Every wait has a cause and is counted ([`Waits`]); cleaning
+//!   counts its own.
 //!
-//! Tasks in the background commit and apply before it comes to this: operations ring for them ([`bell`](super::bell)) and go on, a full epoch
-//! is closed by the next one, and only when as many are on their way as there may be does somebody wait. Whoever comes here
-//! nevertheless does it himself, or with him who is at it. Before it comes to that, operations slow down ([`pace`](super::pace)). A ring
-//! without room holds up the commit, which applies, and operations only when so many epochs wait for that commit as there may be: the next one
-//! is in memory.
+//! Waiting is the last resort. First, operations ring for the background tasks that commit and
+//! apply ([`bell`](super::bell)) and go on; a full epoch is closed by the next operation. Then
+//! operations slow down ([`pace`](super::pace)). Only when as many epochs are on their way as there
+//! may be does an operation wait: it commits itself, or together with the task that is committing.
+//! A ring without room holds up the commit, which applies; it holds up operations only when the
+//! greatest number of epochs waits for that commit, because the next epoch is in memory.
 
 use super::{CommitReason, Journal};
 use crate::F2fs;
@@ -32,15 +38,16 @@ const ROUNDS: u32 = 8;
 /// What an operation waited for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum WaitCause {
-    /// The running epoch has as many bytes as one may have: its commit.
+    /// The running epoch has as many bytes as it may have: the operation waited for its commit.
     Epoch,
-    /// As many epochs are on their way as there may be: the commit of the oldest.
+    /// As many epochs are on their way as there may be: it waited for the commit of the oldest.
     Epochs,
-    /// The ring is short: an apply.
+    /// The ring is short: it waited for an apply.
     Ring,
-    /// Committed records fill the memory: an apply.
+    /// Committed records fill the memory: it waited for an apply.
     Memory,
-    /// For nothing: it paused, so that commits and applies follow ([`pace`](super::pace)).
+    /// No condition: the operation paused, so that commits and applies can follow
+    /// ([`pace`](super::pace)).
     Pace,
 }
 

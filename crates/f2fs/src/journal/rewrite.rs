@@ -1,8 +1,10 @@
-//! Blocks that cleaning wants somewhere else: nodes and directory blocks, which apply alone writes.
+//! The list of nodes and directory blocks that cleaning wants to have moved. Apply alone writes
+//! such blocks.
 //!
-//! Cleaning moves no node and no directory block itself: their addresses are in no record (they change only with a pack). It marks
-//! them here, and the next apply treats them as touched: it writes them as they are at its epoch, to a new place. The old block is
-//! freed with that pack like that of any node that apply writes (f2fs-journal-I6).
+//! Cleaning moves no node and no directory block itself, because their addresses are in no record
+//! (they change only with a pack). It marks them here, and the next apply treats them as touched:
+//! it writes them, as they are at its epoch, to a new place. The old block is freed with that pack,
+//! like that of any node that apply writes (f2fs-journal-I6).
 
 use base::Ino;
 use ondisk::f2fs::Nid;

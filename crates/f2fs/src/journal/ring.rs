@@ -1,12 +1,14 @@
-//! The ring of transactions: who owns which block of it.
+//! The ring of transactions: which transaction occupies which of its blocks.
 //!
-//! Transactions lie one behind the other, and the last block of the ring is followed by the first. From the tail, where the oldest
-//! transaction begins that no durable pack contains, to the head all of them are needed by recovery:
+//! Transactions lie one behind the other, and the last block of the ring is followed by the first.
+//! The tail is where the oldest transaction begins that no durable pack contains; recovery needs
+//! everything from there to the head:
 //!
 //! - f2fs-journal-I8 a transaction takes free blocks only: what lies between tail and head is not overwritten, and the tail moves only over
 //!   transactions that a durable pack contains.
 //!
-//! An epoch that is committed by a pack (f2fs-commit-K8) has no block here; it has its turn among the others.
+//! An epoch that is committed by a pack (f2fs-commit-K8) has no block here, but has its place in
+//! the order of epochs.
 
 use super::Epoch;
 use base::BlockNo;

@@ -1,10 +1,12 @@
-//! Directory pages that some epoch has changed: the last one that did, by page.
+//! Stamps of directory pages: for each page the last epoch that changed it.
 //!
-//! A page that is dirty in the cache is what its last epoch made of it. Who wants it as it was at epoch T (apply) asks under the lock of the
-//! page cache whether that epoch is behind T: if so, or if the page is not in the cache, it is made from home and records.
+//! A dirty page in the cache is as its last epoch left it. To get a page as it was at epoch T,
+//! apply compares the stamp with T under the lock of the page cache: if the stamp is behind T, or
+//! if the page is not in the cache, apply makes the page from home and records.
 //!
-//! - S1 a stamp changes under the lock of the page cache, together with the page; before a page leaves the cache for good (a name was the
-//!   last one, the directory went) the epoch that drops it is its stamp;
+//! - S1 a stamp changes under the lock of the page cache, together with the page; before a page
+//!   leaves the cache for good (because its last name or the whole directory was removed), its
+//!   stamp becomes the epoch that drops it;
 //! - S2 stamps stay until their epoch is applied.
 
 use super::Epoch;
@@ -41,7 +43,7 @@ pub(crate) struct DirStamps {
 }
 
 impl DirStamps {
-    /// None.
+    /// No stamps.
     pub fn new() -> DirStamps {
         DirStamps {
             pages: Mutex::named("f2fs stamps of directory pages", BTreeMap::new()),
@@ -55,7 +57,7 @@ impl DirStamps {
         stamp.raise((dir, index), epoch)
     }
 
-    /// It was dropped: before its slot says so (S1).
+    /// Notes that the page is dropped in this epoch; called before its slot says so (S1).
     pub fn drop_page(&self, dir: Ino, index: u64, epoch: Epoch) {
         let mut pages = self.pages.lock();
         let stamp = pages.entry((dir, index)).or_default();

@@ -1,4 +1,4 @@
-//! What the journal did and cost.
+//! Statistics of the journal: what it did, and what that cost.
 
 use super::{ApplyStats, PagesLogged, PlaneStats, WaitCause, Waits};
 use crate::F2fs;
@@ -17,11 +17,11 @@ pub enum CommitReason {
     Cap,
     /// `sync`, `syncfs`.
     Sync,
-    /// The ring has no room, or the memory: what is committed can be applied.
+    /// The ring or the memory has no room: committed epochs can be applied.
     Ring,
-    /// Blocks or node numbers are short: what is freed can be used again.
+    /// Blocks or node numbers are short: freed ones can be reused after a commit.
     Space,
-    /// Unmount, FIFREEZE, FITRIM: all of it has to go home.
+    /// Unmount, FIFREEZE, FITRIM: all changes have to go home.
     Settle,
 }
 
@@ -55,17 +55,17 @@ impl CommitReason {
 pub enum CommitPhase {
     /// Closing the epoch.
     Switch,
-    /// Until the operations in it have ended.
+    /// Waiting until the operations in it have ended.
     Drain,
-    /// Until the data that it maps has landed.
+    /// Waiting until the data that it maps has been written.
     Data,
-    /// Gathering its records, making blocks of them.
+    /// Gathering its records and composing blocks of them.
     Aggregate,
-    /// Until the ring has room.
+    /// Waiting until the ring has room.
     Ring,
     /// The device flush that covers the data.
     Flush,
-    /// The transaction.
+    /// Writing the transaction.
     Write,
 }
 
@@ -97,37 +97,37 @@ impl CommitPhase {
 /// What the journal did and cost since the mount.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct JournalStats {
-    /// Epochs committed, by the reason of who led.
+    /// Epochs committed, by the reason of the leader.
     pub by_reason: BTreeMap<CommitReason, u64>,
-    /// Records in them.
+    /// Records in the committed epochs.
     pub records: u64,
-    /// Inodes that they belong to, summed over all commits.
+    /// Inodes that these records belong to, summed over all commits.
     pub groups: u64,
     /// Bytes of groups and records.
     pub bytes: u64,
     /// Blocks written into the ring.
     pub blocks: u64,
-    /// With `records=pages`: whole blocks in transactions, and what they stand for.
+    /// With `records=pages`: whole blocks in transactions, and the records that they replace.
     pub pages: PagesLogged,
     /// Commits that fit into one block.
     pub compact: u64,
-    /// Commits of epochs that are larger than the ring: by a pack.
+    /// Commits of epochs that are larger than the ring, which a pack committed.
     pub by_pack: u64,
     /// Device flushes that commits waited for, so that mapped data was durable before the transaction.
     pub data_flushes: u64,
-    /// Commits whose data had been covered by somebody else's flush, or that mapped none.
+    /// Commits whose data another flush had already covered, or that mapped none.
     pub data_flushes_saved: u64,
     /// Time of all commits by phase.
     pub time: BTreeMap<CommitPhase, Nanos>,
     /// The longest commit.
     pub longest: Nanos,
-    /// Callers for whom a commit was made: how many commits had so many, by the next lower power of two.
+    /// Commits by the number of callers that waited for them, rounded down to a power of two.
     pub group_sizes: BTreeMap<u64, u64>,
     /// Blocks of the ring.
     pub ring_blocks: u32,
-    /// Of which recovery needs so many now.
+    /// Blocks of the ring that recovery needs now.
     pub ring_used: u32,
-    /// The most that it ever needed.
+    /// The most blocks of the ring that recovery ever needed.
     pub ring_used_max: u32,
     /// The last committed epoch.
     pub committed: u64,
@@ -141,12 +141,15 @@ pub struct JournalStats {
     pub waits: BTreeMap<WaitCause, Waits>,
     /// Operations that waited until an epoch was closed: only with `switch=wait`.
     pub switch_waits: Waits,
-    /// Virtual time that operations spent on logging: taking part in an epoch, comparing and encoding, lists and their locks. Not what they
-    /// waited for before they began. In the real world it is not measured: reading the clock would cost as much.
+    /// Virtual time that operations spent on logging: taking part in an epoch, comparing and
+    /// encoding, lists and their locks; without the waits before an operation begins. It is not
+    /// measured in the real world, because reading the clock would cost as much.
     pub logging: Nanos,
-    /// Of it, in and for the locks of lists and of the epoch's books, hand-over included.
+    /// The part of [`logging`](Self::logging) spent in and waiting for the locks of lists and of
+    /// the epoch's books, hand-over included.
     pub locking: Nanos,
-    /// Times that such a lock was held by somebody else, and how long it was waited for (in `locking`, too).
+    /// Times that another task held such a lock, and how long it was waited for (in `locking`,
+    /// too).
     pub lock_waits: Waits,
 }
 
@@ -171,7 +174,8 @@ impl F2fs {
 }
 
 impl F2fs {
-    /// The largest epoch is looked for anew: what came before is no part of a measurement.
+    /// Restarts the search for the largest epoch: epochs before this call are not part of the
+    /// measurement.
     pub fn restart_journal_maxima(&self) {
         if let Some(journal) = &self.journal {
             journal.plane.restart_maxima();

@@ -1,10 +1,14 @@
-//! The superblocks of the journal while it is mounted: where the tail is, and at unmount that the ring is empty.
+//! The superblocks of the journal while it is mounted: they say where the tail of the ring is, and
+//! after an unmount that the ring is empty.
 //!
-//! What they say saves recovery time and decides nothing: what is applied says the pack. But without a sound one there is no recovery:
-//! - N1 at any moment one copy is durable and whole. A mount begins with both durable; then they are written in turn, one behind each apply, and each
-//!   apply flushes before its pack is published: the copy before is durable when the next one is sent. Without barriers nobody flushes,
-//!   and none is written;
-//! - N2 "left empty" is written when the pack of the unmount is durable and everything that was ever committed is in it.
+//! The tail that they name saves recovery time and decides nothing, because the pack says what is
+//! applied. But without a sound copy there is no recovery:
+//! - N1 at any moment one copy is durable and whole. A mount begins with both durable; then they
+//!   are written in turn, one after each apply, and each apply flushes before its pack is
+//!   published: so the copy written last is durable when the other one is sent. Without barriers
+//!   there are no flushes, so no copy is written;
+//! - N2 "left empty" is written when the pack of the unmount is durable and contains everything
+//!   that was ever committed.
 
 use super::Journal;
 use crate::F2fs;

@@ -1,4 +1,6 @@
-//! The task that commits what nobody asks for.
+//! The background task that commits: at regular intervals, and when operations ring because an
+//! epoch is half full or closed. It serves operations that no fsync asks for.
+//! for.
 
 use super::{CommitReason, Epoch};
 use crate::F2fs;

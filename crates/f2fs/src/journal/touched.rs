@@ -1,5 +1,6 @@
-//! Which blocks an operation touches, for what a journal of pages costs: JBD2 asks for write access to a block, and marks it dirty, once
-//! per operation and block, however much of it changes.
+//! Determines which blocks an operation touches, to charge the CPU costs of a journal of pages:
+//! JBD2 asks for write access to a block, and marks it dirty, once per operation and block, however
+//! much of it changes.
 
 use base::cost::f2fs::TOUCH_BLOCK;
 use ondisk::f2fs::journal::{Content, Record};
@@ -19,7 +20,7 @@ enum Block {
     Sit(u32),
 }
 
-/// Those that an operation has touched.
+/// The blocks that an operation has touched.
 #[derive(Default)]
 pub(super) struct Touches(BTreeSet<Block>);
 
@@ -32,7 +33,7 @@ impl Touches {
         fresh
     }
 
-    /// None.
+    /// Forgets all blocks.
     pub fn clear(&mut self) {
         self.0.clear();
     }

@@ -1,4 +1,4 @@
-//! An epoch as a transaction: groups of records, then blocks.
+//! Composes an epoch into a transaction: groups of records, then the blocks that carry them.
 
 use super::log::{Head, LogState};
 use super::pages::OfTables;

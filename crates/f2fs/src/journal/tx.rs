@@ -1,9 +1,11 @@
-//! What one operation logs, until it ends.
+//! What one operation logs, gathered until the operation ends.
 //!
-//! - f2fs-journal-I4 the records of one operation are all in one epoch: it is picked once, they are gathered here, and go to the lists of their
-//!   inodes at the end, while the epoch is still held open; half an operation is never seen;
-//! - an operation that waits for another one's lock has no epoch meanwhile, or has picked it with that lock held: so the later of two
-//!   operations that change one thing is in no earlier epoch.
+//! - f2fs-journal-I4 the records of one operation are all in one epoch: the epoch is picked once,
+//!   the records are gathered here, and go to the lists of their inodes at the end, while the epoch
+//!   is still held open; so half an operation is never seen;
+//! - an operation that waits for a lock that another one holds has picked no epoch yet, or has
+//!   picked it while it already held that lock: so the later of two operations that change one
+//!   thing is in no earlier epoch.
 //!
 //! Its memory comes from a pool: in the steady state nothing is allocated here.
 
@@ -190,7 +192,8 @@ impl<'a> Tx<'a> {
         } else if self.epoch.get() != self.plane.gate.running()
             && rt::mutant(Mutant::F2fsjHalfOperation)
         {
-            // What came so far stays where it is; what comes now belongs to whoever runs.
+            // The records so far stay in their epoch; later ones belong to the epoch that runs
+            // then.
             self.leave();
             self.epoch.set(0);
             return self.epoch();
@@ -257,14 +260,16 @@ impl<'a> Tx<'a> {
             })
     }
 
-    /// The operation is about inode `ino` as well, whether one of its fields changes or not: a name that leads to it does, and its times may
-    /// be those of the same tick. A sync of it waits for this epoch (fsync-Z1).
+    /// Notes that the operation concerns inode `ino` as well, whether one of its fields changes or
+    /// not: a name that leads to the inode changes, and its new times may equal the old ones within
+    /// the clock's tick. A sync of the inode waits for this epoch (fsync-Z1).
     pub fn touch(&self, ino: Nid) {
         let epoch = self.epoch();
         self.plane.log_of(ino).touch(epoch, true);
     }
 
-    /// Bytes of all records so far: who may go on in another operation does so at a bound.
+    /// Bytes of all records so far: an operation that can be split goes on in another one when they
+    /// reach a bound.
     pub fn bytes(&self) -> usize {
         self.held.borrow().as_ref().map_or(0, |held| held.bytes)
     }
@@ -276,8 +281,10 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// As [`bytes`](Self::bytes), for who goes on in another operation. With `records=pages` that is late enough where the blocks that it
-    /// touches have a part of the ring, as much larger than what it may log as a block is than a few records.
+    /// Like [`bytes`](Self::bytes), as the measure by which an operation goes on in another one.
+    /// With `records=pages` the touched blocks count too, divided by `PAGES_PER_RECORDS`, because
+    /// their room in the ring is as much larger than the room for records as a block is than a few
+    /// records.
     pub fn so_far(&self) -> usize {
         let held = self.held.borrow();
         held.as_ref().map_or(0, |held| {
@@ -297,13 +304,13 @@ impl<'a> Tx<'a> {
         self.gather(|gathered| gathered.freed_blocks.push(addr));
     }
 
-    /// A node number is free: it is handed out again when this epoch is committed.
+    /// A node number becomes free: it is handed out again when this epoch is committed.
     pub fn freed_nid(&self, nid: Nid) {
         self.gather(|gathered| gathered.freed_nids.push(nid));
     }
 
-    /// Data that this operation has mapped is on its way: the epoch is not committed before it has landed, and never if it
-    /// fails (f2fs-journal-I1).
+    /// The write of data that this operation has mapped is under way: the epoch is not committed
+    /// before that write has completed, and never if it fails (f2fs-journal-I1).
     pub fn data_sent(&self, watch: Watch) {
         self.gather(|gathered| gathered.data.push(watch));
     }
@@ -317,7 +324,7 @@ impl<'a> Tx<'a> {
         result
     }
 
-    /// The operation ends: its records go to the lists.
+    /// Ends the operation: its records go to the lists of their inodes.
     pub fn end(self) {
         self.leave();
         self.ended.set(true);

@@ -1,4 +1,4 @@
-//! The gate on the runtime's atomics and locks.
+//! Instantiates the gate with the runtime's atomics and locks.
 
 use super::gate::{Park, Word, World};
 use base::Nanos;
@@ -31,10 +31,11 @@ impl Word for AtomicU64 {
     }
 }
 
-/// How often somebody who waits on real threads looks by himself: an operation that panics wakes him without a lock, and may miss him.
+/// How often a waiting task looks by itself on real threads: an operation that panics wakes it
+/// without a lock, and the task may miss that.
 const LOOK_AGAIN: Nanos = Nanos(1_000_000_000);
 
-/// Where who drains waits.
+/// The place where a drain waits.
 pub(super) struct Lounge {
     lock: Mutex<()>,
     bell: Condvar,

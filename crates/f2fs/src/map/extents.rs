@@ -1,8 +1,10 @@
 //! The extent cache of a file: its largest run of neighbouring blocks, which the inode keeps on the device, and some recent ones.
 //!
-//! - E1 what is cached here is what the address slots say: whoever changes a slot tells the cache, which forgets or learns.
+//! - E1 what is cached here agrees with the address slots: every function that changes a slot tells
+//!   the cache, which forgets or learns the blocks.
 //!
-//! As in Linux, a file whose blocks are overwritten out of place piece by piece, with no run of 64 blocks, gives the kept run up.
+//! As in Linux, the inode loses the run kept on the device when its blocks have been overwritten
+//! out of place piece by piece until no run of 64 blocks is left.
 
 use ondisk::f2fs::{BlockAddr, Extent, Nid};
 
@@ -31,13 +33,13 @@ pub(crate) struct Tree {
     pub(super) last: Option<LastNode>,
     /// Number of the last flight with nodes of this inode that an fsync wrote.
     pub(crate) chained: u64,
-    /// A direct node that checkpoint or chain knew was freed below an indirect one: no inode block says so, and roll-forward would not
-    /// notice.
+    /// A direct node that checkpoint or chain knew was freed below an indirect one. No inode block
+    /// tells roll-forward so.
     pub(crate) cut_below: bool,
 }
 
 impl Tree {
-    /// Of an inode that says this of its largest run.
+    /// The extent cache of an inode that has this largest run.
     pub fn new(largest: Extent) -> Tree {
         Tree {
             largest,
@@ -60,7 +62,7 @@ impl Tree {
         inside(&self.largest).or_else(|| self.recent.iter().find_map(inside))
     }
 
-    /// A run was read from the slots.
+    /// Adds a run that was read from the slots.
     pub fn learn(&mut self, index: u64, addr: BlockAddr, len: u64) {
         let (Ok(fofs), Ok(len)) = (u32::try_from(index), u32::try_from(len)) else {
             return;
@@ -77,7 +79,8 @@ impl Tree {
         }
     }
 
-    /// Page `index` lies at `addr` now, or nowhere (no block). True if the largest run changed: the inode has to say so.
+    /// Page `index` lies at `addr` now, or nowhere (no block). True if the largest run changed, so
+    /// that the inode has to record it.
     pub fn moved(&mut self, index: u64, addr: BlockAddr) -> bool {
         let before = self.largest;
         let cut = self.forget(index, index + 1);

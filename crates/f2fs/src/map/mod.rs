@@ -1,9 +1,10 @@
 //! The mapping of a file: from page index to address slot, through the inode and its node tree; and the extent cache.
 //!
-//! - M1 a node is taken for a part of a file's tree only if its footer says so: the inode, and the place in the tree. So a way has
-//!   at most four nodes, and no node is reached twice;
-//! - M2 a slot that names a block names one of the main area, or it is damage;
-//! - M3 after every step the tree is whole: a node is freed after what it leads to, and its parent forgets it at once;
+//! - M1 a node counts as part of a file's tree only if its footer names this inode and this place
+//!   in the tree. So a path has at most four nodes, and no node is reached twice;
+//! - M2 a slot that names a block outside the main area is damage;
+//! - M3 after every step the tree is whole: a node is freed after what it leads to, and its parent
+//!   forgets it at once;
 //! - M4 counts follow slots: `space` and the inode's blocks change with each slot and node.
 
 mod extents;
@@ -30,7 +31,7 @@ pub(crate) struct Slot {
     pub nid: Nid,
     /// Which slot of it (Linux `ofs_in_node`).
     pub slot: u16,
-    /// What it says.
+    /// The address in the slot.
     pub addr: BlockAddr,
 }
 
@@ -39,7 +40,7 @@ pub(crate) struct Slot {
 pub(crate) struct Run {
     /// The first address: NULL (hole), NEW (reserved: reads as zeros), or a block; blocks of a run are neighbours.
     pub addr: BlockAddr,
-    /// Pages.
+    /// Number of pages.
     pub len: u64,
 }
 

@@ -1,10 +1,13 @@
-//! Taking blocks out of a mapping: from a page on, or in a range.
+//! Takes blocks out of a mapping: all from some page on, or those of a range.
 //!
-//! Damage that is met (an address outside the main area, a block that was free already, a node of another inode) does not stop the
-//! freeing: what can be freed is, and the first damage is the answer.
+//! Damage that is met (an address outside the main area, a block that was already free, a node of
+//! another inode) does not stop the freeing: everything that can be freed is, and then the first
+//! damage is returned as the error.
 //!
-//! With a journal one operation frees only so much that its records stay below [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of
-//! map-M3 and says that there is [`more`](Cut::more). The next one begins at the same page and finds what was freed as holes.
+//! With a journal one operation frees only so much that its records stay below
+//! [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of map-M3 and reports that there
+//! is [`more`](Cut::more). The next operation begins at the same page and finds what was freed as
+//! holes.
 
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
@@ -32,12 +35,12 @@ struct Freed {
     /// Data blocks and reserved ones.
     blocks: u64,
     nodes: u64,
-    /// A direct node below an indirect one went that is on the device.
+    /// A direct node below an indirect one was freed, and it is on the device.
     cut_below: bool,
     damage: Option<FsError>,
     /// Stop when the operation has logged so much.
     bound: Option<usize>,
-    /// It has; something is left.
+    /// That bound was reached, and something is left to free.
     more: bool,
     owner: Owned,
 }
@@ -45,7 +48,7 @@ struct Freed {
 /// What became of a truncation.
 #[must_use]
 pub(crate) struct Cut {
-    /// The operation has logged what it may: the rest is for another one.
+    /// The operation has logged as much as it may: another one has to free the rest.
     pub more: bool,
     /// The first damage, or what ended it.
     pub result: FsResult<()>,
@@ -100,8 +103,9 @@ struct Part {
 }
 
 impl F2fs {
-    /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space` and the inode's blocks are adjusted.
-    /// However much that is: for who logs nothing, or knows that it is little.
+    /// Frees all blocks from page `from` on and the nodes that lead to nothing but them; `space`
+    /// and the inode's blocks are adjusted. The amount has no bound: for callers that log nothing,
+    /// or know that it is little.
     pub(crate) fn truncate_map(
         &self,
         op: &Op<'_>,

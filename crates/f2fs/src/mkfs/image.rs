@@ -1,4 +1,4 @@
-//! Bytes of a new volume.
+//! Builds the bytes of a new volume.
 //!
 //! | block | content |
 //! |---|---|

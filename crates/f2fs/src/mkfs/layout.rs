@@ -1,9 +1,11 @@
-//! Numbers of a new volume, decided as mkfs.f2fs 1.15 does.
+//! Decides the numbers of a new volume, as mkfs.f2fs 1.15 does.
 //!
-//! Areas begin at a multiple of the zone behind both superblocks. The SIT is for all segments; the NAT has a nid for each block
-//! that is left, at most as many as its version bitmap in the checkpoint allows; the summary area a block for each segment that
-//! is left. What is kept back for cleaning: `reserved(p) = (2 (100 / p + 1) + 6)` sections for a part of `p` percent, and that part
-//! of the rest; by default the `p` that leaves users most.
+//! The areas begin at a multiple of the zone size behind both superblocks. The SIT has an entry for
+//! every segment. The NAT has a node number for each block that is left, but no more than its
+//! version bitmap in the checkpoint allows. The summary area has a block for each segment that is
+//! left. Kept back for cleaning are `reserved(p) = (2 (100 / p + 1) + 6)` sections, where `p` is
+//! the overprovisioned percentage, plus that percentage of the rest; by default `p` is the value
+//! that leaves users most.
 
 use super::options::{MkfsError, Options};
 use ondisk::f2fs::{
@@ -44,7 +46,7 @@ pub struct Layout {
     pub segments_main: u32,
     /// Blocks of a checkpoint behind its first.
     pub cp_payload: u32,
-    /// Part kept back, in percent.
+    /// Overprovisioned part of the main area, in percent.
     pub overprovision: f64,
     /// Segments kept for cleaning.
     pub reserved: u32,
@@ -52,7 +54,8 @@ pub struct Layout {
     pub overprov_segments: u32,
     /// First segment of each log.
     pub logs: [u32; 6],
-    /// First block of the region of the journal, which is behind the volume, and blocks of it.
+    /// First block of the region of the journal, which lies behind the volume, and its number of
+    /// blocks.
     pub journal: Option<(u64, u32)>,
 }
 

@@ -5,9 +5,10 @@
 //! 2. [`plan`] fills in bytes (`image.rs`). The plan lists the blocks that are not zero, and the ranges that must read as zeros.
 //! 3. [`Plan::write`] puts the plan on a device.
 //!
-//! Nothing comes from outside but the options: equal options give equal bytes. With UUID, time and checkpoint version of a volume
-//! of mkfs.f2fs the plan is equal to that volume except for the two version strings (a test compares them); if there is a rest behind
-//! the last zone, mkfs.f2fs counts it among what users can fill, which this one does not.
+//! Nothing but the options enters the plan: equal options give equal bytes. With the UUID, time and
+//! checkpoint version of a volume made by mkfs.f2fs the plan equals that volume except for the two
+//! version strings (a test compares them). One difference remains: if there are blocks behind the
+//! last whole zone, mkfs.f2fs counts them among those that users can fill, and this code does not.
 //!
 //! - K1: the superblock's numbers pass [`Geometry::new`](ondisk::f2fs::Geometry::new), the checkpoint's
 //!   [`Checkpoint::check`](ondisk::f2fs::Checkpoint::check), before a plan exists.

@@ -1,4 +1,4 @@
-//! What the caller chooses, and what is wrong with a choice.
+//! Options of mkfs: what the caller chooses, and which choices are invalid.
 
 pub use ondisk::f2fs::journal::RING_AT;
 use ondisk::f2fs::{BLOCK_BYTES, EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};
@@ -53,20 +53,24 @@ pub struct Options {
     pub segs_per_sec: u32,
     /// Sections of a zone: logs begin in different zones.
     pub secs_per_zone: u32,
-    /// A NAT as large as the volume may ever need (mkfs.f2fs `-i`), instead of one whose bitmap fits into the checkpoint.
+    /// A NAT as large as the volume may ever need (mkfs.f2fs `-i`), instead of one whose version
+    /// bitmap fits into the checkpoint block.
     pub large_nat_bitmap: bool,
     /// The free segments are known to be discarded.
     pub trimmed: bool,
-    /// Version of the first checkpoint, odd; one that no older volume on the device had, so its nodes are not taken for new ones.
+    /// Version of the first checkpoint. It is odd, and no older volume on the device had it, so
+    /// that nodes of an older volume are not taken for nodes of this one.
     pub checkpoint_version: u32,
-    /// Room for a journal behind the F2FS, which is so much smaller (F2FSJ); `None`: none, as mkfs.f2fs does.
+    /// Size of the journal behind the F2FS, which becomes smaller by that (F2FSJ); `None`: no
+    /// journal, as mkfs.f2fs does.
     pub journal: Option<JournalSize>,
 }
 
-/// Blocks that a ring needs at least: the largest operation (32 KiB of records), its descriptor and commit block, and as much again
-/// for what was committed before and is not applied yet, less what headers leave.
+/// Fewest blocks of a ring: the largest operation (32 KiB of records), its descriptor and commit
+/// block, and as much again for what was committed before and is not applied yet, less what headers
+/// leave.
 pub const RING_MIN_BLOCKS: u32 = 16;
-/// A ring below this is of no use but in tests: 16 MiB, in bytes.
+/// Rings below this size are useful in tests only: 16 MiB, in bytes.
 pub const RING_ADVISED_BYTES: u64 = 16 << 20;
 
 /// Room for a journal.
@@ -74,9 +78,9 @@ pub const RING_ADVISED_BYTES: u64 = 16 << 20;
 pub enum JournalSize {
     /// A thousandth of the capacity, at least 64 MiB and at most 1 GiB; less on a volume that would lose a quarter to it.
     Default,
-    /// So many bytes, both superblocks of the journal among them.
+    /// A size in bytes, which includes both superblocks of the journal.
     Bytes(u64),
-    /// A ring of so many blocks.
+    /// A ring with this number of blocks.
     Ring(u32),
 }
 
@@ -195,7 +199,7 @@ impl Options {
     }
 }
 
-/// Why there is no volume.
+/// Why a volume cannot be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum MkfsError {
     /// Size.

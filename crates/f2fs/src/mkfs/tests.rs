@@ -229,7 +229,8 @@ fn equal_to_mkfs_f2fs_with_options() {
         },
         &["-s", "2"],
     );
-    // Whole zones: of a rest behind the last one mkfs.f2fs says that users can fill it, which we do not.
+    // Whole zones only: mkfs.f2fs counts blocks behind the last whole zone among those that users
+    // can fill, and we do not.
     compare(
         &Options {
             segs_per_sec: 2,

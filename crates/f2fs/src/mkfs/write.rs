@@ -1,4 +1,4 @@
-//! A plan, and how it gets onto a device.
+//! The plan of a new volume, and how it is written to a device.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use block::{Class, DevError, Queue};
@@ -14,9 +14,10 @@ const SUPERBLOCKS: usize = 2;
 /// What the device holds before mkfs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceContent {
-    /// It reads as zeros everywhere: a new file or RAM device, or one that was discarded and reads zeros then.
+    /// It reads as zeros everywhere: a new file or RAM device, or a discarded device that then
+    /// reads as zeros.
     Zeros,
-    /// Anything: what must read as zeros is written.
+    /// Unknown content: blocks that must read as zeros are written.
     Unknown,
 }
 
@@ -36,8 +37,9 @@ impl Plan {
     pub fn blocks(&self) -> &[(BlockNo, Bytes)] {
         &self.blocks
     }
-    /// Ranges (first block, blocks) that must read as zeros where [`blocks`](Self::blocks) does not say otherwise: checkpoint
-    /// area, SIT, NAT, first block of the warm node log. What lies elsewhere does not matter.
+    /// Ranges (first block, number of blocks) that must read as zeros except where
+    /// [`blocks`](Self::blocks) has content: checkpoint area, SIT, NAT, first block of the warm
+    /// node log. The content of all other blocks does not matter.
     pub fn zeroed(&self) -> &[(BlockNo, u64)] {
         &self.zeroed
     }

@@ -1,4 +1,4 @@
-//! Counts of links, and what an inode remembers of its name.
+//! Link counts, and the parent and name that an inode keeps of itself.
 
 use super::Inode;
 use crate::F2fs;

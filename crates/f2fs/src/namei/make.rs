@@ -1,4 +1,4 @@
-//! Making inodes with a name: create, mkdir, mknod.
+//! Creates inodes with a name: create, mkdir, mknod.
 
 use super::{is_dir, links};
 use crate::F2fs;

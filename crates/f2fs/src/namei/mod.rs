@@ -1,11 +1,14 @@
 //! Names: create, link, unlink, rename, lookup.
 //!
 //! Invariants:
-//! - R1 gates are taken by ascending inode number, and what a name stands for is looked up again under them;
-//! - R2 an inode without links is in the list of orphans from the `Op` that took the last one, so that a mount after a cut frees it;
-//! - R3 a POSIX error leaves nothing behind;
-//! - R4 parent and name kept in an inode (`i_pino`, `i_name`) are those of one of its names, or it is marked `LOST_PINO`. A name given or
-//!   changed after the inode was made wants a checkpoint at the next fsync: roll-forward knows how to add a name only.
+//! - R1 gates are taken by ascending inode number, and under them each name is looked up again,
+//!   because it may stand for another inode by then;
+//! - R2 the `Op` that removes the last link of an inode also puts the inode on the list of orphans,
+//!   so that a mount after a cut frees it;
+//! - R3 an operation that fails with a POSIX error changes nothing;
+//! - R4 the parent and name that an inode keeps (`i_pino`, `i_name`) are those of one of its names,
+//!   or the inode is marked `LOST_PINO`. A name that was given or changed after the inode was made
+//!   needs a checkpoint at the next fsync, because roll-forward can add a name but not remove one.
 
 mod links;
 mod make;

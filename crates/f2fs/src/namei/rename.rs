@@ -1,9 +1,11 @@
-//! Rename: move, replace, exchange; with a whiteout in the place of the old name if that is asked for.
+//! Rename: moves a name, replaces a name, or exchanges two names; on request it leaves a whiteout
+//! in the place of the old name.
 //!
-//! A whiteout is made, and gets the old name, in the `Op` that moves the name: after a cut there are both or none of it.
+//! The whiteout is made, and gets the old name, in the `Op` that moves the name: after a cut either
+//! both changes are there or neither.
 //!
-//! Whether a directory would come to lie below itself is asked by `vfs`, which holds a lock against other renames between
-//! directories; here only the nearest cases are refused.
+//! Whether a directory would come to lie below itself is checked by `vfs`, which holds a lock
+//! against other renames between directories; here only the nearest cases are refused.
 
 use super::{Named, check_alive, is_dir, links, lock_gates};
 use crate::F2fs;
@@ -240,7 +242,7 @@ impl F2fs {
         }
     }
 
-    /// Names in both directories, or in the one that both are, have changed.
+    /// Puts both directories, or the one if both are the same, after names in them have changed.
     fn put_dirs(&self, op: &Op<'_>, from: &Inode, to: &Inode) -> FsResult<()> {
         if from.ino != to.ino {
             self.put_dir(op, from)?;

@@ -1,4 +1,4 @@
-//! Symbolic links: a target that fits lies in the inode, a longer one has a block.
+//! Symbolic links: a target that fits is stored in the inode, a longer one in a block of its own.
 
 use super::make::Content;
 use crate::F2fs;

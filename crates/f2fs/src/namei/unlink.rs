@@ -122,7 +122,8 @@ impl F2fs {
                 drop(gates);
                 return Ok(victim);
             }
-            // Somebody else has changed the name in between, so this loop makes progress for all together.
+            // Another task has changed the name in between, so the loop makes progress for all
+            // tasks together.
         }
     }
 
@@ -143,7 +144,8 @@ impl F2fs {
         }
     }
 
-    /// Frees an inode that has lost a name, if that was the last one and nobody has it open. No lock is held.
+    /// Frees an inode that has lost a name, if that was its last one and the inode is not open. No
+    /// lock is held.
     pub(super) fn evict_unnamed(&self, inode: &Inode) -> FsResult<()> {
         let last = {
             let core = inode.core();

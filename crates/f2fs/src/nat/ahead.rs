@@ -1,11 +1,15 @@
 //! The search for free node numbers, before they run out.
 //!
-//! Blocks of the NAT are read to find free numbers. Behind written-back data in the queue of the device such a read takes as long as all of
-//! that data; an operation that has to wait for it is late by so much. So a task reads ahead of the operations (Linux: `f2fs_balance_fs_bg`).
+//! Free numbers are found by reading blocks of the NAT. Such a read, queued in the device behind
+//! written-back data, takes as long as all of that data, and an operation that has to wait for it
+//! is late by as much. So a background task reads ahead of the operations (Linux:
+//! `f2fs_balance_fs_bg`).
 //!
-//! - T7 a search never gives out what nat-T2 holds back, whoever searches: it asks under the lock of the table, block by block;
+//! - T7 no search, whichever task makes it, gives out a number that nat-T2 holds back: it asks for
+//!   each block under the lock of the table;
 //! - T8 an operation reads the NAT for a free number only if none is in memory;
-//! - T9 who searches ahead holds up nobody: no lock is held while it reads, and without tasks nobody searches ahead.
+//! - T9 searching ahead delays no operation: no lock is held while it reads, and without background
+//!   tasks there is no search ahead.
 
 use super::{Nat, SCAN_BLOCKS};
 use crate::F2fs;
@@ -17,7 +21,8 @@ use fscore::FsResult;
 const AHEAD_BLOCKS: u32 = 32;
 const _: () = assert!(AHEAD_BLOCKS > SCAN_BLOCKS);
 
-/// So long the task waits for its bell, then once more. It hears of all that is to be done: operations ring as long as numbers are few.
+/// How long the task waits for its bell before it looks by itself. The bell suffices, because
+/// operations ring as long as numbers are few.
 const LOOK: Nanos = Nanos::from_secs(60);
 
 impl Nat {
@@ -111,7 +116,8 @@ mod tests {
         }
     }
 
-    /// T7: numbers that wait are not found by who searches ahead; and each block is searched once, whoever does.
+    /// T7: a search ahead does not find numbers that wait; and each block is searched once,
+    /// whichever search does it.
     #[test]
     fn a_search_ahead_keeps_to_the_rules_of_every_search() {
         let nat = super::super::tests::table();

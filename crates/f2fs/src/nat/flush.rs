@@ -1,4 +1,5 @@
-//! What a checkpoint writes of the table: few entries into its NAT journal, the others into the other copies of their blocks.
+//! What a checkpoint writes of the table: if few entries changed they go into the NAT journal of
+//! the pack, the others into the other copies of their blocks.
 
 use super::Nat;
 use crate::volume::lba;
@@ -34,11 +35,12 @@ impl NatToWrite {
 type Group = (u32, Vec<(Nid, NatEntry)>);
 
 impl Nat {
-    /// Puts the NAT blocks that a checkpoint has to write into `plug`, each into the copy that does not count now (nat-T1). Nothing changes
-    /// in memory before [`committed`](Self::committed). Under a freeze.
+    /// Puts the NAT blocks that a checkpoint has to write into `plug`, each into the copy that does
+    /// not count now (nat-T1). Nothing changes in memory before [`committed`](Self::committed).
+    /// Under a freeze.
     ///
     /// # Errors
-    /// Reading blocks of which few entries change.
+    /// I/O of reading NAT blocks of which few entries change.
     pub fn flush(&self, plug: &mut Plug) -> FsResult<NatToWrite> {
         let dirty = self.state.lock().dirty.clone();
         self.flush_entries(dirty, plug)

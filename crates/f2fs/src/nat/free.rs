@@ -1,7 +1,9 @@
-//! Free node numbers: found by searching NAT blocks in turn, kept as bitmaps of those searched.
+//! Free node numbers: found by searching the NAT block by block, and kept as a bitmap for each
+//! block that was searched.
 //!
-//! A number is in the pool if its block was searched and it was free at the last checkpoint (nat-T2) and nobody has taken it since. Each
-//! block is searched once; what a checkpoint frees later in searched blocks is added.
+//! A number is in the pool if its block was searched, the number was free at the last checkpoint
+//! (nat-T2), and no operation has taken it since. Each block is searched once; numbers that a
+//! checkpoint frees later in searched blocks are added.
 
 use ondisk::f2fs::{NAT_PER_BLOCK, Nid};
 use std::collections::BTreeMap;
@@ -81,12 +83,14 @@ impl FreePool {
         self.next_search = (block + 1) % self.blocks;
     }
 
-    /// A number is free again: it was taken for nothing, or a checkpoint has made that durable.
+    /// A number is free again: it was taken and not used, or a checkpoint has made its freeing
+    /// durable.
     pub fn give_back(&mut self, nid: Nid) {
         self.free += u64::from(self.turn(nid, true));
     }
 
-    /// A number is in use, whoever gave it out (roll-forward does not ask here).
+    /// A number is in use, whether it was given out here or not (roll-forward takes numbers without
+    /// asking).
     pub fn used(&mut self, nid: Nid) {
         self.free -= u64::from(self.turn(nid, false));
     }
@@ -126,7 +130,8 @@ impl FreePool {
         self.free == 0 && self.unsearched() == 0
     }
 
-    /// True if fewer are left than so many blocks hold, and some could be found.
+    /// True if fewer numbers are left than this number of blocks holds, and a search could find
+    /// more.
     pub fn is_low(&self, blocks: u32) -> bool {
         self.free < u64::from(blocks * PER_BLOCK) && self.unsearched() > 0
     }

@@ -1,13 +1,19 @@
-//! Home: the table as the newest durable pack has it, beside the live one that operations change. F2FSJ's apply writes the former.
+//! Home: the NAT as the newest durable pack has it, beside the live table that operations change.
+//! F2FSJ's apply writes the home table.
 //!
-//! An entry at home is that of the NAT journal of the pack, or of the NAT block; what operations made of it since (`dirty`) does not count.
-//! Live and home differ in what epochs behind the applied one did, and in nothing else.
+//! An entry at home is that of the NAT journal of the pack, or of the NAT block; what operations
+//! made of it since (`dirty`) does not count. Live and home differ in what epochs behind the
+//! applied one did, and in nothing else.
 //!
-//! - T5 the address of a node changes only in [`publish`](Nat::publish), under the lock of the table: there the live entry takes the new place
-//!   if the node that apply wrote still lives; if it was freed since, or freed and its number given to another one, the new place is given
-//!   up at once. So no address is lost, and none has two owners. Whether it was is asked of the last epoch in which the number became used or
-//!   free (`turns`), never of what the entry says: a number that was freed, given out and freed again says what home says in between;
-//! - T6 a node is freed together with the block that its entry names, under that same lock: whoever publishes sees both done or none.
+//! - T5 the address of a node changes only in [`publish`](Nat::publish), under the lock of the
+//!   table: the live entry takes the new place if the node that apply wrote still exists. If that
+//!   node was freed since, also if its number was then given to another node, the new place is
+//!   given up at once. So no address is lost, and none has two owners. Whether the node still
+//!   exists is decided by the last epoch in which the number became used or free (`turns`), never
+//!   by the entry: the entry of a number that was freed, given out and freed again reads as at home
+//!   in between;
+//! - T6 a node is freed together with the block that its entry names, under that same lock: so a
+//!   publish sees both as freed or neither.
 
 use super::{Nat, NatToWrite, State};
 use crate::journal::Epoch;
@@ -97,8 +103,9 @@ impl Nat {
         Ok(found)
     }
 
-    /// As [`flush`](Self::flush), for a pack that has these entries and otherwise what the last one had. Nothing changes in memory before
-    /// [`publish`](Self::publish). One apply at a time.
+    /// Like [`flush`](Self::flush), for a pack that contains these entries and otherwise what the
+    /// last pack had. Nothing changes in memory before [`publish`](Self::publish). One apply at a
+    /// time.
     ///
     /// # Errors
     /// Reading blocks of which few entries change.
@@ -114,9 +121,10 @@ impl Nat {
         self.flush_entries(changed, plug)
     }
 
-    /// The pack that `written` went into is durable, with all epochs up to `target` (T5): it is home from now on, and live entries name
-    /// the new places of the nodes that were written. Blocks that are nobody's any more are invalid afterwards, live. Answers how many
-    /// of the nodes were freed meanwhile.
+    /// The pack that `written` went into is durable, with all epochs up to `target` (T5): it is
+    /// home from now on, and live entries name the new places of the nodes that were written.
+    /// Blocks that no entry names any more become invalid in the live state. Answers how many of
+    /// the nodes were freed meanwhile.
     ///
     /// # Errors
     /// Damage: a block that apply moved was not valid.

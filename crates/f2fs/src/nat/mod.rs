@@ -1,17 +1,22 @@
-//! Node address table: where each node is, which node numbers are free, and what the last checkpoint knew of them.
+//! The node address table (NAT): where each node is, which node numbers are free, and what the last
+//! checkpoint recorded of both.
 //!
-//! An entry counts in this order: changed since the last checkpoint, in the NAT journal of that checkpoint, in the NAT block (the
-//! copy that the version bitmap names).
+//! Of several entries for a node the first of these counts: the one changed since the last
+//! checkpoint, the one in the NAT journal of that checkpoint, the one in the NAT block (the copy
+//! that the version bitmap names).
 //!
 //! Invariants:
 //! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and only by a checkpoint;
-//! - T2 a number that was freed is not handed out before a checkpoint has made that durable (Linux puts it back into its list when
-//!   the checkpoint has flushed it): what carries it on the device (summaries, nodes of roll-forward) cannot be taken for the new owner.
-//!   With a journal (F2FSJ): not before the epoch that freed it is committed, so never in that epoch, whose records of two inodes have no
-//!   order among each other;
-//! - T3 a checkpoint meets no entry NEW: all nodes were written before;
-//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger bounds these), at most
-//!   [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched for free numbers.
+//! - T2 a number that was freed is not given out before a checkpoint has made that durable (Linux
+//!   puts it back into its list when the checkpoint has flushed it): so blocks on the device that
+//!   carry the number (summaries, nodes of roll-forward) cannot be taken for blocks of the new
+//!   owner. With a journal (F2FSJ) the number is not given out before the epoch that freed it is
+//!   committed, so never in that same epoch, in which the records of two inodes have no order among
+//!   each other;
+//! - T3 a checkpoint meets no NEW entry, because all nodes were written before;
+//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger
+//!   bounds these), at most [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched
+//!   for free numbers.
 
 mod ahead;
 mod blocks;
@@ -85,11 +90,12 @@ struct Marks {
 /// What is known of a node beyond its entry: decides whether an fsync needs a checkpoint, and how it marks nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeHistory {
-    /// The last checkpoint has its entry (Linux `IS_CHECKPOINTED`).
+    /// The last checkpoint contains the entry of this node (Linux `IS_CHECKPOINTED`).
     pub checkpointed: bool,
-    /// Its inode block was written with an fsync mark since then (Linux `HAS_FSYNCED_INODE`).
+    /// The inode block was written with an fsync mark since then (Linux `HAS_FSYNCED_INODE`).
     pub inode_fsynced: bool,
-    /// The last of its node blocks since then had an fsync mark, or none was written (Linux `HAS_LAST_FSYNC`).
+    /// The last node block of this inode written since then had an fsync mark, or none was written
+    /// (Linux `HAS_LAST_FSYNC`).
     pub last_fsynced: bool,
 }
 
@@ -157,7 +163,8 @@ impl Nat {
         waiting && state.pool.is_exhausted()
     }
 
-    /// From now on numbers wait for [`nids_committed`](Self::nids_committed), or a checkpoint that has everything.
+    /// Begins the use of a journal: from now on freed numbers wait for
+    /// [`nids_committed`](Self::nids_committed), or for a checkpoint that contains everything.
     pub fn begin_journal(&self) {
         self.state.lock().limbo = Some(Set::default());
     }
@@ -170,7 +177,7 @@ impl Nat {
                 .limbo
                 .as_mut()
                 .is_none_or(|limbo| limbo.remove(&nid.0));
-            // A number that somebody took although it waited would be handed out twice.
+            // If a number was taken although it waited, it would be handed out twice.
             if waited
                 && state
                     .overlay(nid.0)

@@ -1,5 +1,6 @@
-//! What apply asks of the cache, and tells it. An entry's stamp (the last epoch that logged a change of it) and its bytes change together under
-//! the lock of the table, and are looked at together here.
+//! The interface of the node cache for apply. An entry's stamp (the last epoch that logged a change
+//! of it) and its bytes change together under the lock of the table; here both are read together
+//! under that lock.
 
 use super::Nodes;
 use crate::F2fs;
@@ -42,8 +43,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// A node that is to be written elsewhere although nothing has changed it: in memory until it is, so that nobody reads its old place
-    /// meanwhile.
+    /// A node that is to be written elsewhere although nothing has changed it. It stays in memory
+    /// until then, so that its old place is not read meanwhile.
     pub(crate) fn keep_node(&self, nid: Nid) -> FsResult<()> {
         self.node_state(nid)?.get_dirty(nid);
         Ok(())

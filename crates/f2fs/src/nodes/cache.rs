@@ -1,9 +1,10 @@
-//! The table of node blocks in memory: which are there, which are dirty, which may go. It neither reads nor writes.
+//! The table of node blocks in memory: which nodes it has, which of them are dirty, and which may
+//! be evicted. It does no I/O.
 //!
-//! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that are no inode blocks stand in the
-//!   list of their inode, too;
-//! - C2 an entry that is dirty, or whose last write may still be on its way, stays; so does one that an epoch has changed which is not
-//!   applied (f2fs-journal-I9).
+//! - C1 `dirty` equals the number of dirty entries, and each of them stands in `listed`; those that
+//!   are not inode blocks also stand in the list of their inode;
+//! - C2 an entry stays in memory while it is dirty, while its last write may still be under way,
+//!   and while an epoch that changed it is not applied (f2fs-journal-I9).
 
 use crate::journal::Epoch;
 use base::Map;
@@ -40,7 +41,7 @@ impl Entry {
         &self.data
     }
 
-    /// Changes it; in place if nobody else holds its bytes.
+    /// Changes the bytes of the entry; in place if no other reference to them exists.
     pub fn modify<R>(&mut self, change: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut own = match std::mem::take(&mut self.data).try_into_mut() {
             Ok(own) => own,
@@ -72,7 +73,7 @@ pub(super) struct State {
     listed: Vec<Nid>,
     /// Dirty entries that are no inode blocks, by inode, and some that were.
     of_inode: Map<Nid, Vec<Nid>>,
-    /// Node numbers that somebody reads from the device, each with the number of that read.
+    /// Node numbers that are being read from the device, each with the number of that read.
     reading: Map<Nid, u64>,
     reads: u64,
     /// Number of the last flight that began.
@@ -168,7 +169,7 @@ impl State {
             .retain(|nid| entries.contains_key(nid) && seen.insert(*nid));
     }
 
-    /// Lets go of what is clean and not used, beyond `limit` entries; `landed`: no flight is on its way (C2).
+    /// Evicts clean, unused entries beyond `limit`; `landed`: no flight is under way (C2).
     pub fn evict(&mut self, limit: usize, landed: bool) {
         if landed && self.boarding == 0 {
             self.landed = self.flight;
@@ -252,7 +253,8 @@ impl State {
         self.flight
     }
 
-    /// A flight is under way, known to whoever waits for it. What was written leaves the list of inode `of`, or of all.
+    /// A flight is under way, and tasks can wait for it. What was written leaves the list of inode
+    /// `of`, or of all.
     pub fn depart(&mut self, of: Option<Nid>) {
         self.boarding -= 1;
         let entries = &self.entries;
@@ -285,7 +287,8 @@ impl State {
         Some(entry.data.clone())
     }
 
-    /// Everything that epochs up to `target` changed is on the device, and can be found there: what no later one changed is clean.
+    /// Everything that epochs up to `target` changed is on the device and can be found there:
+    /// entries that no later epoch changed become clean.
     pub fn clean_upto(&mut self, target: Epoch) {
         for nid in &self.listed {
             if let Some(entry) = self.entries.get_mut(nid)
@@ -304,7 +307,7 @@ impl State {
         self.compact();
     }
 
-    /// Notes a read from the device: its number, or `None` if somebody else reads that node.
+    /// Notes a read from the device: its number, or `None` if another task is reading that node.
     pub fn begin_read(&mut self, nid: Nid) -> Option<u64> {
         if self.reading.contains_key(&nid) {
             return None;

@@ -1,11 +1,12 @@
 //! Node blocks in memory: inodes, direct and indirect nodes, xattr nodes. Read through NAT, changed under an `Op`, written out of place.
 //!
-//! - D1 a node block in memory is the one that NAT names, or newer; one node is read by one task at a time, and a read that a
-//!   free overtook does not count;
-//! - D2 the footer of a block that came from the device names the node that was asked for and the inode that NAT says; an inode's
-//!   checksum fits;
-//! - D3 node blocks of one volume are handed to the device in the order in which their addresses were allocated: the chain that
-//!   roll-forward walks has no hole that a later fsync does not wait for (see `sync.rs`, sync-Y4).
+//! - D1 a node block in memory is the one that NAT names, or newer; one task at a time reads a
+//!   given node, and if the node is freed during the read, the result does not count;
+//! - D2 a block that came from the device is accepted only if its footer names the node that was
+//!   asked for and the inode that NAT says, and, for an inode block, if the checksum fits;
+//! - D3 node blocks of one volume are sent to the device in the order in which their addresses were
+//!   allocated: so the chain that roll-forward walks has no hole that a later fsync does not wait
+//!   for (see `sync.rs`, sync-Y4).
 
 mod apply;
 mod cache;
@@ -222,7 +223,8 @@ impl F2fs {
             )));
         }
         self.nodes.state.lock().remove(nid);
-        // It is gone from the cache: who applies what earlier epochs did to it makes it from home and records.
+        // The node is gone from the cache: an apply of earlier epochs makes its image from home and
+        // records.
         let freed = self.nat_free(op, nid)?;
         self.return_node(op, freed.was.ino == nid);
         if let Some(tx) = op.tx() {
@@ -245,7 +247,7 @@ impl F2fs {
         }
     }
 
-    /// Reads a node from the device, or waits for who does (D1).
+    /// Reads a node from the device, or waits for the task that is reading it (D1).
     fn load_node(&self, nid: Nid) -> FsResult<()> {
         let mut state = self.nodes.state.lock();
         let read = loop {

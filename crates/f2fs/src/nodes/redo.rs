@@ -1,4 +1,5 @@
-//! Redo of a journal: nodes that come and go as records say, whatever was there before.
+//! Redo of a journal for nodes: makes and removes nodes as the records say, whatever was there
+//! before.
 
 use crate::F2fs;
 use crate::ops::Freeze;
@@ -7,7 +8,8 @@ use fscore::FsResult;
 use ondisk::f2fs::{BlockAddr, Footer, NODE_COLD, NatEntry, Nid, set_footer};
 
 impl F2fs {
-    /// An empty node; what had the number before leaves its block. True if nobody had it.
+    /// Makes an empty node; a node that had the number before gives up its block. True if there was
+    /// none.
     pub(crate) fn redo_new_node(
         &self,
         freeze: &Freeze<'_>,

@@ -1,6 +1,8 @@
-//! Writing dirty nodes: an address in the log of their kind, a footer that leads on, an entry in NAT.
+//! Writes dirty nodes: each gets an address in the log of its kind, a footer that names the next
+//! block of the log, and a new entry in NAT.
 //!
-//! Nodes of a checkpoint carry no mark; those of an fsync do, see `sync.rs`.
+//! Nodes that a checkpoint writes carry no fsync mark; those that an fsync writes do (see
+//! `sync.rs`).
 
 use super::cache::log_of;
 use crate::F2fs;
@@ -17,9 +19,9 @@ use ondisk::f2fs::{
 /// How the last node of an fsync is written, the one with the mark.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
-    /// With the others.
+    /// The last node is sent together with the others.
     Together,
-    /// When the others are durable; it is non-volatile at completion.
+    /// The last node is sent when the others are durable; it is non-volatile at completion.
     Alone,
 }
 
@@ -31,8 +33,9 @@ struct Marks {
 }
 
 impl F2fs {
-    /// Submits all dirty nodes to the logs (indirect ones first, then those of directories, then of files), without marks; they fly in
-    /// `self.flights`. How many.
+    /// Submits all dirty nodes to the logs, without marks: first indirect ones, then those of
+    /// directories, then those of files. Their writes are added to `self.flights`. Answers how
+    /// many.
     pub(crate) fn write_nodes(&self, op: &Op<'_>) -> FsResult<u64> {
         let _writer = self.nodes.writer.lock();
         let nids = self.nodes.state.lock().all_dirty();
@@ -131,7 +134,7 @@ impl F2fs {
         plug: &mut Plug,
     ) -> FsResult<()> {
         let Some((log, ino)) = self.nodes.state.lock().place_of_dirty(nid) else {
-            // Somebody else wrote it since it was listed.
+            // Another task has written it since it was listed.
             return Ok(());
         };
         let old = self.nat_get(nid)?;
@@ -163,9 +166,10 @@ impl F2fs {
         Ok(())
     }
 
-    /// Waits for all node and directory blocks that are on their way. A failure latches the mount, whoever meets it (a checkpoint
-    /// must not be written after it, and an fsync behind it in the chain must not be acknowledged). Answers the mark that a flush
-    /// has to cover, and the number of the last flight that it covers.
+    /// Waits for all node and directory blocks whose writes are under way. A failure latches the
+    /// mount, whichever caller meets it (a checkpoint must not be written after it, and an fsync
+    /// behind it in the chain must not be acknowledged). Answers the mark that a flush has to
+    /// cover, and the number of the last flight that it covers.
     ///
     /// # Errors
     /// A write failed, now or before.

@@ -1,4 +1,5 @@
-//! Applying the chain: inodes are made, then each node block of it changes its inode, in order.
+//! Applies the chain of roll-forward: first missing inodes are made, then each node block of the
+//! chain changes its inode, in order.
 
 use super::RecoveryReport;
 use super::chain::{Link, Plan, Reader, Wanted};
@@ -258,7 +259,8 @@ impl F2fs {
         })
     }
 
-    /// recover-V5: nothing lies behind the end of a file, unless it says so.
+    /// recover-V5: makes sure that nothing lies behind the end of a file, unless its flags allow
+    /// that.
     fn cut_behind_end(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         let (size, keep) = {
             let core = inode.core();

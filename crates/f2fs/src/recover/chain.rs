@@ -1,4 +1,4 @@
-//! Reading the chain, and what of it counts.
+//! Reads the chain of roll-forward, and decides which of its nodes count.
 
 use crate::F2fs;
 use crate::fault;
@@ -180,8 +180,8 @@ impl Plan {
         self.inodes.is_empty()
     }
 
-    /// True if the `n`-th block of the chain is to be applied: it belongs to an inode that comes back, and lies not behind its last
-    /// mark.
+    /// True if the `n`-th block of the chain is to be applied: it belongs to an inode that comes
+    /// back, and does not lie behind the last mark of that inode.
     pub fn counts(&self, n: usize, link: &Link) -> bool {
         self.inodes
             .get(&link.footer.ino)

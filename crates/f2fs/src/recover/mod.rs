@@ -1,22 +1,30 @@
-//! Roll-forward recovery: node blocks with fsync marks that were written after the last checkpoint.
+//! Roll-forward recovery: brings back what fsyncs made durable after the last checkpoint, from node
+//! blocks with fsync marks.
 //!
-//! From the place where the last checkpoint left the log of files' nodes, each node block names the next one. Those of that
-//! checkpoint's version are the chain. Inodes that have a node with a mark in it are brought to where their last mark was: fields,
+//! The chain begins where the last checkpoint left the log of files' nodes, and each node block
+//! names the next one. The blocks that carry that checkpoint's version belong to the chain. Every
+//! inode that has a marked node in the chain is brought to the state of its last mark: fields,
 //! inline content, attributes, name, addresses. A checkpoint then ends the chain.
 //!
-//! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint that was mounted (hazards-H34), if no
-//!   checkpointed node has its place, and if the chain has not been there before: a chain that comes back to itself is damage, and
-//!   so is one that is longer than the main area. A torn inode block (its checksum does not fit) ends it;
-//! - V2 (hazards-H35) nothing that the chain consists of, or that its nodes name, is given to a log before the checkpoint that ends
-//!   recovery is durable: a cut inside recovery finds the same chain. What recovery does until then lives in memory;
-//! - V3 (hazards-H36) a block that a node of the chain names may be another's by now only at the state of the checkpoint: its slot
-//!   there, found through the summary, is cleared first;
-//! - V4 (hazards-H34) what an earlier life wrote behind the end of its chain has this version, too. So the first fsync of a mount writes a
-//!   checkpoint ([`Reason::Life`](crate::Reason::Life)): no node block gets into the chain in front of such leftovers;
-//! - V5 subtrees: an inode block of the chain names its nodes. One that it names no more was freed with all it led to, and pages
-//!   behind the end of the file were cut off; what was cut off elsewhere below an indirect node forces a checkpoint when it is
-//!   synced ([`Reason::Cut`](crate::Reason::Cut)). Numbers freed since the checkpoint are not in use again, so another number is
-//!   another node.
+//! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint
+//!   that was mounted (hazards-H34), if no checkpointed node lies in it, and if the chain has not
+//!   visited it before: a chain that comes back to itself is damage, and so is one that is longer
+//!   than the main area. A torn inode block (its checksum does not fit) ends the chain;
+//! - V2 (hazards-H35) no block of the chain, and no block that its nodes name, is given to a log
+//!   before the checkpoint that ends recovery is durable: after a cut inside recovery the next
+//!   mount finds the same chain. What recovery does until then lives in memory;
+//! - V3 (hazards-H36) a block that a node of the chain names may belong to another owner only in
+//!   the state of the checkpoint. Such an owner's slot, found through the summary, is cleared
+//!   first;
+//! - V4 (hazards-H34) blocks that an earlier mount wrote behind the end of its chain have this
+//!   version, too. So the first fsync of a mount writes a checkpoint
+//!   ([`Reason::Life`](crate::Reason::Life)), and no node block gets into the chain in front of
+//!   such leftovers;
+//! - V5 subtrees: an inode block of the chain names its nodes. A node that it no longer names was
+//!   freed with all it led to, and pages behind the end of the file were cut off. What was cut off
+//!   elsewhere, below an indirect node, forces a checkpoint when it is synced
+//!   ([`Reason::Cut`](crate::Reason::Cut)). Numbers freed since the checkpoint are not in use
+//!   again, so another number is another node.
 //!
 //! Mounted read-only, the volume shows what roll-forward found; nothing is written, and the next mount finds it again.
 
@@ -39,19 +47,19 @@ use fscore::{FsError, FsResult};
 pub struct RecoveryReport {
     /// Node blocks read along the chain.
     pub nodes_read: u64,
-    /// Inodes of which fsynced state came back.
+    /// Inodes whose fsynced state came back.
     pub inodes: u64,
     /// Of these, inodes that the last checkpoint did not know.
     pub inodes_made: u64,
     /// Names that came back with them.
     pub names: u64,
-    /// Names of the checkpoint that had to go, as another inode has them.
+    /// Names of the checkpoint that were removed, because another inode has them now.
     pub names_displaced: u64,
     /// Data blocks that came back.
     pub blocks: u64,
-    /// It lives in memory only, as the mount is read-only.
+    /// The result is in memory only, because the mount is read-only.
     pub pending: bool,
-    /// What became of the journal of F2FSJ; then there was no chain.
+    /// The outcome of the recovery of F2FSJ's journal; a volume with one has no chain.
     pub journal: Option<JournalRecovery>,
 }
 

@@ -1,4 +1,5 @@
-//! Names of the chain: an inode that the checkpoint did not know gets the name that it says.
+//! Names in roll-forward: an inode that the checkpoint does not know gets the name that its inode
+//! block in the chain says.
 
 use super::RecoveryReport;
 use crate::F2fs;
@@ -10,7 +11,7 @@ use fscore::{FsError, FsResult};
 use ondisk::f2fs::{FileType, InodeFields, InodeName, NAME_BYTES_MAX};
 
 impl F2fs {
-    /// Gives an inode its name; who had it loses it.
+    /// Gives an inode its name; an inode that had this name loses it.
     pub(super) fn apply_name(
         &self,
         op: &Op<'_>,
@@ -58,8 +59,9 @@ impl F2fs {
         Ok(())
     }
 
-    /// Takes a name from who has it at the checkpoint: it was removed, or moved away, since then. What was moved away and is not
-    /// synced is lost with it, as its new name is. A directory keeps what it holds, under another name.
+    /// Takes a name from the inode that has it at the checkpoint: that name was removed, or moved
+    /// away, since then. If the inode was moved away and not synced, it is lost with the name,
+    /// because its new name is lost too. A directory keeps its content, under another name.
     fn displace(&self, op: &Op<'_>, dir: &Inode, found: &Found, name: &[u8]) -> FsResult<()> {
         let former = self.inode(found.ino)?;
         self.dir_remove(op, dir, found, name)?;

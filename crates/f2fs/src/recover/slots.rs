@@ -1,4 +1,5 @@
-//! Addresses of the chain: blocks go to where its nodes say, and leave where they were.
+//! Addresses in roll-forward: blocks become mapped where the nodes of the chain say, and are
+//! unmapped from their slots of before.
 
 use super::chain::{Link, slots_of};
 use crate::F2fs;
@@ -78,7 +79,8 @@ impl F2fs {
         }
         let slot = self.make_slot(op, inode, tree, index)?;
         if slot.addr == BlockAddr::NULL {
-            // It counts, whatever the limit: the checkpoint before did not refuse it either.
+            // The block counts even beyond the limit, because the mount that allocated it did not
+            // refuse it either.
             self.space.add_recovered(Usage {
                 blocks: 1,
                 ..Usage::default()

@@ -1,4 +1,5 @@
-//! Handing out blocks, and taking them back. What each function promises stands at those of [`F2fs`](crate::F2fs) of the same name.
+//! Allocates and frees blocks. The contract of each function is documented at the method of
+//! [`F2fs`](crate::F2fs) with the same name.
 
 use super::table::State;
 use super::{Inner, Placed, Segments, kind_of};
@@ -59,7 +60,8 @@ impl Segments {
         Ok(((segno, alloc), owners))
     }
 
-    /// As [`F2fs::invalidate`](crate::F2fs::invalidate), for who changes addresses without an operation: apply, and the table of nodes.
+    /// Like [`F2fs::invalidate`](crate::F2fs::invalidate), for callers that change addresses
+    /// without an operation: apply, and the table of nodes.
     pub(crate) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
         self.segno(addr)?;
         let mut inner = lock(&self.inner);

@@ -1,4 +1,5 @@
-//! Where segments and checkpoints meet: what a mount gives to the table, what a checkpoint takes from it.
+//! The interface between segments and checkpoints: what a mount loads into the table, and what a
+//! checkpoint takes from it.
 //!
 //! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the last block was allocated, the pack, then
 //! [`segs_committed`](crate::F2fs::segs_committed) once the pack is durable. If a write of it fails, the latter is never called.
@@ -24,7 +25,7 @@ use std::sync::Arc;
 /// A log as a checkpoint sees it.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenLog {
-    /// Which.
+    /// Which log it is.
     pub log: Log,
     /// Its segment.
     pub segno: SegNo,
@@ -32,7 +33,7 @@ pub(crate) struct OpenLog {
     pub next: u16,
     /// How it takes blocks.
     pub alloc: AllocType,
-    /// Owners of the blocks of its segment; the journal in it means nothing.
+    /// Owners of the blocks of its segment; the journal in this summary block is not used.
     pub owners: SummaryBlock,
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct OpenLog {
 pub(crate) struct SegsOnDisk<'a> {
     /// Counts and the version bitmap of the SIT; its numbers are checked ([`Checkpoint::check`]).
     pub cp: &'a Checkpoint,
-    /// Entries that count more than those in the SIT. Segment numbers are not checked.
+    /// Entries that count before those in the SIT. Segment numbers are not checked.
     pub sit_journal: Vec<(SegNo, SitEntry)>,
     /// The six logs, in the order of [`Log::ALL`].
     pub logs: Vec<OpenLog>,
@@ -54,7 +55,8 @@ pub(crate) struct SegsToWrite {
     pub sit_journal: Vec<(SegNo, SitEntry)>,
     /// The six logs, in the order of [`Log::ALL`].
     pub logs: Vec<OpenLog>,
-    /// Segments that are free once the checkpoint is durable: without a valid block, and no log's.
+    /// Segments that are free once the checkpoint is durable: those without a valid block that no
+    /// log writes.
     pub free_segments: u32,
 }
 
@@ -153,7 +155,8 @@ impl Segments {
 }
 
 impl Segments {
-    /// F2FSJ: a pack is durable that has these blocks freed (f2fs-journal-I6): they may be used again, and discarded. What is valid stays.
+    /// F2FSJ: a pack is durable in which these blocks are free (f2fs-journal-I6): they may be
+    /// reused, and discarded. Blocks that are valid again stay.
     ///
     /// # Panics
     /// If one is not in the main area.

@@ -1,8 +1,9 @@
-//! Which segment a log writes next.
+//! Chooses which segment a log writes next.
 //!
-//! LFS opens a free segment and writes it from end to end. SSR opens a used one and fills its holes: it costs no cleaning, and writes
-//! that are scattered; so it waits until free segments run low. Both searches are deterministic; that for holes looks at a
-//! bounded number of candidates and goes on there next time (Linux `max_victim_search`).
+//! LFS opens a free segment and writes it from end to end. SSR opens a used segment and fills its
+//! holes: this needs no cleaning, but the writes are scattered, so it is used only when free
+//! segments run low. Both searches are deterministic; the one for holes looks at a bounded number
+//! of candidates, and the next search continues behind them (Linux `max_victim_search`).
 
 use super::OpenLog;
 use super::table::{State, Table};
@@ -13,11 +14,11 @@ const SEARCH_MAX: u32 = 4096;
 
 /// What bears on the choice beside the table.
 pub(super) struct Rules<'a> {
-    /// `mode=lfs`: no holes.
+    /// `mode=lfs`: holes are not filled.
     pub lfs: bool,
     /// Nodes may fill holes: their footers tell a stale neighbour in a chain from a new one.
     pub node_holes: bool,
-    /// Free sections at or below this: fill holes.
+    /// Number of free sections at or below which holes are filled.
     pub low: u32,
     /// Sections that are being cleaned.
     pub cleaning: &'a [u32],

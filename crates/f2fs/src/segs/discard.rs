@@ -1,6 +1,7 @@
 //! Discard of what checkpoints freed, and FITRIM.
 //!
-//! segs-V8: whoever discards takes the segments out of the logs' reach first, and waits for the device with no lock held.
+//! segs-V8: a task that discards takes the segments out of the logs' reach first, and waits for the
+//! device with no lock held.
 
 use super::map::BlockMap;
 use super::table::{Freed, State};

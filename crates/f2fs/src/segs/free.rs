@@ -1,7 +1,9 @@
-//! Freeing many blocks at once, and what is logged of that.
+//! Frees many blocks at once, and logs that.
 //!
-//! A file's blocks stand in the records of the epoch that frees them, and wait for its apply. A directory's do not, like those of nodes:
-//! their addresses change with apply alone, so apply knows which block a page had at home, and releases that one.
+//! The records of the epoch that frees a file's blocks list these blocks, which then wait for the
+//! apply of that epoch. Blocks of a directory are not listed, and neither are those of nodes: their
+//! addresses change with apply alone, so apply knows which block a page had at home, and releases
+//! that one.
 
 use super::Segments;
 use crate::F2fs;
@@ -17,7 +19,7 @@ use super::map::BlockMap;
 /// Runs of one segment that take as many bytes in the journal as its map does (12 bytes each, against 76).
 const RUNS_MAX: usize = 6;
 
-/// Whose blocks they are.
+/// The owner of blocks that are freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owned {
     ino: Nid,

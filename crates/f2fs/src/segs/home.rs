@@ -1,11 +1,15 @@
-//! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations change. F2FSJ's apply writes the former.
+//! Home: which blocks the newest durable pack knows as valid, beside the live maps that operations
+//! change. F2FSJ's apply writes the home maps.
 //!
-//! - V9 the SIT on the device says what `home` says, but for ages; home differs from live by what epochs behind the applied one did. What
-//!   is valid at home is held: the live table gives it to nobody (table-V1, f2fs-journal-I6);
-//! - V10 logs go into a pack as they are, live: the blocks from where home's state ends up to a head are not valid yet. Behind a head no block
-//!   is valid at home, as whatever an epoch or apply took was taken before the head was looked at;
-//! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that are not valid at home. It never loses one
-//!   of a valid block (segs-V6).
+//! - V9 the SIT on the device says what `home` says, except for ages; home differs from live by
+//!   what epochs behind the applied one did. A block that is valid at home is held: the live table
+//!   does not give it out (table-V1, f2fs-journal-I6);
+//! - V10 the positions of the logs go into a pack as they are in the live state: the blocks from
+//!   where home's state of a log ends up to its head are not valid yet. No block behind a head is
+//!   valid at home, because every block that an epoch or apply took was taken before the head was
+//!   read;
+//! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that
+//!   are not valid at home. It never loses the owner of a valid block (segs-V6).
 
 use super::checkpoint::{SegsToWrite, lba, share_out};
 use super::map::BlockMap;
@@ -131,7 +135,8 @@ impl Inner {
 }
 
 impl Segments {
-    /// What is valid now is what the newest durable pack says: at a mount, before anything changes, and behind the checkpoint of a recovery.
+    /// Makes home equal to live: at a mount, before anything changes, and after the checkpoint of a
+    /// recovery.
     pub fn home_is_live(&self) {
         let inner = &mut *self.inner.lock();
         inner.home = Some(HomeMaps::of(&inner.table));
@@ -147,8 +152,9 @@ impl Segments {
         self.inner.lock().home_content(changes, block)
     }
 
-    /// Puts what a pack of apply says of segments into `plug`: SIT blocks into their other copies (what does not fit into the journal),
-    /// summaries of segments that were closed. After the last block of it was allocated.
+    /// Puts what an apply's pack says of segments into `plug`: SIT blocks into their other copies
+    /// (for entries that do not fit into the journal), and summaries of segments that were closed.
+    /// To be called after the last block of the pack was allocated.
     pub fn flush_home(&self, changes: &HomeChanges, plug: &mut Plug) -> HomeToWrite {
         let inner = &mut *self.inner.lock();
         // segs-V6, V11: before the pack.
@@ -206,7 +212,8 @@ impl Segments {
             home.kind[seg.0 as usize] = kind;
         }
         for (seg, bytes) in written.closed {
-            // It may have been opened and closed again, with new owners in it.
+            // The segment may have been opened and closed again since, with new owners in its
+            // summary.
             if inner.closed.get(&seg).is_some_and(|s| s.bytes() == bytes) {
                 inner.closed.remove(&seg);
             }
@@ -218,7 +225,8 @@ impl Segments {
         }
     }
 
-    /// Blocks that are valid in one of both views only, live and home; none when everything is applied. At most `most`.
+    /// Blocks that are valid in only one of the two views, live and home; none when everything is
+    /// applied. At most `most`.
     pub fn ahead_of_home(&self, most: usize) -> Vec<BlockAddr> {
         let inner = self.inner.lock();
         let mut found = Vec::new();

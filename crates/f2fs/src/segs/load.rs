@@ -1,6 +1,6 @@
-//! The table at mount: from the SIT, its journal, and what the checkpoint says of the logs.
+//! Loads the table at mount: from the SIT, its journal, and what the checkpoint says of the logs.
 //!
-//! Whatever stands there is checked before anybody relies on it: a contradiction is an error that names it.
+//! Everything is checked before it is used: a contradiction is an error that names its place.
 
 use super::table::{State, Table};
 use super::{OpenLog, SegsOnDisk};

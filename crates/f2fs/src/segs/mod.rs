@@ -1,19 +1,27 @@
-//! Segments of the main area: which blocks are valid (SIT), who owns them (SSA), the six logs, LFS and SSR allocation, discard.
+//! Segments of the main area: which blocks are valid (SIT), who owns them (SSA), the six logs, LFS
+//! and SSR allocation, discard.
 //!
-//! Why a power cut finds a whole state. The last durable checkpoint names blocks by address; so do the node blocks that roll-forward
-//! finds behind it. Both are right as long as those blocks keep their content, and their owners can be found:
+//! After a power cut a mount finds a whole state. The last durable checkpoint names blocks by
+//! address, and so do the node blocks that roll-forward finds behind it. Both are right as long as
+//! those blocks keep their content, and their owners can be found:
 //!
-//! - table-V1 to table-V3 ([`table`]): a block that was valid at any moment since the last durable checkpoint is not given to anybody, a
-//!   segment that lost its last one is free only behind the next one;
-//! - V4 a block is written in place by the owner of its address slot alone, whose slot says that address at that moment: for file data
-//!   only. Directory blocks and nodes never are: a checkpoint refers to their content, not to what an operation makes of it;
-//! - V5 the next block of a log is fixed when the one before it is handed out, and between two checkpoints only handing out moves
-//!   it: the chain that footers of nodes form ([`Placed::next`]) misses no block of its log;
-//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (table-V1) that of a block which the last checkpoint knows
-//!   stays until the next one: a summary block may be written, or torn, at any time. Those of closed segments are durable
-//!   before the checkpoint behind their closing;
-//! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in the pack turns it valid;
-//! - V8 a block is discarded when it is neither valid nor held, and nobody is given it until the device has answered.
+//! - table-V1 to table-V3 ([`table`]): a block that was valid at any moment since the last durable
+//!   checkpoint is not given out, and a segment that lost its last valid block is free only behind
+//!   the next checkpoint;
+//! - V4 a block is overwritten in place only for the owner of the address slot that names it at
+//!   that moment, and only if it is file data. Directory blocks and nodes are never overwritten in
+//!   place: a checkpoint refers to their content, not to what an operation makes of it;
+//! - V5 the next block of a log is fixed when the one before it is allocated, and between two
+//!   checkpoints only allocation moves it: so the chain that footers of nodes form
+//!   ([`Placed::next`]) misses no block of its log;
+//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (table-V1)
+//!   the entry of a block which the last checkpoint knows stays until the next one: a summary block
+//!   may be written, or torn, at any time. Summaries of closed segments are durable before the
+//!   checkpoint behind their closing;
+//! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in
+//!   the pack makes the new copy count;
+//! - V8 a block is discarded when it is neither valid nor held, and it is not given out until the
+//!   device has answered.
 
 mod alloc;
 mod checkpoint;
@@ -257,10 +265,12 @@ impl F2fs {
         self.segs.is_valid(addr)
     }
 
-    /// Roll-forward: a block that the last checkpoint did not know is valid and belongs to `owner`; `old` is not any more.
+    /// Roll-forward: a block that the last checkpoint did not know becomes valid and belongs to
+    /// `owner`; `old` becomes invalid.
     ///
     /// # Errors
-    /// I/O of the summary of its segment; damage: somebody has the block, nobody had the old one, the segment is of the other kind.
+    /// I/O of the summary of its segment; damage: the block already has an owner, `old` had none,
+    /// the segment is of the other kind.
     pub(crate) fn adopt(
         &self,
         op: &Op<'_>,

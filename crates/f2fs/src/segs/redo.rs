@@ -1,7 +1,11 @@
-//! Redo of a journal: what its records say of blocks. Before anything is allocated, every block that they call valid is held; logs then
-//! go on where the last record of them says, and the records are redone, which may be done again.
+//! Redo of a journal for segments: what its records say of blocks.
 //!
-//! Nothing here takes a block from anybody: what was valid at the checkpoint stays held until the one that ends recovery is durable (table-V1).
+//! Before anything is allocated, every block that the records call valid is held. The logs then
+//! continue where the last record about them says, and the records are redone; redoing them again
+//! changes nothing.
+//!
+//! No block is taken from its owner here: what was valid at the checkpoint stays held until the
+//! checkpoint that ends recovery is durable (table-V1).
 
 use super::table::State;
 use super::{Segments, kind_of};
@@ -22,8 +26,8 @@ pub(crate) struct LogHead {
 }
 
 impl F2fs {
-    /// Nobody is given the block before the checkpoint that ends recovery. Logs do not step over it: [`redo_heads`](Self::redo_heads)
-    /// follows.
+    /// Holds the block: it is not given out before the checkpoint that ends recovery. Logs do not
+    /// step over it: [`redo_heads`](Self::redo_heads) follows.
     ///
     /// # Errors
     /// Damage: not in the main area.

@@ -1,4 +1,5 @@
-//! Summaries of segments: in the logs while they are open, in memory until the next checkpoint, on the device (SSA) then.
+//! Summaries of segments: in the log while a segment is open, then in memory until the next
+//! checkpoint writes them to the device (SSA).
 
 use super::{Inner, Segments};
 use crate::{F2fs, fault};
@@ -27,8 +28,8 @@ impl Segments {
         self.summary_on_device(segno)
     }
 
-    /// The summary of a segment that is neither a log's nor was closed since the last checkpoint. A sealed volume has none; nobody asks
-    /// for one there but on the word of damage.
+    /// The summary of a segment that is neither a log's nor was closed since the last checkpoint. A
+    /// sealed volume has no such summaries; there only damage leads to a call.
     pub(super) fn summary_on_device(&self, segno: SegNo) -> FsResult<SummaryBlock> {
         if self.geo.is_sealed() {
             let what = format!("segment {segno}: the volume has no summaries (feature `ro`)");

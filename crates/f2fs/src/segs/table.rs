@@ -1,18 +1,24 @@
-//! The table of segments in memory: valid blocks, blocks that may not be reused yet, states and their counts. No I/O, no lock.
+//! The table of segments in memory: valid blocks, blocks that may not be reused yet, states and
+//! their counts. It does no I/O and takes no lock.
 //!
-//! - V1 a block is `held` from the moment that it is valid until a checkpoint is durable in which it is not. Nobody is given a
-//!   held block. So whatever the last durable checkpoint refers to, and what roll-forward finds behind it, keeps its content
-//!   (F2FSJ paper, section 3.5: nothing that recovery refers to is overwritten);
-//! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows from both:
-//!   free: nothing held, no log's; prefree: nothing valid, something held; used: something valid; or a log's;
-//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries and no others.
+//! - V1 a block is `held` from the moment that it is valid until a checkpoint is durable in which
+//!   it is not. A held block is not given out. So whatever the last durable checkpoint refers to,
+//!   and what roll-forward finds behind it, keeps its content (F2FSJ paper, section 3.5: nothing
+//!   that recovery refers to is overwritten);
+//! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows
+//!   from both: it is open if a log writes it; otherwise used if a block is valid, prefree if none
+//!   is valid but some are held, free if none is held;
+//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries
+//!   and no others.
 //!
-//! With a journal (F2FSJ) V1 speaks of the pack that apply wrote last and of the records behind it: a block that epoch e has freed stays held
-//! until a pack is durable that has e in it (f2fs-journal-I6). [`released`](Table::released) is told which ones; [`committed`](Table::committed) is for a
-//! pack that has everything.
+//! With a journal (F2FSJ) V1 refers to the pack that apply wrote last and to the records behind it:
+//! a block that epoch e has freed stays held until a pack is durable that contains e
+//! (f2fs-journal-I6). [`released`](Table::released) is told which blocks;
+//! [`committed`](Table::committed) is for a pack that contains everything.
 //!
-//! Without checkpoints (`checkpoint=disable`) V1 speaks of what the last one knew only: there is no roll-forward, and a block that came
-//! later may be used again at once, or the volume would fill up with what nobody can read.
+//! Without checkpoints (`checkpoint=disable`) V1 refers only to what the last checkpoint knew:
+//! there is no roll-forward, and a block that was allocated later may be reused at once, because
+//! otherwise the volume would fill up with blocks that no mount can read.
 
 use super::map::BlockMap;
 use base::Set;
@@ -23,11 +29,11 @@ use std::collections::BTreeMap;
 /// What a segment is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// May be opened.
+    /// A log may open it.
     Free,
     /// The next checkpoint frees it.
     Prefree,
-    /// Has valid blocks.
+    /// It has valid blocks.
     Used,
     /// A log writes it.
     Open,
@@ -244,7 +250,7 @@ impl Table {
         self.held[seg.0 as usize].next_clear(from)
     }
 
-    /// A log gets the block.
+    /// Gives the block to a log.
     ///
     /// # Panics
     /// V1: it is held.
@@ -281,7 +287,8 @@ impl Table {
         Ok(())
     }
 
-    /// Redo of a journal: the block is valid from now on, or not any more; true if it was otherwise. It stays held.
+    /// Redo of a journal: the block becomes valid, or invalid; true if that is a change. It stays
+    /// held.
     pub fn redo(&mut self, addr: BlockAddr, valid: bool, kind: Log, now: u64) -> bool {
         let (at, offset) = self.place(addr);
         if self.valid[at].has(offset) == valid {
@@ -305,7 +312,7 @@ impl Table {
         true
     }
 
-    /// Nobody is given the block before the next checkpoint.
+    /// Holds a block: it is not given out before the next checkpoint.
     pub fn hold(&mut self, addr: BlockAddr) {
         let (at, offset) = self.place(addr);
         if !self.held[at].set(offset) {
@@ -410,7 +417,8 @@ impl Table {
         }
     }
 
-    /// The last checkpoint is durable: whatever is not valid may be used (V1). Answers what became usable, in the order of segments.
+    /// The last checkpoint is durable: every block that is not valid may be used (V1). Answers what
+    /// became usable, in the order of segments.
     pub fn committed(&mut self) -> Vec<Freed> {
         let mut touched = std::mem::take(&mut self.touched);
         touched.sort_unstable();
@@ -436,8 +444,8 @@ impl Table {
         freed
     }
 
-    /// A pack is durable that has the freeing of these blocks in it, and nobody has written them since (f2fs-journal-I6). Answers what became usable,
-    /// in the order of segments.
+    /// A pack is durable that contains the freeing of these blocks, and they were not written since
+    /// (f2fs-journal-I6). Answers what became usable, in the order of segments.
     pub fn released(&mut self, blocks: &[BlockAddr]) -> Vec<Freed> {
         let mut by_seg: BTreeMap<usize, BlockMap> = BTreeMap::new();
         for &addr in blocks {
@@ -463,7 +471,7 @@ impl Table {
         self.held_total - self.total
     }
 
-    /// There are no checkpoints after the one that was just written, or there are again.
+    /// Sets whether checkpoints are disabled from the one on that was just written.
     pub fn set_frozen(&mut self, on: bool) {
         self.frozen = on.then(|| self.valid.clone());
     }

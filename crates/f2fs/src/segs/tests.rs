@@ -1,4 +1,4 @@
-//! Allocation, checkpoints and hostile tables, against a plain model.
+//! Tests allocation, checkpoints and hostile tables against a simple model.
 
 use super::*;
 use block::{Class, Queue};

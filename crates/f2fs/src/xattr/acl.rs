@@ -1,6 +1,7 @@
-//! POSIX ACLs in step with modes: what new inodes take over from their directory, and what `chmod` and a new access ACL change.
+//! Keeps POSIX ACLs and modes in step: what new inodes inherit from their directory, and what
+//! `chmod` and a new access ACL change.
 //!
-//! Whether somebody may do something is asked by the caller (the kernel of a mount with `default_permissions`).
+//! Access itself is checked by the caller (the kernel, for a mount with `default_permissions`).
 
 use super::put;
 use crate::F2fs;

@@ -1,4 +1,4 @@
-//! Images made by mkfs.f2fs, loaded into a RAM device; judged by fsck.f2fs afterwards.
+//! Images made by mkfs.f2fs and loaded into a RAM device; fsck.f2fs checks them afterwards.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use base::{BLOCK_BYTES, BlockNo, Ino};

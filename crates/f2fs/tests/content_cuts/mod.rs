@@ -1,5 +1,5 @@
-//! Lives in which tasks commit atomic writes, shift, cut and move content, and overwrite it, while others write checkpoints; and what
-//! each of their files may hold after a cut.
+//! Runs in which tasks commit atomic writes, shift, cut, move and overwrite content while others
+//! write checkpoints, and a model of what each of their files may hold after a cut.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use super::common::{MIB, caps, read_all, truncate, try_mount};

@@ -1,4 +1,4 @@
-//! A crowd on a small volume of F2FS that is full, and what it left.
+//! Several tasks that write to a small, full F2FS volume, and a check of what they left.
 #![allow(dead_code, missing_docs)]
 
 use crate::common::{fresh, judge, mount};

@@ -1,4 +1,4 @@
-//! Mutations of metadata, judged by fsck.f2fs, by us, and by mounts.
+//! Mutations of metadata, each judged by fsck.f2fs, by our checker, and by mounts.
 
 use crate::common::{Image, fork, run as execute, tool};
 use crate::excuses;

@@ -1,5 +1,5 @@
-//! Where our checker and fsck.f2fs may disagree, and why. The same list stands in `docs/use/fsck.md`. In all of them but the last ours is the
-//! finding about which fsck.f2fs is silent.
+//! Where our checker and fsck.f2fs may disagree, and why. The same list stands in
+//! `docs/use/fsck.md`. In all cases but the last our checker has a finding and fsck.f2fs has none.
 
 use crate::judge::Judged;
 use varve_f2fs::check::Kind;

@@ -1,4 +1,5 @@
-//! Our verdicts: of the checker as `varve fsck -n` asks it, and of mounts that read everything.
+//! Our verdicts on an image: that of the checker, called as `varve fsck -n` calls it, and those of
+//! mounts that read everything.
 // The hook for panics belongs to the process; no simulation runs here.
 #![allow(clippy::disallowed_types)]
 

@@ -1,8 +1,10 @@
-//! The checker against fsck.f2fs 1.15 and against the mount: single fields of all metadata, and several at a time.
+//! Compares the checker with fsck.f2fs 1.15 and with mounts, on images with one or several fields
+//! of metadata changed.
 //!
 //! - I1 nothing panics: check, mount, walk, recovery;
 //! - I2 what a mount refuses as damaged is not clean;
-//! - I3 what is clean mounts, for reading and for writing, and everything in it can be read;
+//! - I3 what the checker finds clean mounts, for reading and for writing, and everything in it can
+//!   be read;
 //! - I4 the verdict is that of fsck.f2fs, but for the classes of [`excuses`].
 //!
 //! Says `skipped: no ...` where f2fs-tools are missing.

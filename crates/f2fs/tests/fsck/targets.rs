@@ -1,4 +1,5 @@
-//! Every structure of a volume by its fields, with the way to make its checksum good.
+//! The fields of every structure of a volume, each with the way to make its checksum right after a
+//! change.
 
 use base::Bytes;
 use ondisk::f2fs::{

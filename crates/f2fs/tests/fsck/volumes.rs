@@ -1,4 +1,4 @@
-//! Small volumes with some of everything.
+//! Small volumes that contain some of every structure.
 
 use crate::common::{Image, pattern, run, tool, try_mount};
 use base::Ino;

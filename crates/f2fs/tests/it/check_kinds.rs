@@ -1,4 +1,5 @@
-//! The checker on a new volume with one thing wrong: each kind of finding is found, alone or with what follows from it.
+//! Runs the checker on a new volume with one thing made wrong: each kind of finding is reported,
+//! alone or together with what follows from it.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::f2fs::{
@@ -134,7 +135,7 @@ fn superblocks_and_packs() {
     let none = |v: &mut Volume| [PACK, PACK + 512].iter().for_each(|&n| v.block(n)[9] ^= 1);
     assert_eq!(kinds(none), [Kind::Checkpoint]);
     let mark = |v: &mut Volume| v.checkpoint(|cp| cp.set_flags(cp.flags() | CpFlags::FSCK));
-    // The NAT bits were of the checkpoint without the mark, so nobody uses them.
+    // The NAT bits belong to the checkpoint without the mark, so they are not used.
     assert_eq!(kinds(mark), [Kind::NeedsFsck]);
     assert_eq!(Kind::NeedsFsck.severity(), Severity::Notice);
 }

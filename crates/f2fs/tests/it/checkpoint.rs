@@ -1,4 +1,5 @@
-//! Checkpoints: what they leave, when they are written, which of two packs counts, and what is refused.
+//! Checkpoints: what they leave on the device, when they are written, which of two packs counts,
+//! and which packs are refused.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;

@@ -1,4 +1,4 @@
-//! Atomic writes, shifted, cut and moved content, and overwriting under power cuts.
+//! Atomic writes, shifts, cuts, moves and overwrites of content, under power cuts.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;

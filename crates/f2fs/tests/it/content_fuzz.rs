@@ -1,4 +1,5 @@
-//! Random reads, writes, truncations, fallocations, syncs, remounts and crashes of a few files, against a shadow in memory.
+//! Random reads, writes, truncations, fallocations, syncs, remounts and crashes of a few files,
+//! compared with a model in memory.
 
 use crate::common;
 use base::{Ino, Rng};

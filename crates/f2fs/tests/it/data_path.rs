@@ -1,4 +1,5 @@
-//! Content of files beyond what the fuzz reaches: huge offsets, the move out of the inode, full disks, failing writes, many tasks.
+//! Cases of file content that the fuzz test does not reach: huge offsets, the move out of the
+//! inode, full disks, failing writes, many tasks.
 
 use crate::common;
 use base::{Ino, Nanos};

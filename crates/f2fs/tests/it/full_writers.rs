@@ -1,4 +1,5 @@
-//! Several tasks on a volume without room: nobody is told anything but ENOSPC, and what was acknowledged is there, with checkpoints and with a journal.
+//! Several tasks write to a volume without room: they get no error but ENOSPC, and what was
+//! acknowledged is there, with checkpoints and with a journal.
 
 use crate::common::mount;
 use crate::crowd::{MODES, shared, together, volume};

@@ -1,5 +1,6 @@
-//! Hostile volumes: every byte of the metadata of a small image is flipped, and numbers of whole packs are made up with fitting
-//! checksums. A mount may refuse, an operation may fail; nothing panics, hangs, or takes memory without bound.
+//! Hostile volumes: every byte of the metadata of a small image is flipped, and the numbers in
+//! whole packs are forged with matching checksums. A mount may refuse, an operation may fail;
+//! nothing panics, hangs, or takes memory without bound.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;
@@ -166,7 +167,7 @@ fn a_flip_anywhere_in_the_metadata_is_survived() {
     }
 }
 
-/// Numbers in a checkpoint that nobody has checked but the checksum.
+/// Numbers in a checkpoint that nothing but the checksum has checked.
 #[test]
 fn made_up_checkpoints_are_survived() {
     let mut rng = Rng::named(2, "packs");

@@ -1,4 +1,5 @@
-//! Chains of node blocks that somebody made up: mounts end, with an error or without what was not real.
+//! Forged chains of node blocks: a mount ends, either with an error or without the files that the
+//! chain invents.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;

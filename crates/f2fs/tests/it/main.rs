@@ -1,4 +1,5 @@
-//! All tests of the crate but its catalogues of mutants, those of the journal, and those beside a kernel: one program, linked once.
+//! All tests of the crate in one program, so that it is linked once; except the catalogues of
+//! mutants, the tests of the journal, and those that boot a kernel.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,5 +1,6 @@
-//! Tasks that make files in one directory and sync them, so that an epoch is committed while the next one changes the same blocks; what cuts
-//! leave has whole operations of whole epochs. Shared with the catalogue of mutants.
+//! Tasks that make files in one directory and sync them, so that an epoch is committed while the
+//! next one changes the same blocks; after a cut there are whole operations of whole epochs. Also
+//! used by the catalogue of mutants.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common::{Mistake, disk, try_mount, volume};
@@ -15,7 +16,8 @@ use varve_f2fs::F2fs;
 const RING: u32 = 256;
 const TASKS: u64 = 3;
 const ROUNDS: u64 = 8;
-/// Who makes names all the time and syncs nothing: whatever an epoch waits for, the next one changes the directory meanwhile.
+/// The task that makes names all the time and syncs nothing: whatever an epoch waits for, the next
+/// one changes the directory meanwhile.
 const RESTLESS: u64 = TASKS;
 
 fn name(task: u64, round: u64) -> String {
@@ -26,7 +28,7 @@ fn name(task: u64, round: u64) -> String {
 fn pictures(seed: u64, options: &str, mistake: &Mistake) -> Result<(Vec<Image>, u64), String> {
     let options = format!("jlow=5,{options}");
     let config = SimConfig {
-        // Schedules decide here, not who is faster.
+        // Schedules decide here, not which task is faster.
         cpu_percent: 0,
         ..SimConfig::random(seed)
     };

@@ -1,4 +1,5 @@
-//! Lives with applies in them, and what cuts leave of those; shared by the tests of apply and by the catalogue of mutants.
+//! Runs that contain applies, and checks of what cuts leave of them; used by the tests of apply and
+//! by the catalogue of mutants.
 #![allow(dead_code)]
 
 use super::common::{Mistake, disk, mount, volume};

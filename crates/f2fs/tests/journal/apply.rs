@@ -1,4 +1,5 @@
-//! Apply: what is committed goes home while operations run; what a mount finds is the state after a whole epoch.
+//! Apply: committed epochs are written home while operations run, and a mount finds the state after
+//! a whole epoch.
 
 use super::SCHEME;
 use super::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, file, tree};
@@ -189,7 +190,7 @@ fn freed_blocks_come_back_with_the_apply() {
     });
 }
 
-/// Dirty nodes do not grow beyond their threshold, whoever has to apply.
+/// Dirty nodes do not grow beyond their threshold, whichever task has to apply.
 #[test]
 fn dirty_nodes_are_bounded_without_any_task() {
     sim(1, || {

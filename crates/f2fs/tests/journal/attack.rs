@@ -1,5 +1,6 @@
-//! Four tasks that write, rename, and sync, under schedules that look for trouble; after a cut the volume is mounted again, and what
-//! was acknowledged is there: f2fs-journal-I1, f2fs-journal-I7, and on a small ring f2fs-journal-I8.
+//! Four tasks write, rename, and sync, under schedules that look for trouble. After a cut the
+//! volume is mounted again, and must have what was acknowledged: f2fs-journal-I1, f2fs-journal-I7,
+//! and on a small ring f2fs-journal-I8.
 
 use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Rng, Time};

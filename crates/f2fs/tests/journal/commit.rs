@@ -1,4 +1,4 @@
-//! Commit and fsync: what the ring shows after a cut, what is acknowledged, and what it costs.
+//! Commit and fsync: what the ring holds after a cut, what is acknowledged, and what it costs.
 
 use super::SCHEME;
 use super::common::{disk, mount, sim, volume};

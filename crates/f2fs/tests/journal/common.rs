@@ -1,4 +1,4 @@
-//! Volumes with a journal: made, mounted, cut, mounted again, judged.
+//! Helpers that make, mount, cut, remount and check volumes with a journal.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::{SCHEME, images};
@@ -81,7 +81,7 @@ pub fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
     try_mount(disk, more).unwrap_or_else(|e| panic!("mount with `{SCHEME},{more}`: {e}"))
 }
 
-/// The same without tasks in the background: whoever waits does their work.
+/// Mounts without background tasks: an operation that would wait for them does their work.
 ///
 /// # Errors
 /// What the mount says.

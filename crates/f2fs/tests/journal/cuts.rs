@@ -1,4 +1,5 @@
-//! Lives of which every cut is judged by what the ring holds then; shared by the tests of commits and by the catalogue of mutants.
+//! Runs in which the state after every cut is compared with what the ring holds then; used by the
+//! tests of commits and by the catalogue of mutants.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common::{device_bytes, disk, mount, volume};

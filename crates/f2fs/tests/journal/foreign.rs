@@ -1,4 +1,5 @@
-//! Volumes whose ring holds what must not be redone; shared by the tests of recovery and by the catalogue of mutants.
+//! Volumes whose ring holds transactions that must not be redone; used by the tests of recovery and
+//! by the catalogue of mutants.
 #![allow(dead_code)]
 
 use super::common::{Mistake, disk, mount, sim, volume};
@@ -152,7 +153,8 @@ fn put(disk: &Arc<SpecDisk>, at: u64, bytes: Vec<u8>) {
         .expect("written");
 }
 
-/// Hides the journal from a mount, as from somebody who does not know it; or shows it again.
+/// Hides the journal from a mount, which then behaves as software that does not know it; or shows
+/// it again.
 fn forget_journal(disk: &Arc<SpecDisk>, area: Option<JournalArea>) -> JournalArea {
     let mut found = area;
     for at in 0..2 {
@@ -172,7 +174,7 @@ fn forget_journal(disk: &Arc<SpecDisk>, area: Option<JournalArea>) -> JournalAre
     found.expect("a journal")
 }
 
-/// Whether what somebody else wrote is found, after epochs of ours were left in the ring.
+/// Whether a mount finds what other software wrote, after epochs of ours were left in the ring.
 pub fn written_by_another(mistake: &Mistake) -> Result<String, String> {
     let (content, _) = committed(&CREATE, true);
     let outcome = mistake.within(SimConfig::seeded(1)).run(move || {

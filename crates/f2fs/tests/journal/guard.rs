@@ -1,4 +1,4 @@
-//! What keeps others away while the ring may hold something.
+//! The guard that keeps other software from a volume while its ring may hold committed epochs.
 
 use super::common::{disk, fsck, mount, sim, try_mount, volume};
 use super::images::{self, create};
@@ -125,7 +125,7 @@ fn copies_that_differ_are_both_written() {
     }
 }
 
-/// A volume that somebody made read-only has no journal, and is not written.
+/// A volume that other software made read-only has no journal, and is not written.
 #[test]
 fn what_others_made_read_only_stays_so() {
     let fresh: Image = images::fresh(64).blocks().into_iter().collect();

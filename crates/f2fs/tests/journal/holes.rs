@@ -1,4 +1,5 @@
-//! Pages that a directory has lost: somebody looks a name up where one was, and reads zeros; no cut makes a page of them.
+//! Directories with holes: a lookup reads a page that the directory has lost, as zeros, and no cut
+//! turns that into a page on the device.
 
 use super::common::{cut_and_mount, disk, mount, sim, try_mount_alone, volume};
 use super::cuts::create;

@@ -1,4 +1,5 @@
-//! Each choice of the ideas of F2FSJ: what a cut leaves, and that nobody waits for ever where operations wait for a switch.
+//! Each idea of F2FSJ left out in turn: what a cut leaves, and that no task waits for ever where
+//! operations wait for a switch.
 
 use crate::common::{disk, sim, try_mount, try_mount_alone, volume};
 use crate::world::{Cut, PLAIN, World};
@@ -77,7 +78,7 @@ fn another_choice_recovers_it() {
     }
 }
 
-/// No room, or somebody was faster: what happens to tasks that work on the same names.
+/// Errors that tasks get which work on the same names: no room, or another task was faster.
 fn may_fail<T>(result: FsResult<T>) -> Option<T> {
     match result {
         Ok(done) => Some(done),
@@ -114,8 +115,8 @@ fn act(fs: &F2fs, rng: &mut Rng) {
     }
 }
 
-/// A hunt for deadlocks: several tasks on a tiny ring, of which some own the commits and all wait for switches. The simulation reports
-/// when nobody can go on.
+/// A hunt for deadlocks: several tasks on a tiny ring, of which some own the commits and all wait
+/// for switches. The simulation reports when no task can go on.
 #[test]
 fn nobody_waits_for_ever_for_a_switch() {
     let (mut waits, mut runs) = (0, 0);
@@ -173,8 +174,9 @@ fn nobody_waits_for_ever_for_a_switch() {
     assert!(waits > runs / 3, "{waits} waits in {runs} runs");
 }
 
-/// bell-B2, reserve-V2: who fills epochs rings for the task that commits them and goes on: he waits neither for a commit nor for an apply, and does not wait
-/// for the interval to pass either.
+/// bell-B2, reserve-V2: an operation that fills an epoch rings for the task that commits it and
+/// goes on: it waits neither for a commit nor for an apply, and not for the interval to pass
+/// either.
 #[test]
 fn full_epochs_are_committed_by_a_task_and_nobody_waits() {
     const RING: u32 = 64;

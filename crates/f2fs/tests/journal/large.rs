@@ -1,4 +1,5 @@
-//! Epochs that are larger than the whole ring: many operations, each as large as one may be, are past the check when the first one ends.
+//! Epochs that are larger than the whole ring: many operations of the greatest size have passed the
+//! size check before the first one ends.
 
 use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Nanos, Rng, Time};

@@ -1,4 +1,4 @@
-//! fsync beside others who write back the same file.
+//! fsync of a file while other tasks write back the same file.
 
 use super::common::{disk, sim, try_mount_alone, volume};
 use base::{Ino, Nanos};
@@ -11,7 +11,8 @@ const PAGES: usize = 8;
 /// How the file is made durable.
 type Sync = fn(&F2fs, Ino);
 
-/// f2fs-journal-I7: pages that somebody else has taken for write-back, and has not logged yet, are not dirty any more; an fsync waits for him.
+/// f2fs-journal-I7: pages that another task has taken for write-back, and has not logged yet, are
+/// not dirty any more; an fsync waits for that task.
 fn waits_for_who_took_the_pages(sync: Sync) {
     let image = volume(RING);
     for seed in 0..60 {

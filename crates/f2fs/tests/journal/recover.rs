@@ -1,4 +1,4 @@
-//! What was committed is there after a cut, whatever it was; recovery may be cut in turn.
+//! Recovery brings back everything that was committed before a cut, also if recovery itself is cut.
 
 use super::common::{Mistake, disk, fsck, sim};
 use super::foreign::{

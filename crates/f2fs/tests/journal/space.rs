@@ -1,5 +1,5 @@
-//! Room: what was freed comes back by epochs, cleaning beside operations, full volumes and full rings, operations that are too large for
-//! one epoch. Cuts in the middle of each.
+//! Space: freed blocks come back by epochs, cleaning runs beside operations, volumes and rings fill
+//! up, operations are too large for one epoch; with cuts in the middle of each.
 
 use super::common::{disk, sim, try_mount_alone, volume};
 use super::images::{create, pattern, read_all, truncate};

@@ -1,4 +1,4 @@
-//! The superblocks of the journal: what a mount, applies and an unmount leave in them.
+//! The superblocks of the journal: what a mount, an apply and an unmount write to them.
 
 use super::common::{cut_and_mount, device_bytes, disk, fsck, mount, sim, try_mount_alone, volume};
 use super::images::create;

@@ -1,5 +1,6 @@
-//! A world of files that knows what a cut may leave of it: after each cut the names are those behind some operation that is no older than
-//! the last acknowledged one, and each page is what was written to that page of that file, no older than what was acknowledged.
+//! A model of files that knows what a cut may leave: after each cut the names must be those after
+//! some operation no older than the last acknowledged one, and each page must hold data written to
+//! that page of that file, no older than what was acknowledged.
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common;

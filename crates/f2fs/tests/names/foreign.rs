@@ -1,4 +1,5 @@
-//! What others made: a tree of sload.f2fs, and content that is refused by name.
+//! Volumes of other tools: a tree made by sload.f2fs, and content that is refused with its inode
+//! named.
 
 use crate::common::{Image, fork, have_tools, mount};
 use crate::hostile::patch_inode;

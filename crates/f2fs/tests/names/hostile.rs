@@ -1,4 +1,5 @@
-//! Images whose names lead astray: each ends in an error that names the place, and in no panic and no endless loop.
+//! Images with forged names and directories: each access ends in an error that names the place,
+//! without a panic or an endless loop.
 
 use crate::common::{fork, mount, try_mount};
 use crate::volumes::ours;

@@ -220,7 +220,7 @@ fn orphans_are_freed_by_the_next_mount() {
     assert_eq!(errno(again.getattr(file)), Errno::Stale);
     again.unmount().expect("unmount");
     judge.judge(&cut);
-    // Whoever had them open goes on.
+    // Open files stay usable.
     let mut buf = [0; 10];
     assert_eq!(fs.read(file, 50_000, &mut buf).expect("read"), 10);
     assert!(fs.readdir(dir, 0, 10).expect("readdir").is_empty());

@@ -1,4 +1,5 @@
-//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, against a shadow in memory and fsck.f2fs.
+//! Names: create, mkdir, symlink, link, unlink, rmdir, rename, readdir, compared with a model in
+//! memory and checked by fsck.f2fs.
 
 #[path = "../common/mod.rs"]
 mod common;

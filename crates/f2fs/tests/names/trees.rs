@@ -1,4 +1,6 @@
-//! Thousands of operations, then every reader there is.
+//! Thousands of random operations on a tree, which is then read by several mounts and checked by
+//! fsck.f2fs.
+//! fsck.f2fs, dump.f2fs.
 
 use crate::common::{fork, mount};
 use crate::volumes::{Judge, features};

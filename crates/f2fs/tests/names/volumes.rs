@@ -1,4 +1,4 @@
-//! Volumes to work on.
+//! Volumes for the tests of names.
 
 use crate::common::{Image, have_tools};
 use block::Queue;

@@ -1,4 +1,4 @@
-//! Cuts of a checkpoint: two sets of files, of which the first was made durable and then replaced by the second.
+//! Cuts during a checkpoint: one set of files was made durable, and then replaced by a second set.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 use crate::common::caps;
@@ -114,7 +114,8 @@ pub fn cuts(seed: u64, mutant: Option<Mutant>) -> Outcome<Vec<Cut>> {
     })
 }
 
-/// A write fails in a checkpoint, the device gets well, somebody syncs again: what cuts of that leave.
+/// A write fails in a checkpoint, the device recovers, and the volume is synced again: what cuts of
+/// that leave.
 pub fn failure(seed: u64, mutant: Option<Mutant>) -> Outcome<Vec<Cut>> {
     let image = volume();
     let config = SimConfig {

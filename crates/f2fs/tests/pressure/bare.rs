@@ -1,12 +1,17 @@
-//! Pages that a cut inside of an fsync may take: the one state in which a page may hold what its block held before.
+//! Explains pages that a cut inside an fsync may damage: the one case in which a page may hold what
+//! its block held before.
 //!
-//! With `fsync_mode=posix` (as in Linux) the nodes of an fsync follow its data without a flush between, so a cache may keep the
-//! nodes and lose the data: roll-forward then maps blocks with old content (sync-Y5, docs/use/guarantees.md). Nothing else is
-//! excused. [`Bare::explains`] asks the record of the device for all of it:
+//! With `fsync_mode=posix` (as in Linux) the nodes of an fsync follow its data without a flush
+//! between, so a cache may keep the nodes and lose the data: roll-forward then maps blocks with old
+//! content (sync-Y5, docs/use/guarantees.md). No other wrong page is excused. [`Bare::explains`]
+//! asks the record of the device for all of these:
 //!
-//! - B1: the cut fell into an fsync of this file that wrote no checkpoint, and the page was written since its last sync;
-//! - B2: the block was given what the page must or may hold, and no flush covers that write;
-//! - B3: that write had completed when a node of the file with the mark of fsync was sent (sync-Y1, hazards-H30), before the cut.
+//! - B1: the cut fell into an fsync of this file that wrote no checkpoint, and the page was written
+//!   since its last sync;
+//! - B2: what was written to the block is what the page must or may hold, and no flush covers that
+//!   write;
+//! - B3: that write had completed when a node of the file with the mark of fsync was sent (sync-Y1,
+//!   hazards-H30), before the cut.
 
 use base::Time;
 use block::Class;

@@ -1,5 +1,6 @@
-//! A small volume, nearly full, that is overwritten and cleaned while its power is cut: each page says which file, page and version
-//! it is, so that lost acknowledged writes and other owners' content both show.
+//! A small, nearly full volume is overwritten and cleaned while its power is cut. Each page
+//! contains its file, page number and version, so that lost acknowledged writes and content of
+//! other owners are both detected.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 mod bare;

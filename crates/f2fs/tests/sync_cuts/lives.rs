@@ -1,4 +1,4 @@
-//! Histories that chance does not meet.
+//! Hand-written sequences of operations that random schedules do not produce.
 
 use super::VOLUME_MIB;
 use crate::common::{MIB, caps, create, fresh, read_all};
@@ -105,7 +105,7 @@ pub fn revived() -> Result<(), String> {
     }
 }
 
-/// A chain that somebody made up: a synced file names a block that another one has at the checkpoint.
+/// A forged chain: a synced file names a block that belongs to another one at the checkpoint.
 pub fn shared() -> Result<(), String> {
     let (disk, fs) = mounted(start(), 1)?;
     let mut inos = Vec::new();

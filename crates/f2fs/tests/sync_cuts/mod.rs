@@ -1,5 +1,6 @@
-//! The crash argument of fsync and roll-forward: tasks make, write, truncate, sync and remove files under random schedules on a
-//! device whose cut leaves the worst; after each cut the volume is mounted, cut again during recovery, and every file is judged.
+//! Tests the crash argument of fsync and roll-forward: tasks make, write, truncate, sync and remove
+//! files under random schedules on a device whose cut leaves the worst. After each cut the volume
+//! is mounted, cut again during recovery, and every file is checked.
 //!
 //! Each block of each file says which file, which page and which version it is, so that a lost acknowledged write, another
 //! file's bytes and half an fsync all show.

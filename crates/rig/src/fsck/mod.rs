@@ -1,4 +1,4 @@
-//! Checks the file system in an image file; recovers it first where it needs recovery.
+//! Checks the file system in an image file, after recovering it where it needs recovery.
 //!
 //! ```text
 //!  open -> check --clean or beyond recovery--------------------------------> Checked
@@ -31,37 +31,39 @@ pub enum FsckError {
     /// The host refuses the file.
     #[error("{0}")]
     Host(#[from] std::io::Error),
-    /// The host refuses it a queue.
+    /// The host refuses a queue for the file.
     #[error("{0}")]
     Open(#[from] HostError),
-    /// The host refused it half way through recovery, which can be begun anew.
+    /// The host refused a write in the midst of recovery, which can be repeated from the beginning.
     #[error("recovery stopped: {0}")]
     Recovery(String),
 }
 
-/// What came of it.
+/// The outcome of a check.
 #[derive(Debug)]
 pub struct Checked {
     /// The log was replayed and orphans were processed.
     pub recovered: bool,
-    /// That was written to the file (else it happened in memory).
+    /// The recovery was written to the file (otherwise it happened in memory).
     pub written: bool,
-    /// The kind of file system; of what cannot be told, ext4.
+    /// The kind of file system; ext4 if it cannot be told.
     pub kind: Fs,
-    /// Recovery has put another superblock in the place of a damaged one.
+    /// Recovery has replaced a damaged superblock by another copy.
     pub mended: bool,
-    /// Why the volume could not be mounted, if it could not. If it was `recovered` all the same, that was the log alone.
+    /// Why the volume could not be mounted, if it could not. If `recovered` is set nevertheless,
+    /// only the log was replayed.
     pub refused: Option<String>,
     /// What recovery found and did, a line each.
     pub lines: Vec<String>,
-    /// Why orphans were left, if the volume was recovered without them: it may not be written, or cannot be mounted.
+    /// Why orphans were left, if the volume was recovered without processing them: it may not be
+    /// written, or cannot be mounted.
     pub orphans_left: Option<String>,
     /// What is wrong with the volume, recovered or not.
     pub report: Report,
 }
 
-/// Checks the image in `file`. With `write` recovery changes the file, else memory only. `now` is noted where recovery notes times;
-/// `limit` is the number of findings to keep.
+/// Checks the image in `file`. With `write` recovery changes the file, otherwise memory only. `now`
+/// is the time that recovery records; `limit` is the number of findings to keep.
 ///
 /// # Errors
 /// The host refuses to read or write the file.
@@ -74,7 +76,7 @@ pub fn fsck(
     fsck_beside((file, None), write, now, limit)
 }
 
-/// The same for a volume of ext4 whose journal may lie on a device of its own.
+/// Like [`fsck`], for a volume of ext4 whose journal may lie on a device of its own.
 ///
 /// # Errors
 /// The host refuses to read or write a file.
@@ -144,8 +146,9 @@ fn f2fs_options(read_only: bool) -> MountOptions {
     })
 }
 
-/// True if an ext4 or ext3 says of itself that it was unmounted and nothing was found wrong since: what e2fsck does not look at unless it is
-/// told to. Of F2FS false: its checkpoint has to be read for that.
+/// True if the superblock of an ext4 or ext3 says that it was unmounted and that no error was found
+/// since: such a volume e2fsck does not check unless forced. Always false for F2FS, because its
+/// checkpoint would have to be read for that.
 ///
 /// # Errors
 /// The host refuses to read.
@@ -163,12 +166,12 @@ pub fn says_clean(file: &HostFile) -> std::io::Result<bool> {
     }))
 }
 
-/// What a recovery found and did.
+/// The outcome of a recovery.
 #[derive(Debug)]
 pub struct Recovery {
-    /// The kind of file system; of what cannot be told, ext4.
+    /// The kind of file system; ext4 if it cannot be told.
     pub kind: Fs,
-    /// What was found and done, a line each; of F2FSJ the case of its table first.
+    /// What was found and done, a line each; for F2FSJ the case of its table first.
     pub lines: Vec<String>,
     /// Why the file system refused, if it did.
     pub refused: Option<String>,
@@ -346,8 +349,8 @@ fn read_device(device: &dyn BlockDevice, block: BlockNo) -> Result<Bytes, DevErr
     Ok(bytes.into())
 }
 
-/// Recovers the volume on a device: mounts and unmounts it. The answer is why the file system refused, if it did; `now` is noted where
-/// recovery notes times.
+/// Recovers the volume on a device by mounting and unmounting it. Answers why the file system
+/// refused, if it did; `now` is the time that recovery records.
 ///
 /// # Errors
 /// The device refuses a request.
@@ -475,7 +478,7 @@ fn recover_ext<R>(devices: &Devices, look: fn(&AnyFs) -> R) -> Result<Outcome<R>
     let (queue, journal) = queues();
     let log = match ext4::Ext4::recover_log(queue, journal, options) {
         Err(e @ FsError::Io { .. }) => return Err(e),
-        // It is refused for what the mount was.
+        // The log is refused for the reason that the mount was.
         Err(_) => None,
         Ok(log) => log,
     };

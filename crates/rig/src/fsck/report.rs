@@ -1,4 +1,4 @@
-//! What a check of any kind of file system found, in one form.
+//! The findings of a check, in one form for every kind of file system.
 
 use super::{ext, f2fs};
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 /// One finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// Number of its kind, which stays.
+    /// Number of its kind, which never changes.
     pub number: u16,
     /// Name of its kind.
     pub name: &'static str,
@@ -20,9 +20,9 @@ pub struct Finding {
     pub block: Option<u64>,
     /// The facts.
     pub what: String,
-    /// Nothing is lost, and the next mount or checkpoint mends it.
+    /// Nothing is lost, and the next mount or checkpoint repairs it.
     pub is_notice: bool,
-    /// Nobody can repair it.
+    /// It cannot be repaired.
     pub is_beyond_repair: bool,
     /// A mount for writing puts it right, so that it is not there after a recovery.
     kept: bool,

@@ -18,7 +18,7 @@ impl Watched {
         })
     }
 
-    /// True if something was.
+    /// True if anything was written.
     pub fn is_written(&self) -> bool {
         self.written.load(Ordering::Relaxed)
     }

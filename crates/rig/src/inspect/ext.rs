@@ -1,4 +1,4 @@
-//! ext4 and ext3.
+//! Describes ext4 and ext3.
 
 use super::{Section, corrupt, uuid};
 use crate::VolumeError;
@@ -35,7 +35,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The superblock, and that of an external journal if its device is given.
+/// Describes the superblock, and that of an external journal if its device is given.
 pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let kind = crate::kind_of(file)?.map_or("", |kind| kind.word());
@@ -100,7 +100,7 @@ fn external(file: &HostFile) -> Result<Section, VolumeError> {
     Ok(s)
 }
 
-/// An inode of the table.
+/// Describes an inode of the inode table.
 pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let sb = superblock(file)?;
     let place = (sb.inode_place(Ino(ino))).ok_or_else(|| {

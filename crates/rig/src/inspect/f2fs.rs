@@ -1,4 +1,4 @@
-//! F2FS: superblock, checkpoint packs, inodes through NAT.
+//! Describes F2FS: superblock, checkpoint packs, and inodes, found through NAT.
 
 use super::{Section, block, corrupt, uuid};
 use crate::VolumeError;
@@ -48,7 +48,7 @@ fn pack(file: &HostFile, geo: &Geometry, second: bool) -> Result<Checkpoint, Vol
     Ok(head)
 }
 
-/// Superblock and checkpoint in force.
+/// Describes the superblock and the checkpoint in force.
 pub fn info(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, copy) = superblock(file)?;
     let mut s = Section::new(format!("f2fs superblock (copy {copy})"));
@@ -144,7 +144,7 @@ fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeEr
     Ok(Some(s))
 }
 
-/// Both packs.
+/// Describes both checkpoint packs.
 pub fn checkpoints(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     let (_, geo, _) = superblock(file)?;
     let both = [(false, "first pack"), (true, "second pack")];
@@ -216,7 +216,7 @@ fn nat_journal(
     Ok(summary.nat_journal().collect())
 }
 
-/// The inode block that the checkpoint in force leads to.
+/// Describes the inode block that the checkpoint in force leads to.
 pub fn inode(file: &HostFile, ino: u32) -> Result<Vec<Section>, VolumeError> {
     let (sb, geo, _) = superblock(file)?;
     let nid = Nid(ino);

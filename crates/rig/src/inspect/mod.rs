@@ -1,5 +1,6 @@
-//! What the superblocks, checkpoints and inodes of an image say, in words: for `varve info` and `varve dump`. Nothing is
-//! recovered: these are the bytes as they lie there.
+//! Describes in words what the superblocks, checkpoints and inodes of an image say: for `varve
+//! info` and `varve dump`. Nothing is recovered: the descriptions are of the bytes as they lie
+//! there.
 
 mod ext;
 mod f2fs;
@@ -12,10 +13,10 @@ use ondisk::Corrupt;
 use std::fmt::{Debug, Display};
 use vfs::FsError;
 
-/// One structure.
+/// The description of one structure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// What it is.
+    /// The name of the structure.
     pub title: String,
     /// Fields and values.
     pub rows: Vec<(String, String)>,
@@ -63,7 +64,7 @@ impl Section {
     }
 }
 
-/// What an image holds: superblock, and of F2FS the checkpoint in force.
+/// Describes what an image holds: the superblock, and for F2FS the checkpoint in force.
 ///
 /// # Errors
 /// No superblock that is known here; damage; the host refuses to read.
@@ -74,7 +75,7 @@ pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>,
     }
 }
 
-/// Both checkpoint packs of an F2FS.
+/// Describes both checkpoint packs of an F2FS.
 ///
 /// # Errors
 /// As [`info`]; no F2FS.
@@ -88,7 +89,8 @@ pub fn checkpoints(file: &HostFile) -> Result<Vec<Section>, VolumeError> {
     }
 }
 
-/// The journal of an F2FS: its superblocks and all that its ring holds, piece by piece, in words. Damage is described, and passed.
+/// Describes the journal of an F2FS: its superblocks and all that its ring holds, piece by piece.
+/// Damage is described too, and the description goes on behind it.
 ///
 /// # Errors
 /// As [`info`]; no F2FS, or one without a journal; what `say` gives.
@@ -106,7 +108,7 @@ pub fn journal<E: From<VolumeError>>(
     }
 }
 
-/// An inode by number, as the table or its node block says.
+/// Describes an inode by number, as its inode table or node block has it.
 ///
 /// # Errors
 /// As [`info`]; no such inode.

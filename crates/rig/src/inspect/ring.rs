@@ -1,4 +1,4 @@
-//! The journal of an F2FS (F2FSJ): where it lies, its superblocks, its ring.
+//! Describes the journal of an F2FS (F2FSJ): where it lies, its superblocks, its ring.
 
 use super::{block, corrupt, f2fs, uuid};
 use crate::VolumeError;

@@ -1,4 +1,5 @@
-//! Failed writes and flushes below ext4 and F2FS: who is told, how often, and what is claimed afterwards.
+//! Failed writes and flushes below ext4 and F2FS: which callers get an error, how often, and what
+//! the file systems still promise afterwards.
 
 use block::Queue;
 use blockdev::{BlockDevice, Fault, FaultOn, FaultRule, Ram};
@@ -122,7 +123,8 @@ fn a_failed_write_is_told_once_to_each_open_file() {
     }
 }
 
-/// The flusher is no user: what it could not write is told to who syncs.
+/// The flusher cannot return an error to a user: what it could not write is reported to the next
+/// caller that syncs.
 #[test]
 fn what_write_back_could_not_write_is_told_by_the_next_fsync() {
     for case in CASES {

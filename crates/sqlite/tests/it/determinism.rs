@@ -1,4 +1,4 @@
-//! Two runs of one seed are one run (sqlite-S1, sqlite-S2).
+//! Two runs with one seed are identical (sqlite-S1, sqlite-S2).
 
 use crate::common;
 use common::{connect, files, rows, simulated, workload};

@@ -1,4 +1,4 @@
-//! What SQLite and the user learn when something below goes wrong.
+//! Which errors SQLite and the user get when a layer below fails.
 
 use crate::common;
 use base::{Ino, Time};

@@ -1,4 +1,5 @@
-//! Tests that share a process, which sets SQLite up once: one program, linked once.
+//! Tests that can share a process, which sets SQLite up once; they are one program, so that it is
+//! linked once.
 
 mod common;
 mod determinism;

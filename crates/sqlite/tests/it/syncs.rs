@@ -1,4 +1,5 @@
-//! Which writes and syncs a transaction makes (sqlite-S6), against what SQLite's own unix VFS does.
+//! Which writes and syncs a transaction makes (sqlite-S6), compared with those of SQLite's own unix
+//! VFS.
 
 use crate::common;
 use common::connect;

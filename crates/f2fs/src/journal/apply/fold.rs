@@ -1,7 +1,9 @@
-//! What the records of some epochs mean for home: which nodes and directory pages they touch, which blocks and orphans there are.
+//! Folds the records of several epochs into what they mean for home: which nodes and directory
+//! pages they touch, which blocks become valid or free, and which orphans there are.
 //!
-//! Nothing is read or written here. Epochs come in order. Inside an epoch two inodes' records have no order, and need none: a number or
-//! a block that is given back in an epoch is not handed out again before that epoch is committed, or applied (f2fs-journal-I6).
+//! Nothing is read or written here. Epochs are folded in order. Within an epoch the records of two
+//! inodes have no order and need none: a number or block that is freed in an epoch is not given out
+//! again before that epoch is committed, or applied (f2fs-journal-I6).
 
 use crate::fault;
 use crate::journal::redo::page_of;
@@ -77,7 +79,7 @@ pub(crate) struct Fold<'a> {
     pub(in crate::journal) segs: HomeChanges,
     /// Blocks to release when the pack is durable (apply-A6).
     pub(in crate::journal) freed: Vec<BlockAddr>,
-    /// Records, but for those of blocks' owners.
+    /// Number of records, without those about owners of blocks.
     pub(in crate::journal) records: u64,
 }
 

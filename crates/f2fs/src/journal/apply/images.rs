@@ -1,4 +1,4 @@
-//! What nodes and directory pages are after epoch T (apply-A1).
+//! Makes the images of nodes and directory pages as they are after epoch T (apply-A1).
 
 use super::Fold;
 use crate::F2fs;
@@ -34,7 +34,7 @@ pub(in crate::journal) struct PageSlot {
 pub(in crate::journal) struct Modes {
     pub fast_forward: u64,
     pub patched: u64,
-    /// Records that nobody had to redo.
+    /// Records that did not have to be redone.
     pub saved: u64,
 }
 

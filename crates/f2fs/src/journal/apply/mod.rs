@@ -1,36 +1,57 @@
 //! Apply: the state after some committed epoch T becomes the one that a mount finds, while operations and commits go on.
 //!
-//! There are two states in memory. *Live* is what operations see and change. *Home* is what the newest durable pack says (applied
-//! epoch AP): the NAT without its live changes, the maps of valid blocks that the SIT has, orphans, counts. An apply computes home' = home
-//! after the records of epochs AP+1..=T ([`fold`]), writes the blocks that differ out of place ([`images`], [`write`](self::write)), a pack
-//! that names them and T, and then lets live take over the new places ([`publish`]). Its work grows with what changed, not with the volume.
+//! There are two states in memory. *Live* is what operations see and change. *Home* is what the
+//! newest durable pack says (applied epoch AP): the NAT without its live changes, the maps of valid
+//! blocks in the SIT, the orphans, the counts. An apply computes home' = home after the records of
+//! epochs AP+1..=T ([`fold`]), writes the blocks that differ out of place ([`images`],
+//! [`write`](self::write)), then a pack that names them and T, and finally lets the live state take
+//! over the new places ([`publish`]). The work of an apply grows with what changed, not with the
+//! size of the volume.
 //!
-//! The order: directory blocks; nodes (their slots name the new directory blocks); all of that lands; NAT and SIT blocks into their other
-//! copies, summaries, and the pack but for its last block; that lands; a flush; the last block, non-volatile; then memory.
+//! The order: directory blocks; nodes (whose slots name the new directory blocks); all these writes
+//! complete; NAT and SIT blocks into their other copies, summaries, and the pack except for its
+//! last block; these writes complete; a flush; the last block, non-volatile; then the tables in
+//! memory.
 //!
-//! Why a cut at any moment leaves AP or T, and live is never wrong:
-//! - A1 (f2fs-journal-I2, f2fs-journal-I3) an image is the state after T of its node or page and of nothing else. Either no epoch behind T has touched it (`ll <= T`, seen
-//!   under the lock under which a change and its `ll` are made, together with the copy): then live is that state, whatever happened up to T
-//!   (fast-forward). Or it is the block at home, or zeros if it was born since, with the records up to T redone. Test builds do both and compare;
-//! - A2 (f2fs-journal-I3) NAT, SIT, orphans and counts of the pack come from home and the records up to T, and from the places given out here;
-//!   from live come only: places of logs (home-V10), owners in summaries (home-V11), ages, hints;
-//! - A3 what a removed node or directory page had at home is looked up at home, never in a record and never live: live may have seen
-//!   another place meanwhile (an apply moves nodes and directory blocks, and nobody else does);
-//! - A4 (f2fs-journal-I6) nothing is overwritten that the last durable pack or a record behind it refers to: places come from the live table,
-//!   where whatever is valid live, at home, or was freed in an epoch that is not applied is held; NAT, SIT and pack go to the other copies;
-//! - A5 the pack's last block goes out when all the others have landed and a flush has begun and ended since (f2fs-checkpoint-C2, f2fs-checkpoint-C4).
-//!   A cut before: the old pack, AP, and the ring still has AP+1 and all behind it; what was written
-//!   lies in blocks that are free there. A cut behind: T, from the same block that names T: state and mark become durable in one write;
-//! - A6 (f2fs-journal-I6, f2fs-journal-I8) blocks that epochs up to T freed or apply replaced are released, and the tail of the ring moves, only behind that. Which
-//!   blocks: those that home had, or an epoch up to T took, and home' has not. Each is released once, by that rule and no other:
-//!   a second release would come when it has a new owner already;
-//! - A7 live takes the new place of a node or directory page if it is still the same life of it: its place is what home had, or none and it was
-//!   born up to T. Else the new place is given up live at once: it stays held, as home' has it, until the epoch that freed it is applied.
-//!   Before and after the change both places hold what a reader may expect: the old one is held until A6;
-//! - A8 (f2fs-journal-I9) a node or page becomes clean only when the pack is durable and live names the new place, and only if `ll <= T` then;
-//! - A9 after a failed write the mount is latched and no pack follows (f2fs-checkpoint-C7).
+//! A cut at any moment leaves the state after AP or after T, and the live state is never wrong,
+//! because:
+//! - A1 (f2fs-journal-I2, f2fs-journal-I3) an image is the state after T of its node or page and of
+//!   nothing else. If no epoch behind T has touched it (`ll <= T`, checked under the lock under
+//!   which a change and its `ll` are made, together with the copy), the live bytes are that state,
+//!   whatever happened up to T (fast-forward). Otherwise the image is the block at home, or zeros
+//!   if it was created since, with the records up to T redone. Test builds do both and compare;
+//! - A2 (f2fs-journal-I3) NAT, SIT, orphans and counts of the pack come from home and the records
+//!   up to T, and from the places that the apply itself gave out. Only these come from the live
+//!   state: the positions of the logs (home-V10), owners in summaries (home-V11), ages, hints;
+//! - A3 the block that a removed node or directory page had at home is looked up at home, never in
+//!   a record and never in the live state: the live state may name another place by now (an apply
+//!   moves nodes and directory blocks, and nothing else does);
+//! - A4 (f2fs-journal-I6) nothing is overwritten that the last durable pack or a record behind it
+//!   refers to: new places come from the live table, which holds back every block that is valid in
+//!   the live state or at home, or was freed in an epoch that is not applied; NAT, SIT and pack go
+//!   to their other copies;
+//! - A5 the last block of the pack is sent when the writes of all the others have completed and a
+//!   flush has begun and ended since (f2fs-checkpoint-C2, f2fs-checkpoint-C4). A cut before that
+//!   leaves the old pack with AP, and the ring still has AP+1 and everything behind it; what the
+//!   apply wrote lies in blocks that are free there. A cut after it leaves T, by the same block
+//!   that names T: state and mark become durable in one write;
+//! - A6 (f2fs-journal-I6, f2fs-journal-I8) only after A5 are the blocks released that epochs up to
+//!   T freed or the apply replaced, and only then does the tail of the ring move. Released are the
+//!   blocks that home had, or an epoch up to T took, and that home' does not have. Each is released
+//!   once, by this rule alone, because a second release would hit the next owner of the block;
+//! - A7 the live state takes over the new place of a node or directory page if that node or page
+//!   was not removed and created again meanwhile: that is, its live place is the one that home had,
+//!   or it has none and was created up to T. Otherwise the live state gives the new place up at
+//!   once: the block stays held, as home' has it, until the epoch that freed it is applied. Before
+//!   and after the take-over both places hold what a reader may expect, because the old one is held
+//!   until A6;
+//! - A8 (f2fs-journal-I9) a node or page becomes clean only when the pack is durable and the live
+//!   state names the new place, and only if `ll <= T` then;
+//! - A9 after a failed write the mount is latched, and no further pack is written
+//!   (f2fs-checkpoint-C7).
 //!
-//! When everything is applied and nobody changes anything, home and live are equal ([`F2fs::assert_home_is_live`]).
+//! When everything is applied and no operation changes anything, home and live are equal
+//! ([`F2fs::assert_home_is_live`]).
 
 pub(super) mod fold;
 pub(super) mod images;
@@ -62,7 +83,8 @@ pub(crate) struct Applier {
 }
 
 impl Applier {
-    /// Nobody applies while this is held: an apply has two places of a node valid, until it is published (A6, A7).
+    /// Keeps applies out while the guard is held: during an apply two places of a node are valid,
+    /// until the new one is published (A6, A7).
     pub fn pause(&self) -> MutexGuard<'_, ()> {
         self.one.lock()
     }
@@ -120,9 +142,10 @@ impl F2fs {
         }
     }
 
-    /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones, and the pack that has it is its commit
-    /// block (f2fs-commit-K8). The caller leads, the epoch is drained, its data durable. Who applied before had its target
-    /// before that; nobody else sees it until the pack is durable, or the mount latched.
+    /// Commits `epoch`, the one behind the last committed: `keep` adds it to the committed ones,
+    /// and the pack that contains it is its commit block (f2fs-commit-K8). The caller leads, the
+    /// epoch is drained, its data durable. An earlier apply chose its target before that, and no
+    /// other task sees the epoch until the pack is durable or the mount latched.
     ///
     /// # Errors
     /// As [`apply`](Self::apply): it may be durable or not.
@@ -138,7 +161,7 @@ impl F2fs {
         })
     }
 
-    /// Applies what is committed up to the target, which is asked for when nobody else applies.
+    /// Applies what is committed up to the target, which is chosen once no other apply runs.
     fn apply_target(
         &self,
         journal: &Journal,
@@ -179,10 +202,11 @@ impl F2fs {
         self.checkpoint(Cause::Sync)
     }
 
-    /// With a journal: checks that home says what live says. For tests, when everything is applied and nobody changes anything.
+    /// With a journal: checks that home agrees with live. For tests, when everything is applied and
+    /// no operation changes anything.
     ///
     /// # Panics
-    /// f2fs-journal-I3: if it does not.
+    /// f2fs-journal-I3: if they differ.
     pub fn check_home(&self) {
         if self.journal.is_some() {
             self.assert_home_is_live();
@@ -242,8 +266,9 @@ impl F2fs {
         Ok(())
     }
 
-    /// Runs `work` on the state after `epoch`, which logged `groups` and is the one behind the last committed: home with what epochs up to it
-    /// have. Nobody applies meanwhile. The caller leads.
+    /// Runs `work` on the state after `epoch`, which logged `groups` and is the one behind the last
+    /// committed: home with the changes of all epochs up to it. No apply runs meanwhile. The caller
+    /// leads.
     ///
     /// # Errors
     /// I/O, damage.
@@ -264,7 +289,8 @@ impl F2fs {
         work(&mut Images::new(self, epoch, fold, true))
     }
 
-    /// What cleaning wants elsewhere. It comes into memory, and stays until it has moved: nobody reads its old place meanwhile.
+    /// Adds the blocks that cleaning wants to have moved. Each is read into memory, and stays there
+    /// until it has moved, so that its old place is not read meanwhile.
     fn add_rewrites(&self, journal: &Journal, fold: &mut Fold<'_>) -> FsResult<()> {
         let wanted = journal.rewrite.take();
         for nid in wanted.nodes {

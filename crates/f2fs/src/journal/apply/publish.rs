@@ -1,4 +1,4 @@
-//! The pack that names epoch T, and live taking over what was written for it.
+//! Writes the pack that names epoch T, and lets the live state take over the places written for it.
 
 use super::Clock;
 use super::images::Images;
@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 
 /// What an apply is for.
 pub(super) struct Goal {
-    /// Who wants it.
+    /// What caused the apply.
     pub cause: Cause,
     /// T: the last epoch that it applies.
     pub target: Epoch,
@@ -142,7 +142,8 @@ impl F2fs {
         self.segs_released(&freed);
     }
 
-    /// Checks that nothing separates live from home. Everything is applied, and nobody changes anything.
+    /// Checks that home and live are equal. Everything must be applied, and no operation may change
+    /// anything.
     ///
     /// # Panics
     /// f2fs-journal-I3: something does.

@@ -1,4 +1,4 @@
-//! What applies did and cost.
+//! Statistics of applies: how many there were and why, what they wrote, and how long they took.
 
 use crate::ops::Cause;
 use base::Nanos;
@@ -7,17 +7,17 @@ use std::collections::BTreeMap;
 /// A part of an apply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ApplyPhase {
-    /// Records are sorted by what they touch.
+    /// Records are sorted by the blocks that they touch.
     Fold,
     /// Blocks that have to be patched are read.
     Read,
-    /// Images are made and sent, and land.
+    /// Images are made and sent, and their writes complete.
     Write,
-    /// NAT, SIT, summaries and the pack, but for its last block.
+    /// NAT, SIT, summaries and the pack except for its last block are written.
     Pack,
     /// The flush before the last block, and that block.
     Commit,
-    /// Memory takes it over.
+    /// The live state takes the new places over.
     Publish,
 }
 
@@ -51,17 +51,17 @@ pub struct ApplyStats {
     pub by_cause: BTreeMap<Cause, u64>,
     /// Times there was nothing to apply.
     pub unnecessary: u64,
-    /// Epochs.
+    /// Epochs applied.
     pub epochs: u64,
-    /// Records.
+    /// Records in these epochs.
     pub records: u64,
     /// Nodes and directory pages that no later epoch had touched: the newest image was written.
     pub fast_forwarded: u64,
-    /// Those that were made from home and records.
+    /// Nodes and directory pages that were made from home and records.
     pub patched: u64,
-    /// Those that were gone: nothing was written.
+    /// Nodes and directory pages that no longer existed: nothing was written.
     pub skipped: u64,
-    /// Records that nobody had to redo, thanks to fast-forward.
+    /// Records that did not have to be redone, thanks to fast-forward.
     pub records_saved: u64,
     /// Node blocks written.
     pub node_blocks: u64,

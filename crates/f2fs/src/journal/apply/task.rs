@@ -1,17 +1,18 @@
-//! When to apply, unasked: a task looks at what fills up.
+//! The background task that applies when memory, ring or dirty counts fill up, before an operation
+//! has to ask for it.
 
 use crate::F2fs;
 use crate::journal::{Epoch, Journal};
 use crate::ops::Cause;
 use base::Nanos;
 
-/// How often the task looks, if nobody wakes it.
+/// How often the task looks, if no bell wakes it.
 const LOOK: Nanos = Nanos::from_millis(500);
 /// Nothing was committed for so long: what is committed goes home.
 const IDLE: Nanos = Nanos::from_secs(10);
 
 impl F2fs {
-    /// Applies what is committed when a threshold says so, until the volume is unmounted.
+    /// Applies what is committed whenever a threshold is passed, until the volume is unmounted.
     pub(crate) fn apply_task(&self) {
         let Some(journal) = &self.journal else {
             return;

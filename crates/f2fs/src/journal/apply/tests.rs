@@ -1,4 +1,4 @@
-//! Applies of some of the committed epochs, one at a time.
+//! Tests applies that take some of the committed epochs, one at a time.
 
 use crate::F2fs;
 use crate::journal::hooks_tests::mounted;

@@ -1,4 +1,4 @@
-//! Writing the state after epoch T: directory pages, then nodes, each to a new place.
+//! Writes the state after epoch T: directory pages, then nodes, each to a new place.
 
 use super::images::{Images, PageSlot};
 use crate::F2fs;
@@ -39,7 +39,7 @@ pub(super) struct Written {
     placed: BTreeMap<Nid, Vec<Placed>>,
 }
 
-/// Blocks on their way.
+/// Sends blocks and waits for their writes.
 struct Sender<'f> {
     fs: &'f F2fs,
     plug: Plug,
@@ -255,7 +255,7 @@ impl F2fs {
                 addr: BlockAddr::NULL,
             };
             if unborn {
-                // Somebody wanted it elsewhere that is free by now.
+                // Cleaning wanted it moved, and it has been freed since.
                 continue;
             }
             written.nat.insert(nid, NatChange { from, to });

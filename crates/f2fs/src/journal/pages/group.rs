@@ -1,4 +1,5 @@
-//! The records of an inode in an epoch, with images in the place of those that they express (pages-J3).
+//! The records of an inode in an epoch, in which images replace the records whose effect they
+//! contain (pages-J3).
 
 use super::Images;
 use super::scan::{Scan, node_of, stays};
@@ -22,10 +23,10 @@ pub struct PagesLogged {
     pub nat: u64,
     /// SIT blocks.
     pub sit: u64,
-    /// Of the node and directory blocks: those that an operation behind the epoch had touched before the commit had its copy. JBD2 copies
-    /// these when they are touched.
+    /// Node and directory blocks that an operation behind the epoch had touched before the commit
+    /// had copied them. JBD2 copies such blocks when they are touched.
     pub late: u64,
-    /// Records that are not in the log, as an image has their effect.
+    /// Records that are not in the log, because an image has their effect.
     pub left_out: u64,
 }
 

@@ -1,6 +1,7 @@
-//! What a PAGE record has of a node, and what becomes of a node by it (pages-J2).
+//! What a PAGE record contains of a node, and how redo changes a node by it (pages-J2).
 //!
-//! The footer says which node it is and nothing else, the checksum is zero, slots of a directory say NULL or NEW.
+//! In the image the footer says which node it is and nothing else, the checksum is zero, and slots
+//! of a directory say NULL or NEW.
 
 use base::{BLOCK_BYTES, Bytes};
 use ondisk::f2fs::journal::{PageKind, Record};

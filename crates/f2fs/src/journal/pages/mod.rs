@@ -1,28 +1,40 @@
-//! A journal of pages (`records=pages`): the transaction of an epoch has whole blocks as JBD2's has, not what changed in them.
+//! A journal of pages (`records=pages`): the transaction of an epoch has whole blocks, as in JBD2,
+//! instead of what changed in them.
 //!
-//! Operations log records as ever: they say what was touched. When epoch e is committed, its transaction gets the 4 KiB of each node and
-//! of each directory page that its records touch as they are after e, and of each block of NAT and SIT in which the node numbers and data
-//! blocks stand that came or went. Of the records only those stay beside them that no page expresses: birth and death of nodes, blocks
-//! taken and freed, orphans, truncations under way, and which slots of directories became free or used. What is committed and not applied is
-//! kept in memory in the same form, so that apply writes what the log holds, as JBD2's checkpoint does.
+//! Operations log records as without this option; here the records say which blocks were touched.
+//! When epoch e is committed, its transaction gets the 4 KiB of each node and directory page that
+//! its records touch, as they are after e, and each block of NAT and SIT with an entry for a node
+//! number or data block that was taken or freed. Beside the images only those records stay that no
+//! image expresses: birth and death of nodes, blocks taken and freed, orphans, truncations under
+//! way, and which slots of directories became free or used. What is committed and not applied is
+//! kept in memory in the same form, so that apply writes what the log holds, as JBD2's checkpoint
+//! does.
 //!
-//! What recovery and apply rely on:
-//! - J1 (f2fs-journal-I2, f2fs-journal-I3) the image of a node or directory page in the transaction of e is the state after e of it and of nothing else. Either no epoch
-//!   behind e has touched it (seen under the lock under which a change and its stamp are made, together with the copy): then it is the live
-//!   one. Or it is made from the image that the epochs before e have of it, else from home, by the records of e, while nobody applies (hazards-F45);
-//! - J2 (f2fs-journal-I5) an image is a value: to redo it twice is to redo it once. Nothing of the block before it is left, but for the places of
-//!   directory pages, which are apply's business: an image says of such a slot whether it is used, and keeps the place that it has;
-//! - J3 redo(pages of e) = redo(records of e), of every node, page, block and orphan: a record is left out only if an image in the same
-//!   transaction has its effect, or if the block that it changed is gone after e;
-//! - J4 an image of NAT or SIT is home with what all epochs behind it up to e did, in their order. The epochs are looked at before home: an
-//!   apply that ends in between adds nothing that is not the same. It agrees with the records beside it; recovery takes the values from
-//!   those, and refuses a transaction in which both differ;
-//! - J5 what is kept for apply, and for the images of later epochs, is what the transaction has, byte for byte, but for NAT and SIT;
-//! - J6 (reserve-V2) the bound of an epoch is judged in pages: who is the first in an epoch to touch a block adds 4 KiB to it. What comes to more than
-//!   the whole ring nevertheless is committed by a pack (f2fs-commit-K8);
-//! - J7 (f2fs-journal-I7) a cut leaves the transaction whole or not at all, by f2fs-commit-K1 to f2fs-commit-K8: they do not ask what is in it;
-//! - J8 a directory page has an image only if a slot names it after e: recovery would write a page that no slot names, and leak its block. It
-//!   refuses such an image.
+//! Recovery and apply rely on this:
+//! - J1 (f2fs-journal-I2, f2fs-journal-I3) the image of a node or directory page in the transaction
+//!   of e is its state after e, and contains nothing later. If no epoch behind e has touched it
+//!   (checked under the lock under which a change and its stamp are made, together with the copy),
+//!   the image is the live block. Otherwise it is made from the image that the epochs before e have
+//!   of it, else from home, by the records of e, while no apply runs (hazards-F45);
+//! - J2 (f2fs-journal-I5) an image is a value: to redo it twice is to redo it once. It replaces the
+//!   whole block, except for the places of directory pages, which apply alone decides: an image
+//!   says of such a slot whether it is used, and the slot keeps the place that it has;
+//! - J3 redo(pages of e) = redo(records of e), for every node, page, block and orphan: a record is
+//!   left out only if an image in the same transaction has its effect, or if the block that it
+//!   changed is gone after e;
+//! - J4 an image of NAT or SIT is the block at home, changed by all epochs behind home up to e in
+//!   their order. The epochs are looked at before home: an apply that ends in between adds only
+//!   changes that are already in. The image agrees with the records beside it; recovery takes the
+//!   values from the records, and refuses a transaction in which the two differ;
+//! - J5 what is kept for apply, and for the images of later epochs, is what the transaction has,
+//!   byte for byte, except for NAT and SIT;
+//! - J6 (reserve-V2) the bound of an epoch is judged in pages: the first operation in an epoch that
+//!   touches a block adds 4 KiB to it. An epoch that becomes larger than the whole ring
+//!   nevertheless is committed by a pack (f2fs-commit-K8);
+//! - J7 (f2fs-journal-I7) a cut leaves the transaction whole or not at all, by f2fs-commit-K1 to
+//!   f2fs-commit-K8, which do not depend on what is in it;
+//! - J8 a directory page has an image only if a slot names it after e, because recovery would write
+//!   a page that no slot names, and leak its block. Recovery refuses such an image.
 
 mod group;
 pub(super) mod image;
@@ -48,9 +60,9 @@ use scan::Scan;
 pub(super) struct OfTables {
     /// Records of NAT and SIT blocks, encoded.
     pub bytes: Vec<u8>,
-    /// How many.
+    /// Number of these records.
     pub records: u32,
-    /// What was logged instead of what.
+    /// How many blocks of each kind were logged, and how many records they replace.
     pub logged: PagesLogged,
 }
 
@@ -59,9 +71,10 @@ pub(super) struct OfTables {
 struct Images {
     /// As a PAGE record has them.
     nodes: Map<Nid, Bytes>,
-    /// Those that are there.
+    /// Directory pages that exist after the epoch.
     pages: Map<(Nid, u32), Bytes>,
-    /// Somebody behind the epoch has touched them, or dropped them in it, or they are not in memory any more.
+    /// Blocks whose live state is later than the epoch: an operation behind the epoch has touched
+    /// them, they were dropped in the epoch, or they are not in memory any more.
     late_nodes: Vec<Nid>,
     late_pages: Vec<(Nid, u32)>,
 }
@@ -122,7 +135,8 @@ impl F2fs {
                 continue;
             }
             let (ino, index) = (Ino(dir.0), u64::from(page));
-            // J8: of a page that the epoch dropped its slot says whether it is there again. In memory may be zeros that somebody read.
+            // J8: if the epoch dropped the page, the slot says whether it is there again. Memory
+            // may hold zeros that a lookup read.
             let stamps = &journal.stamps;
             let unchanged =
                 || stamps.last(ino, index) <= upto && stamps.dropped(ino, index) < epoch;

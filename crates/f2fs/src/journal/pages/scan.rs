@@ -1,4 +1,4 @@
-//! What an epoch touches: looked at once, before its images are made.
+//! Finds which blocks an epoch touches: one scan over its records, before its images are made.
 
 use super::tables::{NodeAfter, TableChanges};
 use crate::fault;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// What becomes of a node in the epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Fate {
-    /// It is there afterwards.
+    /// The node exists after the epoch.
     pub alive: bool,
     /// Slots of a directory in it became free or used.
     pub dir_slots: bool,

@@ -1,4 +1,4 @@
-//! NAT and SIT blocks after an epoch (pages-J4).
+//! Makes the images of NAT and SIT blocks as they are after an epoch (pages-J4).
 
 use super::group::record_of;
 use super::{OfTables, PagesLogged};
@@ -29,7 +29,7 @@ pub(super) struct OfSegment {
 }
 
 impl OfSegment {
-    /// Those that were taken, or freed.
+    /// The blocks that were taken, or those that were freed.
     pub fn part(&mut self, taken: bool) -> &mut BlockMap {
         match taken {
             true => &mut self.taken,

@@ -1,8 +1,11 @@
-//! How many blocks the running epoch touches (pages-J6): counted while operations log, so that nobody waits for it.
+//! Counts how many blocks the running epoch touches (pages-J6). It counts while operations log, so
+//! that no operation waits for the count.
 //!
-//! A node or directory page has the stamp of the last epoch that changed it: who raises it is the first of his epoch. For NAT and SIT the
-//! stamps are here, a few hundred of them: blocks that share one are counted as one, and so is one that an operation of a later epoch has
-//! touched before. The bound of an epoch is soft.
+//! A node or directory page carries a stamp: the last epoch that changed it. The operation that
+//! raises the stamp is the first in its epoch to touch the block. For NAT and SIT the stamps are
+//! here, a few hundred of them, so the count is approximate: blocks that share a stamp are counted
+//! as one, and a block is not counted if an operation of a later epoch has touched it before. This
+//! is enough because the bound of an epoch is soft.
 
 use super::scan::stays;
 use crate::journal::Epoch;

@@ -1,25 +1,36 @@
-//! What a journal means at mount: one row per case, exactly one row for every combination of facts.
+//! Decides what the state of a journal means at mount: a table of cases, of which exactly one fits
+//! every combination of facts.
 //!
-//! A is the epoch that the checkpoint pack says is in it, E the last one of the chain of whole transactions A + 1, A + 2, ... The story of
-//! each letter:
+//! A is the epoch that the checkpoint pack contains, E the last one of the chain of whole
+//! transactions A + 1, A + 2, ... How each case comes about:
 //!
-//! - A: no copy of the journal superblock can be read: where the ring begins and which of its transactions count is not known;
-//! - B: the copies are sound, and of another volume: a device that was put together of two;
-//! - C: they do not fit the description in the F2FS superblock: length, block size or version;
-//! - D: somebody who does not know the journal (a kernel, this implementation with the journal switched off) wrote checkpoints, after the
-//!   journal had been left empty. Nothing is lost; the ring begins anew;
-//! - E: the same, with epochs in the ring: they changed a volume that is not there any more. They are lost, and never replayed;
+//! - A: no copy of the journal superblock can be read: where the ring begins and which of its
+//!   transactions count is not known;
+//! - B: the copies are sound, but of another volume: a device that was put together of two;
+//! - C: the copies do not fit the description in the F2FS superblock: length, block size or
+//!   version;
+//! - D: software that does not know the journal (a kernel, or this implementation with the journal
+//!   switched off) wrote checkpoints after the journal had been left empty. Nothing is lost; the
+//!   ring begins anew;
+//! - E: as D, but with epochs in the ring: they changed a state of the volume that no longer
+//!   exists. They are lost, and never replayed;
 //! - F: the ring ends where the pack does: nothing was committed since;
-//! - G: the same; what stands there is of an older life of the ring (another incarnation);
-//! - H: the same; the first transaction was being written when the power failed. Nobody was told that it is durable;
+//! - G: as F; what stands behind that place is of an older life of the ring (another incarnation);
+//! - H: as F; the first transaction was being written when the power failed. It was never
+//!   acknowledged;
 //! - I: the ordinary crash: whole transactions, and behind them nothing of this lap;
-//! - J: the same, and behind them a block of an older life of the ring;
-//! - K, L, M: the same; the last transaction was being written: its descriptor, its records, its commit block are missing;
-//! - N: a descriptor or commit block whose checksum is right says what cannot be. No cut leaves that;
-//! - O: a hole: something of a later epoch than E + 1 is there, and it was written only when E + 1 was durable. Medium damage: what was
-//!   acknowledged is lost, so that nobody may write before somebody has decided;
-//! - P, Q: the same on a journal that was used without barriers: a power cut can do that. The chain ends at E;
-//! - R: a record of the chain contradicts itself or the volume, in a transaction whose checksums are right;
+//! - J: as I, and behind the transactions stands a block of an older life of the ring;
+//! - K, L, M: as I; the last transaction was being written: its descriptor (K), its records (L) or
+//!   its commit block (M) is missing;
+//! - N: a descriptor or commit block whose checksum is right has impossible content. No cut leaves
+//!   that;
+//! - O: a hole: a block of a later epoch than E + 1 is there, and it was written only when E + 1
+//!   was durable. This is damage of the medium: acknowledged operations are lost, so the volume may
+//!   not be written before its user has decided;
+//! - P, Q: as O, on a journal that was used without barriers: a power cut can leave that. The chain
+//!   ends at E;
+//! - R: a record of the chain contradicts itself or the volume, in a transaction whose checksums
+//!   are right;
 //! - S: a record of the chain is of a kind that is not supported here.
 
 use Chain::*;
@@ -29,24 +40,24 @@ use Front::*;
 /// What the two copies of the journal superblock say.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Supers {
-    /// One copy at least is sound, and fits the volume.
+    /// At least one copy is sound and fits the volume.
     Fit,
-    /// None is sound.
+    /// No copy is sound.
     Damaged,
-    /// Of another volume.
+    /// The copies belong to another volume.
     Foreign,
-    /// Of another ring: length, block size, version.
+    /// The copies describe another ring: length, block size, version.
     Misfit,
 }
 
 /// The transactions A + 1 to E.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Chain {
-    /// There is none: E = A.
+    /// There is no transaction behind the pack: E = A.
     Empty,
-    /// One at least, and all records can be.
+    /// There is at least one, and all records are possible.
     Sound,
-    /// A record cannot be.
+    /// A record is impossible.
     Damaged,
     /// A record is of a kind that is not supported.
     Unsupported,
@@ -57,15 +68,15 @@ pub(crate) enum Chain {
 pub(crate) enum Front {
     /// Nothing of this lap.
     Unwritten,
-    /// A sound block of another incarnation.
+    /// A sound block of another incarnation follows.
     Stale,
-    /// A damaged descriptor, or blocks behind a place without one.
+    /// A damaged descriptor, or blocks of a transaction without its descriptor.
     TornDescriptor,
-    /// A sound descriptor; a block of records is not there.
+    /// A sound descriptor; a block of records is missing.
     TornRecords,
-    /// All but the commit block.
+    /// Everything but the commit block is there.
     TornCommit,
-    /// A block whose checksum is right, and whose content cannot be.
+    /// A block whose checksum is right and whose content is impossible.
     Impossible,
 }
 
@@ -130,7 +141,7 @@ const ANY: Case = Case {
     what: "",
     todo: "",
 };
-/// Whose journal it is, is known.
+/// The journal is known to belong to this pack.
 const OURS: Case = Case {
     supers: &[Supers::Fit],
     stamped: &[true],
@@ -329,7 +340,7 @@ impl Case {
         }
     }
 
-    /// True if somebody should be told.
+    /// True if the user should be told of it.
     pub fn is_notable(&self) -> bool {
         !self.todo.is_empty() || self.decision == Restart
     }

@@ -1,20 +1,26 @@
-//! Recovery at mount: what the ring holds behind the pack is redone, in memory; one checkpoint publishes it; then the ring begins anew.
+//! Recovery at mount: what the ring holds behind the pack is redone in memory, one checkpoint
+//! publishes the result, and then the ring begins anew.
 //!
 //! The order:
 //!
-//! 1. the superblock of the journal, the epoch that the pack has, the ring: which [case](cases) it is. Nothing has changed so far;
-//! 2. every block that the chain calls valid is kept from reuse, and logs go on where it says (f2fs-mount-M2);
-//! 3. the chain is redone, epoch by epoch ([`replay`]);
-//! 4. a mount that writes: a checkpoint that says that the last epoch is applied; then a new life of the ring, empty.
+//! 1. The superblock of the journal, the epoch that the pack contains, and the ring decide the
+//!    [case](cases). Nothing has changed so far.
+//! 2. Every block that the chain calls valid is kept from reuse, and the logs continue where the
+//!    chain says (f2fs-mount-M2).
+//! 3. The chain is redone, epoch by epoch ([`replay`]).
+//! 4. A mount for writing writes a checkpoint that says that the last epoch is applied, and then
+//!    begins a new, empty life of the ring.
 //!
 //! Invariants:
-//! - R1 nothing is changed, in memory or on the device, before the case is known and every record of the chain was looked at;
-//! - R2 until the pack of step 4 is durable nothing is overwritten that the pack before or the ring refers to: a cut at any moment begins
-//!   anew at step 1, and finds the same;
-//! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself (its applied mark has its own version and the
-//!   volume's UUID). If somebody else wrote the pack, what is in the ring belongs to a state that is not there any more (hazards-F56);
-//! - R4 blocks of another life of the ring never count (hazards-F55); a new life begins when the pack that ends recovery is durable, and
-//!   before anything is committed.
+//! - R1 nothing is changed, in memory or on the device, before the case is known and every record
+//!   of the chain was checked;
+//! - R2 until the pack of step 4 is durable nothing is overwritten that the previous pack or the
+//!   ring refers to: after a cut at any moment recovery begins anew at step 1, and finds the same;
+//! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself
+//!   (its applied mark has its own version and the volume's UUID). If other software wrote the
+//!   pack, what is in the ring belongs to a state that no longer exists (hazards-F56);
+//! - R4 blocks of another life of the ring never count (hazards-F55); a new life begins when the
+//!   pack that ends recovery is durable, and before anything is committed.
 
 pub(crate) mod cases;
 mod mount;
@@ -79,7 +85,7 @@ pub struct JournalRecovery {
     pub miscounted: bool,
     /// Truncations that go on after the mount.
     pub truncations: u64,
-    /// It lives in memory only, as the mount is read-only.
+    /// The result is in memory only, because the mount is read-only.
     pub pending: bool,
     /// Time until the case was known.
     pub scan: Nanos,
@@ -223,7 +229,7 @@ impl F2fs {
         // `disable_roll_forward` and `norecovery` want the pack and nothing else.
         let give_up = !self.options.roll_forward;
         match decision {
-            // Nobody will use the journal, and nothing is in it.
+            // The journal will not be used, and nothing is in it.
             Decision::Restart if self.options.journal.is_none() && found.facts.idle => {
                 Ok(Decision::Nothing)
             }

@@ -1,4 +1,4 @@
-//! The journal's part of a mount: before roll-forward, behind it, and when operations may begin.
+//! The journal's steps in a mount: before roll-forward, after it, and when operations may begin.
 
 use super::Recovered;
 use crate::F2fs;
@@ -68,7 +68,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// recover-R4: the pack is durable; the ring begins anew, empty. `idle`: nobody will commit into it.
+    /// recover-R4: the pack is durable; the ring begins anew, empty. `idle`: nothing will be
+    /// committed into it.
     fn begin_ring(&self, recovered: &mut Recovered, idle: bool) -> FsResult<Start> {
         let sb = &mut recovered.sb;
         sb.clean = idle;

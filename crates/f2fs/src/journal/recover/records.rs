@@ -1,8 +1,11 @@
-//! Whether the records of a transaction can be: checked for the whole chain before anything is redone.
+//! Checks the records of a transaction against the volume; the whole chain is checked before
+//! anything is redone.
 //!
-//! What a record says of one block (a slot behind the last one of that node) is checked by whoever redoes it; here it is what it says of the
-//! volume: node numbers that exist and are in use, of the inode in whose group the record stands; addresses of the main area;
-//! segments. Blocks that the chain calls valid are noted, and where its logs stand at the end.
+//! A contradiction with one block (such as a slot behind the last one of a node) is found by the
+//! code that redoes the record. Here records are checked against the volume: node numbers exist,
+//! are in use, and belong to the inode in whose group the record stands; addresses lie in the main
+//! area; segments exist. Blocks that the chain calls valid are noted, and so is where the logs
+//! stand at the end of the chain.
 
 use super::tables;
 use crate::segs::LogHead;
@@ -13,7 +16,7 @@ use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, SIT_PER_BLOCK, bits, node_kind,
 };
 
-/// Looks up whose node a number is before the chain; `None`: nobody's.
+/// Looks up which inode owned a node number before the chain; `None`: none did.
 pub(super) type Owner<'a> = &'a dyn Fn(Nid) -> FsResult<Option<Nid>>;
 
 /// Why a record cannot be.
@@ -180,7 +183,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// A whole block: what lies in it is for whoever redoes it, or for [`tables`].
+    /// A whole block: its content is checked when it is redone, or by [`tables`].
     fn page(&self, ino: Nid, what: PageKind, number: u32) -> FsResult<Result<(), Misfit>> {
         let most = match what {
             PageKind::Node => return self.is_of(ino, Nid(number)),

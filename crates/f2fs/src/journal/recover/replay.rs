@@ -1,12 +1,15 @@
-//! Redo: the records of an epoch, in their order, into the live structures of a mount that nobody uses yet.
+//! Redo at mount: applies the records of each epoch, in their order, to the live structures of a
+//! mount that no operation uses yet.
 //!
-//! - P1 all that is done here lives in memory, or in blocks that neither the pack nor the ring refers to: nodes that leave memory while
-//!   the ring is redone go to places that were free, and no pack names them before the one that ends recovery. So a cut at any
-//!   moment finds the same pack and the same ring;
-//! - P2 records are absolute, and what follows from them (counts, blocks of directories that are freed) follows from the state before and behind a
-//!   group of records, not from how often they are redone;
-//! - P3 of an epoch all blocks become valid before any is freed: no block is freed and taken in the epochs of one ring (f2fs-journal-I6), so that
-//!   the order of its groups does not matter.
+//! - P1 all changes made here lie in memory, or in blocks that neither the pack nor the ring refers
+//!   to: nodes that leave memory while the ring is redone go to places that were free, and no pack
+//!   names them before the one that ends recovery. So after a cut at any moment a mount finds the
+//!   same pack and the same ring;
+//! - P2 records are absolute, and what is derived from them (counts, blocks of directories that are
+//!   freed) follows from the state before and after a group of records, not from how often they are
+//!   redone;
+//! - P3 all blocks of an epoch become valid before any is freed: no block is freed and taken in the
+//!   epochs of one ring (f2fs-journal-I6), so the order of an epoch's groups does not matter.
 
 use super::redo;
 use crate::F2fs;

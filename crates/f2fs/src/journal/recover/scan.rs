@@ -1,10 +1,13 @@
-//! What the ring holds behind the epoch that the pack has: found and judged before anything is changed, by reading alone.
+//! Finds and judges what the ring holds behind the epoch that the pack contains, by reading alone,
+//! before anything is changed.
 //!
-//! - S1 every step goes forward, and no more blocks are visited than the ring has: a hostile ring ends;
-//! - S2 a transaction counts if all of it is there, of this incarnation, of the epoch that follows the one before: whatever else is in the
-//!   ring is looked at to tell a cut from damage, never to be redone;
-//! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a chain that does not begin there is
-//!   looked for in the whole ring.
+//! - S1 every step goes forward, and no more blocks are visited than the ring has: a scan of a
+//!   hostile ring ends;
+//! - S2 a transaction counts if all of it is there, with this incarnation, and of the epoch that
+//!   follows the one before. Everything else in the ring is looked at to tell a cut from damage,
+//!   and never redone;
+//! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
+//!   chain that does not begin there is looked for in the whole ring.
 
 use super::cases::{Case, Chain, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};
@@ -32,7 +35,7 @@ pub(super) struct Known {
     pub supers: Supers,
     /// The one that counts.
     pub sb: Option<JournalSuper>,
-    /// What the pack says; `None`: somebody else wrote it.
+    /// The applied epoch that the pack names; `None`: other software wrote the pack.
     pub applied: Option<Epoch>,
     pub barrier: bool,
 }
@@ -410,7 +413,7 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// Somebody else wrote the pack: which epochs are lost.
+    /// Other software wrote the pack: counts which epochs are lost.
     fn count(&mut self, sb: &JournalSuper) -> FsResult<()> {
         if !sb.clean {
             for at in 0..self.known.ring.blocks {

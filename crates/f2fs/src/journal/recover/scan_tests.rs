@@ -1,4 +1,5 @@
-//! Rings made by hand: one for each case of the table, and what random damage makes of a good one.
+//! Tests with rings made by hand, one for each case of the table, and with random damage to good
+//! rings.
 
 use super::cases::{CASES, Decision, Supers};
 use super::records::Check;
@@ -54,7 +55,7 @@ fn geometry() -> Geometry {
     }
 }
 
-/// Whose nodes there are before the chain: inodes 3 to 9.
+/// The owners of nodes before the chain: inodes 3 to 9.
 fn owner(nid: Nid) -> fscore::FsResult<Option<Nid>> {
     Ok((3..10).contains(&nid.0).then_some(nid))
 }
@@ -259,7 +260,7 @@ fn transaction(epoch: u64, life: u64, records: &[Record<'_>], fat: bool) -> Tran
     }
 }
 
-/// Writes a checksum anew: somebody wrote the block so.
+/// Makes the checksum right, as if the block had been written with this content.
 fn seal(block: &mut [u8]) {
     block[28..32].fill(0);
     let crc = base::checksum::crc32c(!0, block);
@@ -391,7 +392,7 @@ fn torn_ends(all: &mut Examples) {
     all.add('M', &f, 24, "no commit block");
 }
 
-/// N: blocks that nobody writes so.
+/// N: blocks with content that no implementation writes.
 fn wrong_blocks(all: &mut Examples) {
     let mut f = crash();
     f.chain(24..=24);
@@ -704,7 +705,7 @@ fn random_damage_leaves_a_prefix_or_a_refusal() {
         }
         let lost = found.end.0 < last;
         let acts = matches!(found.case.decision, Decision::Replay | Decision::Nothing);
-        // Losing more than the last transaction is a hole, which nobody writes over.
+        // Losing more than the last transaction is a hole, and a mount does not write over a hole.
         let hole = found.end.0 + 1 < last && f.later_than(found.end.0 + 1);
         assert!(!(lost && acts && hole), "{seed}: {}", found.place);
         letters.insert(found.case.letter);

@@ -1,4 +1,4 @@
-//! Which copy of the journal's superblock counts.
+//! Decides which copy of the journal's superblock counts.
 
 use super::cases::Supers;
 use crate::fault;

@@ -1,5 +1,6 @@
-//! Images of NAT and SIT blocks against the records beside them (pages-J4): both say what node numbers and data
-//! blocks came and went in an epoch, and must say the same. The records count; a transaction in which they differ was not made by us.
+//! Checks images of NAT and SIT blocks against the records beside them (pages-J4): both say which
+//! node numbers and data blocks were taken and freed in an epoch, and must agree. The records
+//! count; a transaction in which the two differ was not made by this implementation.
 
 use super::records::{Misfit, damaged};
 use crate::segs::BlockMap;

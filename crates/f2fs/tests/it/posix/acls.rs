@@ -1,4 +1,4 @@
-//! POSIX ACLs and modes.
+//! POSIX ACLs, and how they and the mode change each other.
 
 use super::{KINDS, ROOT, after_power_cut, errno, file, set_perm, volume};
 use crate::common::{judge, mount};

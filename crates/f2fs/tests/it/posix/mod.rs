@@ -1,4 +1,4 @@
-//! What a mount needs beyond files and names: holes, flags, ACLs, whiteouts, projects, access times.
+//! POSIX features beyond files and names: holes, flags, ACLs, whiteouts, projects, access times.
 
 mod acls;
 mod flags;

@@ -94,7 +94,7 @@ fn many_access_times_are_stored() {
     for &f in &files {
         fs.read(f, 0, &mut [0; 1]).expect("read");
     }
-    // A cut after a checkpoint that nobody has asked to store access times.
+    // A cut after a checkpoint that was not asked to store access times.
     fs.fsync(dir, false).expect("a checkpoint");
     drop(fs);
     let fs = mount(&ram, "");

@@ -1,4 +1,4 @@
-//! Shared by the tests: a mount on the model, a workload, hashes.
+//! Helpers of the tests: a mount on the model file system, a workload, hashes.
 
 #![allow(dead_code)] // Each test binary uses a part.
 
