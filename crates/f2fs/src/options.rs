@@ -475,7 +475,6 @@ impl MountOptions {
         for item in items {
             own.set_item(item)?;
         }
-        own.check()?;
         if self.checkpoint_disabled {
             return Err(FsError::incompatible(
                 "mount option `checkpoint=disable`: with a journal (scheme=f2fsj) nothing is left undone at a mount",

@@ -426,7 +426,7 @@ fn run_random(seed: u64, tasks: u64, ops: u64, more: &str) -> BTreeSet<String> {
 
 /// A journal of pages: after each epoch its pages and its records have made the same of the volume. Answers blocks that were copied late.
 fn run_pages(seed: u64, tasks: u64, ops: u64, more: &str) -> (BTreeSet<String>, PagesLogged) {
-    let more = format!("records=pages,jlow=5,jhigh=100,{more}");
+    let more = format!("records=pages,jlow=5,{more}");
     run_beside(seed, tasks, ops, &more, |fs, fresh| {
         let journal = fs.journal.as_ref().expect("a journal");
         let all: Vec<_> = journal.committed.lock().iter().cloned().collect();

@@ -59,8 +59,6 @@ pub struct JournalOptions {
     pub commit: Nanos,
     /// Apply begins when less than this percentage of the ring is free (50).
     pub low_percent: u32,
-    /// Apply ends when this percentage of the ring is free (75).
-    pub high_percent: u32,
     /// Which ideas of F2FSJ the journal has.
     pub ideas: Ideas,
     /// What keeps other software out while the ring may hold committed epochs.
@@ -72,7 +70,6 @@ impl Default for JournalOptions {
         JournalOptions {
             commit: Nanos::from_secs(5),
             low_percent: 50,
-            high_percent: 75,
             ideas: Ideas::ALL,
             guard: Guard::RoBit,
         }
@@ -81,7 +78,7 @@ impl Default for JournalOptions {
 
 impl JournalOptions {
     /// Options of the journal in `key=value,...`.
-    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, jhigh=PERCENT, guard=ro-bit|magic|none, records=changes|pages, lists=inode|global, \
+    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, guard=ro-bit|magic|none, records=changes|pages, lists=inode|global, \
          switch=open|wait, fast-forward=on|off";
 
     /// Sets one, as `key=value`; false if the key is none of the journal's.
@@ -106,25 +103,10 @@ impl JournalOptions {
         match (key, value) {
             ("commit", _) => self.commit = crate::options::interval(value)?,
             ("jlow", _) => self.low_percent = number(5..=95)?,
-            ("jhigh", _) => self.high_percent = number(5..=100)?,
             ("guard", _) => self.guard = value.parse()?,
             _ => return self.ideas.set(key, value),
         }
         Ok(true)
-    }
-
-    /// Whether they agree with each other.
-    ///
-    /// # Errors
-    /// Apply would end before it begins.
-    pub(crate) fn check(&self) -> FsResult<()> {
-        if self.low_percent > self.high_percent {
-            return Err(FsError::incompatible(format!(
-                "jlow={} is above jhigh={}: apply begins below jlow percent of free ring, and ends at jhigh",
-                self.low_percent, self.high_percent
-            )));
-        }
-        Ok(())
     }
 }
 
@@ -139,11 +121,11 @@ mod tests {
         let o = MountOptions::parse("scheme=f2fsj").expect("valid");
         assert_eq!(o.journal, Some(JournalOptions::default()));
         assert_eq!(o.checkpoint, Preset::F2fsj.policy());
-        let text = "commit=1,scheme=f2fsj,jlow=30,jhigh=60,guard=magic,fast-forward=off";
+        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,fast-forward=off";
         let o = MountOptions::parse(text).expect("in any order");
         let journal = o.journal.expect("a journal");
         assert_eq!(journal.commit, Nanos::from_secs(1));
-        assert_eq!((journal.low_percent, journal.high_percent), (30, 60));
+        assert_eq!(journal.low_percent, 30);
         assert_eq!(
             (journal.guard, journal.ideas.fast_forward),
             (Guard::Magic, false)
@@ -163,7 +145,7 @@ mod tests {
         for (bad, words) in [
             ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
             ("scheme=f2fsj,commit=0", "from 1 to 300"),
-            ("scheme=f2fsj,jlow=70,jhigh=60", "jlow=70 is above jhigh=60"),
+            ("scheme=f2fsj,jlow=96", "from 5 to 95"),
             ("scheme=f2fsj,commit=ms", "as 250ms"),
             ("commit=5", "scheme=f2fsj"),
             ("scheme=checkpoint-1,guard=none", "scheme=f2fsj"),

@@ -303,7 +303,7 @@ pub fn acknowledged_beside_applies(seed: u64, mistake: &Mistake) -> Result<(), S
     const MAKERS: usize = 3;
     let outcome = mistake.within(SimConfig::random(seed)).run(|| {
         let disk = disk(RING, volume(RING), seed);
-        let fs = mount(&disk, "commit=300,jlow=20,jhigh=30");
+        let fs = mount(&disk, "commit=300,jlow=20");
         let done = Arc::new(rt::Mutex::new([0; MAKERS]));
         let makers: Vec<_> = (0..MAKERS)
             .map(|task| {
