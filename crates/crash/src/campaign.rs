@@ -311,6 +311,7 @@ pub fn explore_until(
     batch: usize,
     watch: &mut Watch<'_>,
 ) -> Result<Explored, CrashError> {
+    // C1: nothing below runs the case again.
     let run = trace(&setup.config, &setup.volume, setup.subject.as_ref())?;
     let Traced {
         trace,
@@ -408,6 +409,7 @@ impl Explorer<'_, '_> {
         let counted = cursor.each_choice(&self.bound, &mut |choice| {
             out.enumerated += 1;
             let hash = cursor.content_hash(&choice);
+            // C2.
             match seen.insert((hash.expect("the cut names its own choices"), epoch)) {
                 true => fresh.push((choice.clone(), cursor.image(&choice))),
                 false => out.deduplicated += 1,

@@ -240,7 +240,7 @@ impl<'a> Checker<'a> {
         drop(mounted);
         if self.options.fsck {
             let mut report = self.fsck(|n| disk.block(n), true);
-            // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (M2 of the mount): such
+            // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (ext4-mount-M2): such
             // a volume counts once a mount for writing has settled it.
             if !report.words.is_empty() && (report.torn || report.orphans) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());

@@ -2,7 +2,7 @@
 //!
 //! A written sector repeats one 32-byte unit: mark, file, sector, version; a write of a part of it puts there the bytes that
 //! stand at that place of a whole stamp. Half of the files carry the journal's magic number as
-//! mark, so that their blocks look like log blocks (H10).
+//! mark, so that their blocks look like log blocks (hazards-H10).
 
 use base::SECTOR_BYTES;
 
@@ -121,6 +121,6 @@ mod tests {
             sector: 0,
             version: 1,
         };
-        assert!(sector(odd).starts_with(&MAGIC), "H10");
+        assert!(sector(odd).starts_with(&MAGIC), "hazards-H10");
     }
 }

@@ -82,7 +82,7 @@ fn mixed(stress: Stress) -> Script {
     }
 }
 
-/// H9: orphans are listed in the superblock all the time, and it changes between the commits.
+/// hazards-H9: orphans are listed in the superblock all the time, and it changes between the commits.
 #[test]
 fn superblock_direct() {
     let workload = Reaches {
@@ -94,7 +94,7 @@ fn superblock_direct() {
     workload.notices(Mutant::SuperblockDirect);
 }
 
-/// H17: overwriting in place with fsync, several tasks joining each other's commits: no ordered data, so the early flush of a commit
+/// hazards-H17: overwriting in place with fsync, several tasks joining each other's commits: no ordered data, so the early flush of a commit
 /// that one joins may have begun before the own data was complete.
 #[test]
 fn ack_at_commit() {
@@ -128,7 +128,7 @@ fn overwrites(task: u64) -> Vec<Op> {
     start.into_iter().chain((0..30).flat_map(round)).collect()
 }
 
-/// H18: files are made, synced and removed, and their blocks used again.
+/// hazards-H18: files are made, synced and removed, and their blocks used again.
 #[test]
 fn reuse_before_commit() {
     let workload = Reaches {
@@ -158,7 +158,7 @@ fn recycle(task: u64) -> Vec<Op> {
     ops
 }
 
-/// H22: the superblock is written in place at mount and unmount, and torn there.
+/// hazards-H22: the superblock is written in place at mount and unmount, and torn there.
 #[test]
 fn no_superblock_fallback() {
     let workload = Reaches {

@@ -15,7 +15,7 @@ const OFFSET_MAX: u64 = i64::MAX as u64;
 /// What all handles of one inode share.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
-    /// Shared by writes at a given place and truncation, exclusive for appending writes (V4).
+    /// Shared by writes at a given place and truncation, exclusive for appending writes (vfs-V4).
     size: RwLock<()>,
 }
 

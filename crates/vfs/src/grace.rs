@@ -1,4 +1,4 @@
-//! When an inode that lost its name may be unpinned (V1).
+//! When an inode that lost its name may be unpinned (vfs-V1).
 //!
 //! Every operation on paths carries a number while it runs. An inode that loses a name is pinned by the remover and
 //! retired with the number of the newest operation. It is unpinned by the operation that ends last among those that ran
@@ -44,7 +44,7 @@ impl Grace {
     /// The operation ends; the caller unpins the inodes in the answer.
     pub(crate) fn leave(&self, op: OpNo) -> Vec<Ino> {
         let mut s = self.0.lock();
-        assert!(s.active.remove(&op), "V1: operation {op:?} ended twice");
+        assert!(s.active.remove(&op), "vfs-V1: operation {op:?} ended twice");
         let oldest = s.active.first().copied();
         let free = |stamp: OpNo| oldest.is_none_or(|oldest| oldest > stamp);
         let mut out = Vec::new();

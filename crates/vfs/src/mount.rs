@@ -34,9 +34,9 @@ pub struct Vfs {
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) creds: Creds,
     pub(crate) grace: Grace,
-    /// Directories in which a name is being removed or replaced (V2).
+    /// Directories in which a name is being removed or replaced (vfs-V2).
     pub(crate) dirs: LockSet,
-    /// Held by a rename from one directory to another (V3).
+    /// Held by a rename from one directory to another (vfs-V3).
     pub(crate) rename: Mutex<()>,
     nodes: Mutex<Map<Ino, Weak<Node>>>,
     pub(crate) writeback: Writeback,
@@ -85,7 +85,7 @@ impl Vfs {
         self.syncs.take()
     }
 
-    /// Runs one operation on names; inode numbers seen in it stay valid until its end (V1).
+    /// Runs one operation on names; inode numbers seen in it stay valid until its end (vfs-V1).
     pub(crate) fn operation<R>(&self, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
         let op = self.grace.enter();
         let result = f();

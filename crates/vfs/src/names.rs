@@ -224,7 +224,7 @@ impl Vfs {
         }
     }
 
-    /// Looks `name` up under the directory's lock (V2), keeps its inode until no operation knows it (V1), and calls `f`.
+    /// Looks `name` up under the directory's lock (vfs-V2), keeps its inode until no operation knows it (vfs-V1), and calls `f`.
     fn remove(&self, dir: Ino, name: &[u8], f: impl FnOnce(&Attr) -> FsResult<()>) -> FsResult<()> {
         self.dirs.with(dir, dir, || {
             let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
@@ -305,7 +305,7 @@ impl Vfs {
         }
     }
 
-    /// `ancestor` is `dir` or above it (V3). The caller holds the rename lock.
+    /// `ancestor` is `dir` or above it (vfs-V3). The caller holds the rename lock.
     fn is_ancestor(&self, ancestor: Ino, mut dir: Ino) -> FsResult<bool> {
         let root = self.fs.root();
         // A corrupt tree with a loop in it ends here, too.

@@ -27,7 +27,7 @@ fn create(vfs: &Arc<Vfs>, path: &str) -> Ino {
     ino
 }
 
-/// V4: without the append lock two writers find the same end.
+/// vfs-V4: without the append lock two writers find the same end.
 #[test]
 fn appends_do_not_overwrite_each_other() {
     schedules(40, |vfs| {
@@ -57,7 +57,7 @@ fn appends_do_not_overwrite_each_other() {
     });
 }
 
-/// V3: without the rename lock and the look upwards two renames make a loop that hangs on nothing.
+/// vfs-V3: without the rename lock and the look upwards two renames make a loop that hangs on nothing.
 #[test]
 fn crossing_renames_make_no_loop() {
     schedules(100, |vfs| {
@@ -78,7 +78,7 @@ fn crossing_renames_make_no_loop() {
     });
 }
 
-/// V1: the number of a removed inode is not used again while somebody who looked it up is still at work. The model
+/// vfs-V1: the number of a removed inode is not used again while somebody who looked it up is still at work. The model
 /// uses the lowest free number first; without the grace period the reader would open another file than it named.
 #[test]
 fn a_walk_never_ends_at_another_inode() {
@@ -91,7 +91,7 @@ fn a_walk_never_ends_at_another_inode() {
                     match vfs.open("/d/victim", OpenFlags::READ, 0) {
                         Ok(file) => {
                             let attr = file.stat().unwrap();
-                            assert_eq!(attr.perm, 0o600, "V1: this is the other file");
+                            assert_eq!(attr.perm, 0o600, "vfs-V1: this is the other file");
                             file.close().unwrap();
                         }
                         Err(error) => assert_eq!(error.errno(), Errno::NoEnt),
@@ -117,7 +117,7 @@ fn a_walk_never_ends_at_another_inode() {
     });
 }
 
-/// V2: with two removers at one name, each pins the inode that it removes.
+/// vfs-V2: with two removers at one name, each pins the inode that it removes.
 #[test]
 fn two_removers_pin_what_they_remove() {
     schedules(300, |vfs| {
@@ -142,7 +142,7 @@ fn two_removers_pin_what_they_remove() {
             .collect();
         for _ in 0..12 {
             match vfs.stat("/victim") {
-                Ok(attr) => assert_eq!(attr.perm, 0o600, "V2: this is the other file"),
+                Ok(attr) => assert_eq!(attr.perm, 0o600, "vfs-V2: this is the other file"),
                 Err(error) => assert_eq!(error.errno(), Errno::NoEnt),
             }
         }

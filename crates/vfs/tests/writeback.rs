@@ -90,7 +90,7 @@ fn writer_above_the_limit_writes_back_itself() {
     });
 }
 
-/// D1, D2: the flusher writes, and what is above the middle makes writers pause, more and more.
+/// writeback-D1, writeback-D2: the flusher writes, and what is above the middle makes writers pause, more and more.
 #[test]
 fn writers_pause_the_longer_the_nearer_the_limit_is() {
     let policy = WritebackPolicy {
@@ -108,19 +108,28 @@ fn writers_pause_the_longer_the_nearer_the_limit_is() {
                 (rt::now() - before).0
             })
             .collect();
-        assert!(pauses[..150].iter().all(|&p| p == 0), "D1: {pauses:?}");
-        assert!(pauses[..200].is_sorted(), "D2: {pauses:?}");
-        assert!(pauses[150] > 0 && pauses[150] < 10_000, "D2: {pauses:?}");
-        assert_eq!(pauses[199], 10_000_000, "D2: at the limit");
+        assert!(
+            pauses[..150].iter().all(|&p| p == 0),
+            "writeback-D1: {pauses:?}"
+        );
+        assert!(pauses[..200].is_sorted(), "writeback-D2: {pauses:?}");
+        assert!(
+            pauses[150] > 0 && pauses[150] < 10_000,
+            "writeback-D2: {pauses:?}"
+        );
+        assert_eq!(pauses[199], 10_000_000, "writeback-D2: at the limit");
         // 20 pauses of 10 ms.
-        assert!(pauses[200..].iter().all(|&p| p == 200_000_000), "D3");
+        assert!(
+            pauses[200..].iter().all(|&p| p == 200_000_000),
+            "writeback-D3"
+        );
         let stats = vfs.writeback_stats();
         assert_eq!((stats.throttled, stats.pauses), (60, 50 + 10 * 20));
         assert!(!writebacks(spy).is_empty(), "the flusher is at it");
     });
 }
 
-/// D2: a larger call pauses for all of its pages, and not longer than the bound.
+/// writeback-D2: a larger call pauses for all of its pages, and not longer than the bound.
 #[test]
 fn a_pause_is_for_the_pages_of_the_call() {
     let policy = WritebackPolicy {
@@ -144,7 +153,7 @@ fn a_pause_is_for_the_pages_of_the_call() {
     assert_eq!((pause(8), pause(999)), (8 * one, 200_000_000));
 }
 
-/// D3: what is above the limit is brought down by the flusher, whatever the background limit is, and the writer does not write.
+/// writeback-D3: what is above the limit is brought down by the flusher, whatever the background limit is, and the writer does not write.
 #[test]
 fn the_flusher_writes_for_writers_above_the_limit() {
     let policy = WritebackPolicy {

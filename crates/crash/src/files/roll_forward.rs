@@ -92,6 +92,7 @@ fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
     }
     let exists = |id: FileId| task.state.view.values().any(|e| e.id == id);
     let of_file = |(id, syncs): (FileId, Vec<&'a SyncedFile>)| {
+        // F2.
         let last = syncs
             .iter()
             .copied()

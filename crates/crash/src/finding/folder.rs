@@ -5,7 +5,7 @@
 //!                      shrunk/     finding.json  steps.txt  image-before.img  image-after.img
 //! ```
 //!
-//! Image files are sparse. What cannot be written is named in the answer (F2); a part of a file that did not fit is removed.
+//! Image files are sparse. What cannot be written is named in the answer (finding-F2); a part of a file that did not fit is removed.
 
 use super::dossier::{Dossier, Shrunk};
 use super::report::FindingReport;

@@ -1,6 +1,6 @@
 //! What a campaign found, as `results.json`. Reports of parts of a campaign (shards, workers) merge in any order.
 //!
-//! No wall time, date, host or path inside: same seed, same bytes (F1).
+//! No wall time, date, host or path inside: same seed, same bytes (finding-F1).
 
 use super::steps::Level;
 use crate::Loss;

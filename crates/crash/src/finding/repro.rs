@@ -382,6 +382,7 @@ mod tests {
         line.parse::<Repro>().unwrap_err().to_string()
     }
 
+    /// L1.
     #[test]
     fn a_bad_line_is_refused_by_name() {
         for (from, to, says) in [

@@ -4,7 +4,7 @@
 //! script --delta debugging--> fewer operations --> smaller operations --> shorter names --> seed 0 --> smallest cut set
 //! ```
 //!
-//! Every candidate is run and cut anew within a bound and kept only if some state of it violates the same rule (F3). The order of
+//! Every candidate is run and cut anew within a bound and kept only if some state of it violates the same rule (finding-F3). The order of
 //! candidates is fixed and the budget counts states, so equal findings shrink to equal cases.
 
 mod op;

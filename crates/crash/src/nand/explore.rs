@@ -217,7 +217,7 @@ fn points(cuts: &[(Time, NandId)]) -> u64 {
     first + others.count() as u64
 }
 
-/// The schedule of a recovery depends on what it recovers alone (N5).
+/// The schedule of a recovery depends on what it recovers alone (crash-nand-N5).
 pub(super) fn recovery_seed(media: &Media) -> u64 {
     media.content_hash()
 }
@@ -338,7 +338,7 @@ impl Explorer<'_, '_> {
         }
     }
 
-    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the one that ended it included (N4).
+    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the one that ended it included (crash-nand-N4).
     fn simulate(
         &mut self,
         oracle: &mut dyn Oracle,
@@ -391,7 +391,7 @@ impl Explorer<'_, '_> {
         done
     }
 
-    /// What a cut leaves, unless its like was judged in this epoch (N3).
+    /// What a cut leaves, unless its like was judged in this epoch (crash-nand-N3).
     fn fresh(&mut self, oracle: &dyn Oracle, film: &Film, id: &NandId) -> Option<Media> {
         self.out.explored.enumerated += 1;
         let (_, media) = film.media(id)?;

@@ -68,7 +68,7 @@ impl<'a> Lives<'a> {
         }
         // Nobody cuts this life.
         model.set_adversary(Adversary::Own);
-        // A clock of its own for each state, so that no state depends on those judged before it; and nothing waits.
+        // crash-nand-N2: a clock of its own for each state, so that no state depends on those judged before it; and nothing waits.
         let device = Arc::new(Modelled::new(model, Clock::Unpaced));
         let writes = deep || oracle.writes();
         let options = self.config.mount_options().read_only(!writes);
@@ -119,7 +119,7 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// Violations of D1: blocks that no one has written have other contents than before the run.
+/// Violations of crash-nand-D1: blocks that no one has written have other contents than before the run.
 pub(super) fn changed(model: &AnyModel, untouched: &[(u64, Bytes)]) -> Option<String> {
     let differs = |(block, was): &&(u64, Bytes)| {
         let now = model.visible(*block);

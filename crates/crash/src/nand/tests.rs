@@ -59,7 +59,7 @@ impl BlockDevice for Witness {
     }
 }
 
-/// The film cut at a moment is what a snapshot of the running device at that moment was, also between commands.
+/// crash-nand-N1: the film cut at a moment is what a snapshot of the running device at that moment was, also between commands.
 #[test]
 fn a_late_cut_is_the_snapshot_of_its_moment() {
     let (config, volume) = setup(Adversary::Own);
@@ -101,7 +101,7 @@ fn a_late_cut_is_the_snapshot_of_its_moment() {
     }
 }
 
-/// N5, and that the seam reaches what it is for: garbage collection, erases, the map; in the run and in recovery.
+/// crash-nand-N5, and that the seam reaches what it is for: garbage collection, erases, the map; in the run and in recovery.
 #[test]
 fn ids_name_states_and_recoveries_are_cut() {
     let (config, volume) = setup(Adversary::Own);
@@ -200,7 +200,7 @@ fn moments_of_virtual_time() {
     }
 }
 
-/// A state that does not come up, or does not mount, is a finding of that state; those after it are judged (N4).
+/// A state that does not come up, or does not mount, is a finding of that state; those after it are judged (crash-nand-N4).
 #[test]
 fn a_state_that_fails_does_not_end_the_exploration() {
     let (config, volume) = setup(Adversary::Own);
@@ -270,7 +270,7 @@ fn a_disk_in_memory_is_refused() {
     assert!(e.contains("no chips"), "{e}");
 }
 
-/// D1 sees a block that is not what it was, and no other.
+/// crash-nand-D1 sees a block that is not what it was, and no other.
 #[test]
 fn a_device_that_changes_other_blocks_is_found() {
     let (config, volume) = setup(Adversary::Own);
@@ -325,7 +325,7 @@ fn a_film_keeps_remaps_as_the_block_seam_does() {
             pairs: vec![expecting],
             ..Remap::default()
         };
-        send(Request::remap(refused)).expect_err("S6");
+        send(Request::remap(refused)).expect_err("remap-S6");
         let moving = Remap {
             pairs: vec![pair(3, 9)],
             mode: RemapMode::Move,

@@ -1,4 +1,11 @@
 //! An image as the only file of a directory, which keeps every write and every sync.
+//!
+//! - Commands are kept in the order in which they are carried out; a sync covers what was written
+//!   before it.
+//! - D1: bytes of a sector that a write leaves alone are written as they were: a device has no
+//!   smaller unit.
+//! - D2: the recording stays within its room. The first command that does not fit fails, and all
+//!   behind it: what is kept has no gap.
 
 use super::Room;
 use crate::CrashError;
@@ -28,10 +35,6 @@ const ENTRY_KEPT: u64 = 64;
 const SPAN: u64 = 10;
 
 /// A directory with one file, `device`: reading and writing it is reading and writing the image. Nothing else can be changed.
-///
-/// - D1: commands are kept in the order in which they are carried out; a sync covers what was written before it.
-/// - D2: bytes of a sector that a write leaves alone are written as they were: a device has no smaller unit.
-/// - D3: the recording stays within its room. The first command that does not fit fails, and all behind it: what is kept has no gap.
 pub struct DeviceFs {
     caps: Caps,
     bytes: u64,
@@ -99,7 +102,7 @@ impl DeviceFs {
     /// Whether everything was recorded.
     ///
     /// # Errors
-    /// A command did not fit into the room (D3).
+    /// A command did not fit into the room (D2).
     pub fn complete(&self) -> Result<(), CrashError> {
         let tape = self.tape.lock();
         if !tape.over {
@@ -164,7 +167,7 @@ impl Tape {
         }
     }
 
-    /// D3: room for a command with `content` bytes of its own that changes `blocks` blocks.
+    /// D2: room for a command with `content` bytes of its own that changes `blocks` blocks.
     fn take(&mut self, content: u64, blocks: u64) -> FsResult<()> {
         match (self.room).take(COMMAND_KEPT + content + blocks * BLOCK_KEPT) {
             true => Ok(()),
@@ -318,7 +321,7 @@ impl FileSystem for DeviceFs {
             };
         }
         let mut tape = self.tape.lock();
-        // D2.
+        // D1.
         let first = offset / SECTOR;
         let sectors = (offset + n as u64).div_ceil(SECTOR) - first;
         let mut whole = vec![0; (sectors * SECTOR) as usize];

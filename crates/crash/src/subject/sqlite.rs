@@ -1,8 +1,8 @@
 //! SQLite transactions as a workload of the explorer.
 //!
-//! What is asked of a remainder, with the numbers of [`cuts`](crate::cuts):
-//! - S1 the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says ok;
-//! - S2 the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at least of those acknowledged before the
+//! What is asked of a remainder, by two rules of [`rules`](crate::rules):
+//! - `S1`: the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says ok;
+//! - `S2`: the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at least of those acknowledged before the
 //!   cut, with `normal` of any number (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
 //!
 //! `synchronous=off` and the journal modes `off` and `memory` promise less; they are judged like `full` all the same, as positive

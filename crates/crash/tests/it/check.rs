@@ -113,7 +113,11 @@ fn a_state_that_panics_spins_or_waits_for_ever_is_blamed_alone() {
     let checker = Checker::new(&bench.config, &bench.volume);
     let calm = judged(&checker, &quiet, &states);
     assert_eq!(checker.checked().sims, 1);
-    assert_eq!(checker.checked().tasks, 1, "K2: a state starts no task");
+    assert_eq!(
+        checker.checked().tasks,
+        1,
+        "check-K2: a state starts no task"
+    );
 
     let wild = At(|names, _: &Arc<Vfs>, judgement: &mut Judgement| {
         note(names, judgement);

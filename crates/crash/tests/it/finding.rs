@@ -132,7 +132,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
         dossier.steps_text()
     );
 
-    // F3: smaller, the same rule, and its own line works.
+    // finding-F3: smaller, the same rule, and its own line works.
     let small = shrunk(&dossier);
     let ops = small.ops.unwrap();
     eprintln!(
@@ -153,7 +153,7 @@ fn a_violation_is_found_made_again_made_smaller_written_down_and_reported() {
     let again = Dossier::rerun(&line, &mut Volumes::default()).unwrap();
     assert_eq!(again.violations, small.dossier.violations);
 
-    // The folder is complete, and the same twice (F1).
+    // The folder is complete, and the same twice (finding-F1).
     let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let small_again = shrunk(&dossier);
     for (to, small) in [(&one, &small), (&two, &small_again)] {
@@ -309,7 +309,7 @@ fn a_line_that_names_what_there_is_not_is_refused_by_name() {
             "no state of a cut",
         ),
         (refusal(&|line| line.states += 1), "differently"),
-        // Another seed is another run, even if it has such a state (L2).
+        // Another seed is another run, even if it has such a state (repro-L2).
         (case(&|c| c.seed = 4), "fingerprint"),
     ] {
         assert!(why.contains(word), "{word}: {why}");
@@ -541,7 +541,7 @@ fn a_finding_of_the_chips_is_told_made_smaller_and_written_down() {
     );
     assert!(small.ops.is_some_and(|ops| ops < 16), "{:?}", small.ops);
     let mut rules = small.dossier.violations.iter().filter_map(|v| rule(v));
-    assert!(rules.any(|r| r == dossier.rule()), "F3");
+    assert!(rules.any(|r| r == dossier.rule()), "finding-F3");
 
     let to = tempfile::tempdir().unwrap();
     let written = folder::write(&mut Folder(to.path()), 0, &dossier, Some(&small));

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Change {
     /// Its home.
     pub home: BlockNo,
-    /// Bytes in which its image differs from the previous one (X3).
+    /// Bytes in which its image differs from the previous one (characterise-X3).
     pub modified: u32,
     /// It was logged as a full image.
     pub full: bool,
@@ -55,7 +55,7 @@ impl<'a> Images<'a> {
     /// Takes in a transaction: what it changed of each block, in the order of their homes.
     ///
     /// # Errors
-    /// A block that deltas describe does not come out as the log foretells (X2).
+    /// A block that deltas describe does not come out as the log foretells (characterise-X2).
     pub fn take(
         &mut self,
         format: &Format,

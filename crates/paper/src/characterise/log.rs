@@ -170,10 +170,10 @@ impl LogReader {
         Ok(())
     }
 
-    /// The next transaction, if all its blocks have passed (X1).
+    /// The next transaction, if all its blocks have passed (characterise-X1).
     ///
     /// # Errors
-    /// What stands there is no transaction, or one of its checksums is wrong (X2).
+    /// What stands there is no transaction, or one of its checksums is wrong (characterise-X2).
     pub fn next_transaction(&mut self) -> Result<Option<Transaction>, ReadError> {
         let Some(ring) = &self.ring else {
             return Ok(None);

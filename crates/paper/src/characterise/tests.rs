@@ -32,7 +32,7 @@ fn logged(traffic: &Traffic) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// X1, X2: what the reader found is what the queue counted by class and what the journal says it committed.
+/// characterise-X1, characterise-X2: what the reader found is what the queue counted by class and what the journal says it committed.
 #[test]
 fn the_log_read_back_agrees_with_the_runs_own_figures() {
     let sqlite = "sqlite:insert=15,update=10,delete=5";

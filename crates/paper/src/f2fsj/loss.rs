@@ -287,7 +287,7 @@ impl LossJob {
         };
         watch.ended(ended.len(), false);
         let last = watch.state.lock().last.take();
-        // Nothing was sent in the second half: then the end is the worst moment.
+        // L2. Nothing was sent in the second half: then the end is the worst moment.
         let worst = last.or_else(|| Some((rt::now(), watch.snapshot(0)?)));
         let power = || PaperError::Check("the power is off".into());
         Ok(Seen {

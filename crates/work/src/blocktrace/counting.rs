@@ -3,7 +3,7 @@
 //! - C1: units are 4 KiB; a request counts for every unit that it touches.
 //! - C2: first the device is filled ([`Fill`]), then what stands before a mark runs; neither is in any figure but erase counts.
 //! - C3: a flush, and the end of a FUA write, program the rows that are being filled, as the contract of the layer wants it.
-//! - C4: there is no time: requests come in their order.
+//! - There is no time: requests come in their order.
 
 use super::fold::{Fold, Folder, Footprint};
 use super::{BlockTrace, Op, Request};
@@ -298,6 +298,7 @@ pub fn run(
     }
     let (before, after) = trace.requests.split_at(trace.preparing);
     before.iter().try_for_each(|r| runner.request(r))?;
+    // C2: what came before is in no figure.
     (runner.read_units, runner.discarded_units) = (0, 0);
     (runner.flushes, runner.requests) = (0, 0);
     let began = runner.ftl.stats();
@@ -327,6 +328,7 @@ impl Runner<'_> {
         } = self;
         let mut outcome = Ok(());
         folder.place(r, |at, n| {
+            // C1: the first and the last unit count whole, however little of them is touched.
             let touched = at / SECTORS_PER_BLOCK..(at + n).div_ceil(SECTORS_PER_BLOCK);
             // A unit of which only a part is discarded keeps the rest.
             let whole = at.div_ceil(SECTORS_PER_BLOCK)..(at + n) / SECTORS_PER_BLOCK;

@@ -246,6 +246,7 @@ mod tests {
 
     const FAR: u64 = 1 << 40;
 
+    /// F1, F3.
     #[test]
     fn compact_keeps_what_touches_together_and_drops_the_rest() {
         let write = |device, sector, n| request(Op::Write, device, sector, n);
@@ -274,6 +275,7 @@ mod tests {
         assert_eq!(discard(FAR + 4, 10 * 2048), [(2052, 3 * 2048 - 4)]);
     }
 
+    /// F2.
     #[test]
     fn a_small_device_wraps() {
         let trace = trace(vec![request(Op::Write, 0, 0, 3 * 2048)]);

@@ -282,7 +282,7 @@ impl Parser {
     }
 }
 
-/// B2.
+/// blocktrace-B2.
 fn check(op: Op, (sector, sectors): (u64, u64)) -> Result<(), Fault> {
     let most = match op {
         Op::Flush => return Ok(()),

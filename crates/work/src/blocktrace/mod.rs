@@ -9,6 +9,8 @@
 //! - B2: a request has at least one sector and at most [`TRANSFER_SECTORS_MAX`] (a discard [`u32::MAX`]), and ends at
 //!   [`SECTOR_END`] or before; a flush has none.
 //! - B3: memory is bounded by [`REQUESTS_MAX`], lines by [`LINE_BYTES_MAX`], whatever the file says.
+//! - B4: of blkparse one event of each request counts: issued to the driver, else queued, else
+//!   completed.
 
 pub mod counting;
 pub mod device;

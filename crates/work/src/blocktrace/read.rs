@@ -105,6 +105,7 @@ fn collect(
             Err(kind) => reading.fault(strict, kind, reading.lines, text)?,
         }
         let held = parser.requests.len() + parser.others.iter().map(Vec::len).sum::<usize>();
+        // blocktrace-B3.
         if held > REQUESTS_MAX {
             return Err(RunError::Recording(format!(
                 "{name}: more than {REQUESTS_MAX} requests (line {}); split the file",
@@ -130,7 +131,7 @@ fn collect(
     Ok(trace)
 }
 
-/// Of blkparse one event of each request counts: issued to the driver, else queued, else completed.
+/// blocktrace-B4.
 fn one_kind(parser: &mut Parser, reading: &mut Reading) -> Vec<Request> {
     let [queued, completed] = std::mem::take(&mut parser.others);
     let issued = std::mem::take(&mut parser.requests);
@@ -153,7 +154,7 @@ fn one_kind(parser: &mut Parser, reading: &mut Reading) -> Vec<Request> {
     requests
 }
 
-/// B1, and times from the first request on.
+/// blocktrace-B1, and times from the first request on.
 fn in_order(trace: &mut BlockTrace) {
     let first = trace.requests.iter().map(|r| r.at).min().unwrap_or(0);
     trace.requests.iter_mut().for_each(|r| r.at -= first);

@@ -171,6 +171,7 @@ fn count(trace: &BlockTrace, change: impl FnOnce(&mut CountingSpec)) -> Counting
     counting::run(trace, &footprint, &spec).expect("it runs")
 }
 
+/// counting-C3: what is not full is programmed, and then padded.
 #[test]
 fn a_flush_behind_every_write_programs_a_page_for_a_unit() {
     let pairs = (0..100).flat_map(|n| {
@@ -270,6 +271,7 @@ fn timed(trace: &BlockTrace, change: impl FnOnce(&mut DeviceSpec)) -> DeviceRun 
     device::run(trace, &footprint, &spec).expect("it runs")
 }
 
+/// device-P1.
 #[test]
 fn an_open_loop_queues_and_a_closed_one_does_not() {
     let reads = |gap_us: u64| -> BlockTrace {
@@ -366,7 +368,7 @@ fn mutations() -> impl Strategy<Value = Vec<(usize, Vec<u8>, bool)>> {
     proptest::collection::vec((any::<usize>(), piece, any::<bool>()), 1..12)
 }
 
-/// B1, B2, and addresses inside of the device.
+/// blocktrace-B1, blocktrace-B2, and addresses inside of the device.
 fn holds(trace: &BlockTrace) -> Result<(), TestCaseError> {
     let (before, after) = trace.requests.split_at(trace.preparing);
     prop_assert!(before.is_sorted_by_key(|r| r.at) && after.is_sorted_by_key(|r| r.at));

@@ -100,7 +100,7 @@ fn a_log_of_debugfs_is_read_wherever_it_lies_and_whatever_comes_first() {
         let mut reader = reader(start);
         let blocks = transaction();
         for (n, part) in order.into_iter().enumerate() {
-            assert_eq!(reader.next_transaction().unwrap(), None, "X1");
+            assert_eq!(reader.next_transaction().unwrap(), None, "characterise-X1");
             let at = (start - 1 + part) % (LOG_BLOCKS - 1) + 1;
             reader
                 .take(&span(at, blocks[part as usize].clone()), n)
@@ -115,7 +115,7 @@ fn a_log_of_debugfs_is_read_wherever_it_lies_and_whatever_comes_first() {
 
 #[test]
 fn a_log_with_one_wrong_byte_is_refused() {
-    // Descriptor, first block, second block, commit block: a byte that counts in each (X2).
+    // Descriptor, first block, second block, commit block: a byte that counts in each (characterise-X2).
     for (part, byte) in [(0, 30), (1, 7), (2, 4000), (3, 0x33)] {
         let mut reader = reader(1);
         for (n, mut block) in transaction().into_iter().enumerate() {

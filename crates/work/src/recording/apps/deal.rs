@@ -141,8 +141,8 @@ mod tests {
         };
         let ((pages, others, none), other) = (of(1), of(2));
         let sum = |deck: &[u32]| deck.iter().sum::<u32>();
-        assert_eq!((sum(&pages), sum(&other.0)), (225, 225), "A3");
-        assert_eq!((sum(&others), sum(&other.1)), (117, 117), "A3");
+        assert_eq!((sum(&pages), sum(&other.0)), (225, 225), "apps-A3");
+        assert_eq!((sum(&others), sum(&other.1)), (117, 117), "apps-A3");
         assert_ne!(pages, other.0, "the order is random");
         assert!(pages.iter().all(|n| *n >= 1) && sum(&none) == 0);
         // Poisson with mean 1.3: 27 % are 0; geometric with mean 2.5: 40 % are 1.

@@ -50,7 +50,7 @@ fn starts(count: u64, time: u64, rng: &mut Rng) -> Vec<u64> {
     (0..count).map(within).collect()
 }
 
-/// fsyncs of the whole run (A1).
+/// fsyncs of the whole run (apps-A1).
 fn fsyncs(app: &Parameters, seconds: u32) -> u32 {
     ((u64::from(app.fsyncs) * u64::from(seconds) * 2 + 5) / 10) as u32
 }

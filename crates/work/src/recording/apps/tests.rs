@@ -9,21 +9,22 @@ fn fsyncs(recording: &Recording) -> usize {
     recording.calls.iter().filter(|c| c.op.is_sync()).count()
 }
 
-/// N1 to N3 of `recording`.
+/// recording-N1 to recording-N3 of `recording`.
 fn check_invariants(recording: &Recording) {
     let mut names: Set<&str> = Set::default();
     for folder in &recording.folders {
-        assert!(inside(folder, &names), "N3: {folder}");
+        assert!(inside(folder, &names), "recording-N3: {folder}");
         names.insert(folder);
     }
     for (file, _) in &recording.files {
-        assert!(inside(file, &names), "N3: {file}");
-        assert!(names.insert(file), "N3: {file} is there twice");
+        assert!(inside(file, &names), "recording-N3: {file}");
+        assert!(names.insert(file), "recording-N3: {file} is there twice");
     }
     let (mut now, mut open, mut used) = (base::Nanos(0), Set::default(), Set::default());
-    let is_open = |open: &Set<u32>, handle: &Handle| assert!(open.contains(&handle.0), "N2");
+    let is_open =
+        |open: &Set<u32>, handle: &Handle| assert!(open.contains(&handle.0), "recording-N2");
     for call in &recording.calls {
-        assert!(call.at >= now, "N1");
+        assert!(call.at >= now, "recording-N1");
         now = call.at;
         match &call.op {
             Op::Open {
@@ -34,27 +35,27 @@ fn check_invariants(recording: &Recording) {
             } => {
                 assert!(
                     used.insert(handle.0) && open.insert(handle.0),
-                    "N2: {handle:?}"
+                    "recording-N2: {handle:?}"
                 );
-                assert!(inside(path, &names), "N3: {path}");
-                assert!(*create || names.contains(&path[..]), "N3: {path}");
+                assert!(inside(path, &names), "recording-N3: {path}");
+                assert!(*create || names.contains(&path[..]), "recording-N3: {path}");
                 names.insert(path);
             }
             Op::Write { handle, .. }
             | Op::Read { handle, .. }
             | Op::Sync { handle, .. }
             | Op::Truncate { handle, .. } => is_open(&open, handle),
-            Op::Close { handle } => assert!(open.remove(&handle.0), "N2: {handle:?}"),
-            Op::Unlink { path } => assert!(names.remove(&path[..]), "N3: {path}"),
+            Op::Close { handle } => assert!(open.remove(&handle.0), "recording-N2: {handle:?}"),
+            Op::Unlink { path } => assert!(names.remove(&path[..]), "recording-N3: {path}"),
             Op::Rename { from, to } => {
-                assert!(names.remove(&from[..]), "N3: {from}");
-                assert!(inside(to, &names), "N3: {to}");
+                assert!(names.remove(&from[..]), "recording-N3: {from}");
+                assert!(inside(to, &names), "recording-N3: {to}");
                 names.insert(to);
             }
             Op::Mkdir { .. } | Op::Rmdir { .. } => panic!("no app makes folders"),
         }
     }
-    assert!(open.is_empty(), "N2: all is closed at the end");
+    assert!(open.is_empty(), "recording-N2: all is closed at the end");
 }
 
 /// Absolute, plain, and in a folder that is there.
@@ -76,7 +77,7 @@ proptest! {
             let recording = generate(&app.name, seconds, seed).unwrap();
             check_invariants(&recording);
             let wanted = (f64::from(app.fsyncs * seconds) / 5.0).round() as usize;
-            prop_assert_eq!(fsyncs(&recording), wanted, "A1: {} {}", app.name, seconds);
+            prop_assert_eq!(fsyncs(&recording), wanted, "apps-A1: {} {}", app.name, seconds);
         }
     }
 }
@@ -94,8 +95,8 @@ fn five_seconds_have_the_published_number_of_fsyncs() {
 fn the_seed_decides_and_nothing_else() {
     for app in APPS {
         let one = generate(app, 20, 1).unwrap();
-        assert_eq!(one, generate(app, 20, 1).unwrap(), "A2: {app}");
-        assert_ne!(one, generate(app, 20, 2).unwrap(), "A2: {app}");
+        assert_eq!(one, generate(app, 20, 1).unwrap(), "apps-A2: {app}");
+        assert_ne!(one, generate(app, 20, 2).unwrap(), "apps-A2: {app}");
     }
 }
 

@@ -69,7 +69,7 @@ pub(super) struct Range {
 pub(super) enum Path {
     /// All of it.
     Known(String),
-    /// An absolute path without quotes: the recorder's own, see M1, or a known one.
+    /// An absolute path without quotes: the recorder's own, see mobibench-M1, or a known one.
     Bare(String),
     /// Its beginning only, as `data/data`.
     Lost(String),

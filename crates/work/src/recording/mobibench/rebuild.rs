@@ -246,7 +246,7 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// M5.
+    /// mobibench-M5.
     fn examined(&mut self, n: usize, session: usize) {
         let asked = self.asked.entry(self.calls[n].thread).or_default();
         let track = &self.tracks[session];
@@ -354,7 +354,7 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// A path of which only the beginning is left.
+    /// A path of which only the beginning is left: mobibench-M4, mobibench-M7 to mobibench-M10.
     fn lost(&mut self, n: usize, session: usize, beginning: &str, flags: Flags) -> Target {
         let thread = self.calls[n].thread;
         let plain = flags.create && !flags.exclusive && !flags.truncate && !flags.append;
@@ -455,6 +455,7 @@ impl Rebuilder<'_> {
             None => track.position,
         };
         let end = offset.saturating_add(range.bytes.into());
+        // mobibench-M12.
         if range.offset.is_none() {
             track.position = end;
             track.streamed += 1;
@@ -490,7 +491,7 @@ impl Rebuilder<'_> {
         self.event(n, What::Write(session, offset, range.bytes));
     }
 
-    /// M13: a call shows that the file reaches to `end`.
+    /// mobibench-M13: a call shows that the file reaches to `end`.
     fn shows(&mut self, session: usize, end: u64) {
         if let Some(file) = self.tracks[session].file {
             let file = &mut self.files[file];
@@ -513,6 +514,7 @@ impl Rebuilder<'_> {
         if let Some(transaction) = self.transactions.remove(&database) {
             self.ends(&database, &transaction);
         }
+        // mobibench-M6: the next look tells which of both it was.
         match self.looks.next(&path, n) {
             Some(false) => {
                 self.reading.decided("M6 journal removed at its close");
@@ -530,7 +532,7 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// M13: pages that the rollback journal saved were there; of the others, those above are new.
+    /// mobibench-M13: pages that the rollback journal saved were there; of the others, those above are new.
     fn ends(&mut self, database: &str, transaction: &Transaction) {
         let Some(&file) = self.names.get(database) else {
             return;
@@ -559,7 +561,7 @@ impl Rebuilder<'_> {
         self.ever.insert(path.into(), Some(n));
     }
 
-    /// M11 where the name is not known.
+    /// Where the name is not known: mobibench-M11, else mobibench-M14.
     fn unlink(&mut self, n: usize, path: &str) {
         let thread = self.calls[n].thread;
         self.asked.entry(thread).or_default().named(path);
@@ -595,7 +597,7 @@ impl Rebuilder<'_> {
         self.event(n, What::Rename(from.into(), to.into()));
     }
 
-    /// M3 and M10 for descriptors that were open before the recording.
+    /// mobibench-M3 and mobibench-M10 for descriptors that were open before the recording.
     fn finish(mut self) -> Rebuilt {
         let mut targets = Vec::new();
         for (n, Session { seen, .. }) in self.sessions.all.iter().enumerate() {

@@ -59,6 +59,7 @@ impl Sessions {
             let session = match current.get(&fd) {
                 Some(session) if !opens => *session,
                 before => {
+                    // mobibench-M2: only a close frees the number.
                     if before.is_some() {
                         reading.decided("M2 close not recorded, as the descriptor is opened again");
                     }
@@ -106,7 +107,7 @@ impl Session {
     }
 }
 
-/// M1: opens that the recorder made up for a descriptor it saw for the first time: a bare path, emptying, at the very time of
+/// mobibench-M1: opens that the recorder made up for a descriptor it saw for the first time: a bare path, emptying, at the very time of
 /// the thread's next call, which is on that descriptor.
 fn recorders_own(calls: &[Raw]) -> Vec<bool> {
     let mut next_of_thread: BTreeMap<u32, (u64, Option<u32>)> = BTreeMap::new();

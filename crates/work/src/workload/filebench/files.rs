@@ -3,7 +3,7 @@
 //! As in Filebench: a file that is picked is busy until its operation ends. Files that exist are picked in rotation, by each thread for itself;
 //! files that do not exist in one rotation for all; with `opennext` each file once, at random. Files that are open are not deleted.
 //!
-//! - I1: `exists`, `absent` and `fresh` hold each entry exactly once.
+//! - I1: each entry is in exactly one of `exists` and `absent`; `fresh` is a part of `exists`.
 
 use super::tree::Tree;
 use base::{Rng, Time};
@@ -122,6 +122,7 @@ impl Entries {
     pub fn give_back(&self, n: u32, exists: Option<bool>, handles: i32) {
         let mut state = self.state.lock();
         let state = &mut *state;
+        // I1.
         match exists {
             Some(true) if state.absent.remove(&n) => {
                 state.exists.insert(n);

@@ -114,6 +114,7 @@ impl<'a> Replay<'a> {
                 let (told, turns) = (told.clone(), &turns);
                 let thread = this.recording.calls[calls[0] as usize].thread;
                 scope.spawn(&format!("replay {thread}"), move || {
+                    // R1: one task makes the calls of a thread, one after the other.
                     for &call in calls {
                         match this.one(lane, call, started, turns) {
                             None => return,
@@ -143,6 +144,7 @@ impl<'a> Replay<'a> {
         let previous = turns.wait(lane, call)?;
         let at = &self.recording.calls[call as usize].at;
         let pause = self.plan.pauses[call as usize];
+        // R3.
         match self.pacing.pace {
             Pace::Recorded => rt::sleep_until(Time(started.0.saturating_add(at.0))),
             Pace::Busy if pause.0 > 0 => {
@@ -362,7 +364,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Waits until `call` may start; tells when the call before it started. `None`: the run is over.
+    /// Waits until `call` may start (R2); tells when the call before it started. `None`: the run is over.
     fn wait(&self, lane: usize, call: u32) -> Option<Time> {
         let mut state = self.state.lock();
         let needs = self.plan.needs(call);
