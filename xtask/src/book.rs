@@ -1,9 +1,10 @@
 //! `cargo xtask book`: the pages below docs/ as a book.
 //!
-//! The links of the Markdown files are checked first, as by `cargo xtask tidy`, because that needs no other program. Then mdbook
-//! makes pages of them below target/book. It knows docs/ alone and takes every link to a Markdown file for one to a page of its own,
-//! so links that leave docs/, to source files and to the pages at the root of the tree, are led back to the tree afterwards. At the
-//! end each link of the made pages has to lead to a file.
+//! The links of the Markdown files are checked first, as by `cargo xtask tidy`, because that needs
+//! no other program. Then mdbook makes pages of them below target/book. It knows docs/ alone and
+//! takes every link to a Markdown file for one to a page of its own, so links that leave docs/, to
+//! source files and to the pages at the root of the tree, are led back to the tree afterwards. At
+//! the end each link of the made pages has to lead to a file.
 
 use crate::sh::sh;
 use crate::{Result, tidy, workspace};
@@ -87,7 +88,8 @@ fn install() -> Result<String> {
     Ok(installed())
 }
 
-/// All pages that were made, but the one for addresses that do not exist, whose links begin at the root of a server.
+/// All pages that were made, but the one for addresses that do not exist, whose links begin at the
+/// root of a server.
 fn html_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
     let entries = std::fs::read_dir(directory)
@@ -104,7 +106,8 @@ fn html_below(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Leads the links of one page back to the tree where they leave the book, and writes it. The answer is what leads nowhere.
+/// Leads the links of one page back to the tree where they leave the book, and writes it. The
+/// answer is what leads nowhere.
 fn mend_page(root: &Path, made: &Path, page: &Path) -> Result<Vec<String>> {
     let cannot = |e: std::io::Error| format!("{}: {e}", page.display());
     let text = std::fs::read_to_string(page).map_err(cannot)?;
@@ -124,8 +127,8 @@ enum Target {
     Tree(PathBuf),
 }
 
-/// The text of a page, which lies at `page` below the root of the book, with links that leave the book led to the tree; and the
-/// links that lead to no file.
+/// The text of a page, which lies at `page` below the root of the book, with links that leave the
+/// book led to the tree; and the links that lead to no file.
 fn mend(text: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> (String, Vec<String>) {
     let mut made = String::with_capacity(text.len());
     let mut dead = Vec::new();
@@ -143,7 +146,8 @@ fn mend(text: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> (String, V
     (made, dead)
 }
 
-/// The link as it has to be, or nothing if it leads nowhere. Links to places within a page and to other machines stay.
+/// The link as it has to be, or nothing if it leads nowhere. Links to places within a page and to
+/// other machines stay.
 fn mend_link(link: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> Option<String> {
     let (file, anchor) = link
         .find('#')

@@ -1,9 +1,11 @@
-//! `cargo xtask calibrate-cpu`: what the code costs here and now, beside the committed table of CPU costs.
+//! `cargo xtask calibrate-cpu`: what the code costs here and now, beside the committed table of CPU
+//! costs.
 //!
-//! The table (`crates/base/src/cost.rs`) has one constant for each cost, in a module for each crate. Its documentation names the measurement in brackets:
-//! "Making a directory (`f2fs/mkdir`)". The benches print a line for each: name, nanoseconds for the constant. Several runs are made
-//! of each bench and the least counts, as other programs can only make it slower. Nothing is judged: machines differ, and a changed table
-//! is a commit of its own with the reason.
+//! The table (`crates/base/src/cost.rs`) has one constant for each cost, in a module for each
+//! crate. Its documentation names the measurement in brackets: "Making a directory (`f2fs/mkdir`)".
+//! The benches print a line for each: name, nanoseconds for the constant. Several runs are made of
+//! each bench and the least counts, as other programs can only make it slower. Nothing is judged:
+//! machines differ, and a changed table is a commit of its own with the reason.
 
 use crate::{Result, workspace};
 use std::collections::BTreeMap;

@@ -5,7 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// `varve host-sqlite`: prepares, says `ready`, waits for a line, runs, says `done`, waits for the end of its input.
+/// `varve host-sqlite`: prepares, says `ready`, waits for a line, runs, says `done`, waits for the
+/// end of its input.
 pub struct HostSqlite {
     child: Child,
     input: Option<ChildStdin>,
@@ -13,7 +14,8 @@ pub struct HostSqlite {
 }
 
 impl HostSqlite {
-    /// Starts `varve` on `database`, with a workload in the words of `varve compare`, and waits until everything is prepared.
+    /// Starts `varve` on `database`, with a workload in the words of `varve compare`, and waits
+    /// until everything is prepared.
     pub fn start(varve: &Path, database: &Path, spec: &str) -> Result<HostSqlite> {
         let mut child = Command::new(varve)
             .args(["host-sqlite", "--workload", spec, "--database"])

@@ -6,8 +6,8 @@
 //! - L4: `nand`, `ftl` and `ctrl` never name `rt`, not even for tests.
 //! - L5: every crate below `crates/` has a row and every row has a crate.
 //!
-//! `base` may be named by all and is not listed. An edge of `[dev-dependencies]` alone stands in the
-//! row with `(dev)` behind it and may also go to the same or a higher level.
+//! `base` may be named by all and is not listed. An edge of `[dev-dependencies]` alone stands in
+//! the row with `(dev)` behind it and may also go to the same or a higher level.
 
 use crate::{Result, workspace};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,8 +1,9 @@
 //! `cargo xtask mutants`: every guard is removed once, and a crash test has to notice.
 //!
-//! The catalogues are test targets that exist only with the feature `mutants` of their package (`required-features`); it turns
-//! on `varve-rt/mutants`. They are built into a target directory of their own, so that no other build ever holds a switch. Each
-//! mutant is one test; a test that passes prints one line (see [`Line`]), which ends up in the table.
+//! The catalogues are test targets that exist only with the feature `mutants` of their package
+//! (`required-features`); it turns on `varve-rt/mutants`. They are built into a target directory of
+//! their own, so that no other build ever holds a switch. Each mutant is one test; a test that
+//! passes prints one line (see [`Line`]), which ends up in the table.
 
 use crate::test::build::{self, Program};
 use crate::{Result, workspace};
@@ -71,8 +72,8 @@ pub fn run(args: &Args) -> Result {
     }
 }
 
-/// Who turns the feature on unasked: a normal build must hold no switch, so no package may do it for itself or for another, but by a
-/// feature of the same name.
+/// Who turns the feature on unasked: a normal build must hold no switch, so no package may do it
+/// for itself or for another, but by a feature of the same name.
 fn switched_on() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for package in workspace::metadata()?.packages {
@@ -90,8 +91,8 @@ fn switched_on() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Builds the catalogues into a directory of their own. What others wrote holds no switch, so that it is taken from the tests' build
-/// if there is one.
+/// Builds the catalogues into a directory of their own. What others wrote holds no switch, so that
+/// it is taken from the tests' build if there is one.
 fn compile() -> Result<Vec<Program>> {
     let directory = workspace::target().join("mutants");
     if !directory.exists() {

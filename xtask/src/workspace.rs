@@ -15,8 +15,9 @@ pub fn root() -> PathBuf {
         .map_or_else(|| manifest.clone(), Path::to_path_buf)
 }
 
-/// A cargo command in the root of the workspace: the same cargo that started us. It keeps no state for incremental builds unless it is
-/// told to: what is built here is mostly built from nothing, and that takes a fifth longer with it.
+/// A cargo command in the root of the workspace: the same cargo that started us. It keeps no state
+/// for incremental builds unless it is told to: what is built here is mostly built from nothing,
+/// and that takes a fifth longer with it.
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);

@@ -1,5 +1,5 @@
-//! Reading and writing integers at byte offsets. `get_*` panics when the range lies outside the slice, so callers
-//! check the length of an untrusted structure once, then read its fields.
+//! Reading and writing integers at byte offsets. `get_*` panics when the range lies outside the
+//! slice, so callers check the length of an untrusted structure once, then read its fields.
 
 macro_rules! codec {
     ($get:ident, $put:ident, $ty:ty, $from:ident, $to:ident, $what:literal) => {
@@ -27,7 +27,8 @@ codec! { get_be64, put_be64, u64, from_be_bytes, to_be_bytes, "big-endian 64-bit
 
 /// True if every byte is zero.
 pub fn is_zero(buf: &[u8]) -> bool {
-    // A fold over a chunk becomes a few vector instructions, a search for the first other byte does not.
+    // A fold over a chunk becomes a few vector instructions, a search for the first other byte does
+    // not.
     let (chunks, rest) = buf.as_chunks::<64>();
     let zero = |bytes: &[u8]| bytes.iter().fold(0, |all, &b| all | b) == 0;
     chunks.iter().all(|chunk| zero(chunk)) && zero(rest)

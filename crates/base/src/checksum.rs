@@ -6,7 +6,8 @@ pub fn crc32c(seed: u32, data: &[u8]) -> u32 {
     !::crc32c::crc32c_append(!seed, data)
 }
 
-/// CRC-16 (polynomial 0xA001, reflected) of ext4 group descriptors with feature `uninit_bg` (`gdt_csum`).
+/// CRC-16 (polynomial 0xA001, reflected) of ext4 group descriptors with feature `uninit_bg`
+/// (`gdt_csum`).
 pub fn crc16(seed: u16, data: &[u8]) -> u16 {
     data.iter().fold(seed, |crc, &byte| {
         (0..8).fold(crc ^ u16::from(byte), |c, _| {

@@ -1,4 +1,5 @@
-//! Hash maps whose layout is the same in every run. Iterate a `BTreeMap` where the order reaches the outside.
+//! Hash maps whose layout is the same in every run. Iterate a `BTreeMap` where the order reaches
+//! the outside.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -9,7 +10,8 @@ pub type Map<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<FixedHas
 #[allow(clippy::disallowed_types)]
 pub type Set<K> = std::collections::HashSet<K, BuildHasherDefault<FixedHasher>>;
 
-/// FNV-1a with a final mix (Murmur3's 64-bit finaliser): fixed over processes, machines and Rust versions.
+/// FNV-1a with a final mix (Murmur3's 64-bit finaliser): fixed over processes, machines and Rust
+/// versions.
 #[derive(Clone, Copy)]
 pub struct FixedHasher(u64);
 
@@ -49,7 +51,8 @@ pub fn mix(mut h: u64) -> u64 {
     h ^ (h >> 33)
 }
 
-/// A 64-bit fingerprint of `data`: FNV-1a, mixed. Not cryptographic; for stream names and trace hashes.
+/// A 64-bit fingerprint of `data`: FNV-1a, mixed. Not cryptographic; for stream names and trace
+/// hashes.
 pub fn fingerprint(data: &[u8]) -> u64 {
     let mut h = FixedHasher::default();
     h.write(data);

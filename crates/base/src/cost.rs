@@ -19,12 +19,14 @@ pub mod journal {
     pub const BLOCK_COPY: Nanos = Nanos(66);
     /// Per block of a commit: CRC32C of 4 KiB, its tag included (`journal/block-checksum`).
     pub const COMMIT_PER_BLOCK: Nanos = Nanos(150);
-    /// Comparing the marked words of a block with its previous image, in journal coalition. The checksum of its new image
-    /// comes on top, as [`COMMIT_PER_BLOCK`] (`journal/delta-diff`).
+    /// Comparing the marked words of a block with its previous image, in journal coalition. The
+    /// checksum of its new image comes on top, as [`COMMIT_PER_BLOCK`] (`journal/delta-diff`).
     pub const DELTA_DIFF: Nanos = Nanos(140);
-    /// A coalition part with a handful of records: encoded, and sealed with two checksums (`journal/coalition-encode`).
+    /// A coalition part with a handful of records: encoded, and sealed with two checksums
+    /// (`journal/coalition-encode`).
     pub const COALITION_PART: Nanos = Nanos(1_050);
-    /// Sending one block of the log, or one home: what a commit with its checkpoint takes for a block beyond the checksum (`ext4/send-block`).
+    /// Sending one block of the log, or one home: what a commit with its checkpoint takes for a
+    /// block beyond the checksum (`ext4/send-block`).
     pub const SEND_BLOCK: Nanos = Nanos(1_180);
 }
 
@@ -62,13 +64,15 @@ pub mod ext4 {
     pub const SETATTR: Nanos = Nanos(710);
     /// One entry of a listing of a directory, under its lock, shared (`ext4/readdir-entry`).
     pub const READDIR_ENTRY: Nanos = Nanos(240);
-    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`ext4/read-4k`).
+    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared
+    /// (`ext4/read-4k`).
     pub const READ_PAGE: Nanos = Nanos(1_220);
     /// Each further page of the same call (`ext4/read-next-page`).
     pub const READ_NEXT_PAGE: Nanos = Nanos(340);
     /// Taking 4 KiB of file content: reservation, copy; under the file's lock (`ext4/write-4k`).
     pub const WRITE_PAGE: Nanos = Nanos(1_850);
-    /// Each further page of the same call: pages are mapped, promised and cached together (`ext4/write-next-page`).
+    /// Each further page of the same call: pages are mapped, promised and cached together
+    /// (`ext4/write-next-page`).
     pub const WRITE_NEXT_PAGE: Nanos = Nanos(510);
     /// Sending one page of content, mapping it before (`ext4/writeback-page`).
     pub const WRITEBACK_PAGE: Nanos = Nanos(3_560);
@@ -83,7 +87,8 @@ pub mod f2fs {
 
     /// Taking a free node number, under the lock of the NAT (`f2fs/nat-take`).
     pub const NAT_TAKE: Nanos = Nanos(33);
-    /// Changing the NAT's entry of a node, or freeing its number, under the lock of the NAT (`f2fs/nat-set`).
+    /// Changing the NAT's entry of a node, or freeing its number, under the lock of the NAT
+    /// (`f2fs/nat-set`).
     pub const NAT_SET: Nanos = Nanos(63);
     /// Taking a block from a log, under the lock of the segments (`f2fs/seg-take`).
     pub const SEG_TAKE: Nanos = Nanos(61);
@@ -112,38 +117,49 @@ pub mod f2fs {
     pub const SETATTR: Nanos = Nanos(540);
     /// One entry of a listing of a directory, under its lock, shared (`f2fs/readdir-entry`).
     pub const READDIR_ENTRY: Nanos = Nanos(41);
-    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared (`f2fs/read-4k`).
+    /// Reading 4 KiB that are cached, or a part of them, under the file's lock, shared
+    /// (`f2fs/read-4k`).
     pub const READ_PAGE: Nanos = Nanos(750);
     /// Each further page of the same call (`f2fs/read-next-page`).
     pub const READ_NEXT_PAGE: Nanos = Nanos(440);
-    /// Taking 4 KiB of file content: mapping, reservation, copy; under the file's lock (`f2fs/write-4k`).
+    /// Taking 4 KiB of file content: mapping, reservation, copy; under the file's lock
+    /// (`f2fs/write-4k`).
     pub const WRITE_PAGE: Nanos = Nanos(2_050);
-    /// Each further page of the same call: pages are mapped, promised and cached together (`f2fs/write-next-page`).
+    /// Each further page of the same call: pages are mapped, promised and cached together
+    /// (`f2fs/write-next-page`).
     pub const WRITE_NEXT_PAGE: Nanos = Nanos(800);
     /// Sending one page of content (`f2fs/writeback-page`).
     pub const WRITEBACK_PAGE: Nanos = Nanos(1_940);
     /// Each further page of the same run (`f2fs/writeback-next-page`).
     pub const WRITEBACK_NEXT_PAGE: Nanos = Nanos(890);
-    /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack (`f2fs/checkpoint-block`).
+    /// Sending one block of a checkpoint or of an fsync: node, directory, NAT, SIT, SSA, pack
+    /// (`f2fs/checkpoint-block`).
     pub const META_BLOCK: Nanos = Nanos(1_080);
 
-    /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books (`f2fs/log-epoch`).
+    /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books
+    /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
-    /// A record of the journal: its share of comparing a block before and after, and encoding it; under the lock of what it describes
-    /// (`f2fs/log-record`).
+    /// A record of the journal: its share of comparing a block before and after, and encoding it;
+    /// under the lock of what it describes (`f2fs/log-record`).
     pub const LOG_RECORD: Nanos = Nanos(670);
-    /// A journal of pages, instead of that: a block that an operation changes is looked up, the first time. This is what our table of them takes;
-    /// what JBD2's write access and dirty mark take is not measured, and is more (`f2fs/touch-block`).
+    /// A journal of pages, instead of that: a block that an operation changes is looked up, the
+    /// first time. This is what our table of them takes; what JBD2's write access and dirty mark
+    /// take is not measured, and is more (`f2fs/touch-block`).
     pub const TOUCH_BLOCK: Nanos = Nanos(13);
-    /// Appending what an operation has logged to a list of the journal, under the lock of the list (`f2fs/list-append`).
+    /// Appending what an operation has logged to a list of the journal, under the lock of the list
+    /// (`f2fs/list-append`).
     pub const LIST_APPEND: Nanos = Nanos(42);
-    /// Sorting a record of a list that all inodes share into the group of its inode (`f2fs/list-sort`).
+    /// Sorting a record of a list that all inodes share into the group of its inode
+    /// (`f2fs/list-sort`).
     pub const LIST_SORT: Nanos = Nanos(46);
-    /// Making and sending one block of a transaction of the journal: lists collected, records copied, checksums (`f2fs/log-block`).
+    /// Making and sending one block of a transaction of the journal: lists collected, records
+    /// copied, checksums (`f2fs/log-block`).
     pub const LOG_BLOCK: Nanos = Nanos(12_400);
 
-    /// Judging and redoing one record of the journal at mount, behind a cut with 10,000 files made (`rig/redo-record`).
+    /// Judging and redoing one record of the journal at mount, behind a cut with 10,000 files made
+    /// (`rig/redo-record`).
     pub const REDO_RECORD: Nanos = Nanos(280);
-    /// Reading and applying one node block of a chain of roll-forward, which also makes the inode and its name (`rig/roll-forward-node`).
+    /// Reading and applying one node block of a chain of roll-forward, which also makes the inode
+    /// and its name (`rig/roll-forward-node`).
     pub const ROLL_FORWARD_NODE: Nanos = Nanos(10_500);
 }

@@ -9,7 +9,8 @@ use crate::collections::mix;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A 64-bit digest of a value's content. The default value of the [`CowVec`] it lives in must have fingerprint 0.
+/// A 64-bit digest of a value's content. The default value of the [`CowVec`] it lives in must have
+/// fingerprint 0.
 pub trait Fingerprint {
     /// The digest.
     fn fingerprint(&self) -> u64;
@@ -94,7 +95,8 @@ impl<T: Clone, const N: usize> CowVec<T, N> {
     pub fn set(&mut self, index: usize, value: T) {
         *self.get_mut(index) = value;
     }
-    /// The items of all chunks that were ever written, with their indices, in order. Items never written are skipped.
+    /// The items of all chunks that were ever written, with their indices, in order. Items never
+    /// written are skipped.
     pub fn iter_present(&self) -> impl Iterator<Item = (usize, &T)> {
         let len = self.len;
         self.root

@@ -58,7 +58,8 @@ macro_rules! mutants {
 mutants! {
     /// Deltas' home writes without FUA on a device that tears other writes.
     NormalHomeWrite = "normal-home-write", H(1);
-    /// A block whose older deltas are not home moves to the newest transaction's checkpoint list (JBD2's rule).
+    /// A block whose older deltas are not home moves to the newest transaction's checkpoint list
+    /// (JBD2's rule).
     RefileDeltas = "refile-deltas", H(2);
     /// The tail moves without a flush of the home writes behind it.
     TailUnflushed = "tail-unflushed", H(2);
@@ -112,7 +113,8 @@ mutants! {
     DataBesideRecord = "data-beside-record", H(24);
     /// A commit with its log on another device flushes that one only, not the ordered data.
     HomeDeviceUnflushed = "home-device-unflushed", H(25);
-    /// A commit with its log on another device flushes the data only, not the log blocks before the record.
+    /// A commit with its log on another device flushes the data only, not the log blocks before the
+    /// record.
     LogDeviceUnflushed = "log-device-unflushed", H(25);
     /// Recovery writes home what may only be in the cache of the log's device.
     ReplayUnflushedLog = "replay-unflushed-log", H(26);
@@ -172,7 +174,8 @@ mutants! {
     CollectByTag = "collect-by-tag", R(4);
     /// Blocks are erased while the records that name their units' other owners are in memory.
     EraseBeforeOwners = "erase-before-owners", R(5);
-    /// A copy that waits in a buffer is programmed although its unit was written meanwhile, with a version of its own.
+    /// A copy that waits in a buffer is programmed although its unit was written meanwhile, with a
+    /// version of its own.
     CopyIsNewer = "copy-is-newer", R(6);
     /// A checkpoint maps one owner of each slot.
     CheckpointOneOwner = "checkpoint-one-owner", R(7);
@@ -238,7 +241,8 @@ mutants! {
     F2fsjCommitBeforeData = "f2fsj-commit-before-data", F(43);
     /// Records of one inode stand in the order in which operations ended.
     F2fsjOrderOfEnds = "f2fsj-order-of-ends", F(44);
-    /// A transaction of pages has the live block although an operation of the next epoch has changed it.
+    /// A transaction of pages has the live block although an operation of the next epoch has
+    /// changed it.
     F2fsjPageAhead = "f2fsj-page-ahead", F(45);
     /// No flush lies between the data that an epoch maps and its transaction.
     F2fsjDataUnflushed = "f2fsj-data-unflushed", F(51);

@@ -11,7 +11,8 @@ pub const BLOCK_BYTES: usize = 4096;
 pub const SECTORS_PER_BLOCK: u64 = (BLOCK_BYTES / SECTOR_BYTES) as u64;
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(SECTOR_BYTES));
 
-/// Bytes in a block of one volume: 1024, 2048 or 4096. On a volume of smaller blocks a [`BlockNo`] counts those.
+/// Bytes in a block of one volume: 1024, 2048 or 4096. On a volume of smaller blocks a [`BlockNo`]
+/// counts those.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockSize(u32);
 
@@ -76,12 +77,13 @@ newtype! {
     Ino(u32)
 }
 newtype! {
-    /// A journal transaction number. Wraps at 2^32; compare with [`Tid::geq`] (JBD2 `tid_geq`), never with `<`.
-    /// `Ord` is derived for use as a map key only.
+    /// A journal transaction number. Wraps at 2^32; compare with [`Tid::geq`] (JBD2 `tid_geq`),
+    /// never with `<`. `Ord` is derived for use as a map key only.
     Tid(u32)
 }
 newtype! {
-    /// A point in time, nanoseconds since the start of the simulation (or of the process in the real world).
+    /// A point in time, nanoseconds since the start of the simulation (or of the process in the
+    /// real world).
     Time(u64)
 }
 newtype! {

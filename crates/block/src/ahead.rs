@@ -37,7 +37,8 @@ struct Done {
 }
 
 impl Queue {
-    /// A queue over what `below` will hold when `plan`, in blocks of `size`, is carried out. It only reads.
+    /// A queue over what `below` will hold when `plan`, in blocks of `size`, is carried out. It
+    /// only reads.
     pub fn ahead(below: Arc<Queue>, size: BlockSize, plan: Arc<dyn Plan>) -> Arc<Queue> {
         Queue::new(Arc::new(Ahead {
             below,

@@ -8,8 +8,8 @@ use blockdev::{DevError, DevErrorKind, Ticket};
 use rt::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// Submitted writes. Dropping it unwaited keeps the queue's cache marked dirty for good, so that no flush is ever
-/// skipped on its account; still, wait for it.
+/// Submitted writes. Dropping it unwaited keeps the queue's cache marked dirty for good, so that no
+/// flush is ever skipped on its account; still, wait for it.
 ///
 /// A batch may also hold writes back ([`Plug::hold`](crate::Plug::hold)): then the first waiter
 /// sends them, unless an ordered plug has taken them along before

@@ -19,8 +19,9 @@ impl Command {
     }
 }
 
-/// Sorts by address, splits what is longer than one transfer, joins writes that touch, of equal flags, as long as they fit one
-/// command. Also answers how many were joined. No sector may occur twice.
+/// Sorts by address, splits what is longer than one transfer, joins writes that touch, of equal
+/// flags, as long as they fit one command. Also answers how many were joined. No sector may occur
+/// twice.
 pub(crate) fn merge(mut writes: Vec<Write>, caps: &Caps) -> (Vec<Write>, u64) {
     writes.sort_by_key(|w| w.lba);
     let limit = caps.max_transfer_sectors;
@@ -61,8 +62,9 @@ fn split(write: Write, caps: &Caps) -> Vec<Write> {
     out
 }
 
-/// Puts writes into packs, in their order, as many into each as it takes; a pack with one entry is a plain write. No sector
-/// occurs twice in a pack (hazards-H8): the device is free to join such entries, and so to bring them out of order.
+/// Puts writes into packs, in their order, as many into each as it takes; a pack with one entry is
+/// a plain write. No sector occurs twice in a pack (hazards-H8): the device is free to join such
+/// entries, and so to bring them out of order.
 pub(crate) fn pack(writes: Vec<Write>, caps: &Caps) -> Vec<Command> {
     let writes_max = caps.packed.map_or(1, |p| usize::from(p.writes_max));
     let mut packs: Vec<Vec<Write>> = Vec::new();

@@ -5,7 +5,8 @@
 //! cache (hazards-H17). So the queue numbers completions and flush starts:
 //!
 //! - B1 `completed` counts cached writes whose completion the host has seen;
-//! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that number, never further;
+//! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that
+//!   number, never further;
 //! - B3 a failed flush covers nothing, and neither does any after it: what the device or the host
 //!   had not written by then may be lost, and the host reports that once (fsync of Linux). Code
 //!   that relied on it has to begin anew, with another queue.
@@ -56,7 +57,8 @@ impl Durability {
     pub fn submitted(&mut self, writes: u64) {
         self.in_flight += writes;
     }
-    /// Counts failed writes too: part of them may sit in the cache. Answers the mark that covers this write.
+    /// Counts failed writes too: part of them may sit in the cache. Answers the mark that covers
+    /// this write.
     pub fn completed(&mut self, sectors: u64) -> WriteMark {
         assert!(
             self.in_flight > 0,
@@ -67,7 +69,8 @@ impl Durability {
         self.sectors_completed += sectors;
         WriteMark(self.completed)
     }
-    /// Sectors written through the cache that no flush has covered: an upper bound of what the cache holds.
+    /// Sectors written through the cache that no flush has covered: an upper bound of what the
+    /// cache holds.
     pub fn dirty_sectors(&self) -> u64 {
         self.sectors_completed - self.sectors_durable
     }

@@ -17,7 +17,8 @@ const SAMPLES_MAX: usize = 64;
 pub enum Work {
     /// Writes through the cache.
     Cached,
-    /// Writes that are non-volatile at completion (a flush behind them included where the device has no FUA).
+    /// Writes that are non-volatile at completion (a flush behind them included where the device
+    /// has no FUA).
     Fua,
     /// A flush.
     Flush,

@@ -1,5 +1,5 @@
-//! Gathers groups of non-volatile writes whose order a power cut must respect: the three helpers of the eMMC paper (start,
-//! barrier, finish) as one object.
+//! Gathers groups of non-volatile writes whose order a power cut must respect: the three helpers of
+//! the eMMC paper (start, barrier, finish) as one object.
 //!
 //! - O1: for groups a < b and any cut, if any sector of b is new then all sectors of a are.
 //! - O2: when `finish` answers Ok, all writes of the plug are non-volatile.
@@ -16,8 +16,8 @@ use base::{Bytes, Lba, Mutant};
 use blockdev::PackOrder;
 use std::sync::Arc;
 
-/// Groups of writes held back until [`OrderPlug::finish`]. Inside a group the order is free, but a write over a sector of its own
-/// group begins a new one.
+/// Groups of writes held back until [`OrderPlug::finish`]. Inside a group the order is free, but a
+/// write over a sector of its own group begins a new one.
 #[must_use = "a plug holds its writes back until it is finished"]
 pub struct OrderPlug {
     queue: Arc<Queue>,
@@ -41,7 +41,8 @@ impl OrderPlug {
         add(&mut self.groups, Write::new(lba, class, bytes, true));
     }
 
-    /// Writes that were held back go ahead of everything in this plug, unless they have been sent by then.
+    /// Writes that were held back go ahead of everything in this plug, unless they have been sent
+    /// by then.
     pub fn lead(&mut self, held: Held) {
         self.leading = Some(held);
     }
@@ -63,13 +64,14 @@ impl OrderPlug {
         self.len() == 0
     }
 
-    /// Sends the groups in their order and waits until all of it is non-volatile. On a device that keeps a prefix of a pack
-    /// all groups go as one pack if they fit, otherwise as several, one after the other; on any other device each group has
-    /// commands of its own and is waited for, and flushed if the device has no FUA.
+    /// Sends the groups in their order and waits until all of it is non-volatile. On a device that
+    /// keeps a prefix of a pack all groups go as one pack if they fit, otherwise as several, one
+    /// after the other; on any other device each group has commands of its own and is waited for,
+    /// and flushed if the device has no FUA.
     ///
     /// # Errors
-    /// The first failure. Nothing of a later group has been sent then, but groups may share a pack: the error names the address
-    /// of the write that failed.
+    /// The first failure. Nothing of a later group has been sent then, but groups may share a pack:
+    /// the error names the address of the write that failed.
     pub fn finish(self) -> Result<(), DevError> {
         let (queue, groups) = (self.queue, self.groups);
         match self.leading {

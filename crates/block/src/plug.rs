@@ -8,7 +8,8 @@ use base::{Bytes, Lba, SECTOR_BYTES};
 use blockdev::Piece;
 use std::sync::Arc;
 
-/// Writes held back until [`Plug::submit`]. No sector may be written twice in one plug: the order inside it is free.
+/// Writes held back until [`Plug::submit`]. No sector may be written twice in one plug: the order
+/// inside it is free.
 #[must_use = "a plug holds its writes back until it is submitted"]
 pub struct Plug {
     queue: Arc<Queue>,
@@ -76,7 +77,8 @@ impl Plug {
         self.writes.push(Write::new(lba, class, bytes, false));
     }
 
-    /// Adds a write that is non-volatile at completion. Without FUA in the device one flush follows the whole batch.
+    /// Adds a write that is non-volatile at completion. Without FUA in the device one flush follows
+    /// the whole batch.
     pub fn write_fua(&mut self, lba: Lba, class: Class, bytes: Bytes) {
         self.writes.push(Write::new(lba, class, bytes, true));
     }
@@ -91,8 +93,9 @@ impl Plug {
         self.writes.is_empty()
     }
 
-    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all of it. Non-volatile writes
-    /// that do not touch go as packs where the device has them: it programs their pages side by side.
+    /// Sorts by address, merges neighbours of equal flags up to the largest transfer, and sends all
+    /// of it. Non-volatile writes that do not touch go as packs where the device has them: it
+    /// programs their pages side by side.
     pub fn submit(self) -> Batch {
         send_all(&self.queue, self.writes)
     }

@@ -103,7 +103,8 @@ impl Queue {
         Ok(split(reply, size, part))
     }
 
-    /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer per run, in their order.
+    /// Reads many runs of (first sector, sectors) with up to 32 commands at the device. One answer
+    /// per run, in their order.
     pub fn read_many(&self, runs: &[(Lba, u64)]) -> Vec<Result<Bytes, DevError>> {
         let mut answers = Vec::with_capacity(runs.len());
         for chunk in runs.chunks(READS_DEPTH) {
@@ -127,7 +128,8 @@ impl Queue {
         self.write_one(Write::new(lba, class, bytes, false))
     }
 
-    /// Writes and waits; the data is non-volatile afterwards. Without FUA in the device a flush follows the write.
+    /// Writes and waits; the data is non-volatile afterwards. Without FUA in the device a flush
+    /// follows the write.
     ///
     /// # Errors
     /// What the device says.
@@ -159,8 +161,9 @@ impl Queue {
         Batch::new(self.clone()).split_held()
     }
 
-    /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached write: the answer is the
-    /// mark that a flush has to cover before anything may vouch for it (hazards-H19).
+    /// Discards sectors; a no-op on a device that cannot. A discard is volatile like a cached
+    /// write: the answer is the mark that a flush has to cover before anything may vouch for it
+    /// (hazards-H19).
     ///
     /// # Errors
     /// What the device says.
@@ -179,8 +182,9 @@ impl Queue {
         result.map(|()| mark)
     }
 
-    /// Points homes at other pages, all of them or none, and waits. Like a cached write it is volatile at completion (remap-S3)
-    /// and goes into the marks: the answer is the mark that a flush has to cover before anything may vouch for the homes.
+    /// Points homes at other pages, all of them or none, and waits. Like a cached write it is
+    /// volatile at completion (remap-S3) and goes into the marks: the answer is the mark that a
+    /// flush has to cover before anything may vouch for the homes.
     ///
     /// # Errors
     /// What the device says: then no home has changed.
@@ -219,7 +223,8 @@ impl Queue {
         self.end_flush(under_way)
     }
 
-    /// Sends a flush and does not wait for it. It covers what had completed by now (hazards-H17), and others may join it.
+    /// Sends a flush and does not wait for it. It covers what had completed by now (hazards-H17),
+    /// and others may join it.
     pub fn start_flush(self: &Arc<Self>) -> Flushing {
         Flushing {
             queue: self.clone(),
@@ -240,7 +245,8 @@ impl Queue {
                 state.observer.submitted(true);
                 state.stats.add(&request);
             }
-            // Numbered before the device sees it: what completes in between is not counted as covered.
+            // Numbered before the device sees it: what completes in between is not counted as
+            // covered.
             (state.durability.flush_started(), probe)
         };
         let ticket = self
@@ -279,12 +285,14 @@ impl Queue {
         self.state.lock().durability.mark()
     }
 
-    /// True if a flush that started after `mark` was taken has completed (or the device has no volatile cache).
+    /// True if a flush that started after `mark` was taken has completed (or the device has no
+    /// volatile cache).
     pub fn is_flushed(&self, mark: WriteMark) -> bool {
         !self.caps.volatile_cache || self.state.lock().durability.is_durable(mark)
     }
 
-    /// True if a flush is under way that started after `mark` was taken: [`Queue::ensure_flushed`] would join it.
+    /// True if a flush is under way that started after `mark` was taken: [`Queue::ensure_flushed`]
+    /// would join it.
     pub fn is_flushing(&self, mark: WriteMark) -> bool {
         self.state.lock().durability.is_flushing(mark)
     }
@@ -294,8 +302,8 @@ impl Queue {
         self.caps.volatile_cache && self.state.lock().durability.cache_dirty()
     }
 
-    /// 4 KiB blocks written through the cache that no flush has covered, as far as the host knows: an upper bound of what the
-    /// cache holds, for it may have evicted some.
+    /// 4 KiB blocks written through the cache that no flush has covered, as far as the host knows:
+    /// an upper bound of what the cache holds, for it may have evicted some.
     pub fn dirty_blocks(&self) -> u64 {
         let sectors = self.state.lock().durability.dirty_sectors();
         sectors.div_ceil(SECTORS_PER_BLOCK)
@@ -311,7 +319,8 @@ impl Queue {
         self.state.lock().observer.take()
     }
 
-    /// Returns once a flush that started after `mark` has completed: one that has, one that is under way, or its own (hazards-H17).
+    /// Returns once a flush that started after `mark` has completed: one that has, one that is
+    /// under way, or its own (hazards-H17).
     ///
     /// # Errors
     /// What the device says of the caller's own flush.
@@ -409,7 +418,8 @@ impl Queue {
         }
     }
 
-    /// Begins to measure commands that are about to be sent together, if all of them are of one kind.
+    /// Begins to measure commands that are about to be sent together, if all of them are of one
+    /// kind.
     pub(crate) fn probe_commands(&self, commands: &[Command]) -> Option<Probe> {
         let writes = || commands.iter().flat_map(Command::writes);
         let fua = writes().next()?.fua;

@@ -194,7 +194,8 @@ fn a_plug_packs_non_volatile_writes_on_any_device_that_can() {
     }
 }
 
-/// order_plug-O4, hazards-H24: held writes lead, in the same command where a cut keeps a prefix of it.
+/// order_plug-O4, hazards-H24: held writes lead, in the same command where a cut keeps a prefix of
+/// it.
 #[test]
 fn o4_what_was_held_back_goes_ahead_of_all_groups() {
     for (name, caps) in devices() {

@@ -89,7 +89,8 @@ fn h17_a_flush_under_way_does_not_cover_a_later_write() {
         let queue = queue.clone();
         rt::spawn("second", move || queue.ensure_flushed(late))
     };
-    // The second caller must send a flush of its own: joining the first one would acknowledge a write still in the cache.
+    // The second caller must send a flush of its own: joining the first one would acknowledge a
+    // write still in the cache.
     wait_for_flushes(&device, 2);
     device.gate.lock().open = true;
     device.opened.notify_all();

@@ -6,12 +6,13 @@ use crate::{Caps, DevError, Reply, Request};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ticket(pub u64);
 
-/// A block device. Requests may complete in any order; a write is volatile until a flush that started after its completion
-/// has completed, or, with `fua`, non-volatile at completion (where [`Caps::fua`] is set).
+/// A block device. Requests may complete in any order; a write is volatile until a flush that
+/// started after its completion has completed, or, with `fua`, non-volatile at completion (where
+/// [`Caps::fua`] is set).
 ///
-/// Contract, run by `testkit::device` against every implementer: each ticket is waited for exactly once; a read
-/// submitted after a write has *completed* sees it; after the power is lost every call answers
-/// [`DevErrorKind::PowerLost`](crate::DevErrorKind::PowerLost) at once.
+/// Contract, run by `testkit::device` against every implementer: each ticket is waited for exactly
+/// once; a read submitted after a write has *completed* sees it; after the power is lost every call
+/// answers [`DevErrorKind::PowerLost`](crate::DevErrorKind::PowerLost) at once.
 pub trait BlockDevice: Send + Sync {
     /// The promises of the device.
     fn caps(&self) -> Caps;

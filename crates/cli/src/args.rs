@@ -1,10 +1,13 @@
 //! Parses the command line.
 
+mod image;
+
+pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
+
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
 use crash::campaign::{Look, Reach};
 use crash::plan::Job;
-use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -28,7 +31,8 @@ pub enum Command {
     Device(DeviceCommand),
     /// Checks the file system in an image file (ext4, ext3, F2FS); recovers it first.
     Fsck(FsckArgs),
-    /// Recovers the file system in an image file: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward.
+    /// Recovers the file system in an image file: replays the log of ext4, redoes the ring of
+    /// F2FSJ, rolls F2FS forward.
     Recover(RecoverArgs),
     /// Makes a file system in an image file: ext4, ext3 or F2FS.
     Mkfs(MkfsArgs),
@@ -52,16 +56,20 @@ pub enum Command {
     Replay(Box<ReplayArgs>),
     /// Measures a publication again: each published value beside the one measured here.
     Paper(PaperArgs),
-    /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks with the kernel.
+    /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks
+    /// with the kernel.
     #[command(hide = true)]
     HostSqlite(HostSqliteArgs),
-    /// Runs one simulation for another `varve`: configuration on standard input, result lines on standard output.
+    /// Runs one simulation for another `varve`: configuration on standard input, result lines on
+    /// standard output.
     #[command(hide = true)]
     Worker,
-    /// Runs one job of a paper for another `varve`: the job on standard input, its outcome on standard output.
+    /// Runs one job of a paper for another `varve`: the job on standard input, its outcome on
+    /// standard output.
     #[command(hide = true)]
     PaperWorker,
-    /// Explores cases for another `varve`: tasks on standard input, result lines on standard output.
+    /// Explores cases for another `varve`: tasks on standard input, result lines on standard
+    /// output.
     #[command(hide = true)]
     CrashWorker,
 }
@@ -74,9 +82,11 @@ pub enum DeviceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Shows capacity, promises, timing sets and registers of a profile; or what a file of `device new` holds.
+    /// Shows capacity, promises, timing sets and registers of a profile; or what a file of
+    /// `device new` holds.
     Show {
-        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`. Or a saved device.
+        /// Name of a profile, with changes: `emmc-odroid-xu4,card.cache_on=false`. Or a saved
+        /// device.
         #[arg(value_name = "PROFILE|FILE")]
         profile: String,
         /// Prints JSON instead of tables.
@@ -120,7 +130,8 @@ pub enum DeviceCommand {
 
 #[derive(clap::Args)]
 pub struct CompareArgs {
-    /// Workload, e.g. `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
+    /// Workload, e.g.
+    /// `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
     #[arg(long, default_value = "sqlite", value_name = "SPEC")]
     pub workload: String,
     #[command(flatten)]
@@ -129,7 +140,8 @@ pub struct CompareArgs {
 
 #[derive(clap::Args)]
 pub struct ReplayArgs {
-    /// Recording of system calls or of block requests, or a workload model of Filebench (`.f`); its format is found out by its content, .gz and .zst are read as they are.
+    /// Recording of system calls or of block requests, or a workload model of Filebench (`.f`); its
+    /// format is found out by its content, .gz and .zst are read as they are.
     pub file: PathBuf,
     /// Prints what the recording is like, and runs nothing.
     #[arg(long)]
@@ -137,8 +149,9 @@ pub struct ReplayArgs {
     /// Refuses a recording with lines at fault instead of skipping them.
     #[arg(long)]
     pub strict: bool,
-    /// When calls start: `recorded` not before their recorded time, `busy` after the application's own time, `none` at once
-    /// [default: busy]. Block requests: `recorded`, or `none:N` with N under way at any time [default: recorded].
+    /// When calls start: `recorded` not before their recorded time, `busy` after the application's
+    /// own time, `none` at once [default: busy]. Block requests: `recorded`, or `none:N` with N
+    /// under way at any time [default: recorded].
     #[arg(long, value_name = "PACE")]
     pub pace: Option<String>,
     /// Factor on the application's own time, with `--pace busy`.
@@ -149,11 +162,12 @@ pub struct ReplayArgs {
         allow_hyphen_values = true
     )]
     pub think: String,
-    /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with `--pace busy`.
+    /// Milliseconds; longer pauses are waiting for a user or the network, and are left out with
+    /// `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]
     pub idle: String,
-    /// The format, for a file whose content does not show it: `mobibench`, `filebench`, or of block requests `msr`, `fio`, `blkparse`, `mqsim`,
-    /// `disksim`, `pixel`.
+    /// The format, for a file whose content does not show it: `mobibench`, `filebench`, or of block
+    /// requests `msr`, `fio`, `blkparse`, `mqsim`, `disksim`, `pixel`.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
     #[command(flatten)]
@@ -162,20 +176,24 @@ pub struct ReplayArgs {
     pub on: RunArgs,
 }
 
-/// What is for recordings of block requests only. They run on a translation layer that counts, or with `--device` on a profile.
+/// What is for recordings of block requests only. They run on a translation layer that counts, or
+/// with `--device` on a profile.
 #[derive(clap::Args)]
 #[command(next_help_heading = "Block requests")]
 pub struct BlockArgs {
-    /// How addresses come onto the device: `compact` (what is touched lies together) or `modulo` [default: compact].
+    /// How addresses come onto the device: `compact` (what is touched lies together) or `modulo`
+    /// [default: compact].
     #[arg(long, value_name = "WAY")]
     pub fold: Option<String>,
-    /// What is written before: `none`, `footprint` (what the recording touches), `all` [default: footprint].
+    /// What is written before: `none`, `footprint` (what the recording touches), `all`
+    /// [default: footprint].
     #[arg(long, value_name = "WHAT")]
     pub fill: Option<String>,
     /// How often the recording runs [default: 1].
     #[arg(long, value_name = "N")]
     pub passes: Option<u32>,
-    /// Policies of garbage collection, separated by commas [default: greedy,cost-benefit,d-choices,fifo].
+    /// Policies of garbage collection, separated by commas
+    /// [default: greedy,cost-benefit,d-choices,fifo].
     #[arg(long, value_delimiter = ',', value_name = "POLICY")]
     pub policies: Vec<String>,
     /// Chips and layer: `page=16384,pages=256,dies=2,lanes=2,spare=0.07,wear=0,endurance=3000`.
@@ -192,9 +210,10 @@ pub struct RunArgs {
     /// Device profile [default: emmc-odroid-xu4].
     #[arg(long, value_name = "PROFILE")]
     pub device: Option<String>,
-    /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with `+` between: `emmc`,
-    /// `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
-    /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,none`; on a device with REMAP jbd2 and jftl in each data mode]
+    /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with
+    /// `+` between: `emmc`, `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
+    /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,none`; on a device with REMAP jbd2 and
+    /// jftl in each data mode]
     #[arg(long, value_delimiter = ',')]
     pub schemes: Vec<String>,
     /// Seed of every random stream.
@@ -203,10 +222,12 @@ pub struct RunArgs {
     /// Timing set of the device profile [default: the profile's own].
     #[arg(long, value_name = "NAME")]
     pub timing: Option<String>,
-    /// Size of device and file system, MiB, or with k, M, G or T [default: that of the device profile].
+    /// Size of device and file system, MiB, or with k, M, G or T
+    /// [default: that of the device profile].
     #[arg(long, value_name = "SIZE", value_parser = size::mib)]
     pub size: Option<u64>,
-    /// Size of the journal, MiB, or with k, M, G or T [default: as mke2fs chooses by the size of the file system].
+    /// Size of the journal, MiB, or with k, M, G or T
+    /// [default: as mke2fs chooses by the size of the file system].
     #[arg(long, value_name = "SIZE", value_parser = size::mib32)]
     pub journal: Option<u32>,
     /// Commit and write-back timers, as in Linux; off: only syncs and lack of space write.
@@ -235,14 +256,16 @@ pub struct CrashArgs {
     /// A fixed sample over all schemes: minutes.
     #[arg(long, conflicts_with_all = ["workload", "device", "seed", "mode", "nested"])]
     pub quick: bool,
-    /// Schemes, separated by commas, as in `compare` [default: all presets, and `none` as positive control].
+    /// Schemes, separated by commas, as in `compare`
+    /// [default: all presets, and `none` as positive control].
     #[arg(long, value_delimiter = ',')]
     pub schemes: Vec<String>,
     /// Workload; may be given several times.
     #[arg(long, default_value = "ace:1", value_name = "SPEC")]
     pub workload: Vec<String>,
-    /// Device: promises by name (`spec:emmc`, `spec:emmc,pack=any-subset`), or one that is cut at each operation of its chips:
-    /// `nand` (small and well used), or a profile as in `compare`; may be given several times.
+    /// Device: promises by name (`spec:emmc`, `spec:emmc,pack=any-subset`), or one that is cut at
+    /// each operation of its chips: `nand` (small and well used), or a profile as in `compare`; may
+    /// be given several times.
     #[arg(long, default_value = "spec:emmc", value_name = "DEVICE")]
     pub device: Vec<String>,
     /// Seeds, separated by commas. Multiples of 3 run without timers.
@@ -254,7 +277,8 @@ pub struct CrashArgs {
     /// Mode random: draws of each cut; of a modelled device, cuts of the run.
     #[arg(long, default_value_t = 16, value_name = "N")]
     pub draws: u32,
-    /// Cut a modelled device at so many moments of virtual time [default: at each operation of its chips].
+    /// Cut a modelled device at so many moments of virtual time
+    /// [default: at each operation of its chips].
     #[arg(long, default_value_t = 0, value_name = "N", hide_default_value = true)]
     pub moments: u32,
     /// Most writes that a subset singles out.
@@ -287,8 +311,9 @@ pub struct CrashArgs {
     /// Makes one state again and judges it: the line that a finding prints.
     #[arg(long, value_name = "LINE", conflicts_with_all = ["quick", "shard", "workload", "device", "seed"])]
     pub repro: Option<String>,
-    /// Runs this shell command instead, on a copy of --image that it finds as `$VARVE_DEVICE`, and cuts what it wrote. In mode linear a cut
-    /// leaves a prefix of the writes, else what a disk may that promises order to nothing but its syncs.
+    /// Runs this shell command instead, on a copy of --image that it finds as `$VARVE_DEVICE`, and
+    /// cuts what it wrote. In mode linear a cut leaves a prefix of the writes, else what a disk may
+    /// that promises order to nothing but its syncs.
     #[arg(long, value_name = "COMMAND", requires = "image",
           conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
               "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
@@ -296,10 +321,12 @@ pub struct CrashArgs {
     /// The image that the command of --run starts with; it is only read.
     #[arg(long, value_name = "IMAGE", requires = "run")]
     pub image: Option<PathBuf>,
-    /// Says with exit code 0 that the image `$VARVE_STATE` is whole [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
+    /// Says with exit code 0 that the image `$VARVE_STATE` is whole
+    /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
     #[arg(long, value_name = "COMMAND", requires = "run")]
     pub judge: Option<String>,
-    /// Most memory for the content of the image and all that the command writes, MiB, or with k, M, G or T; a command that writes more fails.
+    /// Most memory for the content of the image and all that the command writes, MiB, or with k, M,
+    /// G or T; a command that writes more fails.
     #[arg(long, default_value_t = 1024, value_name = "SIZE", requires = "run", value_parser = size::mib_not_zero)]
     pub memory: u64,
     /// Leaves out one guard at a time and expects that it is missed.
@@ -409,13 +436,15 @@ pub struct FsckArgs {
     /// Replays the log and processes orphans on the file.
     #[arg(short = 'p', conflicts_with = "yes")]
     pub preen: bool,
-    /// As -p, and an ext4 that says it is clean is not looked at: what fsck(8) passes when the system starts.
+    /// As -p, and an ext4 that says it is clean is not looked at: what fsck(8) passes when the
+    /// system starts.
     #[arg(short = 'a', conflicts_with = "yes")]
     pub auto: bool,
     /// With -a: looks at what says it is clean, too. Without -a that is always so.
     #[arg(short = 'f')]
     pub force: bool,
-    /// Writes begin and end to this file descriptor as e2fsck writes its progress; 0 writes nothing.
+    /// Writes begin and end to this file descriptor as e2fsck writes its progress; 0 writes
+    /// nothing.
     #[arg(short = 'C', value_name = "FD")]
     pub progress: Option<u32>,
     /// Accepted for fsck(8); the text says all there is anyway.
@@ -442,8 +471,9 @@ pub struct MountArgs {
     pub image: PathBuf,
     /// Directory to mount on.
     pub dir: Option<PathBuf>,
-    /// Options: `remount` changes those of a mount that goes on; `scheme=PRESET` and other choices of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`, `threads=`, `max_write=`,
-    /// and those of mount(8).
+    /// Options: `remount` changes those of a mount that goes on; `scheme=PRESET` and other choices
+    /// of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`,
+    /// `threads=`, `max_write=`, and those of mount(8).
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stays in the foreground.
@@ -491,135 +521,31 @@ pub struct MkfsArgs {
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,
-    /// Size of the journal, MiB, or with k, M, G or T [default: as mke2fs chooses; of F2FS: no journal].
+    /// Size of the journal, MiB, or with k, M, G or T
+    /// [default: as mke2fs chooses; of F2FS: no journal].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub journal: Option<u64>,
     /// No journal.
     #[arg(long, conflicts_with = "journal")]
     pub no_journal: bool,
-    /// Room for a journal behind an F2FS (scheme f2fsj): `size=SIZE`, MiB, or with k, M, G or T, or `default`: a thousandth of
-    /// the image, from 64 MiB to 1 GiB.
+    /// Room for a journal behind an F2FS (scheme f2fsj): `size=SIZE`, MiB, or with k, M, G or T, or
+    /// `default`: a thousandth of the image, from 64 MiB to 1 GiB.
     #[arg(short = 'J', value_name = "size=SIZE|default", conflicts_with_all = ["journal", "no_journal"])]
     pub journal_size: Option<String>,
-    /// Of ext4 and ext3: a device or image of its own for the journal, which is made, too. All of it is used; an image that is not there
-    /// gets the size of --journal.
+    /// Of ext4 and ext3: a device or image of its own for the journal, which is made, too. All of
+    /// it is used; an image that is not there gets the size of --journal.
     #[arg(long, value_name = "PATH", conflicts_with_all = ["no_journal", "journal_size"])]
     pub journal_device: Option<PathBuf>,
     /// Label: of ext4 and ext3 at most 16 bytes, of F2FS at most 512 UTF-16 units.
     #[arg(long, default_value = "", value_name = "TEXT")]
     pub label: String,
-    /// Takes UUIDs and time of creation from this number: equal options give equal bytes [default: random, now].
+    /// Takes UUIDs and time of creation from this number: equal options give equal bytes
+    /// [default: random, now].
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Writes over a file that holds data.
     #[arg(long)]
     pub force: bool,
-}
-
-#[derive(clap::Args)]
-pub struct InfoArgs {
-    /// Image file.
-    pub image: PathBuf,
-    /// Device or image of an external journal, to be shown, too.
-    #[arg(long, value_name = "PATH")]
-    pub journal: Option<PathBuf>,
-    /// Prints JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(clap::Args)]
-pub struct LsArgs {
-    /// Files or directories of images; an image alone is its root.
-    #[arg(required = true, value_name = "IMAGE[:/PATH]")]
-    pub places: Vec<OsString>,
-    /// Inode, mode, links, owner, group, size, modification time (seconds since 1970), name.
-    #[arg(short, long)]
-    pub long: bool,
-    /// Everything below as well, with whole paths.
-    #[arg(short = 'R', long)]
-    pub recursive: bool,
-}
-
-#[derive(clap::Args)]
-pub struct CatArgs {
-    /// Files of images.
-    #[arg(required = true, value_name = "IMAGE:/PATH")]
-    pub places: Vec<OsString>,
-}
-
-#[derive(clap::Args)]
-pub struct CopyArgs {
-    /// Sources and target, as of cp: `IMAGE:/PATH... HOSTPATH`, or `HOSTPATH... IMAGE:/PATH`.
-    #[arg(required = true, num_args = 2.., value_name = "PATH")]
-    pub words: Vec<OsString>,
-    /// Directories with all that is in them.
-    #[arg(short, long)]
-    pub recursive: bool,
-    #[command(flatten)]
-    pub keep: KeepArgs,
-}
-
-/// What is kept of what an image says of its files, on the host. Options with the names of tar's do what they do there.
-#[derive(clap::Args)]
-#[command(next_help_heading = "Out of an image")]
-pub struct KeepArgs {
-    /// Files belong to the caller. None keeps set-user-ID, set-group-ID or capabilities then.
-    #[arg(short = 'o', long)]
-    pub no_same_owner: bool,
-    /// Permissions of the image, without regard to the umask: what root gets anyway.
-    #[arg(
-        short = 'p',
-        long,
-        visible_alias = "preserve-permissions",
-        conflicts_with = "no_same_permissions"
-    )]
-    pub same_permissions: bool,
-    /// Permissions of the image less the umask: what others get anyway.
-    #[arg(long)]
-    pub no_same_permissions: bool,
-    /// Makes no character or block devices.
-    #[arg(long)]
-    pub no_devices: bool,
-}
-
-#[derive(clap::Args)]
-pub struct ExtractArgs {
-    /// A directory or file of an image; an image alone is its root.
-    #[arg(value_name = "IMAGE[:/PATH]")]
-    pub place: OsString,
-    /// Folder; made if there is none.
-    pub target: PathBuf,
-    #[command(flatten)]
-    pub keep: KeepArgs,
-}
-
-/// A structure.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum DumpWhat {
-    /// Of ext4 and ext3 the log, of F2FS the ring of its journal (scheme f2fsj).
-    Journal,
-    /// Of F2FS: both checkpoint packs.
-    Checkpoint,
-    /// One inode.
-    Inode,
-}
-
-#[derive(clap::Args)]
-pub struct DumpArgs {
-    /// What.
-    pub what: DumpWhat,
-    /// Image file.
-    pub image: PathBuf,
-    /// With `journal`: device or image of an external journal.
-    #[arg(long, value_name = "PATH")]
-    pub journal: Option<PathBuf>,
-    /// With `inode`: its number, or its path in the image.
-    #[arg(value_name = "NUMBER|/PATH")]
-    pub of: Option<OsString>,
-    /// Prints JSON instead of text.
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// A publication.
@@ -646,7 +572,8 @@ pub struct PaperArgs {
     /// Seed of every random stream.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Of `emmc`: folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz) [default: VARVE_TRACES, else none].
+    /// Of `emmc`: folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz)
+    /// [default: VARVE_TRACES, else none].
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
     /// Folder for paper.json and index.html.
@@ -655,7 +582,8 @@ pub struct PaperArgs {
     /// Prints paper.json instead of the tables.
     #[arg(long)]
     pub json: bool,
-    /// Simulations at once, each in a process of its own [default: one a core]; has no influence on the results.
+    /// Simulations at once, each in a process of its own [default: one a core]; has no influence on
+    /// the results.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
 }

@@ -231,7 +231,8 @@ fn with_comma_hint(why: String, scheme: &str, schemes: &[String]) -> String {
     why
 }
 
-/// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a shell, `;` would.
+/// The command line that makes the same runs again, defaults spelled out. `+` needs no quotes in a
+/// shell, `;` would.
 fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     let unique = |words: Vec<String>| {
         let mut seen: Vec<String> = Vec::new();
@@ -265,8 +266,8 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     )
 }
 
-/// Runs all configurations, `jobs` at once. The order of the results is that of the configurations; after a signal those are missing that
-/// were not complete.
+/// Runs all configurations, `jobs` at once. The order of the results is that of the configurations;
+/// after a signal those are missing that were not complete.
 fn run_all(
     stop: &Stop,
     configs: &[RunConfig],

@@ -71,8 +71,9 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line. Under the name `fsck.varve`, by which fsck(8) calls, it is that of `varve fsck`; as for every `fsck.TYPE`, a volume is
-/// repaired as far as that can be done without asking, unless -n, -p or -y says more.
+/// The command line. Under the name `fsck.varve`, by which fsck(8) calls, it is that of
+/// `varve fsck`; as for every `fsck.TYPE`, a volume is repaired as far as that can be done without
+/// asking, unless -n, -p or -y says more.
 fn words() -> Vec<OsString> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
     if called_by_fsck() {
@@ -94,7 +95,8 @@ fn called_by_fsck() -> bool {
     name.is_some_and(|name| name.to_string_lossy().starts_with("fsck."))
 }
 
-/// Help and version go to standard output; a wrong command line ends with 2, or with what e2fsck says of it.
+/// Help and version go to standard output; a wrong command line ends with 2, or with what e2fsck
+/// says of it.
 fn refuse(e: &clap::Error) -> ! {
     let is_fsck = std::env::args_os()
         .nth(1)

@@ -82,7 +82,8 @@ pub fn mkfs(args: &MkfsArgs) -> Result<(), Failure> {
     ))
 }
 
-/// The external journal that `--journal-device` asks for, with a UUID that the volume's leads to or that is as random.
+/// The external journal that `--journal-device` asks for, with a UUID that the volume's leads to or
+/// that is as random.
 fn log_device<'a>(
     args: &'a MkfsArgs,
     volume: &MkfsOptions,

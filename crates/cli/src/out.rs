@@ -47,7 +47,8 @@ impl OutFolder {
         &self.0
     }
 
-    /// Writes one file: first beside it, then renamed, so that a full disk never leaves half of one.
+    /// Writes one file: first beside it, then renamed, so that a full disk never leaves half of
+    /// one.
     pub fn write(&self, name: &str, content: &str) -> Result<(), Failure> {
         let (target, part) = (self.0.join(name), self.0.join(format!(".{name}.part")));
         let written = fs::write(&part, content).and_then(|()| fs::rename(&part, &target));

@@ -62,12 +62,14 @@ pub fn json(text: &str) -> String {
     out
 }
 
-/// True for what a terminal shows as itself: no control or format character, no separator but the space, nothing unassigned or private.
+/// True for what a terminal shows as itself: no control or format character, no separator but the
+/// space, nothing unassigned or private.
 fn is_plain(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();
     }
-    // The table of the standard library; behind a letter, because it escapes an accent only where none stands before it.
+    // The table of the standard library; behind a letter, because it escapes an accent only where
+    // none stands before it.
     let mut pair = [b'a'; 5];
     let len = 1 + c.encode_utf8(&mut pair[1..]).len();
     std::str::from_utf8(&pair[..len]).is_ok_and(|pair| pair.escape_debug().eq(pair.chars()))
@@ -88,7 +90,8 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What must never reach a terminal: Unicode's control and format characters, separators of lines, noncharacters.
+    /// What must never reach a terminal: Unicode's control and format characters, separators of
+    /// lines, noncharacters.
     fn is_bad(c: char) -> bool {
         let bad = [
             0x00..=0x1F,
@@ -157,7 +160,8 @@ mod tests {
         );
     }
 
-    /// Bytes of a fixed random stream: two that differ are never shown the same, and what is shown is one printable line.
+    /// Bytes of a fixed random stream: two that differ are never shown the same, and what is shown
+    /// is one printable line.
     #[test]
     fn what_is_shown_tells_bytes_apart() {
         let mut state = 0x9E37_79B9_7F4A_7C15_u64;

@@ -17,7 +17,8 @@ pub fn threads(asked: Option<NonZeroUsize>, jobs: usize) -> usize {
 /// it back.
 ///
 /// # Errors
-/// The first of `begin`, `work` or `end`, in the order of the threads; a thread that fails leaves its other jobs to the rest.
+/// The first of `begin`, `work` or `end`, in the order of the threads; a thread that fails leaves
+/// its other jobs to the rest.
 pub fn ordered<J: Sync, K, R: Send, E: Send>(
     jobs: &[J],
     threads: usize,

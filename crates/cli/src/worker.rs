@@ -1,8 +1,9 @@
 //! Runs one simulation in a process of its own: SQLite has one random generator per process, so two
 //! simulations in one process could disturb each other.
 //!
-//! The parent writes a configuration as one JSON line to standard input; the worker answers with JSON lines on standard
-//! output: `{"progress":[done,all]}` now and then, and at the end `{"done":...}` or `{"failed":"..."}`.
+//! The parent writes a configuration as one JSON line to standard input; the worker answers with
+//! JSON lines on standard output: `{"progress":[done,all]}` now and then, and at the end
+//! `{"done":...}` or `{"failed":"..."}`.
 
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;

@@ -156,7 +156,8 @@ fn a_finding_of_a_modelled_device_is_made_again_from_its_line() {
     assert!(text(&refused.stderr).contains("n99999b"));
 }
 
-/// A shell script that mounts `$VARVE_DEVICE` with `mount`, changes the volume, and takes the mount away.
+/// A shell script that mounts `$VARVE_DEVICE` with `mount`, changes the volume, and takes the mount
+/// away.
 fn load(mount: &str, umount: &str) -> String {
     let work = "set -e; cd $dir; mkdir a b; for round in 1 2 3 4; do \
         for n in 1 2 3 4 5 6 7 8 9 10 11 12; do head -c $((n * 3000)) /dev/urandom >a/f$n; ln a/f$n b/l$n; done; \
@@ -180,7 +181,8 @@ fn explored(folder: &Path, name: &str, script: &str, mode: &[&str]) -> (bool, se
     (output.status.success(), results)
 }
 
-/// The same work on the same image: fuse2fs writes home without a journal, and is seen to; Varve's mount is not seen to lose anything.
+/// The same work on the same image: fuse2fs writes home without a journal, and is seen to; Varve's
+/// mount is not seen to lose anything.
 #[test]
 #[ignore = "mounts, and a check of each of hundreds of images"]
 fn programs_of_users_are_cut() {

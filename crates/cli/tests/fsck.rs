@@ -176,7 +176,8 @@ fn a_log_is_replayed_in_memory_or_on_the_file() {
     assert_eq!(judge.status.code(), Some(0), "{}", said(&judge));
 }
 
-/// A log that puts zeros over the root directory: no mount takes the volume, and e2fsck carries such a log home before it repairs.
+/// A log that puts zeros over the root directory: no mount takes the volume, and e2fsck carries
+/// such a log home before it repairs.
 #[test]
 fn a_log_over_the_root_goes_home_as_with_e2fsck() {
     let folder = folder();
@@ -218,7 +219,8 @@ fn a_log_over_the_root_goes_home_as_with_e2fsck() {
     }
 }
 
-/// Quotas are not written: such a volume is mounted for reading, and its log goes home all the same.
+/// Quotas are not written: such a volume is mounted for reading, and its log goes home all the
+/// same.
 #[test]
 fn a_volume_that_may_only_be_read_is_recovered_without_its_orphans() {
     let folder = folder();

@@ -1,4 +1,5 @@
-//! `varve ls`, `cat`, `cp`, `extract`, `info`, `dump`, and `varve fsck` of F2FS, as a user runs them.
+//! `varve ls`, `cat`, `cp`, `extract`, `info`, `dump`, and `varve fsck` of F2FS, as a user runs
+//! them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use rustix::fs::{XattrFlags, getxattr, setxattr};
@@ -388,7 +389,8 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// Nothing is written outside of the target: not through links that lie there, nor by names that lead out.
+/// Nothing is written outside of the target: not through links that lie there, nor by names that
+/// lead out.
 #[test]
 fn nothing_escapes_the_target() {
     let dir = folder();

@@ -6,7 +6,8 @@ use std::process::Command;
 
 const README: &str = include_str!("../../../README.md");
 
-/// The lines of a table that begin as `head` does or name a scheme, without the spaces that line columns up.
+/// The lines of a table that begin as `head` does or name a scheme, without the spaces that line
+/// columns up.
 fn table(text: &str) -> Vec<String> {
     let from = text.lines().skip_while(|line| !is_head(line));
     let rows = from.take_while(|line| is_head(line) || is_rule(line) || is_row(line));
@@ -71,7 +72,8 @@ const COMMANDS: [&[&str]; 20] = [
     &["device", "save"],
 ];
 
-/// The options that `--help` of a command lists: words that begin a line, with the second one behind a comma.
+/// The options that `--help` of a command lists: words that begin a line, with the second one
+/// behind a comma.
 fn options(help: &str) -> Vec<&str> {
     let starts = help
         .lines()

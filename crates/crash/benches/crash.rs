@@ -1,7 +1,9 @@
-//! Crash states per second and core: runs, all their cuts within a bound, each distinct state recovered, mounted and judged.
+//! Crash states per second and core: runs, all their cuts within a bound, each distinct state
+//! recovered, mounted and judged.
 //!
-//! Rates are of processor time of one thread. `judge` is recovery, mount and oracle alone, `fsck` the same with `varve fsck` of
-//! every state, `all` counts the run, the making of the states and their hashes too (without fsck).
+//! Rates are of processor time of one thread. `judge` is recovery, mount and oracle alone, `fsck`
+//! the same with `varve fsck` of every state, `all` counts the run, the making of the states and
+//! their hashes too (without fsck).
 //!
 //! `cargo bench -p varve-crash --bench crash [-- SCHEME...]`
 #![allow(

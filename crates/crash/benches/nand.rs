@@ -1,6 +1,7 @@
-//! Crash states of a modelled device per second and core: before, inside and after each program and erase of its chips, each distinct
-//! state with the recovery of the translation layer, of the journal, a mount, and the model oracle. The run itself and the making of
-//! the states are in the time; making and ageing the volume, once for all runs, is not.
+//! Crash states of a modelled device per second and core: before, inside and after each program and
+//! erase of its chips, each distinct state with the recovery of the translation layer, of the
+//! journal, a mount, and the model oracle. The run itself and the making of the states are in the
+//! time; making and ageing the volume, once for all runs, is not.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -1,9 +1,11 @@
 //! The exploration of one case: run it, cut it everywhere within a bound, recover, judge, count.
 //!
 //! - C1: one run yields all cuts; the numbers of its moments and choices are those of [`StateId`].
-//! - C2: states with equal content in one epoch of the oracle are judged once; the others count as deduplicated.
-//! - C3: of the states that are judged for the first time, and not at the greatest depth, those are followed into recovery whose
-//!   content says so; the order of the moments is fixed, so neither the number of workers nor the size of a batch shows.
+//! - C2: states with equal content in one epoch of the oracle are judged once; the others count as
+//!   deduplicated.
+//! - C3: of the states that are judged for the first time, and not at the greatest depth, those are
+//!   followed into recovery whose content says so; the order of the moments is fixed, so neither
+//!   the number of workers nor the size of a batch shows.
 
 use super::case::{Setup, StateId};
 use super::check::{CheckOptions, Checker};
@@ -27,7 +29,8 @@ pub struct Reach {
     pub mode: Look,
     /// [`Look::Random`]: draws of each cut; of a modelled device, cuts of the run.
     pub draws: u32,
-    /// Cut a modelled device at so many moments, and not at the operations of its chips; 0: at those.
+    /// Cut a modelled device at so many moments, and not at the operations of its chips; 0: at
+    /// those.
     pub moments: u32,
     /// See [`Bound::subset_max`].
     pub subset_max: u32,
@@ -281,8 +284,8 @@ impl Until {
 /// Told of what is about to be judged, so that a watchdog can name it.
 pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
-/// Explores a case: at the block seam if its device is a disk in memory, else at the chips. `batch` states are judged in one
-/// simulation, and `watch` is told of the first of them.
+/// Explores a case: at the block seam if its device is a disk in memory, else at the chips. `batch`
+/// states are judged in one simulation, and `watch` is told of the first of them.
 ///
 /// # Errors
 /// Something that is no property of a state failed.
@@ -300,7 +303,8 @@ pub fn explore(
     explore_until(setup, reach, Until::Done, batch, watch)
 }
 
-/// [`explore`] at the block seam that may end early: then [`Explored::judged`] says after how many states.
+/// [`explore`] at the block seam that may end early: then [`Explored::judged`] says after how many
+/// states.
 ///
 /// # Errors
 /// As [`explore`].
@@ -356,7 +360,8 @@ pub fn explore_until(
     Ok(explorer.out)
 }
 
-/// The moments of a run that differ in what a cut may leave or in what is promised, ascending; their places are the numbers in ids.
+/// The moments of a run that differ in what a cut may leave or in what is promised, ascending;
+/// their places are the numbers in ids.
 pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
     let mut all = trace.cut_points();
     all.extend(promises);
@@ -365,7 +370,8 @@ pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
     all
 }
 
-/// The moments to cut at, with their numbers; those whose states are among those of a later one are pruned.
+/// The moments to cut at, with their numbers; those whose states are among those of a later one are
+/// pruned.
 fn points(trace: &Trace, reach: &Reach, promises: &[Time]) -> Vec<(usize, Time)> {
     let all = moments(trace, promises).into_iter().enumerate();
     if !reach.prune || reach.mode != Look::Exhaustive {
@@ -394,7 +400,8 @@ impl Explorer<'_, '_> {
         self.until.ends(&self.out)
     }
 
-    /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of the run itself.
+    /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of
+    /// the run itself.
     fn cut(
         &mut self,
         cursor: &blockdev::trace::Cursor<'_>,
@@ -463,7 +470,8 @@ impl Explorer<'_, '_> {
         }
         let (trace, failure) = recovery(self.setup, image)?;
         if let Some(why) = failure {
-            // The state was judged by a mount for reading; this one writes, and tasks run beside it.
+            // The state was judged by a mount for reading; this one writes, and tasks run beside
+            // it.
             let judgement = Judgement {
                 violations: vec![format!("R1: recovery, mounted for writing: {why}")],
                 ..Judgement::default()

@@ -1,4 +1,5 @@
-//! What one exploration depends on, as a value with a text: any state of it can be made again from these words alone.
+//! What one exploration depends on, as a value with a text: any state of it can be made again from
+//! these words alone.
 
 use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;
@@ -44,7 +45,8 @@ const VOLUME_SEED: u64 = 1;
 #[derive(Default)]
 pub struct Volumes(BTreeMap<(Fs, Formatted, String), Volume>);
 
-/// What mkfs takes of a scheme: whether there is a journal of ext4; the ring of F2FSJ, `Some(None)`: of default size.
+/// What mkfs takes of a scheme: whether there is a journal of ext4; the ring of F2FSJ,
+/// `Some(None)`: of default size.
 type Formatted = (bool, Option<Option<u32>>);
 
 /// A case, ready to run.
@@ -61,7 +63,8 @@ impl Case {
     /// Builds what the case names.
     ///
     /// # Errors
-    /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes unsafe.
+    /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes
+    /// unsafe.
     pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, CrashError> {
         let device = match self.device.as_str() {
             NAND => small_chips(),
@@ -158,8 +161,8 @@ impl fmt::Display for Case {
     }
 }
 
-/// A crash state of a case on a disk in memory: the cut of the run, then cuts of its recoveries. Text: `17.newest/4.s2a`, each the
-/// number of the moment and what the device did there.
+/// A crash state of a case on a disk in memory: the cut of the run, then cuts of its recoveries.
+/// Text: `17.newest/4.s2a`, each the number of the moment and what the device did there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StateId(pub Vec<(usize, Choice)>);
 

@@ -1,7 +1,9 @@
-//! The semantics matrix: what eMMC devices promise in all combinations, and what each combination means for a scheme.
+//! The semantics matrix: what eMMC devices promise in all combinations, and what each combination
+//! means for a scheme.
 //!
-//! The table [`RULES`] is committed before the runs that it judges: the first rule that fits a cell decides. A safe cell has no
-//! violation in any cut; an unsafe one is refused at mount, or some cut shows damage.
+//! The table [`RULES`] is committed before the runs that it judges: the first rule that fits a cell
+//! decides. A safe cell has no violation in any cut; an unsafe one is refused at mount, or some cut
+//! shows damage.
 
 use blockdev::{Caps, PackOrder, Packed};
 use rig::{FullFirst, Scheme};

@@ -1,14 +1,18 @@
 //! Recovery and judgement of many remainders of one kind, fast.
 //!
-//! A state of a disk in memory is recovered by a read-only mount on an [`OverlayDisk`], without device time, and looked at; many
-//! states share one simulation. What fails in it is the property of one state:
+//! A state of a disk in memory is recovered by a read-only mount on an [`OverlayDisk`], without
+//! device time, and looked at; many states share one simulation. What fails in it is the property
+//! of one state:
 //!
-//! - K1: a panic, deadlock or limit inside of a state is a violation of R1 of that state, in the words that it gives alone in a
-//!   simulation of its own; the next state begins a new one.
-//! - K2: nothing outlives its state: a read-only mount has no tasks, and dropping it, a crash by design, frees it.
-//! - K3: which states are looked at more deeply depends on their content alone, so neither on their order nor on who works on them.
+//! - K1: a panic, deadlock or limit inside of a state is a violation of R1 of that state, in the
+//!   words that it gives alone in a simulation of its own; the next state begins a new one.
+//! - K2: nothing outlives its state: a read-only mount has no tasks, and dropping it, a crash by
+//!   design, frees it.
+//! - K3: which states are looked at more deeply depends on their content alone, so neither on their
+//!   order nor on who works on them.
 //!
-//! A loop that calls nothing of `rt`, an overflow of the stack and a lack of memory end the process, and are its parent's business.
+//! A loop that calls nothing of `rt`, an overflow of the stack and a lack of memory end the
+//! process, and are its parent's business.
 
 mod deep;
 
@@ -25,8 +29,8 @@ use std::cell::Cell;
 
 /// States in one simulation: bounds what is done in vain when whoever asks wants no more.
 const PER_SIM: usize = 256;
-/// Switches, or 64 times as many lock operations, after which a state counts as hanging: a hundred times what a recovery needs, some
-/// milliseconds.
+/// Switches, or 64 times as many lock operations, after which a state counts as hanging: a hundred
+/// times what a recovery needs, some milliseconds.
 const IDLE_MAX: u64 = 20_000;
 
 /// Findings of `varve fsck` that are quoted.
@@ -35,7 +39,8 @@ const FINDINGS_MAX: usize = 5;
 /// What to do beside the read-only mount and the oracle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckOptions {
-    /// One state in so many is also mounted for writing, used, unmounted and mounted again; 0: none.
+    /// One state in so many is also mounted for writing, used, unmounted and mounted again; 0:
+    /// none.
     pub deep_one_in: u32,
     /// Every recovered state is also looked at by `varve fsck` (R4).
     pub fsck: bool,
@@ -93,8 +98,9 @@ impl<'a> Checker<'a> {
         self.checked.set(checked);
     }
 
-    /// Judges remainders of one cut one by one; `each` is told its number and the judgement, and ends the work with `false`.
-    /// How often guards of mutants were reached stands in some of the judgements: their sum counts.
+    /// Judges remainders of one cut one by one; `each` is told its number and the judgement, and
+    /// ends the work with `false`. How often guards of mutants were reached stands in some of the
+    /// judgements: their sum counts.
     ///
     /// # Errors
     /// Something that is no property of a remainder failed.
@@ -142,7 +148,8 @@ impl<'a> Checker<'a> {
                 break;
             };
             if done.len() > rest.len() {
-                // The run was bad as a whole, e.g. its stack too deep: each state has to answer for itself.
+                // The run was bad as a whole, e.g. its stack too deep: each state has to answer for
+                // itself.
                 done.pop();
                 judged.extend(rest.iter().map(|image| self.alone(oracle, image, None)));
                 break;
@@ -184,8 +191,9 @@ impl<'a> Checker<'a> {
         judgement
     }
 
-    /// Recovers and judges states one after the other, as far as it goes. With a failure the last judgement is what was found of
-    /// the guilty state until then; if all states have ended well by then, an empty one.
+    /// Recovers and judges states one after the other, as far as it goes. With a failure the last
+    /// judgement is what was found of the guilty state until then; if all states have ended well by
+    /// then, an empty one.
     fn simulate(&self, oracle: &dyn Oracle, images: &[Image]) -> (Vec<Judgement>, Option<Failure>) {
         self.count(|c| c.sims += 1);
         let mut sim = self.sim();
@@ -194,7 +202,8 @@ impl<'a> Checker<'a> {
         done.push(Judgement::default());
         let outcome = Sim::new(sim).run(|| {
             for image in images {
-                // Time is what tells progress from a loop, and the limits of a state begin anew with it.
+                // Time is what tells progress from a loop, and the limits of a state begin anew
+                // with it.
                 rt::sleep(Nanos(1));
                 let current = done.last_mut().expect("never empty");
                 if let Err(why) = self.one(oracle, image, current) {
@@ -240,8 +249,9 @@ impl<'a> Checker<'a> {
         drop(mounted);
         if self.options.fsck {
             let mut report = self.fsck(|n| disk.block(n), true);
-            // A read-only mount believes the backup of a torn superblock and leaves orphans where they are (ext4-mount-M2): such
-            // a volume counts once a mount for writing has settled it.
+            // A read-only mount believes the backup of a torn superblock and leaves orphans where
+            // they are (ext4-mount-M2): such a volume counts once a mount for writing has settled
+            // it.
             if !report.words.is_empty() && (report.torn || report.orphans) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;

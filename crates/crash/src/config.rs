@@ -22,7 +22,8 @@ pub enum Script {
         ops: usize,
         /// What they stress.
         stress: Stress,
-        /// KiB that the volume has free when they begin; `None`: as it was made. Operations for which there is no room count as not done.
+        /// KiB that the volume has free when they begin; `None`: as it was made. Operations for
+        /// which there is no room count as not done.
         free: Option<u64>,
     },
 }
@@ -57,7 +58,8 @@ pub struct CrashConfig {
     pub script: Script,
     /// Number of cuts.
     pub cuts: usize,
-    /// Committed metadata goes home soon, dirty pages are written back in the background, and a timer commits.
+    /// Committed metadata goes home soon, dirty pages are written back in the background, and a
+    /// timer commits.
     pub busy: bool,
     /// Freed extents are discarded.
     pub discard: bool,

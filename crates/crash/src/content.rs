@@ -1,7 +1,8 @@
 //! What a file may hold: the states of each sector since the last sync, and the sizes.
 //!
-//! The page cache changes a sector as a whole and the device keeps it old or new, so what is found in a sector is what it held
-//! after some operation, byte for byte. Each operation on content has a number, that of the operation in its task's list, from 1.
+//! The page cache changes a sector as a whole and the device keeps it old or new, so what is found
+//! in a sector is what it held after some operation, byte for byte. Each operation on content has a
+//! number, that of the operation in its task's list, from 1.
 
 use super::stamp::{self, FileId, Stamp};
 use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -18,8 +19,8 @@ type Bytes = Option<Box<[u8]>>;
 pub struct Content {
     /// What it holds now.
     now: Vec<u8>,
-    /// Sectors that may differ from zeros: their states since the last completed sync, with the operation that made each. The
-    /// first is the synced one.
+    /// Sectors that may differ from zeros: their states since the last completed sync, with the
+    /// operation that made each. The first is the synced one.
     states: BTreeMap<u64, Vec<(usize, Bytes)>>,
     /// Sizes since the last completed sync; the first is the synced one. Never empty once made.
     sizes: Vec<Step>,
@@ -44,9 +45,11 @@ struct Step {
 enum How {
     /// What was there at the last sync, or at the making of the file.
     Start,
-    /// By writing, from so many bytes: the size on the device follows as the pages get their blocks.
+    /// By writing, from so many bytes: the size on the device follows as the pages get their
+    /// blocks.
     Written(u64),
-    /// By an operation of the journal: from then on no earlier size comes back once a later operation on names has.
+    /// By an operation of the journal: from then on no earlier size comes back once a later
+    /// operation on names has.
     Set,
 }
 
@@ -181,7 +184,8 @@ impl Content {
             return;
         }
         if end <= old {
-            // The size on the device may still be less, and grows with the blocks; below what it is for sure it never comes.
+            // The size on the device may still be less, and grows with the blocks; below what it is
+            // for sure it never comes.
             let mut steps = self.sizes.iter().rev();
             let sure = steps.find(|s| !matches!(s.how, How::Written(_)));
             if sure.is_none_or(|s| s.size < end) {
@@ -277,8 +281,8 @@ impl Content {
         }
     }
 
-    /// O4: the first operation after which the file may have this size, given that `names` operations on names are there. A write may have
-    /// come in part, by pages of `page` bytes.
+    /// O4: the first operation after which the file may have this size, given that `names`
+    /// operations on names are there. A write may have come in part, by pages of `page` bytes.
     ///
     /// # Errors
     /// What is wrong.
@@ -307,8 +311,8 @@ impl Content {
         })
     }
 
-    /// What `found`, the bytes of a sector as far as the file goes, is. The size says that operation `since` is there: what it and
-    /// earlier ones cut off does not count.
+    /// What `found`, the bytes of a sector as far as the file goes, is. The size says that
+    /// operation `since` is there: what it and earlier ones cut off does not count.
     pub fn see(&self, file: FileId, sector: u64, found: &[u8], since: usize) -> Seen {
         let at = (sector * SECTOR) as usize;
         let newest = self.now.get(at..).unwrap_or_default();
@@ -342,21 +346,22 @@ impl Content {
         self.sizes.iter().any(cut)
     }
 
-    /// Whether the page of a sector was changed in place since the last completed sync: it may be lost on a device that may leave
-    /// garbage of what it was writing.
+    /// Whether the page of a sector was changed in place since the last completed sync: it may be
+    /// lost on a device that may leave garbage of what it was writing.
     pub fn rewritten(&self, sector: u64) -> bool {
         let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
         page.is_some_and(|p| p.changed && p.changes > 1)
     }
 
-    /// Whether the page of a sector may have got a block since the last completed sync, whose former content shows where data is
-    /// not ordered.
+    /// Whether the page of a sector may have got a block since the last completed sync, whose
+    /// former content shows where data is not ordered.
     pub fn placed_since(&self, sector: u64) -> bool {
         let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
         page.is_some_and(|p| p.moved && p.changed)
     }
 
-    /// The same of a file system that writes out of place: every page that was changed since gets another block.
+    /// The same of a file system that writes out of place: every page that was changed since gets
+    /// another block.
     pub fn moved_since(&self, sector: u64) -> bool {
         let page = sector / SECTORS_PER_BLOCK;
         let changed = self.pages.get(&page).is_some_and(|p| p.changed);

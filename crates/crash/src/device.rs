@@ -50,8 +50,8 @@ impl Remains {
 }
 
 impl Volume {
-    /// Formats. The free blocks of a disk in memory are not blank: they hold stamps of [`NOBODY`], so that a block which
-    /// was mapped and never written shows.
+    /// Formats. The free blocks of a disk in memory are not blank: they hold stamps of [`NOBODY`],
+    /// so that a block which was mapped and never written shows.
     ///
     /// # Errors
     /// A size that is not possible, an unknown profile.
@@ -274,17 +274,18 @@ fn image_file(image: &Image, bytes: u64, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The configuration of a volume for crash tests: 144 MiB, two groups, so that the superblock has a backup and one group is
-/// used for the first time during the run.
+/// The configuration of a volume for crash tests: 144 MiB, two groups, so that the superblock has a
+/// backup and one group is used for the first time during the run.
 pub fn small_volume(scheme: Scheme, device: &str, seed: u64) -> Config {
     let mut config = Config::new(scheme, device, seed);
     config.bytes = 144 << 20;
     config
 }
 
-/// The smallest volume that has all that [`small_volume`] has: 136 MiB with a log of 1,024 blocks. Below 133 MiB there is no second
-/// group of full size before it, and without that the superblock has no backup. A smaller volume is hardly faster to recover: what
-/// is never touched costs nothing.
+/// The smallest volume that has all that [`small_volume`] has: 136 MiB with a log of 1,024 blocks.
+/// Below 133 MiB there is no second group of full size before it, and without that the superblock
+/// has no backup. A smaller volume is hardly faster to recover: what is never touched costs
+/// nothing.
 pub fn tiny_volume(scheme: Scheme, seed: u64) -> Config {
     let mut config = small_volume(scheme, "emmc-odroid-xu4", seed);
     config.bytes = 136 << 20;

@@ -33,7 +33,8 @@ const ENTRIES_MAX: usize = 10_000;
 /// Larger than any file that a task makes, bytes.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The names below `root` as recovered; none if it is not there. Extended attributes only `with_xattrs`.
+/// The names below `root` as recovered; none if it is not there. Extended attributes only
+/// `with_xattrs`.
 ///
 /// # Errors
 /// Something cannot be read, or there is more than any task makes.

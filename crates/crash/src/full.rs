@@ -1,7 +1,9 @@
-//! Workloads on volumes that are nearly full: what is free when they begin, and what an operation has come to for which there was no room.
+//! Workloads on volumes that are nearly full: what is free when they begin, and what an operation
+//! has come to for which there was no room.
 //!
-//! The log of a task has what was done: a refused operation stands there as one that does nothing, a short write as a shorter one. So the
-//! oracle needs no rule of its own. That also says what a cut in the middle of such an operation may leave: nothing that was not answered.
+//! The log of a task has what was done: a refused operation stands there as one that does nothing,
+//! a short write as a shorter one. So the oracle needs no rule of its own. That also says what a
+//! cut in the middle of such an operation may leave: nothing that was not answered.
 
 use super::ops::Op;
 use crate::CrashError;
@@ -63,7 +65,8 @@ fn write_step(file: &vfs::File, at: u64, len: u64) -> Result<u64, FsError> {
     }
 }
 
-/// Whether this answer is one that a full volume may give. What gives blocks back, and what makes durable what was acknowledged, is never refused.
+/// Whether this answer is one that a full volume may give. What gives blocks back, and what makes
+/// durable what was acknowledged, is never refused.
 pub(super) fn may_be_refused(op: &Op, e: &FsError) -> bool {
     let gives = matches!(
         op,

@@ -164,7 +164,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The volume is of use after recovery: something new can be made, synced and removed; on one that was full, in the room that is given back for it.
+/// The volume is of use after recovery: something new can be made, synced and removed; on one that
+/// was full, in the room that is given back for it.
 pub(super) fn epilogue(vfs: &Arc<Vfs>) -> FsResult<()> {
     full::give_back(vfs)?;
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;

@@ -1,5 +1,5 @@
-//! Power cuts at file-system level: tasks work on files, the device is cut, and what is left is recovered and judged by a
-//! model of what was promised.
+//! Power cuts at file-system level: tasks work on files, the device is cut, and what is left is
+//! recovered and judged by a model of what was promised.
 //!
 //! ```text
 //! CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement

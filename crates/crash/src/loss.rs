@@ -17,7 +17,8 @@ pub struct Loss {
     /// From the newest operation that is there to the cut; zero if nothing that had ended is gone.
     #[serde(with = "ns")]
     pub age: Nanos,
-    /// Some file shows bytes that it had held earlier and that were overwritten or cut off before the cut.
+    /// Some file shows bytes that it had held earlier and that were overwritten or cut off before
+    /// the cut.
     pub old_data: bool,
     /// Some file shows bytes of another file, or what lay on the device before.
     pub foreign_data: bool,

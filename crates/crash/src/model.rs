@@ -1,7 +1,7 @@
 //! What a task's directory holds after each of its operations, and what of it was promised.
 //!
-//! A task works alone in its directory, so its operations have one order. What a remainder must keep are the rules O1 to O7 of
-//! [`rules`](super::rules).
+//! A task works alone in its directory, so its operations have one order. What a remainder must
+//! keep are the rules O1 to O7 of [`rules`](super::rules).
 
 use super::content::Content;
 use super::ops::Op;
@@ -57,7 +57,8 @@ pub const FILE_PERM: u16 = 0o644;
 pub const DIR_PERM: u16 = 0o755;
 
 impl State {
-    /// Nothing, not even the task's directory. `task` makes inode numbers of different tasks different.
+    /// Nothing, not even the task's directory. `task` makes inode numbers of different tasks
+    /// different.
     pub fn new(task: usize) -> State {
         State {
             next_id: ((task as u64 + 1) << 32) + 1,
@@ -271,8 +272,9 @@ impl State {
         }
     }
 
-    /// O2: a sync by the task itself has completed. Answers how many operations on names are now promised. Where names come back by roll-forward the sync of a
-    /// file promises that file only, and nothing of a prefix.
+    /// O2: a sync by the task itself has completed. Answers how many operations on names are now
+    /// promised. Where names come back by roll-forward the sync of a file promises that file only,
+    /// and nothing of a prefix.
     pub fn acknowledge(&mut self, op: &Op, terms: &Terms) -> usize {
         let alone = terms.roll_forward.is_some();
         let (call, path) = match op {

@@ -1,13 +1,13 @@
 //! The operations of a crash-test task, and how a seeded mix of them is drawn.
 //!
-//! They are those of ACE (CrashMonkey, OSDI 2018, table 4) and a few more. Writes through a memory map are left out: the library has
-//! none, and to the page cache they are writes like others.
+//! They are those of ACE (CrashMonkey, OSDI 2018, table 4) and a few more. Writes through a memory
+//! map are left out: the library has none, and to the page cache they are writes like others.
 
 use base::Rng;
 use std::fmt;
 
-/// One operation on files. Paths are below the task's own directory, `""` is that directory itself; offsets, lengths and sizes
-/// are in bytes and need not be whole sectors.
+/// One operation on files. Paths are below the task's own directory, `""` is that directory itself;
+/// offsets, lengths and sizes are in bytes and need not be whole sectors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// A new empty file.
@@ -97,7 +97,8 @@ pub enum Op {
     SyncDir(String),
     /// sync of everything.
     Sync,
-    /// Keeps the file open; a later removal of its last name makes it an orphan. Lets go of the one before.
+    /// Keeps the file open; a later removal of its last name makes it an orphan. Lets go of the one
+    /// before.
     Hold(String),
     /// Waits, ns.
     Pause(u64),
@@ -189,7 +190,8 @@ impl Mix {
         let plain = |n: u32, dir: &str| (0..n).map(|i| format!("{dir}/f{i}")).collect::<Vec<_>>();
         let dirs = ["", "/d0", "/d1", "/d0/e"].map(String::from).to_vec();
         let mut files: Vec<String> = dirs.iter().flat_map(|d| plain(3, d)).collect();
-        // create write trunc rename link sym unlink mkdir rmdir chmod fsync fdata sdir sync hold pause setx remx falloc
+        // create write trunc rename link sym unlink mkdir rmdir chmod fsync fdata sdir sync hold
+        // pause setx remx falloc
         let weights = match stress {
             Stress::Swarm => {
                 let mut weights = [0; KINDS];

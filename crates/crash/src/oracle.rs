@@ -9,8 +9,8 @@ use vfs::Vfs;
 
 /// Something that works on a mounted volume and knows what it was promised.
 pub trait Subject: Send + Sync {
-    /// Works, inside of a simulation; unmounting is the caller's business. What it was promised at each moment is in the oracle,
-    /// also of a run that failed half-way.
+    /// Works, inside of a simulation; unmounting is the caller's business. What it was promised at
+    /// each moment is in the oracle, also of a run that failed half-way.
     fn run(
         &self,
         config: &CrashConfig,
@@ -20,16 +20,19 @@ pub trait Subject: Send + Sync {
 
 /// Judges what was recovered after a cut of one run.
 pub trait Oracle: Send {
-    /// Comes to the cut at `at`. Cuts come by ascending time. What was acknowledged at that very moment is promised.
+    /// Comes to the cut at `at`. Cuts come by ascending time. What was acknowledged at that very
+    /// moment is promised.
     fn advance(&mut self, at: Time);
-    /// Changes whenever what is legal changes: equal remainders of one epoch violate the same rules. (The age that is noted of them is that
-    /// at the first of their cuts.)
+    /// Changes whenever what is legal changes: equal remainders of one epoch violate the same
+    /// rules. (The age that is noted of them is that at the first of their cuts.)
     fn epoch(&self) -> u64;
-    /// True if looking needs a mount that can be written, as SQLite's own recovery of a hot journal does.
+    /// True if looking needs a mount that can be written, as SQLite's own recovery of a hot journal
+    /// does.
     fn writes(&self) -> bool {
         false
     }
-    /// How many operations had begun: cuts at equal positions of equal workloads can be compared between schemes.
+    /// How many operations had begun: cuts at equal positions of equal workloads can be compared
+    /// between schemes.
     fn position(&self) -> usize;
     /// All moments of the run at which what is legal changes, ascending.
     fn moments(&self) -> Vec<Time>;
@@ -37,7 +40,8 @@ pub trait Oracle: Send {
     fn judge(&self, vfs: &Arc<Vfs>, judgement: &mut Judgement);
     /// What had begun until the cut, a line each, with how far it had come: for reports.
     fn story(&self) -> Vec<String>;
-    /// All that the subject did in the whole run, with its times; empty if it has none. For reports.
+    /// All that the subject did in the whole run, with its times; empty if it has none. For
+    /// reports.
     fn timeline(&self) -> Vec<Told> {
         Vec::new()
     }

@@ -1,4 +1,5 @@
-//! Which cases a campaign consists of, in a fixed order: the numbers of its jobs depend on nothing but the request.
+//! Which cases a campaign consists of, in a fixed order: the numbers of its jobs depend on nothing
+//! but the request.
 
 use super::campaign::{Explored, Look, Reach};
 use super::case::Case;
@@ -17,7 +18,8 @@ pub struct Job {
     pub case: Case,
     /// How far to look.
     pub reach: Reach,
-    /// A positive control: some job of its group and scheme must show damage, or the explorer is blind.
+    /// A positive control: some job of its group and scheme must show damage, or the explorer is
+    /// blind.
     pub control: bool,
 }
 
@@ -272,7 +274,8 @@ const QUICK: &[Part] = &[
         reach: reach(64, 0),
         of: Of::F2fs,
     },
-    // Its journal needs no whole blocks. Rings that are full all the time, and rings that wrap; recoveries are cut too.
+    // Its journal needs no whole blocks. Rings that are full all the time, and rings that wrap;
+    // recoveries are cut too.
     Part {
         workloads: &["ace:1,every=3", "known:all"],
         devices: &["spec:nvme,sector=512"],
@@ -312,7 +315,8 @@ pub const F2FS: [&str; 5] = [
     "f2fsj",
 ];
 
-/// A database trusts fsync; without barriers it is lost by design, and nothing is to be learned from that.
+/// A database trusts fsync; without barriers it is lost by design, and nothing is to be learned
+/// from that.
 fn is_in_vain(scheme: &str, part: &Part) -> bool {
     let databases = part.workloads.iter().all(|w| w.starts_with("sqlite"));
     databases && scheme.contains("nobarrier")
@@ -321,7 +325,8 @@ fn is_in_vain(scheme: &str, part: &Part) -> bool {
 /// The jobs of `--quick`, for these schemes.
 ///
 /// # Errors
-/// A workload of the table that is none; a scheme that does not exist shows when its jobs are set up.
+/// A workload of the table that is none; a scheme that does not exist shows when its jobs are set
+/// up.
 pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
     let mut jobs: Vec<Job> = Vec::new();
     for part in QUICK {
@@ -348,7 +353,8 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
     Ok(jobs)
 }
 
-/// Counts of many jobs; adding is commutative, so neither the number of workers nor their order shows.
+/// Counts of many jobs; adding is commutative, so neither the number of workers nor their order
+/// shows.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
     /// Jobs.

@@ -1,5 +1,5 @@
-//! What is promised, by which call, under which terms: one table, by which the oracle decides and from which
-//! `docs/use/guarantees.md` is made ([`guarantees`](super::guarantees)).
+//! What is promised, by which call, under which terms: one table, by which the oracle decides and
+//! from which `docs/use/guarantees.md` is made ([`guarantees`](super::guarantees)).
 
 use super::{CrashConfig, Target};
 use base::BLOCK_BYTES;
@@ -80,10 +80,11 @@ pub struct Terms {
     pub data: Data,
     /// A write through the device's cache may leave garbage at its place when the power goes.
     pub garbles: bool,
-    /// Names come back by checkpoint and roll-forward (F2FS, in this mode of fsync): the sync of a file brings that file back, and
-    /// nothing that is older.
+    /// Names come back by checkpoint and roll-forward (F2FS, in this mode of fsync): the sync of a
+    /// file brings that file back, and nothing that is older.
     pub roll_forward: Option<FsyncMode>,
-    /// The sync of a directory commits what changed it, and all that came before; what changed elsewhere since then may wait (F2FSJ).
+    /// The sync of a directory commits what changed it, and all that came before; what changed
+    /// elsewhere since then may wait (F2FSJ).
     pub by_inode: bool,
     /// Bytes of a page of a file, which gets its block as a whole: those of a block of the volume.
     pub page_bytes: u64,
@@ -291,7 +292,8 @@ pub struct Unsynced {
     pub rules: &'static [&'static str],
 }
 
-/// Operations without a sync, under a journaled scheme. These are the rules O1, O3, O4 and O7 in words, by operation.
+/// Operations without a sync, under a journaled scheme. These are the rules O1, O3, O4 and O7 in
+/// words, by operation.
 pub static UNSYNCED: &[Unsynced] = &[
     Unsynced {
         operation: "create, mkdir, link, symlink, unlink, rmdir",
@@ -334,9 +336,11 @@ pub static UNSYNCED: &[Unsynced] = &[
 /// Something that may show in a file after a cut and that nobody wrote there last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sight {
-    /// In a block that the file was given since its last sync: what lay there before, of deleted files.
+    /// In a block that the file was given since its last sync: what lay there before, of deleted
+    /// files.
     StaleBlock,
-    /// In a page that was overwritten in place since the last sync: garbage, also in sectors that had been synced.
+    /// In a page that was overwritten in place since the last sync: garbage, also in sectors that
+    /// had been synced.
     TornPage,
     /// In the page where a truncation ended: what it had cut off, when the file grew again.
     CutOff,

@@ -126,7 +126,8 @@ impl Sampler {
         })
     }
 
-    /// A moment at which the power might go. Nothing may happen between looking at the logs and the snapshot.
+    /// A moment at which the power might go. Nothing may happen between looking at the logs and the
+    /// snapshot.
     fn candidate(&self, moment: Moment) {
         rt::no_yield(|| {
             let mut state = self.state.lock();
@@ -253,7 +254,8 @@ pub fn record(config: &CrashConfig, volume: &Volume) -> Result<Recording, CrashE
 /// Recovers what `cut` left, and is cut on the way: mount and unmount, nothing else.
 ///
 /// # Errors
-/// The device cannot be made. A recovery that fails gives the cuts until then: the judge of `cut` itself reports it.
+/// The device cannot be made. A recovery that fails gives the cuts until then: the judge of `cut`
+/// itself reports it.
 pub fn record_recovery(
     config: &CrashConfig,
     volume: &Volume,
@@ -446,7 +448,8 @@ impl Task {
         Ok(())
     }
 
-    /// What a refused operation has come to: nothing, or the front of what `fallocate` was asked for.
+    /// What a refused operation has come to: nothing, or the front of what `fallocate` was asked
+    /// for.
     fn what_was_done(&self, op: &Op) -> Result<Option<Op>, CrashError> {
         let Op::Fallocate { path, .. } = op else {
             return Ok(Some(full::NOTHING));

@@ -1,20 +1,22 @@
 //! What the sectors of crash-test files hold: who wrote them, where, and which version.
 //!
-//! A written sector repeats one 32-byte unit: mark, file, sector, version; a write of a part of it puts there the bytes that
-//! stand at that place of a whole stamp. Half of the files carry the journal's magic number as
-//! mark, so that their blocks look like log blocks (hazards-H10).
+//! A written sector repeats one 32-byte unit: mark, file, sector, version; a write of a part of it
+//! puts there the bytes that stand at that place of a whole stamp. Half of the files carry the
+//! journal's magic number as mark, so that their blocks look like log blocks (hazards-H10).
 
 use base::SECTOR_BYTES;
 
 /// Names a file for life; never zero.
 pub type FileId = u64;
 
-/// The file that owns all blocks before the first write: what is found under a block that was mapped and never written.
+/// The file that owns all blocks before the first write: what is found under a block that was
+/// mapped and never written.
 pub const NOBODY: FileId = u64::MAX;
 
 const UNIT_BYTES: usize = 32;
 const MARK: u64 = 0x7661_7276_6531_3031;
-/// JBD2 header: magic number and block types 1 to 6, as the little-endian word that begins with those bytes.
+/// JBD2 header: magic number and block types 1 to 6, as the little-endian word that begins with
+/// those bytes.
 const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 
 /// What a sector says of itself.
@@ -46,7 +48,8 @@ fn unit(stamp: Stamp) -> [u8; UNIT_BYTES] {
     unit
 }
 
-/// Fills `part`, which begins `at` bytes behind the start of the sector, with the bytes that stand there in a whole stamp.
+/// Fills `part`, which begins `at` bytes behind the start of the sector, with the bytes that stand
+/// there in a whole stamp.
 pub fn fill(stamp: Stamp, at: usize, part: &mut [u8]) {
     let unit = unit(stamp);
     let (mut done, mut from) = (0, at % UNIT_BYTES);

@@ -28,7 +28,8 @@ pub struct Traced {
 /// Runs `subject` on a fresh volume, which must be a disk in memory, and keeps every command.
 ///
 /// # Errors
-/// The device cannot be made, the volume cannot be mounted, or the simulation fails before the subject begins.
+/// The device cannot be made, the volume cannot be mounted, or the simulation fails before the
+/// subject begins.
 pub fn trace(
     config: &CrashConfig,
     volume: &Volume,

@@ -1,5 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for the file system: each guard, removed, is noticed within 200 cuts, and the code with
-//! its guards passes the same cuts.
+//! The catalogue of `cargo xtask mutants` for the file system: each guard, removed, is noticed
+//! within 200 cuts, and the code with its guards passes the same cuts.
 
 use base::Mutant;
 use varve_crash::cells::Cell;
@@ -82,7 +82,8 @@ fn mixed(stress: Stress) -> Script {
     }
 }
 
-/// hazards-H9: orphans are listed in the superblock all the time, and it changes between the commits.
+/// hazards-H9: orphans are listed in the superblock all the time, and it changes between the
+/// commits.
 #[test]
 fn superblock_direct() {
     let workload = Reaches {
@@ -94,8 +95,9 @@ fn superblock_direct() {
     workload.notices(Mutant::SuperblockDirect);
 }
 
-/// hazards-H17: overwriting in place with fsync, several tasks joining each other's commits: no ordered data, so the early flush of a commit
-/// that one joins may have begun before the own data was complete.
+/// hazards-H17: overwriting in place with fsync, several tasks joining each other's commits: no
+/// ordered data, so the early flush of a commit that one joins may have begun before the own data
+/// was complete.
 #[test]
 fn ack_at_commit() {
     let workload = Reaches {
@@ -140,7 +142,8 @@ fn reuse_before_commit() {
     workload.notices(Mutant::ReuseBeforeCommit);
 }
 
-/// A synced file is removed, and another one is written over its blocks, before anything commits the removal.
+/// A synced file is removed, and another one is written over its blocks, before anything commits
+/// the removal.
 fn recycle(task: u64) -> Vec<Op> {
     let mut ops = Vec::new();
     for n in 0..25 {

@@ -1,8 +1,11 @@
-//! The catalogue of `cargo xtask mutants` for the explorer: small workloads of whole file systems, every cut within a bound.
+//! The catalogue of `cargo xtask mutants` for the explorer: small workloads of whole file systems,
+//! every cut within a bound.
 //!
-//! - Each mutant that such a workload reaches ([`CASES`]) is caught, with and without pruning: so pruning hides none of
-//!   them. The line says after how many states each way, and that the code with its guards passes the same reach.
-//! - The others ([`ELSEWHERE`]) have the reason why, and stay with the catalogue that is named there.
+//! - Each mutant that such a workload reaches ([`CASES`]) is caught, with and without pruning: so
+//!   pruning hides none of them. The line says after how many states each way, and that the code
+//!   with its guards passes the same reach.
+//! - The others ([`ELSEWHERE`]) have the reason why, and stay with the catalogue that is named
+//!   there.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use base::Mutant;
@@ -10,7 +13,8 @@ use std::collections::BTreeSet;
 use varve_crash::campaign::{Explored, Look, Reach, Until, explore_until};
 use varve_crash::case::{Case, Volumes};
 
-/// States within which a mutant has to be caught, and that the code with its guards has to pass, if there are as many.
+/// States within which a mutant has to be caught, and that the code with its guards has to pass, if
+/// there are as many.
 const STATES: u64 = 500;
 /// States judged in one simulation: few, since the first violation ends it.
 const BATCH: usize = 64;
@@ -178,13 +182,15 @@ fn overwrites() -> String {
     format!("script:{f} | {g}")
 }
 
-/// A synced file is removed, and another one is written over its blocks before anything commits the removal.
+/// A synced file is removed, and another one is written over its blocks before anything commits the
+/// removal.
 fn reuse() -> String {
     let round = "create o; write o 0+20k; fsync o; unlink o; create n; write n 0+20k; pause 3ms;";
     format!("script:{round} unlink n; {round} fsync n")
 }
 
-/// Blocks of a removed file are allocated unwritten and written to, while the fsync of another file commits.
+/// Blocks of a removed file are allocated unwritten and written to, while the fsync of another file
+/// commits.
 fn preallocate() -> String {
     text(
         "script:create o; write o 0+20k; fsync o; unlink o; sync; create n; falloc n 0+20k; sync; write n 0+20k; \
@@ -204,7 +210,8 @@ fn laggards() -> String {
     )
 }
 
-/// Data in the log goes around the ring more than once, and a small change to one inode beside each part of it.
+/// Data in the log goes around the ring more than once, and a small change to one inode beside each
+/// part of it.
 fn fill() -> String {
     let part = |i: u32| {
         let (mode, from) = (0o600 + i % 8, i % 4 * 400);
@@ -408,7 +415,8 @@ const CASES: &[Shows] = &[
     },
 ];
 
-/// What small workloads of a file system do not show, and why; each is in the catalogue of the package that is named.
+/// What small workloads of a file system do not show, and why; each is in the catalogue of the
+/// package that is named.
 const ELSEWHERE: &[(Mutant, &str)] = &[
     (
         Mutant::HomeCurrent,
@@ -498,7 +506,8 @@ fn every_mutant_is_caught_here_or_elsewhere() {
     let all: Vec<Mutant> = all.copied().collect();
     let set: BTreeSet<Mutant> = all.iter().copied().collect();
     assert_eq!(set.len(), all.len(), "a mutant stands twice");
-    // Those of a translation layer, which no journal sees, and of F2FS, which has none, stand in their own catalogues alone.
+    // Those of a translation layer, which no journal sees, and of F2FS, which has none, stand in
+    // their own catalogues alone.
     let journaling =
         |m: &&Mutant| matches!(m.hazard(), base::Hazard::H(_)) && !m.word().starts_with("f2fs");
     let mut journaling = Mutant::ALL.iter().filter(journaling);

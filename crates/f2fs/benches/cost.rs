@@ -77,7 +77,8 @@ fn create(fs: &F2fs, dir: base::Ino, n: u32) -> base::Ino {
     made.expect("room").ino
 }
 
-/// What the journal adds to an operation, by the creation of a file, and what a block of a transaction costs.
+/// What the journal adds to an operation, by the creation of a file, and what a block of a
+/// transaction costs.
 fn journaled(times: &mut Times, records: u64) {
     for (journal, row) in [(false, "plain"), (true, "journaled")] {
         let fs = mounted(journal);

@@ -13,7 +13,8 @@ use ondisk::f2fs::BLOCK_BYTES;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Node numbers that no file can have: 0, and the two inodes that stand for the areas of nodes and metadata.
+/// Node numbers that no file can have: 0, and the two inodes that stand for the areas of nodes and
+/// metadata.
 const RESERVED_NODES: u64 = 3;
 
 impl F2fs {
@@ -29,7 +30,8 @@ impl F2fs {
         Ok(inode)
     }
 
-    /// Writes back the data of files that became dirty before `older_than`. Directories wait for a checkpoint.
+    /// Writes back the data of files that became dirty before `older_than`. Directories wait for a
+    /// checkpoint.
     fn write_files(&self, older_than: Option<Time>, wait: bool) -> FsResult<()> {
         self.writeback_files(older_than)?;
         match wait {

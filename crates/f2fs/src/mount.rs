@@ -246,7 +246,8 @@ impl F2fs {
         Ok(report)
     }
 
-    /// Stops the tasks, writes a checkpoint with the unmount mark. Everything else was written before.
+    /// Stops the tasks, writes a checkpoint with the unmount mark. Everything else was written
+    /// before.
     pub(crate) fn unmount_volume(&self) -> FsResult<()> {
         self.stop_tasks();
         if matches!(*self.latch.lock(), Latch::Unmounted) {

@@ -2,8 +2,10 @@
 //! alone.
 //!
 //! Invariants:
-//! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an [`Op`];
-//! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between operations;
+//! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an
+//!   [`Op`];
+//! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between
+//!   operations;
 //! - O3 a task holds at most one `Op`, because a waiting freeze keeps new ones out, so the second
 //!   would never come;
 //! - O4 the freeze that closes an epoch ([`Ops::freeze_to_switch`]) waits for operations inside,
@@ -259,8 +261,9 @@ impl<'a> Op<'a> {
 }
 
 impl F2fs {
-    /// Runs an operation that changes metadata (O1). With a journal its records belong to one epoch, which is picked at its first change,
-    /// when it holds all locks that protect what it changes until its end (f2fs-journal-I4).
+    /// Runs an operation that changes metadata (O1). With a journal its records belong to one
+    /// epoch, which is picked at its first change, when it holds all locks that protect what it
+    /// changes until its end (f2fs-journal-I4).
     pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
         let mut op = self.ops.enter();
         op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
@@ -365,7 +368,8 @@ mod tests {
         outcome.unwrap();
     }
 
-    /// O4: the holder of a freeze waits for a commit, and the commit's leader closes an epoch, in every schedule.
+    /// O4: the holder of a freeze waits for a commit, and the commit's leader closes an epoch, in
+    /// every schedule.
     #[test]
     fn who_freezes_may_wait_for_who_closes_an_epoch() {
         let mut beside = 0;

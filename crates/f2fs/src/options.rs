@@ -16,16 +16,19 @@ pub enum FsyncMode {
     /// part (Linux's default).
     #[default]
     Posix,
-    /// Node blocks of an fsync become durable as a whole; renames of directories force a checkpoint.
+    /// Node blocks of an fsync become durable as a whole; renames of directories force a
+    /// checkpoint.
     Strict,
-    /// As `posix` without device flushes: a cut may lose what was acknowledged, and leave new inodes over old data.
+    /// As `posix` without device flushes: a cut may lose what was acknowledged, and leave new
+    /// inodes over old data.
     NoBarrier,
 }
 
 /// What damage or a failed write of metadata does (`errors=`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Errors {
-    /// The operation fails; the mount goes on where it can, without further checkpoints after a failed write.
+    /// The operation fails; the mount goes on where it can, without further checkpoints after a
+    /// failed write.
     #[default]
     Continue,
     /// The mount refuses every change from then on.
@@ -47,14 +50,16 @@ pub enum GcPolicy {
     Sync,
 }
 
-/// Thresholds that make an operation or the background write a checkpoint. Linux 5.15 values: see [`Triggers::default`].
+/// Thresholds that make an operation or the background write a checkpoint. Linux 5.15 values: see
+/// [`Triggers::default`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Triggers {
     /// Dirty NAT entries, percent of all node numbers (10).
     pub dirty_nat_percent: u32,
     /// Dirty node blocks, in segments of 512 (8).
     pub dirty_node_segments: u32,
-    /// Segments that a checkpoint would free: percent of the main area (5), at most [`prefree_segments_max`](Self::prefree_segments_max).
+    /// Segments that a checkpoint would free: percent of the main area (5), at most
+    /// [`prefree_segments_max`](Self::prefree_segments_max).
     pub prefree_percent: u32,
     /// Upper bound of the threshold [`prefree_percent`](Self::prefree_percent), in segments (4096).
     pub prefree_segments_max: u32,
@@ -99,7 +104,8 @@ pub enum Preset {
     Checkpoint5Bg,
     /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
     F2fsj,
-    /// A journal of whole pages with one list and one ticket, as JBD2 is: a baseline to measure F2FSJ by ([`Ideas::NONE`]).
+    /// A journal of whole pages with one list and one ticket, as JBD2 is: a baseline to measure
+    /// F2FSJ by ([`Ideas::NONE`]).
     PageJournal,
 }
 
@@ -361,7 +367,8 @@ fn ring(blocks: &str) -> FsResult<u32> {
 pub struct MountOptions {
     /// When checkpoints are written.
     pub checkpoint: CheckpointPolicy,
-    /// Changes become durable by the journal (F2FSJ), which mkfs must have made room for; `None`: by checkpoints.
+    /// Changes become durable by the journal (F2FSJ), which mkfs must have made room for; `None`:
+    /// by checkpoints.
     pub journal: Option<JournalOptions>,
     /// `checkpoint=disable`: no checkpoint at all; after a cut the volume is as it was when they
     /// were disabled.
@@ -390,13 +397,15 @@ pub struct MountOptions {
     pub inline_xattr: bool,
     /// `mode=lfs`: no writing in place, no reuse of holes in segments.
     pub lfs: bool,
-    /// When data is overwritten in place (`ipu_policy` in sysfs); `None`: as the kernel chooses by the size of the volume.
+    /// When data is overwritten in place (`ipu_policy` in sysfs); `None`: as the kernel chooses by
+    /// the size of the volume.
     pub in_place: Option<InPlace>,
     /// When reading changes access times.
     pub atime: AccessTimes,
     /// Page cache bound, bytes.
     pub cache_bytes: usize,
-    /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the volume offers its users.
+    /// Blocks of 4 KiB held back for the superuser (`reserve_root=`), at most an eighth of what the
+    /// volume offers its users.
     pub reserve_blocks: u64,
     /// User (`resuid=`) and group (`resgid=`) that may use them, too.
     pub reserve_owner: ReserveOwner,

@@ -42,7 +42,8 @@ use ondisk::f2fs::{ADDRS_PER_BLOCK, NIDS_PER_BLOCK};
 use rt::Mutex;
 use rt::atomic::{AtomicBool, Ordering};
 
-/// Nodes that a new file of so many blocks has at most: its inode, those that hold addresses, and those that hold their numbers.
+/// Nodes that a new file of so many blocks has at most: its inode, those that hold addresses, and
+/// those that hold their numbers.
 const fn nodes_of(blocks: u64) -> u64 {
     let direct = blocks.div_ceil(ADDRS_PER_BLOCK as u64);
     let indirect = direct.div_ceil(NIDS_PER_BLOCK as u64);
@@ -133,7 +134,8 @@ impl Space {
         })
     }
 
-    /// S3: claims with so many blocks held back as the caller may not use. His groups are asked for only when the others do not do.
+    /// S3: claims with so many blocks held back as the caller may not use. His groups are asked for
+    /// only when the others do not do.
     fn by_caller(&self, claim: impl Fn(u64) -> FsResult<()>) -> FsResult<()> {
         let Reserve { blocks, owner } = self.reserve;
         if blocks == 0 || owner.admits_by_number() == Some(true) {

@@ -70,11 +70,12 @@ fn read_copy(queue: &Queue, copy: u64) -> FsResult<(Superblock, Geometry)> {
 
 /// Features that a mount may not meet at all.
 const REFUSED: Features = Features::BLKZONED;
-/// Features that a mount may read, not write: it would leave wrong quota files, or contradict the maker's wish.
+/// Features that a mount may read, not write: it would leave wrong quota files, or contradict the
+/// maker's wish.
 const READ_ONLY: Features = Features(Features::QUOTA_INO.0 | Features::RO.0);
 
-/// Refuses by name what cannot be mounted. Files that are compressed, encrypted, verified or in casefolded directories are refused
-/// one by one where they are met.
+/// Refuses by name what cannot be mounted. Files that are compressed, encrypted, verified or in
+/// casefolded directories are refused one by one where they are met.
 ///
 /// # Errors
 /// `Incompatible`.
@@ -144,7 +145,8 @@ impl F2fs {
 const STOP_WRITE_FAIL: usize = 3;
 
 impl F2fs {
-    /// Notes in the superblock that a failed write stopped checkpoints. A device that fails this too says no more than it did.
+    /// Notes in the superblock that a failed write stopped checkpoints. A device that fails this
+    /// too says no more than it did.
     pub(crate) fn record_stop(&self) {
         let _ = self.change_superblock(|sb| sb.record_stop(STOP_WRITE_FAIL));
     }

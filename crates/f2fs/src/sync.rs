@@ -40,7 +40,8 @@ use fscore::{FsError, FsResult};
 use ondisk::f2fs::{Advise, Nid};
 use std::collections::BTreeMap;
 
-/// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no options here.)
+/// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no
+/// options here.)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Reason {
     /// Not a regular file: entries of a directory are in no node that an fsync of it would write.
@@ -53,12 +54,13 @@ pub enum Reason {
     Parent,
     /// The volume is so full that roll-forward might not find enough space.
     Space,
-    /// The mount has not written a checkpoint yet: behind the place of its first node block may lie blocks of an earlier life with
-    /// the same version, which would seem to follow it.
+    /// The mount has not written a checkpoint yet: behind the place of its first node block may lie
+    /// blocks of an earlier life with the same version, which would seem to follow it.
     Life,
     /// A part of the file was cut off, and no node would tell roll-forward so.
     Cut,
-    /// `strict`: names were moved into the directory of a file whose name is not in the last checkpoint.
+    /// `strict`: names were moved into the directory of a file whose name is not in the last
+    /// checkpoint.
     MovedNames,
 }
 
@@ -181,7 +183,8 @@ impl F2fs {
     /// Writes the nodes of a regular file whose data has landed.
     fn sync_nodes(&self, inode: &Inode, data_only: bool) -> FsResult<Step> {
         loop {
-            // Y1: with the gate shared no page becomes dirty, so that write-back of the last ones ends.
+            // Y1: with the gate shared no page becomes dirty, so that write-back of the last ones
+            // ends.
             let _gate = inode.gate.read();
             let step = self.with_op(|op| {
                 let _wb = inode.wb.lock();
@@ -221,8 +224,9 @@ impl F2fs {
             }
             (core.atomic, core.fields.xattr_nid)
         };
-        // An atomic write comes back as a whole or not at all, whatever the mode; so do attributes that lie partly in the inode and partly
-        // in a node of their own (Linux's posix mode may tear them: an entry lies across the two).
+        // An atomic write comes back as a whole or not at all, whatever the mode; so do attributes
+        // that lie partly in the inode and partly in a node of their own (Linux's posix mode may
+        // tear them: an entry lies across the two).
         let attributes = own && xattr_nid.0 != 0 && self.nodes.is_dirty(xattr_nid);
         let strict = atomic || attributes || self.options.fsync == FsyncMode::Strict;
         let last = if strict { Last::Alone } else { Last::Together };
@@ -271,8 +275,9 @@ impl F2fs {
         flushed.map_err(|e| self.flush_failed("fsync", e))
     }
 
-    /// A flush failed: nodes and data that the device had not written yet may be lost, and no later flush would say so. As in Linux
-    /// (`STOP_CP_REASON_FLUSH_FAIL`) there is no checkpoint any more.
+    /// A flush failed: nodes and data that the device had not written yet may be lost, and no later
+    /// flush would say so. As in Linux (`STOP_CP_REASON_FLUSH_FAIL`) there is no checkpoint any
+    /// more.
     pub(crate) fn flush_failed(&self, what: &str, e: DevError) -> FsError {
         let error = fault::device(&format!("flushing for {what}"))(e);
         self.fail(&error);

@@ -98,8 +98,9 @@ impl F2fs {
         self.ops.stats()
     }
 
-    /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`, `fsync-checkpoint`, `fsync-flush`; with a journal
-    /// `fsync-data`, `fsync-commit`, `fsync-flush`.
+    /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`,
+    /// `fsync-checkpoint`, `fsync-flush`; with a journal `fsync-data`, `fsync-commit`,
+    /// `fsync-flush`.
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
         self.sync_times.lock().clone()
     }
@@ -172,8 +173,8 @@ impl F2fs {
         }
     }
 
-    /// Writes a checkpoint (with a journal: commits and applies), without the data that waits in the cache, and ends everything there: the volume is
-    /// what a power cut would leave.
+    /// Writes a checkpoint (with a journal: commits and applies), without the data that waits in
+    /// the cache, and ends everything there: the volume is what a power cut would leave.
     pub(crate) fn cut_off(&self) -> FsResult<()> {
         let written = match self.check_writable() {
             Ok(()) => self.checkpoint(Cause::Sync),

@@ -5,8 +5,8 @@
 //! ([`acl`](mod@acl)); they are enforced where access is checked, outside this crate.
 //!
 //! Invariants:
-//! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value or its new one, and an access ACL the
-//!   mode that goes with it;
+//! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value
+//!   or its new one, and an access ACL the mode that goes with it;
 //! - X2 there is an attribute node exactly while the list does not fit the inode;
 //! - X3 the node is made before anything else is changed, so that a full disk changes nothing.
 
@@ -158,7 +158,8 @@ impl F2fs {
         self.change(|op| self.store_xattrs(op, inode, &list, bits))
     }
 
-    /// Stores the list, and with it permission bits. An error that is no POSIX answer may leave half of it.
+    /// Stores the list, and with it permission bits. An error that is no POSIX answer may leave
+    /// half of it.
     fn store_xattrs(
         &self,
         op: &Op<'_>,

@@ -85,7 +85,8 @@ impl Stage {
         })
     }
 
-    /// Operation of task `task`: writes into the list of its epoch twice, as an operation of two records.
+    /// Operation of task `task`: writes into the list of its epoch twice, as an operation of two
+    /// records.
     fn operate(&self, task: usize) -> u64 {
         let epoch = self.gate.pick(task);
         let list = &self.lists[task][epoch as usize];
@@ -131,8 +132,8 @@ fn an_operation_is_in_its_epoch() {
     });
 }
 
-/// Two tasks and a committer, on one shard or on two: an epoch is read when all that is in it is there. (At most four preemptions: all
-/// would be hours.)
+/// Two tasks and a committer, on one shard or on two: an epoch is read when all that is in it is
+/// there. (At most four preemptions: all would be hours.)
 fn tasks_and_a_commit(shards: usize) {
     check(Some(4), move || {
         let stage = Stage::new(2, shards, 2);
@@ -218,7 +219,8 @@ fn a_later_operation_is_in_no_earlier_epoch() {
     });
 }
 
-/// The proof is not blind: an operation that does not look again after it has raised the counter is missing from its epoch.
+/// The proof is not blind: an operation that does not look again after it has raised the counter is
+/// missing from its epoch.
 #[test]
 fn a_gate_without_the_second_look_is_caught() {
     let caught = std::panic::catch_unwind(|| {

@@ -1,4 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of the journal of F2FS. docs/design/testing.md
+//! says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 /// How the volumes of this suite are mounted.
@@ -87,7 +88,8 @@ fn f2fsj_join_old_flush() {
     panic!("{mutant} survives {LIVES} lives");
 }
 
-/// Lives on a volume that is nearly full, with cuts; a mutant may fail in life, too. What was found, and how often its guard was reached.
+/// Lives on a volume that is nearly full, with cuts; a mutant may fail in life, too. What was
+/// found, and how often its guard was reached.
 fn crowded(mutant: Option<Mutant>, reached: &Cell<u64>) -> Option<String> {
     for seed in 20..20 + LIVES {
         let config = SimConfig {
@@ -127,7 +129,8 @@ fn f2fsj_reuse_early() {
     notice_crowded(Mutant::F2fsjReuseEarly);
 }
 
-/// One file gives its node back, another one takes one in the same epoch; what a cut behind the commit leaves.
+/// One file gives its node back, another one takes one in the same epoch; what a cut behind the
+/// commit leaves.
 fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
     const FAR: u64 = 1000 * 4096;
     let life = mistake.within(SimConfig::random(seed)).run(|| {
@@ -179,8 +182,9 @@ fn f2fsj_nid_early() {
     );
 }
 
-/// A large file is cut off in several operations while others commit, and the power is cut there; then the file grows again. How many
-/// pictures lie behind the beginning, and whether old content is back in one.
+/// A large file is cut off in several operations while others commit, and the power is cut there;
+/// then the file grows again. How many pictures lie behind the beginning, and whether old content
+/// is back in one.
 fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
     // Each page has a node of its own: more records than the ring holds.
     const PAGES: u64 = 1400;
@@ -262,7 +266,8 @@ fn f2fsj_cut_unmarked() {
     notice_life(Mutant::F2fsjCutUnmarked, "truncated", is_back);
 }
 
-/// What the first life with the mutant shows that is wrong; the code with its guard passes the first of them.
+/// What the first life with the mutant shows that is wrong; the code with its guard passes the
+/// first of them.
 fn notice_life<T>(
     mutant: Mutant,
     workload: &str,

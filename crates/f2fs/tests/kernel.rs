@@ -58,7 +58,8 @@ fn tree(fs: &Arc<F2fs>) -> Tree {
     ours::tree(&**fs).unwrap_or_else(|e| panic!("our tree: {e}"))
 }
 
-/// The trees that the kernel sees in our images, each recovered if it has to be and judged by `fsck.f2fs`.
+/// The trees that the kernel sees in our images, each recovered if it has to be and judged by
+/// `fsck.f2fs`.
 fn kernel_trees(dir: &Path, devices: &[(String, Arc<Ram>)]) -> Vec<Tree> {
     let stored = |(name, ram): &(String, Arc<Ram>)| {
         let path: PathBuf = dir.join(format!("{name}.ours"));
@@ -101,7 +102,8 @@ fn foreign_images(range: std::ops::Range<usize>) {
     assert!(recovered > 0, "no image was one for roll-forward");
 }
 
-/// Clean, killed, cut and full images of the kernel's have the tree here that they have there after its own recovery.
+/// Clean, killed, cut and full images of the kernel's have the tree here that they have there after
+/// its own recovery.
 #[test]
 fn what_the_kernel_left_is_recovered_as_by_the_kernel() {
     foreign_images(0..SHORT);
@@ -169,7 +171,8 @@ fn each_side_in_turn_for_long() {
     }
 }
 
-/// The same plan on both sides: the same operations fail, in the same way, and the same tree is left.
+/// The same plan on both sides: the same operations fail, in the same way, and the same tree is
+/// left.
 #[test]
 fn the_same_operations_have_the_same_outcome() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -281,8 +284,9 @@ fn what_we_left_in_every_way() {
     }
 }
 
-/// While the ring of a volume with a journal may hold something, the kernel keeps its hands off: behind `guard=ro-bit` it can be looked
-/// at only, behind `guard=magic` not even that. After an unmount it is a plain F2FS that the kernel can change.
+/// While the ring of a volume with a journal may hold something, the kernel keeps its hands off:
+/// behind `guard=ro-bit` it can be looked at only, behind `guard=magic` not even that. After an
+/// unmount it is a plain F2FS that the kernel can change.
 #[test]
 fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -81,7 +81,8 @@ fn f2fs_node_before_data_in_cleaning() {
     noticed(Mutant::F2fsNodeBeforeData, options);
 }
 
-/// Blocks that are lost when the power fails while a file without names is open: 0, unless the list of orphans is not kept.
+/// Blocks that are lost when the power fails while a file without names is open: 0, unless the list
+/// of orphans is not kept.
 fn lost_blocks(mutant: Option<Mutant>) -> (u64, u64) {
     let config = SimConfig {
         mutant,
@@ -121,7 +122,8 @@ fn f2fs_forget_orphan() {
     println!("mutant|{mutant}|f2fs, open and unlink|{reached}|file system|1|1");
 }
 
-/// Cuts of fsync and roll-forward within which a mutant of theirs has to be noticed; the rarest is met in a third of all runs of 60.
+/// Cuts of fsync and roll-forward within which a mutant of theirs has to be noticed; the rarest is
+/// met in a third of all runs of 60.
 const SYNC_CUTS: u64 = 300;
 
 fn notice_sync(mutant: Mutant, options: &'static str, first: u64) {
@@ -371,7 +373,8 @@ fn f2fsj_order_of_ends() {
     notice_planes(Mutant::F2fsjOrderOfEnds);
 }
 
-/// Seeds of a crowd within which a mutant has to be noticed. No power goes: what is lost here is lost without a cut.
+/// Seeds of a crowd within which a mutant has to be noticed. No power goes: what is lost here is
+/// lost without a cut.
 const CROWDS: u64 = 12;
 
 /// Says what the catalogue knows of `mutant`, with which `run` fails and without which it does not.
@@ -426,7 +429,8 @@ fn f2fs_slot_uncounted() {
     missed_by_a_crowd(Mutant::F2fsSlotUncounted, (0, ""));
 }
 
-/// hazards-S5: a volume with few segments to spare is written over in the cache, and all of it goes out at once.
+/// hazards-S5: a volume with few segments to spare is written over in the cache, and all of it goes
+/// out at once.
 #[test]
 fn f2fs_write_unbalanced() {
     missed(

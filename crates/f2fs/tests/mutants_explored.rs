@@ -1,4 +1,5 @@
-//! The catalogue of `cargo xtask mutants` for guards of the content of F2FS's files. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for guards of the content of F2FS's files.
+//! docs/design/testing.md says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod common;

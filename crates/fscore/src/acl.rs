@@ -1,7 +1,7 @@
 //! POSIX ACLs: their two forms, and how they change together with the mode of a file.
 //!
-//! The two forms: system calls have version 2 with entries of 8 bytes, the volume has version 1, in which only
-//! entries for a named user or group carry an id.
+//! The two forms: system calls have version 2 with entries of 8 bytes, the volume has version 1, in
+//! which only entries for a named user or group carry an id.
 //!
 //! | entry | size | field | present |
 //! |---|---|---|---|
@@ -217,7 +217,8 @@ impl Acl {
             && (!named || has(TAG_MASK))
     }
 
-    /// The permission bits that a file with this access ACL has: the group's are those of the mask, if there is one.
+    /// The permission bits that a file with this access ACL has: the group's are those of the mask,
+    /// if there is one.
     pub fn mode(&self) -> u16 {
         let perm = |tag| self.entries.iter().find(|e| e.tag == tag).map(|e| e.perm);
         let group = perm(TAG_MASK).or_else(|| perm(TAG_OWNING_GROUP));
@@ -230,7 +231,8 @@ impl Acl {
         self.entries.iter().all(|e| plain.contains(&e.tag))
     }
 
-    /// The access ACL after `chmod`: owner, others, and the mask or else the group, are those of `perm`.
+    /// The access ACL after `chmod`: owner, others, and the mask or else the group, are those of
+    /// `perm`.
     #[must_use]
     pub fn with_mode(mut self, perm: u16) -> Acl {
         for shift in [6, 3, 0] {
@@ -240,8 +242,8 @@ impl Acl {
         self
     }
 
-    /// The access ACL of a new file whose directory has this default ACL, if the bits of its mode are not all of it; and these bits:
-    /// what both the ACL and `perm` allow.
+    /// The access ACL of a new file whose directory has this default ACL, if the bits of its mode
+    /// are not all of it; and these bits: what both the ACL and `perm` allow.
     pub fn inherited(&self, perm: u16) -> (Option<Acl>, u16) {
         let mut acl = self.clone();
         for shift in [6, 3, 0] {

@@ -131,7 +131,8 @@ pub enum AccessTimes {
 const ACCESS_AGE_SECS: i64 = 86_400;
 
 impl AccessTimes {
-    /// Whether an inode that was last read at `last`, and last changed at `modified` and `changed`, is given the time `now` when it is read.
+    /// Whether an inode that was last read at `last`, and last changed at `modified` and `changed`,
+    /// is given the time `now` when it is read.
     pub fn is_due(
         self,
         now: WallTime,

@@ -21,7 +21,8 @@ pub struct Caller {
     groups: RefCell<Option<Vec<u32>>>,
 }
 
-/// Answers the groups that a process is in beside its own; none if they are not known. It must not wait inside of `rt`.
+/// Answers the groups that a process is in beside its own; none if they are not known. It must not
+/// wait inside of `rt`.
 pub type GroupsOf = fn(process: u32) -> Vec<u32>;
 
 impl Caller {
@@ -35,7 +36,8 @@ impl Caller {
         }
     }
 
-    /// A user whose groups are those of a process; they are asked for once at most, and only when they matter.
+    /// A user whose groups are those of a process; they are asked for once at most, and only when
+    /// they matter.
     pub fn of_process(uid: u32, gid: u32, process: u32, groups_of: GroupsOf) -> Caller {
         Caller {
             uid,

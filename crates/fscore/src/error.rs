@@ -95,7 +95,8 @@ pub enum FsError {
         /// The device is without power: everything fails from now on.
         power_lost: bool,
     },
-    /// The file system uses a feature that this implementation does not have, or has it in a form it cannot handle.
+    /// The file system uses a feature that this implementation does not have, or has it in a form
+    /// it cannot handle.
     #[error("incompatible: {what}")]
     Incompatible {
         /// The feature and its value.

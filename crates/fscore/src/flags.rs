@@ -1,5 +1,5 @@
-//! The flags of an inode that `chattr` and `lsattr` know, with the values of `FS_IOC_GETFLAGS` (`linux/fs.h`), which are
-//! those of `i_flags` on an ext4 volume.
+//! The flags of an inode that `chattr` and `lsattr` know, with the values of `FS_IOC_GETFLAGS`
+//! (`linux/fs.h`), which are those of `i_flags` on an ext4 volume.
 
 use crate::{Errno, FileKind};
 use std::fmt;
@@ -36,7 +36,8 @@ impl FileFlags {
     pub const VERITY: FileFlags = FileFlags(0x10_0000);
     /// Blocks behind the end, of old ext4 (shown only).
     pub const EOF_BLOCKS: FileFlags = FileFlags(0x40_0000);
-    /// Content is read and written past all caches, on memory that is storage (`+x`). No file system here does that.
+    /// Content is read and written past all caches, on memory that is storage (`+x`). No file
+    /// system here does that.
     pub const DAX: FileFlags = FileFlags(0x200_0000);
     /// Lies in the inode (shown only).
     pub const INLINE_DATA: FileFlags = FileFlags(0x1000_0000);
@@ -45,8 +46,8 @@ impl FileFlags {
     /// A directory whose names ignore case (`+F`).
     pub const CASEFOLD: FileFlags = FileFlags(0x4000_0000);
 
-    /// What a file system says of an inode by itself. It may have changed since a program asked for the flags, so it is no wish when
-    /// they come back.
+    /// What a file system says of an inode by itself. It may have changed since a program asked for
+    /// the flags, so it is no wish when they come back.
     const STATE: FileFlags = FileFlags(
         FileFlags::ENCRYPT.0
             | FileFlags::INDEX.0
@@ -104,7 +105,8 @@ impl FileFlags {
     /// These, with those that `fsx_xflags` of `FS_IOC_FSSETXATTR` has taken from there.
     ///
     /// # Errors
-    /// EOPNOTSUPP for a bit that stands for none of them (`FS_XFLAG_DAX`, hints of XFS): it could not be kept.
+    /// EOPNOTSUPP for a bit that stands for none of them (`FS_XFLAG_DAX`, hints of XFS): it could
+    /// not be kept.
     pub fn with_xflags(self, xflags: u32) -> Result<FileFlags, Errno> {
         let known = FileFlags::XFLAGS
             .iter()
@@ -118,12 +120,12 @@ impl FileFlags {
         };
         Ok(FileFlags::XFLAGS.iter().fold(self, step))
     }
-    /// Which flags change if an inode of this kind, which has these, is asked to have `wanted`, on a volume where `changeable` can be
-    /// changed. Others stay as they are.
+    /// Which flags change if an inode of this kind, which has these, is asked to have `wanted`, on
+    /// a volume where `changeable` can be changed. Others stay as they are.
     ///
     /// # Errors
-    /// EOPNOTSUPP if `wanted` turns a flag on that could not be kept: none is accepted and forgotten. EPERM if the inode is immutable and is to
-    /// stay so.
+    /// EOPNOTSUPP if `wanted` turns a flag on that could not be kept: none is accepted and
+    /// forgotten. EPERM if the inode is immutable and is to stay so.
     pub fn change(
         self,
         wanted: FileFlags,

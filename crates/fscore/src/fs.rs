@@ -17,12 +17,14 @@ pub struct Creds {
     pub uid: u32,
     /// Group; a directory with the set-group-ID bit gives its own instead.
     pub gid: u32,
-    /// Permission bits taken away from a new inode, unless its directory has a default ACL, which decides instead (`umask(2)`).
+    /// Permission bits taken away from a new inode, unless its directory has a default ACL, which
+    /// decides instead (`umask(2)`).
     pub umask: u16,
 }
 
 impl Creds {
-    /// The permission bits of a new inode whose directory has no default ACL: `perm` without the bits of `umask`.
+    /// The permission bits of a new inode whose directory has no default ACL: `perm` without the
+    /// bits of `umask`.
     pub const fn masked(&self, perm: u16) -> u16 {
         perm & !(self.umask & 0o777)
     }
@@ -37,8 +39,8 @@ pub enum RenameMode {
     NoReplace,
     /// Swaps the two (`RENAME_EXCHANGE`).
     Exchange,
-    /// Replaces it, and leaves a whiteout of this owner under the old name: a character device 0:0 without permissions
-    /// (`RENAME_WHITEOUT`, for overlays).
+    /// Replaces it, and leaves a whiteout of this owner under the old name: a character device 0:0
+    /// without permissions (`RENAME_WHITEOUT`, for overlays).
     Whiteout(Creds),
     /// As `Whiteout`, but fails with EEXIST if the target exists (`RENAME_WHITEOUT |
     /// RENAME_NOREPLACE`).
@@ -85,44 +87,53 @@ pub enum XattrMode {
 /// What `fallocate` does to a range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FallocateMode {
-    /// Gives every block of the range a place; what was a hole reads as zeros. The size grows to the end of the range.
+    /// Gives every block of the range a place; what was a hole reads as zeros. The size grows to
+    /// the end of the range.
     Allocate,
     /// As `Allocate`; the size stays (`FALLOC_FL_KEEP_SIZE`).
     KeepSize,
-    /// Frees the blocks; the range reads as zeros, the size stays (`FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE`).
+    /// Frees the blocks; the range reads as zeros, the size stays
+    /// (`FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE`).
     PunchHole,
-    /// The range reads as zeros and keeps its blocks; the size grows to its end (`FALLOC_FL_ZERO_RANGE`).
+    /// The range reads as zeros and keeps its blocks; the size grows to its end
+    /// (`FALLOC_FL_ZERO_RANGE`).
     ZeroRange,
     /// As `ZeroRange`; the size stays (`FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE`).
     ZeroRangeKeepSize,
-    /// Takes the range out of the file; what lies behind it moves forward, and the size shrinks (`FALLOC_FL_COLLAPSE_RANGE`).
-    /// EINVAL unless both ends are multiples of the block size and the range ends before the file does.
+    /// Takes the range out of the file; what lies behind it moves forward, and the size shrinks
+    /// (`FALLOC_FL_COLLAPSE_RANGE`). EINVAL unless both ends are multiples of the block size and
+    /// the range ends before the file does.
     CollapseRange,
-    /// Makes a hole at the start of the range; what lies there moves back, and the size grows (`FALLOC_FL_INSERT_RANGE`).
-    /// EINVAL unless both ends are multiples of the block size and the range begins before the end of the file.
+    /// Makes a hole at the start of the range; what lies there moves back, and the size grows
+    /// (`FALLOC_FL_INSERT_RANGE`). EINVAL unless both ends are multiples of the block size and the
+    /// range begins before the end of the file.
     InsertRange,
-    /// Gives shared blocks of the range copies of their own (`FALLOC_FL_UNSHARE_RANGE`). File systems without shared blocks
-    /// answer EOPNOTSUPP, as ext4 and F2FS of Linux do.
+    /// Gives shared blocks of the range copies of their own (`FALLOC_FL_UNSHARE_RANGE`). File
+    /// systems without shared blocks answer EOPNOTSUPP, as ext4 and F2FS of Linux do.
     Unshare,
 }
 
 /// Longest name of an extended attribute with its prefix, bytes (Linux `XATTR_NAME_MAX`).
 pub const XATTR_NAME_BYTES_MAX: usize = 255;
-/// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`); file systems may hold less.
+/// Longest value of an extended attribute, bytes (Linux `XATTR_SIZE_MAX`); file systems may hold
+/// less.
 pub const XATTR_VALUE_BYTES_MAX: usize = 65536;
 
-/// A mounted file system. All operations work on inode numbers; names are single components (never empty, without `/` and
-/// NUL; `vfs` answers for that and resolves `.` and `..` through [`FileSystem::lookup`]). Permissions are checked by the caller.
+/// A mounted file system. All operations work on inode numbers; names are single components (never
+/// empty, without `/` and NUL; `vfs` answers for that and resolves `.` and `..` through
+/// [`FileSystem::lookup`]). Permissions are checked by the caller.
 ///
-/// Calls block (inside `rt` primitives only) and may come from many tasks. Every inode between [`open`](Self::open) and
-/// [`release`](Self::release) stays usable after its last link is gone.
+/// Calls block (inside `rt` primitives only) and may come from many tasks. Every inode between
+/// [`open`](Self::open) and [`release`](Self::release) stays usable after its last link is gone.
 ///
-/// Inodes of every kind can be pinned, directories too. `testkit::conformance` checks what is promised here.
+/// Inodes of every kind can be pinned, directories too. `testkit::conformance` checks what is
+/// promised here.
 ///
 /// # Errors
-/// Each method answers the POSIX error of the system call it serves; I/O, corruption and an earlier failure come as their
-/// own classes of [`FsError`](crate::FsError). A number that is not in use is ESTALE. Making a name in a directory that
-/// has been removed is ENOENT, reading it gives nothing. A write or truncation beyond the largest file size is EFBIG.
+/// Each method answers the POSIX error of the system call it serves; I/O, corruption and an earlier
+/// failure come as their own classes of [`FsError`](crate::FsError). A number that is not in use is
+/// ESTALE. Making a name in a directory that has been removed is ENOENT, reading it gives nothing.
+/// A write or truncation beyond the largest file size is EFBIG.
 #[allow(clippy::missing_errors_doc)]
 pub trait FileSystem: Send + Sync {
     /// The root directory.
@@ -135,9 +146,9 @@ pub trait FileSystem: Send + Sync {
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr>;
     /// Makes an inode of any kind but directory and symlink. `rdev` counts for device files.
     ///
-    /// Here and in `mkdir` and `tmpfile`: a default ACL of the directory gives the inode its access ACL and, a directory, its default
-    /// ACL, and limits `perm`; without one `creds.umask` does. A directory with the set-group-ID bit gives its group, and
-    /// a new directory the bit.
+    /// Here and in `mkdir` and `tmpfile`: a default ACL of the directory gives the inode its access
+    /// ACL and, a directory, its default ACL, and limits `perm`; without one `creds.umask` does. A
+    /// directory with the set-group-ID bit gives its group, and a new directory the bit.
     fn create(
         &self,
         dir: Ino,
@@ -151,15 +162,17 @@ pub trait FileSystem: Send + Sync {
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr>;
     /// Makes a symbolic link to `target`.
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr>;
-    /// Makes a regular file without a name (`O_TMPFILE`) on the volume of `dir`. It comes pinned, as by [`open`](Self::open), and is freed
-    /// by the last [`release`](Self::release) unless [`link`](Self::link) has given it a name by then.
+    /// Makes a regular file without a name (`O_TMPFILE`) on the volume of `dir`. It comes pinned,
+    /// as by [`open`](Self::open), and is freed by the last [`release`](Self::release) unless
+    /// [`link`](Self::link) has given it a name by then.
     fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
         let _ = (dir, perm, creds);
         Err(Errno::NotSup.into())
     }
     /// The target of a symbolic link.
     fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>>;
-    /// A further name for `ino`, or the first one of a file made by [`tmpfile`](Self::tmpfile). ENOENT if its last name has gone.
+    /// A further name for `ino`, or the first one of a file made by [`tmpfile`](Self::tmpfile).
+    /// ENOENT if its last name has gone.
     fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr>;
     /// Removes a name of anything but a directory.
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()>;
@@ -174,17 +187,21 @@ pub trait FileSystem: Send + Sync {
         to: &[u8],
         mode: RenameMode,
     ) -> FsResult<()>;
-    /// Entries from cookie `from` on (0: the start), at most `max`; empty at the end. Includes `.` and `..`.
+    /// Entries from cookie `from` on (0: the start), at most `max`; empty at the end. Includes `.`
+    /// and `..`.
     fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>>;
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize>;
-    /// Writes all of `data` at `offset` (into the page cache). A short count says how much fitted before the error.
+    /// Writes all of `data` at `offset` (into the page cache). A short count says how much fitted
+    /// before the error.
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize>;
-    /// Sets an extended attribute. `name` begins with the prefix of its name space (`user.`, `trusted.`, `security.`,
-    /// `system.posix_acl_access`, `system.posix_acl_default`), as everywhere here; `vfs` has checked its length.
+    /// Sets an extended attribute. `name` begins with the prefix of its name space (`user.`,
+    /// `trusted.`, `security.`, `system.posix_acl_access`, `system.posix_acl_default`), as
+    /// everywhere here; `vfs` has checked its length.
     ///
-    /// EOPNOTSUPP for a name space that this file system has not, EINVAL for a prefix alone, EPERM for `user.` on anything but
-    /// files and directories, EEXIST and ENODATA as `mode` says, ENOSPC if the value does not fit.
+    /// EOPNOTSUPP for a name space that this file system has not, EINVAL for a prefix alone, EPERM
+    /// for `user.` on anything but files and directories, EEXIST and ENODATA as `mode` says, ENOSPC
+    /// if the value does not fit.
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
         let _ = (ino, name, value, mode);
         Err(Errno::NotSup.into())
@@ -212,16 +229,19 @@ pub trait FileSystem: Send + Sync {
         let _ = (ino, name);
         Err(Errno::NotSup.into())
     }
-    /// Allocates, or gives up, the blocks of `offset..offset + len` (`vfs` has checked that this does not overflow and that
-    /// `len` is not 0). EFBIG beyond the largest file, ENOSPC if not all of it could be allocated (part of it may be).
+    /// Allocates, or gives up, the blocks of `offset..offset + len` (`vfs` has checked that this
+    /// does not overflow and that `len` is not 0). EFBIG beyond the largest file, ENOSPC if not all
+    /// of it could be allocated (part of it may be).
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         let _ = (ino, mode, offset, len);
         Err(Errno::NotSup.into())
     }
-    /// Where the next data, or the next hole, begins at or behind byte `offset` (`lseek` with `SEEK_DATA`, `SEEK_HOLE`). Data that waits
-    /// for its blocks is data; allocated blocks that were never written are no data, and a hole on ext4 but not on F2FS, as in Linux.
+    /// Where the next data, or the next hole, begins at or behind byte `offset` (`lseek` with
+    /// `SEEK_DATA`, `SEEK_HOLE`). Data that waits for its blocks is data; allocated blocks that
+    /// were never written are no data, and a hole on ext4 but not on F2FS, as in Linux.
     ///
-    /// ENXIO if `offset` lies at or behind the end, or there is no data behind it. This default knows no holes but the end of the file.
+    /// ENXIO if `offset` lies at or behind the end, or there is no data behind it. This default
+    /// knows no holes but the end of the file.
     fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
         let size = self.getattr(ino)?.size;
         match mode {
@@ -230,8 +250,9 @@ pub trait FileSystem: Send + Sync {
             SeekMode::Hole => Ok(size),
         }
     }
-    /// Tells the device which free space in `range` (bytes of the volume) it need not keep, in pieces of at least `min_bytes` (`FITRIM`).
-    /// Answers how many bytes that were. EOPNOTSUPP if the device knows no discard, EINVAL if the range begins behind the volume.
+    /// Tells the device which free space in `range` (bytes of the volume) it need not keep, in
+    /// pieces of at least `min_bytes` (`FITRIM`). Answers how many bytes that were. EOPNOTSUPP if
+    /// the device knows no discard, EINVAL if the range begins behind the volume.
     fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
         let _ = (range, min_bytes);
         Err(Errno::NotSup.into())
@@ -240,20 +261,23 @@ pub trait FileSystem: Send + Sync {
     fn file_flags(&self, ino: Ino) -> FsResult<FileFlags> {
         self.getattr(ino).map(|attr| attr.flags)
     }
-    /// Sets the flags that `chattr` can change (`FS_IOC_SETFLAGS`); others keep their state. Whether the caller may (owner,
-    /// `CAP_LINUX_IMMUTABLE`, `CAP_SYS_RESOURCE`) is checked by the caller.
+    /// Sets the flags that `chattr` can change (`FS_IOC_SETFLAGS`); others keep their state.
+    /// Whether the caller may (owner, `CAP_LINUX_IMMUTABLE`, `CAP_SYS_RESOURCE`) is checked by the
+    /// caller.
     ///
     /// EOPNOTSUPP for a flag that the volume cannot have.
     fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
         let _ = (ino, flags);
         Err(Errno::NotSup.into())
     }
-    /// The project that the inode belongs to (`fsx_projid` of `FS_IOC_FSGETXATTR`); 0 without the feature `project`.
+    /// The project that the inode belongs to (`fsx_projid` of `FS_IOC_FSGETXATTR`); 0 without the
+    /// feature `project`.
     fn project(&self, ino: Ino) -> FsResult<u32> {
         let _ = ino;
         Ok(0)
     }
-    /// Sets the project (`FS_IOC_FSSETXATTR`). EOPNOTSUPP without the feature, except for project 0.
+    /// Sets the project (`FS_IOC_FSSETXATTR`). EOPNOTSUPP without the feature, except for project
+    /// 0.
     fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
         match project {
             0 => self.getattr(ino).map(drop),
@@ -270,30 +294,37 @@ pub trait FileSystem: Send + Sync {
     }
     /// Unpins the inode; the last release frees an inode without links.
     fn release(&self, ino: Ino) -> FsResult<()>;
-    /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not needed to read the data back.
+    /// Makes data and metadata of the inode durable; with `data_only` leaves out metadata not
+    /// needed to read the data back.
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()>;
-    /// How many write-backs of the inode's data have failed. An open file asks after each [`fsync`](Self::fsync), to tell its user of what
-    /// another open file was told ([`ErrorSeen`](crate::ErrorSeen)). Without failures, and of an inode that is not in memory: zeros.
+    /// How many write-backs of the inode's data have failed. An open file asks after each
+    /// [`fsync`](Self::fsync), to tell its user of what another open file was told
+    /// ([`ErrorSeen`](crate::ErrorSeen)). Without failures, and of an inode that is not in memory:
+    /// zeros.
     fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
         let _ = ino;
         WriteErrorCounts::default()
     }
     /// Makes everything durable (`syncfs`).
     fn sync(&self) -> FsResult<()>;
-    /// Starts writing back pages that became dirty before `older_than`; waits for neither device cache nor journal.
+    /// Starts writing back pages that became dirty before `older_than`; waits for neither device
+    /// cache nor journal.
     fn writeback(&self, older_than: Time) -> FsResult<()>;
     /// Dirty pages in the cache, in 4 KiB pages.
     fn dirty_pages(&self) -> u64;
-    /// Drops clean pages of files (and directories) from the cache; what is dirty stays. A file system without a cache does nothing.
+    /// Drops clean pages of files (and directories) from the cache; what is dirty stays. A file
+    /// system without a cache does nothing.
     fn drop_caches(&self) {}
     /// Space and inodes.
     fn statfs(&self) -> FsResult<FsStat>;
-    /// Ends the mount as a power cut would, but for what is in the log: that is committed first, without the data that waits in the cache
-    /// (`EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_LOGFLUSH`). Every later call fails, the unmount too, and the next mount recovers the volume.
+    /// Ends the mount as a power cut would, but for what is in the log: that is committed first,
+    /// without the data that waits in the cache (`EXT4_IOC_SHUTDOWN` with
+    /// `EXT4_GOING_FLAGS_LOGFLUSH`). Every later call fails, the unmount too, and the next mount
+    /// recovers the volume.
     fn go_down(&self) -> FsResult<()> {
         Err(Errno::NotSup.into())
     }
-    /// Writes everything, marks the file system clean and stops its tasks. Every later call answers ESHUTDOWN.
-    /// Dropping a mounted file system without this is a crash.
+    /// Writes everything, marks the file system clean and stops its tasks. Every later call answers
+    /// ESHUTDOWN. Dropping a mounted file system without this is a crash.
     fn unmount(&self) -> FsResult<()>;
 }

@@ -1,6 +1,7 @@
 //! The file-system interface: operations on inodes, attributes, errors, the page cache.
 //!
-//! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model implement it.
+//! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model
+//! implement it.
 
 pub mod acl;
 mod attr;

@@ -1,4 +1,5 @@
-//! The page cache: pages of files (4 KiB, or as small as the blocks of the volume), their dirty and write-back state, and a bound on clean pages.
+//! The page cache: pages of files (4 KiB, or as small as the blocks of the volume), their dirty and
+//! write-back state, and a bound on clean pages.
 //!
 //! The cache never reads, never writes, never waits: it hands dirty runs to the file system and is
 //! told how their writes ended.
@@ -8,10 +9,12 @@
 //! holder, it is first copied to memory of its own, and from then on changed in place.
 //!
 //! Invariants:
-//! - P1 a page under write-back is neither evicted nor handed out a second time; it may become dirty again, and then its
-//!   content is copied, so the device keeps the bytes it was given;
-//! - P2 a page whose home is [`Home::Delayed`] is dirty, or under write-back by the task that is finding it a home;
-//! - P3 the counters `dirty`, `dirty_meta`, `busy` and `delayed` equal what a walk over all pages would count.
+//! - P1 a page under write-back is neither evicted nor handed out a second time; it may become
+//!   dirty again, and then its content is copied, so the device keeps the bytes it was given;
+//! - P2 a page whose home is [`Home::Delayed`] is dirty, or under write-back by the task that is
+//!   finding it a home;
+//! - P3 the counters `dirty`, `dirty_meta`, `busy` and `delayed` equal what a walk over all pages
+//!   would count.
 
 mod state;
 mod writeback;
@@ -137,8 +140,8 @@ impl PageCache {
         })
     }
 
-    /// Looks at a page without another reference to it (then [`edit`](Self::edit) would have to copy it); `None` if it is not cached.
-    /// `look` must not call the cache.
+    /// Looks at a page without another reference to it (then [`edit`](Self::edit) would have to
+    /// copy it); `None` if it is not cached. `look` must not call the cache.
     pub fn look<R>(&self, ino: Ino, index: u64, look: impl FnOnce(&[u8]) -> R) -> Option<R> {
         let state = self.state.lock();
         Some(look(&state.files.get(&ino)?.pages.get(&index)?.data))
@@ -154,8 +157,9 @@ impl PageCache {
         }
     }
 
-    /// Changes part of a page and makes it dirty. `base` is its content if it is not cached; `home` counts if the cache knew
-    /// none so far (write-back may have found one since the caller looked).
+    /// Changes part of a page and makes it dirty. `base` is its content if it is not cached; `home`
+    /// counts if the cache knew none so far (write-back may have found one since the caller
+    /// looked).
     ///
     /// # Panics
     /// If `at + data.len()` exceeds the page.
@@ -176,7 +180,8 @@ impl PageCache {
         state.evict(self.limit);
     }
 
-    /// Whole pages that are not cached, dirty from now on: as many as `data` has. `home` counts for all of them.
+    /// Whole pages that are not cached, dirty from now on: as many as `data` has. `home` counts for
+    /// all of them.
     ///
     /// # Panics
     /// If `data` is no number of whole pages, or if one of them is cached.
@@ -199,13 +204,15 @@ impl PageCache {
         pages.next().map(|(&index, _)| index)
     }
 
-    /// The contents of the pages from the front of `range` on that are cached, up to the first that is not.
+    /// The contents of the pages from the front of `range` on that are cached, up to the first that
+    /// is not.
     pub fn get_front(&self, ino: Ino, range: Range<u64>) -> Vec<Bytes> {
         let mut state = self.state.lock();
         state.use_front(ino, range)
     }
 
-    /// Adds what was read from the device, page by page from `first` on; pages that are cached already stay as they are.
+    /// Adds what was read from the device, page by page from `first` on; pages that are cached
+    /// already stay as they are.
     pub fn fill_run(&self, ino: Ino, first: u64, pages: Vec<Bytes>, home: Home) {
         let mut state = self.state.lock();
         for (index, data) in (first..).zip(pages) {
@@ -217,8 +224,9 @@ impl PageCache {
         state.evict(self.limit);
     }
 
-    /// Changes a page of a directory where it lies, and makes it dirty; its home is known. `base` is its content if it is not cached;
-    /// answers `None` if that is needed and missing. `change` must not call the cache.
+    /// Changes a page of a directory where it lies, and makes it dirty; its home is known. `base`
+    /// is its content if it is not cached; answers `None` if that is needed and missing. `change`
+    /// must not call the cache.
     ///
     /// Pages of such files count in [`dirty_meta_pages`](Self::dirty_meta_pages).
     pub fn edit<R>(
@@ -243,7 +251,8 @@ impl PageCache {
         Some(answer)
     }
 
-    /// Makes a cached page dirty that did not change: it has to move. `meta`: it is a directory's. False if it is not cached.
+    /// Makes a cached page dirty that did not change: it has to move. `meta`: it is a directory's.
+    /// False if it is not cached.
     pub fn make_dirty(&self, ino: Ino, index: u64, meta: bool) -> bool {
         let mut state = self.state.lock();
         if state.page(ino, index).is_none() {

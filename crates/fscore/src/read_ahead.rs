@@ -21,8 +21,8 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// How many pages to read for a request of `pages` pages at byte `offset` of which the first is not cached: at least those, and what the window has
-    /// behind them.
+    /// How many pages to read for a request of `pages` pages at byte `offset` of which the first is
+    /// not cached: at least those, and what the window has behind them.
     pub fn miss(&mut self, offset: u64, pages: u64, page_bytes: u64) -> u64 {
         let slack = match pages >= LARGE {
             true => self.window * page_bytes,

@@ -22,7 +22,8 @@ impl Accepted {
     }
 }
 
-/// Marks the running task's reads as those of a file opened with `O_NOATIME`: they leave the access time as it is.
+/// Marks the running task's reads as those of a file opened with `O_NOATIME`: they leave the access
+/// time as it is.
 #[derive(Clone, Copy, Debug)]
 pub struct NoAccessTime;
 

@@ -52,7 +52,8 @@ impl XattrName<'_> {
     /// Whether an inode of this kind can have it set, or taken away.
     ///
     /// # Errors
-    /// EPERM for `user.` on anything but files and directories, EOPNOTSUPP for ACLs of symbolic links.
+    /// EPERM for `user.` on anything but files and directories, EOPNOTSUPP for ACLs of symbolic
+    /// links.
     pub fn check_change(&self, kind: FileKind) -> Result<(), Errno> {
         match kind {
             _ if self.index == USER && !holds_user_attributes(kind) => Err(Errno::Perm),
@@ -63,7 +64,8 @@ impl XattrName<'_> {
     /// Whether an inode of this kind can be asked for it.
     ///
     /// # Errors
-    /// ENODATA for `user.` of anything but files and directories, EOPNOTSUPP for ACLs of symbolic links.
+    /// ENODATA for `user.` of anything but files and directories, EOPNOTSUPP for ACLs of symbolic
+    /// links.
     pub fn check_get(&self, kind: FileKind) -> Result<(), Errno> {
         match self.check_change(kind) {
             Err(Errno::Perm) => Err(Errno::NoData),

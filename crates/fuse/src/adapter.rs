@@ -476,7 +476,8 @@ impl Filesystem for Adapter {
                 let generation = Generation(attr.as_ref().map_or(0, |a| a.generation.into()));
                 let (about, ttl) = match attr {
                     Some(attr) => (self.file_attr(attr), self.attr_ttl()),
-                    // No node: the kernel takes the name, and looks the rest up when it is asked for.
+                    // No node: the kernel takes the name, and looks the rest up when it is asked
+                    // for.
                     None => (unknown(entry.ino.0.into(), entry.kind), Duration::ZERO),
                 };
                 let node = attr.as_ref().map_or(0, |a| self.server.number(a.ino));
@@ -634,7 +635,8 @@ impl Filesystem for Adapter {
     ) {
         self.turn(request, false, || {
             if self.options.writeback {
-                // What the kernel has gathered has not come here yet, and it does not send it first: it answers by itself from now on.
+                // What the kernel has gathered has not come here yet, and it does not send it
+                // first: it answers by itself from now on.
                 return reply.error(fuser::Errno::ENOSYS);
             }
             let mode = match whence {

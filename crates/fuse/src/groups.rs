@@ -1,6 +1,7 @@
 //! The supplementary groups of the processes of this host.
 
-/// The groups that a process is in beside its own; none if it has ended, or is in another name space.
+/// The groups that a process is in beside its own; none if it has ended, or is in another name
+/// space.
 pub(crate) fn groups_of(process: u32) -> Vec<u32> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     groups_in(&status)

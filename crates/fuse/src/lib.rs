@@ -4,8 +4,8 @@
 //! kernel <-> fuser <-> adapter --requests--> Server --inode operations--> Vfs
 //! ```
 //!
-//! [`Server`] knows inodes, pins and POSIX, but no protocol: tests drive it without a kernel. `fuser` is named in `adapter`,
-//! `convert`, `notices` and `session` only.
+//! [`Server`] knows inodes, pins and POSIX, but no protocol: tests drive it without a kernel.
+//! `fuser` is named in `adapter`, `convert`, `notices` and `session` only.
 //!
 //! Invariants:
 //!

@@ -88,7 +88,8 @@ impl Notices {
         }
     }
 
-    /// Answers a direct write of `len` bytes when the kernel keeps no page of its range any more (P2).
+    /// Answers a direct write of `len` bytes when the kernel keeps no page of its range any more
+    /// (P2).
     pub fn answer_without_pages(&self, ino: INodeNo, offset: u64, len: usize, reply: ReplyWrite) {
         self.drop_soon(Written {
             ino,
@@ -125,7 +126,8 @@ fn drop_pages(kernel: &Notifier, written: Written) {
     let Written {
         ino, offset, len, ..
     } = written;
-    // A kernel that has forgotten the inode has no pages of it; one that is going away reads nothing any more.
+    // A kernel that has forgotten the inode has no pages of it; one that is going away reads
+    // nothing any more.
     let _ = kernel.inval_inode(ino, offset as i64, len as i64);
     written.answer();
 }

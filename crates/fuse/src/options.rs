@@ -47,7 +47,8 @@ pub struct Options {
     pub writeback: bool,
     /// Bytes of the largest write request (`max_write=`).
     pub max_write: u32,
-    /// How far the kernel reads ahead, bytes (`readahead=`, in KiB). Only the superuser's mounts get more than 128 KiB.
+    /// How far the kernel reads ahead, bytes (`readahead=`, in KiB). Only the superuser's mounts
+    /// get more than 128 KiB.
     pub read_ahead: u32,
     /// Requests that are worked on at the same time (`threads=`).
     pub threads: usize,
@@ -96,7 +97,8 @@ impl fmt::Display for UnknownOption {
 }
 
 impl Options {
-    /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts have a use for mean nothing here.
+    /// Reads `key=value,...`, as `-o` takes it. Words that only `mount(8)` and the table of mounts
+    /// have a use for mean nothing here.
     ///
     /// # Errors
     /// An option with an invalid value, by name.
@@ -167,8 +169,9 @@ impl Options {
             "relatime" | "atime" | "nostrictatime" => self.set_atime("relatime"),
             "strictatime" | "norelatime" => self.set_atime("strictatime"),
             "noatime" => self.set_atime("noatime"),
-            // An image is opened as it is; the kernel's permission checks are always on; directories have the access times of files.
-            // ACLs and the name space `user.` of attributes are always there.
+            // An image is opened as it is; the kernel's permission checks are always on;
+            // directories have the access times of files. ACLs and the name space `user.` of
+            // attributes are always there.
             "acl" | "user_xattr" => {}
             "default_permissions" | "loop" | "diratime" | "nodiratime" => {}
             "defaults" | "auto" | "noauto" | "user" | "users" | "nouser" | "owner" | "group"

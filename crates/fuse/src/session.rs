@@ -42,8 +42,9 @@ pub struct Mounted {
 }
 
 impl Mounted {
-    /// Mounts `vfs` on `dir`. `source` is what the table of mounts calls it; `superuser` says whether devices and set-user-ID may work;
-    /// `tell` gets a sentence when the file system fails for good.
+    /// Mounts `vfs` on `dir`. `source` is what the table of mounts calls it; `superuser` says
+    /// whether devices and set-user-ID may work; `tell` gets a sentence when the file system fails
+    /// for good.
     ///
     /// # Errors
     /// The host refuses; `vfs` has been unmounted then.
@@ -97,7 +98,8 @@ impl Mounted {
         }
     }
 
-    /// `MAJOR:MINOR` of the mount in the table of mounts (`/proc/self/mountinfo`), the same wherever else it is mounted, too.
+    /// `MAJOR:MINOR` of the mount in the table of mounts (`/proc/self/mountinfo`), the same
+    /// wherever else it is mounted, too.
     pub fn device(&self) -> Option<String> {
         self.device.clone()
     }
@@ -107,13 +109,15 @@ impl Mounted {
         Arc::clone(&self.server)
     }
 
-    /// Answers requests until the mount is taken away, calls `gone`, then writes everything and marks the volume clean. The kernel may have given the
-    /// mount's device number to another one when `gone` runs.
+    /// Answers requests until the mount is taken away, calls `gone`, then writes everything and
+    /// marks the volume clean. The kernel may have given the mount's device number to another one
+    /// when `gone` runs.
     ///
     /// # Errors
     /// Why the volume is not clean.
     pub fn serve(self, gone: impl FnOnce()) -> Result<(), String> {
-        // Without it, requests that wait are not seen, and each is read when the one before is answered or waits.
+        // Without it, requests that wait are not seen, and each is read when the one before is
+        // answered or waits.
         let device = self.session.as_fd().try_clone_to_owned();
         self.requests.set(device.ok());
         let of_kernel = |e: io::Error| format!("the connection to the kernel ended: {e}");
@@ -151,8 +155,8 @@ fn explained(e: io::Error) -> MountError {
     }
 }
 
-/// Sets how far the kernel reads ahead: by itself it reads 128 KiB at a time of a file system of FUSE, whatever is agreed on. Only the superuser may;
-/// for others it stays at that.
+/// Sets how far the kernel reads ahead: by itself it reads 128 KiB at a time of a file system of
+/// FUSE, whatever is agreed on. Only the superuser may; for others it stays at that.
 fn read_ahead(device: Option<&str>, bytes: u32) {
     let Some(device) = device else { return };
     let file = format!("/sys/class/bdi/{device}/read_ahead_kb");

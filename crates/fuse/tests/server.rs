@@ -178,7 +178,8 @@ fn a_write_to_a_synchronous_file_is_synced_before_the_answer() {
     }
 }
 
-/// What each kind of write is answered when the third page of six finds no room, and what the file holds then.
+/// What each kind of write is answered when the third page of six finds no room, and what the file
+/// holds then.
 fn without_room(
     write: impl Fn(&Server, u64, u64, &[u8]) -> Result<usize, Errno>,
 ) -> (Result<usize, Errno>, Vec<u8>) {

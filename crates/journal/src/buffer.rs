@@ -10,7 +10,8 @@
 //! - U3: at most one home write of a block is in flight (`writing`).
 //! - U4: a load changes nothing if `create` or `forget` changed the block while the load was under
 //!   way.
-//! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in that transaction's checkpoint list.
+//! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in
+//!   that transaction's checkpoint list.
 
 use crate::ring::LogPos;
 use crate::track::{Basis, Logged, Track};
@@ -232,7 +233,8 @@ impl Cache {
         buffer.pending = Some(Pending::Current { kind, since });
     }
 
-    /// The block was freed: its current content is gone, the committed one stays until the freeing is committed.
+    /// The block was freed: its current content is gone, the committed one stays until the freeing
+    /// is committed.
     pub fn forget(&mut self, block: BlockNo) {
         let buffer = self.buffer(block);
         buffer.loading = None;
@@ -248,7 +250,8 @@ impl Cache {
         self.settle(block);
     }
 
-    /// Takes the image of a block of the running transaction for its commit, and what its record is made from.
+    /// Takes the image of a block of the running transaction for its commit, and what its record is
+    /// made from.
     pub fn take_image(&mut self, block: BlockNo) -> (Bytes, Option<Basis>) {
         let buffer = self.buffer(block);
         assert!(

@@ -7,7 +7,8 @@ use block::RemapMode;
 use std::fmt;
 use std::str::FromStr;
 
-/// Between the choices of one scheme: `emmc+full-first=on`. A comma separates schemes and mount options.
+/// Between the choices of one scheme: `emmc+full-first=on`. A comma separates schemes and mount
+/// options.
 const SEPARATOR: char = '+';
 
 /// Choices, given in any order: of several values of a key the last counts, and a preset gives the
@@ -188,7 +189,8 @@ impl FromStr for Choices {
     }
 }
 
-/// The shortest text for a scheme: a preset, and what differs from it. Equal schemes have equal texts.
+/// The shortest text for a scheme: a preset, and what differs from it. Equal schemes have equal
+/// texts.
 pub fn scheme_text(scheme: &Option<Scheme>) -> String {
     let Some(scheme) = scheme else {
         return Preset::None.word().into();

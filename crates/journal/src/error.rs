@@ -32,7 +32,8 @@ pub enum JournalError {
     /// The bytes of the log are damaged; nothing was written home.
     #[error("journal is damaged: {0}; run e2fsck -f on the file system")]
     Corrupt(String),
-    /// A log with coalition transactions is damaged, or home is not what they were made against; nothing was written home.
+    /// A log with coalition transactions is damaged, or home is not what they were made against;
+    /// nothing was written home.
     #[error("journal is damaged: {0}; {COALITION_ADVICE}")]
     Coalition(String),
     /// The journal was ended by an earlier failure.

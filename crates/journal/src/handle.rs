@@ -1,9 +1,9 @@
 //! Handles: one operation of the file system, all of it in one transaction or none of it.
 //!
-//! - A1: a handle ends in [`Handle::finish`]. One that is dropped after it changed something aborts the journal (hazards-H21):
-//!   half an operation must never be committed.
-//! - A2: a block that joins the transaction costs one credit; credits are reserved before the handle starts, so a
-//!   handle never waits in the middle of its work.
+//! - A1: a handle ends in [`Handle::finish`]. One that is dropped after it changed something aborts
+//!   the journal (hazards-H21): half an operation must never be committed.
+//! - A2: a block that joins the transaction costs one credit; credits are reserved before the
+//!   handle starts, so a handle never waits in the middle of its work.
 
 use crate::JournalError;
 use crate::inner::{Inner, Log};
@@ -53,7 +53,8 @@ impl<'j> Handle<'j> {
     /// Changes bytes of a metadata block.
     ///
     /// # Errors
-    /// The range lies outside the block, the credits are used up, the block cannot be read, or the journal is aborted.
+    /// The range lies outside the block, the credits are used up, the block cannot be read, or the
+    /// journal is aborted.
     pub fn write(
         &mut self,
         block: BlockNo,
@@ -114,14 +115,16 @@ impl<'j> Handle<'j> {
         Ok(())
     }
 
-    /// A metadata block was freed: it leaves the transaction, and older images of it are revoked. As in Linux each freed
-    /// block is revoked, whether or not the log holds it.
+    /// A metadata block was freed: it leaves the transaction, and older images of it are revoked.
+    /// As in Linux each freed block is revoked, whether or not the log holds it.
     ///
-    /// The block must not be used again, as data or metadata of another owner, before [`committed`](crate::Journal::committed) has
-    /// reached this handle's transaction (hazards-H18).
+    /// The block must not be used again, as data or metadata of another owner, before
+    /// [`committed`](crate::Journal::committed) has reached this handle's transaction
+    /// (hazards-H18).
     ///
     /// # Errors
-    /// The log has no room for one more revoke block and no credit is left, or the journal is aborted.
+    /// The log has no room for one more revoke block and no credit is left, or the journal is
+    /// aborted.
     pub fn forget(&mut self, block: BlockNo) -> Result<(), JournalError> {
         let mut state = self.inner.lock()?;
         let Some(log) = &self.inner.log else {
@@ -156,7 +159,8 @@ impl<'j> Handle<'j> {
         self.forget(block)
     }
 
-    /// One more revoke record may need one more log block: a credit turns into it if the log has no other room.
+    /// One more revoke record may need one more log block: a credit turns into it if the log has no
+    /// other room.
     fn reserve_revoke(
         &mut self,
         state: &mut State,
@@ -204,8 +208,8 @@ impl<'j> Handle<'j> {
         refused.and(waited)
     }
 
-    /// Asks for more credits without waiting. False: no room, [`restart`](Handle::restart) at a point where the file system is
-    /// consistent.
+    /// Asks for more credits without waiting. False: no room, [`restart`](Handle::restart) at a
+    /// point where the file system is consistent.
     ///
     /// # Errors
     /// The journal is aborted.

@@ -162,7 +162,8 @@ impl Inner {
         Ok(())
     }
 
-    /// The superblock on the medium names `to`, where transaction `tid` begins: the log before it is free.
+    /// The superblock on the medium names `to`, where transaction `tid` begins: the log before it
+    /// is free.
     pub fn release_log(&self, tid: Tid, to: LogPos) {
         let mut guard = self.state.lock();
         let state = &mut *guard;

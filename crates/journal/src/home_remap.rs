@@ -1,5 +1,5 @@
-//! `home=remap`: committed images come home without a copy (JFTL, 3.1). The device points the home address at the page that holds the
-//! image in the log.
+//! `home=remap`: committed images come home without a copy (JFTL, 3.1). The device points the home
+//! address at the page that holds the image in the log.
 //!
 //! When a transaction is durable and published, the commit task sends one REMAP for all of its
 //! blocks that can be remapped: its *list*. An fsync does not wait for the REMAP; the next commit
@@ -24,7 +24,8 @@
 //!   a handle has made to the block since is no obstacle: it is in `current`, belongs to the
 //!   running transaction and stays there (buffer-U1). So a REMAP takes no block out of a
 //!   transaction (hazards-R13). The image in the log never changes, like the `frozen data` of JBD2.
-//! - X2: the bytes of the log block at `source` are the bytes of the image: the image was logged there without an escape.
+//! - X2: the bytes of the log block at `source` are the bytes of the image: the image was logged
+//!   there without an escape.
 //! - X3: a block that a transaction frees is pending until that transaction is published, and no
 //!   longer; publishing waits for a REMAP that is under way, as for any home write. Only then may
 //!   the block be used again (hazards-H18) or discarded. So no REMAP hits the content that the next
@@ -116,7 +117,8 @@ impl Inner {
             .collect()
     }
 
-    /// Remaps what a transaction has logged, once it is published. What is not on its list, or refused, is left to checkpoints.
+    /// Remaps what a transaction has logged, once it is published. What is not on its list, or
+    /// refused, is left to checkpoints.
     pub fn remap_committed(&self, log: &Log, blocks: &[BlockNo]) -> Result<(), JournalError> {
         self.use_again(log)?;
         if blocks.is_empty() {
@@ -126,7 +128,8 @@ impl Inner {
         self.remap_home(blocks).map(|_| ())
     }
 
-    /// Brings those of `blocks` home that can be remapped, and answers the others. The caller holds `home`.
+    /// Brings those of `blocks` home that can be remapped, and answers the others. The caller holds
+    /// `home`.
     ///
     /// # Errors
     /// The journal is aborted, or the power is lost.

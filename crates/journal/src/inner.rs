@@ -107,7 +107,8 @@ impl Inner {
         state.check()
     }
 
-    /// Waits on one of the condition variables; also ends at a power cut, which the next [`check`](Inner::check) sees.
+    /// Waits on one of the condition variables; also ends at a power cut, which the next
+    /// [`check`](Inner::check) sees.
     pub fn sleep(&self, on: &Condvar, state: &mut MutexGuard<'_, State>) {
         // The error of the wait is ignored: the latch reports the same.
         let _ = on.wait_powered(state);
@@ -146,8 +147,8 @@ impl Inner {
         state.stats.waited(cause, rt::now() - start);
     }
 
-    /// Joins the running transaction with `credits`, or starts one. Waits for a locked transaction and for log space; the
-    /// caller holds no page and no allocator lock.
+    /// Joins the running transaction with `credits`, or starts one. Waits for a locked transaction
+    /// and for log space; the caller holds no page and no allocator lock.
     pub fn start(&self, credits: u32) -> Result<(Tid, Arc<Shared>), JournalError> {
         let mut state = self.lock_for_handle()?;
         let begun = rt::now();

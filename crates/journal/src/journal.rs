@@ -18,7 +18,8 @@ use std::sync::atomic::AtomicBool;
 /// Longest run that [`Journal::read_ahead`] reads with one request, blocks.
 const READ_AHEAD_RUN: u64 = 32;
 
-/// A running journal. Ends through [`Journal::stop`]; one that is merely dropped is a crash, and its tasks stay behind.
+/// A running journal. Ends through [`Journal::stop`]; one that is merely dropped is a crash, and
+/// its tasks stay behind.
 pub struct Journal {
     inner: Arc<Inner>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -164,8 +165,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Starts a handle that may change up to `credits` blocks. Waits for a locked transaction and for log space: the caller
-    /// holds no page and no allocator lock, and no other handle.
+    /// Starts a handle that may change up to `credits` blocks. Waits for a locked transaction and
+    /// for log space: the caller holds no page and no allocator lock, and no other handle.
     ///
     /// # Errors
     /// More credits than a transaction of this log can hold, or the journal is stopped or aborted.
@@ -197,13 +198,15 @@ impl Journal {
             .unwrap_or(state.committed)
     }
 
-    /// The newest durable transaction. Extents freed in `t` may be used again once `committed().geq(t)` (hazards-H18).
+    /// The newest durable transaction. Extents freed in `t` may be used again once
+    /// `committed().geq(t)` (hazards-H18).
     pub fn committed(&self) -> Tid {
         self.inner.state.lock().committed
     }
 
-    /// Returns once transaction `tid` is durable; asks for its commit if it runs. The caller holds no handle. A transaction
-    /// without any change is dropped instead of committed, which is as good.
+    /// Returns once transaction `tid` is durable; asks for its commit if it runs. The caller holds
+    /// no handle. A transaction without any change is dropped instead of committed, which is as
+    /// good.
     ///
     /// # Errors
     /// The journal is aborted.
@@ -251,8 +254,8 @@ impl Journal {
         self.inner.adapt.is_some()
     }
 
-    /// How an fsync should send its data (`order=adaptive`; otherwise always through the cache). Either way is safe, whatever
-    /// the answer was for other data of the transaction.
+    /// How an fsync should send its data (`order=adaptive`; otherwise always through the cache).
+    /// Either way is safe, whatever the answer was for other data of the transaction.
     pub fn data_path(&self, mut need: DataNeed) -> DataPath {
         let Some(adapt) = &self.inner.adapt else {
             return DataPath::Cached;
@@ -287,7 +290,8 @@ impl Journal {
         }
     }
 
-    /// Makes everything durable that finished handles changed. Without a log: writes it home (a flush is the caller's).
+    /// Makes everything durable that finished handles changed. Without a log: writes it home (a
+    /// flush is the caller's).
     ///
     /// # Errors
     /// The journal is aborted.
@@ -312,8 +316,8 @@ impl Journal {
         self.inner.checkpoint_all()
     }
 
-    /// Without a log: writes these blocks home now if they are dirty (fsync without a journal; the flush is the caller's). With a
-    /// log there is nothing to do.
+    /// Without a log: writes these blocks home now if they are dirty (fsync without a journal; the
+    /// flush is the caller's). With a log there is nothing to do.
     ///
     /// # Errors
     /// The journal is aborted.
@@ -354,7 +358,8 @@ impl Journal {
         self.inner.latch(&mut self.inner.state.lock(), failure);
     }
 
-    /// Writes committed images home, as the write-back task does when its time comes; the tail stays where it is, and the device is not flushed.
+    /// Writes committed images home, as the write-back task does when its time comes; the tail
+    /// stays where it is, and the device is not flushed.
     ///
     /// # Errors
     /// The journal is aborted.
@@ -394,10 +399,12 @@ impl Journal {
         self.end_tasks();
     }
 
-    /// Commits, brings everything home, marks the log clean, and ends the tasks. May be called again. No handle is open.
+    /// Commits, brings everything home, marks the log clean, and ends the tasks. May be called
+    /// again. No handle is open.
     ///
     /// # Errors
-    /// The journal is aborted: the log stays as it is, for recovery. The tasks have ended all the same.
+    /// The journal is aborted: the log stays as it is, for recovery. The tasks have ended all the
+    /// same.
     pub fn stop(&self) -> Result<(), JournalError> {
         let result = self.wind_down();
         self.end_tasks();

@@ -1,7 +1,8 @@
 //! Transactions, schemes, checkpoint and recovery of a JBD2-compatible journal.
 //!
-//! A file system changes metadata blocks inside [`Handle`]s. The blocks of all handles that run together form one
-//! transaction; its commit writes their images to the log by a plan ([`plan_of`]), and only then may they go home.
+//! A file system changes metadata blocks inside [`Handle`]s. The blocks of all handles that run
+//! together form one transaction; its commit writes their images to the log by a plan
+//! ([`plan_of`]), and only then may they go home.
 //!
 //! ```text
 //!  handle        transaction                         log                     home
@@ -77,7 +78,8 @@ pub use stats::Stats;
 pub mod measured {
     use base::Bytes;
 
-    /// Bytes of the delta record of a block that was `old` and is `new`, with these stores (offset, length) in between.
+    /// Bytes of the delta record of a block that was `old` and is `new`, with these stores (offset,
+    /// length) in between.
     pub fn delta(old: &Bytes, new: &Bytes, stores: &[(usize, usize)]) -> usize {
         let mut marked = crate::words::WordMap::NONE;
         stores.iter().for_each(|&(at, len)| marked.mark(at, len));

@@ -1,4 +1,5 @@
-//! The journal superblock of a log that may be used, as opposed to the untrusted bytes on the medium.
+//! The journal superblock of a log that may be used, as opposed to the untrusted bytes on the
+//! medium.
 //!
 //! - J1: the superblock is written whole with FUA, so that on a device with reliable writes it is
 //!   old or new, never garbage; everything that changes lies in its first sector, including its
@@ -135,14 +136,16 @@ impl LogSuper {
         self.sb.set_incompat(new);
     }
 
-    /// Announces that images may be moved home, as [`LogSuper::set_coalition_feature`] does coalition blocks.
+    /// Announces that images may be moved home, as [`LogSuper::set_coalition_feature`] does
+    /// coalition blocks.
     pub fn set_move_feature(&mut self) {
         let new = self.sb.incompat() | JournalIncompat::REMAP_MOVE;
         self.features_dirty |= new != self.sb.incompat();
         self.sb.set_incompat(new);
     }
 
-    /// Writes the superblock: the log begins with transaction `tid` at `start`; `None`: it is empty.
+    /// Writes the superblock: the log begins with transaction `tid` at `start`; `None`: it is
+    /// empty.
     pub fn write(
         &mut self,
         queue: &Arc<Queue>,

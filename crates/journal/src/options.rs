@@ -8,10 +8,11 @@ use base::{BlockSize, Nanos};
 pub struct Options {
     /// The scheme; `None`: no journal.
     pub scheme: Option<Scheme>,
-    /// A running transaction is committed when it is this old (ext4 `commit=`); `None`: only on demand.
+    /// A running transaction is committed when it is this old (ext4 `commit=`); `None`: only on
+    /// demand.
     pub commit_interval: Option<Nanos>,
-    /// Committed blocks are written home when the oldest of them has waited this long (Linux `dirty_expire_centisecs`);
-    /// `None`: only by checkpoints.
+    /// Committed blocks are written home when the oldest of them has waited this long (Linux
+    /// `dirty_expire_centisecs`); `None`: only by checkpoints.
     pub writeback_expire: Option<Nanos>,
     /// The file system has more than 32 bits of block numbers (ext4 feature `64bit`).
     pub features_64bit: bool,

@@ -27,11 +27,12 @@ struct Run {
 }
 
 impl LogPlace {
-    /// A log in these runs of (first block, length) in log order, inside a file system of `fs_blocks` blocks: of 4 KiB unless
-    /// [`LogPlace::with_block_size`] says otherwise.
+    /// A log in these runs of (first block, length) in log order, inside a file system of
+    /// `fs_blocks` blocks: of 4 KiB unless [`LogPlace::with_block_size`] says otherwise.
     ///
     /// # Errors
-    /// A run is empty, lies outside the file system, or overlaps another one; or there are more than 2^32 blocks.
+    /// A run is empty, lies outside the file system, or overlaps another one; or there are more
+    /// than 2^32 blocks.
     pub fn new(runs: &[(BlockNo, u32)], fs_blocks: u64) -> Result<LogPlace, JournalError> {
         let mut place = LogPlace {
             runs: Vec::with_capacity(runs.len()),

@@ -4,7 +4,8 @@
 //! empty one have different positions.
 //!
 //! - R1: `tail <= head <= tail + len`.
-//! - R2: blocks from `tail` to `head` are in use; `tail` is never ahead of the tail that the superblock on the medium names.
+//! - R2: blocks from `tail` to `head` are in use; `tail` is never ahead of the tail that the
+//!   superblock on the medium names.
 
 use crate::LogBlock;
 

@@ -1,4 +1,5 @@
-//! A journaling scheme is three choices: record, order, home (ARCHITECTURE.md, "A journaling scheme").
+//! A journaling scheme is three choices: record, order, home (ARCHITECTURE.md, "A journaling
+//! scheme").
 
 use block::{Caps, RemapMode};
 use std::fmt;
@@ -11,8 +12,8 @@ pub enum Record {
     Full,
     /// The modified bytes of all metadata in coalition blocks (eMMC paper, IV.A).
     Coalition {
-        /// A commit block of its own ends the transaction, as published; otherwise the checksums in the coalition blocks
-        /// say that it is complete.
+        /// A commit block of its own ends the transaction, as published; otherwise the checksums in
+        /// the coalition blocks say that it is complete.
         commit_block: bool,
     },
 }
@@ -22,7 +23,8 @@ pub enum Record {
 pub enum Order {
     /// Flush when everything but the commit record is written, then the record with FUA (JBD2).
     FlushEnd,
-    /// Flush first, while the log blocks are composed; then all of them with FUA (eMMC paper, IV.B).
+    /// Flush first, while the log blocks are composed; then all of them with FUA (eMMC paper,
+    /// IV.B).
     FlushAhead,
     /// Chosen anew for each commit by a cost model: flush-end, flush-ahead, or no flush at all
     /// because the data went out with FUA.
@@ -34,8 +36,8 @@ pub enum Order {
 pub enum Home {
     /// Ordinary writes.
     Copy,
-    /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the power goes. Ordinary writes on a device whose FUA
-    /// writes promise no such thing.
+    /// FUA writes, which an eMMC turns into reliable writes: every byte is old or new whenever the
+    /// power goes. Ordinary writes on a device whose FUA writes promise no such thing.
     CopyReliable,
     /// The device points home at the page of the journal (JFTL, 3.1); blocks that cannot or must
     /// not be remapped are copied (`home_remap.rs`).
@@ -77,7 +79,8 @@ impl Scheme {
         matches!(self.record, Record::Coalition { .. })
     }
 
-    /// True if every home write of this scheme on such a device leaves each byte old or new, and nothing else damages a home.
+    /// True if every home write of this scheme on such a device leaves each byte old or new, and
+    /// nothing else damages a home.
     fn home_is_safe(&self, caps: &Caps) -> bool {
         self.home == Home::CopyReliable && caps.writes_old_or_new() && caps.no_collateral
     }

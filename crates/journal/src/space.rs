@@ -1,7 +1,8 @@
 //! How many log blocks a transaction needs, and whether one more handle fits.
 //!
-//! - S1: the running transaction with all credits handed out always fits into the free part of the ring. So a commit never
-//!   waits for log space, and checkpoints never wait for a commit that waits for them.
+//! - S1: the running transaction with all credits handed out always fits into the free part of the
+//!   ring. So a commit never waits for log space, and checkpoints never wait for a commit that
+//!   waits for them.
 //! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
 //! - S3: for a coalition the worst case is reserved: every image in full, and its parts. A delta
 //!   takes less of a part than the image that it saves. Blocks that composing does not need are
@@ -84,7 +85,8 @@ impl Limits {
         4 * self.reserve(credits, 0)
     }
 
-    /// Whether a handle of `credits` may join a transaction of `images` (credits handed out included) and `revokes`.
+    /// Whether a handle of `credits` may join a transaction of `images` (credits handed out
+    /// included) and `revokes`.
     pub fn admit(&self, images: u32, revokes: u32, credits: u32, free: u32) -> Admission {
         if credits > self.credits_max() {
             return Admission::NeverFits;

@@ -30,7 +30,8 @@ pub(crate) struct State {
     /// The mark at which the last home writes that may still sit in the device cache had completed;
     /// `None`: there were none.
     pub home_mark: Option<WriteMark>,
-    /// Pairs that were remapped, with the transaction that has freed the block since: for deliberate mistakes only (hazards-R25, hazards-R12).
+    /// Pairs that were remapped, with the transaction that has freed the block since: for
+    /// deliberate mistakes only (hazards-R25, hazards-R12).
     pub done: BTreeMap<BlockNo, (LogPos, Option<Tid>)>,
     /// `None` without a log.
     pub ring: Option<Ring>,
@@ -74,7 +75,8 @@ impl State {
             .expect("only journals with a log come here")
     }
 
-    /// Where the tail of the log may go, with the transaction that begins there (journal-checkpoint-C2).
+    /// Where the tail of the log may go, with the transaction that begins there
+    /// (journal-checkpoint-C2).
     pub fn tail_candidate(&mut self) -> (Tid, LogPos) {
         let head = self.ring().head();
         let committing = self.committing.map(|c| (c.tid, c.start));
@@ -103,7 +105,8 @@ impl State {
         ring.free() < ring.len() / 4
     }
 
-    /// True if transaction `tid` begins in the oldest quarter of the log, where it will soon be in the way.
+    /// True if transaction `tid` begins in the oldest quarter of the log, where it will soon be in
+    /// the way.
     pub fn is_old(&mut self, tid: Tid) -> bool {
         let near = LogPos(self.ring().tail().0 + u64::from(self.ring().len() / 4));
         self.checkpoints.start_of(tid) < near

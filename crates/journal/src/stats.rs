@@ -36,7 +36,8 @@ pub struct Stats {
     pub blocks_home: u64,
     /// Time in which they were written.
     pub homing: Nanos,
-    /// Of the blocks that came home, those that were remapped instead of written (`home=remap`); not counted in `blocks_home`.
+    /// Of the blocks that came home, those that were remapped instead of written (`home=remap`);
+    /// not counted in `blocks_home`.
     pub blocks_remapped: u64,
     /// REMAP commands for them.
     pub remap_commands: u64,
@@ -50,8 +51,8 @@ pub struct Stats {
     pub flushes_skipped: u64,
     /// Commits by plan: `flush-end`, `flush-ahead`, or `direct`: ahead, and nothing needed a flush.
     pub plans: BTreeMap<&'static str, u64>,
-    /// Choices of `order=adaptive`, by what was chosen (`data-direct`, `data-cached`, `log-ahead`, `log-end`) and why: `only` way,
-    /// `cheapest`, `held` by hysteresis, `tried` to learn its cost.
+    /// Choices of `order=adaptive`, by what was chosen (`data-direct`, `data-cached`, `log-ahead`,
+    /// `log-end`) and why: `only` way, `cheapest`, `held` by hysteresis, `tried` to learn its cost.
     pub choices: BTreeMap<(&'static str, &'static str), u64>,
     /// Time waited, by cause: `transaction-locked` (the switch of transactions),
     /// `transaction-full`, `log-space`, `commit`, `updates`. Besides, `logging` is the time that

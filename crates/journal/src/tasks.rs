@@ -105,14 +105,15 @@ fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError
     Ok(state)
 }
 
-/// `Locked -> Flush`: takes the images and the log space; the next transaction may run. `None`: nothing had changed.
+/// `Locked -> Flush`: takes the images and the log space; the next transaction may run. `None`:
+/// nothing had changed.
 fn switch<'a>(inner: &'a Inner, log: &'a Log, mut guard: MutexGuard<'_, State>) -> Option<Job<'a>> {
     let state = &mut *guard;
     let running = state.running.take().expect("locked above");
     inner.progress.notify_all();
     if running.is_empty() {
-        // The number is used again: a request for it must not pass for one of the next transaction, which would then
-        // neither be committed nor wake this task when it is asked for.
+        // The number is used again: a request for it must not pass for one of the next transaction,
+        // which would then neither be committed nor wake this task when it is asked for.
         state.next_tid = running.tid;
         state.requested = state.requested.filter(|r| *r != running.tid);
         return None;
@@ -165,8 +166,8 @@ fn take_images(state: &mut State, blocks: &BTreeMap<BlockNo, Kind>) -> Vec<Image
     blocks.iter().map(&mut take).collect()
 }
 
-/// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be used again. Answers the blocks
-/// that the device can point at the log.
+/// `Callback -> finished`: the transaction is durable; its images may go home, what it freed may be
+/// used again. Answers the blocks that the device can point at the log.
 fn publish(inner: &Inner, job: Job<'_>) -> Result<Vec<BlockNo>, JournalError> {
     let mut guard = inner.lock()?;
     // An older image that is on its way home must have arrived before the block gets a new owner.
@@ -243,7 +244,8 @@ fn record_error(inner: &Inner, log: &Log) {
     }
 }
 
-/// Writes everything home once its oldest block has waited for `expire`; no flush: the next tail update sends one.
+/// Writes everything home once its oldest block has waited for `expire`; no flush: the next tail
+/// update sends one.
 pub(crate) fn writeback_task(inner: &Inner, expire: Nanos) {
     loop {
         {

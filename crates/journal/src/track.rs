@@ -7,43 +7,52 @@
 //!
 //! - `img_T(b)`: content of block `b` after committed transaction `T`;
 //! - `home(b)`: content at its place in the file system;
-//! - `rec(b)`: the oldest transaction of which recovery still needs a record of `b`; none if home has everything.
+//! - `rec(b)`: the oldest transaction of which recovery still needs a record of `b`; none if home
+//!   has everything.
 //!
-//! Three kinds of record: a **delta** has the bytes that its transaction changed; a **cumulative** delta every byte that may differ
-//! from home; a **full** image everything.
+//! Three kinds of record: a **delta** has the bytes that its transaction changed; a **cumulative**
+//! delta every byte that may differ from home; a **full** image everything.
 //!
 //! # The claim
 //!
-//! After a cut, start from `home(b)` and apply all records of `b` from the tail of the log to the last complete transaction `T` in
-//! order, leaving out revoked ones: the result is `img_T(b)`.
+//! After a cut, start from `home(b)` and apply all records of `b` from the tail of the log to the
+//! last complete transaction `T` in order, leaving out revoked ones: the result is `img_T(b)`.
 //!
-//! Look at one byte `x`. If any of these records holds `x`, the last one that does wins. It holds `img_T(b)[x]`, because every later
-//! change of `x` would have made a record that holds it (D4). If no record holds `x`, no transaction since the tail changed it, so it
-//! is the same in all images since then, and home holds it: the last complete home write left it there or some earlier one did, and
-//! home writes that were cut left that byte old or new, which is the same (D1, D2). This argument is about single bytes, so it needs no
-//! home write of 4 KiB to be atomic: any granule does. Recovery itself writes `img_T(b)` home in the same way, so a
-//! cut inside it gives another mixture of the same versions, and it can be repeated.
+//! Look at one byte `x`. If any of these records holds `x`, the last one that does wins. It holds
+//! `img_T(b)[x]`, because every later change of `x` would have made a record that holds it (D4). If
+//! no record holds `x`, no transaction since the tail changed it, so it is the same in all images
+//! since then, and home holds it: the last complete home write left it there or some earlier one
+//! did, and home writes that were cut left that byte old or new, which is the same (D1, D2). This
+//! argument is about single bytes, so it needs no home write of 4 KiB to be atomic: any granule
+//! does. Recovery itself writes `img_T(b)` home in the same way, so a cut inside it gives another
+//! mixture of the same versions, and it can be repeated.
 //!
 //! # What it needs
 //!
-//! - D1: only committed images go home, and none before its transaction is durable: `pending` is what
-//!   goes home, and publishing sets it (buffer-U2, hazards-H5).
-//! - D2: a home write leaves every byte old or new (one function does them all, with FUA: hazards-H1); or else **full-first** holds: the
-//!   first record after each start of a home write, and after each load, is a full image, and `rec` stays at a full image until a home
-//!   write completes while no delta leans on it. Then recovery never looks at home at all where home may be garbage (hazards-H13).
-//! - D3: the tail does not pass `rec(b)`: `b` stands in the checkpoint list of `rec(b)` as long as anything of it is
-//!   pending, and in no other list (hazards-H2). What `rec` does:
+//! - D1: only committed images go home, and none before its transaction is durable: `pending` is
+//!   what goes home, and publishing sets it (buffer-U2, hazards-H5).
+//! - D2: a home write leaves every byte old or new (one function does them all, with FUA:
+//!   hazards-H1); or else **full-first** holds: the first record after each start of a home write,
+//!   and after each load, is a full image, and `rec` stays at a full image until a home write
+//!   completes while no delta leans on it. Then recovery never looks at home at all where home may
+//!   be garbage (hazards-H13).
+//! - D3: the tail does not pass `rec(b)`: `b` stands in the checkpoint list of `rec(b)` as long as
+//!   anything of it is pending, and in no other list (hazards-H2). What `rec` does:
 //!   - R1: a delta leaves it where it is, or sets it if there was none;
 //!   - R2: a cumulative delta or a full image moves it to its transaction;
-//!   - R3: a completed home write of the newest image clears it; of an older image it moves to the first transaction published since
-//!     that write began (whose image was not yet in it). Under full-first it stays.
-//! - D4: every byte that a transaction changed lies in a word marked as changed: content changes through `modify`
-//!   and `create` only, and both mark. Checked against a full comparison in debug builds (hazards-H4).
-//! - D5: the base of a delta is an image that recovery can build: content read from home while nothing newer was
-//!   on its way there, or the image of the transaction before, whose record recovery has. Otherwise the record is full (hazards-H3).
+//!   - R3: a completed home write of the newest image clears it; of an older image it moves to the
+//!     first transaction published since that write began (whose image was not yet in it). Under
+//!     full-first it stays.
+//! - D4: every byte that a transaction changed lies in a word marked as changed: content changes
+//!   through `modify` and `create` only, and both mark. Checked against a full comparison in debug
+//!   builds (hazards-H4).
+//! - D5: the base of a delta is an image that recovery can build: content read from home while
+//!   nothing newer was on its way there, or the image of the transaction before, whose record
+//!   recovery has. Otherwise the record is full (hazards-H3).
 //! - D6: a journaled block is written through the journal only (hazards-H9).
-//! - D7: a cumulative delta covers all bytes in which `img_T(b)` may differ from home. Its map has everything changed since the last
-//!   *completed* home write; what was published while a home write was in flight stays marked when that one completes.
+//! - D7: a cumulative delta covers all bytes in which `img_T(b)` may differ from home. Its map has
+//!   everything changed since the last *completed* home write; what was published while a home
+//!   write was in flight stays marked when that one completes.
 //! - D8: a block whose content is the same as before its transaction gets no record, and nothing
 //!   about it changes; except a block that was made anew, because a revoke may stand before it.
 //!
@@ -97,7 +106,8 @@ pub(crate) struct Track {
     marked: WordMap,
     /// The next record is full.
     full: bool,
-    /// Changed by transactions published since the last completed home write, but for those in `since_begin`.
+    /// Changed by transactions published since the last completed home write, but for those in
+    /// `since_begin`.
     since_home: WordMap,
     /// Changed by transactions published since the home write in flight began.
     since_begin: WordMap,
@@ -125,7 +135,8 @@ impl Track {
         }
     }
 
-    /// The block joins the running transaction with this content; `None`: with one that is no base (D5).
+    /// The block joins the running transaction with this content; `None`: with one that is no base
+    /// (D5).
     pub fn joined(&mut self, content: Option<Bytes>) {
         self.marked = WordMap::NONE;
         self.base = content;
@@ -133,7 +144,8 @@ impl Track {
 
     /// A store (D4).
     pub fn stored(&mut self, offset: usize, len: usize) {
-        // A real mistake would be just that: a counter or checksum of a few bytes, changed behind the marking (hazards-H4).
+        // A real mistake would be just that: a counter or checksum of a few bytes, changed behind
+        // the marking (hazards-H4).
         if len < crate::words::WORD_BYTES && rt::mutant(Mutant::UntrackedStore) {
             return;
         }

@@ -50,7 +50,8 @@ impl Kind {
     }
 }
 
-/// The part of a transaction that a handle may touch without a lock, because a dropped handle must not lock (rule 11).
+/// The part of a transaction that a handle may touch without a lock, because a dropped handle must
+/// not lock (rule 11).
 #[derive(Default)]
 pub(crate) struct Shared {
     /// Handles that run.

@@ -1,8 +1,9 @@
 //! Every scheme on every device, cut anywhere: each must behave as the committed table
 //! (`harness/cells.rs`) says.
 //!
-//! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states; `VARVE_STATES` sets another number,
-//! `VARVE_CELL` runs that device alone. A violation names the seed of its history: `VARVE_SEED` begins there.
+//! A test per column. In the long form (`--ignored`) each cell is judged in 10,000 states;
+//! `VARVE_STATES` sets another number, `VARVE_CELL` runs that device alone. A violation names the
+//! seed of its history: `VARVE_SEED` begins there.
 
 #![allow(
     clippy::disallowed_macros,
@@ -139,7 +140,8 @@ remapping! {
     flush_ahead_move flush_ahead_move_long = "flush-ahead, home=remap-move",
 }
 
-/// Devices that refuse REMAP, do home writes late, or let a log write of the life before land during recovery (hazards-R10, hazards-R25, hazards-R24).
+/// Devices that refuse REMAP, do home writes late, or let a log write of the life before land
+/// during recovery (hazards-R10, hazards-R25, hazards-R24).
 #[test]
 fn remapping_on_odd_devices() {
     for odd in [Odd::RefusesRemaps, Odd::LateHomes, Odd::LateLog] {
@@ -171,8 +173,8 @@ fn moving_on_odd_devices() {
     }
 }
 
-/// Every life has another scheme, and another one recovers its log: a moved log is recovered by those that copy, and one of deltas
-/// by those that remap.
+/// Every life has another scheme, and another one recovers its log: a moved log is recovered by
+/// those that copy, and one of deltas by those that remap.
 #[test]
 fn remapping_schemes_take_turns() {
     for cell in REMAP_CELLS {
@@ -273,8 +275,8 @@ fn schemes_take_turns() {
     }
 }
 
-/// A log of deltas, written where home writes are reliable, is recovered where they may be torn: from a full image that recovery
-/// logs first, or not at all.
+/// A log of deltas, written where home writes are reliable, is recovered where they may be torn:
+/// from a full image that recovery logs first, or not at all.
 #[test]
 fn logs_are_recovered_on_other_devices() {
     for name in ["no-fua", "atomic-4k", "cache-off", "sector-4k"] {

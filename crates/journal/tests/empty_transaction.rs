@@ -1,4 +1,5 @@
-//! A commit request for a transaction without changes must not swallow the request for the next one.
+//! A commit request for a transaction without changes must not swallow the request for the next
+//! one.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use rt::{Sim, SimConfig};

@@ -1,5 +1,6 @@
-//! The catalogue of `cargo xtask mutants` for the journal: each guard, removed, is noticed within 200 cuts, and the code with its
-//! guards passes the same cuts. docs/design/testing.md says what a line means.
+//! The catalogue of `cargo xtask mutants` for the journal: each guard, removed, is noticed within
+//! 200 cuts, and the code with its guards passes the same cuts. docs/design/testing.md says what a
+//! line means.
 
 mod directed;
 mod harness;
@@ -143,8 +144,8 @@ fn keep_freed_pending() {
     noticed(Mutant::KeepFreedPending, "jbd2 on emmc, churn", setup);
 }
 
-/// hazards-H7: the torn first transaction of a life leaves its coalition block behind; the first one of the next life, at the same place
-/// of the ring, logs the same full image.
+/// hazards-H7: the torn first transaction of a life leaves its coalition block behind; the first
+/// one of the next life, at the same place of the ring, logs the same full image.
 #[test]
 fn reuse_tid() {
     let clean = stale::explore(FIRST, STATES, None);

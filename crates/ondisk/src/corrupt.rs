@@ -5,8 +5,9 @@ use std::fmt;
 
 /// Bytes that are not what the format demands.
 ///
-/// The parser knows the structure and the field; the caller adds the place with [`at_block`](Corrupt::at_block),
-/// [`at_inode`](Corrupt::at_inode), [`at_group`](Corrupt::at_group) and [`at_tid`](Corrupt::at_tid).
+/// The parser knows the structure and the field; the caller adds the place with
+/// [`at_block`](Corrupt::at_block), [`at_inode`](Corrupt::at_inode),
+/// [`at_group`](Corrupt::at_group) and [`at_tid`](Corrupt::at_tid).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corrupt {
     /// The structure, as a person would call it: `"ext4 superblock"`, `"journal descriptor"`.
@@ -138,7 +139,8 @@ impl Corrupt {
         self.tid = Some(tid);
         self
     }
-    /// True if only the checksum is wrong: the caller may want to read on (JBD2 recovery decides at the commit block).
+    /// True if only the checksum is wrong: the caller may want to read on (JBD2 recovery decides at
+    /// the commit block).
     pub fn is_checksum(&self) -> bool {
         matches!(self.kind, CorruptKind::BadChecksum { .. })
     }

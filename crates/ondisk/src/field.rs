@@ -99,8 +99,8 @@ macro_rules! bit_set {
             pub const fn is_empty(self) -> bool {
                 self.0 == 0
             }
-            /// The names of the set bits, lowest bit first; a bit without a name gets the prefix of its word and its
-            /// number.
+            /// The names of the set bits, lowest bit first; a bit without a name gets the prefix of
+            /// its word and its number.
             pub fn names(self) -> Vec<String> {
                 let known: &[($int, &str)] = &[$(($bit, $text)),*];
                 (0..<$int>::BITS)

@@ -1,8 +1,8 @@
 //! Energy of a run, estimated from what was counted: an estimate from a model, not a measurement.
 //!
-//! Each class of operation has a constant ([`EnergyModel::TYPICAL`]); docs/design/energy.md says where each comes from. What no count knows
-//! (CPU work of the file system, DRAM, background work of the card's controller) is part of the board's constant power, the same for
-//! every scheme.
+//! Each class of operation has a constant ([`EnergyModel::TYPICAL`]); docs/design/energy.md says
+//! where each comes from. What no count knows (CPU work of the file system, DRAM, background work
+//! of the card's controller) is part of the board's constant power, the same for every scheme.
 
 use base::{BLOCK_BYTES, SECTOR_BYTES};
 use report::results::Run;
@@ -92,7 +92,8 @@ impl EnergyModel {
         // 0.8 A at 5 V.
         board_mw: 4000.0,
     };
-    /// What makes the difference between two schemes on one board largest: the dearest card, the thriftiest board.
+    /// What makes the difference between two schemes on one board largest: the dearest card, the
+    /// thriftiest board.
     pub const LARGEST_DIFFERENCE: EnergyModel = EnergyModel {
         // 50 mA at 3.3 V.
         die_mw: 165.0,

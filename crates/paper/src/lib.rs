@@ -1,6 +1,8 @@
-//! Publications measured again: each published value beside the one measured here, and whether they agree.
+//! Publications measured again: each published value beside the one measured here, and whether they
+//! agree.
 //!
-//! A paper's values and how far a measured one may be away stand in one committed table ([`published`]), written before the first run.
+//! A paper's values and how far a measured one may be away stand in one committed table
+//! ([`published`]), written before the first run.
 
 pub mod characterise;
 pub mod emmc;

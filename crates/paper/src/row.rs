@@ -1,4 +1,5 @@
-//! A row of a paper: a published value, the measured one, and whether they agree. `paper.json` and the page are made of rows.
+//! A row of a paper: a published value, the measured one, and whether they agree. `paper.json` and
+//! the page are made of rows.
 
 use crate::{Class, Published};
 use report::metrics::round;
@@ -48,7 +49,8 @@ pub struct Row {
     pub bound: Option<String>,
     /// What was measured here; `None` with a `why` where that is impossible.
     pub measured: Option<f64>,
-    /// Greatest difference that counts as agreement, in the unit; `None`: not comparable, or a bound or range.
+    /// Greatest difference that counts as agreement, in the unit; `None`: not comparable, or a
+    /// bound or range.
     pub tolerance: Option<f64>,
     /// Whether they agree; `None` where they are not comparable.
     pub within: Option<bool>,

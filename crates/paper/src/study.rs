@@ -1,7 +1,9 @@
-//! What the papers share: parts, the jobs that they need, and the report that is made of the outcomes.
+//! What the papers share: parts, the jobs that they need, and the report that is made of the
+//! outcomes.
 //!
-//! A part says which jobs it needs and makes its rows from their outcomes; a job that two parts need runs once. Jobs are compared by their
-//! JSON text. Each runs in a worker process of its own, in any order.
+//! A part says which jobs it needs and makes its rows from their outcomes; a job that two parts
+//! need runs once. Jobs are compared by their JSON text. Each runs in a worker process of its own,
+//! in any order.
 
 use super::{Report, Row, SCHEMA, Section, Table};
 use crate::PaperError;
@@ -94,7 +96,8 @@ pub fn outcome<'a, J: Work>(
     })
 }
 
-/// The report and the sections of its page. `command` makes the same again; `note` stands in each row.
+/// The report and the sections of its page. `command` makes the same again; `note` stands in each
+/// row.
 ///
 /// # Errors
 /// An outcome that a part needs is missing or of another kind.
@@ -124,7 +127,8 @@ pub fn report<P, J: Work>(
     Ok((report, sections))
 }
 
-/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`. Meant for a report of all parts.
+/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`.
+/// Meant for a report of all parts.
 pub fn unanswered(table: &Table, sections: &[Section]) -> Vec<String> {
     let mut wrong = Vec::new();
     for published in table.all() {

@@ -24,8 +24,8 @@ impl Default for Latencies {
     }
 }
 
-/// Percentiles in microseconds of virtual time. Nearest rank in a histogram of three significant digits; mean and maximum
-/// are exact up to rounding to 0.001 us.
+/// Percentiles in microseconds of virtual time. Nearest rank in a histogram of three significant
+/// digits; mean and maximum are exact up to rounding to 0.001 us.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Arithmetic mean.

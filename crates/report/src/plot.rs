@@ -4,7 +4,8 @@ use plotters::prelude::*;
 
 /// Size of every plot, pixels.
 const SIZE: (u32, u32) = (760, 360);
-/// Colours that stay apart for colour-blind readers (Okabe and Ito), in the order they are handed out.
+/// Colours that stay apart for colour-blind readers (Okabe and Ito), in the order they are handed
+/// out.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -28,7 +29,8 @@ fn top(values: impl Iterator<Item = f64>) -> f64 {
     if max > 0.0 { max * 1.12 } else { 1.0 }
 }
 
-/// One bar a scheme, in parts stacked from the bottom. `parts` names them; each bar has as many values.
+/// One bar a scheme, in parts stacked from the bottom. `parts` names them; each bar has as many
+/// values.
 pub fn stacked_bars(
     title: &str,
     unit: &str,
@@ -161,8 +163,8 @@ fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
     corners
 }
 
-/// Cumulative distributions, one line a scheme, over a logarithmic axis that starts at a microsecond: what is faster counts
-/// as one.
+/// Cumulative distributions, one line a scheme, over a logarithmic axis that starts at a
+/// microsecond: what is faster counts as one.
 pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
     let mut svg = String::new();
     {
@@ -206,8 +208,9 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
     Ok(svg)
 }
 
-/// The slow end of distributions: the fraction of operations that took longer, both axes logarithmic. One line a system; the slowest
-/// operation of each ends its line at the fraction that one operation is.
+/// The slow end of distributions: the fraction of operations that took longer, both axes
+/// logarithmic. One line a system; the slowest operation of each ends its line at the fraction that
+/// one operation is.
 pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
     const LEAST: f64 = 1e-6;
     let all = || lines.iter().flat_map(|(_, points)| points.iter());
@@ -249,7 +252,8 @@ pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plo
     Ok(svg)
 }
 
-/// One line a system over a linear axis; values on a logarithmic one if they span more than two orders, from a thousandth of the largest on.
+/// One line a system over a linear axis; values on a logarithmic one if they span more than two
+/// orders, from a thousandth of the largest on.
 pub fn lines(
     title: &str,
     (x_unit, y_unit): (&str, &str),

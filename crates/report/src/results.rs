@@ -1,4 +1,5 @@
-//! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed, same bytes.
+//! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed,
+//! same bytes.
 
 use crate::metrics::{CdfPoint, LatencySummary, round};
 use base::Nanos;

@@ -1,4 +1,5 @@
-//! What the tables of a comparison have in common: the order of kinds and of the parts of an fsync, and gains.
+//! What the tables of a comparison have in common: the order of kinds and of the parts of an fsync,
+//! and gains.
 
 use crate::results::Run;
 use std::collections::BTreeSet;

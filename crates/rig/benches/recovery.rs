@@ -6,7 +6,8 @@
 //! them, and the power is cut:
 //!
 //! - rollback: nothing is synced;
-//! - roll-forward: every file is fsynced (`fsync_mode=posix`; its directory is in the checkpoint, so none is written);
+//! - roll-forward: every file is fsynced (`fsync_mode=posix`; its directory is in the checkpoint,
+//!   so none is written);
 //! - f2fsj: one `sync` commits all, nothing is applied.
 //!
 //! All three mount with the triggers of checkpoints off and no timers, so that all N files are
@@ -131,7 +132,7 @@ impl Job {
             ..CheckpointPolicy::default()
         };
         if let Some(journal) = &mut options.journal {
-            (journal.low_percent, journal.high_percent) = (5, 5);
+            journal.low_percent = 5;
         }
         MountOptions::F2fs(options)
     }
@@ -215,7 +216,8 @@ impl Job {
         }
     }
 
-    /// Real time of the same mount on a device in memory, where charged costs are nothing: what the code itself takes.
+    /// Real time of the same mount on a device in memory, where charged costs are nothing: what the
+    /// code itself takes.
     fn on_ram(&self, media: Media) -> Nanos {
         let config = self.config();
         let model = config.attach(media).expect("its own medium");
@@ -242,7 +244,8 @@ impl Job {
     }
 }
 
-/// Prints what one record, or one node of a chain, takes beyond what the rest of the mount is charged.
+/// Prints what one record, or one node of a chain, takes beyond what the rest of the mount is
+/// charged.
 fn costs() {
     let one = |way, name: &str, own: Nanos, count: fn(&Figures) -> u64| {
         let job = Job {

@@ -24,7 +24,8 @@ const MADE_AT: rt::WallTime = rt::WallTime {
 pub enum Fs {
     /// ext4, with the features of `mke2fs -t ext4`.
     Ext4,
-    /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without checksums.
+    /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without
+    /// checksums.
     Ext3,
     /// F2FS, with the features of `mkfs.f2fs`.
     F2fs,
@@ -94,7 +95,8 @@ pub struct Config {
     /// MiB of memory that hold pages and nodes; `None`: 64, the default of both file systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mib: Option<u32>,
-    /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of space write.
+    /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of
+    /// space write.
     pub timers: bool,
     /// Seeds the UUID and hash seed of the file system and the choices of the device.
     pub seed: u64,
@@ -150,8 +152,9 @@ impl Config {
         }
     }
 
-    /// Takes the scheme from its text: `PRESET`, `KEY=VALUE`, or several of them with `+` between; `data=MODE` may be among them.
-    /// A scheme of F2FS on a configuration of ext4 is refused by [`Config::check`].
+    /// Takes the scheme from its text: `PRESET`, `KEY=VALUE`, or several of them with `+` between;
+    /// `data=MODE` may be among them. A scheme of F2FS on a configuration of ext4 is refused by
+    /// [`Config::check`].
     ///
     /// # Errors
     /// An unknown word or a contradiction, with what would be valid.
@@ -170,7 +173,8 @@ impl Config {
         Ok(())
     }
 
-    /// The shortest text that [`Config::set_scheme`] makes the same of: the name of the scheme in results.
+    /// The shortest text that [`Config::set_scheme`] makes the same of: the name of the scheme in
+    /// results.
     pub fn scheme_text(&self) -> String {
         match self.data {
             Data::Ordered => self.scheme.to_string(),
@@ -190,10 +194,12 @@ impl Config {
         })
     }
 
-    /// Refuses a scheme that would not be safe on the device, and sizes that are not possible, before anything runs.
+    /// Refuses a scheme that would not be safe on the device, and sizes that are not possible,
+    /// before anything runs.
     ///
     /// # Errors
-    /// [`RigError::Unsafe`] with the reason; unknown profile, a size of the device, file system or journal that is not possible.
+    /// [`RigError::Unsafe`] with the reason; unknown profile, a size of the device, file system or
+    /// journal that is not possible.
     pub fn check(&self) -> Result<(), RigError> {
         self.check_kind()?;
         match self.fs {

@@ -68,7 +68,8 @@ impl AnyFs {
         }
     }
 
-    /// What the recovery of the journal did at mount; `None` if there was nothing to do, or there is no journal.
+    /// What the recovery of the journal did at mount; `None` if there was nothing to do, or there
+    /// is no journal.
     pub fn journal_recovery(&self) -> Option<&RecoveryReport> {
         match self {
             AnyFs::Ext4(fs) => fs.recovery(),

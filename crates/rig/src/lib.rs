@@ -1,4 +1,5 @@
-//! Builds a whole stack from one configuration value: device model, block queue, file system, `vfs`.
+//! Builds a whole stack from one configuration value: device model, block queue, file system,
+//! `vfs`.
 //!
 //! ```text
 //! Config --format--> AnyModel --Stack::mount--> Stack { device, queue, fs, vfs } --unmount--> AnyModel --write_image--> file

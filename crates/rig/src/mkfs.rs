@@ -34,8 +34,8 @@ pub struct F2fsMade {
     pub journal: u32,
 }
 
-/// Makes the F2FS that `options` describe in `file`, which has the size they name. `zeros`: as for [`make`]. Answers what
-/// was made.
+/// Makes the F2FS that `options` describe in `file`, which has the size they name. `zeros`: as for
+/// [`make`]. Answers what was made.
 ///
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.

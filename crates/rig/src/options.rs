@@ -88,7 +88,7 @@ impl MountOptions {
             (triggers.prefree_percent, triggers.prefree_segments_max) = (100, u32::MAX);
             o.checkpoint.background = None;
             if let Some(journal) = &mut o.journal {
-                (journal.low_percent, journal.high_percent) = (5, 5);
+                journal.low_percent = 5;
             }
         }
         options

@@ -1,4 +1,5 @@
-//! ext4 and ext3 under the conformance cases of `vfs`, in both worlds and with and without a journal.
+//! ext4 and ext3 under the conformance cases of `vfs`, in both worlds and with and without a
+//! journal.
 
 mod faults;
 

@@ -47,7 +47,8 @@ fn device() -> Arc<SpecDisk> {
     SpecDisk::new(caps, 1)
 }
 
-/// Leaves a dirty volume in `path`: what lies in /kept was synced, and its names are in the log only.
+/// Leaves a dirty volume in `path`: what lies in /kept was synced, and its names are in the log
+/// only.
 fn leave_dirty(path: &Path, ext: bool, options: &str) {
     let disk = device();
     let queue = Queue::new(disk.clone());

@@ -22,7 +22,8 @@ use rt::{Sim, SimConfig};
 use varve_rig::{Config, Data, Fs, Preset, Stack};
 use vfs::{Creds, FileKind};
 
-/// What the log consists of, the superblock apart: how often the tail moves is not the transactions' business.
+/// What the log consists of, the superblock apart: how often the tail moves is not the
+/// transactions' business.
 const LOG: [Class; 5] = [
     Class::JournalData,
     Class::JournalDescriptor,
@@ -158,7 +159,8 @@ fn identities(how: How) {
         assert!(saved > 0 && saved <= remap.queue.remap_pairs, "A: {how:?}");
     }
     let moved = |c: &Counts| c.queue.blocks_written(Class::JournalSuperblock);
-    // What else is written: the superblocks of log and file system. So pages differ by the blocks that do.
+    // What else is written: the superblocks of log and file system. So pages differ by the blocks
+    // that do.
     let total = |c: &Counts| c.queue.blocks_written_total();
     let blocks = (total(&copy) - total(&remap)) as i64;
     let superblocks = moved(&copy) as i64 - moved(&remap) as i64;

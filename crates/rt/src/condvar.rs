@@ -29,8 +29,8 @@ impl WaitList {
             real: parking_lot::Condvar::new(),
         }
     }
-    /// Suspends the running task until a notification, `deadline`, or (if `abortable`) the power cut.
-    /// `before` runs after the registration and gives back what the waker needs.
+    /// Suspends the running task until a notification, `deadline`, or (if `abortable`) the power
+    /// cut. `before` runs after the registration and gives back what the waker needs.
     pub(crate) fn wait_in(
         &self,
         core: &Core,
@@ -98,8 +98,8 @@ impl Condvar {
     pub fn wait<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>) {
         self.wait_for(guard, None, false, here());
     }
-    /// As `wait`, until `deadline`; true if it passed. After a power cut nothing waits for time: then it gives the
-    /// lock away once and returns true.
+    /// As `wait`, until `deadline`; true if it passed. After a power cut nothing waits for time:
+    /// then it gives the lock away once and returns true.
     #[track_caller]
     pub fn wait_until<T: ?Sized>(&self, guard: &mut MutexGuard<'_, T>, deadline: Time) -> bool {
         matches!(

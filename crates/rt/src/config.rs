@@ -37,7 +37,8 @@ pub const DELAYS: usize = 4;
 pub enum OnPanic {
     /// Ends the simulation with its report; no other task runs again.
     End,
-    /// `join` returns it, as in std, and the simulation goes on; the outcome reports it all the same.
+    /// `join` returns it, as in std, and the simulation goes on; the outcome reports it all the
+    /// same.
     Join,
 }
 

@@ -1,12 +1,13 @@
 //! The scheduler of one simulation: virtual clock, ready queue, timers, parking and waking.
 //!
-//! - I1: events have a total order: (virtual time, sequence number). Nothing here depends on addresses, hash
-//!   order, thread ids or the real clock.
+//! - I1: events have a total order: (virtual time, sequence number). Nothing here depends on
+//!   addresses, hash order, thread ids or the real clock.
 //! - I2: every decision "task T runs next, at time t" goes through [`Core::decide`], also where the
 //!   switch itself is skipped; so the trace hash, the counters and the limits do not depend on the
 //!   fast paths.
 //! - I3: no borrow of [`State`] is held over a switch.
-//! - I4: once `ended` is set no task runs again; suspended coroutines are leaked, never dropped or reset.
+//! - I4: once `ended` is set no task runs again; suspended coroutines are leaked, never dropped or
+//!   reset.
 
 use crate::config::{Policy, SimConfig};
 use crate::explore::Explorer;
@@ -28,7 +29,8 @@ use std::time::Duration;
 const STEPS_PER_SWITCH: u64 = 64;
 
 thread_local! {
-    /// A simulation on this OS thread ended while a task was unwinding, so std's panic count stays above zero.
+    /// A simulation on this OS thread ended while a task was unwinding, so std's panic count stays
+    /// above zero.
     static LEFT_UNWINDING: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -161,7 +163,8 @@ impl Core {
         !self.current.get().is_null()
     }
 
-    // ---- counters and limits -------------------------------------------------------------------------------
+    // ---- counters and limits
+    // -------------------------------------------------------------------------------
 
     fn rearm(&self) {
         let idle = self.cfg.no_progress_limit.saturating_mul(STEPS_PER_SWITCH);
@@ -268,7 +271,8 @@ impl Core {
         );
     }
 
-    // ---- failing -------------------------------------------------------------------------------------------
+    // ---- failing
+    // -------------------------------------------------------------------------------------------
 
     /// Records `failure` unless there is one already.
     pub(crate) fn fail(&self, failure: Failure) {
@@ -297,13 +301,15 @@ impl Core {
             && (!LEFT_UNWINDING.get() || self.task().panic_note.borrow().is_some())
     }
 
-    // ---- parking and waking --------------------------------------------------------------------------------
+    // ---- parking and waking
+    // --------------------------------------------------------------------------------
 
     #[inline]
     fn suspend(&self) {
         let yielder = self.task().yielder.get();
-        // SAFETY: the task set its yielder when it started; we are on its stack, below the root that owns it.
-        // I3: `park` and `end_here` are reached without a borrow of the state (a `RefCell`, so a mistake panics).
+        // SAFETY: the task set its yielder when it started; we are on its stack, below the root
+        // that owns it. I3: `park` and `end_here` are reached without a borrow of the state (a
+        // `RefCell`, so a mistake panics).
         unsafe { (*yielder).suspend(()) };
     }
     /// Refuses to wait where that is not allowed: inside `no_yield`, and while unwinding.
@@ -447,7 +453,8 @@ impl Core {
         self.random && self.st.borrow_mut().schedule.one_in(2)
     }
 
-    // ---- queues --------------------------------------------------------------------------------------------
+    // ---- queues
+    // --------------------------------------------------------------------------------------------
 
     /// Registers the next wait of the running task in the queue of `word`.
     pub(crate) fn enqueue(&self, word: &AtomicU32, exclusive: bool) -> Waiter {
@@ -459,7 +466,8 @@ impl Core {
     pub(crate) fn dequeue(&self, word: &AtomicU32, waiter: Waiter) {
         self.st.borrow_mut().queues.remove(word, waiter);
     }
-    /// Wakes one waiter of the queue of `word`: the first, or in random schedules any. False if there is none.
+    /// Wakes one waiter of the queue of `word`: the first, or in random schedules any. False if
+    /// there is none.
     pub(crate) fn notify(&self, word: &AtomicU32) -> bool {
         let mut st = self.st.borrow_mut();
         loop {
@@ -480,7 +488,8 @@ impl Core {
             }
         }
     }
-    /// Cuts the power: time stops, sleepers and abortable waits run again, the run-out budget starts.
+    /// Cuts the power: time stops, sleepers and abortable waits run again, the run-out budget
+    /// starts.
     pub(crate) fn power_cut(&self) {
         if !self.powered.replace(false) {
             return;

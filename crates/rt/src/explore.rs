@@ -1,10 +1,11 @@
 //! Schedules that look for rare interleavings, in two kinds: delay-bounded ones, all of which can
 //! be run, and those of PCT, each of which finds a bug of depth d with a known probability.
 //!
-//! Delay bounding (Emmi, Qadeer, Rakamaric: "Delay-bounded scheduling", POPL 2011): tasks run in FIFO order, but at up to n
-//! scheduling points the running task is put off behind all others. With n = 0 there is one schedule; each further delay multiplies
-//! them by the points of a run. PCT (Burckhardt et al., ASPLOS 2010): tasks have random priorities, the ready task with the
-//! highest runs, and at d - 1 random points the running one falls below all others.
+//! Delay bounding (Emmi, Qadeer, Rakamaric: "Delay-bounded scheduling", POPL 2011): tasks run in
+//! FIFO order, but at up to n scheduling points the running task is put off behind all others. With
+//! n = 0 there is one schedule; each further delay multiplies them by the points of a run. PCT
+//! (Burckhardt et al., ASPLOS 2010): tasks have random priorities, the ready task with the highest
+//! runs, and at d - 1 random points the running one falls below all others.
 
 use crate::core::Core;
 use crate::task::{Site, TaskId};
@@ -81,7 +82,8 @@ impl Pct {
     fn of(&mut self, task: TaskId) -> &mut u64 {
         while self.priorities.len() <= task as usize {
             let drawn = self.rng.as_mut().map_or(0, |rng| rng.next_u64() >> 1);
-            // Two tasks have one priority once in 2^63 times; then the later one wins, in every run.
+            // Two tasks have one priority once in 2^63 times; then the later one wins, in every
+            // run.
             self.priorities.push(LOWERED + drawn);
         }
         &mut self.priorities[task as usize]
@@ -100,8 +102,8 @@ impl Core {
     }
 }
 
-/// Calls `run` with every schedule of at most `delays` delays (at most 4); it answers how many scheduling points its run had
-/// ([`crate::Outcome::points`]). Answers how many runs there were.
+/// Calls `run` with every schedule of at most `delays` delays (at most 4); it answers how many
+/// scheduling points its run had ([`crate::Outcome::points`]). Answers how many runs there were.
 pub fn each_schedule(delays: usize, mut run: impl FnMut(Policy) -> u64) -> u64 {
     let mut at = [u64::MAX; DELAYS];
     deeper(&mut at, 0, delays.min(DELAYS), &mut run)

@@ -28,7 +28,8 @@ pub(crate) fn message_of(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Installs, once per process, the panic hook that prints task and virtual time and keeps the message.
+/// Installs, once per process, the panic hook that prints task and virtual time and keeps the
+/// message.
 pub(crate) fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -64,8 +65,9 @@ fn message_of_hook(info: &std::panic::PanicHookInfo<'_>) -> String {
         .to_string()
 }
 
-/// Runs `f` below frames of C: catches its panic and hands the payload to the caller, who returns an error through
-/// the C frames and may resume the panic above them. In a simulation the panic counts as its first failure.
+/// Runs `f` below frames of C: catches its panic and hands the payload to the caller, who returns
+/// an error through the C frames and may resume the panic above them. In a simulation the panic
+/// counts as its first failure.
 ///
 /// # Errors
 /// The payload of the panic.
@@ -122,7 +124,8 @@ pub fn no_yield<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Before a wait in the real world: panics inside of [`no_yield`]; says so to the source of this thread ([`about_to_wait`]).
+/// Before a wait in the real world: panics inside of [`no_yield`]; says so to the source of this
+/// thread ([`about_to_wait`]).
 #[track_caller]
 pub(crate) fn may_wait() {
     let site = std::panic::Location::caller();
@@ -133,7 +136,8 @@ pub(crate) fn may_wait() {
     about_to_wait();
 }
 
-/// True if the running task (or thread) unwinds from a panic. Use instead of `std::thread::panicking`.
+/// True if the running task (or thread) unwinds from a panic. Use instead of
+/// `std::thread::panicking`.
 pub fn unwinding() -> bool {
     match core() {
         Some(core) => core.unwinding(),

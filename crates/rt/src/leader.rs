@@ -189,7 +189,8 @@ impl Leaders {
         })
     }
 
-    /// Answers a request that this thread has read. The thread parks before it returns if another one reads.
+    /// Answers a request that this thread has read. The thread parks before it returns if another
+    /// one reads.
     pub fn turn(self: &Arc<Self>, request: &Asked, answer: impl FnOnce()) {
         self.begin(request);
         answer();
@@ -453,7 +454,8 @@ mod tests {
         assert!(served.end());
     }
 
-    /// A request waits in `wait` until `let_go`; another one is answered meanwhile, by the alarm's help or without.
+    /// A request waits in `wait` until `let_go`; another one is answered meanwhile, by the alarm's
+    /// help or without.
     fn another_is_answered(wait: impl FnOnce() + Send + 'static, let_go: impl FnOnce()) {
         let served = Served::by(3, Leaders::new());
         served.settle();
@@ -470,7 +472,8 @@ mod tests {
         assert!(served.end());
     }
 
-    /// Threads that are parked while a request of `client` waits, of three, without an alarm that rings.
+    /// Threads that are parked while a request of `client` waits, of three, without an alarm that
+    /// rings.
     fn parked_beside_a_wait(client: u32) -> usize {
         let served = Served::by(3, Leaders::with(NEVER));
         served.settle();

@@ -1,8 +1,9 @@
 //! The runtime of both worlds: time, tasks, locks, randomness, trace, memory of pages.
 //!
-//! The same blocking, `Send + Sync` code runs on coroutines with a virtual clock (inside of [`Sim::run`]) and on OS
-//! threads with the real one (everywhere else); each blocking call looks where it is. In a simulation all tasks share
-//! one OS thread, switch only at calls of this crate, and the same seed gives the same run, bit for bit.
+//! The same blocking, `Send + Sync` code runs on coroutines with a virtual clock (inside of
+//! [`Sim::run`]) and on OS threads with the real one (everywhere else); each blocking call looks
+//! where it is. In a simulation all tasks share one OS thread, switch only at calls of this crate,
+//! and the same seed gives the same run, bit for bit.
 //!
 //! Rules for callers: no lock but those of this crate is held over a call that may wait; no lock in
 //! a `static`; no object shared by two worlds; daemons have an explicit stop; after a power cut

@@ -25,7 +25,8 @@ fn with_locals<R>(f: impl FnOnce(&mut Vec<Rc<dyn Any>>) -> R) -> R {
     }
 }
 
-/// Runs `f`, inside of which [`local`] answers `value` to the running task (V1). Calls nest; the innermost value of a type counts.
+/// Runs `f`, inside of which [`local`] answers `value` to the running task (V1). Calls nest; the
+/// innermost value of a type counts.
 pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
     struct Leave;
     impl Drop for Leave {
@@ -39,7 +40,8 @@ pub fn with_local<T: 'static, R>(value: T, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// The innermost value of type `T` that the running task has set by [`with_local`]; `None` without one.
+/// The innermost value of type `T` that the running task has set by [`with_local`]; `None` without
+/// one.
 pub fn local<T: 'static>() -> Option<Rc<T>> {
     with_locals(|locals| {
         let mut inner = locals.iter().rev();

@@ -4,8 +4,9 @@
 use base::Mutant;
 use std::collections::BTreeMap;
 
-/// True in a simulation that runs mutant `m` (see [`Mutant`]); counts that its guard was reached. Ask only where leaving the
-/// guard out would make a difference, so that the count proves something.
+/// True in a simulation that runs mutant `m` (see [`Mutant`]); counts that its guard was reached.
+/// Ask only where leaving the guard out would make a difference, so that the count proves
+/// something.
 #[cfg(feature = "mutants")]
 pub fn mutant(m: Mutant) -> bool {
     crate::world::core().is_some_and(|core| {

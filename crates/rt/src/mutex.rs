@@ -1,5 +1,5 @@
-//! `Mutex`: a parking_lot mutex in both worlds. In a simulation a task that finds it locked waits in a FIFO queue,
-//! and the unlocker takes it on behalf of the first waiter.
+//! `Mutex`: a parking_lot mutex in both worlds. In a simulation a task that finds it locked waits
+//! in a FIFO queue, and the unlocker takes it on behalf of the first waiter.
 
 use crate::core::{Core, here};
 use crate::leader::about_to_wait;
@@ -121,7 +121,8 @@ impl<T: ?Sized> Mutex<T> {
             core.may_park(site);
             core.enqueue(&self.queue, true);
             if core.park(Wait::Lock(wait), site) == Wake::Granted {
-                // SAFETY: the unlocker locked the raw mutex on our behalf (`hand_over`), and no guard for that exists.
+                // SAFETY: the unlocker locked the raw mutex on our behalf (`hand_over`), and no
+                // guard for that exists.
                 return unsafe { self.inner.make_guard_unchecked() };
             }
             if let Some(inner) = self.inner.try_lock() {
@@ -151,8 +152,8 @@ impl<T: ?Sized> Mutex<T> {
             self.hand_over(core);
         }
     }
-    /// Takes the lock for the first waiter. In random schedules sometimes only wakes it, so that others may barge in
-    /// as in the real world.
+    /// Takes the lock for the first waiter. In random schedules sometimes only wakes it, so that
+    /// others may barge in as in the real world.
     #[cold]
     fn hand_over(&self, core: &Core) {
         let barging = core.coin();
@@ -163,7 +164,8 @@ impl<T: ?Sized> Mutex<T> {
         if barging {
             core.wake(&mut st, waiter, Wake::Notified);
         } else {
-            // SAFETY: the raw lock is used as a mutex only; the waiter makes the guard that unlocks it.
+            // SAFETY: the raw lock is used as a mutex only; the waiter makes the guard that unlocks
+            // it.
             let free = unsafe { self.inner.raw().try_lock() };
             debug_assert!(free, "nobody else ran since the unlock");
             self.holder.store(waiter.task + 1, Ordering::Relaxed);

@@ -17,7 +17,8 @@ static PREVIOUS: OnceLock<libc::sigaction> = OnceLock::new();
 pub(crate) fn install() {
     PREVIOUS.get_or_init(|| {
         let mut previous = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: both structs are valid; zero is a valid `sigaction`. The handler is async-signal-safe.
+        // SAFETY: both structs are valid; zero is a valid `sigaction`. The handler is
+        // async-signal-safe.
         unsafe {
             let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
             action.sa_sigaction = handler as extern "C" fn(_, _, _) as usize;
@@ -77,8 +78,9 @@ fn chain(signal: libc::c_int, info: *mut libc::siginfo_t, context: *mut libc::c_
     let Some(previous) = PREVIOUS.get() else {
         return;
     };
-    // SAFETY: the previous handler is called as the kernel would, by its own flags; with the default action
-    // restored, returning repeats the fault and ends the process as if we had not been here.
+    // SAFETY: the previous handler is called as the kernel would, by its own flags; with the
+    // default action restored, returning repeats the fault and ends the process as if we had not
+    // been here.
     unsafe {
         match previous.sa_sigaction {
             libc::SIG_DFL | libc::SIG_IGN => {

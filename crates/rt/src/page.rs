@@ -11,7 +11,8 @@
 //! ```
 //!
 //! - M1: a page is marked free in its chunk, or one [`Page`] owns it: never both, never two.
-//! - M2: a chunk goes back to the kernel when all of its pages are free, and its number is given to another only then.
+//! - M2: a chunk goes back to the kernel when all of its pages are free, and its number is given to
+//!   another only then.
 //! - M3: at most [`SPARE_CHUNKS`] chunks without a page in use are kept (4 MiB). Chunks with a page
 //!   in use are kept whole: the memory is at most that of the most pages that ever were in use at
 //!   one time, and the spare chunks.
@@ -75,7 +76,8 @@ impl Page {
         page
     }
 
-    /// Its content from now on, without a copy. The memory is free again when the last clone or slice is gone.
+    /// Its content from now on, without a copy. The memory is free again when the last clone or
+    /// slice is gone.
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }
@@ -84,7 +86,8 @@ impl Page {
 impl Deref for Page {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: the page is mapped and initialised (the kernel gives zeros) and this owner's alone (M1, M2).
+        // SAFETY: the page is mapped and initialised (the kernel gives zeros) and this owner's
+        // alone (M1, M2).
         unsafe { std::slice::from_raw_parts(self.at.as_ptr(), Page::BYTES) }
     }
 }

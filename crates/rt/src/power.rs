@@ -18,8 +18,9 @@ impl fmt::Display for PowerLost {
 }
 impl std::error::Error for PowerLost {}
 
-/// Cuts the power of this simulation. Wakes all sleepers and abortable waits; from now on they return at once, and
-/// the budget [`crate::SimConfig::run_out`] of switches starts. A second cut does nothing.
+/// Cuts the power of this simulation. Wakes all sleepers and abortable waits; from now on they
+/// return at once, and the budget [`crate::SimConfig::run_out`] of switches starts. A second cut
+/// does nothing.
 ///
 /// # Panics
 /// In the real world.
@@ -35,7 +36,8 @@ pub fn powered() -> bool {
     core().is_none_or(|c| c.powered.get())
 }
 
-/// Waits until `at`, for a device's completion. What completes at the very time of the cut counts as delivered.
+/// Waits until `at`, for a device's completion. What completes at the very time of the cut counts
+/// as delivered.
 ///
 /// # Errors
 /// If the power is gone, or goes before `at`.

@@ -10,8 +10,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Readers-writer lock. Does not poison. A waiting writer holds up new readers, so a task must not take the read
-/// lock twice.
+/// Readers-writer lock. Does not poison. A waiting writer holds up new readers, so a task must not
+/// take the read lock twice.
 pub struct RwLock<T: ?Sized> {
     name: &'static str,
     queue: AtomicU32,
@@ -70,7 +70,8 @@ impl<T: ?Sized> RwLock<T> {
             }),
             Some(core) => self.free_read().unwrap_or_else(|| {
                 self.wait(core, false, site);
-                // SAFETY: `pump` took the raw lock shared on our behalf, and no guard for that exists.
+                // SAFETY: `pump` took the raw lock shared on our behalf, and no guard for that
+                // exists.
                 unsafe { self.inner.make_read_guard_unchecked() }
             }),
         };
@@ -93,7 +94,8 @@ impl<T: ?Sized> RwLock<T> {
             }),
             Some(core) => self.free_write().unwrap_or_else(|| {
                 self.wait(core, true, site);
-                // SAFETY: `pump` took the raw lock exclusively on our behalf, and no guard for that exists.
+                // SAFETY: `pump` took the raw lock exclusively on our behalf, and no guard for that
+                // exists.
                 unsafe { self.inner.make_write_guard_unchecked() }
             }),
         };

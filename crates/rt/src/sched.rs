@@ -14,8 +14,8 @@ impl Core {
     /// Makes a task that runs `body`; `body` must not unwind.
     ///
     /// # Safety
-    /// What `body` borrows must outlive its run. A task that never ends is never resumed and never dropped, so
-    /// it does not touch what it borrowed any more.
+    /// What `body` borrows must outlive its run. A task that never ends is never resumed and never
+    /// dropped, so it does not touch what it borrowed any more.
     #[track_caller]
     pub(crate) unsafe fn start<F: FnOnce()>(&self, name: &str, body: F) -> TaskId {
         let mut st = self.st.borrow_mut();
@@ -47,8 +47,8 @@ impl Core {
         while let Some(task) = self.next() {
             self.current.set(Rc::as_ptr(&task));
             self.watch.0.current.store(task.id, Ordering::Relaxed);
-            // SAFETY: the box lives until `finish` (or is leaked); only this loop resumes it, and a task cannot
-            // reach its own coroutine.
+            // SAFETY: the box lives until `finish` (or is leaked); only this loop resumes it, and a
+            // task cannot reach its own coroutine.
             let result = unsafe { (*task.coroutine.get()).resume(()) };
             self.current.set(std::ptr::null());
             if let CoroutineResult::Return(()) = result {
@@ -58,7 +58,8 @@ impl Core {
     }
 
     fn finish(&self, task: &Rc<Task>) {
-        // SAFETY: the pointer came from `Box::into_raw` in `start`; the coroutine has returned and is not used again.
+        // SAFETY: the pointer came from `Box::into_raw` in `start`; the coroutine has returned and
+        // is not used again.
         let coroutine = unsafe { Box::from_raw(task.coroutine.replace(std::ptr::null_mut())) };
         stack::give(coroutine.into_stack());
         let mut st = self.st.borrow_mut();
@@ -108,7 +109,8 @@ impl Core {
         Ok(st.tasks[id as usize].clone())
     }
 
-    /// Moves the clock to the next timer and makes ready all whose time has come. False if there is none.
+    /// Moves the clock to the next timer and makes ready all whose time has come. False if there is
+    /// none.
     fn fire_timers(&self, st: &mut State) -> Result<bool, Box<Failure>> {
         let Some(at) = st.next_timer() else {
             return Ok(false);
@@ -155,7 +157,8 @@ impl Core {
         goes_on
     }
 
-    // ---- reports -------------------------------------------------------------------------------------------
+    // ---- reports
+    // -------------------------------------------------------------------------------------------
 
     /// Name of the task of the last decision.
     pub(crate) fn last_name(&self, st: &State) -> String {
@@ -200,7 +203,8 @@ fn name_of(st: &State, id: TaskId) -> String {
         .map_or_else(|| format!("#{id}, which has ended"), |t| t.name.to_string())
 }
 
-/// Tasks that hold the lock at `addr` according to their lists (debug builds): the readers of an rwlock.
+/// Tasks that hold the lock at `addr` according to their lists (debug builds): the readers of an
+/// rwlock.
 fn holders(st: &State, but: &Task, addr: usize) -> Option<String> {
     let of = |t: &&Rc<Task>| t.id != but.id && t.held.borrow().iter().any(|h| h.addr == addr);
     let names: Vec<String> = st

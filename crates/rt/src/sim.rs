@@ -28,7 +28,8 @@ pub struct Outcome<T> {
     pub first_failure: Option<Failure>,
     /// The payload of a panic that ended the simulation.
     pub payload: Option<Payload>,
-    /// Hash over every scheduling decision and every [`crate::trace`] word: equal means the same run.
+    /// Hash over every scheduling decision and every [`crate::trace`] word: equal means the same
+    /// run.
     pub trace_hash: u64,
     /// Scheduling decisions, including those that needed no switch.
     pub switches: u64,
@@ -59,10 +60,12 @@ impl Sim {
         Sim { cfg }
     }
 
-    /// Runs `main` as the first task, and all tasks it starts, until the last one has ended or the run fails.
+    /// Runs `main` as the first task, and all tasks it starts, until the last one has ended or the
+    /// run fails.
     ///
-    /// After a failure the tasks that have not ended are leaked: they never run again, and what they own is never
-    /// dropped. `main` may borrow from the caller: no task touches anything after `run` has returned.
+    /// After a failure the tasks that have not ended are leaked: they never run again, and what
+    /// they own is never dropped. `main` may borrow from the caller: no task touches anything after
+    /// `run` has returned.
     ///
     /// # Panics
     /// If this OS thread is inside of a simulation already.
@@ -85,8 +88,9 @@ impl Sim {
                 }
             }
         };
-        // SAFETY: `main` may borrow from our caller's frame. The loop below returns when all tasks have ended, or
-        // leaves the others suspended for good, so none of them runs after the borrow has ended.
+        // SAFETY: `main` may borrow from our caller's frame. The loop below returns when all tasks
+        // have ended, or leaves the others suspended for good, so none of them runs after the
+        // borrow has ended.
         unsafe { core.start("main", body) };
         core.run_all();
         let (deepest, deepest_task) = measure(&core);

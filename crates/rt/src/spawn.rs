@@ -93,7 +93,8 @@ impl<T> JoinHandle<T> {
     /// Waits for the end of the task.
     ///
     /// # Errors
-    /// The payload of its panic. (In a simulation only with [`crate::OnPanic::Join`]; else the panic has ended it.)
+    /// The payload of its panic. (In a simulation only with [`crate::OnPanic::Join`]; else the
+    /// panic has ended it.)
     ///
     /// # Panics
     /// If called in another world than `spawn`.
@@ -189,7 +190,8 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(Scope<'scope, 'env>) -> T) -> T
             env: PhantomData,
         })
     }));
-    // The tasks borrow from frames above ours: whatever happened, leave only when the last one has ended.
+    // The tasks borrow from frames above ours: whatever happened, leave only when the last one has
+    // ended.
     if let Err(payload) = &result
         && sim.state.lock().running > 0
         && !core.task_panicked(payload)
@@ -232,7 +234,8 @@ impl<'scope> Scope<'scope, '_> {
                     sim.state.lock().panics += usize::from(result.is_err());
                     result.unwrap_or_else(|payload| std::panic::resume_unwind(payload))
                 };
-                // SAFETY: `scope` leaves only when `running` is zero, which each task does as its last act.
+                // SAFETY: `scope` leaves only when `running` is zero, which each task does as its
+                // last act.
                 ScopedKind::Sim(unsafe { spawn_in(core, name, f, move || sim.leave()) }, sim)
             }
         };

@@ -1,8 +1,8 @@
-//! Stacks of simulated tasks: address space without memory behind it until touched, a guard below, and a
-//! pool per OS thread that outlives simulations.
+//! Stacks of simulated tasks: address space without memory behind it until touched, a guard below,
+//! and a pool per OS thread that outlives simulations.
 //!
-//! The guard is `MADV_GUARD_INSTALL` (Linux 6.13, `madvise(2)`), which does not split the mapping, so that
-//! `vm.max_map_count` does not limit the number of tasks; on older kernels `mprotect`.
+//! The guard is `MADV_GUARD_INSTALL` (Linux 6.13, `madvise(2)`), which does not split the mapping,
+//! so that `vm.max_map_count` does not limit the number of tasks; on older kernels `mprotect`.
 //!
 //! High-water mark: the pages resident below the top [`KEEP_BYTES`] are counted (`mincore(2)`) once
 //! per simulation for each stack it used, and given back to the kernel at once, so that the next
@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// Bytes below each stack that fault when touched; no frame of ours or of SQLite's jumps it.
 const GUARD_BYTES: usize = 64 * 1024;
-/// Bytes at the top of a pooled stack that stay resident between users; marks below it read as this value.
+/// Bytes at the top of a pooled stack that stay resident between users; marks below it read as this
+/// value.
 pub(crate) const KEEP_BYTES: usize = 16 * 1024;
 /// Stacks kept per OS thread; more are unmapped.
 const POOL_LIMIT: usize = 4096;
@@ -23,7 +24,8 @@ const PAGE: usize = 4096;
 /// `MADV_GUARD_INSTALL` of `linux/mman.h`; not yet in every `libc`.
 const MADV_GUARD_INSTALL: libc::c_int = 102;
 
-/// Where a stack lies: `[bottom, bottom + GUARD_BYTES)` is the guard, the stack grows down from `top`.
+/// Where a stack lies: `[bottom, bottom + GUARD_BYTES)` is the guard, the stack grows down from
+/// `top`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     bottom: usize,
@@ -41,8 +43,8 @@ impl Extent {
     }
     /// Deepest use in bytes (whole pages, at least [`KEEP_BYTES`]).
     ///
-    /// Looks downwards in windows of the size of the guard and stops at the first untouched one: a frame that jumps
-    /// a whole window would jump the guard too.
+    /// Looks downwards in windows of the size of the guard and stops at the first untouched one: a
+    /// frame that jumps a whole window would jump the guard too.
     pub(crate) fn high_water(self) -> usize {
         const WINDOW: usize = GUARD_BYTES / PAGE;
         let low = self.bottom + GUARD_BYTES;
@@ -52,7 +54,8 @@ impl Extent {
             let start = end.saturating_sub(WINDOW * PAGE).max(low);
             let pages = (end - start) / PAGE;
             let mut resident = [0u8; WINDOW];
-            // SAFETY: the range is mapped (the extent of a live stack), and the array has a byte for each page.
+            // SAFETY: the range is mapped (the extent of a live stack), and the array has a byte
+            // for each page.
             let rc = unsafe {
                 libc::mincore(
                     start as *mut libc::c_void,
@@ -123,7 +126,8 @@ impl TaskStack {
         };
         // SAFETY: all three calls stay inside the new mapping.
         unsafe {
-            // Neighbouring stacks may merge into one mapping; a huge page would spoil the high-water mark.
+            // Neighbouring stacks may merge into one mapping; a huge page would spoil the
+            // high-water mark.
             libc::madvise(at, len, libc::MADV_NOHUGEPAGE);
             if libc::madvise(at, GUARD_BYTES, MADV_GUARD_INSTALL) != 0
                 && libc::mprotect(at, GUARD_BYTES, libc::PROT_NONE) != 0
@@ -152,8 +156,8 @@ impl Drop for TaskStack {
     }
 }
 
-// SAFETY: `base` is the page-aligned top, `limit` the bottom including the guard, which faults on overflow;
-// at least one page is usable (`take` rounds up).
+// SAFETY: `base` is the page-aligned top, `limit` the bottom including the guard, which faults on
+// overflow; at least one page is usable (`take` rounds up).
 unsafe impl Stack for TaskStack {
     fn base(&self) -> StackPointer {
         StackPointer::new(self.extent.top).expect("a mapping is not at address zero")
@@ -200,8 +204,9 @@ pub(crate) fn give(stack: TaskStack) {
     });
 }
 
-/// Deepest use of the pooled stacks that simulation `world` used, and the task that ran last on the deepest.
-/// Cleans them for the next user. (They are the youngest of the pool: it is last in, first out.)
+/// Deepest use of the pooled stacks that simulation `world` used, and the task that ran last on the
+/// deepest. Cleans them for the next user. (They are the youngest of the pool: it is last in, first
+/// out.)
 pub(crate) fn measure(world: u64) -> (usize, Option<Arc<str>>) {
     POOL.with_borrow(|pool| {
         let mut deepest = (KEEP_BYTES, None);

@@ -93,7 +93,8 @@ pub(crate) struct Task {
     pub(crate) id: TaskId,
     pub(crate) name: Arc<str>,
     pub(crate) stack: Extent,
-    /// The boxed coroutine. A raw pointer, because it must never be dropped while suspended (rule 4).
+    /// The boxed coroutine. A raw pointer, because it must never be dropped while suspended (rule
+    /// 4).
     pub(crate) coroutine: Cell<*mut Co>,
     pub(crate) yielder: Cell<*const Yielder<(), ()>>,
     /// Counts wake-ups; makes older registrations stale.

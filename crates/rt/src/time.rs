@@ -82,7 +82,8 @@ pub fn sleep_until(at: Time) {
     }
 }
 
-/// Spends CPU time on a virtual core; nothing in the real world. Costs more than 10 ns itself: not for inner loops.
+/// Spends CPU time on a virtual core; nothing in the real world. Costs more than 10 ns itself: not
+/// for inner loops.
 #[track_caller]
 pub fn charge(span: Nanos) {
     if let Some(core) = core() {
@@ -98,7 +99,8 @@ pub fn charge_each(each: Nanos, n: u64) {
     }
 }
 
-/// Spends what `n` things take that are done together, as one [`charge`]: `first`, and `next` for each further one; nothing if there is none.
+/// Spends what `n` things take that are done together, as one [`charge`]: `first`, and `next` for
+/// each further one; nothing if there is none.
 #[track_caller]
 pub fn charge_run(first: Nanos, next: Nanos, n: u64) {
     if let Some(further) = n.checked_sub(1) {
@@ -108,8 +110,9 @@ pub fn charge_run(first: Nanos, next: Nanos, n: u64) {
     }
 }
 
-/// CPU time charged in this simulation so far, of all cores together; nothing in the real world. The difference of two calls over the
-/// virtual time between them, and over the cores, is how busy they were.
+/// CPU time charged in this simulation so far, of all cores together; nothing in the real world.
+/// The difference of two calls over the virtual time between them, and over the cores, is how busy
+/// they were.
 pub fn charged() -> Nanos {
     core().map_or(Nanos(0), |core| Nanos(core.charged.get()))
 }
@@ -126,8 +129,8 @@ pub fn yield_now() {
     }
 }
 
-/// The random stream `name` of this world, from its beginning: in a simulation a function of (seed, name) only,
-/// in the real world of the process.
+/// The random stream `name` of this world, from its beginning: in a simulation a function of (seed,
+/// name) only, in the real world of the process.
 pub fn rng(name: &str) -> Rng {
     match core() {
         Some(core) => Rng::named(core.cfg.seed, name),

@@ -18,9 +18,10 @@ thread_local! {
 /// The simulation that runs on this OS thread.
 #[inline]
 pub(crate) fn core<'a>() -> Option<&'a Core> {
-    // SAFETY: `Entered` keeps the pointer set only while the core is borrowed by `Sim::run`, and everything that
-    // runs on this OS thread meanwhile is called from there. No caller keeps the reference past its own frame:
-    // a frame that is still suspended when the core goes away is never resumed.
+    // SAFETY: `Entered` keeps the pointer set only while the core is borrowed by `Sim::run`, and
+    // everything that runs on this OS thread meanwhile is called from there. No caller keeps the
+    // reference past its own frame: a frame that is still suspended when the core goes away is
+    // never resumed.
     unsafe { CORE.get().as_ref() }
 }
 
@@ -63,7 +64,8 @@ impl Binding {
             AtomicU64::new(0),
         )
     }
-    /// Refuses an object of another world. Objects of a simulation that has ended may be read in the real world.
+    /// Refuses an object of another world. Objects of a simulation that has ended may be read in
+    /// the real world.
     ///
     /// # Panics
     /// If the object belongs to another world (debug builds).

@@ -523,7 +523,8 @@ fn channels_end_when_one_side_is_gone() {
     .unwrap();
 }
 
-// ---- power -----------------------------------------------------------------------------------------------------
+// ---- power
+// -----------------------------------------------------------------------------------------------------
 
 /// A task that writes to a device with 1 ms per command until that fails.
 fn writer() -> u64 {
@@ -646,7 +647,8 @@ fn a_forgotten_notify_on_the_error_path_is_a_deadlock_after_the_cut() {
     assert!(tasks[0].waits_for.contains("condvar `committed`"), "{out}");
 }
 
-// ---- stack overflow --------------------------------------------------------------------------------------------
+// ---- stack overflow
+// --------------------------------------------------------------------------------------------
 
 #[inline(never)]
 fn without_end(n: u64) -> u64 {

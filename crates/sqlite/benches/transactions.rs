@@ -1,5 +1,5 @@
-//! SQLite transactions per second of wall time, in a simulation on the model file system: what a crash test or a
-//! comparison pays per transaction before any device is simulated.
+//! SQLite transactions per second of wall time, in a simulation on the model file system: what a
+//! crash test or a comparison pays per transaction before any device is simulated.
 
 #![allow(clippy::disallowed_types)] // The attribute of divan expands to a LazyLock.
 

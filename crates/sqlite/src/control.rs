@@ -1,4 +1,5 @@
-//! xFileControl: the operations that SQLite's unix VFS knows (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>).
+//! xFileControl: the operations that SQLite's unix VFS knows
+//! (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>).
 //!
 //! Not supported are memory mapping (pages are always copied, and xFetch returns nothing) and the
 //! atomic-write group, which needs a file system that offers it: the device characteristics say
@@ -21,7 +22,8 @@ pub(crate) unsafe fn file_control(
     arg: *mut c_void,
 ) -> c_int {
     let int = arg.cast::<c_int>();
-    // SAFETY: per operation, SQLite documents what `arg` points to: an int, an i64 or a char*, valid for this call.
+    // SAFETY: per operation, SQLite documents what `arg` points to: an int, an i64 or a char*,
+    // valid for this call.
     unsafe {
         match op {
             ffi::SQLITE_FCNTL_LOCKSTATE => *int = file.level as c_int,
@@ -57,8 +59,8 @@ fn mode_bit(bit: &mut bool, arg: &mut c_int) {
     }
 }
 
-/// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix VFS without
-/// `posix_fallocate`.
+/// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix
+/// VFS without `posix_fallocate`.
 fn size_hint(file: &mut SqliteFile, size: u64) -> c_int {
     if file.chunk == 0 {
         return ffi::SQLITE_OK;

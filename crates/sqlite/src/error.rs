@@ -20,8 +20,9 @@ pub(crate) enum During {
     Path,
 }
 
-/// The code. A full device is SQLITE_FULL; a structure that contradicts itself is a corrupt file system, which SQLite
-/// turns into SQLITE_CORRUPT; everything else is the operation's own SQLITE_IOERR.
+/// The code. A full device is SQLITE_FULL; a structure that contradicts itself is a corrupt file
+/// system, which SQLite turns into SQLITE_CORRUPT; everything else is the operation's own
+/// SQLITE_IOERR.
 pub(crate) fn code(during: During, error: &FsError) -> c_int {
     match (during, error) {
         (During::Write | During::Truncate, e) if e.errno() == Errno::NoSpc => ffi::SQLITE_FULL,

@@ -79,7 +79,8 @@ impl SqliteFile {
         self.outcome(During::Truncate, result)
     }
 
-    /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and Linux has no stronger sync.
+    /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and
+    /// Linux has no stronger sync.
     pub(crate) fn sync(&mut self) -> c_int {
         let result = sync(&self.mount, &self.file);
         let code = self.outcome(During::Sync, result);

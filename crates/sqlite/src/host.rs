@@ -16,9 +16,10 @@ pub fn without_atomic_writes() -> Result<(), SetupError> {
         what: "xSetSystemCall(ioctl)",
         code,
     };
-    // SAFETY: the structure found is SQLite's own and static. The function put in place of `ioctl` is called with two integers and
-    // further arguments that it does not look at, which the C conventions of Linux's architectures allow; the pointer type is the
-    // one of no particular function that SQLite asks for.
+    // SAFETY: the structure found is SQLite's own and static. The function put in place of `ioctl`
+    // is called with two integers and further arguments that it does not look at, which the C
+    // conventions of Linux's architectures allow; the pointer type is the one of no particular
+    // function that SQLite asks for.
     let code = unsafe {
         let unix = ffi::sqlite3_vfs_find(c"unix".as_ptr());
         let set = unix.as_ref().and_then(|unix| unix.xSetSystemCall);

@@ -1,4 +1,5 @@
-//! The border to C: `sqlite3_io_methods`. Each callback is an `rt::foreign` (sqlite-S3); the work is in `file`, `control`, `shm`.
+//! The border to C: `sqlite3_io_methods`. Each callback is an `rt::foreign` (sqlite-S3); the work
+//! is in `file`, `control`, `shm`.
 
 use crate::control;
 use crate::file::SqliteFile;
@@ -63,7 +64,8 @@ pub(crate) unsafe fn install(out: *mut ffi::sqlite3_file, file: SqliteFile, slot
 /// # Safety
 /// `file` was made by [`install`] and not closed.
 unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int) -> c_int {
-    // SAFETY: the caller's promise. A connection is used by one task at a time (sqlite-S5), so this is the only reference.
+    // SAFETY: the caller's promise. A connection is used by one task at a time (sqlite-S5), so this
+    // is the only reference.
     let state = unsafe { &mut *(*file.cast::<RawFile>()).state };
     let mount = Arc::clone(&state.file.mount);
     match rt::foreign(|| f(state)) {

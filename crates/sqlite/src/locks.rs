@@ -1,5 +1,5 @@
-//! SQLite's five-state lock of a database file (<https://www.sqlite.org/lockingv3.html>), among the connections of
-//! one mount.
+//! SQLite's five-state lock of a database file (<https://www.sqlite.org/lockingv3.html>), among the
+//! connections of one mount.
 
 /// Lock states of one connection, in order of strength. The numbers are those of `SQLITE_LOCK_*`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -44,8 +44,8 @@ pub(crate) struct FileLocks {
 }
 
 impl FileLocks {
-    /// Strengthens the lock of a connection from `mine` to `want`. On [`Busy`] it may have become `Pending`, which holds
-    /// new readers back until the caller tries again or gives up.
+    /// Strengthens the lock of a connection from `mine` to `want`. On [`Busy`] it may have become
+    /// `Pending`, which holds new readers back until the caller tries again or gives up.
     pub(crate) fn lock(&mut self, mine: &mut Level, want: Level) -> Result<(), Busy> {
         if *mine >= want {
             return Ok(());

@@ -104,7 +104,8 @@ fn open_or_read_only(
     }
 }
 
-/// Permission bits of a file that is made, and the owner of the database if a journal must be given to it.
+/// Permission bits of a file that is made, and the owner of the database if a journal must be given
+/// to it.
 fn permissions(mount: &Mount, path: &[u8], flags: c_int) -> (u16, Option<(u32, u32)>) {
     if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
         return (TEMP_PERM, None);

@@ -24,7 +24,8 @@ static REAL_DRAWS: AtomicU64 = AtomicU64::new(0);
 std::thread_local! {
     /// How often this OS thread has entered the mutex of the random generator.
     static PRNG_DEPTH: Cell<u32> = const { Cell::new(0) };
-    /// Requests for randomness since the registration: a simulation runs on one OS thread, and only one at a time.
+    /// Requests for randomness since the registration: a simulation runs on one OS thread, and only
+    /// one at a time.
     static DRAWS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -50,8 +51,9 @@ fn setup() -> &'static Setup {
     }
 }
 
-/// Sets SQLite up for both worlds, once per process; later calls do nothing. [`register`](crate::register) does it by
-/// itself; call this first where a process uses SQLite in other ways before it registers anything.
+/// Sets SQLite up for both worlds, once per process; later calls do nothing.
+/// [`register`](crate::register) does it by itself; call this first where a process uses SQLite in
+/// other ways before it registers anything.
 ///
 /// # Errors
 /// [`SetupError::InUse`] if SQLite was initialised already: its mutexes cannot be changed then.
@@ -74,8 +76,9 @@ fn check(what: &'static str, code: c_int) -> Result<(), SetupError> {
 }
 
 fn configure() -> Result<(ffi::sqlite3_mutex_methods, HostVfs), SetupError> {
-    // SAFETY: calls of SQLite's interface in the order that its documentation asks for: configuration only while it is
-    // not initialised; the methods are valid after one initialisation, which fills in the defaults.
+    // SAFETY: calls of SQLite's interface in the order that its documentation asks for:
+    // configuration only while it is not initialised; the methods are valid after one
+    // initialisation, which fills in the defaults.
     unsafe {
         let mut mutexes: ffi::sqlite3_mutex_methods = std::mem::zeroed();
         let get = |out: *mut ffi::sqlite3_mutex_methods| {
@@ -103,8 +106,8 @@ fn finish() -> Result<(), SetupError> {
     DEFAULT
         .get_or_init(|| {
             let default = Box::leak(Box::new(default_vfs(setup().host)));
-            // SAFETY: the structure is complete and lives for ever; the alternative local time is a function of the
-            // type that SQLITE_TESTCTRL_LOCALTIME_FAULT takes with the value 2.
+            // SAFETY: the structure is complete and lives for ever; the alternative local time is a
+            // function of the type that SQLITE_TESTCTRL_LOCALTIME_FAULT takes with the value 2.
             unsafe {
                 check("sqlite3_initialize", ffi::sqlite3_initialize())?;
                 let local: unsafe extern "C" fn(*const c_void, *mut c_void) -> c_int = local_time;
@@ -119,8 +122,8 @@ fn finish() -> Result<(), SetupError> {
         .clone()
 }
 
-/// The host's VFS with our clock, sleep and randomness. In a simulation it opens no files: those of the host would make
-/// the run depend on it.
+/// The host's VFS with our clock, sleep and randomness. In a simulation it opens no files: those of
+/// the host would make the run depend on it.
 fn default_vfs(host: HostVfs) -> ffi::sqlite3_vfs {
     // SAFETY: SQLite's static structure.
     let host = unsafe { *host.0 };
@@ -150,8 +153,8 @@ unsafe extern "C" fn default_open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: `out` is a file of the host's size, and what SQLite passes is passed on to the host's xOpen, which uses no
-    // field of its VFS that ours has not.
+    // SAFETY: `out` is a file of the host's size, and what SQLite passes is passed on to the host's
+    // xOpen, which uses no field of its VFS that ours has not.
     unsafe {
         (*out).pMethods = std::ptr::null();
         if rt::in_simulation() {
@@ -171,7 +174,8 @@ pub(crate) fn start_stream() {
     unsafe { ffi::sqlite3_randomness(0, std::ptr::null_mut()) };
 }
 
-/// xRandomness: the next piece of the world's stream. Runs with SQLite's mutex held: no wait, no lock of `rt` (sqlite-S4).
+/// xRandomness: the next piece of the world's stream. Runs with SQLite's mutex held: no wait, no
+/// lock of `rt` (sqlite-S4).
 pub(crate) unsafe extern "C" fn randomness(
     _vfs: *mut ffi::sqlite3_vfs,
     bytes: c_int,
@@ -254,8 +258,9 @@ fn is_prng(mutex: *mut ffi::sqlite3_mutex) -> bool {
     mutex == PRNG.load(Ordering::Relaxed)
 }
 
-/// Enters a mutex. That of the random generator may be entered again by its owner; the outermost entry in a simulation
-/// makes the generator ask xRandomness afresh, so that nothing of another simulation is left in it (sqlite-S2).
+/// Enters a mutex. That of the random generator may be entered again by its owner; the outermost
+/// entry in a simulation makes the generator ask xRandomness afresh, so that nothing of another
+/// simulation is left in it (sqlite-S2).
 unsafe extern "C" fn mutex_enter(mutex: *mut ffi::sqlite3_mutex) {
     let depth = PRNG_DEPTH.get();
     if is_prng(mutex) && depth > 0 {

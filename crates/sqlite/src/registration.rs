@@ -15,7 +15,8 @@ use vfs::Vfs;
 /// Which system call syncs a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SyncCall {
-    /// fdatasync: SQLite as Debian, Fedora and Android build it (`HAVE_FDATASYNC`, `-Dfdatasync=fdatasync`).
+    /// fdatasync: SQLite as Debian, Fedora and Android build it (`HAVE_FDATASYNC`,
+    /// `-Dfdatasync=fdatasync`).
     #[default]
     Fdatasync,
     /// fsync: SQLite's amalgamation compiled without `HAVE_FDATASYNC`.
@@ -27,8 +28,9 @@ pub enum SyncCall {
 pub struct Options {
     /// The call behind xSync.
     pub sync_call: SyncCall,
-    /// A write never changes bytes outside of its range, even at a power cut (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, the
-    /// default of the unix VFS; the URI parameter `psow` overrides it). Without it SQLite pads journals to sectors.
+    /// A write never changes bytes outside of its range, even at a power cut
+    /// (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, the default of the unix VFS; the URI parameter `psow`
+    /// overrides it). Without it SQLite pads journals to sectors.
     pub powersafe_overwrite: bool,
     /// Answer of xSectorSize, bytes: 4096 in the unix VFS (`SQLITE_DEFAULT_SECTOR_SIZE`).
     pub sector_bytes: c_int,
@@ -77,11 +79,12 @@ pub struct Registration {
     table: Option<Table>,
 }
 
-/// Makes `vfs` known to SQLite. In a simulation this also starts its stream of random numbers, so call it once, at the
-/// beginning, from inside of the simulation.
+/// Makes `vfs` known to SQLite. In a simulation this also starts its stream of random numbers, so
+/// call it once, at the beginning, from inside of the simulation.
 ///
 /// # Errors
-/// [`SetupError`]; the first call of the process sets SQLite up and must come before any other use of SQLite.
+/// [`SetupError`]; the first call of the process sets SQLite up and must come before any other use
+/// of SQLite.
 pub fn register(vfs: &Arc<Vfs>, options: Options) -> Result<Registration, SetupError> {
     process::set_up()?;
     process::start_stream();
@@ -104,8 +107,9 @@ impl Registration {
             .name()
     }
 
-    /// Opens a connection on `path` of the mount, for reading and writing; makes the database if there is none. The
-    /// connection must stay with one task at a time, and be closed before [`unregister`](Self::unregister).
+    /// Opens a connection on `path` of the mount, for reading and writing; makes the database if
+    /// there is none. The connection must stay with one task at a time, and be closed before
+    /// [`unregister`](Self::unregister).
     ///
     /// # Errors
     /// What SQLite says; [`first_error`](Self::first_error) tells what the file system said.
@@ -148,7 +152,8 @@ impl Registration {
     /// Ends the registration.
     ///
     /// # Errors
-    /// [`SetupError::FilesOpen`]; the registration has ended all the same, and the open files keep their mount.
+    /// [`SetupError::FilesOpen`]; the registration has ended all the same, and the open files keep
+    /// their mount.
     pub fn unregister(mut self) -> Result<(), SetupError> {
         self.end();
         match self.open_files() {

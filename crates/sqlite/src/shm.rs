@@ -9,15 +9,15 @@ const REGION_BYTES_MAX: usize = 1 << 20;
 /// Most regions: each indexes 4096 frames, so this is a WAL of 2^28 frames.
 const REGIONS_MAX: usize = 1 << 16;
 
-/// One region: zeroed words whose address does not change. SQLite's connections read and write it concurrently, so no
-/// reference into it is ever made.
+/// One region: zeroed words whose address does not change. SQLite's connections read and write it
+/// concurrently, so no reference into it is ever made.
 struct Region {
     start: *mut u64,
     words: usize,
 }
 
-// SAFETY: a region is plain memory that is reached through the raw pointer only. SQLite orders accesses to it by its own
-// locks and by barriers (xShmBarrier), in all its connections.
+// SAFETY: a region is plain memory that is reached through the raw pointer only. SQLite orders
+// accesses to it by its own locks and by barriers (xShmBarrier), in all its connections.
 unsafe impl Send for Region {}
 
 impl Region {
@@ -34,8 +34,8 @@ impl Region {
 impl Drop for Region {
     fn drop(&mut self) {
         let memory = std::ptr::slice_from_raw_parts_mut(self.start, self.words);
-        // SAFETY: `start` and `words` come from Box::into_raw in `new`. Regions are dropped when no connection has the
-        // index mapped (Shm::detach), so SQLite holds no pointer any more.
+        // SAFETY: `start` and `words` come from Box::into_raw in `new`. Regions are dropped when no
+        // connection has the index mapped (Shm::detach), so SQLite holds no pointer any more.
         drop(unsafe { Box::from_raw(memory) });
     }
 }
@@ -78,7 +78,8 @@ impl Shm {
             self.regions.clear();
         }
     }
-    /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond the limits.
+    /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond
+    /// the limits.
     pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
         if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
             return None;

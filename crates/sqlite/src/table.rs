@@ -24,7 +24,8 @@ pub(crate) struct Slot {
     mount: Mutex<Option<Arc<Mount>>>,
 }
 
-/// Slots whose registration has ended and that no open file uses, as addresses of their `sqlite3_vfs`.
+/// Slots whose registration has ended and that no open file uses, as addresses of their
+/// `sqlite3_vfs`.
 static FREE: Mutex<Slots> = Mutex::new(Slots {
     free: Vec::new(),
     made: 0,
@@ -39,7 +40,8 @@ struct Slots {
 #[derive(Clone, Copy)]
 pub(crate) struct Table(*mut ffi::sqlite3_vfs);
 
-// SAFETY: it points to memory that is never freed and that SQLite changes (`pNext`) under its own mutex only.
+// SAFETY: it points to memory that is never freed and that SQLite changes (`pNext`) under its own
+// mutex only.
 unsafe impl Send for Table {}
 // SAFETY: as above; we read immutable fields only.
 unsafe impl Sync for Table {}
@@ -78,9 +80,11 @@ impl Table {
         }
     }
 
-    /// Ends the registration. With open files left the slot is not used again: they keep their mount.
+    /// Ends the registration. With open files left the slot is not used again: they keep their
+    /// mount.
     pub(crate) fn unregister(self, mount: &Mount) {
-        // SAFETY: it is registered; connections that still use it find it through their own pointer.
+        // SAFETY: it is registered; connections that still use it find it through their own
+        // pointer.
         unsafe { ffi::sqlite3_vfs_unregister(self.0) };
         *lock(&self.slot().mount) = None;
         if mount.files.load(Ordering::Relaxed) == 0 {
@@ -130,7 +134,8 @@ impl Table {
     }
 }
 
-/// Runs a callback on the mount of `vfs`. A panic becomes `broken` (sqlite-S3), an ended registration SQLITE_CANTOPEN.
+/// Runs a callback on the mount of `vfs`. A panic becomes `broken` (sqlite-S3), an ended
+/// registration SQLITE_CANTOPEN.
 ///
 /// # Safety
 /// `vfs` is one of ours.
@@ -166,8 +171,8 @@ unsafe extern "C" fn x_open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite passes our VFS, a name or null, `szOsFile` bytes, and a place for flags or null. With null methods
-    // SQLite does not call xClose after a failure.
+    // SAFETY: SQLite passes our VFS, a name or null, `szOsFile` bytes, and a place for flags or
+    // null. With null methods SQLite does not call xClose after a failure.
     unsafe {
         (*out).pMethods = std::ptr::null();
         call(vfs, ffi::SQLITE_IOERR, |slot, mount| {

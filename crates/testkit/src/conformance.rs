@@ -1,7 +1,9 @@
-//! What every [`FileSystem`] must answer: a table of cases, each on a fresh file system, seen through [`Vfs`].
+//! What every [`FileSystem`] must answer: a table of cases, each on a fresh file system, seen
+//! through [`Vfs`].
 //!
-//! The model is the reference; `ext4` and `f2fs` run the same cases. A case panics with what it expected. Reads of access
-//! times are left out (mount options decide), and so is everything that needs a full device.
+//! The model is the reference; `ext4` and `f2fs` run the same cases. A case panics with what it
+//! expected. Reads of access times are left out (mount options decide), and so is everything that
+//! needs a full device.
 
 mod attributes;
 mod content;
@@ -123,7 +125,8 @@ fn names(vfs: &Vfs, path: &str) -> Vec<String> {
     names
 }
 
-/// Lets more time pass than the tick of a file system's time stamps (Linux: up to 10 ms, at HZ=100).
+/// Lets more time pass than the tick of a file system's time stamps (Linux: up to 10 ms, at
+/// HZ=100).
 fn tick() {
     rt::sleep(base::Nanos::from_millis(12));
 }

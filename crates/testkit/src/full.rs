@@ -1,12 +1,17 @@
 //! Writers on a volume that is full most of the time, for the tests of file systems.
 //!
-//! Several tasks change files of their own at random, in every way in which blocks are taken or given back, while the volume has room for hardly
-//! anything. Each keeps what its files hold. What has to be true, whoever runs them:
+//! Several tasks change files of their own at random, in every way in which blocks are taken or
+//! given back, while the volume has room for hardly anything. Each keeps what its files hold. What
+//! has to be true, whoever runs them:
 //!
-//! - F1 a call is done or answers ENOSPC; what gives blocks back (unlink, rmdir, a truncation, an fsync of what was taken) is done;
-//! - F2 a refused call has changed nothing, but for those of which a part may be done: a write says how much, `fallocate` may have given the front;
-//! - F3 what was answered is there, at once and after a remount: no byte is lost, and none is in two files;
-//! - F4 who together never want more than the volume has are never refused, however fast they take and give back ([`share`]).
+//! - F1 a call is done or answers ENOSPC; what gives blocks back (unlink, rmdir, a truncation, an
+//!   fsync of what was taken) is done;
+//! - F2 a refused call has changed nothing, but for those of which a part may be done: a write says
+//!   how much, `fallocate` may have given the front;
+//! - F3 what was answered is there, at once and after a remount: no byte is lost, and none is in
+//!   two files;
+//! - F4 who together never want more than the volume has are never refused, however fast they take
+//!   and give back ([`share`]).
 
 use base::{Ino, Rng};
 use fscore::{
@@ -89,7 +94,8 @@ pub fn run(fs: &Arc<dyn FileSystem>, plan: Plan) -> Crowd {
     }
 }
 
-/// Tasks that make a file of a share of the volume each, write or allocate it, and remove it, again and again.
+/// Tasks that make a file of a share of the volume each, write or allocate it, and remove it, again
+/// and again.
 ///
 /// # Panics
 /// If one of them is refused (F4).
@@ -158,7 +164,8 @@ fn fill(fs: &dyn FileSystem, room: u64) -> Ino {
     ino
 }
 
-/// Gives a file `len` bytes more; answers how many. ext4 without extents knows no blocks without content.
+/// Gives a file `len` bytes more; answers how many. ext4 without extents knows no blocks without
+/// content.
 fn take(fs: &dyn FileSystem, ino: Ino, at: u64, len: u64) -> FsResult<u64> {
     match fs.fallocate(ino, FallocateMode::Allocate, at, len) {
         Err(e) if e.errno() == Errno::NotSup => {
@@ -350,7 +357,8 @@ impl Writer {
         }
     }
 
-    /// As the kernel writes back the pages of a shared mapping: those below the end, and those that find no room are left out.
+    /// As the kernel writes back the pages of a shared mapping: those below the end, and those that
+    /// find no room are left out.
     fn write_pages(&mut self, slot: usize, ino: Ino) {
         let size = self.content(slot).len() as u64;
         if size == 0 {

@@ -1,8 +1,9 @@
-//! What the tests of several crates share: cases that every file system has to pass and the contract of a device, a model file
-//! system in memory, a shadow of a tree, writers of full volumes, a spy between `vfs` and a file system and one between a queue
-//! and a device.
+//! What the tests of several crates share: cases that every file system has to pass and the
+//! contract of a device, a model file system in memory, a shadow of a tree, writers of full
+//! volumes, a spy between `vfs` and a file system and one between a queue and a device.
 //!
-//! It is for tests only: every crate names it among its `dev-dependencies`, so nothing of it is in a program.
+//! It is for tests only: every crate names it among its `dev-dependencies`, so nothing of it is in
+//! a program.
 
 pub mod conformance;
 pub mod device;

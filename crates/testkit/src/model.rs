@@ -1,7 +1,7 @@
 //! A file system in memory: the reference for what every operation answers.
 //!
-//! One lock around everything, ordered maps, no cleverness. There is no device: nothing is lost, sync calls do nothing.
-//! Reading does not change access times (as a `noatime` mount).
+//! One lock around everything, ordered maps, no cleverness. There is no device: nothing is lost,
+//! sync calls do nothing. Reading does not change access times (as a `noatime` mount).
 
 mod inode;
 mod names;

@@ -1,4 +1,5 @@
-//! A file system that writes down what reaches it: for tests of what a front door asks for, and of the write-back policy.
+//! A file system that writes down what reaches it: for tests of what a front door asks for, and of
+//! the write-back policy.
 
 use base::{Ino, Map, Time};
 use fscore::{

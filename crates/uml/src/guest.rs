@@ -82,8 +82,9 @@ fn crash() -> io::Result<()> {
     Err(io::Error::other("the host did not kill the guest"))
 }
 
-/// Counters of a device (`/sys/block/DEVICE/stat`, Documentation/block/stat.rst) and, if there is an F2FS on it that counts
-/// (`iostat_enable`), of what F2FS wrote, by kind in blocks of 4 KiB (`/proc/fs/f2fs/DEVICE/iostat_info`).
+/// Counters of a device (`/sys/block/DEVICE/stat`, Documentation/block/stat.rst) and, if there is
+/// an F2FS on it that counts (`iostat_enable`), of what F2FS wrote, by kind in blocks of 4 KiB
+/// (`/proc/fs/f2fs/DEVICE/iostat_info`).
 fn counters(device: &str) -> io::Result<Vec<(String, u64)>> {
     let text = fs::read_to_string(format!("/sys/block/{device}/stat"))?;
     let fields: Vec<u64> = text
@@ -104,7 +105,8 @@ fn counters(device: &str) -> io::Result<Vec<(String, u64)>> {
         .skip_while(|line| *line != "[WRITE]")
         .take_while(|line| *line != "[READ]");
     for (name, bytes) in written.filter_map(|line| line.split_once(':')) {
-        // "fs data", "fs node", "fs meta", "fs cp data", ...: what F2FS sent to the device, not what it was given.
+        // "fs data", "fs node", "fs meta", "fs cp data", ...: what F2FS sent to the device, not
+        // what it was given.
         let (Some(name), Ok(bytes)) = (name.strip_prefix("fs "), bytes.trim().parse::<u64>())
         else {
             continue;

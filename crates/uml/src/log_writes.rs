@@ -114,7 +114,8 @@ impl LogWrites {
         Ok(data)
     }
 
-    /// Applies the entries of `range` to `image`. Discarded blocks become zeros, as in a file under `ubd`.
+    /// Applies the entries of `range` to `image`. Discarded blocks become zeros, as in a file under
+    /// `ubd`.
     ///
     /// # Errors
     /// The log cannot be read or the image not be written.

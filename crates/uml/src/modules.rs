@@ -45,7 +45,8 @@ fn needed<'a>(list: &'a str, module: &str) -> Option<Vec<&'a str>> {
 }
 
 /// The modules that should be there before `module`, though none of their symbols is used: lines
-/// `softdep MODULE pre: NAME...` of `modules.softdep`, names as in the lines `alias NAME MODULE` of `modules.alias`.
+/// `softdep MODULE pre: NAME...` of `modules.softdep`, names as in the lines `alias NAME MODULE` of
+/// `modules.alias`.
 fn wanted_before(softdep: &str, alias: &str, module: &str) -> Vec<String> {
     let head = format!("softdep {module} pre:");
     let names = softdep

@@ -4,8 +4,9 @@
 use crate::plans;
 use fscore::{FallocateMode, FileKind};
 
-/// One operation. Paths are relative to the root of the tree; their parents are not made. Offsets, lengths and sizes are bytes;
-/// `perm` are the low 12 bits of the mode; `seed` chooses the [`content`].
+/// One operation. Paths are relative to the root of the tree; their parents are not made. Offsets,
+/// lengths and sizes are bytes; `perm` are the low 12 bits of the mode; `seed` chooses the
+/// [`content`].
 #[allow(missing_docs, reason = "the fields are said above")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {

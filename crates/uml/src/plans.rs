@@ -136,7 +136,8 @@ impl Build {
     }
 }
 
-/// An ACL in the form of its attribute (posix_acl_xattr.h): version 2, then tag, permission, identity.
+/// An ACL in the form of its attribute (posix_acl_xattr.h): version 2, then tag, permission,
+/// identity.
 fn acl_value(entries: &[(u16, u16, u32)]) -> Vec<u8> {
     let mut value = 2u32.to_le_bytes().to_vec();
     for (tag, perm, id) in entries {
@@ -167,7 +168,8 @@ fn rich(seed: u64) -> Plan {
     b.sure()
 }
 
-/// Contents: inline, through the addresses in the inode, through direct nodes; holes; ranges without data.
+/// Contents: inline, through the addresses in the inode, through direct nodes; holes; ranges
+/// without data.
 fn files(b: &mut Build, seed: u64) {
     b.dir("sizes");
     for (n, len) in [
@@ -202,7 +204,8 @@ fn files(b: &mut Build, seed: u64) {
     }
 }
 
-/// Names: inline, in blocks, through several levels of the hash table; long ones; deleted ones; further ones.
+/// Names: inline, in blocks, through several levels of the hash table; long ones; deleted ones;
+/// further ones.
 fn directories(b: &mut Build, seed: u64) {
     for d in 0..5 {
         b.dir(&format!("dir{d}"));
@@ -393,7 +396,8 @@ fn change(seed: u64) -> Plan {
     b.sure()
 }
 
-/// Random operations on few names, so that they meet; which of them fail, and how, is part of the answer.
+/// Random operations on few names, so that they meet; which of them fail, and how, is part of the
+/// answer.
 fn random(seed: u64) -> Plan {
     let mut rng = Rng::named(seed, "random plan");
     let mut b = Build::default();
@@ -431,7 +435,8 @@ fn random(seed: u64) -> Plan {
             }
             20 => b.xattr(&path, "user.x", vec![n as u8; (n % 300) as usize]),
             21 => b.fsync(&path, n.is_multiple_of(2)),
-            // Symbolic links under names of their own: a path through one is for the layer above a file system.
+            // Symbolic links under names of their own: a path through one is for the layer above a
+            // file system.
             22 => {
                 let (from, to) = (format!("r{}/s{}", n % 4, n % 5), format!("r2/s{}", n % 7));
                 match n % 8 {
@@ -450,7 +455,8 @@ fn random(seed: u64) -> Plan {
     }
 }
 
-/// Fills a device of about 100 MiB until nothing fits, frees every third file, overwrites at random: segments with holes are written into.
+/// Fills a device of about 100 MiB until nothing fits, frees every third file, overwrites at
+/// random: segments with holes are written into.
 fn full(seed: u64) -> Plan {
     let mut rng = Rng::named(seed, "full plan");
     let mut b = Build::default();
@@ -479,7 +485,8 @@ fn full(seed: u64) -> Plan {
     }
 }
 
-/// Everything up to the sync is in a checkpoint; of what follows, only the fsyncs promise something.
+/// Everything up to the sync is in a checkpoint; of what follows, only the fsyncs promise
+/// something.
 fn fsync(seed: u64) -> Plan {
     let mut b = Build::default();
     b.dir("base");

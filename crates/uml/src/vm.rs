@@ -1,8 +1,9 @@
 //! One boot of the kernel: takes a script, and returns its status and output.
 //!
-//! The scratch directory is the only place where the guest can write. It holds, all made anew for each boot: `init` (the boot
-//! script), `script`, `output` (what the script printed), `status` (its exit status), `crash` (the wish to be killed), `console`
-//! (what the kernel printed), `mnt` (an empty directory to mount on).
+//! The scratch directory is the only place where the guest can write. It holds, all made anew for
+//! each boot: `init` (the boot script), `script`, `output` (what the script printed), `status` (its
+//! exit status), `crash` (the wish to be killed), `console` (what the kernel printed), `mnt` (an
+//! empty directory to mount on).
 
 use std::fs::{self, File};
 use std::io;
@@ -36,7 +37,8 @@ pub struct Uml {
 /// How a boot ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The script ended with this status and the kernel was powered off. Nothing was unmounted but by the script.
+    /// The script ended with this status and the kernel was powered off. Nothing was unmounted but
+    /// by the script.
     Exit(i32),
     /// The script asked for a crash (`guest crash`): the kernel was killed in the middle of its
     /// work.
@@ -98,8 +100,8 @@ impl Uml {
     /// empty directory in it).
     ///
     /// # Errors
-    /// The kernel does not start, dies without having been asked to, or is not done within the limit; the text ends with the
-    /// last lines of its console and of the script's output.
+    /// The kernel does not start, dies without having been asked to, or is not done within the
+    /// limit; the text ends with the last lines of its console and of the script's output.
     pub fn run(&self, script: &str) -> io::Result<Outcome> {
         let dir = self.scratch();
         for name in ["output", "status", "crash", "console"] {

@@ -86,11 +86,13 @@ impl File {
         self.vfs.fs.read(self.ino(), offset, buf)
     }
 
-    /// Writes `data` at `offset`; on a file opened with `APPEND`, at its end. A short count says how much fitted before
-    /// an error (no space, largest file size). Waits when the cache holds too many dirty pages.
+    /// Writes `data` at `offset`; on a file opened with `APPEND`, at its end. A short count says
+    /// how much fitted before an error (no space, largest file size). Waits when the cache holds
+    /// too many dirty pages.
     ///
     /// # Errors
-    /// EBADF without `WRITE`, EINVAL for a range that ends above 2^63-1, EFBIG, ENOSPC; of the file system.
+    /// EBADF without `WRITE`, EINVAL for a range that ends above 2^63-1, EFBIG, ENOSPC; of the file
+    /// system.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> FsResult<usize> {
         if self.flags.has(OpenFlags::APPEND) {
             return self.append(data).map(|(_, n)| n);
@@ -159,8 +161,9 @@ impl File {
     /// Allocates the blocks of `offset..offset + len`, or gives them up, as `mode` says.
     ///
     /// # Errors
-    /// Those of `fallocate(2)`: EBADF without `WRITE`, EINVAL for a length of 0, EFBIG for a range that ends above 2^63-1 or
-    /// beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; of the file system.
+    /// Those of `fallocate(2)`: EBADF without `WRITE`, EINVAL for a length of 0, EFBIG for a range
+    /// that ends above 2^63-1 or beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; of the file
+    /// system.
     pub fn fallocate(&self, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.need(OpenFlags::WRITE)?;
         if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
@@ -179,10 +182,12 @@ impl File {
         Ok(())
     }
 
-    /// Where the next data, or the next hole, begins at or behind `offset` (`lseek` with `SEEK_DATA`, `SEEK_HOLE`).
+    /// Where the next data, or the next hole, begins at or behind `offset` (`lseek` with
+    /// `SEEK_DATA`, `SEEK_HOLE`).
     ///
     /// # Errors
-    /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; of the file system.
+    /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; of the file
+    /// system.
     pub fn seek(&self, offset: u64, mode: SeekMode) -> FsResult<u64> {
         self.vfs.fs.seek(self.ino(), offset, mode)
     }
@@ -190,7 +195,8 @@ impl File {
     /// Makes data and metadata durable.
     ///
     /// # Errors
-    /// EIO if this or an earlier write-back of the file failed, once for each open file; of the file system.
+    /// EIO if this or an earlier write-back of the file failed, once for each open file; of the
+    /// file system.
     pub fn fsync(&self) -> FsResult<()> {
         self.synced(false)
     }
@@ -224,8 +230,8 @@ impl File {
         let _shared = self.node().size.read();
         self.vfs.set_attr_of(&self.stat()?, set)
     }
-    /// Entries of a directory from cookie `from` on (0: the start; then [`DirEntry::next`] of the last one), at most
-    /// `max`; empty at the end.
+    /// Entries of a directory from cookie `from` on (0: the start; then [`DirEntry::next`] of the
+    /// last one), at most `max`; empty at the end.
     ///
     /// # Errors
     /// ENOTDIR; of the file system.
@@ -236,11 +242,12 @@ impl File {
         self.vfs.fs.readdir(self.ino(), from, max)
     }
 
-    /// Ends the handle. The last one of an inode without names frees it. Does not make anything durable.
+    /// Ends the handle. The last one of an inode without names frees it. Does not make anything
+    /// durable.
     ///
     /// # Errors
-    /// EIO if a write-back of the file failed and this open file, which may write, was not told; of the file system. The handle is gone
-    /// anyway.
+    /// EIO if a write-back of the file failed and this open file, which may write, was not told; of
+    /// the file system. The handle is gone anyway.
     pub fn close(mut self) -> FsResult<()> {
         let node = self
             .node

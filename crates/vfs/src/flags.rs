@@ -15,7 +15,8 @@ impl OpenFlags {
     pub const WRITE: OpenFlags = OpenFlags(2);
     /// `O_CREAT`: makes the file if there is none.
     pub const CREATE: OpenFlags = OpenFlags(4);
-    /// `O_EXCL`: with [`CREATE`](Self::CREATE), EEXIST if the name exists, even as a dangling symlink.
+    /// `O_EXCL`: with [`CREATE`](Self::CREATE), EEXIST if the name exists, even as a dangling
+    /// symlink.
     pub const EXCL: OpenFlags = OpenFlags(8);
     /// `O_TRUNC`: cuts an existing file to size 0.
     pub const TRUNC: OpenFlags = OpenFlags(16);

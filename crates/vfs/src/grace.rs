@@ -1,8 +1,9 @@
 //! When an inode that lost its name may be unpinned (vfs-V1).
 //!
-//! Every operation on paths carries a number while it runs. An inode that loses a name is pinned by the remover and
-//! retired with the number of the newest operation. It is unpinned by the operation that ends last among those that ran
-//! at that time, as the last `iput` does in Linux. Nobody waits.
+//! Every operation on paths carries a number while it runs. An inode that loses a name is pinned by
+//! the remover and retired with the number of the newest operation. It is unpinned by the operation
+//! that ends last among those that ran at that time, as the last `iput` does in Linux. Nobody
+//! waits.
 
 use base::Ino;
 use rt::Mutex;

@@ -1,12 +1,15 @@
-//! Operations for a front end that works on inode numbers (FUSE). It pins what it knows, by lookup or by making it, and gives
-//! each pin back with [`FileSystem::release`](fscore::FileSystem::release); [`Vfs::rename_at`] and its neighbours change names.
+//! Operations for a front end that works on inode numbers (FUSE). It pins what it knows, by lookup
+//! or by making it, and gives each pin back with
+//! [`FileSystem::release`](fscore::FileSystem::release); [`Vfs::rename_at`] and its neighbours
+//! change names.
 
 use crate::mount::Vfs;
 use crate::path;
 use base::Ino;
 use fscore::{Attr, Creds, DirEntry, FileKind, FsResult, SetAttr};
 
-/// What [`Vfs::readdir_pinned`] tells of a name: the entry, and with a pin the attributes of its inode.
+/// What [`Vfs::readdir_pinned`] tells of a name: the entry, and with a pin the attributes of its
+/// inode.
 pub type PinnedEntry = (DirEntry, Option<Attr>);
 
 impl Vfs {
@@ -70,8 +73,9 @@ impl Vfs {
         })
     }
 
-    /// Entries as [`FileSystem::readdir`](fscore::FileSystem::readdir) gives them, with the attributes of their inodes, each pinned once;
-    /// `.` and `..` have neither. A name whose inode cannot be read comes without attributes.
+    /// Entries as [`FileSystem::readdir`](fscore::FileSystem::readdir) gives them, with the
+    /// attributes of their inodes, each pinned once; `.` and `..` have neither. A name whose inode
+    /// cannot be read comes without attributes.
     ///
     /// # Errors
     /// ENOTDIR; of the file system.

@@ -1,20 +1,21 @@
 //! Path walk, open files, and the policy of write-back.
 //!
-//! [`Vfs`] turns paths into the inode operations of one [`fscore::FileSystem`]. It acts as the superuser: permission bits
-//! are stored, not checked.
+//! [`Vfs`] turns paths into the inode operations of one [`fscore::FileSystem`]. It acts as the
+//! superuser: permission bits are stored, not checked.
 //!
 //! Invariants:
 //!
-//! - **V1** An inode number that a running operation has seen is not reused before that operation ends: whoever removes a
-//!   name pins the inode first and unpins it when every operation that was running at the removal has ended ([`grace`]).
-//! - **V2** A name that is to be removed or replaced is looked up and removed under the lock of its directory, so the
-//!   pinned inode is the one that loses its name ([`lockset`]).
-//! - **V3** A directory never becomes its own ancestor: renames between directories are one at a time and look upwards from
-//!   the target first.
+//! - **V1** An inode number that a running operation has seen is not reused before that operation
+//!   ends: whoever removes a name pins the inode first and unpins it when every operation that was
+//!   running at the removal has ended ([`grace`]).
+//! - **V2** A name that is to be removed or replaced is looked up and removed under the lock of its
+//!   directory, so the pinned inode is the one that loses its name ([`lockset`]).
+//! - **V3** A directory never becomes its own ancestor: renames between directories are one at a
+//!   time and look upwards from the target first.
 //! - **V4** An appending write is exclusive with every other change of the size through this `Vfs`.
 //!
-//! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The [`grace`] lock and the node
-//! table are leaves.
+//! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The
+//! [`grace`] lock and the node table are leaves.
 
 mod file;
 mod flags;

@@ -1,4 +1,5 @@
-//! Locks by inode number, taken several at a time (vfs-V2). Taking all or none needs no order among them.
+//! Locks by inode number, taken several at a time (vfs-V2). Taking all or none needs no order among
+//! them.
 
 use base::Ino;
 use rt::{Condvar, Mutex};

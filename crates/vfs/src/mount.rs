@@ -27,7 +27,8 @@ const SET_UID: u16 = 0o4000;
 pub(crate) const SET_GID: u16 = 0o2000;
 const GROUP_EXEC: u16 = 0o010;
 
-/// A mounted file system behind paths. Paths are bytes; there is no current directory, relative paths start at the root.
+/// A mounted file system behind paths. Paths are bytes; there is no current directory, relative
+/// paths start at the root.
 ///
 /// Dropping it is a crash: nothing is written (see [`unmount`](Vfs::unmount)).
 pub struct Vfs {
@@ -52,8 +53,8 @@ impl Vfs {
         Vfs::with_policy(fs, WritebackPolicy::off())
     }
 
-    /// Serves `fs` and starts its write-back task as `policy` says. The task runs until [`unmount`](Vfs::unmount) or
-    /// [`stop_writeback`](Vfs::stop_writeback).
+    /// Serves `fs` and starts its write-back task as `policy` says. The task runs until
+    /// [`unmount`](Vfs::unmount) or [`stop_writeback`](Vfs::stop_writeback).
     pub fn with_policy(fs: Arc<dyn FileSystem>, policy: WritebackPolicy) -> Arc<Vfs> {
         Arc::new(Vfs {
             writeback: Writeback::start(Arc::clone(&fs), policy),
@@ -90,7 +91,8 @@ impl Vfs {
         let op = self.grace.enter();
         let result = f();
         for ino in self.grace.leave(op) {
-            // The file system latches its own failures; the operation that happens to end last has nothing to do with this one.
+            // The file system latches its own failures; the operation that happens to end last has
+            // nothing to do with this one.
             if self.fs.release(ino).is_err() {
                 self.release_errors.fetch_add(1, Ordering::Relaxed);
             }
@@ -106,12 +108,12 @@ impl Vfs {
         Walk::new(&*self.fs, path)?.resolve(follow)
     }
 
-    /// Opens, and with [`OpenFlags::CREATE`] makes, a file with permission bits `perm` (no umask). The answer must be
-    /// given back to [`File::close`].
+    /// Opens, and with [`OpenFlags::CREATE`] makes, a file with permission bits `perm` (no umask).
+    /// The answer must be given back to [`File::close`].
     ///
     /// # Errors
-    /// Those of `open(2)`; ENOTSUP for device files, pipes and sockets, which have no driver here; EINVAL for
-    /// `TRUNC` without `WRITE`, `APPEND` without `WRITE`, and `CREATE` with `DIRECTORY`.
+    /// Those of `open(2)`; ENOTSUP for device files, pipes and sockets, which have no driver here;
+    /// EINVAL for `TRUNC` without `WRITE`, `APPEND` without `WRITE`, and `CREATE` with `DIRECTORY`.
     pub fn open(
         self: &Arc<Self>,
         path: impl AsRef<[u8]>,
@@ -236,7 +238,8 @@ impl Vfs {
         self.leaked_files.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Files that were dropped without [`File::close`]; their inodes stay pinned. A test of normal operation asserts zero.
+    /// Files that were dropped without [`File::close`]; their inodes stay pinned. A test of normal
+    /// operation asserts zero.
     pub fn leaked_files(&self) -> u64 {
         self.leaked_files.load(Ordering::Relaxed)
     }
@@ -244,7 +247,8 @@ impl Vfs {
     pub fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)
     }
-    /// Failed releases of inodes that had lost their last name; the file system has latched the reason.
+    /// Failed releases of inodes that had lost their last name; the file system has latched the
+    /// reason.
     pub fn release_errors(&self) -> u64 {
         self.release_errors.load(Ordering::Relaxed)
     }
@@ -312,8 +316,8 @@ impl Vfs {
         })
     }
 
-    /// Changes attributes; follows symlinks. Changing the owner of anything but a directory takes away set-user-id, and
-    /// set-group-id where the group may execute (Linux `chown`).
+    /// Changes attributes; follows symlinks. Changing the owner of anything but a directory takes
+    /// away set-user-id, and set-group-id where the group may execute (Linux `chown`).
     ///
     /// # Errors
     /// Those of `chmod`, `chown`, `truncate`, `utimensat`.
@@ -416,8 +420,8 @@ impl Vfs {
         dir.close()?;
         synced
     }
-    /// Drops clean pages from the cache of the file system, so that the next reads go to the device (Linux:
-    /// `echo 1 > /proc/sys/vm/drop_caches`). Inodes and nodes stay.
+    /// Drops clean pages from the cache of the file system, so that the next reads go to the device
+    /// (Linux: `echo 1 > /proc/sys/vm/drop_caches`). Inodes and nodes stay.
     pub fn drop_caches(&self) {
         self.fs.drop_caches();
     }
@@ -429,7 +433,8 @@ impl Vfs {
     pub fn stop_writeback(&self) {
         self.writeback.stop();
     }
-    /// Stops the write-back task, writes everything and marks the file system clean. Every later call answers ESHUTDOWN.
+    /// Stops the write-back task, writes everything and marks the file system clean. Every later
+    /// call answers ESHUTDOWN.
     ///
     /// # Errors
     /// EBUSY while files are open (nothing has happened then); else of the file system.

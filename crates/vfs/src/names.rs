@@ -1,5 +1,5 @@
-//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. The errors are those of the Linux
-//! system calls, trailing slashes and dots included.
+//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. The errors are
+//! those of the Linux system calls, trailing slashes and dots included.
 
 use crate::mount::{SET_GID, Vfs};
 use crate::path;
@@ -123,7 +123,8 @@ impl Vfs {
     /// Moves the name `from` to `to`.
     ///
     /// # Errors
-    /// Those of `renameat2(2)`: EINVAL for a directory into itself, ENOTEMPTY, EISDIR, ENOTDIR, EEXIST, EBUSY for `.` and `..`.
+    /// Those of `renameat2(2)`: EINVAL for a directory into itself, ENOTEMPTY, EISDIR, ENOTDIR,
+    /// EEXIST, EBUSY for `.` and `..`.
     pub fn rename(
         &self,
         from: impl AsRef<[u8]>,
@@ -142,7 +143,8 @@ impl Vfs {
         })
     }
 
-    /// Moves a name, by directories' inode numbers: for front ends that work on inodes (FUSE), which keep both pinned.
+    /// Moves a name, by directories' inode numbers: for front ends that work on inodes (FUSE),
+    /// which keep both pinned.
     ///
     /// # Errors
     /// As [`rename`](Vfs::rename).
@@ -157,7 +159,8 @@ impl Vfs {
         self.operation(|| self.rename_in(from, to, (false, false), mode))
     }
 
-    /// Removes a name by its directory's inode number: see [`unlink`](Vfs::unlink) and [`rename_at`](Vfs::rename_at).
+    /// Removes a name by its directory's inode number: see [`unlink`](Vfs::unlink) and
+    /// [`rename_at`](Vfs::rename_at).
     ///
     /// # Errors
     /// As [`unlink`](Vfs::unlink).
@@ -171,7 +174,8 @@ impl Vfs {
         })
     }
 
-    /// Removes an empty directory by its parent's inode number: see [`rmdir`](Vfs::rmdir) and [`rename_at`](Vfs::rename_at).
+    /// Removes an empty directory by its parent's inode number: see [`rmdir`](Vfs::rmdir) and
+    /// [`rename_at`](Vfs::rename_at).
     ///
     /// # Errors
     /// As [`rmdir`](Vfs::rmdir).
@@ -224,7 +228,8 @@ impl Vfs {
         }
     }
 
-    /// Looks `name` up under the directory's lock (vfs-V2), keeps its inode until no operation knows it (vfs-V1), and calls `f`.
+    /// Looks `name` up under the directory's lock (vfs-V2), keeps its inode until no operation
+    /// knows it (vfs-V1), and calls `f`.
     fn remove(&self, dir: Ino, name: &[u8], f: impl FnOnce(&Attr) -> FsResult<()>) -> FsResult<()> {
         self.dirs.with(dir, dir, || {
             let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
@@ -324,6 +329,6 @@ impl Vfs {
     }
 }
 
-/// Depth of the tree above which the walk to the root gives up. A path names at most 2048 levels, but renaming a deep
-/// tree into another adds up.
+/// Depth of the tree above which the walk to the root gives up. A path names at most 2048 levels,
+/// but renaming a deep tree into another adds up.
 const DEPTH_MAX: usize = 1 << 20;

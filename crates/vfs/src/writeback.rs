@@ -1,15 +1,19 @@
 //! When dirty pages are written back: the flusher task and the throttling of writers.
 //!
-//! As Linux does it (Documentation/admin-guide/sysctl/vm.rst): every `dirty_writeback_centisecs` the flusher writes what is
-//! older than `dirty_expire_centisecs`; above `dirty_background_bytes` it writes everything; and writers pause, the longer the nearer
-//! `dirty_bytes` is (`balance_dirty_pages`), so that pages become dirty as fast as the flusher cleans them:
+//! As Linux does it (Documentation/admin-guide/sysctl/vm.rst): every `dirty_writeback_centisecs`
+//! the flusher writes what is older than `dirty_expire_centisecs`; above `dirty_background_bytes`
+//! it writes everything; and writers pause, the longer the nearer `dirty_bytes` is
+//! (`balance_dirty_pages`), so that pages become dirty as fast as the flusher cleans them:
 //!
 //! - D1 up to the middle between both limits nobody pauses (Linux `dirty_freerun_ceiling`);
-//! - D2 from there on a writer pauses for each page that he has written, with the square of the way to the limit: nothing at its beginning, as
-//!   long as above it at its end. Where the pauses of all writers together are what the device needs for their pages, it stays. (Linux
-//!   measures the device's bandwidth and multiplies it by a factor that falls from 2 to 0 on that way; this leaves the measuring out);
-//! - D3 above the limit writers pause until the flusher has brought it down, up to a bound, and then go on all the same: a device that
-//!   hangs holds nobody for ever, and lets nobody write more than one call in each [`LONGEST`];
+//! - D2 from there on a writer pauses for each page that he has written, with the square of the way
+//!   to the limit: nothing at its beginning, as long as above it at its end. Where the pauses of
+//!   all writers together are what the device needs for their pages, it stays. (Linux measures the
+//!   device's bandwidth and multiplies it by a factor that falls from 2 to 0 on that way; this
+//!   leaves the measuring out);
+//! - D3 above the limit writers pause until the flusher has brought it down, up to a bound, and
+//!   then go on all the same: a device that hangs holds nobody for ever, and lets nobody write more
+//!   than one call in each [`LONGEST`];
 //! - D4 without a flusher task a writer above the limit writes back himself.
 
 use base::{BLOCK_BYTES, Nanos, Time};
@@ -17,7 +21,8 @@ use fscore::{Errno, FileSystem, FsError, FsResult};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
 
-/// How long a writer above the limit pauses before he looks again; and what he pauses for a page just below it.
+/// How long a writer above the limit pauses before he looks again; and what he pauses for a page
+/// just below it.
 const PAUSE: Nanos = Nanos::from_millis(10);
 /// What a call pauses at most (Linux `MAX_PAUSE`).
 const LONGEST: Nanos = Nanos::from_millis(200);
@@ -25,18 +30,22 @@ const LONGEST: Nanos = Nanos::from_millis(200);
 /// When dirty pages are written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WritebackPolicy {
-    /// How often the flusher looks (`vm.dirty_writeback_centisecs`); `None`: no flusher task ("timers off").
+    /// How often the flusher looks (`vm.dirty_writeback_centisecs`); `None`: no flusher task
+    /// ("timers off").
     pub interval: Option<Nanos>,
     /// Age at which a page is written (`vm.dirty_expire_centisecs`).
     pub expire: Nanos,
-    /// Dirty 4 KiB pages above which the flusher writes everything (`vm.dirty_background_bytes`); `None`: no limit.
+    /// Dirty 4 KiB pages above which the flusher writes everything (`vm.dirty_background_bytes`);
+    /// `None`: no limit.
     pub background_pages: Option<u64>,
-    /// Dirty 4 KiB pages above which writers wait (`vm.dirty_bytes`), without a flusher write back themselves; `None`: no limit.
+    /// Dirty 4 KiB pages above which writers wait (`vm.dirty_bytes`), without a flusher write back
+    /// themselves; `None`: no limit.
     pub limit_pages: Option<u64>,
 }
 
 impl WritebackPolicy {
-    /// The defaults of Linux with `memory_pages` 4 KiB pages of available memory: 5 s, 30 s, 10 %, 20 %.
+    /// The defaults of Linux with `memory_pages` 4 KiB pages of available memory: 5 s, 30 s, 10 %,
+    /// 20 %.
     pub const fn linux(memory_pages: u64) -> WritebackPolicy {
         WritebackPolicy {
             interval: Some(Nanos::from_secs(5)),
@@ -152,11 +161,12 @@ impl Writeback {
         }
     }
 
-    /// Called after a write of so many bytes, without locks: wakes the flusher above the background limit, pauses on the way from there to
-    /// the limit, waits above it (D1 to D4).
+    /// Called after a write of so many bytes, without locks: wakes the flusher above the background
+    /// limit, pauses on the way from there to the limit, waits above it (D1 to D4).
     ///
     /// # Errors
-    /// Of the file system's write-back, if the writer has to do it and the mount is dead; a single file's error is left to its fsync.
+    /// Of the file system's write-back, if the writer has to do it and the mount is dead; a single
+    /// file's error is left to its fsync.
     pub(crate) fn throttle(&self, bytes: usize) -> FsResult<()> {
         let policy = &self.shared.policy;
         if policy.background_pages.is_none() && policy.limit_pages.is_none() {

@@ -1,5 +1,5 @@
-//! Extended attributes by path and by open file. As everywhere here permission bits are not checked: the caller is the
-//! superuser, who sees `trusted.` too.
+//! Extended attributes by path and by open file. As everywhere here permission bits are not
+//! checked: the caller is the superuser, who sees `trusted.` too.
 
 use crate::file::File;
 use crate::mount::Vfs;
@@ -28,8 +28,9 @@ impl Vfs {
     /// Sets an extended attribute; follows symlinks.
     ///
     /// # Errors
-    /// Those of `setxattr(2)`: ERANGE for an empty name or one above 255 bytes, E2BIG for a value above 64 KiB, EOPNOTSUPP for
-    /// an unknown name space, EEXIST, ENODATA, EPERM, ENOSPC; those of the walk.
+    /// Those of `setxattr(2)`: ERANGE for an empty name or one above 255 bytes, E2BIG for a value
+    /// above 64 KiB, EOPNOTSUPP for an unknown name space, EEXIST, ENODATA, EPERM, ENOSPC; those of
+    /// the walk.
     pub fn setxattr(
         &self,
         path: impl AsRef<[u8]>,

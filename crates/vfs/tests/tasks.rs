@@ -57,7 +57,8 @@ fn appends_do_not_overwrite_each_other() {
     });
 }
 
-/// vfs-V3: without the rename lock and the look upwards two renames make a loop that hangs on nothing.
+/// vfs-V3: without the rename lock and the look upwards two renames make a loop that hangs on
+/// nothing.
 #[test]
 fn crossing_renames_make_no_loop() {
     schedules(100, |vfs| {
@@ -78,8 +79,9 @@ fn crossing_renames_make_no_loop() {
     });
 }
 
-/// vfs-V1: the number of a removed inode is not used again while somebody who looked it up is still at work. The model
-/// uses the lowest free number first; without the grace period the reader would open another file than it named.
+/// vfs-V1: the number of a removed inode is not used again while somebody who looked it up is still
+/// at work. The model uses the lowest free number first; without the grace period the reader would
+/// open another file than it named.
 #[test]
 fn a_walk_never_ends_at_another_inode() {
     schedules(150, |vfs| {
@@ -150,7 +152,8 @@ fn two_removers_pin_what_they_remove() {
     });
 }
 
-/// Removing and making the same name from several tasks: exclusive creation has one winner at a time.
+/// Removing and making the same name from several tasks: exclusive creation has one winner at a
+/// time.
 #[test]
 fn exclusive_creation_is_a_lock() {
     schedules(40, |vfs| {

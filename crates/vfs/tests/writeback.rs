@@ -90,7 +90,8 @@ fn writer_above_the_limit_writes_back_itself() {
     });
 }
 
-/// writeback-D1, writeback-D2: the flusher writes, and what is above the middle makes writers pause, more and more.
+/// writeback-D1, writeback-D2: the flusher writes, and what is above the middle makes writers
+/// pause, more and more.
 #[test]
 fn writers_pause_the_longer_the_nearer_the_limit_is() {
     let policy = WritebackPolicy {
@@ -153,7 +154,8 @@ fn a_pause_is_for_the_pages_of_the_call() {
     assert_eq!((pause(8), pause(999)), (8 * one, 200_000_000));
 }
 
-/// writeback-D3: what is above the limit is brought down by the flusher, whatever the background limit is, and the writer does not write.
+/// writeback-D3: what is above the limit is brought down by the flusher, whatever the background
+/// limit is, and the writer does not write.
 #[test]
 fn the_flusher_writes_for_writers_above_the_limit() {
     let policy = WritebackPolicy {

@@ -1,5 +1,6 @@
-//! Recordings of block requests: lines read a second, and requests replayed a second on the layer that counts; reading, sorting,
-//! folding and filling stand apart. Of a made recording of a million requests, and of those in `VARVE_TRACES`.
+//! Recordings of block requests: lines read a second, and requests replayed a second on the layer
+//! that counts; reading, sorting, folding and filling stand apart. Of a made recording of a million
+//! requests, and of those in `VARVE_TRACES`.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -37,7 +37,8 @@ pub fn check(fs: Fs, image: &Path) -> io::Result<Verdict> {
     }
 }
 
-/// Runs `fsck.f2fs --dry-run`. It ends with 0 also where it found something, and says so in its report.
+/// Runs `fsck.f2fs --dry-run`. It ends with 0 also where it found something, and says so in its
+/// report.
 fn f2fs_check(image: &Path) -> io::Result<Verdict> {
     let Some(output) = run(
         &["fsck.f2fs", "/usr/sbin/fsck.f2fs", "/sbin/fsck.f2fs"],

@@ -1,4 +1,5 @@
-//! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory leaks into the next.
+//! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory
+//! leaks into the next.
 
 use crate::workload::Workload;
 use crate::{RunConfig, RunError};
@@ -25,11 +26,12 @@ pub fn directly(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
     device
 }
 
-/// Mounts what is on `model`, makes it known to SQLite, runs `body`, unmounts. When the body fails, the power of the device is
-/// cut instead, so that every task of the mount ends.
+/// Mounts what is on `model`, makes it known to SQLite, runs `body`, unmounts. When the body fails,
+/// the power of the device is cut instead, so that every task of the mount ends.
 ///
 /// # Errors
-/// The first thing that went wrong; the simulation itself may fail too (a panic, a deadlock, a limit).
+/// The first thing that went wrong; the simulation itself may fail too (a panic, a deadlock, a
+/// limit).
 pub fn live<T>(
     config: &RunConfig,
     model: AnyModel,
@@ -56,7 +58,8 @@ pub fn live_through<T>(
     )
 }
 
-/// `sim` with the CPU costs of the host that drives the device of `stack`, on top of its own percentage.
+/// `sim` with the CPU costs of the host that drives the device of `stack`, on top of its own
+/// percentage.
 ///
 /// # Errors
 /// No such profile.
@@ -68,7 +71,8 @@ pub fn on_host(sim: SimConfig, stack: &Config) -> Result<SimConfig, RunError> {
     })
 }
 
-/// The same in a simulation of the caller's choice. What work costs on a core of the host of the device comes on top of the caller's percent.
+/// The same in a simulation of the caller's choice. What work costs on a core of the host of the
+/// device comes on top of the caller's percent.
 ///
 /// # Errors
 /// As [`live`].

@@ -48,8 +48,9 @@ pub struct Measured {
 /// Where the database lies.
 pub const DATABASE: &str = "/test.db";
 
-/// Runs the workload and checks what remains: of SQLite `PRAGMA integrity_check` and every row against the oracle, of files
-/// their names, sizes and content. `progress` gets (done, all) operations now and then.
+/// Runs the workload and checks what remains: of SQLite `PRAGMA integrity_check` and every row
+/// against the oracle, of files their names, sizes and content. `progress` gets (done, all)
+/// operations now and then.
 ///
 /// # Errors
 /// Whatever went wrong, first failure first.
@@ -57,7 +58,8 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     run_through(config, &directly, progress)
 }
 
-/// The same with something between the queue and the device that sees every command from the mount on.
+/// The same with something between the queue and the device that sees every command from the mount
+/// on.
 ///
 /// # Errors
 /// As [`run`].
@@ -106,7 +108,8 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
         .into_run(config, &workload, timing, life.trace_hash))
 }
 
-/// Runs the workload and takes its figures from the mount to when everything is home: making the files counts, and so does the sync at the end.
+/// Runs the workload and takes its figures from the mount to when everything is home: making the
+/// files counts, and so does the sync at the end.
 ///
 /// # Errors
 /// As [`run`].
@@ -261,7 +264,8 @@ fn measure_bench(
     Ok(taken)
 }
 
-/// What `sync` writes in Linux: dirty pages, the running transaction, and the committed blocks whose home is old. The tail of the journal stays.
+/// What `sync` writes in Linux: dirty pages, the running transaction, and the committed blocks
+/// whose home is old. The tail of the journal stays.
 ///
 /// # Errors
 /// Of the file system.
@@ -547,9 +551,10 @@ fn spans(start: &Spans, end: &Spans) -> Spans {
         .collect()
 }
 
-/// Takes the time of all fsyncs apart: what the calls did themselves, and of their waiting for commits the steps of the plan.
-/// What the steps do not account for is `hand-over` (waking the commit task and back, commits of others that were under way);
-/// what the parts of the calls do not account for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
+/// Takes the time of all fsyncs apart: what the calls did themselves, and of their waiting for
+/// commits the steps of the plan. What the steps do not account for is `hand-over` (waking the
+/// commit task and back, commits of others that were under way); what the parts of the calls do not
+/// account for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
 /// count in proportion.
 fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str, f64> {
     let of = |part| calls.get(part).map_or(0.0, |span: &Nanos| span.0 as f64);
@@ -577,7 +582,8 @@ fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str,
     parts
 }
 
-/// Writes the image of a finished run to `folder` and asks the checker of its file system about it ([`fsck::check`]).
+/// Writes the image of a finished run to `folder` and asks the checker of its file system about it
+/// ([`fsck::check`]).
 ///
 /// # Errors
 /// The image cannot be written, or the checker cannot be run.

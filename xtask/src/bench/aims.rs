@@ -85,7 +85,8 @@ impl Figures {
         text
     }
 
-    /// The aims for which both sides have run, as a table of Markdown, and how many of them are missed.
+    /// The aims for which both sides have run, as a table of Markdown, and how many of them are
+    /// missed.
     pub fn aims(&self) -> (String, usize) {
         let mut text =
             String::from("| | of | against | aim | ratio | |\n|---|---|---|---|---|---|\n");

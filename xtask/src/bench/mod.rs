@@ -16,7 +16,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// A mount of Varve beside fuse2fs and beside the kernel's ext4 on a loop device (root, FUSE, fio)
+    /// A mount of Varve beside fuse2fs and beside the kernel's ext4 on a loop device (root, FUSE,
+    /// fio)
     Mount(mount::Args),
 }
 

@@ -1,7 +1,9 @@
-//! `cargo xtask bench mount`: Varve's mount beside fuse2fs and beside the kernel's ext4 on a loop device.
+//! `cargo xtask bench mount`: Varve's mount beside fuse2fs and beside the kernel's ext4 on a loop
+//! device.
 //!
-//! All sides use one image file, formatted anew for each of them, whose blocks are allocated; all wait for the same fsyncs. They take
-//! turns, so that whatever else the machine does hits all of them alike, and the median of the rounds counts.
+//! All sides use one image file, formatted anew for each of them, whose blocks are allocated; all
+//! wait for the same fsyncs. They take turns, so that whatever else the machine does hits all of
+//! them alike, and the median of the rounds counts.
 
 use super::aims::Figures;
 use super::loads::{self, Amount, Figure};

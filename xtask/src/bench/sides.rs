@@ -71,7 +71,8 @@ impl Side {
     }
 }
 
-/// The image that all sides share, so that all write the same places of the same disk, and where it is mounted.
+/// The image that all sides share, so that all write the same places of the same disk, and where it
+/// is mounted.
 pub struct Ground {
     /// The program.
     pub varve: PathBuf,
@@ -82,7 +83,8 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Makes the image in `folder`: `bytes` zeros that are really there, so that nobody waits for the host to allocate.
+    /// Makes the image in `folder`: `bytes` zeros that are really there, so that nobody waits for
+    /// the host to allocate.
     pub fn new(
         varve: PathBuf,
         options: Option<String>,
@@ -191,7 +193,8 @@ impl Mount<'_> {
         &self.ground.at
     }
 
-    /// Starts who serves the mount, in the foreground: where the scheduler shares the processor among sessions, all sides are in ours.
+    /// Starts who serves the mount, in the foreground: where the scheduler shares the processor
+    /// among sessions, all sides are in ours.
     fn serve(&mut self, mut command: Command) -> Result {
         let child = command
             .stdin(Stdio::null())

@@ -101,7 +101,8 @@ pub fn run_in(dir: &Path, program: &str, args: &[&str]) -> Result {
     }
 }
 
-/// Runs a program and waits for it, with the super-user's tools in the search path and messages in English.
+/// Runs a program and waits for it, with the super-user's tools in the search path and messages in
+/// English.
 pub fn output(command: &mut Command) -> Result<Output> {
     let path = std::env::var("PATH").unwrap_or_default();
     command

@@ -1,12 +1,14 @@
-//! The journal tests of e2fsprogs (`j_*`): what `varve recover` makes of each image against what `e2fsck -fy` does.
+//! The journal tests of e2fsprogs (`j_*`): what `varve recover` makes of each image against what
+//! `e2fsck -fy` does.
 //!
 //! ```text
 //!  source package --their scripts--> image --copy--> e2fsck -fy ----------------> tree, exit code
 //!                                      +-----copy--> varve recover --> e2fsck -fy --> tree, exit code
 //! ```
 //!
-//! A volume that Varve recovers must come out as the same tree, with nothing left in the log for e2fsck. One that it refuses must be
-//! unchanged, and e2fsck must have complained of the journal, too. Their files are unpacked under `target`, and stay there.
+//! A volume that Varve recovers must come out as the same tree, with nothing left in the log for
+//! e2fsck. One that it refuses must be unchanged, and e2fsck must have complained of the journal,
+//! too. Their files are unpacked under `target`, and stay there.
 
 use super::e2fsprogs::{fetch, fresh, name_of, output, run_in, said};
 use crate::Result;
@@ -217,7 +219,8 @@ fn e2fsck(volume: &Volume) -> Result<(i32, String)> {
     Ok((out.status.code().unwrap_or(-1), said(&out)))
 }
 
-/// All files as debugfs gets them out, a line each with mode, owner, size and a checksum of the content.
+/// All files as debugfs gets them out, a line each with mode, owner, size and a checksum of the
+/// content.
 fn tree(volume: &Volume, place: &Path) -> Result<String> {
     let dir = fresh(&place.join("tree"))?;
     let request = format!("rdump / {}", dir.display());
@@ -274,7 +277,8 @@ fn judge(varve: &Path, test: &Path, place: &Path) -> Result<String> {
                 "recovered, same tree (e2fsck {code}, behind us {again})"
             ))
         }
-        // The log was brought home, and what it held is no file system any more: these tests log zeros over all there is.
+        // The log was brought home, and what it held is no file system any more: these tests log
+        // zeros over all there is.
         Some(4) if !ours.same_as(&volume)? => {
             let (again, rest) = e2fsck(&ours)?;
             let same = tree(&theirs, place)? == tree(&ours, place)?;

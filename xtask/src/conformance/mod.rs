@@ -1,4 +1,5 @@
-//! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and recovery beside e2fsck's.
+//! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and
+//! recovery beside e2fsck's.
 
 mod e2fsprogs;
 mod fsx;
@@ -26,7 +27,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Every case of pjdfstest: the kernel's file system on a loop device and Varve's, case by case (root)
+    /// Every case of pjdfstest: the kernel's file system on a loop device and Varve's, case by case
+    /// (root)
     Pjdfstest(pjdfstest::Args),
     /// Random operations on one file, each read compared with what was written (root)
     Fsx(fsx::Args),

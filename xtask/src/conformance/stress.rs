@@ -1,4 +1,5 @@
-//! stress-ng's file-system class, dbench and bonnie++: programs that load a file system, to their end, and a look at what is left.
+//! stress-ng's file-system class, dbench and bonnie++: programs that load a file system, to their
+//! end, and a look at what is left.
 
 use super::mounts::{By, Fs, Mount};
 use crate::Result;
@@ -26,7 +27,8 @@ pub struct Args {
 const IMAGE_MIB: u64 = 1024;
 /// Beyond the time that a stressor was given: setting up, cleaning up.
 const PATIENCE_S: u32 = 120;
-/// bonnie++: no single bytes, MiB of its large file and of the memory that it believes in, thousands of small files.
+/// bonnie++: no single bytes, MiB of its large file and of the memory that it believes in,
+/// thousands of small files.
 const BONNIE: [&str; 11] = [
     "-f", "-s", "256", "-r", "128", "-n", "4", "-u", "root", "-q", "-d",
 ];

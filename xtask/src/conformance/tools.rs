@@ -4,7 +4,8 @@ use crate::Result;
 use crate::sh::sh;
 use crate::workspace;
 
-/// The program that package `name` in this version installs, if it is there: a path, or a name for the search path.
+/// The program that package `name` in this version installs, if it is there: a path, or a name for
+/// the search path.
 fn installed(name: &str, version: &str) -> Option<String> {
     let own = format!("{}/bin/{name}", root());
     let is_it = |program: &String| {

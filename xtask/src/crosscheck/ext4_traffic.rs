@@ -1,8 +1,9 @@
 //! `cargo xtask crosscheck ext4-traffic`: does Varve's ext4 write what the kernel's writes?
 //!
-//! Both sides: ext4 of 1 GiB with 4 KiB blocks, timers off, the same bundled SQLite, one-row insert transactions with
-//! synchronous=FULL, the connection left open while the figures are read. The kernel sits on a buffered loop device
-//! (volatile cache, no FUA: each FUA commit becomes a second flush), Varve on profile `loop-like`.
+//! Both sides: ext4 of 1 GiB with 4 KiB blocks, timers off, the same bundled SQLite, one-row insert
+//! transactions with synchronous=FULL, the connection left open while the figures are read. The
+//! kernel sits on a buffered loop device (volatile cache, no FUA: each FUA commit becomes a second
+//! flush), Varve on profile `loop-like`.
 
 use super::loop_mount::LoopMount;
 use crate::Result;

@@ -1,4 +1,5 @@
-//! A fresh ext4 on a loop device, mounted by the running kernel with every timer off, and the block figures of its device.
+//! A fresh ext4 on a loop device, mounted by the running kernel with every timer off, and the block
+//! figures of its device.
 
 use crate::Result;
 use crate::sh::sh;

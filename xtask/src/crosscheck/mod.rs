@@ -15,7 +15,8 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum What {
-    /// Blocks, commands and flushes of one-row SQLite transactions: kernel ext4 on a loop device against Varve (root)
+    /// Blocks, commands and flushes of one-row SQLite transactions: kernel ext4 on a loop device
+    /// against Varve (root)
     Ext4Traffic(ext4_traffic::Args),
     /// Blocks, commands and flushes of one-row SQLite transactions: F2FS of a kernel in user mode
     UmlF2fs(uml_f2fs::Args),

@@ -1,8 +1,10 @@
 //! `cargo xtask crosscheck uml-f2fs`: the F2FS of a kernel in user mode beside Varve's.
 //!
-//! Traffic: an F2FS of 1 GiB, timers off, one-row insert transactions of the same bundled SQLite with synchronous=FULL, the connection left
-//! open while the figures are read. `ubd` has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer would use
-//! the atomic writes of F2FS in place of any rollback journal; the modes are measured without them, and once more with them.
+//! Traffic: an F2FS of 1 GiB, timers off, one-row insert transactions of the same bundled SQLite
+//! with synchronous=FULL, the connection left open while the figures are read. `ubd` has a volatile
+//! cache and no FUA, as profile `loop-like`. SQLite's own file layer would use the atomic writes of
+//! F2FS in place of any rollback journal; the modes are measured without them, and once more with
+//! them.
 
 use super::ext4_traffic;
 use crate::Result;
@@ -35,7 +37,8 @@ struct Row {
     mode: &'static str,
     /// Whether SQLite may use atomic writes.
     atomic: bool,
-    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/results/linux.md): another answer shows that something else is measured.
+    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/results/linux.md): another answer
+    /// shows that something else is measured.
     seen: (f64, f64),
 }
 
@@ -58,7 +61,8 @@ const ROWS: [Row; 5] = [
 /// How far the kernel may be off from what was seen, as a fraction.
 const DRIFT: f64 = 0.10;
 
-/// Counts per transaction, by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS counts them.
+/// Counts per transaction, by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS
+/// counts them.
 type Figures = BTreeMap<String, f64>;
 
 pub fn run(args: &Args) -> Result {

@@ -23,8 +23,8 @@ pub fn compile() -> Result<Vec<Program>> {
     compiled(&[])
 }
 
-/// The same with more arguments for cargo. All packages are asked for whatever the arguments choose, so that those of others are
-/// compiled with the same features each time.
+/// The same with more arguments for cargo. All packages are asked for whatever the arguments
+/// choose, so that those of others are compiled with the same features each time.
 pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     let names = workspace::metadata()?
         .packages
@@ -34,8 +34,8 @@ pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     Ok(programs(&build(arguments)?, &names))
 }
 
-/// The program `name` of the workspace, as the tests start it. After [`compile`] there is nothing left to build:
-/// `cargo build -p` would compile SQLite a second time, with other features.
+/// The program `name` of the workspace, as the tests start it. After [`compile`] there is nothing
+/// left to build: `cargo build -p` would compile SQLite a second time, with other features.
 pub fn binary(name: &str) -> Result<PathBuf> {
     find_binary(&build(&[])?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
 }

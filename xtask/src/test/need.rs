@@ -18,7 +18,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks. A kernel in user mode is booted only if one of the suites wants it, for that takes 2 s.
+    /// Looks. A kernel in user mode is booted only if one of the suites wants it, for that takes 2
+    /// s.
     pub fn probe(suites: &[&Suite]) -> Machine {
         let root = (!is_root()).then(|| "not running as root".to_string());
         Machine {

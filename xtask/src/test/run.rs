@@ -1,9 +1,13 @@
 //! Runs the suites one after the other and measures them.
 //!
-//! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it is stopped.
-//! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like success.
-//! - R3: a test program with tests that no suite names fails the run: a new crate cannot be forgotten.
-//! - R4: so does a test of a program of which suites run parts alone, if it is in none of the parts: nor can a new module.
+//! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it
+//!   is stopped.
+//! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like
+//!   success.
+//! - R3: a test program with tests that no suite names fails the run: a new crate cannot be
+//!   forgotten.
+//! - R4: so does a test of a program of which suites run parts alone, if it is in none of the
+//!   parts: nor can a new module.
 
 use super::build::{self, Program};
 use super::need::Machine;
@@ -91,7 +95,8 @@ fn left_over(
     for program in programs {
         let suites = plan.suite.iter().filter(|suite| matches(suite, program));
         let parts: Vec<Vec<&str>> = suites.map(filters).collect();
-        // A suite without a filter runs the whole program; a program without a suite is R3's business.
+        // A suite without a filter runs the whole program; a program without a suite is R3's
+        // business.
         if parts.is_empty() || parts.iter().any(Vec::is_empty) {
             continue;
         }

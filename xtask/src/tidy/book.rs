@@ -1,9 +1,10 @@
 //! Rules on the pages of docs/, which are a book.
 //!
-//! - B1: each page below docs/ has one line in docs/SUMMARY.md, as a page without one is in no book and nobody finds it.
+//! - B1: each page below docs/ has one line in docs/SUMMARY.md, as a page without one is in no book
+//!   and nobody finds it.
 //! - B2: each line of docs/SUMMARY.md leads to a page below docs/.
-//! - B3: a page of docs/results/ says when its figures were measured, or that a test measures them anew, and shows a command:
-//!   a figure of which nobody knows how it was made cannot be checked.
+//! - B3: a page of docs/results/ says when its figures were measured, or that a test measures them
+//!   anew, and shows a command: a figure of which nobody knows how it was made cannot be checked.
 //! - B4: README.md is short enough to be read, and leads to docs/SUMMARY.md, which omits no page.
 
 use super::Finding;

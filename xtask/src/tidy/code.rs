@@ -4,7 +4,8 @@
 //! - C2: no leftover macros: they stand for work not done or for a debugging session.
 //! - C3: no bare `unwrap()` outside tests: `expect` says why it cannot fail.
 //! - C4: `unsafe` only in the crates listed in `tidy.toml`.
-//! - C5: no static with state outside the listed crates: two simulations in one process would share it.
+//! - C5: no static with state outside the listed crates: two simulations in one process would share
+//!   it.
 
 use super::Finding;
 use super::config::Config;

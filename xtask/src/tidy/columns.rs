@@ -1,7 +1,7 @@
 //! The width of comments.
 //!
-//! - T4: a line of a comment is at most 100 columns wide, as code is; rustfmt leaves comments alone.
-//!   Rows of tables and fenced drawings are excepted, and what has no space to break it at.
+//! - T4: a line of a comment is at most 100 columns wide, as code is; rustfmt leaves comments
+//!   alone. Rows of tables and fenced drawings are excepted, and what has no space to break it at.
 
 use super::Finding;
 use super::source::Source;

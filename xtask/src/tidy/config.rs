@@ -24,9 +24,6 @@ pub struct Config {
     /// Words we do not use, and what we say instead.
     #[serde(default)]
     pub word: Vec<Word>,
-    /// Files and directories whose labels are not resolved yet.
-    #[serde(default)]
-    pub unresolved_labels: Vec<String>,
     /// Words that look like labels and are none.
     #[serde(default)]
     pub not_label: Vec<NotLabel>,

@@ -3,10 +3,12 @@
 //! - D1: a relative link of a Markdown file leads to a file, and its anchor to a heading there.
 //! - D2: the first screen of `README.md` shows the two commands.
 //! - D3: the files every newcomer looks for exist, and the changelog has an open section.
-//! - D4: a page that a comment of a Rust file names is a page of this tree, and so is one below docs/ that anything else in a Rust or
-//!   TOML file names: reports and tables send their readers there.
+//! - D4: a page that a comment of a Rust file names is a page of this tree, and so is one below
+//!   docs/ that anything else in a Rust or TOML file names: reports and tables send their readers
+//!   there.
 //! - D5: a hazard (H and a number) that a comment names has a row in docs/design/hazards.md.
-//! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a crate) has only blocks of `text`.
+//! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a
+//!   crate) has only blocks of `text`.
 
 use super::Finding;
 use super::source::Source;

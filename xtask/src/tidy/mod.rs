@@ -2,12 +2,14 @@
 //! listed in `tidy.toml`, and an entry that is no longer needed is itself a finding.
 //!
 //! - `size`: files and functions stay within their budget.
-//! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each file.
+//! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each
+//!   file.
 //! - `text`: ASCII in Rust files, the glossary's words, no notes to self.
 //! - `columns`: comments are no wider than code.
 //! - `labels`: each label of an invariant or a hazard that is cited is defined, once.
 //! - `docs`: links lead somewhere, and what a newcomer needs is there.
-//! - `book`: the pages of docs/ are in its table of contents, and results say when and how they were measured.
+//! - `book`: the pages of docs/ are in its table of contents, and results say when and how they
+//!   were measured.
 
 mod book;
 mod code;

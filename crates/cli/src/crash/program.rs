@@ -114,7 +114,8 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
     let vfs = device.mounted();
     let options = Options {
-        // One at a time: a sync that is carried out after a write began after that write was answered.
+        // One at a time: a sync that is carried out after a write began after that write was
+        // answered.
         threads: 1,
         ..Options::default()
     };
@@ -133,7 +134,8 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
     let session = std::thread::spawn(move || mounted.serve(|| ()));
     let done = run_shell(command, &folder.path().join(NAME), stop);
     if stop.signal().is_some() {
-        // What is left of the command may hold the mount: it goes out of sight, and its connection ends with this process.
+        // What is left of the command may hold the mount: it goes out of sight, and its connection
+        // ends with this process.
         let gone = let_go_unused(folder.path());
         return gone.or_else(|_| let_go(&place)).map_err(failed);
     }

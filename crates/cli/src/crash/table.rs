@@ -53,7 +53,8 @@ pub fn blocks(done: &[Done]) -> Vec<Block> {
 /// Blocks that are printed one by one; of more only the sums are.
 const BLOCKS_MAX: usize = 6;
 
-/// The schemes side by side: a table for each workload and device, or one for all of them where there are many.
+/// The schemes side by side: a table for each workload and device, or one for all of them where
+/// there are many.
 pub fn side_by_side(done: &[Done]) -> String {
     let blocks = blocks(done);
     let shown = match blocks.len() > BLOCKS_MAX {

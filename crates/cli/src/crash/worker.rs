@@ -1,4 +1,5 @@
-//! The worker's side of `varve crash`: tasks as JSON lines on standard input, answers as JSON lines on standard output.
+//! The worker's side of `varve crash`: tasks as JSON lines on standard input, answers as JSON lines
+//! on standard output.
 
 use crate::failure::{Failure, failed};
 use crash::campaign::{self, Explored};

@@ -16,7 +16,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Nothing to find.
 const CLEAN: u8 = 0;
-/// An error was corrected, and nothing is left to find. Replaying a log and processing orphans corrects no error, says e2fsck.
+/// An error was corrected, and nothing is left to find. Replaying a log and processing orphans
+/// corrects no error, says e2fsck.
 const CORRECTED: u8 = 1;
 /// Findings are left.
 const LEFT: u8 = 4;
@@ -93,7 +94,8 @@ fn now() -> rig::WallTime {
     }
 }
 
-/// No file system that is known here, or of a kind that cannot be judged, is an operational error as it is with e2fsck.
+/// No file system that is known here, or of a kind that cannot be judged, is an operational error
+/// as it is with e2fsck.
 fn cannot_judge(checked: &Checked) -> bool {
     checked.report.cannot_judge
 }

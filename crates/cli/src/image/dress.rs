@@ -100,7 +100,8 @@ impl Target<'_> {
         match self {
             Target::Open(fd) => Ok(unix::fchmod(fd, raw)?),
             Target::Named(dir, name) => {
-                // No call changes the mode by name and leaves links alone: by way of a descriptor that can do nothing else.
+                // No call changes the mode by name and leaves links alone: by way of a descriptor
+                // that can do nothing else.
                 let flags = unix::OFlags::PATH | unix::OFlags::NOFOLLOW | unix::OFlags::CLOEXEC;
                 let fd = unix::openat(dir, *name, flags, unix::Mode::empty())?;
                 // R3.
@@ -147,7 +148,8 @@ impl Target<'_> {
 /// Gives a file the properties that the image says, as far as the host and the rules allow.
 pub fn dress(fs: &dyn FileSystem, attr: &Attr, target: &Target<'_>, rules: Rules) -> Lost {
     let mut lost = Lost::default();
-    // A change of the owner takes rights away, so it comes first; permissions come behind the attributes (R1), for an ACL brings some.
+    // A change of the owner takes rights away, so it comes first; permissions come behind the
+    // attributes (R1), for an ACL brings some.
     let owned = rules.owner && target.chown(attr).is_ok();
     if rules.owner && !owned {
         lost.refused.push("owners");

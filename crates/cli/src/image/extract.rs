@@ -193,8 +193,8 @@ struct Writer<'a> {
     report: &'a mut Report,
     /// Where the first name of an inode with several links went.
     links: BTreeMap<u32, (DirNo, Vec<u8>)>,
-    /// Directories, each before those in it. They get what the image says of them at the end: until then we must be able to write in
-    /// them, and that changes their times.
+    /// Directories, each before those in it. They get what the image says of them at the end: until
+    /// then we must be able to write in them, and that changes their times.
     dirs: Vec<(DirNo, Attr)>,
     /// The directories from the root to where the walk is.
     way: Vec<DirNo>,

@@ -35,7 +35,8 @@ struct Dir {
 pub struct Tree {
     root: PathBuf,
     dirs: Vec<Dir>,
-    /// Open directories on the way to the last one that was asked for, the root first. Some in between may be missing.
+    /// Open directories on the way to the last one that was asked for, the root first. Some in
+    /// between may be missing.
     open: Vec<(DirNo, OwnedFd)>,
 }
 

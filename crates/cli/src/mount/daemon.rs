@@ -12,8 +12,9 @@ use std::process::{Command, Stdio};
 /// What the child writes when the mount is up.
 const READY: &[u8] = b"ready\n";
 
-/// What the C library's allocator reads at its start. Requests are taken by whichever thread is free, so each of its arenas would grow to what one
-/// request after the other needs: of 60,000 new files a third of the memory lies idle that way.
+/// What the C library's allocator reads at its start. Requests are taken by whichever thread is
+/// free, so each of its arenas would grow to what one request after the other needs: of 60,000 new
+/// files a third of the memory lies idle that way.
 const ARENAS: &str = "MALLOC_ARENA_MAX";
 
 /// Starts the child and waits until its mount is up.

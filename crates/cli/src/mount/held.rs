@@ -58,8 +58,8 @@ impl Held {
     }
 }
 
-/// Opens the image; one that takes no writes is used read-only, as by mount(8). One whose mount has been taken away just now is waited for, as
-/// the kernel does it.
+/// Opens the image; one that takes no writes is used read-only, as by mount(8). One whose mount has
+/// been taken away just now is waited for, as the kernel does it.
 fn open_image(
     plan: &Plan,
     host: &mut HostOptions,

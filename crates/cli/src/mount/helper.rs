@@ -7,7 +7,8 @@ use std::path::Path;
 /// Translates the command line of a helper into one of `varve`; `None` if the program has another
 /// name.
 ///
-/// `mount.X IMAGE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`, `umount.X DIR [-nlfrv] [-t TYPE]`, says mount(8).
+/// `mount.X IMAGE DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`,
+/// `umount.X DIR [-nlfrv] [-t TYPE]`, says mount(8).
 pub fn as_helper(args: &[OsString]) -> Option<Vec<OsString>> {
     let (name, rest) = args.split_first()?;
     let name = Path::new(name).file_name()?.to_str()?;

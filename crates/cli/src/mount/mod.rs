@@ -77,8 +77,8 @@ pub fn mount(args: &MountArgs) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a place that shows a volume of Varve already. True: the image is mounted somewhere, and is there too from now on, as the kernel does it
-/// with a device that it has mounted.
+/// Refuses a place that shows a volume of Varve already. True: the image is mounted somewhere, and
+/// is there too from now on, as the kernel does it with a device that it has mounted.
 fn joined(plan: &Plan, options: &Options) -> Result<bool, Failure> {
     let (dir, image) = (plan.dir.display(), plan.image.display());
     if let Some(line) = table::on(&plan.dir).map_err(failed)? {
@@ -173,8 +173,8 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     result.map_err(|e| failed(format!("{image}: {e}")))
 }
 
-/// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or cannot be taken away, what is still open
-/// keeps this process for no longer than otherwise.
+/// Each signal takes the mount away, as `umount` does. Where it has gone already (`umount -l`), or
+/// cannot be taken away, what is still open keeps this process for no longer than otherwise.
 fn take_signals(signals: &SigSet, name: &str, device: &str, ended: &Sender<Event>) {
     while signals.wait().is_ok() {
         if let Err(why) = umount::let_go(device) {

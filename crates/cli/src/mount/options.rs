@@ -7,7 +7,8 @@ use std::path::PathBuf;
 /// The option that names the device of an external journal.
 const JOURNAL: &str = "journal=";
 
-/// What makes an fsync on a mount cheaper; simulations leave it out, so that they run what the papers describe.
+/// What makes an fsync on a mount cheaper; simulations leave it out, so that they run what the
+/// papers describe.
 const OF_EXT_MOUNTS: [&str; 2] = ["small=64", "commit-by=caller"];
 
 /// The options, with the path of an external journal made absolute, because the background process

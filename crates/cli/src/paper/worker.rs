@@ -1,7 +1,8 @@
 //! Runs one job of a paper in a process of its own, because SQLite has one random generator per
 //! process, and any job may use SQLite.
 //!
-//! The parent writes the job as one JSON line to standard input; the worker answers with one on standard output.
+//! The parent writes the job as one JSON line to standard input; the worker answers with one on
+//! standard output.
 
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;

@@ -1,4 +1,5 @@
-//! POSIX ACLs and the umask: the same script on mounts of ext4 and F2FS, and on the kernel's ext4, line by line.
+//! POSIX ACLs and the umask: the same script on mounts of ext4 and F2FS, and on the kernel's ext4,
+//! line by line.
 
 use crate::place::{Place, shell};
 use rustix::fs::{XattrFlags, removexattr, setxattr};

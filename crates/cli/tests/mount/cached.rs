@@ -73,7 +73,8 @@ fn set_user_id_goes_with_what_an_ordinary_user_does_to_the_content() {
     }
 }
 
-/// stat(2) asks for attributes anew behind a write; running a program goes by the mode that the kernel has.
+/// stat(2) asks for attributes anew behind a write; running a program goes by the mode that the
+/// kernel has.
 #[test]
 fn a_program_with_new_content_does_not_run_as_its_owner() {
     for kind in KINDS {

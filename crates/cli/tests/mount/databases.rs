@@ -1,4 +1,5 @@
-//! SQLite on volumes that become full while it writes: every row whose COMMIT succeeded is there after a remount, and after a kill.
+//! SQLite on volumes that become full while it writes: every row whose COMMIT succeeded is there
+//! after a remount, and after a kill.
 
 use crate::foreground;
 use crate::full::volume;

@@ -23,7 +23,8 @@ const PAGES: u64 = 48;
 const WRITERS: u64 = 3;
 const O_DIRECT: i32 = 0o40000;
 
-/// A small random generator: the run is the same for the same seed, as far as the writers do not meet.
+/// A small random generator: the run is the same for the same seed, as far as the writers do not
+/// meet.
 struct Dice(u64);
 
 impl Dice {
@@ -329,7 +330,8 @@ impl Writer {
         cut.expect("giving back needs no room");
     }
 
-    /// What a program reads from the kernel's cache is what the file holds: pages without room do not stay there (write-W5).
+    /// What a program reads from the kernel's cache is what the file holds: pages without room do
+    /// not stay there (write-W5).
     fn coherent(&mut self) {
         let until = Instant::now() + Duration::from_secs(10);
         loop {

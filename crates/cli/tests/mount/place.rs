@@ -27,8 +27,9 @@ pub fn must(program: &str, args: &[&str]) -> String {
     text
 }
 
-/// Takes a mount away by `program`; what that said. A test beside this one that starts a program has copies of our open files until that program
-/// runs, those that are closed by then among them: so "busy" may pass.
+/// Takes a mount away by `program`; what that said. A test beside this one that starts a program
+/// has copies of our open files until that program runs, those that are closed by then among them:
+/// so "busy" may pass.
 pub fn unmount(program: &str, at: &str) -> String {
     let words: &[&str] = match program {
         "umount" => &[at],

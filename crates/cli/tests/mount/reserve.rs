@@ -110,8 +110,8 @@ fn has_resource_capability() -> bool {
 
 #[test]
 fn each_user_gets_what_he_gets_of_the_kernels_ext4() {
-    // Whether user, member, one of the group, and superuser get what is held back.
-    // Linux 6.18 takes the number of the user in the superblock for that of the group, so it is told the group.
+    // Whether user, member, one of the group, and superuser get what is held back. Linux 6.18 takes
+    // the number of the user in the superblock for that of the group, so it is told the group.
     for (tuned, options, to_kernel, may) in [
         (&[][..], "resuid=1001,resgid=1002", "rw", [true; 4]),
         (

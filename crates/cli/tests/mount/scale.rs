@@ -82,7 +82,8 @@ fn bounded(what: &str, peak: u64) {
     assert!(peak < PEAK_MIB, "{what}: {peak} MiB resident");
 }
 
-/// A volume of 1 TiB on a sparse file is made, mounted, filled a little in distant groups, checked, walked, and checked by `e2fsck`.
+/// A volume of 1 TiB on a sparse file is made, mounted, filled a little in distant groups, checked,
+/// walked, and checked by `e2fsck`.
 #[test]
 fn a_terabyte() {
     let place = Place::new("ext4");
@@ -95,8 +96,9 @@ fn a_terabyte() {
     fill_a_terabyte(&place);
 }
 
-/// A cache that is full of pages read with direct I/O, and then of pages written, takes what `cache=` says; beside it there are buffers of reads and
-/// spare chunks of pages (4 MiB each), what finds the pages, and a buffer of 1 MiB for each of 16 threads that takes requests.
+/// A cache that is full of pages read with direct I/O, and then of pages written, takes what
+/// `cache=` says; beside it there are buffers of reads and spare chunks of pages (4 MiB each), what
+/// finds the pages, and a buffer of 1 MiB for each of 16 threads that takes requests.
 #[test]
 fn pages_of_direct_io_keep_the_limit_of_the_cache() {
     const CACHE_MIB: u64 = 48;

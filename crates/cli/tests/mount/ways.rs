@@ -247,7 +247,8 @@ fn fstrim_gives_space_back_to_the_host() {
     }
 }
 
-/// The host has no room for what the image promises: each open file is told once, and what was durable stays.
+/// The host has no room for what the image promises: each open file is told once, and what was
+/// durable stays.
 #[test]
 fn a_write_that_fails_below_is_told_once_to_each_open_file() {
     for scheme in ["jbd2", "emmc"] {
@@ -313,7 +314,8 @@ fn libc_eio() -> i32 {
     rustix::io::Errno::IO.raw_os_error()
 }
 
-/// As mount(8) and umount(8) call it, with links in a `/usr/sbin` of this test alone; without overlays there is none.
+/// As mount(8) and umount(8) call it, with links in a `/usr/sbin` of this test alone; without
+/// overlays there is none.
 #[test]
 fn mount_finds_its_helper() {
     const SCRIPT: &str = r#"
@@ -336,7 +338,8 @@ fn mount_finds_its_helper() {
     assert!(code == 0 || code == 77, "{code}: {text}");
 }
 
-/// A volume whose journal lies on another device: read after a replay in memory, recovered by `varve recover`.
+/// A volume whose journal lies on another device: read after a replay in memory, recovered by
+/// `varve recover`.
 #[test]
 fn an_external_journal() {
     let place = Place::foreign(&["-b", "4096", "-O", "^has_journal"]);
@@ -377,7 +380,8 @@ fn an_external_journal() {
         assert!(code == 1 && words.contains(expected), "{words}");
     };
     let emmc = format!("scheme=emmc,journal={of_log}");
-    // Read-only all schemes are the same; to write, this one is refused before or after recovery, by name.
+    // Read-only all schemes are the same; to write, this one is refused before or after recovery,
+    // by name.
     let image = copies.image();
     let untouched = (fs::read(&image), fs::read(&of_log));
     refused(&image, format!("journal={image}"), "in use");

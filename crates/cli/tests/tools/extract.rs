@@ -216,7 +216,8 @@ fn paths_of_any_length() {
     assert!(listed.lines().any(|line| line.len() > 5000), "{listed}");
 }
 
-/// A file of a terabyte with a few blocks, and a directory without index: neither takes time by its size.
+/// A file of a terabyte with a few blocks, and a directory without index: neither takes time by its
+/// size.
 #[test]
 fn neither_holes_nor_lists_take_time() {
     let dir = folder();
@@ -240,7 +241,8 @@ fn neither_holes_nor_lists_take_time() {
     let since = std::time::Instant::now();
     good(dir, "extract image out");
     assert_eq!(good(dir, "ls -R -l image").lines().count(), 6003);
-    // A build without optimisation on a busy machine takes a second; the old walks took hours and half a minute.
+    // A build without optimisation on a busy machine takes a second; the old walks took hours and
+    // half a minute.
     assert!(since.elapsed().as_secs() < 20, "{:?}", since.elapsed());
     let out = File::open(dir.join("out/sparse")).unwrap();
     let mut bytes = [0; 4];

@@ -21,7 +21,8 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
     }
 }
 
-/// Starts the program with words of which the last may hold spaces; temporary files go to `dir/tmp`.
+/// Starts the program with words of which the last may hold spaces; temporary files go to
+/// `dir/tmp`.
 fn start(dir: &Path, line: &str, last: &str) -> Child {
     fs::create_dir_all(dir.join("tmp")).unwrap();
     // A shell that runs the tests in the background may have them ignore signals, and ignored
@@ -166,7 +167,8 @@ fn a_campaign_keeps_its_cases() {
     let dir = dir.path();
     let child = start(dir, "crash --workload ace:1 --jobs 1 --out report", "");
     let pid = child.id();
-    // The cases are done one after the other by one worker, which reads them: what it was given is how far it is.
+    // The cases are done one after the other by one worker, which reads them: what it was given is
+    // how far it is.
     until("a worker", || !children(pid).is_empty());
     let worker = children(pid)[0];
     let read = || {

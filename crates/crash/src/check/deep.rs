@@ -1,4 +1,5 @@
-//! The closer look at a sample of the states: mounted for writing, used, unmounted, and mounted again.
+//! The closer look at a sample of the states: mounted for writing, used, unmounted, and mounted
+//! again.
 
 use super::{Checker, enter};
 use crate::CrashError;
@@ -63,8 +64,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Mounts for writing, runs `body`, unmounts, in a simulation of its own. Answers what a cut leaves at this moment: nothing may
-    /// be lost any more.
+    /// Mounts for writing, runs `body`, unmounts, in a simulation of its own. Answers what a cut
+    /// leaves at this moment: nothing may be lost any more.
     pub(super) fn life(
         &self,
         disk: &Disk,

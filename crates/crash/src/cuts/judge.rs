@@ -34,7 +34,8 @@ struct Recovered {
     model: AnyModel,
 }
 
-/// Recovers the remainder of `cut` and judges it. `folder` takes image files for the outside checker.
+/// Recovers the remainder of `cut` and judges it. `folder` takes image files for the outside
+/// checker.
 ///
 /// # Errors
 /// Something that is no property of the remainder failed, e.g. writing an image file.
@@ -111,8 +112,8 @@ pub struct Opinions {
     pub unchecked: bool,
 }
 
-/// R3 and R2: of the image `repaired` that a cut has left, and of `tree` and `model`, which Varve's recovery has made of it. Needs
-/// room for image files in `folder`.
+/// R3 and R2: of the image `repaired` that a cut has left, and of `tree` and `model`, which Varve's
+/// recovery has made of it. Needs room for image files in `folder`.
 ///
 /// # Errors
 /// An image cannot be written, or a checker cannot be run.

@@ -1,9 +1,10 @@
-//! Power cuts over the SQLite workload, and over the phases of `files:`: the device is stopped at seeded moments, and each remainder is recovered and judged.
+//! Power cuts over the SQLite workload, and over the phases of `files:`: the device is stopped at
+//! seeded moments, and each remainder is recovered and judged.
 //!
 //! Rules, cited by name in every violation: R1 to R3, S1 and S2 of [`crash::rules`](crate::rules).
 //!
-//! One run yields all its cuts: a task sleeps until each moment and takes what a cut there would leave; the run goes
-//! on. Only recovery runs once a cut.
+//! One run yields all its cuts: a task sleeps until each moment and takes what a cut there would
+//! leave; the run goes on. Only recovery runs once a cut.
 
 mod judge;
 mod phases;

@@ -41,10 +41,11 @@ struct Beginning {
     files: Option<FilesState>,
 }
 
-/// Runs the workload twice: once to learn when its phases begin and end, once with `cuts` cuts at seeded moments in each. The
-/// volume is not fresh: as many files have been created and removed on it, and it was unmounted, so that metadata blocks have a home
-/// that was used before. With `remounted` the volume is unmounted once more behind the phase `create`, which is not cut then: the log
-/// has nothing of the creation.
+/// Runs the workload twice: once to learn when its phases begin and end, once with `cuts` cuts at
+/// seeded moments in each. The volume is not fresh: as many files have been created and removed on
+/// it, and it was unmounted, so that metadata blocks have a home that was used before. With
+/// `remounted` the volume is unmounted once more behind the phase `create`, which is not cut then:
+/// the log has nothing of the creation.
 ///
 /// # Errors
 /// Another workload than `files:`; the run itself fails.
@@ -81,7 +82,8 @@ pub fn record_phases(
     })
 }
 
-/// Seeded moments in each phase, ascending: the same parts of a phase in every run, however long it takes.
+/// Seeded moments in each phase, ascending: the same parts of a phase in every run, however long it
+/// takes.
 fn moments(seed: u64, bounds: &Bounds, cuts: usize) -> Vec<(&'static str, Time)> {
     let mut moments = Vec::new();
     for &(phase, start, end) in bounds {

@@ -133,7 +133,8 @@ fn workload(
     })
 }
 
-/// Takes what a cut at each moment would leave. Its choices (what of the cache survives, what is torn) come from a stream per cut.
+/// Takes what a cut at each moment would leave. Its choices (what of the cache survives, what is
+/// torn) come from a stream per cut.
 fn cut_at(
     device: &Modelled<AnyModel>,
     moments: &[Time],

@@ -57,7 +57,8 @@ fn node(attr: &Attr, content: u64) -> Node {
         perm: attr.perm,
         nlink: attr.nlink,
         owner: (attr.uid, attr.gid),
-        // A directory's size and times may differ between two correct recoveries (lost+found, reuse of blocks).
+        // A directory's size and times may differ between two correct recoveries (lost+found, reuse
+        // of blocks).
         size: if attr.kind == FileKind::Dir {
             0
         } else {

@@ -1,12 +1,15 @@
-//! Names that a cut may leave where there is no journal of them but checkpoints and roll-forward (F2FS).
+//! Names that a cut may leave where there is no journal of them but checkpoints and roll-forward
+//! (F2FS).
 //!
-//! A mount finds the names of the last checkpoint: those after some prefix of the operations. On top of that each file that was synced
-//! after it comes back as it was at that sync, by itself: its attributes, and if the checkpoint did not know it its name. Nothing else
-//! that happened in between comes along, also nothing older.
+//! A mount finds the names of the last checkpoint: those after some prefix of the operations. On
+//! top of that each file that was synced after it comes back as it was at that sync, by itself: its
+//! attributes, and if the checkpoint did not know it its name. Nothing else that happened in
+//! between comes along, also nothing older.
 //!
-//! - F1 a sync that needs more than its own inode (a directory, a link, a rename) is a checkpoint: then the prefix holds it;
-//! - F2 the newest completed sync of a file that is still there has to come back; one that is under way may; of a file that was
-//!   removed since (an unsynced removal) it may come back as well.
+//! - F1 a sync that needs more than its own inode (a directory, a link, a rename) is a checkpoint:
+//!   then the prefix holds it;
+//! - F2 the newest completed sync of a file that is still there has to come back; one that is under
+//!   way may; of a file that was removed since (an unsynced removal) it may come back as well.
 
 use super::{Legal, Made, Replay};
 use crate::found::FoundView;

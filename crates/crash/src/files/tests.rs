@@ -33,8 +33,9 @@ const F2FS: Terms = Terms {
     ..STRICT
 };
 
-/// Operations, one a word: `c f` create, `w f 0 100` write, `t f 5` truncate, `s f` fsync, `d f` fdatasync, `D /` fsync of a directory, `S`
-/// sync, `r f g` rename, `l f g` link, `y f` symlink, `u f` unlink, `m d` mkdir, `x d` rmdir, `p f 600` chmod, `z 5` pause of 5 us, `_` nothing.
+/// Operations, one a word: `c f` create, `w f 0 100` write, `t f 5` truncate, `s f` fsync, `d f`
+/// fdatasync, `D /` fsync of a directory, `S` sync, `r f g` rename, `l f g` link, `y f` symlink,
+/// `u f` unlink, `m d` mkdir, `x d` rmdir, `p f 600` chmod, `z 5` pause of 5 us, `_` nothing.
 fn ops(text: &str) -> Vec<Op> {
     text.split(';').map(|op| one(op.trim())).collect()
 }

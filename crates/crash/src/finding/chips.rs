@@ -1,4 +1,5 @@
-//! Crash states of modelled devices: made again, with what the host and the chips did around each cut.
+//! Crash states of modelled devices: made again, with what the host and the chips did around each
+//! cut.
 
 use super::steps::{Fate, Level, Line, Site};
 use crate::CrashError;

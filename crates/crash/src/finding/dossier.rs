@@ -42,7 +42,8 @@ pub struct Dossier {
     pub after: Image,
     /// The device is a modelled one.
     pub modelled: bool,
-    /// Why recovery or unmount failed, if it did; then [`Dossier::after`] is what stood there at that point.
+    /// Why recovery or unmount failed, if it did; then [`Dossier::after`] is what stood there at
+    /// that point.
     pub unrecovered: Option<String>,
 }
 
@@ -273,7 +274,8 @@ fn levels(id: &StateId, state: &State) -> Vec<Level> {
     .collect()
 }
 
-/// Mounts and unmounts, as the next life does. `image`: what there is if the device does not come up.
+/// Mounts and unmounts, as the next life does. `image`: what there is if the device does not come
+/// up.
 fn recover(setup: &Setup, remains: &Remains, image: &Image) -> (Image, Option<String>) {
     let disk = match setup.volume.attach(remains, setup.config.seed) {
         Ok(disk) => disk,

@@ -5,7 +5,8 @@
 //!                      shrunk/     finding.json  steps.txt  image-before.img  image-after.img
 //! ```
 //!
-//! Image files are sparse. What cannot be written is named in the answer (finding-F2); a part of a file that did not fit is removed.
+//! Image files are sparse. What cannot be written is named in the answer (finding-F2); a part of a
+//! file that did not fit is removed.
 
 use super::dossier::{Dossier, Shrunk};
 use super::report::FindingReport;
@@ -62,7 +63,8 @@ impl Store for Folder<'_> {
             Content::Image(image, bytes) => sparse(&path, image, *bytes),
         };
         if outcome.is_err() {
-            // Half an image misleads. If it cannot be removed either, the error that counts is the first one.
+            // Half an image misleads. If it cannot be removed either, the error that counts is the
+            // first one.
             let _ = std::fs::remove_file(&path);
         }
         outcome
@@ -108,7 +110,8 @@ pub fn write(
     Written { name, not_kept }
 }
 
-/// `000-O3-none`: the number of the finding, the rule, the scheme with what file systems do not like replaced.
+/// `000-O3-none`: the number of the finding, the rule, the scheme with what file systems do not
+/// like replaced.
 fn name(number: usize, dossier: &Dossier) -> String {
     let plain = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c,
@@ -168,7 +171,8 @@ impl Keeper<'_> {
     }
 }
 
-/// Without the stamps of nobody that free blocks hold on a fresh volume: a sixth of a gigabyte that says nothing.
+/// Without the stamps of nobody that free blocks hold on a fresh volume: a sixth of a gigabyte that
+/// says nothing.
 fn without_stale(image: &Image) -> Image {
     let stale = stale_block();
     image

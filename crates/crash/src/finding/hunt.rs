@@ -20,7 +20,8 @@ use blockdev::{Image, Trace};
 /// States judged in one simulation: few, since the first hit ends the hunt.
 const BATCH: usize = 32;
 
-/// What a state of a modelled device costs of the budget, in states of a disk in memory: it recovers the map too.
+/// What a state of a modelled device costs of the budget, in states of a disk in memory: it
+/// recovers the map too.
 const CHIPS_COST: u64 = 8;
 /// What filming a run costs of the budget.
 const FILM_COST: u64 = 64;
@@ -95,7 +96,8 @@ struct Hunt<'a> {
 }
 
 impl Hunter<'_> {
-    /// The first violation in a narrow bound, else in the widest. A candidate that does not run has none.
+    /// The first violation in a narrow bound, else in the widest. A candidate that does not run has
+    /// none.
     pub fn first(&mut self, case: &Case) -> Option<Hit> {
         let linear = Bound {
             mode: Mode::Linear,
@@ -124,7 +126,8 @@ impl Hunter<'_> {
         found.unwrap_or_default().0
     }
 
-    /// The offline checker looks only where it found the violation: it costs more than all the rest.
+    /// The offline checker looks only where it found the violation: it costs more than all the
+    /// rest.
     fn options(&self) -> CheckOptions {
         CheckOptions {
             fsck: self.rule == "R4",
@@ -170,7 +173,8 @@ impl Hunter<'_> {
         outcome.map(|()| (hunt.hits, spent))
     }
 
-    /// The same on a modelled device: before and after operations of the chips, in a wide bound inside of them too.
+    /// The same on a modelled device: before and after operations of the chips, in a wide bound
+    /// inside of them too.
     fn hunt_chips(
         &mut self,
         setup: &Setup,

@@ -1,4 +1,5 @@
-//! JUnit XML, as continuous-integration servers read it: a suite a scheme, a test case a case. No times inside.
+//! JUnit XML, as continuous-integration servers read it: a suite a scheme, a test case a case. No
+//! times inside.
 
 use super::report::{CampaignReport, CaseReport, FindingReport};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};

@@ -1,7 +1,8 @@
 //! What a campaign leaves behind: a folder a finding, `results.json`, `junit.xml` and `index.html`.
 //!
-//! The number of folders is bounded: the first finding of each rule under each scheme comes first, then the first of each rule in
-//! each case. Every finding has its line in the reports. Positive controls keep no folders: their damage is expected.
+//! The number of folders is bounded: the first finding of each rule under each scheme comes first,
+//! then the first of each rule in each case. Every finding has its line in the reports. Positive
+//! controls keep no folders: their damage is expected.
 
 use super::dossier::{Dossier, Shrunk, run_of};
 use super::folder::{self, Content, Store};
@@ -64,7 +65,8 @@ pub struct Kept {
     pub not_kept: Vec<String>,
 }
 
-/// Writes down what the jobs of a campaign gave. `head` is its report without cases; folders go to `findings/` of the store.
+/// Writes down what the jobs of a campaign gave. `head` is its report without cases; folders go to
+/// `findings/` of the store.
 pub fn keep(
     head: CampaignReport,
     done: &[Done],

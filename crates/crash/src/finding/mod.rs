@@ -1,5 +1,6 @@
-//! What becomes of a violation: a line that reproduces it, a smaller case with the same violation, the steps of the commit
-//! with the lost ones marked, a folder, and the reports of a whole campaign.
+//! What becomes of a violation: a line that reproduces it, a smaller case with the same violation,
+//! the steps of the commit with the lost ones marked, a folder, and the reports of a whole
+//! campaign.
 //!
 //! ```text
 //! (Case, Id) --Dossier--> image, judgement, steps
@@ -26,8 +27,8 @@ pub mod repro;
 pub mod shrink;
 pub mod steps;
 
-/// The rule that a violation names, like `O3`: a capital letter and a number before a colon. The first one, since a text
-/// goes from the rule to what was found.
+/// The rule that a violation names, like `O3`: a capital letter and a number before a colon. The
+/// first one, since a text goes from the rule to what was found.
 pub fn rule(violation: &str) -> Option<&str> {
     let mut words = violation.split([' ', '(']);
     words.find_map(|word| {

@@ -1,4 +1,5 @@
-//! What a campaign found, as `results.json`. Reports of parts of a campaign (shards, workers) merge in any order.
+//! What a campaign found, as `results.json`. Reports of parts of a campaign (shards, workers) merge
+//! in any order.
 //!
 //! No wall time, date, host or path inside: same seed, same bytes (finding-F1).
 
@@ -193,7 +194,8 @@ impl CampaignReport {
         }
     }
 
-    /// Takes in a part of the same campaign. Parts may come in any order, and a case may come in parts.
+    /// Takes in a part of the same campaign. Parts may come in any order, and a case may come in
+    /// parts.
     ///
     /// # Errors
     /// A part of another campaign.
@@ -255,7 +257,8 @@ impl CampaignReport {
         !self.is_blind() && !self.cases.iter().any(bad)
     }
 
-    /// There were positive controls, and none showed any damage: nothing that was found clean is believed.
+    /// There were positive controls, and none showed any damage: nothing that was found clean is
+    /// believed.
     pub fn is_blind(&self) -> bool {
         let mut controls = self.cases.iter().filter(|c| c.control).peekable();
         controls.peek().is_some() && controls.all(|c| c.counts.violations == 0)
@@ -295,8 +298,8 @@ impl CampaignReport {
 }
 
 impl CaseReport {
-    /// What the exploration of a job gave. Findings come by [`CaseReport::findings`], from [`FindingReport::new`] or from
-    /// a dossier.
+    /// What the exploration of a job gave. Findings come by [`CaseReport::findings`], from
+    /// [`FindingReport::new`] or from a dossier.
     pub fn new(job: &Job, explored: &Explored) -> CaseReport {
         CaseReport {
             counts: Counts::from(explored),

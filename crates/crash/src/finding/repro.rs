@@ -4,12 +4,13 @@
 //! varve-crash-1 varve=0.1.0 states=2 run=5f0c... scheme=none device=spec:emmc seed=7 state=17.oldest mutant=x workload=...
 //! ```
 //!
-//! The workload stands last and takes the rest of the line. What a shell or a line would take amiss (`'`, `%`, control and
-//! non-ASCII characters, and a space in any other value) stands as `%` and two hexadecimal digits a byte, so that the line goes
-//! between single quotes as it is.
+//! The workload stands last and takes the rest of the line. What a shell or a line would take amiss
+//! (`'`, `%`, control and non-ASCII characters, and a space in any other value) stands as `%` and
+//! two hexadecimal digits a byte, so that the line goes between single quotes as it is.
 //!
 //! - L1: what a line leaves out or does not name well is refused by name; nothing is guessed.
-//! - L2: a line made by a build whose run or whose numbers of states are others is refused: its state would be another one.
+//! - L2: a line made by a build whose run or whose numbers of states are others is refused: its
+//!   state would be another one.
 
 use crate::case::Case;
 use std::fmt;
@@ -18,7 +19,8 @@ use thiserror::Error;
 
 /// Version of the layout of the line.
 pub const FORMAT: u32 = 1;
-/// Version of the numbers of moments and of the texts of choices. Counts up whenever a state gets another id.
+/// Version of the numbers of moments and of the texts of choices. Counts up whenever a state gets
+/// another id.
 pub const STATES: u32 = 2;
 /// The version of Varve that this build writes into lines.
 pub const VARVE: &str = env!("CARGO_PKG_VERSION");
@@ -36,7 +38,8 @@ pub struct Repro {
     pub run: u64,
     /// What ran on what.
     pub case: Case,
-    /// Which crash state: a [`StateId`](crate::case::StateId), or the id of a state of the NAND seam.
+    /// Which crash state: a [`StateId`](crate::case::StateId), or the id of a state of the NAND
+    /// seam.
     pub state: String,
 }
 

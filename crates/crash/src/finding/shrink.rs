@@ -1,11 +1,13 @@
-//! A smaller case with the same violation: fewer tasks and operations, shorter names and sizes, then fewer lost writes.
+//! A smaller case with the same violation: fewer tasks and operations, shorter names and sizes,
+//! then fewer lost writes.
 //!
 //! ```text
 //! script --delta debugging--> fewer operations --> smaller operations --> shorter names --> seed 0 --> smallest cut set
 //! ```
 //!
-//! Every candidate is run and cut anew within a bound and kept only if some state of it violates the same rule (finding-F3). The order of
-//! candidates is fixed and the budget counts states, so equal findings shrink to equal cases.
+//! Every candidate is run and cut anew within a bound and kept only if some state of it violates
+//! the same rule (finding-F3). The order of candidates is fixed and the budget counts states, so
+//! equal findings shrink to equal cases.
 
 mod op;
 
@@ -135,7 +137,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Delta debugging: chunks of operations, ever smaller ones. What a removed operation made possible goes with it.
+    /// Delta debugging: chunks of operations, ever smaller ones. What a removed operation made
+    /// possible goes with it.
     fn operations(&mut self, script: &mut FileScript) {
         let mut chunk = script.ops().div_ceil(2).max(1);
         loop {
@@ -203,7 +206,8 @@ impl Shrinker<'_> {
         self.takes(case);
     }
 
-    /// The numbers behind `=` in the text of a workload that is no script: each to 1, or halved as often as it goes.
+    /// The numbers behind `=` in the text of a workload that is no script: each to 1, or halved as
+    /// often as it goes.
     fn numbers(&mut self) {
         let mut from = 0;
         while let Some((start, end)) = number(&self.case.workload, from) {
@@ -219,7 +223,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The state with the least loss: un-nested before nested, whole writes before torn ones, few before many.
+    /// The state with the least loss: un-nested before nested, whole writes before torn ones, few
+    /// before many.
     fn cut_set(&mut self, id: &Id) {
         let mut hits = self.hunter.all(&self.case, 0, HITS_MAX);
         if hits.is_empty() && id.depth() > 1 {

@@ -1,8 +1,9 @@
-//! The steps around a cut: the commands of the run in the words of the field, with what became of each, and what the
-//! workload was doing.
+//! The steps around a cut: the commands of the run in the words of the field, with what became of
+//! each, and what the workload was doing.
 //!
-//! What became of a write is read off the crash state itself: each of its sectors is compared with the new content, with what
-//! stood there before, and with what later writes brought. So the same code serves every way to choose a state.
+//! What became of a write is read off the crash state itself: each of its sectors is compared with
+//! the new content, with what stood there before, and with what later writes brought. So the same
+//! code serves every way to choose a state.
 //!
 //! | fate | meaning |
 //! |---|---|
@@ -119,7 +120,8 @@ pub struct Line {
     pub to_ns: Option<u64>,
     /// A command of the device, by its number in the run from 0; absent for what the workload did.
     pub command: Option<usize>,
-    /// An operation of the chips, as ids of cuts name it: `n17`, or `m3` in the recovery of the device.
+    /// An operation of the chips, as ids of cuts name it: `n17`, or `m3` in the recovery of the
+    /// device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chip: Option<String>,
     /// What.
@@ -401,7 +403,8 @@ fn remap_words(done: &RemapDone) -> String {
     format!("{kind}{mode} {}{more}", shown.join(", "))
 }
 
-/// `at 12`, `at 12..15` (4 KiB blocks, both ends included), or sectors where the blocks are not whole.
+/// `at 12`, `at 12..15` (4 KiB blocks, both ends included), or sectors where the blocks are not
+/// whole.
 fn place(first: u64, sectors: u64) -> String {
     let whole =
         first.is_multiple_of(SECTORS_PER_BLOCK) && sectors.is_multiple_of(SECTORS_PER_BLOCK);
@@ -415,7 +418,8 @@ fn place(first: u64, sectors: u64) -> String {
     }
 }
 
-/// The transaction of a piece: control blocks name it, logged images are of the control block before them.
+/// The transaction of a piece: control blocks name it, logged images are of the control block
+/// before them.
 fn tid_of(class: Class, bytes: &[u8], last: &mut Option<u32>) -> Option<u32> {
     match class {
         Class::JournalDescriptor

@@ -1,4 +1,5 @@
-//! Volumes on a device that was in use for long: the chips have to collect garbage for nearly every write.
+//! Volumes on a device that was in use for long: the chips have to collect garbage for nearly every
+//! write.
 
 use crate::CrashError;
 use crate::device::{self, Volume};
@@ -6,8 +7,8 @@ use base::{BlockNo, Rng};
 use blockdev::{Adversary, Model};
 use rig::{AnyModel, Config};
 
-/// A device of small blocks and a small cache, as the text of a profile: a block holds 32 units, so that a workload of a few hundred
-/// writes opens, collects and erases several.
+/// A device of small blocks and a small cache, as the text of a profile: a block holds 32 units, so
+/// that a workload of a few hundred writes opens, collects and erases several.
 pub const fn small_chips() -> &'static str {
     "emmc-odroid-xu4,nand.pages_per_block=8,card.cache_kib=64"
 }
@@ -19,8 +20,8 @@ const UNTIL_CHECKPOINT: u64 = 40;
 /// Writes after which a checkpoint that has not come will not come.
 const WRITES_MAX: u64 = 100_000;
 
-/// A fresh file system on a device whose free blocks were all written, several times and in any order. The next checkpoint of the
-/// map is due soon.
+/// A fresh file system on a device whose free blocks were all written, several times and in any
+/// order. The next checkpoint of the map is due soon.
 ///
 /// # Errors
 /// A size that is not possible, an unknown profile.

@@ -41,7 +41,8 @@ pub struct NandBound {
 }
 
 impl Default for NandBound {
-    /// Every cut before, after, and at three places inside of each operation, with two seeds inside; no nested cuts.
+    /// Every cut before, after, and at three places inside of each operation, with two seeds
+    /// inside; no nested cuts.
     fn default() -> NandBound {
         NandBound {
             cuts: Cuts::Operations,
@@ -71,8 +72,8 @@ impl NandBound {
             ..self.clone()
         }
     }
-    /// The cuts of a run after `from`, by ascending time; those of the device's own recovery come first. And how many the bound
-    /// leaves out.
+    /// The cuts of a run after `from`, by ascending time; those of the device's own recovery come
+    /// first. And how many the bound leaves out.
     pub fn choose(&self, film: &Film, from: Time) -> (Vec<(Time, NandId)>, u64) {
         let mut all = match &self.cuts {
             Cuts::List(ids) => {

@@ -71,7 +71,8 @@ impl Census {
 /// Runs `subject` once on a modelled device and keeps what is needed to cut it anywhere.
 ///
 /// # Errors
-/// The volume is a disk in memory, cannot be mounted, or the simulation fails before the subject begins.
+/// The volume is a disk in memory, cannot be mounted, or the simulation fails before the subject
+/// begins.
 pub fn film(
     config: &CrashConfig,
     volume: &Volume,
@@ -113,8 +114,8 @@ pub fn film(
     })
 }
 
-/// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`. `watch` is told of the first state of
-/// each simulation.
+/// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`.
+/// `watch` is told of the first state of each simulation.
 ///
 /// # Errors
 /// The volume is a disk in memory; an id of [`Cuts::List`] that the run does not have.
@@ -338,7 +339,8 @@ impl Explorer<'_, '_> {
         }
     }
 
-    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the one that ended it included (crash-nand-N4).
+    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the
+    /// one that ended it included (crash-nand-N4).
     fn simulate(
         &mut self,
         oracle: &mut dyn Oracle,

@@ -1,8 +1,9 @@
 //! A run on a modelled device, to be cut afterwards at any moment.
 //!
-//! After each command of the host a copy of the device is kept (content is shared, so a copy costs what changes later), and every
-//! operation of the chips with its span. A model is exact at a cut, and nothing but commands comes from outside: the copy
-//! made at the last command before a moment, cut at that moment, is what a cut of the run at that moment leaves.
+//! After each command of the host a copy of the device is kept (content is shared, so a copy costs
+//! what changes later), and every operation of the chips with its span. A model is exact at a cut,
+//! and nothing but commands comes from outside: the copy made at the last command before a moment,
+//! cut at that moment, is what a cut of the run at that moment leaves.
 
 use super::host::Command;
 use super::id::NandId;
@@ -32,7 +33,8 @@ pub struct Film {
 }
 
 impl Film {
-    /// The programs and erases of the run, or with `power_up` those of the device's own recovery before it; by ascending begin.
+    /// The programs and erases of the run, or with `power_up` those of the device's own recovery
+    /// before it; by ascending begin.
     pub fn operations(&self, power_up: bool) -> &[Operation] {
         match (power_up, &self.recovering) {
             (false, _) => &self.operations,
@@ -41,7 +43,8 @@ impl Film {
         }
     }
 
-    /// What a cut leaves, and when it is in the time of the run; `None` if the run has no such operation.
+    /// What a cut leaves, and when it is in the time of the run; `None` if the run has no such
+    /// operation.
     pub fn media(&self, id: &NandId) -> Option<(Time, Media)> {
         let at = id.time(self)?;
         if id.power_up {
@@ -58,7 +61,8 @@ impl Film {
         model.clone().power_off(at, seed)
     }
 
-    /// The blocks that the host does not touch in the run, with what they hold: a cut changes none of them.
+    /// The blocks that the host does not touch in the run, with what they hold: a cut changes none
+    /// of them.
     pub fn untouched(&self) -> Vec<(u64, Bytes)> {
         let (_, first) = &self.frames[0];
         let blocks = 0..first.caps().sectors / SECTORS_PER_BLOCK;
@@ -71,7 +75,8 @@ impl Film {
         self.touched.contains(&block)
     }
 
-    /// Equal runs have equal ones: a digest of all commands of the host and all operations of the chips, with their times.
+    /// Equal runs have equal ones: a digest of all commands of the host and all operations of the
+    /// chips, with their times.
     pub fn fingerprint(&self) -> u64 {
         let add = |sum: u64, word: u64| mix(sum.rotate_left(7) ^ word);
         let commands = self.frames[1..].iter().zip(&self.commands);
@@ -93,7 +98,8 @@ impl Film {
     }
 }
 
-/// Puts operations in the order in which they begin; operations that begin together stay in the order of issue.
+/// Puts operations in the order in which they begin; operations that begin together stay in the
+/// order of issue.
 fn in_order(mut operations: Vec<Operation>) -> Vec<Operation> {
     operations.sort_by_key(|op| (op.span.start, op.span.end));
     operations
@@ -115,7 +121,8 @@ struct Shot {
 }
 
 impl Camera {
-    /// Films what happens on `device` from now on, whose clock has not started; inside of the simulation.
+    /// Films what happens on `device` from now on, whose clock has not started; inside of the
+    /// simulation.
     pub fn new(device: Arc<Modelled<AnyModel>>) -> Camera {
         let first = device.with_model_mut(|model| {
             model.keep_operations(true);
@@ -136,7 +143,8 @@ impl Camera {
 
     /// The same, with the recovery by which the device came out of `media`.
     pub fn with_power_up(self, profile: &Profile, media: &Media) -> Camera {
-        // A recovery that fails has no device; that the next life cannot begin is for the judge to say.
+        // A recovery that fails has no device; that the next life cannot begin is for the judge to
+        // say.
         let recovering = profile.recover(media.clone()).ok().flatten();
         Camera { recovering, ..self }
     }

@@ -21,9 +21,10 @@ pub enum Spot {
 
 /// One cut of a run on a modelled device.
 ///
-/// Text: `n17b`, `n17i2.s3f`, `n17a`, `t123456.s3f`: operation 17 of the chips by the order in which they begin (from 0), before,
-/// inside at place 2, after; or a virtual time in ns; then the seed of what tears, in hexadecimal, if it is not 0. In the id of a
-/// nested cut `m` in place of `n` is an operation of the device's own recovery, before the host's clock starts.
+/// Text: `n17b`, `n17i2.s3f`, `n17a`, `t123456.s3f`: operation 17 of the chips by the order in
+/// which they begin (from 0), before, inside at place 2, after; or a virtual time in ns; then the
+/// seed of what tears, in hexadecimal, if it is not 0. In the id of a nested cut `m` in place of
+/// `n` is an operation of the device's own recovery, before the host's clock starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NandId {
     /// In the recovery of the device itself.
@@ -54,8 +55,8 @@ impl NandId {
     }
 }
 
-/// Places inside of an operation: 0 is 1 ns after the start, 1 is 1 ns before the end, 2 is the middle, then the quarters, the
-/// eighths, and so on.
+/// Places inside of an operation: 0 is 1 ns after the start, 1 is 1 ns before the end, 2 is the
+/// middle, then the quarters, the eighths, and so on.
 pub fn inside(span: Span, place: u32) -> Time {
     let len = span.end.0.saturating_sub(span.start.0);
     let within = match place {

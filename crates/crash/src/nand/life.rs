@@ -45,8 +45,8 @@ impl<'a> Lives<'a> {
         built.map_err(|e| e.to_string())
     }
 
-    /// Recovers and judges one state, inside of a simulation. Violations stand in `judgement`, also those found before an error,
-    /// which says that the simulation cannot go on.
+    /// Recovers and judges one state, inside of a simulation. Violations stand in `judgement`, also
+    /// those found before an error, which says that the simulation cannot go on.
     pub fn judge(
         &self,
         media: Media,
@@ -68,7 +68,8 @@ impl<'a> Lives<'a> {
         }
         // Nobody cuts this life.
         model.set_adversary(Adversary::Own);
-        // crash-nand-N2: a clock of its own for each state, so that no state depends on those judged before it; and nothing waits.
+        // crash-nand-N2: a clock of its own for each state, so that no state depends on those
+        // judged before it; and nothing waits.
         let device = Arc::new(Modelled::new(model, Clock::Unpaced));
         let writes = deep || oracle.writes();
         let options = self.config.mount_options().read_only(!writes);
@@ -92,7 +93,8 @@ impl<'a> Lives<'a> {
         })
     }
 
-    /// Films the recovery of a state: power-up, journal recovery, unmount. A recovery that fails is filmed until then.
+    /// Films the recovery of a state: power-up, journal recovery, unmount. A recovery that fails is
+    /// filmed until then.
     ///
     /// # Errors
     /// The device does not come up.
@@ -119,7 +121,8 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// Violations of crash-nand-D1: blocks that no one has written have other contents than before the run.
+/// Violations of crash-nand-D1: blocks that no one has written have other contents than before the
+/// run.
 pub(super) fn changed(model: &AnyModel, untouched: &[(u64, Bytes)]) -> Option<String> {
     let differs = |(block, was): &&(u64, Bytes)| {
         let now = model.visible(*block);

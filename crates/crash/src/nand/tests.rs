@@ -23,7 +23,8 @@ fn setup(adversary: Adversary) -> (CrashConfig, Volume) {
             stack.bytes = 32 << 20;
             aged_volume(&stack, adversary, 1).unwrap()
         }
-        // What the standard allows tears the superblock: there has to be a copy of it, in a second group.
+        // What the standard allows tears the superblock: there has to be a copy of it, in a second
+        // group.
         Adversary::Spec => Volume::new(&stack, &target).unwrap(),
     };
     let config = CrashConfig::new(stack, target, 2, Script::Fixed(Vec::new()), 0);
@@ -59,7 +60,8 @@ impl BlockDevice for Witness {
     }
 }
 
-/// crash-nand-N1: the film cut at a moment is what a snapshot of the running device at that moment was, also between commands.
+/// crash-nand-N1: the film cut at a moment is what a snapshot of the running device at that moment
+/// was, also between commands.
 #[test]
 fn a_late_cut_is_the_snapshot_of_its_moment() {
     let (config, volume) = setup(Adversary::Own);
@@ -101,7 +103,8 @@ fn a_late_cut_is_the_snapshot_of_its_moment() {
     }
 }
 
-/// crash-nand-N5, and that the seam reaches what it is for: garbage collection, erases, the map; in the run and in recovery.
+/// crash-nand-N5, and that the seam reaches what it is for: garbage collection, erases, the map; in
+/// the run and in recovery.
 #[test]
 fn ids_name_states_and_recoveries_are_cut() {
     let (config, volume) = setup(Adversary::Own);
@@ -200,7 +203,8 @@ fn moments_of_virtual_time() {
     }
 }
 
-/// A state that does not come up, or does not mount, is a finding of that state; those after it are judged (crash-nand-N4).
+/// A state that does not come up, or does not mount, is a finding of that state; those after it are
+/// judged (crash-nand-N4).
 #[test]
 fn a_state_that_fails_does_not_end_the_exploration() {
     let (config, volume) = setup(Adversary::Own);

@@ -27,14 +27,16 @@ const ROOT: Ino = Ino(1);
 const DEVICE: Ino = Ino(2);
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Bytes of memory, generously: a command without its content, a block of the image, and another name for one.
+/// Bytes of memory, generously: a command without its content, a block of the image, and another
+/// name for one.
 const COMMAND_KEPT: u64 = 512;
 const BLOCK_KEPT: u64 = BLOCK + 256;
 const ENTRY_KEPT: u64 = 64;
 /// A command begins and ends at times of its own; between them it is in flight.
 const SPAN: u64 = 10;
 
-/// A directory with one file, `device`: reading and writing it is reading and writing the image. Nothing else can be changed.
+/// A directory with one file, `device`: reading and writing it is reading and writing the image.
+/// Nothing else can be changed.
 pub struct DeviceFs {
     caps: Caps,
     bytes: u64,
@@ -51,8 +53,8 @@ struct Tape {
 }
 
 impl DeviceFs {
-    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that a cut leaves old or new. The recording
-    /// takes what is left of `room`.
+    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that
+    /// a cut leaves old or new. The recording takes what is left of `room`.
     pub fn new(image: Image, bytes: u64, room: Room) -> DeviceFs {
         let caps = Caps {
             sectors: bytes / SECTOR,

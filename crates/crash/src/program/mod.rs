@@ -1,12 +1,14 @@
-//! A program of a user, cut: what it writes to an image is recorded, and the image is looked at as a power cut would leave it.
+//! A program of a user, cut: what it writes to an image is recorded, and the image is looked at as
+//! a power cut would leave it.
 //!
 //! ```text
 //! image --DeviceFs--(a mount: the caller's business)--> program
 //!           `--trace--> explore --states of each cut--> recover --> judge --> Explored
 //! ```
 //!
-//! Nothing is known of the program and of what it promises: a state is bad if the file system in it cannot be recovered, or is not whole
-//! afterwards. That is less than what the oracles of the other subjects ask.
+//! Nothing is known of the program and of what it promises: a state is bad if the file system in it
+//! cannot be recovered, or is not whole afterwards. That is less than what the oracles of the other
+//! subjects ask.
 
 mod device;
 mod room;
@@ -33,9 +35,11 @@ const BLOCK: u64 = base::BLOCK_BYTES as u64;
 /// Who says whether a recovered image is whole.
 #[derive(Clone, Debug)]
 pub enum Judge {
-    /// The recovery of Varve where a log or a list of orphans waits for it, then `e2fsck -fn` or `fsck.f2fs`.
+    /// The recovery of Varve where a log or a list of orphans waits for it, then `e2fsck -fn` or
+    /// `fsck.f2fs`.
     Checker,
-    /// This shell command on the image as the cut left it (`$VARVE_STATE`): it ends with 0 if all is well, and may change the file.
+    /// This shell command on the image as the cut left it (`$VARVE_STATE`): it ends with 0 if all
+    /// is well, and may change the file.
     Command(String),
 }
 
@@ -80,7 +84,8 @@ pub struct Bad {
 /// Reads an image file, whose holes are zeros. What is not zeros takes its size of `room`.
 ///
 /// # Errors
-/// What the host says; no regular file, or one whose last block of 4096 bytes is cut off; more content than there is room.
+/// What the host says; no regular file, or one whose last block of 4096 bytes is cut off; more
+/// content than there is room.
 pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), CrashError> {
     let host = |source: io::Error| CrashError::Host {
         doing: format!("reading {}", path.display()),
@@ -121,8 +126,9 @@ pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), CrashError> {
     file.set(image)
 }
 
-/// Cuts the run at each moment that counts, and judges the states that `bound` names. `folder` takes the image that is judged; `progress` is
-/// told the cuts done and all of them behind each state, and says whether to go on; that state does not count otherwise.
+/// Cuts the run at each moment that counts, and judges the states that `bound` names. `folder`
+/// takes the image that is judged; `progress` is told the cuts done and all of them behind each
+/// state, and says whether to go on; that state does not count otherwise.
 ///
 /// # Errors
 /// What the host says; a judge that cannot be run.
@@ -204,7 +210,8 @@ fn choices(cursor: &Cursor<'_>, bound: &Bound) -> (Vec<Choice>, u64) {
     (all, counted.beyond)
 }
 
-/// In order, a cut behind each write is a state; else the states of a cut are among those of a later one before the next sync ends.
+/// In order, a cut behind each write is a state; else the states of a cut are among those of a
+/// later one before the next sync ends.
 fn cut_points(trace: &Trace, bound: &Bound) -> Vec<base::Time> {
     match bound.mode {
         Mode::Linear => trace.steps.iter().map(|step| step.end).collect(),

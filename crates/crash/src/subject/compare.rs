@@ -1,8 +1,8 @@
-//! The file workloads of `varve compare` as scripts: the same operations on the same files in the same order, below the directory of a
-//! task, with the stamps of the oracle as content.
+//! The file workloads of `varve compare` as scripts: the same operations on the same files in the
+//! same order, below the directory of a task, with the stamps of the oracle as content.
 //!
-//! Reads are left out: they change nothing that a cut could take. The writer beside (`writer=`) writes as long as the other task runs; as a
-//! list it writes a fixed number of times.
+//! Reads are left out: they change nothing that a cut could take. The writer beside (`writer=`)
+//! writes as long as the other task runs; as a list it writes a fixed number of times.
 
 use super::script::FileScript;
 use crate::ops::Op;
@@ -10,7 +10,8 @@ use base::{BLOCK_BYTES, Rng};
 use work::workload::fsync::{Op as Kind, Sync};
 use work::workload::{Background, FilesSpec, FsyncSpec};
 
-/// Operations until the file system is synced again are few: what the model has to keep grows with them.
+/// Operations until the file system is synced again are few: what the model has to keep grows with
+/// them.
 pub(super) const OPS_MAX: u64 = 50_000;
 /// Largest file of such a script, bytes.
 pub(super) const BYTES_MAX: u64 = super::text::FILE_MAX;

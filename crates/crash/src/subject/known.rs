@@ -1,7 +1,8 @@
-//! Workloads of the literature by name: hand-written ones of CrashMonkey and the crash tests of xfstests, each as a short script.
+//! Workloads of the literature by name: hand-written ones of CrashMonkey and the crash tests of
+//! xfstests, each as a short script.
 //!
-//! The steps are those that matter for the bug that each was made for; sizes and counts are smaller where the bug does not depend on
-//! them.
+//! The steps are those that matter for the bug that each was made for; sizes and counts are smaller
+//! where the bug does not depend on them.
 
 use super::error::TextError;
 use super::head;

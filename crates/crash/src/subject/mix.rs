@@ -1,4 +1,5 @@
-//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, on volumes that are nearly full as `mix:tasks=3,ops=40,stress=reuse,free=64`.
+//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, on volumes that are nearly full as
+//! `mix:tasks=3,ops=40,stress=reuse,free=64`.
 
 use super::error::TextError;
 use super::head;
@@ -102,7 +103,8 @@ impl MixSpec {
         }
     }
 
-    /// The operations that a run with this seed draws; `None` where room decides which of them are done.
+    /// The operations that a run with this seed draws; `None` where room decides which of them are
+    /// done.
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         if self.free.is_some() {
             return None;

@@ -1,4 +1,5 @@
-//! Workloads of the explorer: each is chosen by one text, and every text that is accepted names one workload completely.
+//! Workloads of the explorer: each is chosen by one text, and every text that is accepted names one
+//! workload completely.
 //!
 //! | text | what runs |
 //! |---|---|
@@ -72,8 +73,8 @@ impl Subject for Seeded {
     }
 }
 
-/// A workload as its text says it. The text of it ([`fmt::Display`]) is complete: it depends on no file and on no version of the
-/// enumeration.
+/// A workload as its text says it. The text of it ([`fmt::Display`]) is complete: it depends on no
+/// file and on no version of the enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spec {
     /// Lists of operations.
@@ -129,7 +130,8 @@ impl Spec {
         Box::new(Files { script })
     }
 
-    /// The operations that run with this seed, if they are operations on files that are known beforehand: for shrinking.
+    /// The operations that run with this seed, if they are operations on files that are known
+    /// beforehand: for shrinking.
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         match self {
             Spec::Script(script) => Some(script.clone()),
@@ -151,7 +153,8 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Most transactions of a SQLite workload here: all of them are kept, and each state is compared with the table after each.
+/// Most transactions of a SQLite workload here: all of them are kept, and each state is compared
+/// with the table after each.
 const TRANSACTIONS_MAX: u64 = 10_000;
 
 /// A workload of `varve compare`.
@@ -232,8 +235,8 @@ pub fn parse(text: &str) -> Result<Box<dyn Subject>, CrashError> {
     Ok(Spec::parse(text)?.subject())
 }
 
-/// The workloads that a text stands for, as canonical texts: one; all of a bound for `ace:LENGTH` without a number; all scripts
-/// of the literature for `known:all`.
+/// The workloads that a text stands for, as canonical texts: one; all of a bound for `ace:LENGTH`
+/// without a number; all scripts of the literature for `known:all`.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,4 +1,5 @@
-//! Lists of operations as a workload: one list a task, checked against the model before anything runs.
+//! Lists of operations as a workload: one list a task, checked against the model before anything
+//! runs.
 
 use super::error::TextError;
 use super::text;
@@ -9,8 +10,8 @@ use std::fmt;
 
 /// Lists of operations that are possible one after the other, one list a task.
 ///
-/// A script is possible if the model of the file system ([`State`]) allows each operation where it stands; nothing else can be
-/// made. Its text ([`fmt::Display`]) reads back as the same script.
+/// A script is possible if the model of the file system ([`State`]) allows each operation where it
+/// stands; nothing else can be made. Its text ([`fmt::Display`]) reads back as the same script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileScript {
     tasks: Vec<Vec<Op>>,
@@ -28,7 +29,8 @@ impl FileScript {
     /// Reads a text: operations divided by `;` or line ends, tasks divided by `|`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with line and column: the syntax, or an operation that is not possible where it stands.
+    /// The first thing that is wrong, with line and column: the syntax, or an operation that is not
+    /// possible where it stands.
     pub fn parse(text: &str) -> Result<FileScript, TextError> {
         text::parse(text).map(|tasks| FileScript { tasks })
     }

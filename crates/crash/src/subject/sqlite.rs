@@ -1,13 +1,16 @@
 //! SQLite transactions as a workload of the explorer.
 //!
 //! What is asked of a remainder, by two rules of [`rules`](crate::rules):
-//! - `S1`: the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says ok;
-//! - `S2`: the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at least of those acknowledged before the
-//!   cut, with `normal` of any number (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
+//! - `S1`: the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says
+//!   ok;
+//! - `S2`: the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at
+//!   least of those acknowledged before the cut, with `normal` of any number
+//!   (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
 //!
-//! `synchronous=off` and the journal modes `off` and `memory` promise less; they are judged like `full` all the same, as positive
-//! controls. `journal=delete` with `synchronous=full` loses the last transaction by design, because the removal of the journal is not
-//! synced: that is found too, and `extra` is the remedy.
+//! `synchronous=off` and the journal modes `off` and `memory` promise less; they are judged like
+//! `full` all the same, as positive controls. `journal=delete` with `synchronous=full` loses the
+//! last transaction by design, because the removal of the journal is not synced: that is found too,
+//! and `extra` is the remedy.
 
 use crate::CrashError;
 use crate::loss::Loss;

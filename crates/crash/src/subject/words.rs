@@ -34,7 +34,8 @@ pub(super) struct Words<'a> {
     at: At,
 }
 
-/// Characters that stand for themselves in a word without quotes, when written: the reader takes all but [`SPECIAL`] and blanks.
+/// Characters that stand for themselves in a word without quotes, when written: the reader takes
+/// all but [`SPECIAL`] and blanks.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "/._+:=@%^,~-".contains(c)
 }

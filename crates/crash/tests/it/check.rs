@@ -1,4 +1,5 @@
-//! The checker of crash states: what fails in one state is blamed on that state, whatever stands beside it.
+//! The checker of crash states: what fails in one state is blamed on that state, whatever stands
+//! beside it.
 
 use blockdev::Image;
 use blockdev::spec::{Bound, Choice};

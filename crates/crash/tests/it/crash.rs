@@ -98,7 +98,8 @@ fn spread(scheme: &str, total: usize, seeds: u64) -> Tally {
 
 fn spread_on(fresh: &Volume, scheme: &str, total: usize, seeds: u64) -> Tally {
     let folder = tempfile::tempdir().unwrap();
-    // A device cannot write a block alone that is smaller than its sectors: such a volume is refused.
+    // A device cannot write a block alone that is smaller than its sectors: such a volume is
+    // refused.
     let block = fresh.config().block_bytes.unwrap_or(4096);
     let safe: Vec<_> = (cells(scheme, Expect::Safe).into_iter())
         .filter(|(_, cell)| cell.sector <= block)
@@ -129,8 +130,8 @@ fn spread_on(fresh: &Volume, scheme: &str, total: usize, seeds: u64) -> Tally {
     sum
 }
 
-/// Unsafe cells, every `one_in`th from `first` on: how many were tried, and those of them in which no cut of `rounds` runs
-/// showed damage.
+/// Unsafe cells, every `one_in`th from `first` on: how many were tried, and those of them in which
+/// no cut of `rounds` runs showed damage.
 fn damage(scheme: &str, one_in: usize, first: usize, rounds: u64) -> (usize, Vec<String>) {
     let unsafe_cells = cells(scheme, Expect::Damage).into_iter();
     let fresh = fresh(scheme);
@@ -167,7 +168,8 @@ fn most_show_damage(scheme: &str, first: usize) {
     );
 }
 
-/// Blocks of 1 and 2 KiB: several of them in one sector or granule of some devices, tags and revokes of other sizes.
+/// Blocks of 1 and 2 KiB: several of them in one sector or granule of some devices, tags and
+/// revokes of other sizes.
 #[test]
 #[ignore = "long: cargo xtask test --long"]
 fn small_blocks_on_safe_cells() {
@@ -287,7 +289,8 @@ fn on_profiles(scheme: &str, cuts: usize) -> Tally {
     sum
 }
 
-/// The eMMC paper's own test of recovery (VI.G): ten cuts in each phase of PostMark, judged by e2fsck.
+/// The eMMC paper's own test of recovery (VI.G): ten cuts in each phase of PostMark, judged by
+/// e2fsck.
 fn the_papers_own_test(scheme: &str) -> Tally {
     let folder = tempfile::tempdir().unwrap();
     let mut stack = small_volume(scheme.parse().unwrap(), "emmc-odroid-xu4", 1);
@@ -436,7 +439,8 @@ mod controls {
         );
     }
 
-    /// A block is mapped and its data was not written yet: what lay there before shows. In ordered mode it never does.
+    /// A block is mapped and its data was not written yet: what lay there before shows. In ordered
+    /// mode it never does.
     #[test]
     fn writeback_mode_shows_stale_data() {
         let tally = damaged("jbd2", Data::Writeback);
@@ -448,8 +452,9 @@ mod controls {
     }
 }
 
-/// The home writes of the superblock and of the descriptors behind it may be cut together, and neither be left with its magic
-/// number or checksum: the log that waits for recovery proves whose volume it is.
+/// The home writes of the superblock and of the descriptors behind it may be cut together, and
+/// neither be left with its magic number or checksum: the log that waits for recovery proves whose
+/// volume it is.
 #[test]
 fn superblock_and_descriptors_are_torn_together() {
     let fresh = fresh("jbd2");
@@ -551,8 +556,8 @@ fn campaign() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Found by the campaign: a sync returned while another one had taken the pages of a file and not yet mapped them; the
-/// commit in between held neither size nor mapping.
+/// Found by the campaign: a sync returned while another one had taken the pages of a file and not
+/// yet mapped them; the commit in between held neither size nor mapping.
 #[test]
 fn a_sync_waits_for_the_pages_that_another_one_is_writing() {
     let cell = Cell::all()[36];
@@ -587,8 +592,8 @@ fn makes_and_syncs(task: u64) -> Vec<Op> {
     (0..12).flat_map(one).collect()
 }
 
-/// Found by the campaign: an inode that was alone in its table block made the block anew, over the inode that another task had
-/// put there in between.
+/// Found by the campaign: an inode that was alone in its table block made the block anew, over the
+/// inode that another task had put there in between.
 #[test]
 fn two_tasks_make_the_first_inodes_of_a_table_block() {
     let fresh = fresh("coalition-paper");

@@ -92,8 +92,8 @@ fn every_other_journaled_scheme_survives_cuts() {
     }
 }
 
-/// Block maps, and a log whose end only transaction numbers tell. Two groups: without checksums a garbled superblock is mended
-/// from its backup alone.
+/// Block maps, and a log whose end only transaction numbers tell. Two groups: without checksums a
+/// garbled superblock is mended from its backup alone.
 #[test]
 fn journaled_schemes_survive_cuts_on_ext3() {
     for (preset, data, cuts) in [
@@ -108,8 +108,9 @@ fn journaled_schemes_survive_cuts_on_ext3() {
     }
 }
 
-/// SQLite does not sync the directory after deleting its rollback journal at level FULL: a cut right after the commit
-/// brings the journal back, and with it the state before the last transaction. Linux does the same.
+/// SQLite does not sync the directory after deleting its rollback journal at level FULL: a cut
+/// right after the commit brings the journal back, and with it the state before the last
+/// transaction. Linux does the same.
 #[test]
 fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
     let workload = "sqlite:insert=20,update=10,delete=10,journal=delete,synchronous=full";
@@ -129,9 +130,10 @@ fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// SQLite assumes that a write changes nothing beside it ("powersafe overwrite"). An eMMC write without the reliable-write bit
-/// promises no such thing: the sector that holds the end of one frame of the log and the start of the next may be
-/// garbage after a cut, and with it the acknowledged transaction. Where SQLite pads its log to sectors nothing is lost.
+/// SQLite assumes that a write changes nothing beside it ("powersafe overwrite"). An eMMC write
+/// without the reliable-write bit promises no such thing: the sector that holds the end of one
+/// frame of the log and the start of the next may be garbage after a cut, and with it the
+/// acknowledged transaction. Where SQLite pads its log to sectors nothing is lost.
 #[test]
 fn wal_on_a_device_that_garbles_sectors_needs_powersafe_overwrite_off() {
     let workload =
@@ -160,7 +162,8 @@ fn without_a_journal_some_cut_shows_damage() {
     );
 }
 
-/// Thousands of cuts: every mode that promises to lose nothing, every data mode, both kinds of device, many seeds.
+/// Thousands of cuts: every mode that promises to lose nothing, every data mode, both kinds of
+/// device, many seeds.
 #[test]
 #[ignore = "long: cargo xtask test --long"]
 fn campaign() {

@@ -72,7 +72,8 @@ fn a_small_mix_keeps_its_promises_on_ext3() {
     assert!(explored.findings.is_empty(), "{:?}", explored.findings);
 }
 
-/// Open files lose their names and others are cut short, by tasks that change the same blocks of the orphan file; recovery is cut, too.
+/// Open files lose their names and others are cut short, by tasks that change the same blocks of
+/// the orphan file; recovery is cut, too.
 #[test]
 fn orphans_in_the_orphan_file_keep_the_promises() {
     let task = |n: u64| {

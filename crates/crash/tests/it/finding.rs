@@ -1,4 +1,5 @@
-//! What becomes of a violation, end to end: found, made again from its line, made smaller, written down, reported.
+//! What becomes of a violation, end to end: found, made again from its line, made smaller, written
+//! down, reported.
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,

@@ -42,7 +42,8 @@ impl KernelMount {
 }
 
 impl Drop for KernelMount {
-    /// A test beside this one that starts a program holds copies of our files for a moment, so "busy" may pass.
+    /// A test beside this one that starts a program holds copies of our files for a moment, so
+    /// "busy" may pass.
     fn drop(&mut self) {
         let gone = || match sh("umount", &[&self.dir.to_string_lossy()]) {
             Ok(_) => true,
@@ -62,7 +63,8 @@ impl Drop for KernelMount {
     }
 }
 
-/// Mounts. Without a loop device it says why the test cannot run here; an image that the kernel refuses is a failure.
+/// Mounts. Without a loop device it says why the test cannot run here; an image that the kernel
+/// refuses is a failure.
 fn kernel_mount(image: &Path, dir: PathBuf, options: &str) -> Option<KernelMount> {
     let device = attach(image)
         .map_err(|why| eprintln!("skipped: no loop device here: {why}"))
@@ -197,7 +199,8 @@ fn an_image_filled_by_the_kernel_is_changed_and_given_back_clean() {
     clean(&image);
 }
 
-/// A cut leaves a log of deltas: neither e2fsck nor the kernel may touch the volume, and both take it after our recovery.
+/// A cut leaves a log of deltas: neither e2fsck nor the kernel may touch the volume, and both take
+/// it after our recovery.
 #[test]
 fn a_dirty_coalition_volume_is_refused_until_it_is_recovered() {
     use rig::Mounted;

@@ -54,7 +54,8 @@ fn laggards() -> String {
     format!("{} | create c; {}", lazy.join("; "), eager.join("; "))
 }
 
-/// A block is mapped and its data not written: what lay there before shows. That is no violation there; the loss says it.
+/// A block is mapped and its data not written: what lay there before shows. That is no violation
+/// there; the loss says it.
 #[test]
 fn writeback_shows_stale_data_and_ordered_does_not() {
     let stale = |scheme: &str| {
@@ -106,8 +107,8 @@ fn deltas_over_home_writes_that_tear_are_refused() {
     }
 }
 
-/// F2FS expects blocks of 4 KiB that are old or new. Where a device tears inside of them, a node block of an fsync that was under way may be
-/// torn, and nothing in it says so.
+/// F2FS expects blocks of 4 KiB that are old or new. Where a device tears inside of them, a node
+/// block of an fsync that was under way may be torn, and nothing in it says so.
 #[test]
 fn f2fs_is_safe_on_whole_blocks_only() {
     let reach = Reach {

@@ -1,4 +1,5 @@
-//! The explorer's cuts of a modelled device: each program and erase of the chips, and moments of virtual time.
+//! The explorer's cuts of a modelled device: each program and erase of the chips, and moments of
+//! virtual time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use blockdev::Adversary;

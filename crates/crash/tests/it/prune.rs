@@ -1,4 +1,5 @@
-//! Protocol-aware pruning against the code that it trusts: what is left out recovers to nothing that is not found without it.
+//! Protocol-aware pruning against the code that it trusts: what is left out recovers to nothing
+//! that is not found without it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +50,8 @@ fn setup(scheme: &str, device: &str, seed: u64) -> Setup {
     .expect("a case")
 }
 
-/// For each cut: states that pruning leaves out, and what recovery makes of all states and of those that it keeps.
+/// For each cut: states that pruning leaves out, and what recovery makes of all states and of those
+/// that it keeps.
 #[derive(Default)]
 struct Seen {
     left_out: usize,
@@ -134,7 +136,8 @@ fn what_pruning_leaves_out_recovers_to_what_it_keeps() {
         }
         left_out.insert((scheme, device), (seen.cuts, seen.left_out));
     }
-    // A commit of the coalition schemes is one block, and their home writes are deltas: nothing there is protected here.
+    // A commit of the coalition schemes is one block, and their home writes are deltas: nothing
+    // there is protected here.
     for ((scheme, device), (_, states)) in &left_out {
         let enough = *scheme != "jbd2" || *states > 100;
         assert!(enough, "{scheme} on {device}: hardly anything was pruned");

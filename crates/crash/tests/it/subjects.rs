@@ -1,5 +1,5 @@
-//! What the explorer runs, end to end: SQLite and the workloads of `varve compare` keep their promises, and lose what they do not
-//! promise.
+//! What the explorer runs, end to end: SQLite and the workloads of `varve compare` keep their
+//! promises, and lose what they do not promise.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use varve_crash::campaign::{BATCH, Explored, Look, Reach, explore};
@@ -55,7 +55,8 @@ fn assert_found(scheme: &str, workload: &str, rule: &str) {
     );
 }
 
-/// A sector that is being written may be garbage after a cut on `spec:emmc`: SQLite has to know (psow=off).
+/// A sector that is being written may be garbage after a cut on `spec:emmc`: SQLite has to know
+/// (psow=off).
 const SHORT: &str = "insert=2,update=1,delete=1,psow=off";
 
 #[test]

@@ -47,7 +47,8 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>, options: &Option
         Err(e) => return state.at_block(ino, at, Kind::JournalSuperblock, e.to_string()),
     };
     check_superblock(volume, state, ino, at, &log);
-    // Of a size beyond 4 GiB e2fsck takes the lower half for the blocks that must be mapped; one that is not whole counts.
+    // Of a size beyond 4 GiB e2fsck takes the lower half for the blocks that must be mapped; one
+    // that is not whole counts.
     let must = (size & u64::from(u32::MAX)).div_ceil(volume.block_bytes() as u64);
     check_length(state, ino, &log, (blocks, must), &runs);
     check_empty(state, (ino, at), &log, options);

@@ -153,7 +153,8 @@ fn mutations_are_judged_as_by_e2fsck() {
     }
 }
 
-/// A journal whose last block is not mapped as a whole; the first block of a log; a quota's inode, which no name leads to.
+/// A journal whose last block is not mapped as a whole; the first block of a log; a quota's inode,
+/// which no name leads to.
 #[test]
 fn mutations_that_were_once_judged_otherwise() {
     if !have_tools() {

@@ -17,7 +17,8 @@ pub const DIRS: u32 = 20;
 pub const FILES: u32 = 100;
 /// All of them.
 pub const ALL: u64 = (DIRS * FILES) as u64;
-/// Pages of a file that is written and read 1 MiB at a time: the first page of a call is one of 256.
+/// Pages of a file that is written and read 1 MiB at a time: the first page of a call is one of
+/// 256.
 const MUCH_PAGES: u64 = 16 * 256;
 /// The credentials that the operations run with.
 pub const ROOT: Creds = Creds {
@@ -67,8 +68,9 @@ impl Times {
     }
 }
 
-/// Runs `round` in both worlds and prints, for each measurement, what is left for its constant. `own` are the constants as the simulation
-/// charged them. One named `A-B` is the difference of two that `round` adds.
+/// Runs `round` in both worlds and prints, for each measurement, what is left for its constant.
+/// `own` are the constants as the simulation charged them. One named `A-B` is the difference of two
+/// that `round` adds.
 pub fn measure(prefix: &str, own: &[(&str, Nanos)], round: impl Fn(&mut Times) + Send + Sync) {
     if std::env::args().any(|a| a == "--test") {
         // `cargo test --benches` asks whether it builds, no more.

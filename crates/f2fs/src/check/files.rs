@@ -285,7 +285,8 @@ fn has_addresses(fields: &InodeFields) -> bool {
     kind && !fields.inline.has(Inline::DATA)
 }
 
-/// The run of blocks that the inode notes is where the addresses say; one without addresses notes none.
+/// The run of blocks that the inode notes is where the addresses say; one without addresses notes
+/// none.
 fn check_extent(state: &mut State<'_>, walk: &Walk) {
     let ext = walk.fields.ext;
     if walk.extent_blocks != u64::from(ext.len) {

@@ -12,14 +12,16 @@
 //! blocks that the checkpoint knows as free, so the check does not see them.
 //!
 //! Invariants:
-//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any thread and inside a simulation;
+//! - C1 nothing is written, no task is started, no lock of `rt` is taken: a check may run on any
+//!   thread and inside a simulation;
 //! - C2 no content makes it panic, loop for ever, or take memory beyond what the used parts of the
 //!   volume need: a node is followed once, a block is counted for one owner, tables are read block
 //!   by block;
 //! - C3 a volume has no findings exactly if `fsck.f2fs --dry-run` finds nothing wrong with it; the
 //!   exceptions are named in the test that compares the two (`tests/it/check.rs`).
 //!
-//! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated images.
+//! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated
+//! images.
 
 mod dirs;
 mod files;

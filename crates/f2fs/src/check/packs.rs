@@ -23,7 +23,8 @@ pub(super) struct Pack {
     pub nat: Vec<(Nid, NatEntry)>,
     /// Entries that count more than those of the SIT.
     pub sit: Vec<(SegNo, SitEntry)>,
-    /// Summaries of the logs' segments, by [`Log::index`]; `None` where the nodes themselves say it.
+    /// Summaries of the logs' segments, by [`Log::index`]; `None` where the nodes themselves say
+    /// it.
     pub summaries: [Option<Bytes>; 6],
     pub orphans: Vec<Nid>,
 }

@@ -168,7 +168,8 @@ fn log_position(state: &mut State<'_>, log: Log) {
     }
 }
 
-/// Says whether blocks are zero; a reader that gives the same bytes for every empty block is asked once.
+/// Says whether blocks are zero; a reader that gives the same bytes for every empty block is asked
+/// once.
 #[derive(Default)]
 struct Zeros(Option<Bytes>);
 

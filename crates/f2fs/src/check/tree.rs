@@ -11,7 +11,8 @@ use ondisk::f2fs::{
     addr, footer, nid_slot,
 };
 
-/// Node numbers in the inode: two of direct nodes, two of indirect ones, one of a double indirect one.
+/// Node numbers in the inode: two of direct nodes, two of indirect ones, one of a double indirect
+/// one.
 const DIRECT: usize = 2;
 const INDIRECT: usize = 4;
 
@@ -24,7 +25,8 @@ pub(super) struct Node {
 }
 
 impl State<'_> {
-    /// The node `nid`, which is to belong to `ino` and lie at `ofs` in its tree. `None`, with a finding, if it is not to be followed.
+    /// The node `nid`, which is to belong to `ino` and lie at `ofs` in its tree. `None`, with a
+    /// finding, if it is not to be followed.
     pub fn node(&mut self, nid: Nid, ino: Nid, ofs: u32) -> Option<Node> {
         let finding = |kind, what: String| Finding::new(kind, what).ino(ino).nid(nid);
         if nid.0 == 0 || nid.0 >= self.volume.geo.max_nid {

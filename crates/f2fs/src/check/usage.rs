@@ -8,7 +8,8 @@ use ondisk::f2fs::{
     BlockAddr, Nid, SegNo, Summary, SummaryKind, VALID_MAP_BYTES, bits, summary_entry, summary_kind,
 };
 
-/// Blocks of a segment that were reached, as the valid map of the SIT has them; and of which kinds they are.
+/// Blocks of a segment that were reached, as the valid map of the SIT has them; and of which kinds
+/// they are.
 #[derive(Clone, Copy)]
 pub(super) struct Reached {
     pub map: [u8; VALID_MAP_BYTES],
@@ -25,7 +26,8 @@ pub(super) struct Claim {
 }
 
 impl State<'_> {
-    /// Notes that a block is in use. False, with a finding, if it lies outside or was reached before: it is not to be followed.
+    /// Notes that a block is in use. False, with a finding, if it lies outside or was reached
+    /// before: it is not to be followed.
     pub fn claim(&mut self, claim: &Claim) -> bool {
         let finding = |kind, what: String| {
             Finding::new(kind, what)

@@ -82,7 +82,8 @@ impl F2fs {
         self.checkpoint(Cause::Enable)
     }
 
-    /// B1 while checkpoints are off: too few free segments, and operations that change anything fail.
+    /// B1 while checkpoints are off: too few free segments, and operations that change anything
+    /// fail.
     ///
     /// # Errors
     /// ENOSPC.
@@ -94,7 +95,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// B1: gives out what is free now, and no more. What users free meanwhile is not free before the next checkpoint.
+    /// B1: gives out what is free now, and no more. What users free meanwhile is not free before
+    /// the next checkpoint.
     pub(crate) fn limit_space(&self) {
         let usage = self.space.usage().blocks;
         let reserved = usage.saturating_sub(self.segs.valid_blocks());

@@ -88,8 +88,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// Discards free space in the bytes `start..start + len` of the volume, in runs of at least `min` bytes (FITRIM), after a checkpoint;
-    /// answers how many bytes.
+    /// Discards free space in the bytes `start..start + len` of the volume, in runs of at least
+    /// `min` bytes (FITRIM), after a checkpoint; answers how many bytes.
     ///
     /// # Errors
     /// EOPNOTSUPP if the device cannot; EINVAL beyond the volume; as `sync`.

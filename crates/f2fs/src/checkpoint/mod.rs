@@ -202,14 +202,16 @@ impl Checkpointer {
         }
     }
 
-    /// Version of the checkpoint that node blocks written now belong to, with its checksum in the upper half: what footers carry.
+    /// Version of the checkpoint that node blocks written now belong to, with its checksum in the
+    /// upper half: what footers carry.
     pub fn footer_version(&self) -> u64 {
         self.state.lock().cp.node_version()
     }
 }
 
 impl F2fs {
-    /// The clock of the volume: seconds it was mounted in all (`elapsed_time`); ages of segments count in it.
+    /// The clock of the volume: seconds it was mounted in all (`elapsed_time`); ages of segments
+    /// count in it.
     pub(crate) fn volume_clock(&self) -> u64 {
         let state = self.cp.state.lock();
         let mounted = rt::now() - state.mounted;
@@ -221,7 +223,8 @@ impl F2fs {
         self.cp.state.lock().disabled
     }
 
-    /// True if all that was allocated since the last checkpoint leaves room for roll-forward (Linux `f2fs_space_for_roll_forward`).
+    /// True if all that was allocated since the last checkpoint leaves room for roll-forward (Linux
+    /// `f2fs_space_for_roll_forward`).
     pub(crate) fn room_for_roll_forward(&self) -> bool {
         let state = self.cp.state.lock();
         let (known, limit) = (state.usage.blocks, state.cp.user_block_count());

@@ -200,7 +200,8 @@ fn check_journal(name: &str, journal: &[u8], most: usize, pack: BlockNo) -> FsRe
     )))
 }
 
-/// A log that the volume does not have stays at the first block: what the checkpoint says of it was not checked.
+/// A log that the volume does not have stays at the first block: what the checkpoint says of it was
+/// not checked.
 fn open_log(geo: &Geometry, cp: &Checkpoint, log: Log) -> OpenLog {
     let kind = match log.is_node() {
         true => SummaryKind::Node,

@@ -57,7 +57,8 @@ impl F2fs {
         }
     }
 
-    /// For background tasks: waits so long, or until the volume is unmounted or the power is cut; true: go on.
+    /// For background tasks: waits so long, or until the volume is unmounted or the power is cut;
+    /// true: go on.
     pub(crate) fn pause(&self, span: Nanos) -> bool {
         self.pause_until(span, || false)
     }

@@ -48,7 +48,8 @@ impl F2fs {
         (u64::from(segments) * u64::from(BLOCKS_PER_SEG)).max(1)
     }
 
-    /// The same where so many nodes may be dirty, and of the others `times` what the thresholds say.
+    /// The same where so many nodes may be dirty, and of the others `times` what the thresholds
+    /// say.
     pub(crate) fn reaches(&self, times: u64, nodes: u64) -> Option<Cause> {
         let triggers = &self.options.checkpoint.triggers;
         let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;

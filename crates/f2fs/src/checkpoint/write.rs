@@ -17,7 +17,8 @@ use fscore::{FsError, FsResult};
 use ondisk::f2fs::BlockAddr;
 use rt::MutexGuard;
 
-/// Rounds of directory blocks and nodes until none is dirty: writing the former dirties the latter, never the other way round.
+/// Rounds of directory blocks and nodes until none is dirty: writing the former dirties the latter,
+/// never the other way round.
 const ROUNDS: u32 = 8;
 
 /// All pages of a file.
@@ -60,8 +61,8 @@ impl Clock {
 }
 
 impl F2fs {
-    /// Writes a checkpoint, unless nothing has changed since the last one; with a journal everything is committed and applied. The caller
-    /// holds no lock.
+    /// Writes a checkpoint, unless nothing has changed since the last one; with a journal
+    /// everything is committed and applied. The caller holds no lock.
     ///
     /// # Errors
     /// I/O, damage: then the mount is latched (f2fs-checkpoint-C7).

@@ -187,7 +187,8 @@ impl F2fs {
         self.put_inode(op, dir)
     }
 
-    /// Puts each inline entry into the bucket of its hash: directories whose first level has several.
+    /// Puts each inline entry into the bucket of its hash: directories whose first level has
+    /// several.
     fn spread(&self, op: &Op<'_>, dir: &Inode, node: &[u8], layout: &DentryLayout) -> FsResult<()> {
         *dir.names.lock() = None;
         for entry in disk::iter(node, layout, 0) {

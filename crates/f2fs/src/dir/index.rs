@@ -109,7 +109,8 @@ impl NameIndex {
 }
 
 impl F2fs {
-    /// A search looked at so many pages: when searches have cost enough, the whole directory is read.
+    /// A search looked at so many pages: when searches have cost enough, the whole directory is
+    /// read.
     pub(super) fn note_search(&self, dir: &Inode, shape: &Shape, pages: u64) -> FsResult<()> {
         {
             let mut names = dir.names.lock();

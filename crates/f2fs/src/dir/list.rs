@@ -11,7 +11,8 @@ use ondisk::f2fs::{DENTRIES_PER_BLOCK, Dentry, dentry_slots};
 const EXPECTED_MAX: usize = 1024;
 
 impl F2fs {
-    /// Entries from position `from` on, at most `max`. A position is 214 times the page, plus the slot.
+    /// Entries from position `from` on, at most `max`. A position is 214 times the page, plus the
+    /// slot.
     pub(crate) fn dir_list(&self, dir: &Inode, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         let mut out = Vec::with_capacity(max.min(EXPECTED_MAX));
         if max == 0 {

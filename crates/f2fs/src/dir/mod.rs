@@ -1,4 +1,5 @@
-//! Directories: names in the inode, or in a file of dentry blocks hashed over levels (`ondisk::f2fs::dir`).
+//! Directories: names in the inode, or in a file of dentry blocks hashed over levels
+//! (`ondisk::f2fs::dir`).
 //!
 //! All functions here expect that the caller holds the directory's gate: shared for reading,
 //! exclusive for changes. Inline entries count as entries of page 0, because they move there when
@@ -214,7 +215,8 @@ impl F2fs {
         Ok(found)
     }
 
-    /// Calls `visit` with each entry that begins at or behind position `from`, until it says false. Damaged entries are errors.
+    /// Calls `visit` with each entry that begins at or behind position `from`, until it says false.
+    /// Damaged entries are errors.
     fn walk(
         &self,
         dir: &Inode,

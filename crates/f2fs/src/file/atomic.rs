@@ -32,8 +32,9 @@ use std::collections::BTreeMap;
 /// Pages of an open atomic write.
 pub(super) type Pending = BTreeMap<u64, Bytes>;
 
-/// Bytes of an operation's room in the journal for each page of an atomic write, which is one operation: a page logs up to 96 (its block,
-/// its owner, its slot, the block freed, a node on the way).
+/// Bytes of an operation's room in the journal for each page of an atomic write, which is one
+/// operation: a page logs up to 96 (its block, its owner, its slot, the block freed, a node on the
+/// way).
 const ROOM_PER_PAGE: usize = 128;
 
 /// A page of a commit: its slot as it was, and its new block.
@@ -195,7 +196,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// A new block for each page, and none of them mapped yet (A1). On failure nothing has changed (A4).
+    /// A new block for each page, and none of them mapped yet (A1). On failure nothing has changed
+    /// (A4).
     fn place_pending(&self, op: &Op<'_>, inode: &Inode, pages: &Pending) -> FsResult<Vec<Moved>> {
         let mut moved: Vec<Moved> = Vec::with_capacity(pages.len());
         let mut place = |index: u64| -> FsResult<()> {

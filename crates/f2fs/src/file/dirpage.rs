@@ -18,7 +18,8 @@ const READ_AHEAD_PAGES: u64 = 4;
 impl F2fs {
     /// The content of page `index` of a directory, from the cache or the device; zeros for a hole.
     ///
-    /// Holding it makes the next edit of the page copy it: [`with_dir_page`](Self::with_dir_page) does not.
+    /// Holding it makes the next edit of the page copy it: [`with_dir_page`](Self::with_dir_page)
+    /// does not.
     pub(crate) fn dir_page(&self, dir: &Inode, index: u64) -> FsResult<Bytes> {
         match self.pages.get(dir.ino, index) {
             Some(page) => Ok(page),
@@ -46,8 +47,8 @@ impl F2fs {
         Ok(page.unwrap_or_else(zero_page))
     }
 
-    /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts it; ENOSPC). `change` must not
-    /// call the file system.
+    /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts
+    /// it; ENOSPC). `change` must not call the file system.
     pub(crate) fn edit_dir_page<R>(
         &self,
         op: &Op<'_>,

@@ -69,7 +69,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// Gives every hole of the range a reserved block, batch by batch; the size follows what was done if it may `grow`.
+    /// Gives every hole of the range a reserved block, batch by batch; the size follows what was
+    /// done if it may `grow`.
     fn reserve_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         self.each_batch(&range, |op, pages| {
             // Write-back raises the size, too: with a journal it waits (f2fs-journal-I4).
@@ -88,8 +89,8 @@ impl F2fs {
         })
     }
 
-    /// After part of `range` has been worked off up to byte `done`: times, and the size or the mark that blocks behind it are meant.
-    /// `wb` is held.
+    /// After part of `range` has been worked off up to byte `done`: times, and the size or the mark
+    /// that blocks behind it are meant. `wb` is held.
     fn reshaped(
         &self,
         op: &Op<'_>,
@@ -136,7 +137,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// Pages that one `Op` reserves, blanks or frees: a segment, as each logs up to 28 bytes; fewer if the ring is small.
+    /// Pages that one `Op` reserves, blanks or frees: a segment, as each logs up to 28 bytes; fewer
+    /// if the ring is small.
     pub(super) fn batch_pages(&self) -> u64 {
         (BATCH_PAGES * self.op_max() / OP_MAX) as u64
     }
@@ -175,7 +177,8 @@ impl F2fs {
         punched
     }
 
-    /// What is punched in one `Op`: everything; with a journal as much as one may log. At least one part.
+    /// What is punched in one `Op`: everything; with a journal as much as one may log. At least one
+    /// part.
     pub(super) fn punch_parts(
         &self,
         pages: Range<u64>,
@@ -222,7 +225,8 @@ impl F2fs {
         self.punch_map(op, inode, &mut inode.tree.lock(), pages.start, pages.end)
     }
 
-    /// Blocks of whole pages are exchanged for reserved ones: they read as zeros at once, and nothing is written.
+    /// Blocks of whole pages are exchanged for reserved ones: they read as zeros at once, and
+    /// nothing is written.
     fn zero_range(&self, inode: &Inode, range: Range<u64>, grow: bool) -> FsResult<()> {
         let whole = self.zero_ends(inode, &range)?;
         let _ = self.land(inode);

@@ -46,7 +46,8 @@ impl F2fs {
         })
     }
 
-    /// Writes inline content; the range lies in the room for it. The caller sets size and times, and puts the inode.
+    /// Writes inline content; the range lies in the room for it. The caller sets size and times,
+    /// and puts the inode.
     pub(super) fn write_inline(
         &self,
         op: &Op<'_>,
@@ -86,7 +87,8 @@ impl F2fs {
 
     /// Moves inline data to a block of its own. The gate is held.
     ///
-    /// The block is sent in the same `Op`: a checkpoint that has the inode without its inline data has the block (file-D2).
+    /// The block is sent in the same `Op`: a checkpoint that has the inode without its inline data
+    /// has the block (file-D2).
     ///
     /// # Errors
     /// ENOSPC: the data is still inline.
@@ -142,8 +144,9 @@ impl F2fs {
         }
     }
 
-    /// Stores the target of a new symbolic link, or the content of any new inode: inline if its flag says so and it fits, else in blocks
-    /// that are sent in the same `Op`. Sets the size; the inode is put.
+    /// Stores the target of a new symbolic link, or the content of any new inode: inline if its
+    /// flag says so and it fits, else in blocks that are sent in the same `Op`. Sets the size; the
+    /// inode is put.
     ///
     /// # Errors
     /// ENOSPC: the caller frees the inode.

@@ -1,4 +1,5 @@
-//! Content of files and directories: read, write, write-back, truncate, fallocate, inline data, atomic writes.
+//! Content of files and directories: read, write, write-back, truncate, fallocate, inline data,
+//! atomic writes.
 //!
 //! Invariants:
 //! - D1 a cached page whose place in the file is known has an address slot that is not NULL: its
@@ -38,7 +39,8 @@ use std::collections::BTreeSet;
 
 /// Bytes of a block as an offset.
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Pages handled in one `Op`: a checkpoint waits for no more, and no more blocks are taken between two looks at the free segments.
+/// Pages handled in one `Op`: a checkpoint waits for no more, and no more blocks are taken between
+/// two looks at the free segments.
 const BATCH_PAGES: usize = ondisk::f2fs::BLOCKS_PER_SEG as usize;
 
 static ZEROS: [u8; BLOCK_BYTES] = [0; BLOCK_BYTES];

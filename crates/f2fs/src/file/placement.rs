@@ -1,7 +1,8 @@
 //! Decides where a page is written: in place, or to a log, and to which log.
 //!
-//! The rules are those of Linux (`ipu_policy`, `min_ipu_util`, `min_fsync_blocks`, `min_hot_blocks` in
-//! Documentation/ABI/testing/sysfs-fs-f2fs; "Write-hint Policy" and `active_logs` in Documentation/filesystems/f2fs.rst).
+//! The rules are those of Linux (`ipu_policy`, `min_ipu_util`, `min_fsync_blocks`, `min_hot_blocks`
+//! in Documentation/ABI/testing/sysfs-fs-f2fs; "Write-hint Policy" and `active_logs` in
+//! Documentation/filesystems/f2fs.rst).
 
 use super::Place;
 use crate::F2fs;

@@ -88,8 +88,8 @@ impl F2fs {
         }
     }
 
-    /// Reads the page `index` from the device, and those up to `stop` that are missing too and continue it there. Answers the page;
-    /// `None`: there is no block, it reads as zeros.
+    /// Reads the page `index` from the device, and those up to `stop` that are missing too and
+    /// continue it there. Answers the page; `None`: there is no block, it reads as zeros.
     pub(super) fn fill(&self, inode: &Inode, index: u64, stop: u64) -> FsResult<Option<Bytes>> {
         let limit = self.queue.caps().max_transfer_sectors / SECTORS_PER_BLOCK;
         let stop = stop.min(index + limit.max(1));
@@ -102,7 +102,8 @@ impl F2fs {
             }
             let len = run.len.min(want);
             let bytes = self.read_data(inode, run.addr, len)?;
-            // Cleaning takes no gate: if it has moved the page, a checkpoint may have freed the block that was read.
+            // Cleaning takes no gate: if it has moved the page, a checkpoint may have freed the
+            // block that was read.
             let again = self.lookup(inode, &mut inode.tree.lock(), index, len)?;
             if again.addr == run.addr && again.len.min(want) == len {
                 return Ok(Some(self.keep(inode, index, &bytes, len)));
@@ -113,7 +114,8 @@ impl F2fs {
         }
     }
 
-    /// Cleaning: sees to it that these pages are cached, as far as they have blocks and the cache keeps them.
+    /// Cleaning: sees to it that these pages are cached, as far as they have blocks and the cache
+    /// keeps them.
     pub(crate) fn read_pages_ahead(&self, inode: &Inode, pages: Range<u64>) -> FsResult<()> {
         for index in pages.clone() {
             if self.pages.state(inode.ino, index).is_none() {
@@ -125,7 +127,8 @@ impl F2fs {
 
     /// Puts what was read into the cache; answers the first page.
     fn keep(&self, inode: &Inode, index: u64, bytes: &Bytes, len: u64) -> Bytes {
-        // Copies: a slice would keep the whole transfer in memory for as long as one of its pages is cached.
+        // Copies: a slice would keep the whole transfer in memory for as long as one of its pages
+        // is cached.
         let page = |n: usize| match len {
             1 => bytes.clone(),
             _ => Bytes::copy_from_slice(&bytes[n * BLOCK_BYTES..(n + 1) * BLOCK_BYTES]),

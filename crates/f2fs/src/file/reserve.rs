@@ -15,7 +15,8 @@ use super::BLOCK;
 pub(super) const SIZE_MAX: u64 = max_file_blocks() * BLOCK;
 
 impl F2fs {
-    /// Reserves a block for page `index` if it has none. Answers the slot as it was. The caller puts the inode.
+    /// Reserves a block for page `index` if it has none. Answers the slot as it was. The caller
+    /// puts the inode.
     ///
     /// # Errors
     /// ENOSPC, EFBIG: nothing is reserved.
@@ -40,8 +41,10 @@ impl F2fs {
         Ok(slot)
     }
 
-    /// Reserves blocks for page `index` and the holes behind it in the same node, as long as there is room, of `max` (> 0) pages. Answers how many
-    /// pages from `index` on have a slot now that is no hole. One change of the node, and with a journal one record. The caller puts the inode.
+    /// Reserves blocks for page `index` and the holes behind it in the same node, as long as there
+    /// is room, of `max` (> 0) pages. Answers how many pages from `index` on have a slot now that
+    /// is no hole. One change of the node, and with a journal one record. The caller puts the
+    /// inode.
     ///
     /// # Errors
     /// ENOSPC, EFBIG: nothing is reserved.

@@ -1,4 +1,5 @@
-//! Collapsing and inserting ranges (`FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`): pages are copied to their new places.
+//! Collapsing and inserting ranges (`FALLOC_FL_COLLAPSE_RANGE`, `FALLOC_FL_INSERT_RANGE`): pages
+//! are copied to their new places.
 //!
 //! Each batch of copies is written out of place, within its own `Op` (file-D4). So after a cut the
 //! pages up to some page have their new places and those behind it the old ones (or the other way
@@ -15,7 +16,8 @@ use ondisk::f2fs::BlockAddr;
 use std::ops::Range;
 
 impl F2fs {
-    /// Removes `offset..offset + len` from a file; what lies behind it moves forward. Both have to be multiples of 4096.
+    /// Removes `offset..offset + len` from a file; what lies behind it moves forward. Both have to
+    /// be multiples of 4096.
     ///
     /// # Errors
     /// EINVAL if they are not, or the range reaches the end of the file; those of `fallocate`.
@@ -36,7 +38,8 @@ impl F2fs {
         })
     }
 
-    /// Inserts a hole of `len` bytes at `offset`; what lies there moves back. Both have to be multiples of 4096.
+    /// Inserts a hole of `len` bytes at `offset`; what lies there moves back. Both have to be
+    /// multiples of 4096.
     ///
     /// # Errors
     /// EINVAL if they are not, or `offset` is not in the file; EFBIG; those of `fallocate`.
@@ -64,7 +67,8 @@ impl F2fs {
         })
     }
 
-    /// Pages of a batch. With a journal each logs up to 72 bytes: reserved, written, its old block freed.
+    /// Pages of a batch. With a journal each logs up to 72 bytes: reserved, written, its old block
+    /// freed.
     fn shift_pages(&self) -> u64 {
         match self.journal {
             Some(_) => self.batch_pages() / 2,

@@ -25,7 +25,8 @@ use ondisk::f2fs::Advise;
 use ondisk::f2fs::journal::Record;
 
 impl F2fs {
-    /// Sets the size (`setattr`): the gate is held by the caller, no `Op`. Sets modification and change time.
+    /// Sets the size (`setattr`): the gate is held by the caller, no `Op`. Sets modification and
+    /// change time.
     ///
     /// # Errors
     /// EFBIG; EISDIR; EBUSY while an atomic write is open; ENOSPC if inline data needs a block.
@@ -73,8 +74,9 @@ impl F2fs {
         self.put_inode(op, inode)
     }
 
-    /// Cuts off what lies in blocks behind `size`. The last page is zeroed from there on and sent out of place in the same `Op`: after a
-    /// cut the file has the old end with what was behind it, or the new one with zeros (file-D4).
+    /// Cuts off what lies in blocks behind `size`. The last page is zeroed from there on and sent
+    /// out of place in the same `Op`: after a cut the file has the old end with what was behind it,
+    /// or the new one with zeros (file-D4).
     fn shrink(&self, inode: &Inode, size: u64) -> FsResult<()> {
         let (last, at) = (size / BLOCK, (size % BLOCK) as usize);
         if at > 0 {
@@ -135,7 +137,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// Frees what lies behind the end of a file whose truncation a cut has interrupted (Z2), if it is one. The gate is held, no `Op`.
+    /// Frees what lies behind the end of a file whose truncation a cut has interrupted (Z2), if it
+    /// is one. The gate is held, no `Op`.
     ///
     /// # Errors
     /// I/O; damage; the mount is latched.

@@ -89,7 +89,8 @@ impl F2fs {
         self.write_gated(&inode, offset, data)
     }
 
-    /// Writes into pages. The gate is held, the content is not inline. Answers how much fitted before the error, if any did.
+    /// Writes into pages. The gate is held, the content is not inline. Answers how much fitted
+    /// before the error, if any did.
     pub(super) fn write_gated(&self, inode: &Inode, offset: u64, data: &[u8]) -> FsResult<usize> {
         let mut done = 0;
         while done < data.len() {
@@ -207,7 +208,8 @@ impl F2fs {
         self.put_inode(op, inode)
     }
 
-    /// Zeroes part of one page that has a block, in the cache. The gate is held. Answers whether there was anything to zero.
+    /// Zeroes part of one page that has a block, in the cache. The gate is held. Answers whether
+    /// there was anything to zero.
     pub(super) fn zero_part(
         &self,
         inode: &Inode,
@@ -237,7 +239,8 @@ impl F2fs {
         }
         let chunk = CHUNK_PAGES.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
-            // What was sent last lands first: two pieces are never on the way, and none only for a moment.
+            // What was sent last lands first: two pieces are never on the way, and none only for a
+            // moment.
             let _ = self.land(inode);
             return self.write_pages(inode, front);
         }

@@ -51,7 +51,8 @@ enum Batch {
 }
 
 impl F2fs {
-    /// Submits the dirty pages of `range`, taking an `Op` for each batch. Waits for none. The caller may hold the gate, nothing below.
+    /// Submits the dirty pages of `range`, taking an `Op` for each batch. Waits for none. The
+    /// caller may hold the gate, nothing below.
     pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
         self.write_batches(inode, range, Place::Policy)
     }
@@ -101,7 +102,8 @@ impl F2fs {
         }
     }
 
-    /// With a journal: nothing is dirty any more whose write-back would give the inode block the size (the last page became a hole).
+    /// With a journal: nothing is dirty any more whose write-back would give the inode block the
+    /// size (the last page became a hole).
     fn settle_clean(&self, inode: &Inode) -> FsResult<()> {
         let differs = {
             let core = inode.core();
@@ -214,7 +216,8 @@ impl F2fs {
         outcome.and_then(|batch| logged.map(|()| batch))
     }
 
-    /// Takes dirty pages: one run, or all that fit into the batch. Answers how the batch ends, if it does.
+    /// Takes dirty pages: one run, or all that fit into the batch. Answers how the batch ends, if
+    /// it does.
     fn take_runs(
         &self,
         inode: &Inode,
@@ -262,7 +265,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// What the epoch has to know beyond the slots: blocks that are valid now, and those that are not any more; the size.
+    /// What the epoch has to know beyond the slots: blocks that are valid now, and those that are
+    /// not any more; the size.
     fn log_batch(
         &self,
         op: &Op<'_>,
@@ -322,7 +326,8 @@ impl F2fs {
             };
             for addr in addrs {
                 if sending.over.contains(&addr) {
-                    // Only a damaged mapping leads to one block twice; one plug must not hold it twice.
+                    // Only a damaged mapping leads to one block twice; one plug must not hold it
+                    // twice.
                     sending.send(self, op, inode);
                 }
                 let index = run.first + placed as u64;
@@ -333,8 +338,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// The blocks that the first of `most` pages from `index` on go to, one at least: as many as have their slots in one node and go to
-    /// new blocks. The slots say so afterwards.
+    /// The blocks that the first of `most` pages from `index` on go to, one at least: as many as
+    /// have their slots in one node and go to new blocks. The slots say so afterwards.
     fn place_pages(
         &self,
         op: &Op<'_>,
@@ -468,8 +473,8 @@ impl F2fs {
         first
     }
 
-    /// Starts to write back what became dirty before `older_than` (`None`: everything); lands what earlier calls sent. Directories wait
-    /// for the checkpoint.
+    /// Starts to write back what became dirty before `older_than` (`None`: everything); lands what
+    /// earlier calls sent. Directories wait for the checkpoint.
     pub(crate) fn writeback_files(&self, older_than: Option<Time>) -> FsResult<()> {
         // Failures are kept in the inodes.
         let _ = self.land_all();
@@ -497,7 +502,8 @@ impl F2fs {
         all.saturating_sub(self.pages.dirty_meta_pages())
     }
 
-    /// Cleaning: makes page `index` dirty as it is, so that `write_pages_in` moves it. False if it has no block.
+    /// Cleaning: makes page `index` dirty as it is, so that `write_pages_in` moves it. False if it
+    /// has no block.
     pub(crate) fn unsettle_page(&self, inode: &Inode, index: u64) -> FsResult<bool> {
         let dir = inode.is_dir();
         while !self.pages.make_dirty(inode.ino, index, dir) {

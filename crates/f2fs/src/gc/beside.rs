@@ -19,10 +19,12 @@ use fscore::{Errno, FsError, FsResult};
 
 use super::moving::Page;
 
-/// Bytes of an operation's room in the journal for each page that it moves: where it is now, and what it has left, are up to 72.
+/// Bytes of an operation's room in the journal for each page that it moves: where it is now, and
+/// what it has left, are up to 72.
 const ROOM_PER_PAGE: usize = 512;
 
-/// Where a task applies in the background: how many times over a threshold is passed before operations wait for it.
+/// Where a task applies in the background: how many times over a threshold is passed before
+/// operations wait for it.
 const HARD_TIMES: u64 = 4;
 
 /// The part of the node cache that may be dirty before operations wait.
@@ -32,8 +34,8 @@ const DIRTY_PART: u64 = 2;
 const DEFERRED_PERCENT: u64 = 10;
 
 impl F2fs {
-    /// [`balance`](Self::balance) with a journal: room in the ring and in memory, then in segments; node numbers that wait for a commit. Where
-    /// it has not come to that, a pause.
+    /// [`balance`](Self::balance) with a journal: room in the ring and in memory, then in segments;
+    /// node numbers that wait for a commit. Where it has not come to that, a pause.
     pub(super) fn balance_journal(&self, journal: &Journal) -> FsResult<()> {
         self.make_room_before(journal)?;
         self.pace(journal);
@@ -94,8 +96,8 @@ impl F2fs {
         }
     }
 
-    /// So much that operations wait for the apply: [`HARD_TIMES`] what makes one due, of what takes room from the volume twice. Nodes may
-    /// be dirty as far as they have room in memory.
+    /// So much that operations wait for the apply: [`HARD_TIMES`] what makes one due, of what takes
+    /// room from the volume twice. Nodes may be dirty as far as they have room in memory.
     pub(crate) fn held_up(&self) -> Option<Cause> {
         match () {
             () if self.segs.deferred() > 2 * self.deferred_max() => Some(Cause::Prefree),
@@ -114,7 +116,8 @@ impl F2fs {
         times.max(self.nodes.room() / DIRTY_PART)
     }
 
-    /// One round: what only waits for an apply; or else blocks move out of some sections. Then commit and apply.
+    /// One round: what only waits for an apply; or else blocks move out of some sections. Then
+    /// commit and apply.
     pub(super) fn clean_round_beside(&self, journal: &Journal, work: &mut Work) -> FsResult<()> {
         let waiting = self.segs.prefree() > 0 || self.room().is_for_apply();
         let result = match waiting {
@@ -152,7 +155,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// Moves what is valid out of one section; false if there is none worth it. It stays out of the logs' reach.
+    /// Moves what is valid out of one section; false if there is none worth it. It stays out of the
+    /// logs' reach.
     pub(super) fn clean_section_beside(
         &self,
         journal: &Journal,

@@ -101,8 +101,8 @@ impl Gc {
 }
 
 impl F2fs {
-    /// Called before an operation that changes anything, without locks: cleans in the foreground if free segments run out, writes
-    /// a checkpoint if one is due.
+    /// Called before an operation that changes anything, without locks: cleans in the foreground if
+    /// free segments run out, writes a checkpoint if one is due.
     ///
     /// # Errors
     /// ENOSPC never: that is for the claim that fails. I/O, damage.
@@ -131,7 +131,8 @@ impl F2fs {
         }
     }
 
-    /// Between two operations of one call, the gate held (K4): with a journal each of them needs room in the ring.
+    /// Between two operations of one call, the gate held (K4): with a journal each of them needs
+    /// room in the ring.
     ///
     /// # Errors
     /// As [`balance`](Self::balance).
@@ -243,7 +244,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// One freeze: frees what only waits for a checkpoint; or else moves the blocks of some sections and writes a checkpoint.
+    /// One freeze: frees what only waits for a checkpoint; or else moves the blocks of some
+    /// sections and writes a checkpoint.
     fn clean_round(&self, freeze: &Freeze<'_>, work: &mut Work) -> FsResult<()> {
         if self.segs.prefree() == 0 {
             let wanted = self.room().sections_wanted();

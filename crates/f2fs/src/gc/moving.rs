@@ -249,7 +249,8 @@ impl F2fs {
         }
     }
 
-    /// The file that a node belongs to, and which pages it leads to; `None` if it is none that leads to data.
+    /// The file that a node belongs to, and which pages it leads to; `None` if it is none that
+    /// leads to data.
     fn owner_by_node(&self, nid: Nid) -> FsResult<Option<Owner>> {
         if !self.is_nid(nid) {
             return Ok(None);
@@ -314,7 +315,8 @@ pub(super) fn stays(inode: &Inode) -> bool {
     core.atomic || core.fields.inline.has(Inline::PIN_FILE)
 }
 
-/// The page of the first slot of the node with offset `ofs` in a file whose inode has `addrs` slots; `None` if such a node has none.
+/// The page of the first slot of the node with offset `ofs` in a file whose inode has `addrs`
+/// slots; `None` if such a node has none.
 fn first_page(ofs: u32, addrs: u32) -> Option<u64> {
     const GROUP: u64 = NIDS_PER_BLOCK as u64 + 1;
     match node_kind(ofs) {
@@ -322,7 +324,8 @@ fn first_page(ofs: u32, addrs: u32) -> Option<u64> {
         NodeKind::Direct => {}
         _ => return None,
     }
-    // How many nodes before it lead to no data: the inode, and indirect nodes at the head of their groups.
+    // How many nodes before it lead to no data: the inode, and indirect nodes at the head of their
+    // groups.
     let ofs = u64::from(ofs);
     let above = match ofs {
         0..=2 => 1,

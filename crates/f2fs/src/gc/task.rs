@@ -63,7 +63,8 @@ impl F2fs {
         }
     }
 
-    /// Waits; says whether nothing happened in the last part of the time. `None`: the task is to end.
+    /// Waits; says whether nothing happened in the last part of the time. `None`: the task is to
+    /// end.
     fn sleep(&self, span: Nanos) -> Option<bool> {
         let quiet = IDLE.min(span);
         if !self.pause(Nanos(span.0 - quiet.0)) {
@@ -84,7 +85,8 @@ impl F2fs {
         )
     }
 
-    /// Much is free, and little of it in free segments (Linux `has_enough_invalid_blocks`): 40 % each.
+    /// Much is free, and little of it in free segments (Linux `has_enough_invalid_blocks`): 40 %
+    /// each.
     fn is_worthwhile(&self) -> bool {
         let user = self.space.usage().blocks + self.space.blocks_free();
         let invalid = user.saturating_sub(self.segs.valid_blocks());

@@ -44,7 +44,8 @@ impl Accesses {
 }
 
 impl F2fs {
-    /// The inode has been read: its access time changes, in memory, if the mount options ask for it.
+    /// The inode has been read: its access time changes, in memory, if the mount options ask for
+    /// it.
     pub(crate) fn note_access(&self, inode: &Inode) {
         if NoAccessTime::here() || self.check_writable().is_err() {
             return;
@@ -79,7 +80,8 @@ impl F2fs {
         }
     }
 
-    /// Stores access times if very many wait. Called before reading, without locks; what fails is latched, and reading goes on.
+    /// Stores access times if very many wait. Called before reading, without locks; what fails is
+    /// latched, and reading goes on.
     pub(crate) fn limit_accesses(&self) {
         let waiting = self.inodes.accesses.0.lock().inos.len();
         if waiting >= WAITING_MAX {

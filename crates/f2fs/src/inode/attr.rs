@@ -142,7 +142,8 @@ fn apply(inode: &Inode, set: &SetAttr) {
     f.mtime = set.mtime.map_or(f.mtime, time);
 }
 
-/// Sectors that `stat` shows for content in the inode: of files and directories, not of symbolic links.
+/// Sectors that `stat` shows for content in the inode: of files and directories, not of symbolic
+/// links.
 fn inline_sectors(kind: FileKind, f: &InodeFields) -> u64 {
     let inline = match kind {
         FileKind::File => f.inline.has(Inline::DATA),

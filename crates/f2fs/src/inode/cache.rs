@@ -31,7 +31,8 @@ struct Known {
     map: Map<Ino, Arc<Inode>>,
     /// Number of inodes at which idle ones are dropped.
     prune_at: usize,
-    /// Dropped since the last checkpoint, although an fsync would have something to write: it must not find them clean.
+    /// Dropped since the last checkpoint, although an fsync would have something to write: it must
+    /// not find them clean.
     dropped: Set<Ino>,
 }
 
@@ -155,8 +156,8 @@ impl F2fs {
         if fields.links == 0 && !orphan {
             return Err(Errno::Stale.into());
         }
-        // Of its data nothing is known: an earlier life of this inode in memory may have written some that no flush has
-        // covered (hazards-H19).
+        // Of its data nothing is known: an earlier life of this inode in memory may have written
+        // some that no flush has covered (hazards-H19).
         let tree = self.new_tree(&fields);
         let inode = Inode::new(ino, Core::new(fields), tree, self.queue.mark());
         let inode = self.inodes.add(Arc::new(inode));
@@ -224,8 +225,8 @@ impl F2fs {
         }
     }
 
-    /// Write-back has mapped the pages before `end` that `size` (which the file had before they were taken) covers: the inode block says
-    /// so, in the same operation. `wb` is held.
+    /// Write-back has mapped the pages before `end` that `size` (which the file had before they
+    /// were taken) covers: the inode block says so, in the same operation. `wb` is held.
     pub(crate) fn grow_size(
         &self,
         op: &Op<'_>,

@@ -1,7 +1,8 @@
 //! Decides by the extension in its name whether a file is hot or cold.
 //!
-//! The superblock lists extensions. As in Linux an extension counts wherever a dot precedes it, except as the first character
-//! (`photo.jpg.part` is as cold as `photo.jpg`), without regard to case; `*` means every name.
+//! The superblock lists extensions. As in Linux an extension counts wherever a dot precedes it,
+//! except as the first character (`photo.jpg.part` is as cold as `photo.jpg`), without regard to
+//! case; `*` means every name.
 
 use ondisk::f2fs::{Advise, Superblock};
 

@@ -52,8 +52,8 @@ impl Inode {
         }
     }
 
-    /// The flags of the inode allow this change (Linux `notify_change`): times that the caller names count as attributes, those of the call
-    /// as a write.
+    /// The flags of the inode allow this change (Linux `notify_change`): times that the caller
+    /// names count as attributes, those of the call as a write.
     ///
     /// # Errors
     /// EPERM.
@@ -164,7 +164,8 @@ impl F2fs {
     /// An inode can get a name in `dir` as far as projects go.
     ///
     /// # Errors
-    /// EXDEV if the directory gives its project to what is in it, and that of the inode is another one.
+    /// EXDEV if the directory gives its project to what is in it, and that of the inode is another
+    /// one.
     pub(crate) fn check_project(&self, inode: &Inode, dir: &Inode) -> FsResult<()> {
         let inherits = dir.core().fields.flags.has(InodeFlags::PROJECT_INHERIT);
         match inherits && self.project_of(inode) != self.project_of(dir) {

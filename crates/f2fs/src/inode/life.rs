@@ -17,7 +17,8 @@ use ondisk::f2fs::{
 use std::sync::Arc;
 
 const MODE_SETGID: u16 = 0o2000;
-/// Flags a new inode takes over from its directory: a directory all, a file the first three, others the first two.
+/// Flags a new inode takes over from its directory: a directory all, a file the first three, others
+/// the first two.
 const INHERITED: InodeFlags = InodeFlags(
     InodeFlags::NO_DUMP.0
         | InodeFlags::NO_ATIME.0
@@ -47,8 +48,9 @@ pub(super) fn touch(fields: &mut InodeFields, modify: bool) {
 }
 
 impl F2fs {
-    /// Makes an inode in `dir`: one link (a directory: two), no content but what `fill` puts into its block. The caller adds its name, or
-    /// undoes it with [`discard_inode`](Self::discard_inode) in the same `Op`. The directory's gate is held.
+    /// Makes an inode in `dir`: one link (a directory: two), no content but what `fill` puts into
+    /// its block. The caller adds its name, or undoes it with
+    /// [`discard_inode`](Self::discard_inode) in the same `Op`. The directory's gate is held.
     ///
     /// # Errors
     /// ENOSPC; then nothing is made.
@@ -63,7 +65,8 @@ impl F2fs {
         let nid = self.nid_take(op)?;
         let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |block| {
             if matches!(new.kind, FileKind::Char | FileKind::Block) {
-                // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and 20..32.
+                // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and
+                // 20..32.
                 let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
                 set_device(block, &fields, (new.rdev >> 8) & 0xFFF, minor);
             }
@@ -218,8 +221,8 @@ impl F2fs {
         }
     }
 
-    /// As [`free_inode`](Self::free_inode), no more than one operation may log (truncate-Z3); true if there is more. Until the last
-    /// one the inode is on the list of orphans.
+    /// As [`free_inode`](Self::free_inode), no more than one operation may log (truncate-Z3); true
+    /// if there is more. Until the last one the inode is on the list of orphans.
     fn free_inode_step(&self, op: &Op<'_>, inode: &Inode) -> FsResult<bool> {
         match self.drop_content(op, inode, true)? {
             true => Ok(true),

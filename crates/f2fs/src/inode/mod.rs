@@ -52,7 +52,8 @@ pub(crate) struct Inode {
     core: Mutex<Core>,
 }
 
-/// What has changed in an inode since its node block last went out: what fsync and fdatasync have to write.
+/// What has changed in an inode since its node block last went out: what fsync and fdatasync have
+/// to write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) enum Change {
     /// Nothing.
@@ -89,7 +90,8 @@ pub(crate) struct Core {
     pub updated: bool,
     /// A link was added or the name changed since the last checkpoint: fsync needs a checkpoint.
     pub needs_checkpoint: bool,
-    /// An atomic write is being committed: fsync marks only the last of its node blocks, and sends that one behind a flush.
+    /// An atomic write is being committed: fsync marks only the last of its node blocks, and sends
+    /// that one behind a flush.
     pub atomic: bool,
     /// An atomic write is open: the size that its writes gave the file.
     pub atomic_size: Option<u64>,

@@ -50,7 +50,8 @@ impl Orphans {
 }
 
 impl F2fs {
-    /// The orphans, in memory: recovery may have left pages of theirs that a checkpoint has to write.
+    /// The orphans, in memory: recovery may have left pages of theirs that a checkpoint has to
+    /// write.
     pub(crate) fn load_orphans(&self) -> FsResult<Vec<Arc<Inode>>> {
         let mut loaded = Vec::new();
         for ino in self.orphans.all() {
@@ -63,9 +64,11 @@ impl F2fs {
         Ok(loaded)
     }
 
-    /// Frees what the checkpoint lists as orphans. At mount, before operations begin. Answers how many there were.
+    /// Frees what the checkpoint lists as orphans. At mount, before operations begin. Answers how
+    /// many there were.
     ///
-    /// An inode on the list that has links is damage, and stays: freeing it would make its names point to nothing.
+    /// An inode on the list that has links is damage, and stays: freeing it would make its names
+    /// point to nothing.
     pub(crate) fn free_orphans(&self, listed: &[Ino]) -> FsResult<u64> {
         let mut freed = 0;
         for &ino in listed {

@@ -88,7 +88,8 @@ impl Check {
 /// in the footer, and the checksum.
 ///
 /// # Panics
-/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or changed more than the parts.
+/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or
+/// changed more than the parts.
 pub(crate) fn node(
     before: &mut [u8],
     after: &[u8],
@@ -164,7 +165,8 @@ fn as_written(before: &mut [u8], after: &[u8]) {
     }
 }
 
-/// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` is for what is compared.
+/// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` is
+/// for what is compared.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long.
@@ -188,7 +190,8 @@ pub(crate) fn new_node(
     changed_node(pair, &foot, (check, true), features, emit);
 }
 
-/// Logs how page `page` of directory `dir` changed in `parts`, of which `before` has what was [kept](Parts::keep) and becomes `after`.
+/// Logs how page `page` of directory `dir` changed in `parts`, of which `before` has what was
+/// [kept](Parts::keep) and becomes `after`.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long. In test builds, if more than the parts changed.
@@ -364,7 +367,8 @@ fn map_runs(pair: &mut Pair<'_>, words: Range<usize>, nid: Nid, dir: bool, emit:
     }
 }
 
-/// The word behind the last one that changed of the run that begins at `start`. Chunks in which nothing changed end it.
+/// The word behind the last one that changed of the run that begins at `start`. Chunks in which
+/// nothing changed end it.
 fn run_end(pair: &Pair<'_>, start: usize, limit: usize) -> usize {
     let first = addr(pair.after, start);
     let mut end = start + 1;

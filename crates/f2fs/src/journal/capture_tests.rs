@@ -117,7 +117,8 @@ fn check_dir_block(before: &[u8], after: &[u8]) -> Vec<String> {
     seen
 }
 
-/// The chunks that differ, and what is kept of the block before: no more than those, and garbage in the others.
+/// The chunks that differ, and what is kept of the block before: no more than those, and garbage in
+/// the others.
 fn parts_of(before: &[u8], after: &[u8]) -> (Parts, Vec<u8>) {
     let (mut parts, mut kept) = (Parts::NONE, vec![0xA5; BLOCK_BYTES]);
     for bytes in (0..BLOCK_BYTES).step_by(64).map(|at| at..at + 64) {

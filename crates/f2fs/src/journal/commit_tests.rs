@@ -5,7 +5,8 @@ use super::hooks_tests::mounted;
 use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 
-/// f2fs-journal-I3, f2fs-commit-K7: counts that a commit block cannot say are an error of the mount, and no panic.
+/// f2fs-journal-I3, f2fs-commit-K7: counts that a commit block cannot say are an error of the
+/// mount, and no panic.
 #[test]
 fn counts_below_zero_latch_the_mount() {
     let wrong = [

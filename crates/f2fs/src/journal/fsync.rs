@@ -1,4 +1,5 @@
-//! fsync, fdatasync and sync with a journal: data, then the epochs that logged the inode. No node is written, and no checkpoint.
+//! fsync, fdatasync and sync with a journal: data, then the epochs that logged the inode. No node
+//! is written, and no checkpoint.
 //!
 //! - Z1 (data first) the inode's own dirty pages are written back, and these writes have completed,
 //!   before the epoch to wait for is looked up: so the mapping of the pages is in that epoch;

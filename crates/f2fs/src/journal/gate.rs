@@ -42,7 +42,8 @@ pub trait Word {
 pub trait Park {
     /// An empty place.
     fn new() -> Self;
-    /// Waits until `ready`, which is asked again after each [`Park::wake`]; between an answer and the wait no wake-up is lost.
+    /// Waits until `ready`, which is asked again after each [`Park::wake`]; between an answer and
+    /// the wait no wake-up is lost.
     fn wait(&self, ready: impl FnMut() -> bool);
     /// Wakes all.
     fn wake(&self);

@@ -30,7 +30,8 @@ struct Entry {
     /// Its bytes.
     at: usize,
     end: usize,
-    /// Appends that are charged for it: one, or one for each block that a journal of pages has to file.
+    /// Appends that are charged for it: one, or one for each block that a journal of pages has to
+    /// file.
     appends: u32,
 }
 

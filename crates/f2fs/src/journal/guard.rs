@@ -37,14 +37,15 @@ fn change(sb: &mut Superblock, guard: Guard) {
     sb.hide(guard == Guard::Magic);
 }
 
-/// True if a guard is up. Volumes with room for a journal are made by us, without the feature; so it is ours.
+/// True if a guard is up. Volumes with room for a journal are made by us, without the feature; so
+/// it is ours.
 pub(crate) fn is_up(sb: &Superblock) -> bool {
     matches!(sb.journal(), Ok(Some(_))) && !is_as(sb, Guard::None)
 }
 
 impl F2fs {
-    /// W1, W3: what a mount for writing does when everything is recovered: the guard that its options ask for, and no other. `differ`:
-    /// the copies do.
+    /// W1, W3: what a mount for writing does when everything is recovered: the guard that its
+    /// options ask for, and no other. `differ`: the copies do.
     ///
     /// # Errors
     /// I/O.

@@ -96,7 +96,8 @@ impl Shadow {
         }
     }
 
-    /// Redoes all epochs that are committed and were not redone before. Answers what is in use then.
+    /// Redoes all epochs that are committed and were not redone before. Answers what is in use
+    /// then.
     fn redo(&mut self, fs: &F2fs) -> Usage {
         let journal = fs.journal.as_ref().expect("a journal");
         let all: Vec<_> = journal.committed.lock().iter().cloned().collect();
@@ -424,7 +425,8 @@ fn run_random(seed: u64, tasks: u64, ops: u64, more: &str) -> BTreeSet<String> {
     run_beside(seed, tasks, ops, more, |_, _| {}).0
 }
 
-/// A journal of pages: after each epoch its pages and its records have made the same of the volume. Answers blocks that were copied late.
+/// A journal of pages: after each epoch its pages and its records have made the same of the volume.
+/// Answers blocks that were copied late.
 fn run_pages(seed: u64, tasks: u64, ops: u64, more: &str) -> (BTreeSet<String>, PagesLogged) {
     let more = format!("records=pages,jlow=5,{more}");
     run_beside(seed, tasks, ops, &more, |fs, fresh| {
@@ -556,7 +558,8 @@ fn records_are_what_operations_did_without_ideas() {
     }
 }
 
-/// Runs an operation and answers the records that it left, by inode (in the order of `inodes`), each kind once.
+/// Runs an operation and answers the records that it left, by inode (in the order of `inodes`),
+/// each kind once.
 fn logged(fs: &F2fs, shadow: &mut Shadow, inodes: &[Ino], op: impl FnOnce()) -> String {
     let before = shadow.kinds.len();
     op();

@@ -33,7 +33,8 @@ pub(super) struct Run {
     pub at: usize,
 }
 
-/// Records of one inode, of one operation or of one epoch. Most are of a single run: it needs no memory of its own.
+/// Records of one inode, of one operation or of one epoch. Most are of a single run: it needs no
+/// memory of its own.
 #[derive(Clone, Default, Debug)]
 pub(super) struct List {
     pub records: u32,
@@ -177,7 +178,8 @@ impl InodeLog {
         }
     }
 
-    /// An operation in `epoch` logs a record; answers its number. The caller holds the lock of what it describes.
+    /// An operation in `epoch` logs a record; answers its number. The caller holds the lock of what
+    /// it describes.
     pub fn note(&self, epoch: Epoch, data: bool) -> u64 {
         self.touch(epoch, data);
         self.next.fetch_add(1, Ordering::AcqRel)
@@ -254,7 +256,8 @@ impl Table {
         Arc::clone(log)
     }
 
-    /// The last epoch that logged `ino` at all, and the last one that logged more than times; 0 if that is committed (D2).
+    /// The last epoch that logged `ino` at all, and the last one that logged more than times; 0 if
+    /// that is committed (D2).
     pub fn last(&self, ino: Nid) -> (Epoch, Epoch) {
         let shard = self.shard(ino).lock();
         shard.get(&ino.0).map_or_else(Default::default, |log| {

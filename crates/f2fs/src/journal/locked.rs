@@ -29,7 +29,8 @@ use super::{Epoch, Journal};
 use crate::F2fs;
 
 impl F2fs {
-    /// Closes the running epoch if anything is in it and a slot is free, and answers the last closed one. The caller leads the commit.
+    /// Closes the running epoch if anything is in it and a slot is free, and answers the last
+    /// closed one. The caller leads the commit.
     pub(super) fn close_running(&self, journal: &Journal) -> Epoch {
         let plane = &journal.plane;
         if plane.ideas.planes || !plane.is_running_used() {

@@ -26,8 +26,8 @@ fn create(fs: &F2fs, name: &str) -> Ino {
     made.expect("room").ino
 }
 
-/// An operation that takes 3 ms; a commit 1 ms behind its start; another operation 1 ms later. Answers how long that one took, and what
-/// was counted.
+/// An operation that takes 3 ms; a commit 1 ms behind its start; another operation 1 ms later.
+/// Answers how long that one took, and what was counted.
 fn beside_a_slow_operation(options: &str) -> (Nanos, Waits, u64) {
     let config = SimConfig::seeded(1);
     sim(config, || {
@@ -58,7 +58,8 @@ fn beside_a_slow_operation(options: &str) -> (Nanos, Waits, u64) {
     })
 }
 
-/// With `switch=wait` an operation waits until those inside have ended and the next epoch is open; with `switch=open` it does not.
+/// With `switch=wait` an operation waits until those inside have ended and the next epoch is open;
+/// with `switch=open` it does not.
 #[test]
 fn an_operation_waits_for_a_switch_or_does_not() {
     let (took, waits, drained) = beside_a_slow_operation("switch=wait");

@@ -94,7 +94,8 @@ impl LogState {
     /// What is in use after the epoch behind the newest one.
     ///
     /// # Errors
-    /// f2fs-journal-I3: that is less than nothing, or more than the format can say: the counts were wrong before.
+    /// f2fs-journal-I3: that is less than nothing, or more than the format can say: the counts were
+    /// wrong before.
     pub fn usage_after(&self, closed: &Closed) -> FsResult<Usage> {
         let (now, delta) = (self.usage, closed.usage);
         let odd = |what: &str, now: u64, delta: i64| {
@@ -141,7 +142,8 @@ impl Journal {
         wanted.cloned().collect()
     }
 
-    /// The pack that contains all epochs up to `applied` is durable: their place in the ring may be used again (f2fs-journal-I8).
+    /// The pack that contains all epochs up to `applied` is durable: their place in the ring may be
+    /// used again (f2fs-journal-I8).
     ///
     /// # Panics
     /// f2fs-journal-I8: if one of them is not committed.
@@ -166,7 +168,8 @@ impl Journal {
         (log.ring.free(), log.ring.place().blocks)
     }
 
-    /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no place in the ring (f2fs-commit-K8).
+    /// An epoch is durable at `span`; or the pack is about to be that makes it so, and it has no
+    /// place in the ring (f2fs-commit-K8).
     pub(super) fn keep(&self, kept: Kept, span: Option<Span>) {
         let Kept {
             closed,

@@ -11,15 +11,18 @@
 //! Invariants:
 //! - I1 the commit block of epoch e is durable only when that of e - 1 is, and every data block
 //!   that records up to e map;
-//! - I2 no block of metadata at home (node, directory block, NAT, SIT, SSA, pack) contains an effect of an epoch behind LC;
+//! - I2 no block of metadata at home (node, directory block, NAT, SIT, SSA, pack) contains an
+//!   effect of an epoch behind LC;
 //! - I3 a pack with `applied_epoch` = T is the state after all epochs up to T;
 //! - I4 the records of one operation are all in one epoch; of two operations that change one thing
 //!   the later one is in the same or a later epoch;
 //! - I5 redo is idempotent;
-//! - I6 a block is written only if neither the last pack nor a record behind it refers to what it holds;
+//! - I6 a block is written only if neither the last pack nor a record behind it refers to what it
+//!   holds;
 //! - I7 recovery gives the state after some whole epoch, which is no older than the last one that
 //!   was acknowledged;
-//! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not overwritten;
+//! - I8 tail <= AP + 1 <= LC + 1 <= running; what lies between tail and head of the ring is not
+//!   overwritten;
 //! - I9 nothing in memory that changed behind AP is evicted.
 
 pub(crate) mod apply;
@@ -142,7 +145,8 @@ fn zero_block() -> Bytes {
 pub(crate) const OP_MAX: usize = 32 << 10;
 
 impl Journal {
-    /// Bytes of the records of epochs that are not collected, and of those that are committed and not applied.
+    /// Bytes of the records of epochs that are not collected, and of those that are committed and
+    /// not applied.
     pub fn memory(&self) -> (u64, u64) {
         let kept = self.committed.lock().iter().map(|c| c.bytes()).sum();
         (self.plane.memory(), kept)

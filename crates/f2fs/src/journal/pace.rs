@@ -56,7 +56,8 @@ impl Load {
 }
 
 impl F2fs {
-    /// Before an operation that logs, when there is room for it. The caller holds a gate at most (L1).
+    /// Before an operation that logs, when there is room for it. The caller holds a gate at most
+    /// (L1).
     pub(crate) fn pace(&self, journal: &Journal) {
         // L6.
         if !self.options.timers {

@@ -27,7 +27,8 @@ impl Parts {
     pub const ALL: Parts = Parts(u64::MAX);
     /// Nothing of it.
     pub const NONE: Parts = Parts(0);
-    /// Of an inode: all that stands before addresses or content, and the numbers of nodes behind them.
+    /// Of an inode: all that stands before addresses or content, and the numbers of nodes behind
+    /// them.
     pub fn of_fields() -> Parts {
         let end = EXTRA_AT + usize::from(INODE_EXTRA_BYTES_MAX);
         Parts::of(0..end).and(4 * INODE_NID_SLOT0..FOOTER_AT)

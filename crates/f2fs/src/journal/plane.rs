@@ -422,7 +422,8 @@ impl Plane {
         Ok(())
     }
 
-    /// Waits for the data that operations of the drained `epoch` have mapped. Answers what a flush has to cover.
+    /// Waits for the data that operations of the drained `epoch` have mapped. Answers what a flush
+    /// has to cover.
     ///
     /// # Errors
     /// Some of it was not written: the epoch must never be committed (f2fs-journal-I1).
@@ -504,7 +505,8 @@ impl Plane {
         closed
     }
 
-    /// `epoch` is on the device: its slot is free, and its inodes are forgotten if they logged nothing since.
+    /// `epoch` is on the device: its slot is free, and its inodes are forgotten if they logged
+    /// nothing since.
     pub fn committed(&self, epoch: Epoch) {
         let mut done = Vec::new();
         {

@@ -97,7 +97,8 @@ fn lives_with_a_global_list() {
     );
 }
 
-/// lists-D1 to lists-D3: the same operations leave the same groups, byte for byte, with lists of inodes and with one list.
+/// lists-D1 to lists-D3: the same operations leave the same groups, byte for byte, with lists of
+/// inodes and with one list.
 #[test]
 fn both_kinds_of_lists_make_the_same_groups() {
     let mut compared = 0;
@@ -239,7 +240,8 @@ fn log_times(plane: &Plane, ino: u32, n: u8) -> Epoch {
     epoch
 }
 
-/// Appendix C: more than eight epochs on one inode, and two closed ones that wait for the committer: in order, whole, none reused.
+/// Appendix C: more than eight epochs on one inode, and two closed ones that wait for the
+/// committer: in order, whole, none reused.
 #[test]
 fn more_than_eight_epochs_of_one_inode() {
     let plane = Plane::new(Epoch(41), 1024, Ideas::ALL);
@@ -344,7 +346,8 @@ fn times_alone_are_no_data() {
     assert_eq!(closed.groups[0].bytes, times(9));
 }
 
-/// lists-D2: an operation that has logged and not ended counts; lists-D1: records stand in the order in which they were logged.
+/// lists-D2: an operation that has logged and not ended counts; lists-D1: records stand in the
+/// order in which they were logged.
 #[test]
 fn the_order_of_logging_counts_not_that_of_ends() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
@@ -369,7 +372,8 @@ fn the_order_of_logging_counts_not_that_of_ends() {
     assert_eq!(closed.groups[0].records, 5);
 }
 
-/// A failing operation that changed nothing leaves no trace; an epoch with nothing in it is not closed.
+/// A failing operation that changed nothing leaves no trace; an epoch with nothing in it is not
+/// closed.
 #[test]
 fn nothing_logged_is_nothing() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);

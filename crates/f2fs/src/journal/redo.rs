@@ -26,8 +26,8 @@ use ondisk::f2fs::{
 };
 use std::ops::Range;
 
-/// Redoes a record on the block of node `nid` of inode `ino`, in whose group it stands; `features` are the volume's. Answers whether
-/// the record concerned this node.
+/// Redoes a record on the block of node `nid` of inode `ino`, in whose group it stands; `features`
+/// are the volume's. Answers whether the record concerned this node.
 ///
 /// # Errors
 /// The record does not fit the node.
@@ -120,7 +120,8 @@ fn redo_node(
     }
 }
 
-/// Redoes a record on page `page` of directory `dir`, in whose group it stands. Answers whether it concerned this page.
+/// Redoes a record on page `page` of directory `dir`, in whose group it stands. Answers whether it
+/// concerned this page.
 ///
 /// # Errors
 /// The record does not fit the page.

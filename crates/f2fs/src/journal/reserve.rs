@@ -28,9 +28,11 @@ use std::collections::BTreeMap;
 
 /// Parts of the ring that one epoch may fill.
 pub(super) const EPOCHS_PER_RING: u64 = 4;
-/// With a task in the background and `switch=wait`: free percent of the ring below which operations wait for an apply.
+/// With a task in the background and `switch=wait`: free percent of the ring below which operations
+/// wait for an apply.
 const HARD_PERCENT: u64 = 5;
-/// Bytes of records that are committed and not applied; twice as many where a task applies in the background.
+/// Bytes of records that are committed and not applied; twice as many where a task applies in the
+/// background.
 pub(crate) const MEMORY_MAX: u64 = 64 << 20;
 /// Rounds after which an operation goes on: others fill what it makes free.
 const ROUNDS: u32 = 8;
@@ -116,7 +118,8 @@ impl Journal {
         u64::from(ring_blocks) * BLOCK_BYTES as u64 / EPOCHS_PER_RING
     }
 
-    /// What is committed should go home: less of the ring is free than `jlow` says, or the records fill the memory.
+    /// What is committed should go home: less of the ring is free than `jlow` says, or the records
+    /// fill the memory.
     pub(crate) fn is_apply_due(&self) -> bool {
         let (free, all) = self.plane.room();
         let low = u64::from(self.options.low_percent);
@@ -148,8 +151,8 @@ impl Journal {
 }
 
 impl F2fs {
-    /// Before an operation that logs: room in the running epoch, the ring and the memory. The caller is in no epoch, and holds a gate
-    /// at most (V1).
+    /// Before an operation that logs: room in the running epoch, the ring and the memory. The
+    /// caller is in no epoch, and holds a gate at most (V1).
     ///
     /// # Errors
     /// The mount is latched, or becomes so.

@@ -49,7 +49,8 @@ impl Rewrite {
         (wanted.nodes.len() + wanted.pages.len()) as u64
     }
 
-    /// Takes all of them: what the apply that asks has to write. After a failed apply the mount is latched, so nothing is put back.
+    /// Takes all of them: what the apply that asks has to write. After a failed apply the mount is
+    /// latched, so nothing is put back.
     pub fn take(&self) -> Wanted {
         std::mem::take(&mut *self.wanted.lock())
     }

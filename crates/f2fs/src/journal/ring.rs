@@ -4,8 +4,8 @@
 //! The tail is where the oldest transaction begins that no durable pack contains; recovery needs
 //! everything from there to the head:
 //!
-//! - f2fs-journal-I8 a transaction takes free blocks only: what lies between tail and head is not overwritten, and the tail moves only over
-//!   transactions that a durable pack contains.
+//! - f2fs-journal-I8 a transaction takes free blocks only: what lies between tail and head is not
+//!   overwritten, and the tail moves only over transactions that a durable pack contains.
 //!
 //! An epoch that is committed by a pack (f2fs-commit-K8) has no block here, but has its place in
 //! the order of epochs.
@@ -114,7 +114,8 @@ impl Ring {
         self.used_max
     }
 
-    /// Where a transaction of so many blocks would lie; `None`: it does not fit before the tail has moved.
+    /// Where a transaction of so many blocks would lie; `None`: it does not fit before the tail has
+    /// moved.
     pub fn fits(&self, blocks: u32) -> Option<Span> {
         let start = self.head;
         (blocks <= self.free()).then_some(Span { start, blocks })
@@ -164,7 +165,8 @@ impl Ring {
     /// A transaction is durable.
     ///
     /// # Panics
-    /// f2fs-journal-I1: if it is not the one behind the newest. f2fs-journal-I8: if it does not lie at the head.
+    /// f2fs-journal-I1: if it is not the one behind the newest. f2fs-journal-I8: if it does not lie
+    /// at the head.
     pub fn push(&mut self, epoch: Epoch, span: Span) {
         self.check_free(span);
         assert_eq!(
@@ -180,7 +182,8 @@ impl Ring {
         self.head = (self.head + span.blocks) % self.place.blocks;
     }
 
-    /// The next epoch has no transaction: a pack that has it is about to be durable. Answers where it would have been.
+    /// The next epoch has no transaction: a pack that has it is about to be durable. Answers where
+    /// it would have been.
     pub fn push_aside(&mut self, epoch: Epoch) -> Span {
         assert_eq!(
             epoch.0,

@@ -82,7 +82,8 @@ impl DirStamps {
             .map_or(Epoch(0), |stamp| stamp.last)
     }
 
-    /// The last epoch that dropped it: 0 if it is applied. What a slot leads to that says NEW was born behind it.
+    /// The last epoch that dropped it: 0 if it is applied. What a slot leads to that says NEW was
+    /// born behind it.
     pub fn dropped(&self, dir: Ino, index: u64) -> Epoch {
         let pages = self.pages.lock();
         pages

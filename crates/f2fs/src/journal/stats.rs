@@ -113,7 +113,8 @@ pub struct JournalStats {
     pub compact: u64,
     /// Commits of epochs that are larger than the ring, which a pack committed.
     pub by_pack: u64,
-    /// Device flushes that commits waited for, so that mapped data was durable before the transaction.
+    /// Device flushes that commits waited for, so that mapped data was durable before the
+    /// transaction.
     pub data_flushes: u64,
     /// Commits whose data another flush had already covered, or that mapped none.
     pub data_flushes_saved: u64,

@@ -7,7 +7,8 @@ use crate::F2fs;
 use base::Nanos;
 
 impl F2fs {
-    /// Commits the running epoch each `interval`, if something was logged, and when operations ring: it is half full, or one is closed.
+    /// Commits the running epoch each `interval`, if something was logged, and when operations
+    /// ring: it is half full, or one is closed.
     pub(crate) fn commit_task(&self, interval: Nanos) {
         let Some(journal) = &self.journal else {
             return;

@@ -25,7 +25,8 @@ enum Block {
 pub(super) struct Touches(BTreeSet<Block>);
 
 impl Touches {
-    /// Blocks that the operation has not touched before this record of inode `ino`. Each costs CPU time.
+    /// Blocks that the operation has not touched before this record of inode `ino`. Each costs CPU
+    /// time.
     pub fn by(&mut self, ino: Nid, record: &Record<'_>) -> u32 {
         let of = blocks(ino, record).into_iter().flatten();
         let fresh = of.filter(|b| self.0.insert(*b)).count() as u32;

@@ -11,7 +11,8 @@ use ondisk::f2fs::journal::{
     Commit, Descriptor, Group, Record, Transaction, TransactionFlags, put_group,
 };
 
-/// The transaction of `closed`, in which the logs `moved`, with what a journal of pages says of `tables`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
+/// The transaction of `closed`, in which the logs `moved`, with what a journal of pages says of
+/// `tables`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
 pub(super) fn transaction(
     log: &LogState,
     closed: &Closed,

@@ -31,7 +31,8 @@ const PAGES_PER_RECORDS: usize = 16;
 /// Buffers above this size are not kept.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Records of one operation. They go to the lists of their inodes when it ends ([`Tx::end`]; nothing else may end it).
+/// Records of one operation. They go to the lists of their inodes when it ends ([`Tx::end`];
+/// nothing else may end it).
 pub(crate) struct Tx<'a> {
     plane: &'a Plane,
     shard: usize,
@@ -182,7 +183,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// The epoch of the operation; the first call picks it (f2fs-journal-I4): before the first change, when all its locks are held.
+    /// The epoch of the operation; the first call picks it (f2fs-journal-I4): before the first
+    /// change, when all its locks are held.
     pub fn epoch(&self) -> Epoch {
         if self.epoch.get() == 0 {
             *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
@@ -218,7 +220,8 @@ impl<'a> Tx<'a> {
         )
     }
 
-    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is held: it orders records (lists-D1).
+    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is
+    /// held: it orders records (lists-D1).
     pub fn log(&self, ino: Nid, record: &Record<'_>) {
         debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
         let epoch = self.epoch();
@@ -247,7 +250,8 @@ impl<'a> Tx<'a> {
         });
     }
 
-    /// What comparing and encoding costs, or, in a journal of pages, write access to the blocks. Answers how many entries lists get of it.
+    /// What comparing and encoding costs, or, in a journal of pages, write access to the blocks.
+    /// Answers how many entries lists get of it.
     fn charge_record(&self, gathered: &mut Gathered, ino: Nid, record: &Record<'_>) -> u32 {
         self.plane
             .books
@@ -299,7 +303,8 @@ impl<'a> Tx<'a> {
         }
     }
 
-    /// A block was valid until now: it is released when this epoch has been applied (f2fs-journal-I6).
+    /// A block was valid until now: it is released when this epoch has been applied
+    /// (f2fs-journal-I6).
     pub fn freed_block(&self, addr: BlockAddr) {
         self.gather(|gathered| gathered.freed_blocks.push(addr));
     }
@@ -315,7 +320,8 @@ impl<'a> Tx<'a> {
         self.gather(|gathered| gathered.data.push(watch));
     }
 
-    /// Runs `work` with room for a block, whose content is anything. The epoch is picked (f2fs-journal-I4).
+    /// Runs `work` with room for a block, whose content is anything. The epoch is picked
+    /// (f2fs-journal-I4).
     pub fn with_scratch<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
         let mut scratch = self.gather(|gathered| std::mem::take(&mut gathered.scratch));
         scratch.resize(BLOCK_BYTES, 0);
@@ -344,8 +350,8 @@ impl<'a> Tx<'a> {
     }
 }
 
-/// Nothing waits here and no lock is taken. An operation that panics never leaves its epoch, which can thus never be committed: what
-/// it has changed in memory is not in the journal.
+/// Nothing waits here and no lock is taken. An operation that panics never leaves its epoch, which
+/// can thus never be committed: what it has changed in memory is not in the journal.
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
         if self.ended.get() || self.epoch.get() == 0 {

@@ -1,4 +1,5 @@
-//! The extent cache of a file: its largest run of neighbouring blocks, which the inode keeps on the device, and some recent ones.
+//! The extent cache of a file: its largest run of neighbouring blocks, which the inode keeps on the
+//! device, and some recent ones.
 //!
 //! - E1 what is cached here agrees with the address slots: every function that changes a slot tells
 //!   the cache, which forgets or learns the blocks.
@@ -21,7 +22,8 @@ pub(super) struct LastNode {
     pub nid: Nid,
 }
 
-/// What the `tree` lock of an inode guards. Functions that read or change a mapping take it as their token.
+/// What the `tree` lock of an inode guards. Functions that read or change a mapping take it as
+/// their token.
 #[derive(Default, Debug)]
 pub(crate) struct Tree {
     largest: Extent,

@@ -1,4 +1,5 @@
-//! The mapping of a file: from page index to address slot, through the inode and its node tree; and the extent cache.
+//! The mapping of a file: from page index to address slot, through the inode and its node tree; and
+//! the extent cache.
 //!
 //! - M1 a node counts as part of a file's tree only if its footer names this inode and this place
 //!   in the tree. So a path has at most four nodes, and no node is reached twice;
@@ -38,7 +39,8 @@ pub(crate) struct Slot {
 /// Neighbouring pages of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Run {
-    /// The first address: NULL (hole), NEW (reserved: reads as zeros), or a block; blocks of a run are neighbours.
+    /// The first address: NULL (hole), NEW (reserved: reads as zeros), or a block; blocks of a run
+    /// are neighbours.
     pub addr: BlockAddr,
     /// Number of pages.
     pub len: u64,
@@ -78,7 +80,8 @@ impl F2fs {
         }
     }
 
-    /// What lies at page `index` and behind it, at most `max` (> 0) pages. Damage (an address outside the main area) is an error.
+    /// What lies at page `index` and behind it, at most `max` (> 0) pages. Damage (an address
+    /// outside the main area) is an error.
     pub(crate) fn lookup(
         &self,
         inode: &Inode,
@@ -125,7 +128,8 @@ impl F2fs {
         }
     }
 
-    /// The same, and makes the nodes that are missing (each counts in `space` and in the inode's blocks).
+    /// The same, and makes the nodes that are missing (each counts in `space` and in the inode's
+    /// blocks).
     ///
     /// # Errors
     /// EFBIG, ENOSPC; then no node was made that leads nowhere.
@@ -140,7 +144,8 @@ impl F2fs {
         self.slot_of(inode.ino, &node, index)
     }
 
-    /// The same, and how many slots of its node say the same from this one on (of those that name blocks: say neighbours).
+    /// The same, and how many slots of its node say the same from this one on (of those that name
+    /// blocks: say neighbours).
     ///
     /// # Errors
     /// As [`make_slot`](Self::make_slot).
@@ -157,7 +162,8 @@ impl F2fs {
         Ok((slot, run.len))
     }
 
-    /// The node that has the slot of page `index`; it and those on the way are made if they are missing.
+    /// The node that has the slot of page `index`; it and those on the way are made if they are
+    /// missing.
     fn make_node(
         &self,
         op: &Op<'_>,
@@ -183,7 +189,8 @@ impl F2fs {
         }
     }
 
-    /// Changes what a slot says, in its node block and in the extent cache. Neither counts nor frees blocks.
+    /// Changes what a slot says, in its node block and in the extent cache. Neither counts nor
+    /// frees blocks.
     pub(crate) fn set_slot(
         &self,
         op: &Op<'_>,

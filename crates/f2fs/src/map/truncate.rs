@@ -54,7 +54,8 @@ pub(crate) struct Cut {
     pub result: FsResult<()>,
 }
 
-/// Bytes of an operation's room in the journal for each slot that is freed between two looks at how much it has logged. A slot logs 28, at worst.
+/// Bytes of an operation's room in the journal for each slot that is freed between two looks at how
+/// much it has logged. A slot logs 28, at worst.
 const ROOM_PER_SLOT: usize = 128;
 
 impl Freed {

@@ -28,7 +28,8 @@ const META_INO: Nid = Nid(2);
 const ROOT: Nid = Nid(3);
 const LOST_FOUND: Nid = Nid(4);
 const LOST_FOUND_NAME: &[u8] = b"lost+found";
-/// Blocks of a first pack behind the payload: checkpoint, compact summaries, three node summaries, checkpoint.
+/// Blocks of a first pack behind the payload: checkpoint, compact summaries, three node summaries,
+/// checkpoint.
 const PACK_BLOCKS: u32 = 6;
 /// `cp_ver` of the nodes: older than every checkpoint.
 const NODE_VERSION: u64 = 1;
@@ -160,7 +161,8 @@ impl Image<'_> {
             .or_insert_with(|| vec![0; BLOCK_BYTES])
     }
 
-    /// Both superblocks of the journal: an empty ring. Its life follows from UUID and time, as the checkpoint's version does.
+    /// Both superblocks of the journal: an empty ring. Its life follows from UUID and time, as the
+    /// checkpoint's version does.
     fn put_journal(&mut self, area: &JournalArea) {
         let version = u64::from(self.options.checkpoint_version);
         let sb = JournalSuper {

@@ -242,7 +242,8 @@ fn best_percent(main: f64, section: f64) -> f64 {
     best
 }
 
-/// Each log begins in a zone of its own: nodes and hot data in front, cold data at a quarter, warm data at half.
+/// Each log begins in a zone of its own: nodes and hot data in front, cold data at a quarter, warm
+/// data at half.
 fn first_segments(zones: u32, zone: u32) -> [u32; 6] {
     let (hot_node, warm_node, cold_node) = (0, zone, 2 * zone);
     let hot_data = 3 * zone;

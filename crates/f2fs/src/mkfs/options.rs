@@ -4,8 +4,8 @@ pub use ondisk::f2fs::journal::RING_AT;
 use ondisk::f2fs::{BLOCK_BYTES, EXTENSION_BYTES, EXTENSIONS_MAX, Features, LABEL_UNITS, crc};
 use rt::WallTime;
 
-/// Extensions of files whose data are cold, as mkfs.f2fs 1.15 lists them (a file matches a name of two letters that its own
-/// extension begins with).
+/// Extensions of files whose data are cold, as mkfs.f2fs 1.15 lists them (a file matches a name of
+/// two letters that its own extension begins with).
 pub const COLD_EXTENSIONS: [&str; 36] = [
     "mp", "wm", "og", "jp", "avi", "m4v", "m4p", "mkv", "mov", "webm", "wav", "m4a", "3gp", "opus",
     "flac", "gif", "png", "svg", "webp", "jar", "deb", "iso", "gz", "xz", "zst", "pdf", "pyc",
@@ -43,7 +43,8 @@ pub struct Options {
     pub root_owner: (u32, u32),
     /// Features; mkfs.f2fs has none by default.
     pub features: Features,
-    /// Part of the main area that users cannot fill, in percent; `None` takes what leaves users most.
+    /// Part of the main area that users cannot fill, in percent; `None` takes what leaves users
+    /// most.
     pub overprovision_percent: Option<f64>,
     /// Extensions of cold files beside [`COLD_EXTENSIONS`].
     pub cold_extensions: Vec<String>,
@@ -76,7 +77,8 @@ pub const RING_ADVISED_BYTES: u64 = 16 << 20;
 /// Room for a journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalSize {
-    /// A thousandth of the capacity, at least 64 MiB and at most 1 GiB; less on a volume that would lose a quarter to it.
+    /// A thousandth of the capacity, at least 64 MiB and at most 1 GiB; less on a volume that would
+    /// lose a quarter to it.
     Default,
     /// A size in bytes, which includes both superblocks of the journal.
     Bytes(u64),
@@ -111,7 +113,8 @@ impl JournalSize {
 }
 
 impl Options {
-    /// The defaults of mkfs.f2fs for this size. The version of the first checkpoint follows from UUID and time.
+    /// The defaults of mkfs.f2fs for this size. The version of the first checkpoint follows from
+    /// UUID and time.
     pub fn new(size_bytes: u64, uuid: [u8; 16], time: WallTime) -> Options {
         Options {
             size_bytes,

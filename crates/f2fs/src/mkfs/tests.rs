@@ -1,4 +1,5 @@
-//! The plan against mkfs.f2fs and fsck.f2fs 1.15; each test says `skipped: no ...` where the tool is missing.
+//! The plan against mkfs.f2fs and fsck.f2fs 1.15; each test says `skipped: no ...` where the tool
+//! is missing.
 
 use super::*;
 use base::BLOCK_BYTES;
@@ -180,7 +181,8 @@ fn featured(size: u64, names: &str) -> Options {
     }
 }
 
-/// Around every rule: smallest, either search for the part that is kept back, more than one NAT segment.
+/// Around every rule: smallest, either search for the part that is kept back, more than one NAT
+/// segment.
 const SIZES_MIB: [u64; 11] = [52, 57, 64, 100, 128, 256, 512, 525, 1024, 2500, 16384];
 const FEATURES: [&str; 5] = [
     "extra_attr",

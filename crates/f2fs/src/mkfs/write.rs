@@ -44,7 +44,8 @@ impl Plan {
         &self.zeroed
     }
 
-    /// Writes the volume. Ends with a flush; a cut before that leaves no F2FS volume (mkfs-K2), unless one was there before.
+    /// Writes the volume. Ends with a flush; a cut before that leaves no F2FS volume (mkfs-K2),
+    /// unless one was there before.
     ///
     /// # Errors
     /// What the device says.

@@ -113,7 +113,8 @@ impl F2fs {
         check_alive(dir)
     }
 
-    /// Changes names in one `Op`. An error that is no POSIX answer may leave half of it: no checkpoint may save that.
+    /// Changes names in one `Op`. An error that is no POSIX answer may leave half of it: no
+    /// checkpoint may save that.
     pub(crate) fn change<T>(&self, change: impl FnOnce(&Op<'_>) -> FsResult<T>) -> FsResult<T> {
         let answer = self.with_op(change);
         if let Err(e) = &answer

@@ -17,7 +17,8 @@ use base::cost::f2fs as cost;
 use fscore::{Creds, Errno, FileKind, FsError, FsResult, RenameMode};
 use std::sync::Arc;
 
-/// One end of a rename: the directory, the name, and what the name stood for when it was looked up without gates.
+/// One end of a rename: the directory, the name, and what the name stood for when it was looked up
+/// without gates.
 struct End<'a> {
     dir: Arc<Inode>,
     name: &'a [u8],
@@ -203,7 +204,8 @@ impl F2fs {
         })
     }
 
-    /// What takes the place of the source's old name for an overlay: a character device 0:0 without permissions.
+    /// What takes the place of the source's old name for an overlay: a character device 0:0 without
+    /// permissions.
     fn make_whiteout(
         &self,
         op: &Op<'_>,
@@ -223,7 +225,8 @@ impl F2fs {
 
     /// Takes the source's old name away after it got its new one, or gives it to `whiteout`.
     fn leave(&self, op: &Op<'_>, source: &Known<'_>, whiteout: Option<&Inode>) -> FsResult<()> {
-        // The insertion may have given the entry another page, if the directory left its inode for hashed blocks.
+        // The insertion may have given the entry another page, if the directory left its inode for
+        // hashed blocks.
         let found = self.dir_find(source.dir, source.name)?;
         let found = found
             .filter(|found| found.ino == source.inode.ino)

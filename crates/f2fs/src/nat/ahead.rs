@@ -16,8 +16,9 @@ use crate::F2fs;
 use base::Nanos;
 use fscore::FsResult;
 
-/// Free numbers below which the next are searched, in blocks of the NAT (455 numbers each): 14,560 numbers last 0.29 s at the 20 us that a create
-/// of 4 KiB takes in `varve paper f2fsj`, where the longest read of a NAT block took 0.245 s. (Linux keeps 3,640, and searches from 455 on.)
+/// Free numbers below which the next are searched, in blocks of the NAT (455 numbers each): 14,560
+/// numbers last 0.29 s at the 20 us that a create of 4 KiB takes in `varve paper f2fsj`, where the
+/// longest read of a NAT block took 0.245 s. (Linux keeps 3,640, and searches from 455 on.)
 const AHEAD_BLOCKS: u32 = 32;
 const _: () = assert!(AHEAD_BLOCKS > SCAN_BLOCKS);
 
@@ -31,7 +32,8 @@ impl Nat {
         self.state.lock().pool.is_low(AHEAD_BLOCKS)
     }
 
-    /// Searches until enough free numbers are in memory, or nothing is left to search, or a flush has overtaken what was read.
+    /// Searches until enough free numbers are in memory, or nothing is left to search, or a flush
+    /// has overtaken what was read.
     fn search_ahead(&self) -> FsResult<()> {
         let mut state = self.state.lock();
         while state.pool.is_low(AHEAD_BLOCKS) {

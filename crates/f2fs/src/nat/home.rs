@@ -231,7 +231,8 @@ impl State {
         self.turns.get(&nid.0).is_some_and(|&e| e > target)
     }
 
-    /// Home has this entry now: the live one needs none of its own if it says the same, and will until the next pack (T5).
+    /// Home has this entry now: the live one needs none of its own if it says the same, and will
+    /// until the next pack (T5).
     fn is_home(&mut self, nid: Nid, entry: &NatEntry, target: Epoch) {
         if self.has_turned_since(nid, target) {
             return;

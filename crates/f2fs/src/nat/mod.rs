@@ -6,7 +6,8 @@
 //! that the version bitmap names).
 //!
 //! Invariants:
-//! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and only by a checkpoint;
+//! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and
+//!   only by a checkpoint;
 //! - T2 a number that was freed is not given out before a checkpoint has made that durable (Linux
 //!   puts it back into its list when the checkpoint has flushed it): so blocks on the device that
 //!   carry the number (summaries, nodes of roll-forward) cannot be taken for blocks of the new
@@ -74,7 +75,8 @@ struct State {
     freed: u32,
     /// With a journal instead: those freed in epochs that are not committed.
     limbo: Option<Set<u32>>,
-    /// With a journal: numbers that became used or free in an epoch that home does not have yet, each with the last such epoch (home-T5).
+    /// With a journal: numbers that became used or free in an epoch that home does not have yet,
+    /// each with the last such epoch (home-T5).
     turns: Map<u32, Epoch>,
 }
 
@@ -87,7 +89,8 @@ struct Marks {
     last_unmarked: bool,
 }
 
-/// What is known of a node beyond its entry: decides whether an fsync needs a checkpoint, and how it marks nodes.
+/// What is known of a node beyond its entry: decides whether an fsync needs a checkpoint, and how
+/// it marks nodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NodeHistory {
     /// The last checkpoint contains the entry of this node (Linux `IS_CHECKPOINTED`).
@@ -100,7 +103,8 @@ pub(crate) struct NodeHistory {
 }
 
 impl Nat {
-    /// The table that a checkpoint describes. Journal entries of numbers that do not exist are left out; the answer says how many.
+    /// The table that a checkpoint describes. Journal entries of numbers that do not exist are left
+    /// out; the answer says how many.
     pub fn load(
         queue: Arc<Queue>,
         geo: Geometry,
@@ -153,7 +157,8 @@ impl Nat {
         (entries + state.bitmap.len()) as u64 + state.blocks.memory() + state.pool.memory()
     }
 
-    /// True if no number can be handed out although a checkpoint, or a commit, would make some free.
+    /// True if no number can be handed out although a checkpoint, or a commit, would make some
+    /// free.
     pub fn starved(&self) -> bool {
         let state = self.state.lock();
         let waiting = match &state.limbo {
@@ -207,7 +212,8 @@ impl Nat {
         )))
     }
 
-    /// Reads the current copies of blocks that are not in memory. The lock is given up meanwhile; what a flush has overtaken is not kept.
+    /// Reads the current copies of blocks that are not in memory. The lock is given up meanwhile;
+    /// what a flush has overtaken is not kept.
     fn load_blocks<'a>(
         &'a self,
         state: MutexGuard<'a, State>,
@@ -262,7 +268,8 @@ impl Nat {
         let mut state = lock(&self.state);
         loop {
             if let Some(nid) = state.pool.take() {
-                // Linux has a list of its own for free numbers, under a spin lock of its own; here the table's lock guards both.
+                // Linux has a list of its own for free numbers, under a spin lock of its own; here
+                // the table's lock guards both.
                 rt::charge(cost::NAT_TAKE);
                 return Ok(nid);
             }
@@ -338,7 +345,8 @@ impl State {
             .copied()
     }
 
-    /// Puts the free numbers of a block into the pool. A block that is not in memory (a flush came between) is tried again later.
+    /// Puts the free numbers of a block into the pool. A block that is not in memory (a flush came
+    /// between) is tried again later.
     fn search(&mut self, geo: &Geometry, block: u32) {
         if self.pool.has_searched(block) {
             return;
@@ -392,7 +400,8 @@ impl F2fs {
         self.nat.redo(nid, entry)
     }
 
-    /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it back if no node comes of it.
+    /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it
+    /// back if no node comes of it.
     ///
     /// # Errors
     /// ENOSPC if there is none.
@@ -412,7 +421,8 @@ impl F2fs {
         Ok(self.nat.history(nid))
     }
 
-    /// A node block of inode `ino` was written, with an fsync mark or not; `inode_block`: it was the inode itself.
+    /// A node block of inode `ino` was written, with an fsync mark or not; `inode_block`: it was
+    /// the inode itself.
     pub(crate) fn note_node_written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
         self.nat.written(ino, inode_block, fsync_mark);
     }
@@ -430,7 +440,8 @@ mod tests {
         Nat::load(queue, geo, vec![0; 64], std::iter::empty(), Nid(0)).0
     }
 
-    /// T2 with a journal (hazards-F62): not in the epoch that freed it, whether its block has been searched or not.
+    /// T2 with a journal (hazards-F62): not in the epoch that freed it, whether its block has been
+    /// searched or not.
     #[test]
     fn numbers_come_back_with_the_commit_of_their_epoch() {
         let nat = table();

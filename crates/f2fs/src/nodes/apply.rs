@@ -22,7 +22,8 @@ impl Nodes {
         self.state.lock().get(nid).map(|entry| entry.log)
     }
 
-    /// All epochs up to `target` are applied, and live names the new places (apply-A8): nodes that no later one has changed are clean.
+    /// All epochs up to `target` are applied, and live names the new places (apply-A8): nodes that
+    /// no later one has changed are clean.
     pub(crate) fn applied(&self, target: Epoch) {
         let mut state = self.state.lock();
         state.clean_upto(target);
@@ -31,8 +32,8 @@ impl Nodes {
 }
 
 impl F2fs {
-    /// A directory slot names a new place (apply-A7): no change of an operation, so nothing is logged and the stamp stays. The tree of the directory
-    /// is locked.
+    /// A directory slot names a new place (apply-A7): no change of an operation, so nothing is
+    /// logged and the stamp stays. The tree of the directory is locked.
     pub(crate) fn retarget_slot(&self, nid: Nid, slot: u16, to: BlockAddr) -> FsResult<()> {
         let mut state = self.node_state(nid)?;
         let entry = state.get_dirty(nid).expect("made sure of");

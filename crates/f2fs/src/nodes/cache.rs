@@ -154,7 +154,8 @@ impl State {
         self.reading.remove(&nid);
         if let Some(entry) = self.entries.remove(&nid) {
             self.dirty -= u64::from(entry.dirty);
-            // It stands in the ring still. A number that comes back at once must not stand there twice for ever.
+            // It stands in the ring still. A number that comes back at once must not stand there
+            // twice for ever.
             if self.ring.len() > 2 * self.entries.len() + LOOKS {
                 self.sweep();
             }
@@ -214,7 +215,8 @@ impl State {
         }
     }
 
-    /// All dirty nodes, in the order in which they are written: indirect ones, those of directories, those of files; by number.
+    /// All dirty nodes, in the order in which they are written: indirect ones, those of
+    /// directories, those of files; by number.
     pub fn all_dirty(&self) -> Vec<Nid> {
         let rank = |log: Log| match log {
             Log::ColdNode => 0,

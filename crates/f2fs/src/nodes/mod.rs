@@ -1,4 +1,5 @@
-//! Node blocks in memory: inodes, direct and indirect nodes, xattr nodes. Read through NAT, changed under an `Op`, written out of place.
+//! Node blocks in memory: inodes, direct and indirect nodes, xattr nodes. Read through NAT, changed
+//! under an `Op`, written out of place.
 //!
 //! - D1 a node block in memory is the one that NAT names, or newer; one task at a time reads a
 //!   given node, and if the node is freed during the read, the result does not count;
@@ -86,7 +87,8 @@ impl Nodes {
 }
 
 impl F2fs {
-    /// The content of a node block. Its footer names `nid`, or that is damage; a free number is damage too.
+    /// The content of a node block. Its footer names `nid`, or that is damage; a free number is
+    /// damage too.
     pub(crate) fn node(&self, nid: Nid) -> FsResult<Bytes> {
         let mut state = self.node_state(nid)?;
         Ok(state.get(nid).expect("made sure of").bytes().clone())
@@ -98,7 +100,8 @@ impl F2fs {
         Ok(look(state.get(nid).expect("made sure of").bytes()))
     }
 
-    /// Changes a node block and makes it dirty. `change` calls nothing of the file system and leaves the footer alone.
+    /// Changes a node block and makes it dirty. `change` calls nothing of the file system and
+    /// leaves the footer alone.
     pub(crate) fn edit_node<R>(
         &self,
         op: &Op<'_>,
@@ -131,7 +134,8 @@ impl F2fs {
         Ok(result)
     }
 
-    /// Changes a node block and logs how. The table's lock is held: it orders the records of a node, and the stamp changes with it.
+    /// Changes a node block and logs how. The table's lock is held: it orders the records of a
+    /// node, and the stamp changes with it.
     fn edit_logged<R>(
         &self,
         tx: &Tx<'_>,
@@ -155,7 +159,8 @@ impl F2fs {
             })
         });
         if changed {
-            // Write-back changes slots of its own in an epoch that may be older than that of the operation beside it (writeback-W2).
+            // Write-back changes slots of its own in an epoch that may be older than that of the
+            // operation beside it (writeback-W2).
             if entry.last < epoch {
                 tx.first_touch();
             }
@@ -164,8 +169,9 @@ impl F2fs {
         result
     }
 
-    /// Makes a node block of zeros and footer (node offset `ofs` in inode `ino`, cold mark for whatever is no directory's), lets
-    /// `fill` complete it; counts it in `space` and enters it in NAT as NEW. The inode's own count of blocks is the caller's.
+    /// Makes a node block of zeros and footer (node offset `ofs` in inode `ino`, cold mark for
+    /// whatever is no directory's), lets `fill` complete it; counts it in `space` and enters it in
+    /// NAT as NEW. The inode's own count of blocks is the caller's.
     ///
     /// # Errors
     /// ENOSPC; then the number is still the caller's.

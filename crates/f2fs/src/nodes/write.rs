@@ -43,8 +43,9 @@ impl F2fs {
         Ok(nids.len() as u64)
     }
 
-    /// Submits nodes of an fsync of inode `ino`: its direct and xattr nodes, with `inode_block` its own block behind them. The last one
-    /// has the mark. With [`Last::Alone`] `before_last` is called when the others are under way. Answers how many.
+    /// Submits nodes of an fsync of inode `ino`: its direct and xattr nodes, with `inode_block` its
+    /// own block behind them. The last one has the mark. With [`Last::Alone`] `before_last` is
+    /// called when the others are under way. Answers how many.
     pub(crate) fn write_fsync_nodes(
         &self,
         op: &Op<'_>,
@@ -79,7 +80,8 @@ impl F2fs {
         Ok(nids.len() as u64)
     }
 
-    /// The nodes that an fsync writes, by number, the inode block last. Indirect ones are none of them: roll-forward makes them anew.
+    /// The nodes that an fsync writes, by number, the inode block last. Indirect ones are none of
+    /// them: roll-forward makes them anew.
     fn fsync_set(&self, ino: Nid, inode_block: bool) -> Vec<Nid> {
         let mut state = self.nodes.state.lock();
         let mut nids = state.dirty_of(ino);

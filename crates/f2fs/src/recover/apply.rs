@@ -52,7 +52,8 @@ impl F2fs {
         report: &mut RecoveryReport,
     ) -> FsResult<()> {
         let Ok(inode) = self.inode(Ino(link.footer.ino.0)) else {
-            // Its name was given to another inode behind it in the chain, or the checkpoint holds it for an orphan.
+            // Its name was given to another inode behind it in the chain, or the checkpoint holds
+            // it for an orphan.
             return Ok(());
         };
         match link.footer.kind() {
@@ -149,8 +150,9 @@ impl F2fs {
         Ok(())
     }
 
-    /// recover-V5: of the tree that the checkpoint has, what some inode block of the chain names otherwise was freed. Nodes that recovery
-    /// makes have numbers of their own, so this comes before anything is made.
+    /// recover-V5: of the tree that the checkpoint has, what some inode block of the chain names
+    /// otherwise was freed. Nodes that recovery makes have numbers of their own, so this comes
+    /// before anything is made.
     fn drop_replaced(&self, op: &Op<'_>, chain: &[Link], plan: &Plan) -> FsResult<()> {
         let mut reader = Reader::default();
         let mut gone: BTreeMap<Nid, [bool; 5]> = BTreeMap::new();

@@ -105,8 +105,8 @@ impl F2fs {
         Err(FsError::corrupt(format!("block {at} of the chain {what}")))
     }
 
-    /// recover-V2: keeps the chain, and the data that it leads to, from the logs. The data first: a log of nodes that has to leave its segment
-    /// must not open one that holds it.
+    /// recover-V2: keeps the chain, and the data that it leads to, from the logs. The data first: a
+    /// log of nodes that has to leave its segment must not open one that holds it.
     pub(super) fn hold_chain(&self, op: &Op<'_>, chain: &[Link], plan: &Plan) -> FsResult<()> {
         let mut reader = Reader::default();
         for (n, link) in chain.iter().enumerate() {

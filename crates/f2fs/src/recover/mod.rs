@@ -26,7 +26,8 @@
 //!   ([`Reason::Cut`](crate::Reason::Cut)). Numbers freed since the checkpoint are not in use
 //!   again, so another number is another node.
 //!
-//! Mounted read-only, the volume shows what roll-forward found; nothing is written, and the next mount finds it again.
+//! Mounted read-only, the volume shows what roll-forward found; nothing is written, and the next
+//! mount finds it again.
 
 mod apply;
 mod chain;
@@ -64,7 +65,8 @@ pub struct RecoveryReport {
 }
 
 impl F2fs {
-    /// Brings back what was fsynced after the last checkpoint, in memory; the caller writes the checkpoint. `None`: there was nothing.
+    /// Brings back what was fsynced after the last checkpoint, in memory; the caller writes the
+    /// checkpoint. `None`: there was nothing.
     ///
     /// # Errors
     /// Damage to the chain or to what it leads to, with the way around it; I/O.

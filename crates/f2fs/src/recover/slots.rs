@@ -166,7 +166,8 @@ fn grow(inode: &Inode, index: u64) {
     }
 }
 
-/// The first page whose slot is in the node at offset `ofs` of a tree; `None` if that is no node with slots.
+/// The first page whose slot is in the node at offset `ofs` of a tree; `None` if that is no node
+/// with slots.
 pub(crate) fn first_page(ofs: u32, addrs: u32) -> Option<u64> {
     let nids = NIDS_PER_BLOCK;
     let direct = match (node_kind(ofs), ofs) {

@@ -115,7 +115,8 @@ impl Segments {
         self.step_over(inner, segno, self.geo.offset_in_seg(addr))
     }
 
-    /// A block is taken although no log handed it out: the log that writes its segment leaves it out.
+    /// A block is taken although no log handed it out: the log that writes its segment leaves it
+    /// out.
     fn step_over(&self, inner: &mut Inner, segno: SegNo, offset: u32) -> FsResult<()> {
         let Some(open) = inner.logs.iter_mut().find(|log| log.segno == segno) else {
             return Ok(());

@@ -1,8 +1,9 @@
 //! The interface between segments and checkpoints: what a mount loads into the table, and what a
 //! checkpoint takes from it.
 //!
-//! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the last block was allocated, the pack, then
-//! [`segs_committed`](crate::F2fs::segs_committed) once the pack is durable. If a write of it fails, the latter is never called.
+//! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the
+//! last block was allocated, the pack, then [`segs_committed`](crate::F2fs::segs_committed) once
+//! the pack is durable. If a write of it fails, the latter is never called.
 
 use super::discard::Discards;
 use super::table::Table;
@@ -170,13 +171,14 @@ impl Segments {
 }
 
 impl F2fs {
-    /// See [`Segments::release`]. Discards what that freed is for [`discard_freed`](Self::discard_freed), under no lock.
+    /// See [`Segments::release`]. Discards what that freed is for
+    /// [`discard_freed`](Self::discard_freed), under no lock.
     pub(crate) fn segs_released(&self, blocks: &[BlockAddr]) {
         self.segs.release(blocks, self.options.discard);
     }
 
-    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other copies (what does not fit into the
-    /// journal), summaries of segments that were closed.
+    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other
+    /// copies (what does not fit into the journal), summaries of segments that were closed.
     ///
     /// # Errors
     /// I/O of blocks that have to be read for it.
@@ -185,7 +187,8 @@ impl F2fs {
         Ok(self.segs.flush(plug))
     }
 
-    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may be reused.
+    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may
+    /// be reused.
     pub(crate) fn segs_committed(&self, freeze: &Freeze<'_>) {
         let _ = freeze;
         self.segs.committed(self.options.discard);
@@ -196,8 +199,9 @@ pub(super) fn lba(addr: BlockAddr) -> Lba {
     BlockNo(addr.into()).lba()
 }
 
-/// Which entries a checkpoint puts into the journal, and which SIT blocks it writes: what has changed since the last one, and what the journal
-/// held. Blocks of few entries go to the journal first.
+/// Which entries a checkpoint puts into the journal, and which SIT blocks it writes: what has
+/// changed since the last one, and what the journal held. Blocks of few entries go to the journal
+/// first.
 pub(super) fn share_out(
     geo: &Geometry,
     touched: &[SegNo],

@@ -32,7 +32,8 @@ impl Rules<'_> {
     }
 }
 
-/// The next segment of a log and how it is written; `None` if there is no room at all. `cursor`: where the last search for holes ended.
+/// The next segment of a log and how it is written; `None` if there is no room at all. `cursor`:
+/// where the last search for holes ended.
 pub(super) fn choose(
     table: &Table,
     log: &OpenLog,
@@ -87,8 +88,8 @@ fn free(table: &Table, from: SegNo, rules: &Rules<'_>) -> Option<SegNo> {
     table.round(from).find(usable)
 }
 
-/// A used segment with usable blocks, of the log's own kind if there is one, else of the nearest temperature: data and nodes
-/// never share a segment. Of one kind the one with the most holes.
+/// A used segment with usable blocks, of the log's own kind if there is one, else of the nearest
+/// temperature: data and nodes never share a segment. Of one kind the one with the most holes.
 fn with_holes(table: &Table, log: Log, rules: &Rules<'_>, cursor: &mut SegNo) -> Option<SegNo> {
     let mut best: [Option<(u32, SegNo)>; 3] = [None; 3];
     let mut seen = 0;

@@ -47,7 +47,8 @@ impl Discards {
 }
 
 impl Inner {
-    /// Takes up to a round of segments out of the logs' reach; answers what can be discarded of them.
+    /// Takes up to a round of segments out of the logs' reach; answers what can be discarded of
+    /// them.
     fn begin_discard(
         &mut self,
         reserve: u32,
@@ -81,7 +82,8 @@ impl Segments {
 }
 
 impl F2fs {
-    /// Discards what checkpoints freed (with the option `discard`), a bounded part of it. Under no lock; not under a freeze.
+    /// Discards what checkpoints freed (with the option `discard`), a bounded part of it. Under no
+    /// lock; not under a freeze.
     ///
     /// # Errors
     /// I/O.
@@ -101,8 +103,8 @@ impl F2fs {
         result.map(drop)
     }
 
-    /// Discards free runs of at least `min` blocks in the blocks `from..to` of the volume (FITRIM), right after a checkpoint; answers
-    /// how many blocks. Under no lock.
+    /// Discards free runs of at least `min` blocks in the blocks `from..to` of the volume (FITRIM),
+    /// right after a checkpoint; answers how many blocks. Under no lock.
     ///
     /// # Errors
     /// I/O.
@@ -131,7 +133,8 @@ impl F2fs {
         Ok(blocks)
     }
 
-    /// Discards runs of at least `min` blocks, across the ends of segments; answers how many blocks.
+    /// Discards runs of at least `min` blocks, across the ends of segments; answers how many
+    /// blocks.
     fn discard_runs(
         &self,
         found: &[(SegNo, BlockMap)],

@@ -16,7 +16,8 @@ use ondisk::f2fs::{BlockAddr, Log, Nid, SegNo};
 
 use super::map::BlockMap;
 
-/// Runs of one segment that take as many bytes in the journal as its map does (12 bytes each, against 76).
+/// Runs of one segment that take as many bytes in the journal as its map does (12 bytes each,
+/// against 76).
 const RUNS_MAX: usize = 6;
 
 /// The owner of blocks that are freed.
@@ -63,8 +64,9 @@ impl F2fs {
         first
     }
 
-    /// Blocks that inode `ino`, no directory, has taken from `log` are valid. Their owners need no record: the slots that name them
-    /// say node and place, and the node's entry in the NAT the version.
+    /// Blocks that inode `ino`, no directory, has taken from `log` are valid. Their owners need no
+    /// record: the slots that name them say node and place, and the node's entry in the NAT the
+    /// version.
     pub(crate) fn log_taken(&self, op: &Op<'_>, ino: Nid, log: Log, blocks: &[BlockAddr]) {
         let Some(tx) = op.tx() else {
             return;

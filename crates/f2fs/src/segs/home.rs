@@ -110,7 +110,8 @@ impl Inner {
         Bytes::from(bytes)
     }
 
-    /// Segments whose entries the next pack has to change, by number. An open segment may have got another kind before it got a block.
+    /// Segments whose entries the next pack has to change, by number. An open segment may have got
+    /// another kind before it got a block.
     fn home_touched(&self, changes: &HomeChanges) -> Vec<SegNo> {
         let home = self.home();
         let opened = self.logs.iter().map(|log| log.segno);

@@ -113,7 +113,8 @@ pub(super) struct Inner {
 pub(crate) struct Placed {
     /// Its address.
     pub addr: BlockAddr,
-    /// The next one that this log will hand out: what the footer of a node block names, for roll-forward.
+    /// The next one that this log will hand out: what the footer of a node block names, for
+    /// roll-forward.
     pub next: BlockAddr,
 }
 
@@ -154,7 +155,8 @@ impl Segments {
             self.pressure.store(sections, Ordering::Relaxed);
         }
     }
-    /// No checkpoint follows the last one (`checkpoint=disable`; called right behind one), or they do again.
+    /// No checkpoint follows the last one (`checkpoint=disable`; called right behind one), or they
+    /// do again.
     pub fn set_checkpoints_off(&self, off: bool) {
         self.inner.lock().table.set_frozen(off);
     }
@@ -202,7 +204,8 @@ impl Segments {
         let inner = &mut *self.inner.lock();
         look(&inner.table, &mut inner.victim_cursor)
     }
-    /// Checks the counts by a rescan: table-V2, table-V3, and that each log stands where it may write.
+    /// Checks the counts by a rescan: table-V2, table-V3, and that each log stands where it may
+    /// write.
     ///
     /// # Panics
     /// If they differ.
@@ -233,10 +236,12 @@ impl Segments {
 }
 
 impl F2fs {
-    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a block (f2fs-space-S1: `space` is not touched).
+    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a
+    /// block (f2fs-space-S1: `space` is not touched).
     ///
     /// # Errors
-    /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid. Then nothing has changed.
+    /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid.
+    /// Then nothing has changed.
     pub(crate) fn allocate(
         &self,
         op: &Op<'_>,
@@ -282,8 +287,9 @@ impl F2fs {
         self.segs.adopt(addr, old, owner)
     }
 
-    /// Roll-forward: the block is part of the chain that is being read, and must keep its content until the checkpoint that ends
-    /// recovery. Otherwise a cut in the middle of that would find half a chain.
+    /// Roll-forward: the block is part of the chain that is being read, and must keep its content
+    /// until the checkpoint that ends recovery. Otherwise a cut in the middle of that would find
+    /// half a chain.
     ///
     /// # Errors
     /// Damage: not in the main area; ENOSPC: the log that stands there has no other place.

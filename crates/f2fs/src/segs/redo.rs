@@ -38,7 +38,8 @@ impl F2fs {
         Ok(())
     }
 
-    /// The logs go on at `heads` (in the order of [`Log::ALL`]; `None`: where they stand), and step over what is held.
+    /// The logs go on at `heads` (in the order of [`Log::ALL`]; `None`: where they stand), and step
+    /// over what is held.
     ///
     /// # Errors
     /// Two logs in a segment, or one in a segment of the other kind; I/O of a summary; ENOSPC.
@@ -176,7 +177,8 @@ impl Segments {
         Ok(())
     }
 
-    /// The summary of a segment that no log has is in memory, to be written by the checkpoint that ends recovery.
+    /// The summary of a segment that no log has is in memory, to be written by the checkpoint that
+    /// ends recovery.
     fn redo_summary(&self, inner: &mut super::Inner, segno: SegNo, occupied: bool) -> FsResult<()> {
         if inner.log_in(segno).is_some() || inner.closed.contains_key(&segno) {
             return Ok(());

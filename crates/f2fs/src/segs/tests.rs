@@ -570,7 +570,8 @@ fn cost_of_allocation() {
     assert!(took < 2000, "{took} ns");
 }
 
-/// f2fs-journal-I6: what an epoch has freed is used again when it has been applied; what a later one freed is not.
+/// f2fs-journal-I6: what an epoch has freed is used again when it has been applied; what a later
+/// one freed is not.
 #[test]
 fn blocks_come_back_when_their_epoch_is_applied() {
     let mut table = Table::new(geometry(1));

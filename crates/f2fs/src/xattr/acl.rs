@@ -11,11 +11,13 @@ use fscore::acl::{ACCESS, Acl, DEFAULT, NewAcls};
 use fscore::{Creds, Errno, FsError, FsResult, XattrMode, XattrName};
 use ondisk::f2fs::{XattrBuf, XattrIndex};
 
-/// Inherited ACLs take at most this part of what one operation may log: the inode, its name and a block of its directory go with them.
+/// Inherited ACLs take at most this part of what one operation may log: the inode, its name and a
+/// block of its directory go with them.
 const OP_PARTS: usize = 8;
 
 impl F2fs {
-    /// What is to be made in `dir`, with the permissions that the directory leaves it, and its ACLs. The gate of `dir` is held.
+    /// What is to be made in `dir`, with the permissions that the directory leaves it, and its
+    /// ACLs. The gate of `dir` is held.
     pub(crate) fn with_inherited<'a>(
         &self,
         dir: &Inode,
@@ -53,8 +55,8 @@ impl F2fs {
         self.store_xattrs(op, inode, &list, None)
     }
 
-    /// The attributes of an inode with an access ACL after its permission bits become those of `perm` (Linux `posix_acl_chmod`);
-    /// `None` without one. The gate is held.
+    /// The attributes of an inode with an access ACL after its permission bits become those of
+    /// `perm` (Linux `posix_acl_chmod`); `None` without one. The gate is held.
     pub(crate) fn chmod_xattrs(&self, inode: &Inode, perm: u16) -> FsResult<Option<XattrBuf>> {
         let mut list = self.load_xattrs(inode)?;
         let Some(acl) = acl_in(&list, inode, ACCESS)? else {
@@ -70,7 +72,8 @@ impl F2fs {
         self.store_xattrs(op, inode, list, None)
     }
 
-    /// Stores an access ACL, or drops it if the mode says as much, and sets the permission bits to it (Linux `posix_acl_update_mode`).
+    /// Stores an access ACL, or drops it if the mode says as much, and sets the permission bits to
+    /// it (Linux `posix_acl_update_mode`).
     pub(super) fn set_access_acl(&self, inode: &Inode, acl: &Acl, mode: XattrMode) -> FsResult<()> {
         self.change_xattrs(inode, |list| {
             match acl.is_mode() {

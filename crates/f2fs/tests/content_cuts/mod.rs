@@ -14,7 +14,8 @@ use varve_f2fs::{F2fs, MountOptions};
 
 pub const VOLUME_MIB: u64 = 64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Pages of the file that is written atomically: in the inode, in both direct nodes, below an indirect one.
+/// Pages of the file that is written atomically: in the inode, in both direct nodes, below an
+/// indirect one.
 const ATOMIC: [u64; 6] = [0, 1, 900, 1900, 2950, 4100];
 const OVERWRITTEN: u64 = 24;
 

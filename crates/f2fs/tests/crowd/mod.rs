@@ -86,7 +86,8 @@ pub fn shared((ring, options): (u32, &str), seed: u64, steps: usize) {
     fs.unmount().expect("clean");
 }
 
-/// Fills a volume that has little to spare with one file, writes all of it over in the cache, and then to the device, twice.
+/// Fills a volume that has little to spare with one file, writes all of it over in the cache, and
+/// then to the device, twice.
 pub fn overwritten() {
     const MIB: u64 = 1 << 20;
     let time = rt::WallTime {

@@ -52,7 +52,8 @@ const CLASSES: [(&str, &[Kind]); 10] = [
 /// What fsck.f2fs says of quota files begins so, and so does its sum of that.
 const QUOTA: [&str; 2] = ["(fsck_chk_quota_files", "other corrupted bugs"];
 
-/// The class of a disagreement; `theirs`: fsck.f2fs found something, `said`, and we did not, else the other way round.
+/// The class of a disagreement; `theirs`: fsck.f2fs found something, `said`, and we did not, else
+/// the other way round.
 pub fn excuse(theirs: bool, judged: &Judged, said: &str) -> Option<&'static str> {
     if theirs {
         let mut bad = said

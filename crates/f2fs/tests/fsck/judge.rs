@@ -74,7 +74,8 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Does it, and panics if something in it did: a mount catches a panic of an operation, and goes on with an error.
+/// Does it, and panics if something in it did: a mount catches a panic of an operation, and goes on
+/// with an error.
 fn without_panics<R>(work: impl FnOnce() -> R) -> R {
     static COUNTED: Once = Once::new();
     COUNTED.call_once(|| {
@@ -104,7 +105,8 @@ pub fn recover(ram: &Arc<Ram>) -> FsResult<()> {
     without_panics(|| mount(ram, false)?.unmount())
 }
 
-/// Mounts for reading and reads all of it. Content that cannot be read by its kind (encrypted, compressed) is passed over.
+/// Mounts for reading and reads all of it. Content that cannot be read by its kind (encrypted,
+/// compressed) is passed over.
 pub fn read_all(ram: &Arc<Ram>) -> FsResult<()> {
     without_panics(|| {
         let fs = mount(ram, true)?;

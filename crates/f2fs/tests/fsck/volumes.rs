@@ -98,7 +98,8 @@ fn fill(fs: &F2fs) {
     }
 }
 
-/// Direct and indirect nodes. All of the file is read again and again, holes too, so it is not made deeper.
+/// Direct and indirect nodes. All of the file is read again and again, holes too, so it is not made
+/// deeper.
 fn sparse(fs: &F2fs, dir: Ino) {
     let file = create(fs, dir, "sparse", FileKind::File);
     for page in [0, 900, 923 + 1018, 923 + 2 * 1018 + 5] {

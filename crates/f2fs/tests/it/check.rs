@@ -1,6 +1,6 @@
-//! The checker against fsck.f2fs 1.15: equal verdicts on volumes with one byte of metadata changed (f2fs-check-C3), and no
-//! panic on any of them (f2fs-check-C2).
-//! Says `skipped: no ...` where a tool is missing.
+//! The checker against fsck.f2fs 1.15: equal verdicts on volumes with one byte of metadata changed
+//! (f2fs-check-C3), and no panic on any of them (f2fs-check-C2). Says `skipped: no ...` where a
+//! tool is missing.
 
 use base::{BLOCK_BYTES, BlockNo, Bytes, Rng};
 use rt::WallTime;
@@ -78,7 +78,8 @@ fn tool(name: &str, args: &[&str], image: &Path) -> Option<Output> {
     }
 }
 
-/// What fsck.f2fs says; `None` if it is not there. Of a wrong hash it says only what it would mend (`[FIX]`).
+/// What fsck.f2fs says; `None` if it is not there. Of a wrong hash it says only what it would mend
+/// (`[FIX]`).
 fn fsck(image: &Path) -> Option<(bool, String)> {
     let output = tool("fsck.f2fs", &["--dry-run"], image)?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -174,7 +175,8 @@ fn filled_volumes_are_clean() {
     }
 }
 
-/// Blocks of metadata of the volume: everything outside of the main area, nodes, and blocks of entries.
+/// Blocks of metadata of the volume: everything outside of the main area, nodes, and blocks of
+/// entries.
 fn metadata(image: &Image) -> Vec<u64> {
     let sb = ondisk::f2fs::Superblock::in_block(&image.0[&0]).expect("sound");
     let main = u64::from(sb.main_addr());
@@ -204,8 +206,9 @@ fn verdicts_are_those_of_fsck_without_checksums() {
 fn excepted(clean: bool, report: &Report) -> bool {
     let only = |kind: Kind| report.findings.iter().all(|f| f.kind == kind);
     match clean {
-        // node-place: fsck.f2fs does not look at the place that a node notes; roll-forward and cleaning do.
-        // link-count of 0: fsck.f2fs takes the file for one that is being deleted, though it has a name.
+        // node-place: fsck.f2fs does not look at the place that a node notes; roll-forward and
+        // cleaning do. link-count of 0: fsck.f2fs takes the file for one that is being deleted,
+        // though it has a name.
         true => {
             let zero = report
                 .findings
@@ -213,8 +216,8 @@ fn excepted(clean: bool, report: &Report) -> bool {
                 .all(|f| f.what.starts_with("0 links"));
             only(Kind::NodePlace) || only(Kind::LinkCount) && zero
         }
-        // superblock-copy: fsck.f2fs believes a first superblock without checksum whose section count is wrong; we take
-        // the second, and say so.
+        // superblock-copy: fsck.f2fs believes a first superblock without checksum whose section
+        // count is wrong; we take the second, and say so.
         false => !report.findings.is_empty() && only(Kind::SuperblockCopy),
     }
 }

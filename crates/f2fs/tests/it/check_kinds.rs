@@ -140,7 +140,8 @@ fn superblocks_and_packs() {
     assert_eq!(Kind::NeedsFsck.severity(), Severity::Notice);
 }
 
-/// A damaged newer pack: the older one counts, here one of the same logs whose pack holds no summaries.
+/// A damaged newer pack: the older one counts, here one of the same logs whose pack holds no
+/// summaries.
 #[test]
 fn the_other_pack() {
     let mut volume = Volume::new(Features::NONE);
@@ -426,7 +427,8 @@ fn segments_and_counts() {
     );
 }
 
-/// A checkpoint that is not of an unmount has no node summaries; what was written since is not looked at.
+/// A checkpoint that is not of an unmount has no node summaries; what was written since is not
+/// looked at.
 #[test]
 fn roll_forward_is_pending() {
     let mut volume = Volume::new(Features::NONE);

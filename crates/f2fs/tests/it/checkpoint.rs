@@ -421,7 +421,8 @@ fn the_background_policy_has_a_task_of_its_own() {
     );
 }
 
-/// f2fs-checkpoint-C1 to f2fs-checkpoint-C6: at whatever moment of a checkpoint the power goes, the old state or the new one mounts, and nothing is wrong with it.
+/// f2fs-checkpoint-C1 to f2fs-checkpoint-C6: at whatever moment of a checkpoint the power goes, the
+/// old state or the new one mounts, and nothing is wrong with it.
 #[test]
 fn a_cut_leaves_the_old_state_or_the_new_one() {
     let (mut old, mut new) = (0, 0);

@@ -1,4 +1,5 @@
-//! Cleaning under pressure: full and almost full volumes under random overwrites, pinned and open files, power cuts.
+//! Cleaning under pressure: full and almost full volumes under random overwrites, pinned and open
+//! files, power cuts.
 //!
 //! The short tests overwrite half the size of the device, the long one (`--ignored`) ten times.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
@@ -399,7 +400,8 @@ fn blocks(fs: &F2fs, ino: Ino) -> Vec<(u64, Option<u32>)> {
         .collect()
 }
 
-/// A file that is pinned keeps its blocks, and its neighbours leave; under an open atomic write the old content moves.
+/// A file that is pinned keeps its blocks, and its neighbours leave; under an open atomic write the
+/// old content moves.
 #[test]
 fn pinned_files_stay_and_atomic_writes_do_not_mind() {
     for pinned in [true, false] {

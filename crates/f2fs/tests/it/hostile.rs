@@ -133,7 +133,8 @@ fn with(ram: &Ram, n: u64, change: impl FnOnce(&mut [u8])) -> Arc<Ram> {
     copy
 }
 
-/// Blocks of metadata that are not all zeros: superblocks, packs, SIT, NAT, summaries; and node blocks.
+/// Blocks of metadata that are not all zeros: superblocks, packs, SIT, NAT, summaries; and node
+/// blocks.
 fn metadata(ram: &Ram) -> Vec<u64> {
     let geo = geometry(ram);
     let main = u64::from(geo.main);

@@ -186,7 +186,8 @@ fn random_bytes_in_the_chain() {
         let at = chain[rng.below(chain.len() as u64) as usize].0;
         edit(&ram, at, |bytes| {
             for _ in 0..1 + rng.below(4) {
-                // The words that mean most: the head, the first addresses, the numbers of nodes, the footer.
+                // The words that mean most: the head, the first addresses, the numbers of nodes,
+                // the footer.
                 let areas = [0..0x168, 0x168..0x190, 0xFD4..0xFE8, 0xFE8..0x1000];
                 let area = areas[rng.below(4) as usize].clone();
                 let at = area.start + rng.below(area.len() as u64) as usize;

@@ -56,8 +56,8 @@ fn strict_in_place() {
     mode("fsync_mode=strict", 400);
 }
 
-/// A file of four pages that a checkpoint knows is written over, out of place, and synced; what cuts during the fsync, and after it
-/// was acknowledged, leave.
+/// A file of four pages that a checkpoint knows is written over, out of place, and synced; what
+/// cuts during the fsync, and after it was acknowledged, leave.
 struct Overwritten {
     during: Vec<Image>,
     after: Vec<Image>,
@@ -95,7 +95,8 @@ fn overwritten(options: &'static str, seed: u64) -> Overwritten {
     outcome.unwrap()
 }
 
-/// Content of the file after a cut: old, new, or something else; and whether roll-forward brought its inode back.
+/// Content of the file after a cut: old, new, or something else; and whether roll-forward brought
+/// its inode back.
 fn left(image: &Image) -> (bool, Vec<u8>) {
     let fs = mount(&Arc::new(image.to_ram(VOLUME_MIB * MIB)), "");
     let ino = fs.lookup(fs.root(), b"f").expect("the checkpoint has it");
@@ -142,7 +143,8 @@ fn new_inodes_over_old_data() {
     }
 }
 
-/// A range cut out of a file; a block that the chain gives to one file and the checkpoint to another.
+/// A range cut out of a file; a block that the chain gives to one file and the checkpoint to
+/// another.
 #[test]
 fn blocks_that_moved() {
     for history in [collapsed, shared] {

@@ -234,7 +234,8 @@ pub fn file(fs: &F2fs, dir: Ino, name: &str) -> Ino {
     made.expect("a file").ino
 }
 
-/// What cuts leave while an apply runs: each is the state after all that was committed before. Answers what is wrong.
+/// What cuts leave while an apply runs: each is the state after all that was committed before.
+/// Answers what is wrong.
 pub fn cuts_of_an_apply(seed: u64, ring: u32, mistake: &Mistake) -> Result<usize, String> {
     let outcome = mistake.within(SimConfig::random(seed)).run(|| {
         let disk = disk(ring, volume(ring), seed);
@@ -296,8 +297,8 @@ pub fn cuts_of_an_apply(seed: u64, ring: u32, mistake: &Mistake) -> Result<usize
     Ok(pictures.len())
 }
 
-/// Files are made and acknowledged in a tiny ring while applies run, which begin late: what a cut leaves has all that was acknowledged
-/// before it.
+/// Files are made and acknowledged in a tiny ring while applies run, which begin late: what a cut
+/// leaves has all that was acknowledged before it.
 pub fn acknowledged_beside_applies(seed: u64, mistake: &Mistake) -> Result<(), String> {
     const RING: u32 = 16;
     const MAKERS: usize = 3;

@@ -131,7 +131,8 @@ fn operations_race_with_applies_that_redo_everything_and_in_tiny_rings() {
     }
 }
 
-/// One node write for three epochs; a node that a later epoch has changed is made from home and records.
+/// One node write for three epochs; a node that a later epoch has changed is made from home and
+/// records.
 #[test]
 fn nodes_that_nobody_changed_since_go_home_once() {
     sim(1, || {
@@ -158,7 +159,8 @@ fn nodes_that_nobody_changed_since_go_home_once() {
     });
 }
 
-/// hazards-F61: what an epoch has freed is not written before that epoch is applied, and comes back then.
+/// hazards-F61: what an epoch has freed is not written before that epoch is applied, and comes back
+/// then.
 #[test]
 fn freed_blocks_come_back_with_the_apply() {
     sim(1, || {
@@ -173,7 +175,8 @@ fn freed_blocks_come_back_with_the_apply() {
         fs.write(ino, 0, &vec![2; 300 * BLOCK_BYTES])
             .expect("writes");
         fs.fsync(ino, false).expect("a commit");
-        // Back at this point by a cut: the ring has the new blocks, the pack the old ones; both are as they were written.
+        // Back at this point by a cut: the ring has the new blocks, the pack the old ones; both are
+        // as they were written.
         let (pack, ring) = (disk.snapshot_lost(), tree(&fs));
         fs.write_home_now().expect("applies");
         assert!(

@@ -194,7 +194,8 @@ fn what_is_written_in_place_is_covered_by_a_flush_that_began_later() {
     }
 }
 
-/// A device that fails the n-th of its commands that `wanted` picks, and all later ones if `for_ever`.
+/// A device that fails the n-th of its commands that `wanted` picks, and all later ones if
+/// `for_ever`.
 struct Failing {
     inner: Arc<SpecDisk>,
     wanted: fn(&Op) -> bool,
@@ -365,7 +366,8 @@ fn a_renamed_file_is_synced_under_its_new_name_although_none_of_its_fields_chang
         let fs = mount(&disk, "");
         let ino = create(&fs, "f");
         let root = fs.root();
-        // With two links the inode names no directory; all of it happens within one tick of the clock.
+        // With two links the inode names no directory; all of it happens within one tick of the
+        // clock.
         fs.link(ino, root, b"g").expect("links");
         fs.fsync(ino, false).expect("syncs");
         let commits = || fs.journal_stats().expect("a journal").commits();

@@ -114,8 +114,8 @@ pub fn sim<R>(seed: u64, body: impl FnOnce() -> R) -> R {
     outcome.value.expect("no failure")
 }
 
-/// Has fsck.f2fs judge the F2FS in this content, where it is installed. The volume must have been unmounted: what lies in the ring is
-/// unknown to it.
+/// Has fsck.f2fs judge the F2FS in this content, where it is installed. The volume must have been
+/// unmounted: what lies in the ring is unknown to it.
 pub fn fsck(ring: u32, content: &Image) {
     images::judge(&content.to_ram(device_bytes(ring)));
 }

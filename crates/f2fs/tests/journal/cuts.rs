@@ -108,7 +108,8 @@ fn named(image: &[u8]) -> Vec<u64> {
         .collect()
 }
 
-/// f2fs-journal-I1, f2fs-journal-I7 of what a cut left: whole epochs in a row, all that was acknowledged, and the data they map.
+/// f2fs-journal-I1, f2fs-journal-I7 of what a cut left: whole epochs in a row, all that was
+/// acknowledged, and the data they map.
 pub fn judge(ring: u32, left: &Image, last: &Image, acknowledged: u64) -> Result<u64, String> {
     let found = transactions(ring, left);
     let newest = found.keys().last().copied().unwrap_or(0);
@@ -141,7 +142,8 @@ pub struct Life {
     pub reached: u64,
 }
 
-/// A life whose device is recorded: files written out of place, and synced, by several tasks; each block is written once.
+/// A life whose device is recorded: files written out of place, and synced, by several tasks; each
+/// block is written once.
 pub fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> Life {
     let options = options.to_string();
     let config = SimConfig {
@@ -194,7 +196,8 @@ pub fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> Life {
     }
 }
 
-/// Every state that a cut may leave, as far as the bound goes; how many, and the first that is wrong.
+/// Every state that a cut may leave, as far as the bound goes; how many, and the first that is
+/// wrong.
 pub fn each_cut(trace: &Trace, synced: &[Acknowledged]) -> (u64, Option<String>) {
     let mut synced = synced.to_vec();
     synced.sort_by_key(|a| a.at);
@@ -229,7 +232,8 @@ pub fn each_cut(trace: &Trace, synced: &[Acknowledged]) -> (u64, Option<String>)
     (states, wrong)
 }
 
-/// A file of one page, written over in place while others sync: what the worst cut leaves right after the fsync returned.
+/// A file of one page, written over in place while others sync: what the worst cut leaves right
+/// after the fsync returned.
 pub fn written_over(seed: u64, mutant: Option<Mutant>) -> (Result<(), String>, u64) {
     let config = SimConfig {
         mutant,

@@ -86,7 +86,8 @@ pub fn write(fs: &F2fs, ino: Ino, at: u64, seed: u64, len: usize) {
     assert_eq!(fs.write(ino, at, &data).expect("written"), len);
 }
 
-/// What there is before each operation: files of all layouts, a directory of blocks, links, attributes.
+/// What there is before each operation: files of all layouts, a directory of blocks, links,
+/// attributes.
 pub fn before(fs: &F2fs) {
     let root = fs.root();
     let small = make(fs, root, "small");
@@ -202,7 +203,8 @@ pub fn written_by_another(mistake: &Mistake) -> Result<String, String> {
     }
 }
 
-/// Whether a volume that was made over is empty, although its ring holds transactions of the one before.
+/// Whether a volume that was made over is empty, although its ring holds transactions of the one
+/// before.
 pub fn made_over(mistake: &Mistake) -> Result<char, String> {
     let (old, _) = committed(&CREATE, true);
     let outcome = mistake.within(SimConfig::seeded(1)).run(move || {

@@ -39,7 +39,8 @@ fn patched(content: &Image, copies: &[u64], change: impl Fn(&mut Superblock)) ->
     content
 }
 
-/// guard-W1, guard-W2: it is durable when the mount returns, still there after a cut, and gone after an unmount.
+/// guard-W1, guard-W2: it is durable when the mount returns, still there after a cut, and gone
+/// after an unmount.
 #[test]
 fn it_is_up_from_mount_to_unmount() {
     for guard in Guard::ALL {
@@ -66,7 +67,8 @@ fn it_is_up_from_mount_to_unmount() {
     }
 }
 
-/// A volume that a cut left guarded is one for any mount of ours: another guard takes its place, without a journal none.
+/// A volume that a cut left guarded is one for any mount of ours: another guard takes its place,
+/// without a journal none.
 #[test]
 fn any_mount_of_ours_knows_it() {
     for first in Guard::ALL {

@@ -8,8 +8,8 @@ use std::collections::BTreeSet;
 
 const RING: u32 = 256;
 
-/// Entries in an inode are no addresses, although some of their bytes look like those of blocks that are in use: what a number shifted by a
-/// byte of a hash makes.
+/// Entries in an inode are no addresses, although some of their bytes look like those of blocks
+/// that are in use: what a number shifted by a byte of a hash makes.
 #[test]
 fn entries_that_lay_in_the_inode_are_no_blocks_to_free() {
     sim(1, || {

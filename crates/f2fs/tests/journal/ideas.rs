@@ -205,7 +205,8 @@ fn full_epochs_are_committed_by_a_task_and_nobody_waits() {
     assert!(stats.waits.is_empty(), "{:?}", stats.waits);
 }
 
-/// Tasks that make files as fast as they can on a ring that holds a part of it. Answers the figures, and the longest operation.
+/// Tasks that make files as fast as they can on a ring that holds a part of it. Answers the
+/// figures, and the longest operation.
 fn rush(options: &str, ring: u32, files: u64) -> (JournalStats, Nanos) {
     const TASKS: u64 = 3;
     let config = SimConfig {
@@ -241,7 +242,8 @@ fn rush(options: &str, ring: u32, files: u64) -> (JournalStats, Nanos) {
     outcome.unwrap()
 }
 
-/// pace-L1 to pace-L4: operations that come faster than commits and applies follow pause, each a little, and none waits for these.
+/// pace-L1 to pace-L4: operations that come faster than commits and applies follow pause, each a
+/// little, and none waits for these.
 #[test]
 fn nobody_waits_for_a_commit_or_an_apply_where_all_pause() {
     let (stats, worst) = rush("commit=300", 64, 3_000);

@@ -83,7 +83,8 @@ fn empty(fs: &F2fs) {
     }
 }
 
-/// What is deleted can be filled again, without an unmount; what a full volume has logged can be applied and recovered.
+/// What is deleted can be filled again, without an unmount; what a full volume has logged can be
+/// applied and recovered.
 #[test]
 fn a_full_volume_gives_back_what_is_deleted() {
     for ring in [16, 64, 1024] {
@@ -133,7 +134,8 @@ fn fragmented(fs: &F2fs, pages: u64) -> base::Ino {
     a
 }
 
-/// hazards-F63: a truncation of more than an operation may log, cut anywhere. What lay behind the new end never comes back, and no block is lost.
+/// hazards-F63: a truncation of more than an operation may log, cut anywhere. What lay behind the
+/// new end never comes back, and no block is lost.
 #[test]
 fn a_large_truncation_is_cut_anywhere() {
     const PAGES: u64 = 1500;
@@ -202,7 +204,8 @@ fn after_truncation(
     disk.visible()
 }
 
-/// truncate-Z3: an inode without links is freed in several operations; cut anywhere, all of it is free in the end.
+/// truncate-Z3: an inode without links is freed in several operations; cut anywhere, all of it is
+/// free in the end.
 #[test]
 fn a_large_removal_is_cut_anywhere() {
     for ring in [16, 64] {

@@ -46,7 +46,8 @@ const HOLE: Page = Page {
 struct File {
     ino: Ino,
     pages: Vec<Page>,
-    /// Names behind its creation: an fsync of a file speaks of the epochs that logged it, and of those before.
+    /// Names behind its creation: an fsync of a file speaks of the epochs that logged it, and of
+    /// those before.
     born: usize,
 }
 
@@ -336,7 +337,8 @@ pub fn cut(disk: &SpecDisk, model: &Mutex<Model>, seed: u64) -> Cut {
 }
 
 impl Cut {
-    /// Mounts what the cut left, compares, unmounts; fsck.f2fs and our checker have to be content with the rest.
+    /// Mounts what the cut left, compares, unmounts; fsck.f2fs and our checker have to be content
+    /// with the rest.
     ///
     /// # Errors
     /// What is wrong.

@@ -55,7 +55,8 @@ fn patch_name(ram: &Ram, name: &[u8], change: impl Fn(&mut [u8], usize)) {
     assert!(changed > 0, "the name is there");
 }
 
-/// A volume with a file `x`, a directory `d` of blocks with 300 names, an inline directory `i` with one, a link `l`.
+/// A volume with a file `x`, a directory `d` of blocks with 300 names, an inline directory `i` with
+/// one, a link `l`.
 fn volume() -> (Arc<Ram>, [Ino; 4]) {
     let ram = ours(64);
     let fs = mount(&ram, "");

@@ -1,4 +1,5 @@
-//! Directories whose first level has several buckets, and inline directories that find no space to grow.
+//! Directories whose first level has several buckets, and inline directories that find no space to
+//! grow.
 
 use crate::common::mount;
 use crate::hostile::patch_inode;

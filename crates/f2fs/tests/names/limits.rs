@@ -191,7 +191,8 @@ fn names_of_every_length() {
     }
 }
 
-/// An inode that lost its last name while it was open is freed by the next mount if there was no time before.
+/// An inode that lost its last name while it was open is freed by the next mount if there was no
+/// time before.
 #[test]
 fn orphans_are_freed_by_the_next_mount() {
     let (ram, judge) = features(64, "");

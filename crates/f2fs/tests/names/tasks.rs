@@ -1,4 +1,5 @@
-//! Many tasks on the same few names, under random schedules: no deadlock, no lost inode, a clean image.
+//! Many tasks on the same few names, under random schedules: no deadlock, no lost inode, a clean
+//! image.
 
 use crate::common::mount;
 use crate::volumes::features;

@@ -17,7 +17,8 @@ impl Judge {
     }
 }
 
-/// A volume by our own mkfs, or, with features, by mkfs.f2fs (without the tool: by our own mkfs, without features).
+/// A volume by our own mkfs, or, with features, by mkfs.f2fs (without the tool: by our own mkfs,
+/// without features).
 pub fn features(mib: u64, features: &str) -> (Arc<Ram>, Judge) {
     if !have_tools() {
         return (ours(mib), Judge(None));

@@ -30,7 +30,8 @@ pub struct Bare {
 }
 
 impl Bare {
-    /// Whether a page of the file, in this block, may hold old content; `is_page` says what it was given since its last sync.
+    /// Whether a page of the file, in this block, may hold old content; `is_page` says what it was
+    /// given since its last sync.
     pub fn explains(&self, ino: u64, block: u64, is_page: impl Fn(&[u8]) -> bool) -> bool {
         let steps = || self.trace.steps.iter().filter(|s| s.start <= self.at);
         // B2: the last one that began before the cut.

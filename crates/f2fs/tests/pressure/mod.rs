@@ -221,7 +221,8 @@ fn block_of(fs: &F2fs, ino: Ino, index: usize) -> Option<u64> {
     Some(u64::from(first.block?.0) + (at - first.offset) / PAGE as u64)
 }
 
-/// Mounts what a cut left and looks at every page: how many hold old content as [`Bare`] explains it.
+/// Mounts what a cut left and looks at every page: how many hold old content as [`Bare`] explains
+/// it.
 ///
 /// # Errors
 /// What is wrong.

@@ -59,7 +59,8 @@ pub fn collapsed() -> Result<(), String> {
     same
 }
 
-/// The first block of a chain is lost, the second is not. A life that begins there syncs a file of its own.
+/// The first block of a chain is lost, the second is not. A life that begins there syncs a file of
+/// its own.
 pub fn revived() -> Result<(), String> {
     let (disk, fs) = mounted(start(), 1)?;
     fs.mkdir(fs.root(), b"d", 0o755, Default::default())

@@ -2,8 +2,8 @@
 //! files under random schedules on a device whose cut leaves the worst. After each cut the volume
 //! is mounted, cut again during recovery, and every file is checked.
 //!
-//! Each block of each file says which file, which page and which version it is, so that a lost acknowledged write, another
-//! file's bytes and half an fsync all show.
+//! Each block of each file says which file, which page and which version it is, so that a lost
+//! acknowledged write, another file's bytes and half an fsync all show.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
 pub mod lives;
@@ -507,7 +507,8 @@ pub struct Seen {
     pub found: Option<String>,
 }
 
-/// Lives until so many cuts were judged, or one of them is no good. `keep` gets images that recovery left.
+/// Lives until so many cuts were judged, or one of them is no good. `keep` gets images that
+/// recovery left.
 pub fn explore(
     first: u64,
     cuts: u64,

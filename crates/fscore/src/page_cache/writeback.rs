@@ -28,14 +28,16 @@ impl DirtyRun {
 pub enum Take {
     /// Nothing dirty in the range.
     Nothing,
-    /// The first dirty page of the range is still under its previous write-back; wait for that first.
+    /// The first dirty page of the range is still under its previous write-back; wait for that
+    /// first.
     Busy(u64),
     /// A run.
     Run(DirtyRun),
 }
 
 impl PageCache {
-    /// The first run of dirty pages in `range`, at most `max` long, and marks it as under write-back.
+    /// The first run of dirty pages in `range`, at most `max` long, and marks it as under
+    /// write-back.
     pub fn take_dirty(&self, ino: Ino, range: Range<u64>, max: usize) -> Take {
         let mut state = self.state.lock();
         let Some(file) = state.files.get_mut(&ino) else {
@@ -216,7 +218,8 @@ impl PageCache {
         self.state.lock().dirty
     }
 
-    /// Pages of all files on their way to the device. Together with the dirty ones these are the pages that cannot be evicted.
+    /// Pages of all files on their way to the device. Together with the dirty ones these are the
+    /// pages that cannot be evicted.
     pub fn busy_pages(&self) -> u64 {
         self.state.lock().busy
     }

@@ -18,8 +18,9 @@ pub(super) const NAME_TTL: Duration = Duration::from_secs(3600);
 const NO_NODE: u64 = 0;
 
 impl Adapter {
-    /// Answers a write of so many bytes: one of pages from the kernel's cache (`cached`) that found no room, or a direct one beside which the kernel may have
-    /// pages (`direct`), has these dropped (write-W5, fuse-U8).
+    /// Answers a write of so many bytes: one of pages from the kernel's cache (`cached`) that found
+    /// no room, or a direct one beside which the kernel may have pages (`direct`), has these
+    /// dropped (write-W5, fuse-U8).
     pub(super) fn answer_write(
         &self,
         ino: INodeNo,
@@ -99,7 +100,8 @@ impl Adapter {
         }
     }
 
-    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so no access time may be due.
+    /// Whether the kernel keeps what it has cached of the file: reading that does not come here, so
+    /// no access time may be due.
     pub(super) fn open_flags(&self, settled: bool) -> FopenFlags {
         match settled {
             true => FopenFlags::FOPEN_KEEP_CACHE,

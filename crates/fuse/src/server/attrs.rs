@@ -39,7 +39,8 @@ impl Server {
         self.run(|| self.vfs().fs().getattr(self.ino(number)))
     }
 
-    /// Changes attributes. Changing the owner, and cutting as a user, take set-user-ID and set-group-ID away; both take capabilities.
+    /// Changes attributes. Changing the owner, and cutting as a user, take set-user-ID and
+    /// set-group-ID away; both take capabilities.
     ///
     /// # Errors
     /// Those of `chmod(2)`, `chown(2)`, `truncate(2)`, `utimensat(2)`.
@@ -68,8 +69,9 @@ impl Server {
         })
     }
 
-    /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may execute or the caller is not in it (Linux
-    /// `setattr_should_drop_suidgid`); `None` if that changes nothing.
+    /// Permission bits of a file without set-user-ID, and without set-group-ID where the group may
+    /// execute or the caller is not in it (Linux `setattr_should_drop_suidgid`); `None` if that
+    /// changes nothing.
     fn without_privileges(&self, ino: Ino) -> FsResult<Option<u16>> {
         let attr = self.vfs().fs().getattr(ino)?;
         if attr.kind != FileKind::File {
@@ -85,7 +87,8 @@ impl Server {
         Ok((perm != attr.perm).then_some(perm))
     }
 
-    /// The content of a file is about to change: capabilities go, and with `kill` set-user-ID and set-group-ID.
+    /// The content of a file is about to change: capabilities go, and with `kill` set-user-ID and
+    /// set-group-ID.
     pub(super) fn drop_privileges(&self, ino: Ino, kill: bool) -> FsResult<()> {
         self.drop_capability(ino)?;
         if !kill {
@@ -101,7 +104,8 @@ impl Server {
         Ok(())
     }
 
-    /// Takes set-user-ID and set-group-ID away, on the volume and in what the kernel keeps (fuse-U6).
+    /// Takes set-user-ID and set-group-ID away, on the volume and in what the kernel keeps
+    /// (fuse-U6).
     fn drop_set_ids(&self, ino: Ino) -> FsResult<()> {
         self.killing.fetch_add(1, Ordering::SeqCst);
         let guard = self.killer.lock();

@@ -163,7 +163,8 @@ impl Server {
         answered
     }
 
-    /// A request for a page of the kernel's cache has come, and is about to be answered (fuse-U8, notices-P1).
+    /// A request for a page of the kernel's cache has come, and is about to be answered (fuse-U8,
+    /// notices-P1).
     pub fn note_pages(&self, number: u64) {
         self.nodes.lock().note_pages(self.ino(number));
     }
@@ -229,8 +230,8 @@ impl Server {
         })
     }
 
-    /// Tells the device which free space it need not keep (`FITRIM`), after a sync: what was freed just now can be needed until then.
-    /// Answers how many bytes that were.
+    /// Tells the device which free space it need not keep (`FITRIM`), after a sync: what was freed
+    /// just now can be needed until then. Answers how many bytes that were.
     ///
     /// # Errors
     /// EPERM for every caller but the superuser, EOPNOTSUPP, EINVAL.
@@ -244,7 +245,8 @@ impl Server {
         })
     }
 
-    /// Copies up to `len` bytes between two files, or within one; the answer counts what was copied, which ends where the source does.
+    /// Copies up to `len` bytes between two files, or within one; the answer counts what was
+    /// copied, which ends where the source does.
     ///
     /// # Errors
     /// Those of `copy_file_range(2)`.

@@ -10,17 +10,20 @@ const GET_FLAGS: u32 = 0x8008_6601;
 const SET_FLAGS: u32 = 0x4008_6602;
 const GET_XATTR: u32 = 0x801C_581F;
 const SET_XATTR: u32 = 0x401C_5820;
-/// `EXT4_IOC_SHUTDOWN`, `F2FS_IOC_SHUTDOWN`, `XFS_IOC_GOINGDOWN`. Declared as if it read a number, so the kernel hands none on: it is taken to
-/// ask for the log to be written first, which keeps all that the other two ways promise.
+/// `EXT4_IOC_SHUTDOWN`, `F2FS_IOC_SHUTDOWN`, `XFS_IOC_GOINGDOWN`. Declared as if it read a number,
+/// so the kernel hands none on: it is taken to ask for the log to be written first, which keeps all
+/// that the other two ways promise.
 const SHUTDOWN: u32 = 0x8004_587D;
 /// `struct fstrim_range`: start, length, smallest piece; the length comes back as what was trimmed.
 const RANGE_BYTES: usize = 24;
-/// `struct fsxattr`: flags, extent size, extents, project, copy-on-write extent size, 8 bytes unused.
+/// `struct fsxattr`: flags, extent size, extents, project, copy-on-write extent size, 8 bytes
+/// unused.
 const FSXATTR_BYTES: usize = 28;
 const PROJECT_AT: usize = 12;
 
 impl Server {
-    /// Answers an `ioctl` on a file or directory with the bytes that go back; `None` for one that is not known (ENOTTY).
+    /// Answers an `ioctl` on a file or directory with the bytes that go back; `None` for one that
+    /// is not known (ENOTTY).
     ///
     /// # Errors
     /// EINVAL for too few bytes; of the call.

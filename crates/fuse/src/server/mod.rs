@@ -40,8 +40,8 @@ pub struct Caller {
 
 /// The kernel's caches of files: it is told when something in them is out of date.
 pub trait KernelCache: Send + Sync {
-    /// Attributes of the inode that the protocol calls `number` have changed in a way that the answer to the request does not show. When
-    /// this returns, the kernel asks for them anew.
+    /// Attributes of the inode that the protocol calls `number` have changed in a way that the
+    /// answer to the request does not show. When this returns, the kernel asks for them anew.
     fn attributes_changed(&self, number: u64);
 }
 
@@ -82,8 +82,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Serves `vfs` to `kernel`. `tell` gets a sentence when a request panics, and when the file system fails for good; with `strict`
-    /// nothing is answered after that.
+    /// Serves `vfs` to `kernel`. `tell` gets a sentence when a request panics, and when the file
+    /// system fails for good; with `strict` nothing is answered after that.
     pub fn new(
         vfs: Arc<Vfs>,
         kernel: Arc<dyn KernelCache>,
@@ -191,7 +191,8 @@ impl Server {
         self.run(|| self.vfs().sync())
     }
 
-    /// Gives every pin back, writes everything and marks the volume clean. After a panic nothing of that happens.
+    /// Gives every pin back, writes everything and marks the volume clean. After a panic nothing of
+    /// that happens.
     ///
     /// # Errors
     /// Why the volume could not be marked clean; it will be recovered by the next mount then.

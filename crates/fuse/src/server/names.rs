@@ -6,7 +6,8 @@ use vfs::{
     Attr, Creds, DirEntry, Errno, FileKind, FsResult, NAME_BYTES_MAX, PinnedEntry, RenameMode,
 };
 
-/// The set-group-ID bit: what is made in such a directory takes over its group, and a directory the bit.
+/// The set-group-ID bit: what is made in such a directory takes over its group, and a directory the
+/// bit.
 const SET_GID: u16 = 0o2000;
 
 impl Server {
@@ -41,7 +42,8 @@ impl Server {
         })
     }
 
-    /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and compares the generation itself (fuse-U7).
+    /// The inode of a file handle: the kernel asks for `.` of any inode that it has forgotten, and
+    /// compares the generation itself (fuse-U7).
     fn by_handle(&self, ino: Ino) -> FsResult<Attr> {
         self.vfs().fs().open_handle(ino)?;
         match self.vfs().fs().getattr(ino) {

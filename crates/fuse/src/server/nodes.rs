@@ -39,7 +39,8 @@ pub(super) struct Nodes {
 }
 
 impl Nodes {
-    /// A lookup, with a pin of its own. True: the inode was pinned before, and the caller gives the pin back.
+    /// A lookup, with a pin of its own. True: the inode was pinned before, and the caller gives the
+    /// pin back.
     pub fn looked_up(&mut self, ino: Ino) -> bool {
         let node = self.known.entry(ino).or_default();
         let pinned = node.is_known();
@@ -64,8 +65,8 @@ impl Nodes {
         over
     }
 
-    /// An open file, with a pin of its own: its handle, and whether the caller gives the pin back. `told` is up to which failure of
-    /// write-back it is told of nothing.
+    /// An open file, with a pin of its own: its handle, and whether the caller gives the pin back.
+    /// `told` is up to which failure of write-back it is told of nothing.
     pub fn opened(&mut self, ino: Ino, told: ErrorSeen) -> (u64, bool) {
         let node = self.known.entry(ino).or_default();
         let pinned = node.is_known();

@@ -66,7 +66,8 @@ impl Server {
     /// Unmounts the volume and goes on with the mount that `again` makes.
     ///
     /// # Errors
-    /// There are inodes without a name; the unmount failed, or `again` did. Then the mount is as it was, or every request fails.
+    /// There are inodes without a name; the unmount failed, or `again` did. Then the mount is as it
+    /// was, or every request fails.
     pub fn remount(&self, again: impl FnOnce() -> Again) -> Result<(), String> {
         // E1.
         let _gate = self.gate.write();

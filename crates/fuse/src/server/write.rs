@@ -1,22 +1,31 @@
 //! Writes, and what the kernel is told of a write for which the volume has too little room.
 //!
-//! A count below the size of a request means something different to the kernel for each of the three kinds of writes, so each has its own rule:
+//! A count below the size of a request means something different to the kernel for each of the
+//! three kinds of writes, so each has its own rule:
 //!
-//! - W1 a buffered write(2) that fits in part is answered with the count. The kernel hands the count to the program, and keeps nothing of the rest;
-//! - W2 a direct write is written as a whole or refused. The kernel turns a short count of a direct write into EIO (`fuse_get_res_by_io`), and cuts a
-//!   file that a refused write has made longer (`fuse_direct_IO`), so the error is ENOSPC and no byte behind the old end stays;
-//! - W3 a write from the kernel's cache is written as far as there is room, *page by page*, and refused if a page had none. The kernel takes no notice of a
-//!   short count here: it would call all pages of the request clean. An error it keeps for every open descriptor (`mapping_set_error`): the next fsync,
-//!   msync or close tells it. Pages behind one without room are written, because they may lie over blocks that the file has had for long;
-//! - W4 what a count or a success covers can be written back, however full the volume gets: the file system below has promised blocks to each page
-//!   before it answered (ext4-space-S1; F2FS gives a page its address in the log or its reservation in the same call);
-//! - W5 what was refused by W3 does not stay in the kernel's cache, where programs would read it until the page is evicted: the pages are dropped, and what
-//!   is read is what the file holds, as with the kernel's ext4 (notices-P4);
-//! - W6 a file whose last pages were refused by W3 is nevertheless as long as the request says: with `writeback` the kernel has told programs that size, and
-//!   tells it for as long as it knows the inode. What was refused is a hole, before a remount and after it.
+//! - W1 a buffered write(2) that fits in part is answered with the count. The kernel hands the
+//!   count to the program, and keeps nothing of the rest;
+//! - W2 a direct write is written as a whole or refused. The kernel turns a short count of a direct
+//!   write into EIO (`fuse_get_res_by_io`), and cuts a file that a refused write has made longer
+//!   (`fuse_direct_IO`), so the error is ENOSPC and no byte behind the old end stays;
+//! - W3 a write from the kernel's cache is written as far as there is room, *page by page*, and
+//!   refused if a page had none. The kernel takes no notice of a short count here: it would call
+//!   all pages of the request clean. An error it keeps for every open descriptor
+//!   (`mapping_set_error`): the next fsync, msync or close tells it. Pages behind one without room
+//!   are written, because they may lie over blocks that the file has had for long;
+//! - W4 what a count or a success covers can be written back, however full the volume gets: the
+//!   file system below has promised blocks to each page before it answered (ext4-space-S1; F2FS
+//!   gives a page its address in the log or its reservation in the same call);
+//! - W5 what was refused by W3 does not stay in the kernel's cache, where programs would read it
+//!   until the page is evicted: the pages are dropped, and what is read is what the file holds, as
+//!   with the kernel's ext4 (notices-P4);
+//! - W6 a file whose last pages were refused by W3 is nevertheless as long as the request says:
+//!   with `writeback` the kernel has told programs that size, and tells it for as long as it knows
+//!   the inode. What was refused is a hole, before a remount and after it.
 //!
-//! Room for pages of a shared mapping cannot be asked for when they are dirtied, as a file system inside the kernel does it before it lets a page be
-//! written (SIGBUS): FUSE has no request for that moment. W3 is what remains, and keeps the promise of fsync.
+//! Room for pages of a shared mapping cannot be asked for when they are dirtied, as a file system
+//! inside the kernel does it before it lets a page be written (SIGBUS): FUSE has no request for
+//! that moment. W3 is what remains, and keeps the promise of fsync.
 
 use super::attrs::OFFSET_MAX;
 use super::{OpenMode, Server};
@@ -24,8 +33,8 @@ use base::Ino;
 use vfs::{Accepted, Errno, FsResult, SetAttr};
 
 impl Server {
-    /// Writes `data` at `offset` for a write(2) (fuse-U3, W1, W2, W4). With `kill` set-user-ID and set-group-ID go, as the kernel asks for callers without
-    /// `CAP_FSETID`.
+    /// Writes `data` at `offset` for a write(2) (fuse-U3, W1, W2, W4). With `kill` set-user-ID and
+    /// set-group-ID go, as the kernel asks for callers without `CAP_FSETID`.
     ///
     /// # Errors
     /// Those of `write(2)`.
@@ -53,8 +62,8 @@ impl Server {
         Ok(n)
     }
 
-    /// Writes what the kernel had in its cache (W3). It has no handle that counts, and syncs by itself. A flag that forbids writes may have been set since
-    /// the kernel took it.
+    /// Writes what the kernel had in its cache (W3). It has no handle that counts, and syncs by
+    /// itself. A flag that forbids writes may have been set since the kernel took it.
     ///
     /// # Errors
     /// Those of `write(2)`; ENOSPC if a page had no room, when all others have been written.
@@ -73,7 +82,8 @@ impl Server {
         })
     }
 
-    /// The rest of a direct write of which `done` bytes were taken: the reason why it stopped there, or the whole count (W2).
+    /// The rest of a direct write of which `done` bytes were taken: the reason why it stopped
+    /// there, or the whole count (W2).
     fn finish_direct(
         &self,
         ino: Ino,

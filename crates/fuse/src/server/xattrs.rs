@@ -63,7 +63,8 @@ impl Server {
         })
     }
 
-    /// Takes set-group-ID away from a file of a group that the caller is not in (Linux `posix_acl_update_mode`).
+    /// Takes set-group-ID away from a file of a group that the caller is not in (Linux
+    /// `posix_acl_update_mode`).
     fn drop_set_gid(
         &self,
         caller: Caller,

@@ -5,9 +5,11 @@ use base::Nanos;
 
 /// Weight that a sample keeps with each later one.
 const DECAY: f64 = 0.9;
-/// How much spread of sizes (in squared blocks times samples) it takes before the measured slope outweighs the assumed one.
+/// How much spread of sizes (in squared blocks times samples) it takes before the measured slope
+/// outweighs the assumed one.
 const SLOPE_TRUST: f64 = 16.0;
-/// A single sample counts as this many times the estimate at most: garbage collection in the device is real, but rare.
+/// A single sample counts as this many times the estimate at most: garbage collection in the device
+/// is real, but rare.
 const OUTLIER: f64 = 3.0;
 /// A sample below this share of the estimate shows that the estimate is wrong, for a command is
 /// never faster than the device: older samples then lose weight.
@@ -22,8 +24,8 @@ const CLASSES: usize = 12;
 /// Classes between which a cost can be told from another.
 const NEAR: usize = 3;
 
-/// A cost curve. Until the first sample it is the prior; later the prior gives the ratio of slope to level alone, as
-/// long as samples of one size say nothing about it.
+/// A cost curve. Until the first sample it is the prior; later the prior gives the ratio of slope
+/// to level alone, as long as samples of one size say nothing about it.
 #[derive(Clone, Debug)]
 pub(crate) struct Curve {
     /// Assumed cost of a block, in units of that of a command without any.
@@ -105,7 +107,8 @@ impl Curve {
         self.seen[class(blocks)].map(|at| now - at)
     }
 
-    /// True if a size not far from this one was ever measured: by what a large command costs a small one is a guess.
+    /// True if a size not far from this one was ever measured: by what a large command costs a
+    /// small one is a guess.
     pub fn knows(&self, blocks: f64) -> bool {
         let class = class(blocks);
         let near = class.saturating_sub(NEAR)..=(class + NEAR).min(CLASSES - 1);

@@ -17,8 +17,9 @@
 //! prefix of a pack (journal-commit-F7). That saves a command and costs nothing, so the model does
 //! not ask about it.
 //!
-//! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from the ratios behind the
-//! crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence pays below 128 KB) and follow measured spans.
+//! x is what the host believes to be in the device's cache. The three curves ([`Curve`]) start from
+//! the ratios behind the crossover that the eMMC paper reports (IV.B, Fig. 8: direct persistence
+//! pays below 128 KB) and follow measured spans.
 //!
 //! - Hysteresis: the way last taken for a question of this size stays until another one is cheaper
 //!   by [`HOLD`].
@@ -164,8 +165,8 @@ pub(crate) struct Adapt {
 }
 
 impl Adapt {
-    /// A model of a device of which nothing but its promises is known. `self_committing`: the record says whether the
-    /// transaction is complete.
+    /// A model of a device of which nothing but its promises is known. `self_committing`: the
+    /// record says whether the transaction is complete.
     pub fn new(caps: &Caps, self_committing: bool) -> Adapt {
         let us = |n: u64| Nanos(n * 1000);
         let prefix = caps.packed.is_some_and(|p| p.order == PackOrder::Prefix);
@@ -383,8 +384,9 @@ impl Adapt {
         commands * self.cached.estimate(blocks / commands)
     }
 
-    /// True if nothing is known of what this way needs but the prior and figures of quite other sizes, while the other's figure is
-    /// measured, and it does not look much dearer: one try tells.
+    /// True if nothing is known of what this way needs but the prior and figures of quite other
+    /// sizes, while the other's figure is measured, and it does not look much dearer: one try
+    /// tells.
     fn blind(&self, question: &Question, way: Way, extra: f64, paid: f64) -> bool {
         let known = |way| {
             let (curve, blocks) = self.needs(question, way);

@@ -78,7 +78,8 @@ impl Play {
         }
     }
 
-    /// One fsync of `data` blocks in a row with a log of `log` blocks, by the model or by a fixed choice.
+    /// One fsync of `data` blocks in a row with a log of `log` blocks, by the model or by a fixed
+    /// choice.
     fn fsync(&mut self, data: u64, log: u64, fixed: Option<(DataPath, Ending)>) -> f64 {
         self.adapt.observe(&std::mem::take(&mut self.samples));
         let need = DataNeed {
@@ -253,7 +254,8 @@ fn there_is_no_choice_without_a_cache_or_where_a_flush_is_due() {
     assert_eq!(play.adapt.log((9, 0), false, 0), (Ending::Ahead, Why::Only));
 }
 
-/// hazards-H13: a log block in the cache may damage committed ones beside it, so neither costs nor curiosity may send it there.
+/// hazards-H13: a log block in the cache may damage committed ones beside it, so neither costs nor
+/// curiosity may send it there.
 #[test]
 fn the_log_stays_out_of_a_cache_that_does_harm() {
     let ends = |no_collateral| {

@@ -1,13 +1,15 @@
 //! One commit: a job runs through the steps of its plan.
 //!
-//! - K1: a durable commit record never vouches for data or log blocks that are not durable: see F1 and F2.
+//! - K1: a durable commit record never vouches for data or log blocks that are not durable: see F1
+//!   and F2.
 //! - K2: the superblock names the log's beginning, durably, before a commit record is sent.
 //! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring-R2).
 //!
 //! The rules of the flush-ahead commit (eMMC paper, IV.B), which hold for every plan:
 //!
-//! - F1: the flush starts after every ordered write of the transaction, and every log block sent through the cache before it,
-//!   has completed (hazards-H16), and it has ended before the record is sent.
+//! - F1: the flush starts after every ordered write of the transaction, and every log block sent
+//!   through the cache before it, has completed (hazards-H16), and it has ended before the record
+//!   is sent.
 //! - F2: each of those completions raised the mark `vouched`; the record is sent only when that
 //!   mark is flushed. So a flush is skipped only if the data went out with FUA or another flush has
 //!   covered it (hazards-H19). Cached writes that the commit does not vouch for force no flush.
@@ -31,8 +33,8 @@
 //!   data sent and waited for first. Held data that overwrites in place is not ordered data: it
 //!   rides along where there is a pack, and its failure does not fail the commit.
 //!
-//! What a cut leaves: before the record is durable recovery finds an incomplete transaction and ends the log before it;
-//! afterwards it finds all of it. There is no third state.
+//! What a cut leaves: before the record is durable recovery finds an incomplete transaction and
+//! ends the log before it; afterwards it finds all of it. There is no third state.
 
 mod compose;
 mod flight;
@@ -407,7 +409,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// F4, hazards-H20: one pack where a cut keeps a prefix of it; otherwise the record follows when the body is non-volatile.
+    /// F4, hazards-H20: one pack where a cut keeps a prefix of it; otherwise the record follows
+    /// when the body is non-volatile.
     fn write_in_order(&mut self) -> Result<(), JournalError> {
         self.check_vouched();
         let composed = self.composed();
@@ -514,8 +517,8 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// What the record vouches for and what callers have asked for, by the queue that has to flush it: one where log and homes are
-    /// on one device (devices-L1).
+    /// What the record vouches for and what callers have asked for, by the queue that has to flush
+    /// it: one where log and homes are on one device (devices-L1).
     fn to_flush(&self, asked: WriteMark) -> Vec<(Arc<Queue>, WriteMark)> {
         let Marks { home, log } = self.vouched;
         let home = home.max(asked);

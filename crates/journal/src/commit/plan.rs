@@ -19,7 +19,8 @@ pub struct Step {
     pub wait: Wait,
 }
 
-/// States of a transaction that is being committed; `Running` and `Locked` come before, see `transaction.rs`.
+/// States of a transaction that is being committed; `Running` and `Locked` come before, see
+/// `transaction.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Ordered data is being waited for.
@@ -41,15 +42,16 @@ pub enum Action {
     LogStart,
     /// Compose the log blocks in memory. A step that needs them does it if it has not been done.
     Compose,
-    /// Write the log blocks but the one that makes the transaction recognisable (the record), through the cache.
+    /// Write the log blocks but the one that makes the transaction recognisable (the record),
+    /// through the cache.
     LogBody,
     /// Write the record, non-volatile at completion.
     CommitRecord,
-    /// Write all log blocks, the record included, non-volatile at completion: only where checksums say that the
-    /// transaction is complete.
+    /// Write all log blocks, the record included, non-volatile at completion: only where checksums
+    /// say that the transaction is complete.
     LogWhole,
-    /// Write the body, then the record, non-volatile and in this order: one packed command where a cut keeps a prefix of it,
-    /// otherwise one after the other (hazards-H20).
+    /// Write the body, then the record, non-volatile and in this order: one packed command where a
+    /// cut keeps a prefix of it, otherwise one after the other (hazards-H20).
     LogInOrder,
     /// Flush the device cache, unless it holds nothing that the commit vouches for (hazards-H19).
     Flush,
@@ -98,7 +100,8 @@ const BODY: Step = arrow("log", Phase::Commit, Action::LogBody);
 const WHOLE: Step = arrow("log", Phase::CommitFlush, Action::LogWhole);
 const IN_ORDER: Step = arrow("log", Phase::CommitFlush, Action::LogInOrder);
 
-/// Full records, or coalition with a commit block, flushed at the end: D -> log -> flush -> FUA record.
+/// Full records, or coalition with a commit block, flushed at the end: D -> log -> flush -> FUA
+/// record.
 const BODY_FLUSH_RECORD: &[Step] = &[DATA, LOG_START, BODY, FLUSH, RECORD, TAIL];
 /// `flush-ahead`: D -> flush, composing meanwhile -> body, record in order.
 const AHEAD_IN_ORDER: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, IN_ORDER, TAIL];
@@ -107,15 +110,17 @@ const FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, COMPOSE, FLUSH, WHOLE, TAIL];
 /// `emmc`: D -> flush, composing meanwhile -> FUA coalition.
 const AHEAD_WHOLE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, WHOLE, TAIL];
 
-/// `adaptive` as far as all choices share it: the log blocks are counted before anything is chosen. Composing takes
-/// microseconds, so that little is lost by not overlapping it.
+/// `adaptive` as far as all choices share it: the log blocks are counted before anything is chosen.
+/// Composing takes microseconds, so that little is lost by not overlapping it.
 const ADAPTIVE: &[Step] = &[DATA, LOG_START, COMPOSE, CHOOSE];
-/// Endings of `adaptive`; without a flush step's work if data went out with FUA or is flushed already.
+/// Endings of `adaptive`; without a flush step's work if data went out with FUA or is flushed
+/// already.
 const REST_WHOLE: &[Step] = &[FLUSH, WHOLE, TAIL];
 const REST_IN_ORDER: &[Step] = &[FLUSH, IN_ORDER, TAIL];
 const REST_END: &[Step] = &[BODY, FLUSH, RECORD, TAIL];
 
-/// The plan of a scheme. That of `Order::Adaptive` ends in a choice between endings ([`ending_of`]).
+/// The plan of a scheme. That of `Order::Adaptive` ends in a choice between endings
+/// ([`ending_of`]).
 pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
     match (scheme.order, self_committing(scheme)) {
         (Order::FlushEnd, false) => BODY_FLUSH_RECORD,

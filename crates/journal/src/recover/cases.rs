@@ -11,7 +11,8 @@ pub(crate) enum Control {
     Commit,
     /// A part of a coalition transaction.
     Coalition,
-    /// A descriptor, revoke, commit block or superblock of `t` where a coalition part of `t` belongs, or its commit block.
+    /// A descriptor, revoke, commit block or superblock of `t` where a coalition part of `t`
+    /// belongs, or its commit block.
     Misplaced,
     /// A superblock: never inside a log.
     Other,
@@ -23,8 +24,8 @@ pub(crate) struct Facts {
     /// It has the magic number, a known type, and the number `t`.
     pub ours: bool,
     pub control: Control,
-    /// Its own checksum and structure are right (a v1 commit: the checksum of the whole transaction; a coalition part: the
-    /// checksum).
+    /// Its own checksum and structure are right (a v1 commit: the checksum of the whole
+    /// transaction; a coalition part: the checksum).
     pub sound: bool,
     /// An earlier block of `t` was not sound.
     pub doubted: bool,
@@ -34,10 +35,11 @@ pub(crate) struct Facts {
     pub async_commit: bool,
     /// The log has the feature COALITION.
     pub feature: bool,
-    /// Coalition parts of `t` stand before it: a part is expected, or the commit block behind the images.
+    /// Coalition parts of `t` stand before it: a part is expected, or the commit block behind the
+    /// images.
     pub begun: bool,
-    /// A part: its structure is right, it is the one whose turn it is, its blocks belong to the file system, and what it
-    /// announces fits the ring.
+    /// A part: its structure is right, it is the one whose turn it is, its blocks belong to the
+    /// file system, and what it announces fits the ring.
     pub possible: bool,
     /// A part: the last one.
     pub last: bool,
@@ -45,8 +47,9 @@ pub(crate) struct Facts {
     pub self_commit: bool,
     /// A last part: the checksums of the transaction and of each image are right.
     pub whole: bool,
-    /// The log goes on behind `t`: there is a commit block of `t`, or a sound block of the next transaction. Looked for
-    /// only when something of a coalition transaction is missing or damaged, and never replayed.
+    /// The log goes on behind `t`: there is a commit block of `t`, or a sound block of the next
+    /// transaction. Looked for only when something of a coalition transaction is missing or
+    /// damaged, and never replayed.
     pub followed: bool,
 }
 
@@ -164,30 +167,37 @@ const NOT_WHOLE: Case = Case {
 
 /// The table. The story of each letter:
 ///
-/// - A: power failed before this block was written; what stands here is older, or was never a control block.
+/// - A: power failed before this block was written; what stands here is older, or was never a
+///   control block.
 /// - B: a superblock inside the log: not written by a commit.
 /// - C, E: the ordinary blocks of a transaction.
 /// - D, F: torn by the cut, or damaged later; only the commit block tells which.
-/// - G: blocks of `t` are damaged and its "commit" is older than the transaction before it: an old life of the ring that
-///   happens to carry the number.
-/// - H: `t` was committed, so its blocks were durable, and now they are damaged: replaying the rest would mix states.
+/// - G: blocks of `t` are damaged and its "commit" is older than the transaction before it: an old
+///   life of the ring that happens to carry the number.
+/// - H: `t` was committed, so its blocks were durable, and now they are damaged: replaying the rest
+///   would mix states.
 /// - I: the ordinary end of a transaction.
 /// - J: as G, found at the commit block itself.
-/// - K: the commit block was torn by the cut; the transaction was never acknowledged. Reported, because damage looks the same.
+/// - K: the commit block was torn by the cut; the transaction was never acknowledged. Reported,
+///   because damage looks the same.
 /// - L: with ASYNC_COMMIT a damaged commit block is expected after a cut.
 ///
 /// Coalition transactions; none of them was acknowledged before all of it was durable:
 /// - M: the power failed before all parts, or the commit block behind them, were written.
-/// - N: as M, but the log goes on behind `t`, so `t` was durable: a part or the commit block was lost since.
+/// - N: as M, but the log goes on behind `t`, so `t` was durable: a part or the commit block was
+///   lost since.
 /// - O: an ordinary part.
 /// - P: the ordinary end of a transaction without commit block.
-/// - Q: a whole transaction of an old life of the ring that happens to carry the number (hazards-H7).
-/// - R: the power failed while parts and images were written, the last part was faster (hazards-H14). Reported, as K.
+/// - Q: a whole transaction of an old life of the ring that happens to carry the number
+///   (hazards-H7).
+/// - R: the power failed while parts and images were written, the last part was faster
+///   (hazards-H14). Reported, as K.
 /// - S: as R, but the log goes on: an image or a part was damaged since.
 /// - T: the part was torn by the cut (hazards-H14). Reported, as K.
 /// - U: as T, but the log goes on: damaged since.
-/// - V: written so, for its checksum is right, but not by us: parts in wrong order, of another number of parts or among
-///   stock blocks, impossible records, blocks outside the file system, more images than the ring has. No cut leaves that.
+/// - V: written so, for its checksum is right, but not by us: parts in wrong order, of another
+///   number of parts or among stock blocks, impossible records, blocks outside the file system,
+///   more images than the ring has. No cut leaves that.
 /// - W: the same, the other way round: a stock block of `t` among its parts.
 /// - X: the superblock lost the feature, or the log is not what it says: no cut leaves that either.
 /// - Y: all parts and images are there; a commit block decides.

@@ -85,11 +85,12 @@ impl Plan for Outlook {
 }
 
 impl DirtyLog {
-    /// Reads and judges all that a recovery for this scheme needs, and writes nothing (see [`DirtyLog::recover_for`]).
+    /// Reads and judges all that a recovery for this scheme needs, and writes nothing (see
+    /// [`DirtyLog::recover_for`]).
     ///
     /// # Errors
-    /// The device fails; a committed transaction is damaged, or names blocks that no file system has; a cut during the recovery could not be
-    /// repaired.
+    /// The device fails; a committed transaction is damaged, or names blocks that no file system
+    /// has; a cut during the recovery could not be repaired.
     pub fn foresee(self, scheme: Option<&Scheme>) -> Result<Foreseen, JournalError> {
         self.foresee_with(scheme, super::replay::revoke_table)
     }
@@ -153,13 +154,15 @@ impl DirtyLog {
 }
 
 impl Foreseen {
-    /// The volume as the recovery will leave it (B2). It only reads, and no longer when the recovery is carried out.
+    /// The volume as the recovery will leave it (B2). It only reads, and no longer when the
+    /// recovery is carried out.
     pub fn queue(&self) -> Arc<Queue> {
         let size = self.log.place.block_size();
         Queue::ahead(self.queue.clone(), size, self.outlook.clone())
     }
 
-    /// What Linux has left behind the full commits: the file system has to say what it leads to, by [`Foreseen::add`].
+    /// What Linux has left behind the full commits: the file system has to say what it leads to, by
+    /// [`Foreseen::add`].
     pub fn fast_commits(&self) -> Option<FastArea<'_>> {
         let bytes = self.area.as_deref()?;
         Some(FastArea {
@@ -181,7 +184,8 @@ impl Foreseen {
         Ok(())
     }
 
-    /// Refuses a log that is too small for handles of so many credits, as [`CleanLog::check_credits`].
+    /// Refuses a log that is too small for handles of so many credits, as
+    /// [`CleanLog::check_credits`].
     ///
     /// # Errors
     /// The message names the smallest log that would do.
@@ -237,7 +241,8 @@ impl Foreseen {
         } else {
             scanned.end
         };
-        // One number is skipped, so that blocks of the torn transaction never look like those of the next one (hazards-H7).
+        // One number is skipped, so that blocks of the torn transaction never look like those of
+        // the next one (hazards-H7).
         let next = if rt::mutant(Mutant::ReuseTid) {
             torn
         } else {
@@ -263,7 +268,8 @@ impl Foreseen {
     }
 }
 
-/// journal-replay-P7: what was read of the log may be in the cache of its device. Nothing of it goes home before it is durable.
+/// journal-replay-P7: what was read of the log may be in the cache of its device. Nothing of it
+/// goes home before it is durable.
 fn keep_log(log_queue: &Queue) -> Result<(), JournalError> {
     match rt::mutant(Mutant::ReplayUnflushedLog) {
         true => Ok(()),

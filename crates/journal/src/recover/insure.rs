@@ -1,5 +1,5 @@
-//! Insurance: full images of the blocks that the log knows by deltas only, before recovery overwrites them on a device whose
-//! home writes may be torn.
+//! Insurance: full images of the blocks that the log knows by deltas only, before recovery
+//! overwrites them on a device whose home writes may be torn.
 //!
 //! A log written under the rule full-first never needs insurance. A device image that was moved
 //! does, say from an eMMC with reliable writes to a file: there a second cut, during recovery,
@@ -43,7 +43,8 @@ pub(crate) fn check_room(
     )))
 }
 
-/// Logs full images of these blocks behind the complete transactions. [`check_room`] has said that they fit.
+/// Logs full images of these blocks behind the complete transactions. [`check_room`] has said that
+/// they fit.
 pub(crate) fn insure(
     queue: &Arc<Queue>,
     log: &LogSuper,

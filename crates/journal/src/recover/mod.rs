@@ -1,7 +1,7 @@
 //! Opening a log, and recovery in three passes: SCAN, REVOKE, REPLAY.
 //!
-//! A superblock that was only read is not a log that can be used: [`open`] answers [`Opened::Clean`] or
-//! [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
+//! A superblock that was only read is not a log that can be used: [`open`] answers
+//! [`Opened::Clean`] or [`Opened::NeedsRecovery`], and only a [`CleanLog`] starts a journal.
 //!
 //! Damage: a torn end of the log is what a cut leaves, and ends the log silently; damage before a
 //! commit block that counts is refused with an error, and nothing is written (the case table in
@@ -76,7 +76,8 @@ pub struct RecoveryReport {
     pub blocks_remapped: u64,
     /// REMAP commands for these blocks.
     pub remap_commands: u64,
-    /// Blocks that needed nothing because their image was moved home before the cut (`home=remap-move`).
+    /// Blocks that needed nothing because their image was moved home before the cut
+    /// (`home=remap-move`).
     pub blocks_moved: u64,
     /// Home blocks that had to be read because the log has only changed bytes of them.
     pub home_reads: u64,
@@ -91,7 +92,8 @@ pub struct RecoveryReport {
     pub images_revoked: u64,
     /// Revoke records read.
     pub revoke_records: u64,
-    /// The commit record of this transaction is damaged: it was being written when the power failed, or the medium is bad.
+    /// The commit record of this transaction is damaged: it was being written when the power
+    /// failed, or the medium is bad.
     pub failed_commit: Option<Tid>,
     /// The end of the log was recognised by blocks of an older life.
     pub stale_end: bool,
@@ -112,7 +114,8 @@ pub struct RecoverySpans {
     pub homes: Nanos,
     /// Logging full images on a device that may tear home writes.
     pub insure: Nanos,
-    /// Writing home, with the flush of the log before it (journal-replay-P7) and that of the homes behind it.
+    /// Writing home, with the flush of the log before it (journal-replay-P7) and that of the homes
+    /// behind it.
     pub write: Nanos,
     /// Marking the log clean.
     pub clean: Nanos,
@@ -135,7 +138,8 @@ impl RecoverySpans {
 /// Reads the superblock of a log and tells whether it needs recovery.
 ///
 /// # Errors
-/// The device fails, the superblock is damaged or does not fit its place, or the log has features unknown here.
+/// The device fails, the superblock is damaged or does not fit its place, or the log has features
+/// unknown here.
 pub fn open(queue: Arc<Queue>, place: LogPlace) -> Result<Opened, JournalError> {
     open_on(queue.clone(), queue, place)
 }
@@ -181,8 +185,8 @@ impl DirtyLog {
     /// Replays the log and marks it clean. May be cut and repeated at any point.
     ///
     /// # Errors
-    /// The device fails; or a committed transaction is damaged, or names blocks that no file system has, or the log holds fast
-    /// commits: then nothing has been written.
+    /// The device fails; or a committed transaction is damaged, or names blocks that no file system
+    /// has, or the log holds fast commits: then nothing has been written.
     pub fn recover(self) -> Result<(CleanLog, RecoveryReport), JournalError> {
         self.recover_for(None)
     }
@@ -267,8 +271,8 @@ impl CleanLog {
         }
     }
 
-    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. It stays until a journal is stopped whole
-    /// (devices-L9).
+    /// Error that ended the previous life of the journal (`s_errno`): 0 or a negative errno. It
+    /// stays until a journal is stopped whole (devices-L9).
     pub fn errno(&self) -> i32 {
         self.log.sb.errno()
     }

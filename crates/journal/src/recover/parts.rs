@@ -46,7 +46,8 @@ pub(super) struct Found {
     impossible: Option<String>,
     /// Of a last part: what is wrong with the transaction.
     broken: Option<String>,
-    /// Checksum register behind this part; its full records (of a last part: all of the transaction), where their images are.
+    /// Checksum register behind this part; its full records (of a last part: all of the
+    /// transaction), where their images are.
     crc: Option<TransactionCrc>,
     full: Vec<(BlockNo, bool, u32)>,
     images: Vec<LogBlock>,
@@ -76,7 +77,8 @@ impl Found {
 }
 
 impl Scan<'_> {
-    /// Parses a coalition block of the expected transaction, and reads the images if it is the last one.
+    /// Parses a coalition block of the expected transaction, and reads the images if it is the last
+    /// one.
     pub(super) fn parse_part(
         &mut self,
         at: LogBlock,
@@ -185,7 +187,8 @@ impl Scan<'_> {
         }
     }
 
-    /// Reads the images behind the last part and checks them one by one and the transaction as a whole (hazards-H14).
+    /// Reads the images behind the last part and checks them one by one and the transaction as a
+    /// whole (hazards-H14).
     fn check_images(&mut self, found: &mut Found) -> Result<(), JournalError> {
         let end = found.part.as_ref().and_then(|p| p.last);
         let (Some(end), Some(mut crc)) = (end, found.crc) else {
@@ -215,7 +218,8 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// Notes the records of a part; those of full images when the last part has told where they stand.
+    /// Notes the records of a part; those of full images when the last part has told where they
+    /// stand.
     pub(super) fn take_part(&mut self, found: Found) {
         let part = found.part.expect("only what was parsed is taken");
         for record in &part.records {
@@ -250,8 +254,8 @@ impl Scan<'_> {
         });
     }
 
-    /// Looks behind a broken transaction: its own commit block, or a sound block of the next one, proves that it had been
-    /// durable. Bounded; never replayed (scan-N2).
+    /// Looks behind a broken transaction: its own commit block, or a sound block of the next one,
+    /// proves that it had been durable. Bounded; never replayed (scan-N2).
     pub(super) fn look_further(&mut self) -> Result<Option<LogBlock>, JournalError> {
         let mut reader = LogReader::new(self.queue, self.log, false);
         let mut at = LogBlock(self.at);
@@ -295,7 +299,8 @@ impl Scan<'_> {
         }
     }
 
-    /// The message of a refused coalition transaction: what, where, and why it is not what a cut leaves.
+    /// The message of a refused coalition transaction: what, where, and why it is not what a cut
+    /// leaves.
     pub(super) fn refusal(
         &self,
         at: LogBlock,

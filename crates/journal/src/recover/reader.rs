@@ -13,9 +13,11 @@ use std::sync::Arc;
 const WINDOW: u32 = 32;
 /// Blocks read with one request at most: 512 KiB.
 const WINDOW_MAX: u32 = 128;
-/// Blocks read in a row for each block read ahead: so what is read behind the end of the log is a small part of the log.
+/// Blocks read in a row for each block read ahead: so what is read behind the end of the log is a
+/// small part of the log.
 const ROW_PER_WINDOW: u32 = 8;
-/// Unwanted blocks that are read to save a command: on an eMMC a command costs what eight blocks on the bus do.
+/// Unwanted blocks that are read to save a command: on an eMMC a command costs what eight blocks on
+/// the bus do.
 const GAP: u32 = 4;
 /// Blocks kept: 32 MiB. Blocks beyond this number are not kept, and each pass that wants one reads
 /// it again.
@@ -112,8 +114,9 @@ impl LogReader {
         (at..end).take_while(beside).count() as u64
     }
 
-    /// Reads those of `wanted`, which ascends, that are not there yet, with few commands that are all at the device at once. What cannot
-    /// be read is left to [`LogReader::read`], which says why.
+    /// Reads those of `wanted`, which ascends, that are not there yet, with few commands that are
+    /// all at the device at once. What cannot be read is left to [`LogReader::read`], which says
+    /// why.
     ///
     /// # Errors
     /// The power is lost.

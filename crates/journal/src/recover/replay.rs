@@ -1,4 +1,5 @@
-//! Pass 2, REVOKE: the newest revoking transaction of each block. Pass 3, REPLAY: the newest content of each block goes home.
+//! Pass 2, REVOKE: the newest revoking transaction of each block. Pass 3, REPLAY: the newest
+//! content of each block goes home.
 //!
 //! The new content of a block is made from its last full image in the log and the deltas after it;
 //! if the log has no full image, from the content of home and all deltas.
@@ -51,9 +52,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Home writes through the cache under one plug, as in Linux: the card programs one batch while the next crosses the bus.
+/// Home writes through the cache under one plug, as in Linux: the card programs one batch while the
+/// next crosses the bus.
 const BATCH: usize = 64;
-/// Reliable home writes under one plug: 1 MiB. Each command waits for the chips at its end, so there should be few, and packs full.
+/// Reliable home writes under one plug: 1 MiB. Each command waits for the chips at its end, so
+/// there should be few, and packs full.
 const BATCH_RELIABLE: usize = 256;
 /// Images fetched out of the log at once.
 const FETCH: usize = 256;
@@ -61,7 +64,8 @@ const FETCH: usize = 256;
 const CHUNK: usize = 8192;
 /// Longest run of home blocks read with one command: 512 KiB, or what the device takes.
 const READ_RUN: u64 = 128;
-/// Blocks between two homes that are read to save a command: on an eMMC a command costs what eight blocks on the bus do.
+/// Blocks between two homes that are read to save a command: on an eMMC a command costs what eight
+/// blocks on the bus do.
 const GAP: u64 = 4;
 
 /// Pass 2: by block, the newest transaction that revokes it.
@@ -201,7 +205,8 @@ pub(crate) struct Replay {
     at_home: BTreeSet<BlockNo>,
     /// The log is one of `move`: how many of its images were found moved.
     moved: Option<u64>,
-    /// What was read of the images that homes will be pointed at (repoint-Y2), if that is what will be done.
+    /// What was read of the images that homes will be pointed at (repoint-Y2), if that is what will
+    /// be done.
     expected: Option<BTreeMap<BlockNo, u64>>,
 }
 
@@ -241,7 +246,8 @@ impl Replay {
         expected.filter(|_| !rt::mutant(Mutant::RemapUnexpected))
     }
 
-    /// True if a cut during a home write leaves each byte old or new, and nothing else is damaged (P3).
+    /// True if a cut during a home write leaves each byte old or new, and nothing else is damaged
+    /// (P3).
     pub fn home_is_safe(&self) -> bool {
         let caps = self.queue.caps();
         caps.writes_old_or_new() && caps.no_collateral
@@ -252,8 +258,8 @@ impl Replay {
         self.moved.unwrap_or(0)
     }
 
-    /// Puts all blocks together and checks them (P2). Few enough are kept for [`write`](Self::write). Drops the targets whose
-    /// home needs no write (P4).
+    /// Puts all blocks together and checks them (P2). Few enough are kept for
+    /// [`write`](Self::write). Drops the targets whose home needs no write (P4).
     pub fn check(&mut self, targets: &mut Vec<Target>) -> Result<Option<Images>, JournalError> {
         let keep = targets.len() <= CHUNK;
         let mut kept = Vec::new();
@@ -442,7 +448,8 @@ impl Replay {
         Ok(())
     }
 
-    /// A run of homes that cannot be read as one: finds the blocks that cannot be read at all (hazards-H12).
+    /// A run of homes that cannot be read as one: finds the blocks that cannot be read at all
+    /// (hazards-H12).
     fn one_by_one(
         &mut self,
         targets: &[Target],
@@ -464,7 +471,8 @@ impl Replay {
         Ok(())
     }
 
-    /// Refuses if single blocks could not be put together: all of them are named, nothing is written.
+    /// Refuses if single blocks could not be put together: all of them are named, nothing is
+    /// written.
     fn complain(&self) -> Result<(), JournalError> {
         if let Some((_, first)) = self.unreadable.first() {
             let list = block_list(self.unreadable.iter().map(|(b, _)| *b));
@@ -482,8 +490,9 @@ impl Replay {
         Ok(())
     }
 
-    /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal from the log. Where a cut damages
-    /// what lies beside a cached write, all go with FUA: their neighbours may have left the log (hazards-H13).
+    /// P3: blocks made from home go with FUA, which leaves each byte old or new; the others heal
+    /// from the log. Where a cut damages what lies beside a cached write, all go with FUA: their
+    /// neighbours may have left the log (hazards-H13).
     fn write_chunk(&self, targets: &[Target], images: &Images) -> Result<(), JournalError> {
         assert_eq!(
             targets.len(),
@@ -515,7 +524,8 @@ impl Replay {
     }
 }
 
-/// Divides ascending homes into runs that one command reads (P6): at most `most` blocks, no more than [`GAP`] unwanted ones in a row.
+/// Divides ascending homes into runs that one command reads (P6): at most `most` blocks, no more
+/// than [`GAP`] unwanted ones in a row.
 fn runs(homes: &[BlockNo], most: u64) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     for n in 0..homes.len() {

@@ -50,7 +50,8 @@ impl Repoint {
         }
     }
 
-    /// True if no image has to be read: there is nothing to check it by, and it is where it was written (Y2, Y5).
+    /// True if no image has to be read: there is nothing to check it by, and it is where it was
+    /// written (Y2, Y5).
     pub fn reads_no_images(&self, log: &LogSuper) -> bool {
         let moved = log.sb.incompat().has(JournalIncompat::REMAP_MOVE);
         let checked = log.sb.format().checksum != ChecksumMode::None;
@@ -111,8 +112,8 @@ impl Repoint {
         (self.blocks, self.commands)
     }
 
-    /// Points homes at the log. `targets` gets what the device has refused, to be copied with the others; answers the images of them all,
-    /// or `None`: they have to be read (Y4).
+    /// Points homes at the log. `targets` gets what the device has refused, to be copied with the
+    /// others; answers the images of them all, or `None`: they have to be read (Y4).
     pub fn send(
         &mut self,
         queue: &Queue,

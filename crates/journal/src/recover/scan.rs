@@ -1,6 +1,7 @@
 //! Pass 1, SCAN: finds the complete transactions, and what they log and revoke. Writes nothing.
 //!
-//! - N1: every step moves forward, and no more blocks are visited than the ring has. So a hostile log ends.
+//! - N1: every step moves forward, and no more blocks are visited than the ring has. So a hostile
+//!   log ends.
 //! - N2: a transaction counts only when it is complete: with its commit block, or with the checksum
 //!   of the whole coalition transaction. Blocks after the first incomplete one are read only to
 //!   tell damage from a cut, and are never replayed.
@@ -71,8 +72,8 @@ pub(super) enum Parsed {
     Other,
 }
 
-/// Runs the pass over a log that is not empty; `sparse`: reading nothing but what it looks at. Also answers the reader, which has what
-/// was read.
+/// Runs the pass over a log that is not empty; `sparse`: reading nothing but what it looks at. Also
+/// answers the reader, which has what was read.
 pub(crate) fn scan(
     queue: &Arc<Queue>,
     log: &LogSuper,

@@ -2,10 +2,12 @@
 //!
 //! Properties, checked after recovery from every cut:
 //! - Q1: the metadata equals the state after some transaction, whole;
-//! - Q2: that transaction is not older than the last one whose commit was acknowledged before the cut;
+//! - Q2: that transaction is not older than the last one whose commit was acknowledged before the
+//!   cut;
 //! - Q3: recovery leaves blocks alone that hold file data;
 //! - Q4: a cut inside recovery, and recovery once more, gives the same state;
-//! - Q5: at the end of a history file data on the medium is what was written (no stale home write hit it).
+//! - Q5: at the end of a history file data on the medium is what was written (no stale home write
+//!   hit it).
 
 use super::*;
 use crate::{DirtyLog, FullFirst, Home, Preset, Scheme};
@@ -333,7 +335,8 @@ impl History {
     }
 }
 
-/// Plays histories and cuts them; the first violation ends it. Returns the number of recovered states.
+/// Plays histories and cuts them; the first violation ends it. Returns the number of recovered
+/// states.
 pub(super) fn explore(
     histories: std::ops::Range<u64>,
     cuts: u64,
@@ -409,7 +412,8 @@ fn every_cut_of_two_devices_recovers_to_a_whole_transaction() {
     }
 }
 
-/// devices-L6: without the revoke records recovery puts older images over data, on two devices as on one.
+/// devices-L6: without the revoke records recovery puts older images over data, on two devices as
+/// on one.
 #[test]
 fn without_revokes_two_devices_are_damaged() {
     let broken = Broken {

@@ -1,7 +1,8 @@
-//! A device with a volatile cache that remembers everything, so that any cut can be taken afterwards.
+//! A device with a volatile cache that remembers everything, so that any cut can be taken
+//! afterwards.
 //!
-//! What a cut may leave of a block: its version at the last flush or FUA write, or any later version, or (per sector) a
-//! mixture of them. Nothing else.
+//! What a cut may leave of a block: its version at the last flush or FUA write, or any later
+//! version, or (per sector) a mixture of them. Nothing else.
 
 use base::{BLOCK_BYTES, Bytes, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use block::{BlockDevice, Caps, Class, DevError};

@@ -255,8 +255,8 @@ pub fn kernel_mounts(path: &str, point: &str) -> Option<bool> {
     None
 }
 
-/// A dirty log with coalition blocks keeps other programs off, and they leave it as it is; dumpe2fs names the bit. After recovery
-/// all of them take the file system.
+/// A dirty log with coalition blocks keeps other programs off, and they leave it as it is; dumpe2fs
+/// names the bit. After recovery all of them take the file system.
 #[test]
 fn other_programs_refuse_a_dirty_coalition_log() {
     let Some(image) = Image::make("metadata_csum,64bit") else {

@@ -110,7 +110,8 @@ fn healthy_log_is_recovered_where_home_writes_tear() {
     });
 }
 
-/// Flushes and FUA commands of a checkpoint of six blocks that are no neighbours, with the tail that moves behind it.
+/// Flushes and FUA commands of a checkpoint of six blocks that are no neighbours, with the tail
+/// that moves behind it.
 fn cost_of_checkpoint(caps: &Caps) -> [u64; 2] {
     simulate(1, || {
         let mut image = Image::new();

@@ -74,7 +74,8 @@ fn skipped_revoke_pass_is_noticed() {
     );
 }
 
-/// A log whose next free block holds, from an older round, an image that looks like the next commit block.
+/// A log whose next free block holds, from an older round, an image that looks like the next commit
+/// block.
 fn image_posing_as_commit() -> Rig {
     let rig = Rig::new(60, 16);
     let journal = rig.start(Options {

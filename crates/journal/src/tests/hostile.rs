@@ -1,4 +1,5 @@
-//! Damaged and hostile logs: a clear error or a clean end, never a panic, and nothing written after an error.
+//! Damaged and hostile logs: a clear error or a clean end, never a panic, and nothing written after
+//! an error.
 
 use super::*;
 use base::Tid;
@@ -377,7 +378,8 @@ fn fast_commits_are_refused_unless_stale() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Control blocks in any order, with any bit flipped: recovery ends with an answer, and leaves the rest of the device alone.
+    /// Control blocks in any order, with any bit flipped: recovery ends with an answer, and leaves
+    /// the rest of the device alone.
     #[test]
     fn random_logs_never_panic(
         incompat in 0u32..0x40,

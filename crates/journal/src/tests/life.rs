@@ -395,7 +395,8 @@ fn callers_commit_by_turns() {
     }
 }
 
-/// turn-T3: a commit that fails in its caller ends the journal, and the reason is in the superblock.
+/// turn-T3: a commit that fails in its caller ends the journal, and the reason is in the
+/// superblock.
 #[test]
 fn a_callers_failed_commit_ends_the_journal() {
     let rig = Rig::new(60, 16);

@@ -1,5 +1,6 @@
-//! Logs of all kinds, damaged anywhere: recovery ends with the state after some prefix of the transactions, or with an error and
-//! nothing written. It never panics and never reads without bound. The body is a plain function, for any fuzzer.
+//! Logs of all kinds, damaged anywhere: recovery ends with the state after some prefix of the
+//! transactions, or with an error and nothing written. It never panics and never reads without
+//! bound. The body is a plain function, for any fuzzer.
 
 use super::hostile::{LOG, V3};
 use super::mixed::{Author, Do};
@@ -68,8 +69,8 @@ fn apply(a: &mut Author, damage: &Damage) {
             block[byte] ^= bits;
             (n, block.into())
         }
-        // A commit block names no number of blocks before it: one that stands where its transaction begins is, to any reader
-        // of the stock format, an empty transaction.
+        // A commit block names no number of blocks before it: one that stands where its transaction
+        // begins is, to any reader of the stock format, an empty transaction.
         Damage::Copy(_, from) | Damage::Mix(_, from, _) if is_commit(&get(a, from)) => return,
         Damage::Copy(n, from) => (n, get(a, from)),
         Damage::Mix(n, from, sectors) => {

@@ -219,7 +219,8 @@ fn revokes_in_coalition_blocks_are_obeyed() {
     );
 }
 
-/// hazards-H15: parts and images beyond the end of the ring stand at its beginning. Every start position is tried.
+/// hazards-H15: parts and images beyond the end of the ring stand at its beginning. Every start
+/// position is tried.
 #[test]
 fn parts_and_images_wrap_around_the_ring() {
     for commit_block in [false, true] {
@@ -280,7 +281,8 @@ fn a_log_block_crosses_the_bus_once() {
     );
 }
 
-/// Three transactions; the second one, at log blocks 2 to 5, has two parts and two images (and a commit block at 6).
+/// Three transactions; the second one, at log blocks 2 to 5, has two parts and two images (and a
+/// commit block at 6).
 fn three(commit_block: bool, third: bool) -> Author {
     let mut a = Author::new(V3);
     a.transaction(1, 10, vec![Do::Delta(40, 0, bytes("one"))]);
@@ -309,7 +311,8 @@ fn erase(a: &mut Author, log_block: u32) {
     a.forge.content.insert(home, disk::zeros());
 }
 
-/// R, T, M: what a cut leaves of a transaction that was being written. The ones before it are replayed.
+/// R, T, M: what a cut leaves of a transaction that was being written. The ones before it are
+/// replayed.
 #[test]
 fn a_torn_last_transaction_ends_the_log() {
     for (block, byte, letter) in [(2, 900, 'T'), (3, 900, 'T'), (4, 5, 'R'), (5, 4000, 'R')] {
@@ -366,7 +369,8 @@ fn a_part_of_old_and_new_sectors_is_torn() {
     }
 }
 
-/// U, S, N: the same damage in front of a transaction that could only be written after this one was durable; or of its commit block.
+/// U, S, N: the same damage in front of a transaction that could only be written after this one was
+/// durable; or of its commit block.
 #[test]
 fn damage_in_the_middle_is_refused() {
     for (block, byte, words) in [
@@ -397,7 +401,8 @@ fn damage_in_the_middle_is_refused() {
         e.contains("its commit block is missing at log block 6"),
         "{e}"
     );
-    // The transaction checksum alone: a part with a right checksum of its own, of another writing of the same transaction.
+    // The transaction checksum alone: a part with a right checksum of its own, of another writing
+    // of the same transaction.
     let mut a = three(false, true);
     let mut other = three(false, true);
     let again = vec![

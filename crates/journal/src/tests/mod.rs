@@ -42,8 +42,8 @@ fn filled(byte: u8) -> Bytes {
     vec![byte; BLOCK_BYTES].into()
 }
 
-/// A file system of `fs_blocks` blocks with a log of `log_blocks`, in two runs to exercise the mapping: most of it from
-/// block 1 on, three blocks at the very end.
+/// A file system of `fs_blocks` blocks with a log of `log_blocks`, in two runs to exercise the
+/// mapping: most of it from block 1 on, three blocks at the very end.
 struct Rig {
     disk: Arc<CrashDisk>,
     queue: Arc<Queue>,

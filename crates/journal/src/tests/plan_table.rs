@@ -39,7 +39,8 @@ fn cost(rig: &Rig, journal: &Journal, credits: u32, operation: Operation) -> Cos
     }
 }
 
-/// (operation, credits, what it does, expected: flushes, FUA, superblocks, descriptors, images, revokes, commits)
+/// (operation, credits, what it does, expected: flushes, FUA, superblocks, descriptors, images,
+/// revokes, commits)
 const TABLE: &[(&str, u32, Operation, [u64; 7])] = &[
     (
         "first commit of a mount",

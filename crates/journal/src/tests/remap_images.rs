@@ -22,7 +22,8 @@ fn remapping() -> Caps {
     }
 }
 
-/// A device with that content after some transactions and a cut that keeps everything: the log is not empty, its images are home.
+/// A device with that content after some transactions and a cut that keeps everything: the log is
+/// not empty, its images are home.
 fn remapped(image: &Image, preset: Preset, csum: bool) -> BTreeMap<u64, Bytes> {
     let content: blockdev::Image = image.load("fs").into_iter().collect();
     let place = image.place.clone();

@@ -1,4 +1,5 @@
-//! Power cuts and bad sectors inside the recovery of a mixed log, on devices that leave any state their `Caps` allow.
+//! Power cuts and bad sectors inside the recovery of a mixed log, on devices that leave any state
+//! their `Caps` allow.
 
 use super::hostile::V3;
 use super::mixed::{Author, Do};
@@ -135,7 +136,8 @@ fn assert_recovered(a: &Author, after: &Image, where_: &str) {
     }
 }
 
-/// hazards-H11: recovery may be cut anywhere, and cut again, on a device that tears home writes too. Says how many states were recovered.
+/// hazards-H11: recovery may be cut anywhere, and cut again, on a device that tears home writes
+/// too. Says how many states were recovered.
 fn cut_to_depth_2(caps: &Caps, seed: u64, states: usize) -> (u64, u64) {
     let a = author();
     let mut first = recover(&a, caps, image(&a), seed, Nanos(150_000));
@@ -231,7 +233,8 @@ fn insurance_needs_room() {
     });
 }
 
-/// hazards-H12: bad sectors under homes that the log has no image of: their blocks are named, nothing is written. Others do not matter.
+/// hazards-H12: bad sectors under homes that the log has no image of: their blocks are named,
+/// nothing is written. Others do not matter.
 #[test]
 fn unreadable_homes_are_named() {
     let a = author();
@@ -260,8 +263,9 @@ fn unreadable_homes_are_named() {
     });
 }
 
-/// journal-replay-P4: full-first lets the tail leave a full image behind once home is complete, while younger deltas stay in the log because
-/// another block holds the tail. There is nothing to write, so nothing to insure, however full the log is.
+/// journal-replay-P4: full-first lets the tail leave a full image behind once home is complete,
+/// while younger deltas stay in the log because another block holds the tail. There is nothing to
+/// write, so nothing to insure, however full the log is.
 #[test]
 fn deltas_that_home_already_holds_need_no_insurance() {
     let mut a = Author::new(V3);

@@ -328,7 +328,8 @@ fn read_back(blocks: &[(Class, Bytes)]) -> Vec<Record> {
     out
 }
 
-/// Applies the records of one block to its home: from the last revoke record on, each over what the one before it left.
+/// Applies the records of one block to its home: from the last revoke record on, each over what the
+/// one before it left.
 fn recovered(block: BlockNo, home: Bytes, log: &[(Tid, Vec<Record>)]) -> Bytes {
     let revokes = |r: &Record| matches!(r, Record::Revoke(set) if set.contains(&block));
     let revoked = log

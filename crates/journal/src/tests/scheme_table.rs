@@ -129,7 +129,8 @@ fn every_scheme_costs_on_every_device_what_the_table_says() {
         no_fua,
         no_cache,
     ];
-    // Flushes, FUA commands, log blocks on: prefix packs, any-subset packs, no packs, no FUA, no cache.
+    // Flushes, FUA commands, log blocks on: prefix packs, any-subset packs, no packs, no FUA, no
+    // cache.
     let table: [(Preset, [[u64; 3]; 5]); 6] = [
         (
             Preset::Jbd2,
@@ -168,8 +169,8 @@ fn every_scheme_costs_on_every_device_what_the_table_says() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What is remapped costs the commit nothing, and one command behind it; nothing is written home. `jftl-paper` on its first commit
-/// names its feature in the superblock that is written anyway.
+/// What is remapped costs the commit nothing, and one command behind it; nothing is written home.
+/// `jftl-paper` on its first commit names its feature in the superblock that is written anyway.
 #[test]
 fn remapping_costs_one_command_behind_the_commit() {
     let remap = Some(block::RemapCaps {
@@ -284,7 +285,8 @@ fn whatever_adaptive_chooses_is_safe() {
     assert_eq!(judged, 12 * 40);
 }
 
-/// FUA commands and flushes of a checkpoint of one block; the superblock takes a FUA command of them, where there is a log.
+/// FUA commands and flushes of a checkpoint of one block; the superblock takes a FUA command of
+/// them, where there is a log.
 fn checkpoint_cost(home: Home, caps: &Caps, with_log: bool) -> [u64; 2] {
     let outcome = Sim::new(SimConfig::seeded(1)).run(|| {
         let (_, queue) = queue_on(caps, fresh());
@@ -317,8 +319,8 @@ fn checkpoint_cost(home: Home, caps: &Caps, with_log: bool) -> [u64; 2] {
     outcome.unwrap()
 }
 
-/// home-M4: a home write takes FUA where the scheme asks for it and FUA is a reliable write, and is durable then; any other is
-/// made durable by a flush before the tail moves.
+/// home-M4: a home write takes FUA where the scheme asks for it and FUA is a reliable write, and is
+/// durable then; any other is made durable by a flush before the tail moves.
 #[test]
 fn m4_a_home_write_takes_fua_where_that_is_a_reliable_write() {
     let unreliable = Caps {

@@ -37,7 +37,8 @@ impl Stand {
         Ok((disk, queue, log))
     }
 
-    /// One transaction: a store into the `n`-th home, the last home in full. Snapshots from inside its commit.
+    /// One transaction: a store into the `n`-th home, the last home in full. Snapshots from inside
+    /// its commit.
     fn life(&self, image: Image, n: u64, seed: u64) -> Result<Vec<Image>, JournalError> {
         let (disk, _, log) = self.open(image, seed)?;
         let options = Options {
@@ -81,7 +82,8 @@ impl Stand {
         image.block(self.home(n).0)[100..][..STORE.len()] == STORE
     }
 
-    /// True if life one was lost but its coalition block is in the log: what it begins with says so.
+    /// True if life one was lost but its coalition block is in the log: what it begins with says
+    /// so.
     fn left_behind(&self, cut: &Image, recovered: &Image) -> bool {
         let magic = ondisk::jbd2::MAGIC.to_be_bytes();
         cut.block(1)[..4] == magic && !self.changed(recovered, 0)

@@ -1,8 +1,9 @@
 //! The devices of the crash tests, and what is expected of each scheme on each of them.
 //!
-//! Every write of the journal's own superblock, and of the commit block, relies on one thing: a write that is cut leaves the sector
-//! that matters old or new. A device promises it for its FUA writes (`reliable_granule`), for all writes (`tear_granule`), or for
-//! small aligned ones (`atomic_write_bytes`).
+//! Every write of the journal's own superblock, and of the commit block, relies on one thing: a
+//! write that is cut leaves the sector that matters old or new. A device promises it for its FUA
+//! writes (`reliable_granule`), for all writes (`tear_granule`), or for small aligned ones
+//! (`atomic_write_bytes`).
 
 use super::*;
 use blockdev::{PackOrder, Packed, RemapCaps};
@@ -31,13 +32,16 @@ pub enum Expect {
 /// The reason why a device does not suffice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// A cut write of the journal superblock may leave garbage in its first sector, and there is no second copy: without its magic
-    /// number or its checksum the log cannot be opened. No record format helps; JBD2 on Linux has the same need.
+    /// A cut write of the journal superblock may leave garbage in its first sector, and there is no
+    /// second copy: without its magic number or its checksum the log cannot be opened. No record
+    /// format helps; JBD2 on Linux has the same need.
     Superblock,
-    /// File data, written through the cache, damages stored metadata in the same programming unit, or other file data. Metadata whose
-    /// images have left the log cannot be healed from it by any record format, and file data never can.
+    /// File data, written through the cache, damages stored metadata in the same programming unit,
+    /// or other file data. Metadata whose images have left the log cannot be healed from it by any
+    /// record format, and file data never can.
     DataBesideHomes,
-    /// Log blocks written through the cache damage committed log blocks, or the superblock, beside them.
+    /// Log blocks written through the cache damage committed log blocks, or the superblock, beside
+    /// them.
     LogBesideLog,
     /// Home writes through the cache damage homes beside them whose images have left the log.
     HomesBesideHomes,
@@ -119,10 +123,12 @@ const HH: Expect = Expect::Damage(Why::HomesBesideHomes);
 
 /// What each column does on each device of [`CELLS`].
 ///
-/// - Where FUA writes are old or new by sector and stored data is protected, everything is safe: deltas rely on reliable home writes
-///   (track-D2), full images heal what a normal home write tears, checksums find torn log blocks.
-/// - `no-fua`, `atomic-4k`: home writes may be torn to garbage (several blocks in one write are not atomic), so deltas need full
-///   images first, which is the default, and switching that off is refused.
+/// - Where FUA writes are old or new by sector and stored data is protected, everything is safe:
+///   deltas rely on reliable home writes (track-D2), full images heal what a normal home write
+///   tears, checksums find torn log blocks.
+/// - `no-fua`, `atomic-4k`: home writes may be torn to garbage (several blocks in one write are not
+///   atomic), so deltas need full images first, which is the default, and switching that off is
+///   refused.
 /// - `packs-*`, `fifo`, `barrier`: such promises change the commands, never what is safe.
 /// - `unreliable`, `no-fua-torn`: no scheme's superblock is safe.
 /// - Collateral damage: with file data beside metadata no scheme is safe. With units of their own
@@ -149,8 +155,8 @@ pub const TABLE: &[(&str, [Expect; 9])] = &[
     ("collateral-cache-off", [DH, DH,   DH,   DH,  DH,  DH,   DH, R, DH]),
 ];
 
-/// An eMMC 5.x as its standard describes it: volatile cache in any order, reliable writes by sector, other writes may leave garbage in
-/// their own sectors, stored data is protected.
+/// An eMMC 5.x as its standard describes it: volatile cache in any order, reliable writes by
+/// sector, other writes may leave garbage in their own sectors, stored data is protected.
 pub fn emmc() -> Caps {
     Caps {
         sectors: 0,
@@ -271,12 +277,14 @@ fn remap(granule: u32, pairs_max: u32) -> Caps {
     }
 }
 
-/// Devices with REMAP. Every column of [`REMAPPING`] is safe on each of them; none of them anywhere else, where they are refused.
+/// Devices with REMAP. Every column of [`REMAPPING`] is safe on each of them; none of them anywhere
+/// else, where they are refused.
 pub const REMAP_CELLS: &[Cell] = &[
     cell("remap", || remap(4096, 1 << 14)),
     // A list is more than one batch.
     cell("remap-pairs", || remap(512, 3)),
-    // Only every fourth block lies on the granule of home, and of the log: next to nothing is remapped.
+    // Only every fourth block lies on the granule of home, and of the log: next to nothing is
+    // remapped.
     cell("remap-granule", || remap(16384, 1 << 14)),
     cell("remap-no-fua", || Caps {
         fua: false,

@@ -18,8 +18,8 @@ const NESTED_MAX: usize = 2;
 /// The newest transaction with the state after it, and the recovered device.
 pub type Found = ((u32, State), Image);
 
-/// Judges all cuts, at most until `limit` states were counted. One of them, by `chosen`, is where the next life begins: the state after
-/// its newest transaction, and the recovered device.
+/// Judges all cuts, at most until `limit` states were counted. One of them, by `chosen`, is where
+/// the next life begins: the state after its newest transaction, and the recovered device.
 pub fn all(
     life: &Life,
     chosen: u64,
@@ -202,7 +202,8 @@ impl Judge<'_> {
         Ok(state.clone())
     }
 
-    /// hazards-H12: where homes cannot be read, recovery says so or does not need them; it never invents their content.
+    /// hazards-H12: where homes cannot be read, recovery says so or does not need them; it never
+    /// invents their content.
     fn unreadable(&self, rng: &mut Rng) -> Result<(), Violation> {
         let life = self.life;
         let disk = SpecDisk::from_image(

@@ -323,7 +323,8 @@ impl Player {
         Ok(())
     }
 
-    /// hazards-H21: half an operation. No later state may be found: the journal has to abort before it commits this one.
+    /// hazards-H21: half an operation. No later state may be found: the journal has to abort before
+    /// it commits this one.
     fn drop_half(&mut self, mut handle: Handle<'_>) -> Result<(), JournalError> {
         let shared = self.shared.clone();
         let mut model = shared.model.lock();

@@ -1,12 +1,15 @@
-//! Random histories over the journal's public interface, cut everywhere, on a device that leaves any state its `Caps` allow.
+//! Random histories over the journal's public interface, cut everywhere, on a device that leaves
+//! any state its `Caps` allow.
 //!
-//! One run yields all its cuts: a sampler takes snapshots while the history plays on. Properties, judged after recovery from each:
+//! One run yields all its cuts: a sampler takes snapshots while the history plays on. Properties,
+//! judged after recovery from each:
 //! - Q0: the log opens and recovers without an error;
 //! - Q1: the metadata equals the state after some transaction, whole;
 //! - Q2: that transaction is not older than the newest one that was published before the cut;
 //! - Q3: recovery leaves blocks alone that hold file data;
 //! - Q4: a cut inside recovery, and recovery once more (to depth 2), gives the same state;
-//! - Q5: at the end of a life file data on the device is what was written: no stale home write hit it;
+//! - Q5: at the end of a life file data on the device is what was written: no stale home write hit
+//!   it;
 //! - Q6: ordered data of every transaction that recovery finds is there;
 //! - Q7: the history itself runs: no refusal, no panic, no dead end.
 
@@ -60,7 +63,8 @@ pub struct Workload {
     pub tasks: u64,
     /// Lives: each ends with a cut, the next begins with its recovery.
     pub lives: u64,
-    /// No programming unit of the device holds both metadata and file data, or two blocks of file data.
+    /// No programming unit of the device holds both metadata and file data, or two blocks of file
+    /// data.
     pub apart: bool,
     /// One in so many images poses as a control block of the log.
     pub pose_one_in: u64,
@@ -181,7 +185,8 @@ impl Layout {
         let used = |n: &u64| *n < self.middle || n.is_multiple_of(UNIT);
         (self.first..self.end).filter(used).map(BlockNo)
     }
-    /// A device with an empty log, known metadata in half of the homes and old bytes everywhere else.
+    /// A device with an empty log, known metadata in half of the homes and old bytes everywhere
+    /// else.
     pub fn image(&self, rng: &mut Rng) -> Image {
         let mut image = Image::new();
         let mut log = vec![0; BLOCK_BYTES];
@@ -229,7 +234,8 @@ impl Tally {
     }
 }
 
-/// Plays histories from seed `first` on until `states` states were judged. Stops at the first violation if `stop` says so.
+/// Plays histories from seed `first` on until `states` states were judged. Stops at the first
+/// violation if `stop` says so.
 pub fn explore(
     setup: &Setup,
     first: u64,

@@ -55,7 +55,8 @@ pub struct Model {
     /// (tick, block, version) of each write to file data.
     pub overwritten: Vec<(u64, BlockNo, u64)>,
     pub cuts: Vec<Cut>,
-    /// A handle was dropped in the middle of its work: this transaction and those behind it must never be found.
+    /// A handle was dropped in the middle of its work: this transaction and those behind it must
+    /// never be found.
     pub dropped: Option<u32>,
     pub stamp: u32,
 }

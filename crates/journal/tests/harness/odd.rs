@@ -12,14 +12,16 @@ use std::sync::Arc;
 pub enum Odd {
     #[default]
     Nothing,
-    /// Cached home writes are carried out when the host waits for them, up to 3 ms later: behind commands that were sent meanwhile (hazards-R10).
+    /// Cached home writes are carried out when the host waits for them, up to 3 ms later: behind
+    /// commands that were sent meanwhile (hazards-R10).
     LateHomes,
-    /// A REMAP is carried out when the host waits for it, up to 3 ms later: behind commands that were sent meanwhile (home_remap-X4, hazards-R14).
+    /// A REMAP is carried out when the host waits for it, up to 3 ms later: behind commands that
+    /// were sent meanwhile (home_remap-X4, hazards-R14).
     LateRemaps,
     /// Every third REMAP fails (hazards-R24).
     RefusesRemaps,
-    /// While recovery sends its first REMAP, a log write of the life before lands in the block that the first pair points at: the host
-    /// was reset, the device was not (hazards-R25).
+    /// While recovery sends its first REMAP, a log write of the life before lands in the block that
+    /// the first pair points at: the host was reset, the device was not (hazards-R25).
     LateLog,
 }
 

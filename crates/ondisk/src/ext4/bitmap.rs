@@ -25,8 +25,8 @@ pub fn inode_bitmap_checksum(sb: &Superblock, bitmap: &[u8]) -> u32 {
     crc32c(seed, &bitmap[..sb.inodes_per_group() as usize / 8])
 }
 
-/// The checksum of one of the two bitmaps, stored in or compared with a descriptor. Volumes without `metadata_csum` have
-/// none: storing does nothing, every bitmap passes.
+/// The checksum of one of the two bitmaps, stored in or compared with a descriptor. Volumes without
+/// `metadata_csum` have none: storing does nothing, every bitmap passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BitmapChecksum {
     /// Of the block bitmap.
@@ -43,7 +43,8 @@ impl BitmapChecksum {
         }
     }
 
-    /// Stores the checksum of `bitmap` in its descriptor. The checksum of the descriptor itself is not touched.
+    /// Stores the checksum of `bitmap` in its descriptor. The checksum of the descriptor itself is
+    /// not touched.
     pub fn update(self, sb: &Superblock, desc: &mut GroupDesc, bitmap: &[u8]) {
         if !sb.has_metadata_checksums() {
             return;

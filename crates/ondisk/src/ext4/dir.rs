@@ -8,8 +8,8 @@
 //! | 0x07 | u8 | `file_type` | see [`FileType`]; part of `name_len` without feature `filetype` |
 //! | 0x08 | | `name` | |
 //!
-//! With `metadata_csum` the last 12 bytes of a leaf look like an unused entry without name and of type 0xDE; its name is
-//! the CRC32C of the bytes before it.
+//! With `metadata_csum` the last 12 bytes of a leaf look like an unused entry without name and of
+//! type 0xDE; its name is the CRC32C of the bytes before it.
 
 use super::InodeSeed;
 use crate::Corrupt;
@@ -122,7 +122,8 @@ pub const fn dir_entry_bytes(name_len: usize) -> usize {
     (HEADER_BYTES + name_len).next_multiple_of(4)
 }
 
-/// The entries of a directory block, unused ones and the checksum entry included. Ends after the first error.
+/// The entries of a directory block, unused ones and the checksum entry included. Ends after the
+/// first error.
 #[derive(Clone, Debug)]
 pub struct DirEntries<'a> {
     block: &'a [u8],
@@ -182,7 +183,8 @@ impl<'a> Iterator for DirEntries<'a> {
     }
 }
 
-/// Writes an entry at byte `offset`; `ino` `None` makes it unused. Bytes behind the name stay as they are.
+/// Writes an entry at byte `offset`; `ino` `None` makes it unused. Bytes behind the name stay as
+/// they are.
 ///
 /// # Panics
 /// If the name does not fit `rec_len`, or the entry does not fit the block.
@@ -220,7 +222,8 @@ pub fn set_dir_rec_len(block: &mut [u8], offset: usize, rec_len: usize) {
     put_le16(block, offset + 4, raw);
 }
 
-/// Writes the checksum entry at the end of a new leaf; [`update_dir_checksum`] fills in the checksum.
+/// Writes the checksum entry at the end of a new leaf; [`update_dir_checksum`] fills in the
+/// checksum.
 ///
 /// # Panics
 /// If the block is shorter than that entry.

@@ -1,14 +1,16 @@
 //! Hashes of names for the directory index.
 //!
-//! Three hashes, each in two flavours that differ in how a byte above 127 is taken: as a signed or as an unsigned
-//! character (the machine that made the volume decided; `s_flags` remembers).
+//! Three hashes, each in two flavours that differ in how a byte above 127 is taken: as a signed or
+//! as an unsigned character (the machine that made the volume decided; `s_flags` remembers).
 //!
 //! - *legacy*: a simple multiplicative hash.
-//! - *half MD4*: MD4's compression function (RFC 1320) with eight message words and eight steps in each of its three rounds.
+//! - *half MD4*: MD4's compression function (RFC 1320) with eight message words and eight steps in
+//!   each of its three rounds.
 //! - *TEA*: the Tiny Encryption Algorithm (Wheeler and Needham), 16 cycles, with the name as key.
 //!
-//! For the latter two the name is cut into pieces of 32 (half MD4) or 16 (TEA) bytes, packed big-endian into words and
-//! padded with its remaining length. Every hash has bit 0 cleared: the index uses that bit for collisions.
+//! For the latter two the name is cut into pieces of 32 (half MD4) or 16 (TEA) bytes, packed
+//! big-endian into words and padded with its remaining length. Every hash has bit 0 cleared: the
+//! index uses that bit for collisions.
 
 /// Number of a hash as stored in superblock and index root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,8 @@ impl HashVersion {
     pub fn from_code(code: u8) -> Option<HashVersion> {
         Self::ALL.get(usize::from(code)).copied()
     }
-    /// The flavour to use: an index root stores 0 to 2, and the flags of the superblock say whether that means unsigned.
+    /// The flavour to use: an index root stores 0 to 2, and the flags of the superblock say whether
+    /// that means unsigned.
     #[must_use]
     pub fn with_unsigned(self, unsigned: bool) -> HashVersion {
         Self::ALL[usize::from(self.code() % 3 + if unsigned { 3 } else { 0 })]
@@ -125,7 +128,8 @@ fn fold_pieces<const WORDS: usize>(
     state
 }
 
-/// The first `4 * WORDS` bytes of `rest` as words, filled up with the length of `rest` in every byte.
+/// The first `4 * WORDS` bytes of `rest` as words, filled up with the length of `rest` in every
+/// byte.
 fn pack<const WORDS: usize>(rest: &[u8], unsigned: bool) -> [u32; WORDS] {
     let len = rest.len() as u32;
     let pad = (len | len << 8) | (len | len << 8) << 16;
@@ -145,7 +149,8 @@ const MD4_ROUND2: u32 = 0x5A82_7999;
 const MD4_ROUND3: u32 = 0x6ED9_EBA1;
 
 fn half_md4(state: [u32; 4], words: &[u32; 8]) -> [u32; 4] {
-    // One round: eight steps, words in `order`, shifts in turn; the registers rotate a <- d <- c <- b.
+    // One round: eight steps, words in `order`, shifts in turn; the registers rotate a <- d <- c <-
+    // b.
     let round = |state: [u32; 4],
                  order: [usize; 8],
                  shifts: [u32; 4],
@@ -211,8 +216,8 @@ mod tests {
 
     const SEED: [u32; 4] = [0x1111_1111, 0x3333_2222, 0x5555_4444, 0x5555_5555];
 
-    /// Name, and what `dx_hash -h VERSION -s SEED NAME` of debugfs 1.47 prints for versions 0 to 5; of the versions that use
-    /// the seed first with [`SEED`], then without.
+    /// Name, and what `dx_hash -h VERSION -s SEED NAME` of debugfs 1.47 prints for versions 0 to 5;
+    /// of the versions that use the seed first with [`SEED`], then without.
     type Row = (&'static str, [(u32, u32); 10]);
     const ROWS: [Row; 8] = [
         (

@@ -1,4 +1,5 @@
-//! The extent tree: nodes of 12-byte records after a 12-byte header, in the inode (4 records) or in a block.
+//! The extent tree: nodes of 12-byte records after a 12-byte header, in the inode (4 records) or in
+//! a block.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -15,7 +16,8 @@
 //! | 0x06 | le16 | `ee_start_hi` | | 0x08 | le16 | `ei_leaf_hi` |
 //! | 0x08 | le32 | `ee_start_lo` | | 0x0A | le16 | unused |
 //!
-//! With `metadata_csum` a node in a block is followed by le32 `et_checksum`, right behind the last possible record.
+//! With `metadata_csum` a node in a block is followed by le32 `et_checksum`, right behind the last
+//! possible record.
 
 use super::InodeSeed;
 use crate::{Corrupt, CorruptKind};
@@ -161,12 +163,14 @@ impl ExtentNode {
     }
     /// Records that fit a node in a block.
     pub const fn block_max(block_bytes: usize) -> u16 {
-        // With 64 KiB blocks 5460 records fit; the checksum always finds room in what the division leaves.
+        // With 64 KiB blocks 5460 records fit; the checksum always finds room in what the division
+        // leaves.
         ((block_bytes - HEADER_BYTES) / RECORD_BYTES) as u16
     }
 
-    /// Reads a node from the block area of an inode or from a block. Records are in order and do not overlap, lengths are
-    /// not zero, file blocks do not pass 2^32. Whether blocks lie on the volume is the caller's business.
+    /// Reads a node from the block area of an inode or from a block. Records are in order and do
+    /// not overlap, lengths are not zero, file blocks do not pass 2^32. Whether blocks lie on the
+    /// volume is the caller's business.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -216,7 +220,8 @@ impl ExtentNode {
     /// Writes header and records; bytes behind the last record stay as they are.
     ///
     /// # Panics
-    /// If there are more records than `max`, `buf` is too short, or the kind of records contradicts the depth.
+    /// If there are more records than `max`, `buf` is too short, or the kind of records contradicts
+    /// the depth.
     pub fn encode(&self, buf: &mut [u8]) {
         let count = self.entries.len();
         assert!(

@@ -6,7 +6,8 @@
 //! Tags do not cross blocks; a pad fills a block up. The area counts only if it begins with a head
 //! that names the transaction after the last full commit.
 //!
-//! Source: kernel documentation `filesystems/ext4/journal.rst`, "Fast commits"; checked against areas written by Linux 6.
+//! Source: kernel documentation `filesystems/ext4/journal.rst`, "Fast commits"; checked against
+//! areas written by Linux 6.
 
 use super::Extent;
 use crate::Corrupt;
@@ -57,10 +58,12 @@ pub struct FastCommits {
 }
 
 impl FastCommits {
-    /// Reads an area, whole blocks in order, that follows the full commits before transaction `tid`.
+    /// Reads an area, whole blocks in order, that follows the full commits before transaction
+    /// `tid`.
     ///
     /// # Errors
-    /// A head with unknown features, or a complete fast commit with a tag that makes no sense. A torn end is none.
+    /// A head with unknown features, or a complete fast commit with a tag that makes no sense. A
+    /// torn end is none.
     pub fn parse(area: &[u8], block_bytes: usize, tid: Tid) -> Result<FastCommits, Corrupt> {
         let mut scan = Scan {
             tid,
@@ -90,7 +93,8 @@ struct Scan {
     tid: Tid,
     crc: u32,
     begun: bool,
-    /// Tags since the last tail; what is wrong with one counts when the tail says that it was written so.
+    /// Tags since the last tail; what is wrong with one counts when the tail says that it was
+    /// written so.
     open: Vec<Result<FastCommitTag, Corrupt>>,
     done: FastCommits,
 }

@@ -82,8 +82,9 @@ impl Superblock {
         let skip = u64::from(self.has_superblock(first));
         (self.superblock_place(first).plus(skip), offset)
     }
-    /// Where the superblock of a group lies that has one: at its start. With `bigalloc` and blocks of 1 KiB the first group begins
-    /// with the boot block all the same, and its superblock is the second one.
+    /// Where the superblock of a group lies that has one: at its start. With `bigalloc` and blocks
+    /// of 1 KiB the first group begins with the boot block all the same, and its superblock is the
+    /// second one.
     pub fn superblock_place(&self, group: u32) -> BlockNo {
         let behind_boot = group == 0 && self.first_data_block() == 0 && self.block_bytes() == 1024;
         self.group_first_block(group).plus(u64::from(behind_boot))

@@ -1,10 +1,13 @@
 //! Structures of volumes made by e2fsprogs 1.47, read and checked bit by bit.
 //!
-//! The first volume: `mke2fs -t ext4 -b 1024 -L golden -d DIR` on 32 MiB, where DIR holds a directory with 200 long names
-//! and a file with six runs of data, then `e2fsck -fyD` (it builds the index) and two `ea_set` of debugfs. The second:
-//! `mke2fs -t ext4 -b 1024 -O ^64bit,^metadata_csum,uninit_bg` on 16 MiB. Both have UUID 12345678-1234-1234-1234-123456789abc.
+//! The first volume: `mke2fs -t ext4 -b 1024 -L golden -d DIR` on 32 MiB, where DIR holds a
+//! directory with 200 long names and a file with six runs of data, then `e2fsck -fyD` (it builds
+//! the index) and two `ea_set` of debugfs. The second:
+//! `mke2fs -t ext4 -b 1024 -O ^64bit,^metadata_csum,uninit_bg` on 16 MiB. Both have UUID
+//! 12345678-1234-1234-1234-123456789abc.
 //!
-//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal) for a run.
+//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal)
+//! for a run.
 
 use super::*;
 use base::BlockNo;
@@ -189,7 +192,8 @@ fn the_user_and_the_group_of_the_reserved_blocks_have_32_bits() {
 
 #[test]
 fn every_word_of_the_superblock_may_be_damaged() {
-    // With a valid checksum, so that only the check of the geometry is left; then the whole arithmetic must hold.
+    // With a valid checksum, so that only the check of the geometry is left; then the whole
+    // arithmetic must hold.
     for at in (0..0x3FC).step_by(4) {
         for value in [0u32, 1, 3, 0x7F, 0xFFFF, 0x8000_0000, u32::MAX] {
             let mut sb = superblock();

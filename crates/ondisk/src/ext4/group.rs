@@ -33,7 +33,8 @@ const CHECKSUM_AT: usize = 0x1E;
 bit_set! {
     /// State of a group (`bg_flags`).
     GroupFlags: u16, "BG_" {
-        /// The inode bitmap (and, below `itable_unused`, the table) was never written: all inodes are free.
+        /// The inode bitmap (and, below `itable_unused`, the table) was never written: all inodes
+        /// are free.
         INODE_UNINIT = 1, "INODE_UNINIT";
         /// The block bitmap was never written: it follows from the layout.
         BLOCK_UNINIT = 2, "BLOCK_UNINIT";
@@ -63,8 +64,8 @@ impl GroupDesc {
         }
     }
 
-    /// Reads a descriptor of `bytes` bytes ([`Superblock::desc_bytes`]); any bytes are a descriptor. Checksum:
-    /// [`verify_checksum`](Self::verify_checksum).
+    /// Reads a descriptor of `bytes` bytes ([`Superblock::desc_bytes`]); any bytes are a
+    /// descriptor. Checksum: [`verify_checksum`](Self::verify_checksum).
     ///
     /// # Errors
     /// Too few bytes.
@@ -218,7 +219,8 @@ impl GroupDesc {
         None
     }
 
-    /// Stores the checksum that the features of the volume ask for (`metadata_csum`, `uninit_bg` or none; ondisk-I3).
+    /// Stores the checksum that the features of the volume ask for (`metadata_csum`, `uninit_bg` or
+    /// none; ondisk-I3).
     pub fn update_checksum(&mut self, sb: &Superblock, group: u32) {
         if let Some(crc) = self.computed_checksum(sb, group) {
             put_le16(&mut self.raw, CHECKSUM_AT, crc);

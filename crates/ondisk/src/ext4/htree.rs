@@ -1,5 +1,5 @@
-//! The hash index of a large directory ("htree"): a root in file block 0, nodes below it, leaves that are ordinary
-//! directory blocks.
+//! The hash index of a large directory ("htree"): a root in file block 0, nodes below it, leaves
+//! that are ordinary directory blocks.
 //!
 //! | root | size | field | | node | size | field |
 //! |---|---|---|---|---|---|---|
@@ -15,9 +15,10 @@
 //! | 0x24 | le32 | block of the first record | | 0x0C | le32 | block of the first record |
 //! | 0x28 | 8 each | le32 hash, le32 block | | 0x10 | 8 each | le32 hash, le32 block |
 //!
-//! Record `n` leads to the names whose hash is at least its own and below the next one's; the first record has no hash
-//! (it counts as 0). Bit 0 of a hash says that names with the *same* hash began in the block before. With
-//! `metadata_csum` le32 reserved and le32 CRC32C follow the last possible record.
+//! Record `n` leads to the names whose hash is at least its own and below the next one's; the first
+//! record has no hash (it counts as 0). Bit 0 of a hash says that names with the *same* hash began
+//! in the block before. With `metadata_csum` le32 reserved and le32 CRC32C follow the last possible
+//! record.
 
 use super::InodeSeed;
 use crate::Corrupt;
@@ -35,7 +36,8 @@ const BLOCK_MASK: u32 = 0x0FFF_FFFF;
 /// A record of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxEntry {
-    /// Smallest hash below it; of the first record 0. Bit 0: a collision goes over the block boundary.
+    /// Smallest hash below it; of the first record 0. Bit 0: a collision goes over the block
+    /// boundary.
     pub hash: u32,
     /// File block it leads to.
     pub block: u32,
@@ -44,7 +46,8 @@ pub struct DxEntry {
 /// What only the root holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DxRootInfo {
-    /// Number of the hash (see [`HashVersion`](super::HashVersion)), without the choice of signed or unsigned characters.
+    /// Number of the hash (see [`HashVersion`](super::HashVersion)), without the choice of signed
+    /// or unsigned characters.
     pub hash_version: u8,
     /// Levels of nodes between root and leaves.
     pub levels: u8,
@@ -145,8 +148,9 @@ impl DxBlock {
         })
     }
 
-    /// Writes the block. Of a root the entries `.` and `..` (bytes 0 to 24) stay as they are and must be there already;
-    /// of a node the unused entry at its head is written too. Bytes behind the last record stay.
+    /// Writes the block. Of a root the entries `.` and `..` (bytes 0 to 24) stay as they are and
+    /// must be there already; of a node the unused entry at its head is written too. Bytes behind
+    /// the last record stay.
     ///
     /// # Panics
     /// If there is no record, or more than `limit`.
@@ -206,7 +210,8 @@ const fn records_at(is_root: bool) -> usize {
     }
 }
 
-/// Offset of the tail and the checksum: over everything up to the last record in use, the reserved word and a zero.
+/// Offset of the tail and the checksum: over everything up to the last record in use, the reserved
+/// word and a zero.
 fn computed(seed: InodeSeed, is_root: bool, block: &[u8]) -> Result<(usize, u32), Corrupt> {
     let at = records_at(is_root);
     Corrupt::need(WHAT, block, at + 4)?;

@@ -19,8 +19,8 @@
 //! | 0x68 | le32 | `i_file_acl_lo` | | 0xA0 | | end of the fields known here |
 //! | 0x6C | le32 | `i_size_high` | | 0x80 + `i_extra_isize` | | extended attributes |
 //!
-//! A field beyond 0x80 exists only if it ends before 0x80 + `i_extra_isize`. The checksum covers inode number,
-//! generation and all bytes of the inode with its own two halves zero.
+//! A field beyond 0x80 exists only if it ends before 0x80 + `i_extra_isize`. The checksum covers
+//! inode number, generation and all bytes of the inode with its own two halves zero.
 
 use super::{FsSeed, InodeFlags, Timestamp};
 use crate::Corrupt;
@@ -82,7 +82,8 @@ impl Inode {
         Inode { raw }
     }
 
-    /// Reads an inode of `bytes` bytes (`Superblock::inode_bytes`). Checksum: [`verify_checksum`](Self::verify_checksum).
+    /// Reads an inode of `bytes` bytes (`Superblock::inode_bytes`). Checksum:
+    /// [`verify_checksum`](Self::verify_checksum).
     ///
     /// # Errors
     /// Too few bytes, or an impossible size of the extra fields.
@@ -172,8 +173,9 @@ impl Inode {
         put_le32(&mut self.raw, 0x6C, (bytes >> 32) as u32);
     }
 
-    /// Sectors of 512 bytes that the file occupies, block maps and attributes included. `huge` is feature `huge_file`:
-    /// only then the count has 48 bits, and a flag may turn its unit into blocks.
+    /// Sectors of 512 bytes that the file occupies, block maps and attributes included. `huge` is
+    /// feature `huge_file`: only then the count has 48 bits, and a flag may turn its unit into
+    /// blocks.
     pub fn sectors(&self, huge: bool, block_bytes: u32) -> u64 {
         let low = u64::from(get_le32(&self.raw, 0x1C));
         if !huge {
@@ -187,7 +189,8 @@ impl Inode {
             n
         }
     }
-    /// Sets the sectors the file occupies, in blocks if sectors do not fit 48 bits. False if the count cannot be stored.
+    /// Sets the sectors the file occupies, in blocks if sectors do not fit 48 bits. False if the
+    /// count cannot be stored.
     #[must_use]
     pub fn set_sectors(&mut self, sectors: u64, huge: bool, block_bytes: u32) -> bool {
         let unit = u64::from(block_bytes / 512);
@@ -236,7 +239,8 @@ impl Inode {
         }
         ((new >> 8) & 0xFFF, (new & 0xFF) | ((new >> 12) & 0xF_FF00))
     }
-    /// Sets the numbers of a device file: 12 bits major, 20 bits minor; the old form where 8 bits each suffice.
+    /// Sets the numbers of a device file: 12 bits major, 20 bits minor; the old form where 8 bits
+    /// each suffice.
     pub fn set_device(&mut self, major: u32, minor: u32) {
         let old = major < 256 && minor < 256 && (major, minor) != (0, 0);
         let new = (minor & 0xFF) | (major & 0xFFF) << 8 | (minor & 0xF_FF00) << 12;
@@ -330,8 +334,8 @@ impl Inode {
             put_le32(&mut self.raw, 0x9C, project);
         }
     }
-    /// The room for extended attributes behind the extra fields; empty in old inodes, and in those without extra fields (their
-    /// count would lie in it).
+    /// The room for extended attributes behind the extra fields; empty in old inodes, and in those
+    /// without extra fields (their count would lie in it).
     pub fn xattr_area(&self) -> &[u8] {
         let at = self.xattr_area_at();
         self.raw.get(at..).unwrap_or_default()

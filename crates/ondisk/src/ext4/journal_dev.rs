@@ -1,4 +1,5 @@
-//! The superblock of an external journal: a device with feature `journal_dev` that holds nothing but a log.
+//! The superblock of an external journal: a device with feature `journal_dev` that holds nothing
+//! but a log.
 //!
 //! The superblock of the log itself lies in the next block; a block number of the log is one of the
 //! device.
@@ -11,7 +12,8 @@ use base::checksum::crc32c;
 
 const WHAT: &str = "superblock of an external journal";
 const CHECKSUM_AT: usize = 0x3FC;
-/// Of a device without inodes: what mke2fs says of them all the same, and no check after so many mounts.
+/// Of a device without inodes: what mke2fs says of them all the same, and no check after so many
+/// mounts.
 const REVISION: u32 = 1;
 const FIRST_INO: u32 = 11;
 const INODE_BYTES: u16 = 256;
@@ -69,7 +71,8 @@ impl JournalDevice {
         })
     }
 
-    /// Writes the 1024 bytes at byte 1024 of the device, as mke2fs does: no inodes, all blocks taken. `now`: seconds since 1970.
+    /// Writes the 1024 bytes at byte 1024 of the device, as mke2fs does: no inodes, all blocks
+    /// taken. `now`: seconds since 1970.
     ///
     /// # Errors
     /// There are 2^32 blocks or more.

@@ -1,14 +1,16 @@
 //! ext4 (and its ancestors ext2 and ext3): all structures little-endian.
 //!
-//! A volume is an array of blocks cut into block groups. The [`Superblock`] at byte 1024 gives the geometry; an array of
-//! [`GroupDesc`] says where each group keeps its bitmaps and its table of [`Inode`]s. An inode maps its data by an
-//! [extent tree](ExtentNode) or by a [block map](BlockPath); a directory is a file of [entries](DirEntries), with an
+//! A volume is an array of blocks cut into block groups. The [`Superblock`] at byte 1024 gives the
+//! geometry; an array of [`GroupDesc`] says where each group keeps its bitmaps and its table of
+//! [`Inode`]s. An inode maps its data by an [extent tree](ExtentNode) or by a
+//! [block map](BlockPath); a directory is a file of [entries](DirEntries), with an
 //! [index by hash](DxBlock) when it is large.
 //!
-//! With feature `metadata_csum` every structure carries a CRC32C. All of them start from [`FsSeed`]; structures that
-//! belong to an inode start from its [`InodeSeed`].
+//! With feature `metadata_csum` every structure carries a CRC32C. All of them start from
+//! [`FsSeed`]; structures that belong to an inode start from its [`InodeSeed`].
 //!
-//! Source: kernel documentation `filesystems/ext4/*.rst`; checked against images made by mke2fs and debugfs 1.47.
+//! Source: kernel documentation `filesystems/ext4/*.rst`; checked against images made by mke2fs and
+//! debugfs 1.47.
 
 mod bitmap;
 mod block_map;

@@ -3,12 +3,13 @@
 use base::Ino;
 use base::checksum::crc32c;
 
-/// CRC32C register that volume-wide checksums start from: `crc32c(!0, uuid)`, or `s_checksum_seed` with feature
-/// `metadata_csum_seed`.
+/// CRC32C register that volume-wide checksums start from: `crc32c(!0, uuid)`, or `s_checksum_seed`
+/// with feature `metadata_csum_seed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FsSeed(pub u32);
 
-/// CRC32C register for what belongs to one inode: [`FsSeed`] continued over inode number and generation.
+/// CRC32C register for what belongs to one inode: [`FsSeed`] continued over inode number and
+/// generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InodeSeed(pub u32);
 

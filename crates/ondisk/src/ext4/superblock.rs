@@ -1,8 +1,9 @@
 //! The superblock: 1024 bytes at byte offset 1024, with backups at the start of some groups.
 //!
-//! Fields and their offsets stand in the `fields!` lists below and in the setters next to them. Times are seconds since
-//! 1970 with 40 bits (32 low bits in place, 8 high bits in a byte near the end). Counts of blocks have 64 bits in two
-//! halves. The last word is the CRC32C of the bytes before it, from `!0`.
+//! Fields and their offsets stand in the `fields!` lists below and in the setters next to them.
+//! Times are seconds since 1970 with 40 bits (32 low bits in place, 8 high bits in a byte near the
+//! end). Counts of blocks have 64 bits in two halves. The last word is the CRC32C of the bytes
+//! before it, from `!0`.
 
 use super::{Compat, FsSeed, GROUP_DESC_BYTES_32, GROUP_DESC_BYTES_64, HashVersion};
 use super::{INODE_BYTES_OLD, Incompat, RoCompat};
@@ -62,8 +63,9 @@ impl Superblock {
         Superblock { raw }
     }
 
-    /// Reads and checks a superblock: magic, checksum (with `metadata_csum`), geometry. After that no computation on the
-    /// geometry overflows or divides by zero. Whether the features are supported is the caller's business.
+    /// Reads and checks a superblock: magic, checksum (with `metadata_csum`), geometry. After that
+    /// no computation on the geometry overflows or divides by zero. Whether the features are
+    /// supported is the caller's business.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -478,7 +480,8 @@ impl Superblock {
             get_le32(&self.raw[..], 0x250),
         ]
     }
-    /// Copy of the journal inode's block area and size (`s_jnl_blocks`): 15 words of `i_block`, then size high and low.
+    /// Copy of the journal inode's block area and size (`s_jnl_blocks`): 15 words of `i_block`,
+    /// then size high and low.
     pub fn journal_backup(&self) -> [u32; JOURNAL_BACKUP_WORDS] {
         std::array::from_fn(|n| get_le32(&self.raw[..], 0x10C + 4 * n))
     }
@@ -497,7 +500,8 @@ impl Superblock {
     pub fn set_hash_seed(&mut self, uuid: [u8; 16]) {
         self.raw[0xEC..0xFC].copy_from_slice(&uuid);
     }
-    /// Hash that new directory indexes get (`s_def_hash_version`), as stored; `None` if this crate does not know it.
+    /// Hash that new directory indexes get (`s_def_hash_version`), as stored; `None` if this crate
+    /// does not know it.
     pub fn default_hash(&self) -> Option<HashVersion> {
         HashVersion::from_code(self.raw[0xFC])
     }
@@ -562,8 +566,9 @@ impl Superblock {
     pub fn last_error_time(&self) -> u64 {
         self.time40(0x1CC, 0x279)
     }
-    /// Notes an error of the volume: counts it and fills the first and last error records (`s_first_error_*`,
-    /// `s_last_error_*`). `code` is one of Linux's numbers for them, no errno: 5 is EFSCORRUPTED.
+    /// Notes an error of the volume: counts it and fills the first and last error records
+    /// (`s_first_error_*`, `s_last_error_*`). `code` is one of Linux's numbers for them, no errno:
+    /// 5 is EFSCORRUPTED.
     pub fn record_error(&mut self, secs: u64, ino: Ino, block: BlockNo, place: &str, code: u8) {
         if self.error_count() == 0 {
             self.set_time40(0x198, 0x278, secs);

@@ -1,7 +1,8 @@
-//! Times in inodes: 32 bits of seconds, and in large inodes 32 more of which two extend the seconds.
+//! Times in inodes: 32 bits of seconds, and in large inodes 32 more of which two extend the
+//! seconds.
 //!
-//! The extra word holds nanoseconds in its upper 30 bits and the *epoch* in the lower two: seconds are the signed 32-bit
-//! value plus epoch times 2^32. That reaches from 1901 to 2446.
+//! The extra word holds nanoseconds in its upper 30 bits and the *epoch* in the lower two: seconds
+//! are the signed 32-bit value plus epoch times 2^32. That reaches from 1901 to 2446.
 
 /// A time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]

@@ -10,11 +10,12 @@
 //! | 0x14 | 12 | reserved | | 0x0C | le32 | `e_hash` |
 //! | 0x20 | | entries | | 0x10 | | name, padded to 4 bytes |
 //!
-//! In an inode the header is the magic number alone. Four zero bytes end the entries. Offsets of values count from the
-//! start of the block, in an inode from its first entry. Values lie behind the entries, padded with zeros to 4 bytes; the
-//! last one ends with the area. In a block the entries are sorted by prefix, length of the name, name, and each has the hash
-//! of its name and value; the hash of the block is made of these and helps to find a block that can be shared. In an
-//! inode the hash is 0.
+//! In an inode the header is the magic number alone. Four zero bytes end the entries. Offsets of
+//! values count from the start of the block, in an inode from its first entry. Values lie behind
+//! the entries, padded with zeros to 4 bytes; the last one ends with the area. In a block the
+//! entries are sorted by prefix, length of the name, name, and each has the hash of its name and
+//! value; the hash of the block is made of these and helps to find a block that can be shared. In
+//! an inode the hash is 0.
 
 use super::{FsSeed, Inode};
 use crate::Corrupt;
@@ -35,7 +36,8 @@ const PAD: usize = 4;
 /// One attribute.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct XattrEntry {
-    /// Prefix of the name: 1 `user.`, 2 and 3 POSIX ACLs, 4 `trusted.`, 6 `security.`, 7 `system.`, ...
+    /// Prefix of the name: 1 `user.`, 2 and 3 POSIX ACLs, 4 `trusted.`, 6 `security.`, 7 `system.`,
+    /// ...
     pub name_index: u8,
     /// Name without the prefix.
     pub name: Vec<u8>,
@@ -56,7 +58,8 @@ impl XattrEntry {
     pub fn is(&self, name_index: u8, name: &[u8]) -> bool {
         self.name_index == name_index && self.name == name
     }
-    /// Hash of name and value (`e_hash`). Name bytes count as unsigned, as in Linux since 6.2 on every machine.
+    /// Hash of name and value (`e_hash`). Name bytes count as unsigned, as in Linux since 6.2 on
+    /// every machine.
     fn hash(&self) -> u32 {
         let name = (self.name.iter()).fold(0u32, |h, &c| h.rotate_left(5) ^ u32::from(c));
         self.value.chunks(PAD).fold(name, |h, word| {
@@ -120,7 +123,8 @@ impl XattrBlock {
     /// [`update_checksum`](Self::update_checksum).
     ///
     /// # Panics
-    /// If they do not fit ([`room`](Self::room)), a name has more than 255 bytes, or a value lies in an inode of its own.
+    /// If they do not fit ([`room`](Self::room)), a name has more than 255 bytes, or a value lies
+    /// in an inode of its own.
     pub fn compose(mut list: Vec<XattrEntry>, references: u32, block_bytes: usize) -> Vec<u8> {
         list.sort_by(|a, b| a.order().cmp(&b.order()));
         let mut block = vec![0; block_bytes];
@@ -181,7 +185,8 @@ pub fn inode_xattr_room(inode: &Inode) -> usize {
 /// Replaces the attributes inside an inode.
 ///
 /// # Panics
-/// If they do not fit ([`inode_xattr_room`]), a name has more than 255 bytes, or a value lies in an inode of its own.
+/// If they do not fit ([`inode_xattr_room`]), a name has more than 255 bytes, or a value lies in an
+/// inode of its own.
 pub fn set_inode_xattrs(inode: &mut Inode, list: &[XattrEntry]) {
     let area = inode.xattr_area_mut();
     area.fill(0);
@@ -269,7 +274,8 @@ mod tests {
 
     #[test]
     fn attribute_in_an_inode() {
-        // debugfs -w -R "ea_set f user.k val": name index 1, value at the end of the 256-byte inode.
+        // debugfs -w -R "ea_set f user.k val": name index 1, value at the end of the 256-byte
+        // inode.
         let mut inode = Inode::blank(256, 32).bytes().to_vec();
         put_le32(&mut inode, 160, MAGIC);
         inode[164..166].copy_from_slice(&[1, 1]);

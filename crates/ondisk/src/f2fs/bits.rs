@@ -1,8 +1,8 @@
 //! Bit maps of F2FS, in two orders.
 //!
-//! Valid maps of segments and version bitmaps count from the highest bit of a byte: bit `i` is bit `7 - i % 8` of byte
-//! `i / 8`. Bitmaps of directory blocks and NAT bits count from the lowest (`_le`). A bit beyond the map is 0 and cannot
-//! be set.
+//! Valid maps of segments and version bitmaps count from the highest bit of a byte: bit `i` is bit
+//! `7 - i % 8` of byte `i / 8`. Bitmaps of directory blocks and NAT bits count from the lowest
+//! (`_le`). A bit beyond the map is 0 and cannot be set.
 
 /// Bit `i` of a map that counts from the highest bit.
 pub fn test_bit(map: &[u8], i: usize) -> bool {

@@ -1,4 +1,5 @@
-//! The checkpoint: the first and the last block of a pack, with `cp_payload` more blocks behind the first.
+//! The checkpoint: the first and the last block of a pack, with `cp_payload` more blocks behind the
+//! first.
 //!
 //! | offset | field | offset | field |
 //! |---|---|---|---|
@@ -17,8 +18,9 @@
 //! | checkpoint | orphans ... | data summaries: compact or 3 | node summaries: 3 | checkpoint | ... NAT bits |
 //! ```
 //!
-//! Node summaries exist with flag `UMOUNT` or `FASTBOOT`. A pack counts if both checkpoints are sound and have the same
-//! version; of two such packs the one with the higher version. Bitmaps: `Checkpoint::bitmap_places`.
+//! Node summaries exist with flag `UMOUNT` or `FASTBOOT`. A pack counts if both checkpoints are
+//! sound and have the same version; of two such packs the one with the higher version. Bitmaps:
+//! `Checkpoint::bitmap_places`.
 
 use super::checksum::{crc, crc_f2fs};
 use super::{BLOCK_BYTES, BLOCKS_PER_SEG, Geometry, Log, Nid, SegNo};
@@ -195,8 +197,8 @@ impl Checkpoint {
 
     /// Byte ranges of the version bitmaps of NAT and SIT in the checkpoint with its payload.
     ///
-    /// Without payload: SIT, then NAT, from 192. With payload: NAT from 192, SIT in the second block. With
-    /// `LARGE_NAT_BITMAP`: NAT, then SIT, from 196, behind the checksum at 192.
+    /// Without payload: SIT, then NAT, from 192. With payload: NAT from 192, SIT in the second
+    /// block. With `LARGE_NAT_BITMAP`: NAT, then SIT, from 196, behind the checksum at 192.
     pub(super) fn bitmap_places(&self) -> (Range<usize>, Range<usize>) {
         let (nat, sit) = (
             self.nat_bitmap_bytes() as usize,
@@ -212,8 +214,8 @@ impl Checkpoint {
         }
         (range(CP_BITMAP_AT + sit, nat), range(CP_BITMAP_AT, sit))
     }
-    /// Version bitmap of the NAT: bit `b` ([`bits::test_bit`](super::bits::test_bit)) says that the second copy of block
-    /// `b` counts. Empty if its size is impossible.
+    /// Version bitmap of the NAT: bit `b` ([`bits::test_bit`](super::bits::test_bit)) says that the
+    /// second copy of block `b` counts. Empty if its size is impossible.
     pub fn nat_bitmap(&self) -> &[u8] {
         self.raw.get(self.bitmap_places().0).unwrap_or_default()
     }
@@ -236,8 +238,8 @@ impl Checkpoint {
     pub fn has_node_summaries(&self) -> bool {
         self.flags().has(CpFlags::UMOUNT) || self.flags().has(CpFlags::FASTBOOT)
     }
-    /// Offset in the pack of a log's summary block; of a data log when they are not compact. `None` for a node log if the
-    /// pack has no node summaries, or if the pack is too short.
+    /// Offset in the pack of a log's summary block; of a data log when they are not compact. `None`
+    /// for a node log if the pack has no node summaries, or if the pack is too short.
     pub fn summary_offset(&self, log: Log) -> Option<u32> {
         let nodes = self.has_node_summaries();
         let behind = match (log.is_node(), nodes) {
@@ -256,7 +258,8 @@ impl Checkpoint {
         self.pack_start_sum()
             .saturating_sub((self.raw.len() / BLOCK_BYTES) as u32)
     }
-    /// Entries of a data log in compact summaries: those before its next block, all 512 if it fills holes.
+    /// Entries of a data log in compact summaries: those before its next block, all 512 if it fills
+    /// holes.
     pub fn compact_entries(&self, log: Log) -> u32 {
         match self.alloc_type(log) {
             AllocType::Ssr => BLOCKS_PER_SEG,
@@ -264,7 +267,8 @@ impl Checkpoint {
         }
     }
 
-    /// The checksum as stored; 0 if its offset is impossible. Nodes of roll-forward repeat it (`CRC_RECOVERY`).
+    /// The checksum as stored; 0 if its offset is impossible. Nodes of roll-forward repeat it
+    /// (`CRC_RECOVERY`).
     pub fn crc(&self) -> u32 {
         match self.checksum_at() {
             Ok(at) => get_le32(&self.raw, at),
@@ -330,7 +334,8 @@ impl Checkpoint {
         &self.raw[..BLOCK_BYTES]
     }
 
-    /// Checks the numbers against the geometry: after that counts, places in the pack and logs are in range.
+    /// Checks the numbers against the geometry: after that counts, places in the pack and logs are
+    /// in range.
     ///
     /// # Errors
     /// A number is impossible.

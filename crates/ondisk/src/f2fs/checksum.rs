@@ -1,5 +1,5 @@
-//! The checksum of F2FS: CRC-32 (polynomial 0x04C11DB7, reflected 0xEDB88320) as a raw register, no inversion before or
-//! after. Volume structures start it from the magic number of the superblock.
+//! The checksum of F2FS: CRC-32 (polynomial 0x04C11DB7, reflected 0xEDB88320) as a raw register, no
+//! inversion before or after. Volume structures start it from the magic number of the superblock.
 
 /// Start value of the checksums of volume structures: the magic number.
 pub const CRC_SEED: u32 = 0xF2F5_2010;
@@ -39,7 +39,8 @@ const fn tables() -> [[u32; 256]; SLICES] {
     t
 }
 
-/// Continues the register `seed` over `data` (`f2fs_chksum`); chains: `crc(crc(s, a), b) == crc(s, ab)`.
+/// Continues the register `seed` over `data` (`f2fs_chksum`); chains:
+/// `crc(crc(s, a), b) == crc(s, ab)`.
 pub fn crc(seed: u32, data: &[u8]) -> u32 {
     let (words, rest) = data.as_chunks::<SLICES>();
     let mut reg = seed;

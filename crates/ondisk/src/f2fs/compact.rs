@@ -1,4 +1,5 @@
-//! Compact summaries of a checkpoint pack: both journals and the owners of the three data logs in one to three blocks.
+//! Compact summaries of a checkpoint pack: both journals and the owners of the three data logs in
+//! one to three blocks.
 //!
 //! | offset in the first block | size | meaning |
 //! |---|---|---|
@@ -6,8 +7,8 @@
 //! | 507 | 507 | SIT journal |
 //! | 1014 | 7 each | owners: hot, warm, cold data log, each up to its next block (all 512 if it fills holes) |
 //!
-//! An entry never crosses a block, and the last 5 bytes of each block stay free: 439 entries in the first block, 584 in
-//! each other.
+//! An entry never crosses a block, and the last 5 bytes of each block stay free: 439 entries in the
+//! first block, 584 in each other.
 
 use super::summary::{JOURNAL_BYTES, SUMMARY_BYTES, SUMMARY_FOOTER_BYTES};
 use super::{BLOCK_BYTES, BLOCKS_PER_SEG, Checkpoint, Log, Summary};

@@ -9,9 +9,9 @@
 //! | 0x01E | 214 * 11 | `dentry` | le32 hash, le32 inode, le16 length of the name, u8 file type |
 //! | 0x950 | 214 * 8 | `filename` | 8 bytes per slot |
 //!
-//! A name longer than 8 bytes occupies several consecutive slots; the entry is that of the first. Small directories keep the same
-//! arrays inside their inode, with as many slots as fit ([`DentryLayout::inline`]): bitmap first, then the reserved bytes, entries and
-//! names at the end.
+//! A name longer than 8 bytes occupies several consecutive slots; the entry is that of the first.
+//! Small directories keep the same arrays inside their inode, with as many slots as fit
+//! ([`DentryLayout::inline`]): bitmap first, then the reserved bytes, entries and names at the end.
 //!
 //! In a damaged block the bitmap may mark as used what is no valid entry: [`iter`] reports it,
 //! [`find`] passes over it.
@@ -130,7 +130,8 @@ impl DentryLayout {
         names: 30 + DENTRIES_PER_BLOCK * ENTRY_BYTES..4096,
     };
 
-    /// The arrays in the inline data area `area` of an inode (bytes of its block): as many slots as fit.
+    /// The arrays in the inline data area `area` of an inode (bytes of its block): as many slots as
+    /// fit.
     ///
     /// # Panics
     /// If more than 256 slots fit: no inode has so large an area.
@@ -249,8 +250,8 @@ pub fn find<'a>(
     hash: u32,
     name: &[u8],
 ) -> Option<(usize, Dentry<'a>)> {
-    // Most blocks looked at do not hold the name: one pass over all hashes, used or not, says so without following the
-    // lengths of names from entry to entry.
+    // Most blocks looked at do not hold the name: one pass over all hashes, used or not, says so
+    // without following the lengths of names from entry to entry.
     let entries = &buf[layout.entries.clone()];
     let hit =
         |entry: &[u8; ENTRY_BYTES]| [entry[0], entry[1], entry[2], entry[3]] == hash.to_le_bytes();
@@ -353,8 +354,8 @@ pub fn iter<'a, 'l>(buf: &'a [u8], layout: &'l DentryLayout, from: usize) -> Den
     }
 }
 
-/// Iterator of [`iter`]: slot and entry. A slot that is marked used and holds no entry gives an error; the next one is looked at
-/// then.
+/// Iterator of [`iter`]: slot and entry. A slot that is marked used and holds no entry gives an
+/// error; the next one is looked at then.
 pub struct DentryIter<'a, 'l> {
     buf: &'a [u8],
     layout: &'l DentryLayout,

@@ -1,8 +1,8 @@
 //! Where the entries of a directory lie: levels of hash buckets.
 //!
-//! Level `n` has 2^n buckets (more with `i_dir_level`, but at most 2^30), each of 2 blocks below level 31 and of 4 from there on; the
-//! levels follow each other in the file. A name lies at some level in the bucket `hash % buckets`. A directory uses the
-//! levels below its `i_current_depth`.
+//! Level `n` has 2^n buckets (more with `i_dir_level`, but at most 2^30), each of 2 blocks below
+//! level 31 and of 4 from there on; the levels follow each other in the file. A name lies at some
+//! level in the bucket `hash % buckets`. A directory uses the levels below its `i_current_depth`.
 
 /// Levels a directory can have.
 pub const MAX_DIR_HASH_DEPTH: u32 = 63;

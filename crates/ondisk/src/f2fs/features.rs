@@ -3,8 +3,8 @@
 use crate::field::bit_set;
 
 bit_set! {
-    /// Features of a volume (`feature`). F2FS has no division into what must be known and what may be ignored: an
-    /// implementation refuses what it does not know.
+    /// Features of a volume (`feature`). F2FS has no division into what must be known and what may
+    /// be ignored: an implementation refuses what it does not know.
     Features: u32, "FEATURE_" {
         /// Encrypted files.
         ENCRYPT = 0x1, "encrypt";

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants:
-//! - G1: the areas follow each other without gap or overlap, each a whole number of segments, and end within the volume.
+//! - G1: the areas follow each other without gap or overlap, each a whole number of segments, and
+//!   end within the volume.
 //! - G2: SIT, NAT and summary area are large enough for the segments of the main area. A volume
 //!   that was made to be read only (feature `ro`, `mkfs.f2fs -O ro`) may lack the summary area,
 //!   because it is never cleaned ([`Geometry::is_sealed`]).
@@ -78,7 +79,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// Checks the superblock's numbers against each other and against the size of the device in blocks.
+    /// Checks the superblock's numbers against each other and against the size of the device in
+    /// blocks.
     ///
     /// # Errors
     /// A number is impossible, areas overlap, or the device is too short.
@@ -127,7 +129,8 @@ impl Geometry {
     pub fn is_sealed(&self) -> bool {
         self.segments_ssa == 0
     }
-    /// The logs that the volume has: a sealed one has two, and what the checkpoint says of the others means nothing.
+    /// The logs that the volume has: a sealed one has two, and what the checkpoint says of the
+    /// others means nothing.
     pub fn logs(&self) -> &'static [Log] {
         match self.is_sealed() {
             true => &[Log::HotData, Log::HotNode],
@@ -163,7 +166,8 @@ impl Geometry {
         self.is_main(addr)
             .then(|| SegNo((addr.0 - self.main.0) / BLOCKS_PER_SEG))
     }
-    /// Number of a block in its segment, 0 to 511. The main area need not begin at a multiple of 512.
+    /// Number of a block in its segment, 0 to 511. The main area need not begin at a multiple of
+    /// 512.
     pub fn offset_in_seg(&self, addr: BlockAddr) -> u32 {
         addr.0.wrapping_sub(self.main.0) % BLOCKS_PER_SEG
     }
@@ -183,7 +187,8 @@ impl Geometry {
         );
         BlockAddr(self.ssa.0 + seg.0)
     }
-    /// NAT block (counted in one copy) and entry of a nid, which is to be below [`max_nid`](Self::max_nid).
+    /// NAT block (counted in one copy) and entry of a nid, which is to be below
+    /// [`max_nid`](Self::max_nid).
     pub fn nat_block(&self, nid: Nid) -> (u32, usize) {
         let per_block = NAT_PER_BLOCK as u32;
         (nid.0 / per_block, (nid.0 % per_block) as usize)

@@ -1,10 +1,12 @@
 //! Files of volumes made by f2fs-tools 1.15, read and checked bit by bit.
 //!
-//! Volumes of 128 MiB by `mkfs.f2fs` and `sload.f2fs -f DIR`: *plain* without features, *extra* with `-O extra_attr,
-//! inode_checksum,inode_crtime,flexible_inline_xattr,project_quota,compression,sb_checksum`; the labelled inode comes from `sload.f2fs -s`.
-//! UUID 00112233-4455-6677-8899-aabbccddeeff.
+//! Volumes of 128 MiB by `mkfs.f2fs` and `sload.f2fs -f DIR`: *plain* without features, *extra*
+//! with `-O extra_attr,inode_checksum,inode_crtime,flexible_inline_xattr,project_quota`, and
+//! `compression,sb_checksum` in the same list; the labelled inode comes from `sload.f2fs -s`. UUID
+//! 00112233-4455-6677-8899-aabbccddeeff.
 //!
-//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal) for a run.
+//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal)
+//! for a run.
 
 use super::*;
 

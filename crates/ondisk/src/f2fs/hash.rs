@@ -1,8 +1,9 @@
 //! The hash of a name in a directory.
 //!
-//! The Tiny Encryption Algorithm (Wheeler and Needham), 16 cycles, with the name as key: the name is cut into pieces of 16 bytes,
-//! packed big-endian into four words and padded with its remaining length. It starts from the first words of MD4; the first
-//! word of the state is the hash. Names `.` and `..` have hash 0.
+//! The Tiny Encryption Algorithm (Wheeler and Needham), 16 cycles, with the name as key: the name
+//! is cut into pieces of 16 bytes, packed big-endian into four words and padded with its remaining
+//! length. It starts from the first words of MD4; the first word of the state is the hash. Names
+//! `.` and `..` have hash 0.
 
 /// The hash of `name`, as stored in its directory entry.
 pub fn dentry_hash(name: &[u8]) -> u32 {

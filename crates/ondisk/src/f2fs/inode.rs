@@ -21,11 +21,13 @@
 //! | | le16 | `i_gc_failures` (other) | | 0x180 | le64 | `i_compr_blocks` |
 //! | | | | | 0x188 | u8, u8, le16 | compress algorithm, log of cluster, flag |
 //!
-//! The words of `i_addr`, from its start: extra attributes (`i_extra_isize` bytes), addresses, inline attributes at the end (200 bytes,
-//! or `i_inline_xattr_size` words on volumes with flexible inline attributes). Inline data and inline dentries lie where the
-//! addresses would, behind one word that stays 0.
+//! The words of `i_addr`, from its start: extra attributes (`i_extra_isize` bytes), addresses,
+//! inline attributes at the end (200 bytes, or `i_inline_xattr_size` words on volumes with flexible
+//! inline attributes). Inline data and inline dentries lie where the addresses would, behind one
+//! word that stays 0.
 //!
-//! The checksum covers inode number, generation and the whole block, footer included, with itself as zero.
+//! The checksum covers inode number, generation and the whole block, footer included, with itself
+//! as zero.
 
 use super::node::footer;
 use super::path::DEF_ADDRS_PER_INODE;
@@ -166,7 +168,8 @@ impl Timestamp {
     }
 }
 
-/// A run of blocks of a file that lie one after the other (`f2fs_extent`); the largest one is kept in the inode.
+/// A run of blocks of a file that lie one after the other (`f2fs_extent`); the largest one is kept
+/// in the inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Extent {
     /// First block in the file.
@@ -217,7 +220,8 @@ impl std::fmt::Debug for InodeName {
 
 /// Every field of an inode that is not an address.
 ///
-/// Fields that an inode lacks (its `extra_isize` or the volume's features) read as 0 and are not written.
+/// Fields that an inode lacks (its `extra_isize` or the volume's features) read as 0 and are not
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct InodeFields {
     /// File type and permissions.
@@ -244,8 +248,8 @@ pub struct InodeFields {
     pub mtime: Timestamp,
     /// Changes when the inode number is used again.
     pub generation: u32,
-    /// Of a directory: its hash levels (`i_current_depth`); else in the low 16 bits how often garbage collection failed to move a
-    /// pinned file (`i_gc_failures`).
+    /// Of a directory: its hash levels (`i_current_depth`); else in the low 16 bits how often
+    /// garbage collection failed to move a pinned file (`i_gc_failures`).
     pub current_depth: u32,
     /// Node of extended attributes; 0 if none.
     pub xattr_nid: Nid,
@@ -263,7 +267,8 @@ pub struct InodeFields {
     pub nids: [Nid; 5],
     /// Bytes of extra attributes; 0 without [`Inline::EXTRA_ATTR`].
     pub extra_isize: u16,
-    /// Words reserved for inline attributes, as in effect: 50 or 0 on volumes without flexible inline attributes.
+    /// Words reserved for inline attributes, as in effect: 50 or 0 on volumes without flexible
+    /// inline attributes.
     pub inline_xattr_size: u16,
     /// Project.
     pub projid: u32,
@@ -415,8 +420,8 @@ impl InodeFields {
         features.has(feature) && self.extra_isize >= end
     }
 
-    /// Writes the fields into an inode block; addresses, inline contents and the footer stay. Checksum:
-    /// [`update_inode_checksum`].
+    /// Writes the fields into an inode block; addresses, inline contents and the footer stay.
+    /// Checksum: [`update_inode_checksum`].
     ///
     /// # Panics
     /// If `block` is shorter than 4096 bytes.
@@ -506,7 +511,8 @@ impl InodeFields {
         };
         NID_AT - 4 * words..NID_AT
     }
-    /// Bytes of the block that inline data or dentries may use, whether there are any or not: `MAX_INLINE_DATA` of them.
+    /// Bytes of the block that inline data or dentries may use, whether there are any or not:
+    /// `MAX_INLINE_DATA` of them.
     pub const fn inline_data_range(&self) -> Range<usize> {
         // One word stays free.
         4 * (self.addr_slot0() + 1)..NID_AT - 4 * self.inline_xattr_size as usize
@@ -517,7 +523,8 @@ impl InodeFields {
     }
 }
 
-/// Word of a node block that holds its first address: of an inode behind its attributes, of another node 0.
+/// Word of a node block that holds its first address: of an inode behind its attributes, of another
+/// node 0.
 ///
 /// # Panics
 /// If `block` is shorter than 4096 bytes.
@@ -570,7 +577,8 @@ pub fn device(block: &[u8], fields: &InodeFields) -> (u32, u32) {
     ((new >> 8) & 0xFFF, (new & 0xFF) | ((new >> 12) & 0xF_FF00))
 }
 
-/// Sets the numbers of a device file: 12 bits major, 20 bits minor; the old form where 8 bits each suffice.
+/// Sets the numbers of a device file: 12 bits major, 20 bits minor; the old form where 8 bits each
+/// suffice.
 ///
 /// # Panics
 /// If `block` is shorter than 4096 bytes.
@@ -585,7 +593,8 @@ pub fn set_device(block: &mut [u8], fields: &InodeFields, major: u32, minor: u32
     }
 }
 
-/// The checksum of an inode block, which includes its footer. `seed` is the CRC of the volume's UUID from all ones.
+/// The checksum of an inode block, which includes its footer. `seed` is the CRC of the volume's
+/// UUID from all ones.
 ///
 /// # Panics
 /// If `block` is shorter than 4096 bytes.

@@ -1,4 +1,5 @@
-//! The six logs that a volume writes at once (`CURSEG_*`), by how soon their blocks are expected to change.
+//! The six logs that a volume writes at once (`CURSEG_*`), by how soon their blocks are expected to
+//! change.
 
 /// One of the six logs. The number is what the checkpoint's arrays, the SIT and the summaries use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

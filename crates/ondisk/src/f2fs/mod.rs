@@ -7,12 +7,13 @@
 //! which blocks of a segment are valid, a [`SummaryBlock`] which node each block belongs to. If few
 //! entries of NAT or SIT change, the changes stand in journals in the summaries of the pack.
 //!
-//! Files are trees of *nodes*: an [inode](InodeFields) holds the addresses of its first blocks and the numbers of five further nodes;
-//! a node is found by its number through the NAT. Directories are files of [dentry blocks](DentryLayout), found by the
-//! [hash](dentry_hash) of the name; small files, directories and attributes live inside the inode.
+//! Files are trees of *nodes*: an [inode](InodeFields) holds the addresses of its first blocks and
+//! the numbers of five further nodes; a node is found by its number through the NAT. Directories
+//! are files of [dentry blocks](DentryLayout), found by the [hash](dentry_hash) of the name; small
+//! files, directories and attributes live inside the inode.
 //!
-//! Source: kernel documentation `filesystems/f2fs.rst`; Lee et al., "F2FS: A New File System for Flash Storage", FAST 2015;
-//! checked against images made by f2fs-tools 1.15.
+//! Source: kernel documentation `filesystems/f2fs.rst`; Lee et al., "F2FS: A New File System for
+//! Flash Storage", FAST 2015; checked against images made by f2fs-tools 1.15.
 
 pub mod bits;
 mod checkpoint;

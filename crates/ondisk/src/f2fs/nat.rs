@@ -1,4 +1,5 @@
-//! Blocks of the node address table: 455 entries of 9 bytes, entry `i` of block `b` describes nid `455 b + i`.
+//! Blocks of the node address table: 455 entries of 9 bytes, entry `i` of block `b` describes nid
+//! `455 b + i`.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|

@@ -30,7 +30,8 @@ impl NatBits {
         let bytes = KEY_BYTES + 2 * geo.nat_bitmap_bytes() as usize;
         bytes.div_ceil(BLOCK_BYTES) as u32
     }
-    /// Offset of their first block from the start of the pack; `None` if they do not fit behind a pack of so many blocks.
+    /// Offset of their first block from the start of the pack; `None` if they do not fit behind a
+    /// pack of so many blocks.
     pub fn offset(geo: &Geometry, pack_blocks: u32) -> Option<u32> {
         let at = BLOCKS_PER_SEG.checked_sub(NatBits::blocks(geo))?;
         (at >= pack_blocks).then_some(at)

@@ -9,8 +9,9 @@
 //! | 0xFF4 | le64 | `cp_ver` | version of the checkpoint after which it was written |
 //! | 0xFFC | le32 | `next_blkaddr` | where the next node block of this log goes |
 //!
-//! An inode has the same footer; its slots begin later, see [`super::addr_slot0`]. Slots are counted in words from the start of the
-//! block, so that the same functions serve both: slot `slot0 + n`, with `slot0` = 0 in a direct node.
+//! An inode has the same footer; its slots begin later, see [`super::addr_slot0`]. Slots are
+//! counted in words from the start of the block, so that the same functions serve both: slot
+//! `slot0 + n`, with `slot0` = 0 in a direct node.
 
 use super::path::NIDS_PER_BLOCK;
 use super::{BLOCK_BYTES, BlockAddr, Nid};
@@ -22,7 +23,8 @@ pub const FOOTER_AT: usize = 4072;
 pub const NODE_COLD: u32 = 1;
 /// Flag of a node written by fsync (`FSYNC_BIT_SHIFT`): roll-forward takes it.
 pub const NODE_FSYNC: u32 = 2;
-/// Flag of an inode whose directory entry is not checkpointed yet (`DENT_BIT_SHIFT`): roll-forward makes the entry.
+/// Flag of an inode whose directory entry is not checkpointed yet (`DENT_BIT_SHIFT`): roll-forward
+/// makes the entry.
 pub const NODE_DENTRY: u32 = 4;
 /// Offset of the node that holds extended attributes (`XATTR_NODE_OFFSET`).
 pub const XATTR_NODE_OFFSET: u32 = u32::MAX >> OFFSET_SHIFT;
@@ -42,7 +44,8 @@ pub struct Footer {
     pub ino: Nid,
     /// Flag bits and offset.
     pub flags: u32,
-    /// Version of the last checkpoint when it was written (with feature `CRC_RECOVERY` the checkpoint's CRC in the upper half).
+    /// Version of the last checkpoint when it was written (with feature `CRC_RECOVERY` the
+    /// checkpoint's CRC in the upper half).
     pub cp_ver: u64,
     /// Where the next node of this log will be written.
     pub next: BlockAddr,
@@ -165,7 +168,8 @@ pub fn addr(block: &[u8], slot: usize) -> BlockAddr {
 pub fn set_addr(block: &mut [u8], slot: usize, addr: BlockAddr) {
     put_le32(block, 4 * slot, addr.0);
 }
-/// The node number in word `slot` of an indirect node, or of an inode ([`INODE_NID_SLOT0`] + 0 to 4).
+/// The node number in word `slot` of an indirect node, or of an inode ([`INODE_NID_SLOT0`] + 0 to
+/// 4).
 ///
 /// # Panics
 /// If the slot lies outside the block.

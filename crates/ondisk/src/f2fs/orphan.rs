@@ -1,4 +1,5 @@
-//! Orphan blocks of a checkpoint pack: inodes without a name that are to be deleted at the next mount.
+//! Orphan blocks of a checkpoint pack: inodes without a name that are to be deleted at the next
+//! mount.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|

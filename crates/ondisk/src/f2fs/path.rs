@@ -1,8 +1,9 @@
 //! The path from the number of a block of a file to the nodes that lead to its address.
 //!
-//! An inode has up to 923 addresses and five node numbers: two direct nodes (1018 addresses each), two indirect nodes (1018 node
-//! numbers each), one double indirect node. Each node has an *offset*, its number in a walk that visits a node before its
-//! children: inode 0, direct 1 and 2, indirect 3 with its children 4 to 1021, and so on.
+//! An inode has up to 923 addresses and five node numbers: two direct nodes (1018 addresses each),
+//! two indirect nodes (1018 node numbers each), one double indirect node. Each node has an
+//! *offset*, its number in a walk that visits a node before its children: inode 0, direct 1 and 2,
+//! indirect 3 with its children 4 to 1021, and so on.
 
 /// Addresses in a direct node.
 pub const ADDRS_PER_BLOCK: u32 = 1018;
@@ -16,14 +17,16 @@ pub const DEF_ADDRS_PER_INODE: u32 = 923;
 pub struct NodePath {
     /// Nodes below the inode: 0 to 3.
     pub level: u8,
-    /// `offsets[0]`: at level 0 the address slot in the inode (from the first one), else which of its five node numbers;
-    /// `offsets[level]`: the address slot in the last node; between them the slots of node numbers.
+    /// `offsets[0]`: at level 0 the address slot in the inode (from the first one), else which of
+    /// its five node numbers; `offsets[level]`: the address slot in the last node; between them the
+    /// slots of node numbers.
     pub offsets: [u16; 4],
     /// Offset in the tree of each node on the way, `noffset[0]` = 0 being the inode.
     pub noffset: [u32; 4],
 }
 
-/// The way to block `block` of a file whose inode has `addrs_per_inode` addresses; `None` beyond the largest file.
+/// The way to block `block` of a file whose inode has `addrs_per_inode` addresses; `None` beyond
+/// the largest file.
 pub fn node_path(block: u64, addrs_per_inode: u32) -> Option<NodePath> {
     const DIRECT: u64 = ADDRS_PER_BLOCK as u64;
     const NIDS: u64 = NIDS_PER_BLOCK as u64;
@@ -70,7 +73,8 @@ pub fn node_path(block: u64, addrs_per_inode: u32) -> Option<NodePath> {
     None
 }
 
-/// Blocks of the largest file, the same for every inode: those reached through nodes (`s_maxbytes` of the kernel).
+/// Blocks of the largest file, the same for every inode: those reached through nodes (`s_maxbytes`
+/// of the kernel).
 pub const fn max_file_blocks() -> u64 {
     let direct = ADDRS_PER_BLOCK as u64;
     let nids = NIDS_PER_BLOCK as u64;

@@ -1,4 +1,5 @@
-//! Blocks of the segment information table: 55 entries of 74 bytes, entry `i` of block `b` describes segment `55 b + i`.
+//! Blocks of the segment information table: 55 entries of 74 bytes, entry `i` of block `b`
+//! describes segment `55 b + i`.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -27,7 +28,8 @@ pub struct SitEntry {
     pub kind: u8,
     /// Valid blocks, highest bit of a byte first; see [`bits::test_bit`].
     pub map: [u8; VALID_MAP_BYTES],
-    /// Mean time of modification, seconds of the volume's clock ([`Checkpoint::elapsed_time`](super::Checkpoint::elapsed_time)).
+    /// Mean time of modification, seconds of the volume's clock
+    /// ([`Checkpoint::elapsed_time`](super::Checkpoint::elapsed_time)).
     pub mtime: u64,
 }
 

@@ -34,8 +34,8 @@ const WHAT: &str = "f2fs summary block";
 const JOURNAL_AT: usize = BLOCKS_PER_SEG as usize * SUMMARY_BYTES;
 const KIND_AT: usize = JOURNAL_AT + JOURNAL_BYTES;
 
-/// Owner of a block. For a node block: the nid, the rest 0. For a data block: its direct node, the version of that nid,
-/// and the slot in the node.
+/// Owner of a block. For a node block: the nid, the rest 0. For a data block: its direct node, the
+/// version of that nid, and the slot in the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Summary {
     /// The node itself, or the node that has the data block's address.
@@ -176,7 +176,8 @@ pub fn summary_kind(block: &[u8]) -> Option<SummaryKind> {
     }
 }
 
-/// Entries that a journal says it has; more than fit means that it is damaged. 0 if it is too short.
+/// Entries that a journal says it has; more than fit means that it is damaged. 0 if it is too
+/// short.
 pub fn journal_count(journal: &[u8]) -> u16 {
     if journal.len() < 2 {
         0

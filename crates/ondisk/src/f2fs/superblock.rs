@@ -60,8 +60,9 @@ impl Superblock {
         Superblock { raw }
     }
 
-    /// Reads a superblock from its 3072 bytes: magic (or the one of a [hidden](Self::is_hidden) volume with a journal), checksum (with feature `sb_checksum`) and the lengths of lists.
-    /// What it says of the volume is checked by [`Geometry::new`](super::Geometry::new).
+    /// Reads a superblock from its 3072 bytes: magic (or the one of a [hidden](Self::is_hidden)
+    /// volume with a journal), checksum (with feature `sb_checksum`) and the lengths of lists. What
+    /// it says of the volume is checked by [`Geometry::new`](super::Geometry::new).
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -189,7 +190,8 @@ impl Superblock {
     pub fn set_uuid(&mut self, uuid: [u8; 16]) {
         self.raw[108..124].copy_from_slice(&uuid);
     }
-    /// Label, up to the first zero (`volume_name`, UTF-16); half pairs become the replacement character.
+    /// Label, up to the first zero (`volume_name`, UTF-16); half pairs become the replacement
+    /// character.
     pub fn label(&self) -> String {
         let units = (0..LABEL_UNITS).map(|n| get_le16(&self.raw[..], LABEL_AT + 2 * n));
         char::decode_utf16(units.take_while(|&u| u != 0))
@@ -223,7 +225,8 @@ impl Superblock {
         let at = EXTENSIONS_AT + n * EXTENSION_BYTES;
         until_zero(&self.raw[at..at + EXTENSION_BYTES])
     }
-    /// Sets both lists; false, and nothing is changed, if there are more than 64 names or one is longer than 7 bytes.
+    /// Sets both lists; false, and nothing is changed, if there are more than 64 names or one is
+    /// longer than 7 bytes.
     pub fn set_extensions(&mut self, cold: &[&[u8]], hot: &[&[u8]]) -> bool {
         let fits = |name: &&[u8]| name.len() < EXTENSION_BYTES;
         if cold.len() + hot.len() > EXTENSIONS_MAX || !cold.iter().chain(hot).all(fits) {
@@ -283,7 +286,8 @@ impl Superblock {
     pub fn stop_reasons(&self) -> &[u8] {
         &self.raw[2762..2762 + STOP_REASONS]
     }
-    /// Counts a reason; none is counted twice beyond 255. Reasons without a number here are left out.
+    /// Counts a reason; none is counted twice beyond 255. Reasons without a number here are left
+    /// out.
     pub fn record_stop(&mut self, reason: usize) {
         if reason < STOP_REASONS {
             let count = &mut self.raw[2762 + reason];

@@ -34,11 +34,13 @@ macro_rules! number {
 }
 
 number! {
-    /// Number of a node; the NAT says where the node lies. The nid of an inode is its inode number. 0 is no node.
+    /// Number of a node; the NAT says where the node lies. The nid of an inode is its inode number.
+    /// 0 is no node.
     Nid
 }
 number! {
-    /// Number of a segment of the main area, from 0. Its blocks are found with [`Geometry::seg_start`](super::Geometry::seg_start).
+    /// Number of a segment of the main area, from 0. Its blocks are found with
+    /// [`Geometry::seg_start`](super::Geometry::seg_start).
     SegNo
 }
 
@@ -54,8 +56,8 @@ impl BlockAddr {
     /// First slot of a compressed cluster.
     pub const COMPRESS: BlockAddr = BlockAddr(u32::MAX - 1);
 
-    /// True if this names a block: none of the three words. Whether the block lies in the main area is
-    /// [`Geometry::is_main`](super::Geometry::is_main).
+    /// True if this names a block: none of the three words. Whether the block lies in the main area
+    /// is [`Geometry::is_main`](super::Geometry::is_main).
     pub const fn is_data(self) -> bool {
         self.0 != 0 && self.0 < u32::MAX - 1
     }

@@ -1,7 +1,8 @@
 //! Structures of a volume made by mkfs.f2fs 1.15 (64 MiB, label `golden`, with nothing on it but
 //! the root directory), read and written again byte by byte.
 //!
-//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal) for a run.
+//! A string holds the bytes that are not zero: `offset:bytes`, all in hexadecimal, `*n` (decimal)
+//! for a run.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Extended attributes: a list of entries that begins in the inode and goes on in the attribute node.
+//! Extended attributes: a list of entries that begins in the inode and goes on in the attribute
+//! node.
 //!
 //! | offset | size | field | meaning |
 //! |---|---|---|---|
@@ -16,8 +17,8 @@
 //! | 2 | le16 | `e_value_size` | |
 //! | 4 | | `e_name`, value | |
 //!
-//! The inline area and the first 4072 bytes of the node are one buffer: an entry may cross from one to the other. Without an inline
-//! area the header stands in the node.
+//! The inline area and the first 4072 bytes of the node are one buffer: an entry may cross from one
+//! to the other. Without an inline area the header stands in the node.
 
 use super::node::FOOTER_AT;
 use crate::Corrupt;
@@ -97,8 +98,8 @@ impl XattrBuf {
         XattrBuf { bytes }
     }
 
-    /// Reads the attributes from the inline area (empty if there is none) and the node, if there is one (whole block or its first
-    /// 4072 bytes). Without the magic number there are none.
+    /// Reads the attributes from the inline area (empty if there is none) and the node, if there is
+    /// one (whole block or its first 4072 bytes). Without the magic number there are none.
     ///
     /// # Errors
     /// An entry that passes the end.
@@ -152,7 +153,8 @@ impl XattrBuf {
         self.bytes.len() <= XATTR_HEADER_BYTES
     }
 
-    /// Bytes with header and end mark: what inline area and node must hold together. 0 without attributes.
+    /// Bytes with header and end mark: what inline area and node must hold together. 0 without
+    /// attributes.
     pub fn bytes(&self) -> usize {
         if self.is_empty() {
             0
@@ -191,8 +193,9 @@ impl XattrBuf {
         true
     }
 
-    /// Writes the attributes into the inline area and, as far as they reach, into the node; the rest of both is zeroed. False, with
-    /// nothing written, if they do not fit; no node is needed while [`bytes`](Self::bytes) fit the inline area.
+    /// Writes the attributes into the inline area and, as far as they reach, into the node; the
+    /// rest of both is zeroed. False, with nothing written, if they do not fit; no node is needed
+    /// while [`bytes`](Self::bytes) fit the inline area.
     #[must_use]
     pub fn store(&self, inline: &mut [u8], node: Option<&mut [u8]>) -> bool {
         let node = node.unwrap_or_default();

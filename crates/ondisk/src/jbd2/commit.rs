@@ -28,8 +28,8 @@ pub struct Commit {
     pub secs: u64,
     /// Nanoseconds below one second.
     pub nanos: u32,
-    /// v1 only: CRC-32 over descriptors and logged blocks ([`crc32_be`](super::crc32_be)). `None` in a v1 log means that the
-    /// writer left it out.
+    /// v1 only: CRC-32 over descriptors and logged blocks ([`crc32_be`](super::crc32_be)). `None`
+    /// in a v1 log means that the writer left it out.
     pub transaction_crc: Option<u32>,
 }
 
@@ -60,8 +60,8 @@ impl Commit {
         })
     }
 
-    /// Checks the v2/v3 checksum of a commit block; other formats pass (a v1 checksum needs the whole transaction: compare
-    /// [`transaction_crc`](Self::transaction_crc)).
+    /// Checks the v2/v3 checksum of a commit block; other formats pass (a v1 checksum needs the
+    /// whole transaction: compare [`transaction_crc`](Self::transaction_crc)).
     ///
     /// # Errors
     /// Too few bytes, or the stored checksum is another one.

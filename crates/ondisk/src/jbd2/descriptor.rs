@@ -29,8 +29,8 @@ pub struct Tag {
     pub block: BlockNo,
     /// The log image is escaped: its first four bytes are the magic number at home.
     pub escaped: bool,
-    /// Only in logs with the feature [`REMAP_MOVE`](super::JournalIncompat::REMAP_MOVE): the image is all zeros. Any other log block
-    /// there that reads as zeros has been moved home.
+    /// Only in logs with the feature [`REMAP_MOVE`](super::JournalIncompat::REMAP_MOVE): the image
+    /// is all zeros. Any other log block there that reads as zeros has been moved home.
     pub zeros: bool,
     /// [`Format::tag_checksum`] of the log image.
     pub checksum: u32,
@@ -139,10 +139,12 @@ impl DescriptorWriter {
         &self.tags
     }
 
-    /// Writes the block: header, tags, a zero UUID after the first tag (as Linux leaves it), tail checksum.
+    /// Writes the block: header, tags, a zero UUID after the first tag (as Linux leaves it), tail
+    /// checksum.
     ///
     /// # Panics
-    /// If `block` is not one block long, or if there is no tag (a descriptor without tags has no meaning).
+    /// If `block` is not one block long, or if there is no tag (a descriptor without tags has no
+    /// meaning).
     pub fn encode(&self, block: &mut [u8]) {
         assert_eq!(
             block.len(),
@@ -211,7 +213,8 @@ impl<'a> DescriptorReader<'a> {
 
 impl Iterator for DescriptorReader<'_> {
     type Item = Tag;
-    /// The next tag. Ends at the flagged last tag or where no further tag fits, whichever comes first.
+    /// The next tag. Ends at the flagged last tag or where no further tag fits, whichever comes
+    /// first.
     fn next(&mut self) -> Option<Tag> {
         let end = self.at + self.format.tag_bytes();
         if self.done || end > self.format.block_bytes - self.format.tail_bytes() {

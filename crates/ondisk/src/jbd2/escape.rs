@@ -1,5 +1,5 @@
-//! Escaping: a logged block that begins with the magic number would look like a control block to recovery, so its first
-//! four bytes are zeroed in the log and its tag says so.
+//! Escaping: a logged block that begins with the magic number would look like a control block to
+//! recovery, so its first four bytes are zeroed in the log and its tag says so.
 
 use super::MAGIC;
 use base::bytes::put_be32;

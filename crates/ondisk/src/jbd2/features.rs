@@ -25,11 +25,13 @@ bit_set! {
         CHECKSUM_V3 = 0x10, "journal_checksum_v3";
         /// The last blocks of the log are a fast-commit area.
         FAST_COMMIT = 0x20, "fast_commit";
-        /// There may be coalition blocks (ours): set while the log is not empty, so that no other program takes such a log
-        /// for one that ends before them. The bit keeps far from those that Linux gives out.
+        /// There may be coalition blocks (ours): set while the log is not empty, so that no other
+        /// program takes such a log for one that ends before them. The bit keeps far from those
+        /// that Linux gives out.
         COALITION = 0x1000, "journal_coalition";
-        /// Log blocks of images may have been moved home, and read as zeros since (ours, JFTL as published): set while the log
-        /// is not empty, so that no other program writes these zeros home. See [`Tag::zeros`](super::Tag::zeros).
+        /// Log blocks of images may have been moved home, and read as zeros since (ours, JFTL as
+        /// published): set while the log is not empty, so that no other program writes these zeros
+        /// home. See [`Tag::zeros`](super::Tag::zeros).
         REMAP_MOVE = 0x2000, "journal_remap_move";
     }
 }

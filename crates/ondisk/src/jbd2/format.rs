@@ -92,8 +92,8 @@ impl Format {
         if self.has_block_checksums() { 4 } else { 0 }
     }
 
-    /// Tags that a writer puts into one descriptor: a new descriptor is begun when the space left is smaller than a tag,
-    /// a UUID and the tail (as Linux does; the last few bytes stay unused).
+    /// Tags that a writer puts into one descriptor: a new descriptor is begun when the space left
+    /// is smaller than a tag, a UUID and the tail (as Linux does; the last few bytes stay unused).
     pub const fn tags_per_descriptor(&self) -> usize {
         let keep = self.tag_bytes() + 16 + self.tail_bytes();
         (self.block_bytes - 28 - keep) / self.tag_bytes() + 1
@@ -109,8 +109,9 @@ impl Format {
         (self.block_bytes - 16 - self.tail_bytes()) / self.revoke_record_bytes()
     }
 
-    /// The checksum a tag stores for a logged block: over the transaction number and the bytes *as they are in the log*,
-    /// that is after escaping. v2 keeps the low 16 bits, formats without tag checksums give zero.
+    /// The checksum a tag stores for a logged block: over the transaction number and the bytes *as
+    /// they are in the log*, that is after escaping. v2 keeps the low 16 bits, formats without tag
+    /// checksums give zero.
     pub fn tag_checksum(&self, tid: Tid, logged: &[u8]) -> u32 {
         let full = || crc32c(crc32c(self.seed, &tid.0.to_be_bytes()), logged);
         match self.checksum {

@@ -1,8 +1,8 @@
 //! A log made by debugfs 1.47 (`jo -c; jw -b 10000,10001`), which our encoder makes again bit by
 //! bit.
 //!
-//! UUID 12345678-1234-1234-1234-123456789abc, 4 KiB blocks, 64bit and checksums v3, transaction 1. Block 10000 is all
-//! `A`; block 10001 begins with the magic number and goes on with `B`.
+//! UUID 12345678-1234-1234-1234-123456789abc, 4 KiB blocks, 64bit and checksums v3, transaction 1.
+//! Block 10000 is all `A`; block 10001 begins with the magic number and goes on with `B`.
 
 use super::*;
 use base::bytes::get_be32;
@@ -45,7 +45,8 @@ fn descriptor_of_debugfs() {
     assert_eq!(words, expected.concat());
     assert!(base::bytes::is_zero(&block[60..4092]));
 
-    // debugfs fills the descriptor in a buffer that still holds its UUID at this place, and checksums what is there.
+    // debugfs fills the descriptor in a buffer that still holds its UUID at this place, and
+    // checksums what is there.
     block[204..220].copy_from_slice(&UUID);
     block[4092..].copy_from_slice(&[0x12, 0x4A, 0x8C, 0x00]);
     let reader = DescriptorReader::parse(f, &block).expect("descriptor");

@@ -73,7 +73,8 @@ impl Header {
     /// Reads a header.
     ///
     /// # Errors
-    /// Fewer than 12 bytes, another magic number, an unknown type. To recovery each of these means the end of the log.
+    /// Fewer than 12 bytes, another magic number, an unknown type. To recovery each of these means
+    /// the end of the log.
     pub fn parse(buf: &[u8]) -> Result<Header, Corrupt> {
         let buf = Corrupt::need(WHAT, buf, HEADER_BYTES)?;
         let magic = get_be32(buf, 0);

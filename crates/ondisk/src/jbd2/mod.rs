@@ -1,13 +1,15 @@
 //! JBD2, the journal of ext4: all structures big-endian.
 //!
 //! A log is a ring of blocks. The first block holds the [`Superblock`]; a transaction is
-//! `revoke*, (descriptor, logged block...)*, commit`. Every control block starts with a [`Header`]; logged blocks are
-//! verbatim copies, except that a copy which begins with the magic number is [escaped](escape).
+//! `revoke*, (descriptor, logged block...)*, commit`. Every control block starts with a [`Header`];
+//! logged blocks are verbatim copies, except that a copy which begins with the magic number is
+//! [escaped](escape).
 //!
-//! Which of the four tag layouts and which checksums are in use follows from the feature bits of the superblock; a
-//! [`Format`] holds that decision together with the checksum seed.
+//! Which of the four tag layouts and which checksums are in use follows from the feature bits of
+//! the superblock; a [`Format`] holds that decision together with the checksum seed.
 //!
-//! Source: kernel documentation `filesystems/ext4/journal.rst`, checked against logs made by debugfs 1.47 and Linux.
+//! Source: kernel documentation `filesystems/ext4/journal.rst`, checked against logs made by
+//! debugfs 1.47 and Linux.
 
 mod coalition;
 mod commit;

@@ -29,7 +29,8 @@ impl Revoke {
     /// Reads a revoke block. The tail checksum is not looked at; see [`verify`](Self::verify).
     ///
     /// # Errors
-    /// Too few bytes, no revoke header, or a byte count outside the block or not a whole number of records.
+    /// Too few bytes, no revoke header, or a byte count outside the block or not a whole number of
+    /// records.
     pub fn parse(format: &Format, block: &[u8]) -> Result<Revoke, Corrupt> {
         let block = Corrupt::need(WHAT, block, format.block_bytes)?;
         let tid = Header::expect(block, BlockKind::Revoke, WHAT)?.tid;

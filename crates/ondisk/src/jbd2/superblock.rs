@@ -50,7 +50,8 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// A new v2 superblock of an empty journal, as mke2fs writes it: no features, first transaction 1.
+    /// A new v2 superblock of an empty journal, as mke2fs writes it: no features, first transaction
+    /// 1.
     pub fn new(block_bytes: u32, blocks_count: u32, uuid: [u8; 16]) -> Superblock {
         let mut sb = Superblock {
             raw: Box::new([0; SUPERBLOCK_BYTES]),
@@ -69,7 +70,8 @@ impl Superblock {
         sb
     }
 
-    /// Reads and checks a superblock: magic, checksum (v2/v3), geometry. Features are the caller's business.
+    /// Reads and checks a superblock: magic, checksum (v2/v3), geometry. Features are the caller's
+    /// business.
     ///
     /// # Errors
     /// Any of these is wrong.
@@ -169,7 +171,8 @@ impl Superblock {
     pub fn is_v2(&self) -> bool {
         get_be32(&self.raw[..], 4) == BlockKind::SuperblockV2.code()
     }
-    /// First transaction expected in the log (`s_sequence`); of an empty log the number its next transaction will have.
+    /// First transaction expected in the log (`s_sequence`); of an empty log the number its next
+    /// transaction will have.
     pub fn sequence(&self) -> Tid {
         Tid(get_be32(&self.raw[..], 0x18))
     }
@@ -215,7 +218,8 @@ impl Superblock {
     pub fn set_uuid(&mut self, uuid: [u8; 16]) {
         self.raw[0x30..0x40].copy_from_slice(&uuid);
     }
-    /// UUIDs of the file systems on this journal (`s_users`); of an internal journal none, though one is counted.
+    /// UUIDs of the file systems on this journal (`s_users`); of an internal journal none, though
+    /// one is counted.
     pub fn users(&self) -> Vec<[u8; 16]> {
         let count = (self.users_count() as usize).min(USERS_MAX);
         let slots = self.raw[USERS_AT..].chunks_exact(16).take(count);
@@ -247,7 +251,8 @@ impl Superblock {
     pub fn log_end(&self) -> u32 {
         self.blocks_count() - self.fast_commit_blocks()
     }
-    /// First block of the fast-commit area; the block between it and the ring is not used (as in Linux, `j_fc_first`).
+    /// First block of the fast-commit area; the block between it and the ring is not used (as in
+    /// Linux, `j_fc_first`).
     pub fn fast_commit_first(&self) -> u32 {
         self.log_end() + 1
     }
@@ -269,7 +274,8 @@ impl Superblock {
         crc32c(crc, &self.raw[CHECKSUM_AT + 4..])
     }
 
-    /// Writes the superblock to the first 1024 bytes, with its checksum if the features ask for one.
+    /// Writes the superblock to the first 1024 bytes, with its checksum if the features ask for
+    /// one.
     pub fn encode(&self, buf: &mut [u8]) {
         buf[..SUPERBLOCK_BYTES].copy_from_slice(&self.raw[..]);
         if self.has_checksum() {

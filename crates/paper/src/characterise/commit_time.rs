@@ -1,8 +1,9 @@
 //! What a persistence path waits for: the commit time ratio of the eMMC paper (III.C.3).
 //!
-//! From the times of the commands alone. Of what is at the device at a moment the path waits for that which comes last in a commit: the
-//! record, else the flush, else the log, else file data. Under `jbd2` these follow each other, so that with one path at a time nothing
-//! is hidden; with several, one that waits for data while another's flush runs counts as waiting for the flush.
+//! From the times of the commands alone. Of what is at the device at a moment the path waits for
+//! that which comes last in a commit: the record, else the flush, else the log, else file data.
+//! Under `jbd2` these follow each other, so that with one path at a time nothing is hidden; with
+//! several, one that waits for data while another's flush runs counts as waiting for the flush.
 
 use super::{Command, Kind};
 use base::Time;

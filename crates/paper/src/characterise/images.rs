@@ -41,7 +41,8 @@ impl<'a> Images<'a> {
         logged.unwrap_or_else(|| (self.at_mount)(home))
     }
 
-    /// A write to a home: past the log, if the block was never logged; otherwise an image that the log had. `offset` in bytes.
+    /// A write to a home: past the log, if the block was never logged; otherwise an image that the
+    /// log had. `offset` in bytes.
     pub fn written(&mut self, home: BlockNo, offset: usize, bytes: &[u8]) {
         if self.logged.contains(&home.0) {
             return;
@@ -100,7 +101,8 @@ struct After {
 impl After {
     fn apply(&mut self, logged: &Logged) {
         match logged {
-            // Within one transaction a full image is the final content of its block (docs/format/coalition.md).
+            // Within one transaction a full image is the final content of its block
+            // (docs/format/coalition.md).
             Logged::Image { bytes, data, .. } => {
                 self.bytes = bytes.clone();
                 self.data = *data;

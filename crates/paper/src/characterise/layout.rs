@@ -73,7 +73,8 @@ const DEPTH_MAX: u16 = 5;
 const ATTRIBUTES_MAGIC: [u8; 4] = 0xEA02_0000u32.to_le_bytes();
 
 impl Layout {
-    /// Reads superblock, group descriptors and the journal's inode; `read` answers a block of 4 KiB.
+    /// Reads superblock, group descriptors and the journal's inode; `read` answers a block of 4
+    /// KiB.
     ///
     /// # Errors
     /// Neither ext4 nor ext3 with blocks of 4 KiB, damaged, or without an internal journal.

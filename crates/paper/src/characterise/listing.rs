@@ -7,11 +7,12 @@ use ondisk::jbd2::{BlockKind, DescriptorReader, Header, Revoke, Superblock};
 use rig::HostFile;
 use std::fmt::Write;
 
-/// The superblock of the log, and each block of the ring with a header, from where the log begins. `journal`: the device of an external
-/// journal.
+/// The superblock of the log, and each block of the ring with a header, from where the log begins.
+/// `journal`: the device of an external journal.
 ///
 /// # Errors
-/// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found; `journal` is not that of the volume.
+/// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found; `journal` is not
+/// that of the volume.
 pub fn log_listing(image: &HostFile, journal: Option<&HostFile>) -> Result<String, ReadError> {
     // What cannot be read is zeros: no header.
     let read_of = |file: &HostFile, n: BlockNo| {

@@ -1,7 +1,8 @@
 //! Reads transactions from the writes that went to the log.
 //!
-//! Blocks wait in `fresh` until all of the next transaction are there; what was read is taken out, so that an older life of the ring
-//! is never taken for a newer one. Where the log begins says its superblock, when it becomes non-empty.
+//! Blocks wait in `fresh` until all of the next transaction are there; what was read is taken out,
+//! so that an older life of the ring is never taken for a newer one. Where the log begins says its
+//! superblock, when it becomes non-empty.
 
 use super::transaction::Part;
 use super::{Layout, Logged, ReadError, Span, Transaction};
@@ -51,7 +52,8 @@ impl Ring {
 }
 
 impl LogReader {
-    /// A reader of a log whose superblock is `superblock` now. What stands in the log already is not read.
+    /// A reader of a log whose superblock is `superblock` now. What stands in the log already is
+    /// not read.
     ///
     /// # Errors
     /// No journal superblock, or the log is not empty.

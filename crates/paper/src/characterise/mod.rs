@@ -1,4 +1,5 @@
-//! What journaling costs, taken from the log itself: the characterisation of the eMMC paper (III.C).
+//! What journaling costs, taken from the log itself: the characterisation of the eMMC paper
+//! (III.C).
 //!
 //! ```text
 //! Layout::read(device before the mount)     where the log and the fixed metadata lie
@@ -7,14 +8,15 @@
 //! Images -> modified bytes                  each logged block against its previous image
 //! ```
 //!
-//! The reader knows the byte formats of `ondisk` and the writes that passed, and nothing of the journal's own state: so its counts
-//! can be held against the journal's.
+//! The reader knows the byte formats of `ondisk` and the writes that passed, and nothing of the
+//! journal's own state: so its counts can be held against the journal's.
 //!
-//! - X1: a transaction is read when all its blocks have passed, whatever the order of the commands that brought them.
-//! - X2: every checksum that the log carries is checked; blocks that only deltas describe are put together and must have the
-//!   checksum that the log foretells.
-//! - X3: the modified bytes of a block are those in which its new image differs from its previous logged one, or, logged for the first
-//!   time, from what its home held at the mount.
+//! - X1: a transaction is read when all its blocks have passed, whatever the order of the commands
+//!   that brought them.
+//! - X2: every checksum that the log carries is checked; blocks that only deltas describe are put
+//!   together and must have the checksum that the log foretells.
+//! - X3: the modified bytes of a block are those in which its new image differs from its previous
+//!   logged one, or, logged for the first time, from what its home held at the mount.
 
 mod commit_time;
 mod images;

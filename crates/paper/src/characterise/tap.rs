@@ -1,4 +1,5 @@
-//! Between queue and device: keeps every write and flush with its times, and the bytes of what went to the log.
+//! Between queue and device: keeps every write and flush with its times, and the bytes of what went
+//! to the log.
 
 use super::Layout;
 use base::{Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};

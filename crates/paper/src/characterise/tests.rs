@@ -32,7 +32,8 @@ fn logged(traffic: &Traffic) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// characterise-X1, characterise-X2: what the reader found is what the queue counted by class and what the journal says it committed.
+/// characterise-X1, characterise-X2: what the reader found is what the queue counted by class and
+/// what the journal says it committed.
 #[test]
 fn the_log_read_back_agrees_with_the_runs_own_figures() {
     let sqlite = "sqlite:insert=15,update=10,delete=5";
@@ -105,7 +106,8 @@ fn the_waits_agree_with_the_steps_of_the_commit_plan() {
     }
 }
 
-/// The same blocks change by the same bytes whether the log holds them whole or as deltas, but for times of day.
+/// The same blocks change by the same bytes whether the log holds them whole or as deltas, but for
+/// times of day.
 #[test]
 fn images_and_deltas_tell_of_the_same_changes() {
     let work = "sqlite:insert=20,update=0,delete=0";

@@ -101,9 +101,11 @@ pub struct Traffic {
     pub blocks: BTreeMap<String, u64>,
     /// Descriptors and commit blocks, per commit.
     pub control: Bytes,
-    /// Metadata blocks per commit: logged images and blocks that deltas describe, file data left out.
+    /// Metadata blocks per commit: logged images and blocks that deltas describe, file data left
+    /// out.
     pub metadata: Bytes,
-    /// Control blocks over control and metadata blocks of each commit, mean; revoke blocks stand on neither side.
+    /// Control blocks over control and metadata blocks of each commit, mean; revoke blocks stand on
+    /// neither side.
     pub control_ratio_mean: f64,
     /// Modified bytes of each logged metadata block.
     pub modified: Bytes,

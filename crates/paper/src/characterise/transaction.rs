@@ -20,7 +20,8 @@ pub enum Logged {
     Delta {
         /// Its home.
         home: BlockNo,
-        /// [`post_image_checksum`](ondisk::jbd2::post_image_checksum) of what it is after the transaction.
+        /// [`post_image_checksum`](ondisk::jbd2::post_image_checksum) of what it is after the
+        /// transaction.
         post_crc: u32,
         /// Sorted and disjoint.
         segments: Vec<Segment>,

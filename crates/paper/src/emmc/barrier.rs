@@ -1,10 +1,13 @@
-//! The paper's driver experiment (III.C.3, Fig 8) on the device model alone, without file system and queue.
+//! The paper's driver experiment (III.C.3, Fig 8) on the device model alone, without file system
+//! and queue.
 //!
-//! - flush at the end: n KiB through the cache in one sequential write, flush, commit block with FUA;
+//! - flush at the end: n KiB through the cache in one sequential write, flush, commit block with
+//!   FUA;
 //! - direct persistence: the same n KiB with FUA, commit block with FUA.
 //!
-//! Each is repeated one after another over ever new addresses, so that what is measured is the steady state. On a used device, too: all
-//! of its logical space was written once and a quarter of it again at random, so that garbage has to be collected.
+//! Each is repeated one after another over ever new addresses, so that what is measured is the
+//! steady state. On a used device, too: all of its logical space was written once and a quarter of
+//! it again at random, so that garbage has to be collected.
 
 use crate::PaperError;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
@@ -15,7 +18,8 @@ use serde::{Deserialize, Serialize};
 /// Sizes of the paper, KiB.
 pub const SIZES_KIB: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 
-/// Bytes of the device: enough for as many erase blocks as garbage collection needs to choose from, and soon filled.
+/// Bytes of the device: enough for as many erase blocks as garbage collection needs to choose from,
+/// and soon filled.
 const BYTES: u64 = 256 << 20;
 /// Measured transactions of each size and scheme, and those before them.
 const REPEATS: (u32, u32) = (64, 16);
@@ -55,7 +59,8 @@ impl Size {
     pub fn flush_share(&self) -> f64 {
         self.flush / (self.write + self.flush + self.commit)
     }
-    /// What writing and flushing takes longer than direct persistence of the same data, as a part of the latter.
+    /// What writing and flushing takes longer than direct persistence of the same data, as a part
+    /// of the latter.
     pub fn gain(&self) -> f64 {
         (self.write + self.flush) / self.direct - 1.0
     }

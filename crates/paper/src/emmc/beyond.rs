@@ -1,4 +1,5 @@
-//! Beyond the paper: what data sent past the cache gains over both of its mechanisms, and how far no journal is still ahead.
+//! Beyond the paper: what data sent past the cache gains over both of its mechanisms, and how far
+//! no journal is still ahead.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
@@ -13,7 +14,8 @@ use work::recording::apps::APPS;
 const FIGURE: &str = "Beyond";
 /// What no journal may be ahead of `adaptive`, mean over the apps (issue 5).
 const AIM: f64 = 0.04;
-/// What is run. `adaptive` is `emmc` with the order chosen per commit, which brings direct data (`emmc+order=adaptive`).
+/// What is run. `adaptive` is `emmc` with the order chosen per commit, which brings direct data
+/// (`emmc+order=adaptive`).
 const SCHEMES: [&str; 3] = ["emmc", "adaptive", "none"];
 
 /// What a cut leaves of a packed command: its name, and the device.

@@ -1,4 +1,5 @@
-//! What the characterisation (III.C) shares: each app at its own pace under the baseline, its log read back.
+//! What the characterisation (III.C) shares: each app at its own pace under the baseline, its log
+//! read back.
 
 use super::job::{Job, Outcomes, Work, outcome};
 use super::plan::{FIG8, Pace, Plan, Source};

@@ -1,5 +1,5 @@
-//! Which scheme to choose: measured on small workloads, said in words that follow the figures. The section of the report and
-//! `docs/use/choosing.md` are the same text (`tests/choosing.rs`).
+//! Which scheme to choose: measured on small workloads, said in words that follow the figures. The
+//! section of the report and `docs/use/choosing.md` are the same text (`tests/choosing.rs`).
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
@@ -26,7 +26,8 @@ const JOURNALED: [&str; 7] = [
 ];
 /// What has no promises.
 const NONE: &str = "none";
-/// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); the others are those of the ordinary card there.
+/// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); the
+/// others are those of the ordinary card there.
 const PACKERS: [&str; 4] = ["flush-ahead", "emmc", ORDERED, "adaptive"];
 const PACK_CARDS: [&str; 2] = ["packs keep any subset", "no packs"];
 
@@ -339,7 +340,8 @@ fn rules(measured: &Measured) -> Vec<String> {
 /// What is best somewhere.
 type At<'a> = (Best, &'a str);
 
-/// The scheme that is best most often, with its gains there; where it is another; where there is no difference.
+/// The scheme that is best most often, with its gains there; where it is another; where there is no
+/// difference.
 fn often(bests: &[At<'_>]) -> String {
     let (same, differ): (Vec<&At<'_>>, Vec<&At<'_>>) =
         bests.iter().partition(|(b, _)| b.names.contains(&BASE));

@@ -1,4 +1,5 @@
-//! What the creation of one file dirties (III.C.1): the metadata blocks of the commit that holds nothing else.
+//! What the creation of one file dirties (III.C.1): the metadata blocks of the commit that holds
+//! nothing else.
 
 use crate::PaperError;
 use crate::characterise::{Role, Session};

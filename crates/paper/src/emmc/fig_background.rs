@@ -1,7 +1,8 @@
 //! Fig 16: the apps while another program runs: one that is all metadata, one that is all data.
 //!
-//! Performance is that of the app alone, one over its time. The programs are those of [`background`](work::workload::background); how their
-//! parameters were chosen stands there, as the paper gives none but "4KB data to a 4GB file".
+//! Performance is that of the app alone, one over its time. The programs are those of
+//! [`background`](work::workload::background); how their parameters were chosen stands there, as
+//! the paper gives none but "4KB data to a 4GB file".
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
@@ -31,7 +32,8 @@ const BESIDE: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Seconds of an app's recording beside a program: full and quick. Beside the writer every sync waits for data, so that less of it is enough.
+/// Seconds of an app's recording beside a program: full and quick. Beside the writer every sync
+/// waits for data, so that less of it is enough.
 fn seconds(plan: &Plan, beside: &str) -> u64 {
     match (beside, plan.quick) {
         ("writer", false) => 20,

@@ -19,8 +19,8 @@ const CALIBRATED: &str =
 const FITTED: &str =
     "timing paper-fit was fitted to other results of the paper, not to this figure";
 
-/// Cards with chips of one bit per cell and no work of the firmware at a flush, and with a flush three times as dear: name, change of the
-/// profile.
+/// Cards with chips of one bit per cell and no work of the firmware at a flush, and with a flush
+/// three times as dear: name, change of the profile.
 const CARDS: [(&str, &str); 2] = [
     (
         "cheap flush",

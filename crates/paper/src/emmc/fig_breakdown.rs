@@ -1,4 +1,5 @@
-//! Fig 12: one persistence path in its parts, baseline and both mechanisms, over the baseline's whole.
+//! Fig 12: one persistence path in its parts, baseline and both mechanisms, over the baseline's
+//! whole.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, parts_us, ratio};
@@ -21,8 +22,8 @@ const STEPS: [&str; 5] = [
     "rest",
 ];
 
-/// What the steps are made of. A record of `emmc` holds the metadata and is the commit record in one: its write is what a commit block's is,
-/// the one after which the transaction is durable.
+/// What the steps are made of. A record of `emmc` holds the metadata and is the commit record in
+/// one: its write is what a commit block's is, the one after which the transaction is durable.
 const PARTS: [[&[&str]; 4]; 2] = [
     [
         &["data", "home"],

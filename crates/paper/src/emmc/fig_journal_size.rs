@@ -1,10 +1,11 @@
 //! Fig 17: performance over the size of the journal.
 //!
-//! A journal costs time when it is full: what is in it has to go home first. So a load has to write more log than the journal holds, or the size
-//! shows nothing; the table says how often each run went round.
+//! A journal costs time when it is full: what is in it has to go home first. So a load has to write
+//! more log than the journal holds, or the size shows nothing; the table says how often each run
+//! went round.
 //!
-//! "The size from which a larger one gains nothing" is the smallest measured size from which no step to a larger one gains [`NOTHING`] or more
-//! for each doubling.
+//! "The size from which a larger one gains nothing" is the smallest measured size from which no
+//! step to a larger one gains [`NOTHING`] or more for each doubling.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{journal_blocks, ratio};

@@ -25,7 +25,8 @@ fn schemes() -> impl Iterator<Item = &'static str> {
     [BASE].into_iter().chain(SCHEMES.iter().map(|(s, _)| *s))
 }
 
-/// Each app as fast as its own time allows, on every scheme, under both timing sets; shorter and longer own times besides.
+/// Each app as fast as its own time allows, on every scheme, under both timing sets; shorter and
+/// longer own times besides.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -121,7 +122,8 @@ impl Gains {
 const PAPER_OWN: f64 = 0.33;
 
 impl Gains {
-    /// Why a gain is another than the published one: how much of the time is the app's own, and what happened to the rest.
+    /// Why a gain is another than the published one: how much of the time is the app's own, and
+    /// what happened to the rest.
     fn why(&self, own: f64, shorter: f64) -> String {
         let with = (1.0 + PAPER_OWN) / (1.0 - shorter + PAPER_OWN) - 1.0;
         format!(

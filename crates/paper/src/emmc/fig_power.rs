@@ -24,7 +24,8 @@ const DEVICE: [&str; 6] = [
 ];
 const ESTIMATE: &str = "estimate from a model";
 
-/// The apps at their recorded pace, so that both systems take the same time; and busy, where the storage device is at work.
+/// The apps at their recorded pace, so that both systems take the same time; and busy, where the
+/// storage device is at work.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {

@@ -1,4 +1,5 @@
-//! VI.G, recovery: is what a cut leaves a clean file system, and how long does a mount take that has to recover it?
+//! VI.G, recovery: is what a cut leaves a clean file system, and how long does a mount take that
+//! has to recover it?
 
 use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::{mean, ratio};
@@ -20,9 +21,11 @@ const TIMED: &str = "transactions";
 const CUTS: (usize, usize) = (10, 2);
 /// Cuts in a phase where only time is looked at.
 const CUTS_TIMED: (usize, usize) = (5, 2);
-/// Size of the device: recovery does not depend on it, but images have to be written for the checkers.
+/// Size of the device: recovery does not depend on it, but images have to be written for the
+/// checkers.
 const BYTES: u64 = 1 << 30;
-/// Table 5. Own time of the application: so that a phase lasts for some commit intervals, as it must to be cut by hand.
+/// Table 5. Own time of the application: so that a phase lasts for some commit intervals, as it
+/// must to be cut by hand.
 const POSTMARK: &str = "files:count=10000,transactions=20000,min=1000,max=10240,pause=1000";
 /// A tenth of the files, at a tenth of the rate.
 const POSTMARK_QUICK: &str = "files:count=1000,transactions=2000,min=1000,max=10240,pause=10000";
@@ -46,8 +49,8 @@ fn job(plan: &Plan, scheme: &str, timing: &str, remounted: bool) -> Job {
     })
 }
 
-/// PostMark on the baseline, the paper's system and the adaptive order, under both timing sets; and once more with a log that begins
-/// behind the creation of the files.
+/// PostMark on the baseline, the paper's system and the adaptive order, under both timing sets; and
+/// once more with a log that begins behind the creation of the files.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {

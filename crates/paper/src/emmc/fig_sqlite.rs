@@ -1,7 +1,8 @@
 //! Fig 15: transactions per second of SQLite, by kind of transaction.
 //!
-//! With Mobibench's parameters, as the paper names its SQLite benchmark only by reference: one row a transaction, rollback journal that is truncated
-//! (Mobibench's and Android's default then), `synchronous=FULL`. The other journal modes are rows without a published value.
+//! With Mobibench's parameters, as the paper names its SQLite benchmark only by reference: one row
+//! a transaction, rollback journal that is truncated (Mobibench's and Android's default then),
+//! `synchronous=FULL`. The other journal modes are rows without a published value.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;

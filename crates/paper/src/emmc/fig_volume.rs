@@ -1,4 +1,5 @@
-//! Fig 13, data volume: what an app writes to the device with journal coalition and without a journal, over the baseline.
+//! Fig 13, data volume: what an app writes to the device with journal coalition and without a
+//! journal, over the baseline.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};

@@ -1,4 +1,5 @@
-//! What has to run for the figures of the paper: each job in a worker process of its own, in any order.
+//! What has to run for the figures of the paper: each job in a worker process of its own, in any
+//! order.
 //!
 //! See [`study`].
 

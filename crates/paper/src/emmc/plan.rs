@@ -1,7 +1,7 @@
 //! What the figures of the eMMC paper share: seed, length, device, and the standard runs.
 //!
-//! A figure asks for its runs here, so that two figures that need the same one have it once. The standard device is `emmc-odroid-xu4` of 2 GiB
-//! with a journal of 256 MiB, as the paper's.
+//! A figure asks for its runs here, so that two figures that need the same one have it once. The
+//! standard device is `emmc-odroid-xu4` of 2 GiB with a journal of 256 MiB, as the paper's.
 
 use super::job::Job;
 use crate::{Published, Row};
@@ -33,7 +33,8 @@ const STANDS_IN: &str = "generator stands in for the recording";
 /// Length of an app run, seconds of its recording: full and quick.
 const SECONDS: (u64, u64) = (120, 20);
 
-/// The file with the recording of an app, and its name in a workload; `None` if the folder has none.
+/// The file with the recording of an app, and its name in a workload; `None` if the folder has
+/// none.
 pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static str)> {
     let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
     let path = traces?.join(file);

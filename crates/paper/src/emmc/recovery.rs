@@ -1,7 +1,8 @@
-//! The job of section VI.G: PostMark, power cuts in its phases, and for each what recovery gives and what it costs.
+//! The job of section VI.G: PostMark, power cuts in its phases, and for each what recovery gives
+//! and what it costs.
 //!
-//! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same volume after a clean unmount, so that
-//! the difference is recovery.
+//! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same
+//! volume after a clean unmount, so that the difference is recovery.
 
 use crate::PaperError;
 use base::{Nanos, SECTOR_BYTES};
@@ -99,7 +100,8 @@ impl RecoveryJob {
     /// Runs, cuts, recovers, judges.
     ///
     /// # Errors
-    /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a finding.
+    /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a
+    /// finding.
     pub fn run(&self) -> Result<Recoveries, PaperError> {
         let phases = record_phases(&self.run, self.cuts, self.remounted)?;
         let folder = tempfile::tempdir().map_err(|source| PaperError::Host {

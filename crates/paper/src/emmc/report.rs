@@ -40,7 +40,8 @@ pub fn report(
     study::report("emmc", plan, (parts, outcomes), command, note)
 }
 
-/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`. Meant for a report of all parts.
+/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`.
+/// Meant for a report of all parts.
 ///
 /// # Errors
 /// The committed table is wrong.

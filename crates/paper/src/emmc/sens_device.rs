@@ -1,7 +1,9 @@
-//! Sensitivity to the device: all schemes over apps, on cards with cheaper and dearer flushes, other packs, and no cache.
+//! Sensitivity to the device: all schemes over apps, on cards with cheaper and dearer flushes,
+//! other packs, and no cache.
 //!
-//! A device is the standard one with single fields changed, as `--device` takes them. What a flush costs is given as F, the time of a
-//! flush with one dirty block of 4 KiB: the same F under both timing sets.
+//! A device is the standard one with single fields changed, as `--device` takes them. What a flush
+//! costs is given as F, the time of a flush with one dirty block of 4 KiB: the same F under both
+//! timing sets.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};
@@ -271,7 +273,8 @@ fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, String), PaperEr
     ))
 }
 
-/// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, F3 and paper-fit).
+/// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, F3 and
+/// paper-fit).
 fn ordinary_flush(timing: &str) -> f64 {
     if timing == FIG8 { 1.48 } else { 0.52 }
 }
@@ -349,7 +352,8 @@ mod tests {
     #[test]
     fn flushes_of_the_series_cost_what_the_cards_say() {
         use crate::emmc::plan::FIT;
-        // One append of a block and its flush, less the write: the difference of two cards is that of their F.
+        // One append of a block and its flush, less the write: the difference of two cards is that
+        // of their F.
         let flush = |card: &Card, timing: &str| {
             let mut stack = Plan::new(true, 1, None).stack("none", timing);
             stack.device = card.device(timing);

@@ -1,4 +1,5 @@
-//! Table 3 and the numbers of III.C: syncs, control blocks, metadata blocks of a commit, what a creation dirties.
+//! Table 3 and the numbers of III.C: syncs, control blocks, metadata blocks of a commit, what a
+//! creation dirties.
 
 use super::characterised::{all, baseline, digits, percent};
 use super::job::{Job, Outcome, Outcomes, outcome};

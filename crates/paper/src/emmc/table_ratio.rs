@@ -1,4 +1,5 @@
-//! Table 4: journal blocks over the blocks of the persistence paths, baseline and journal coalition.
+//! Table 4: journal blocks over the blocks of the persistence paths, baseline and journal
+//! coalition.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks_per_commit, data_blocks, decrease, journal_ratio, ratio};
@@ -79,7 +80,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     Ok(section)
 }
 
-/// Journal and data blocks of a commit for which Tables 3 and 4 stand together, with one descriptor and one commit block: baseline and coalition.
+/// Journal and data blocks of a commit for which Tables 3 and 4 stand together, with one descriptor
+/// and one commit block: baseline and coalition.
 fn published_blocks(
     control: Option<f64>,
     base: Option<f64>,

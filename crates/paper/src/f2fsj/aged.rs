@@ -21,7 +21,8 @@ const SYSTEMS: [System; 4] = [
     System::F2fsj,
     System::Ext4,
 ];
-/// What files take of the volume before the operations and how often it is written over, percent. Of the smaller volumes F2FS keeps a larger part for itself.
+/// What files take of the volume before the operations and how often it is written over, percent.
+/// Of the smaller volumes F2FS keeps a larger part for itself.
 fn aging(plan: &Plan) -> (u32, u32) {
     plan.pick((60, 60), (40, 30), (3, 3))
 }

@@ -1,7 +1,9 @@
-//! Section 5.7: the board. Operations on names, replays of two applications, and SQLite in its journal modes, on an eMMC.
+//! Section 5.7: the board. Operations on names, replays of two applications, and SQLite in its
+//! journal modes, on an eMMC.
 //!
-//! The paper's board has an RK3588S (4 x A76, 4 x A55) and an eMMC of 128 GB under Linux 5.10. Ours is the eMMC of an ODROID-XU4 with the CPU
-//! costs of its slower cores: another board, so that no row is a measurement of the paper's.
+//! The paper's board has an RK3588S (4 x A76, 4 x A55) and an eMMC of 128 GB under Linux 5.10. Ours
+//! is the eMMC of an ODROID-XU4 with the CPU costs of its slower cores: another board, so that no
+//! row is a measurement of the paper's.
 
 use super::job::{Job, Outcomes, RunJob, measured, run_of};
 use super::measure::{BenchJob, Host, Measured};
@@ -65,7 +67,8 @@ fn run(plan: &Plan, workload: String, system: System) -> RunJob {
     }
 }
 
-/// The replay of an app: its recording where there is one, one call after another; `busy`: with the application's own time between.
+/// The replay of an app: its recording where there is one, one call after another; `busy`: with the
+/// application's own time between.
 fn replay(plan: &Plan, app: &str, busy: bool, system: System) -> RunJob {
     let pace = if busy { "busy" } else { "none" };
     let seconds = plan.pick(120, 20, 2);

@@ -1,4 +1,5 @@
-//! Fig 4 and Fig 17: where the time of journaling goes, in ext4, in a journal of pages on F2FS, and in F2FSJ.
+//! Fig 4 and Fig 17: where the time of journaling goes, in ext4, in a journal of pages on F2FS, and
+//! in F2FSJ.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Journaled, Measured};

@@ -1,4 +1,5 @@
-//! The job of CrashMonkey's two tests in section 5.4: the workload is cut everywhere within a bound, and every state is recovered and judged.
+//! The job of CrashMonkey's two tests in section 5.4: the workload is cut everywhere within a
+//! bound, and every state is recovered and judged.
 
 use crate::PaperError;
 use crash::campaign::{BATCH, Explored, Reach, explore};

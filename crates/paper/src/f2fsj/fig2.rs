@@ -1,4 +1,5 @@
-//! Fig 2 and section 2.3: what the checkpoints of stock F2FS cost on four operations on names. What a cut loses (2c, 2d) is in another part.
+//! Fig 2 and section 2.3: what the checkpoints of stock F2FS cost on four operations on names. What
+//! a cut loses (2c, 2d) is in another part.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::Measured;

@@ -18,7 +18,8 @@ const BYTES: u64 = 1 << 30;
 /// Objects of the paper's runs.
 const PUBLISHED: u32 = 4_000_000;
 
-/// System, seconds between its commits where it has a choice, and the period within which all is durable.
+/// System, seconds between its commits where it has a choice, and the period within which all is
+/// durable.
 type Kept = (System, Option<u32>, f64);
 const KEPT: [Kept; 6] = [
     (System::Checkpoint60, None, 60.0),

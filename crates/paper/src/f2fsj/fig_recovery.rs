@@ -1,4 +1,5 @@
-//! Section 5.4: the mount behind a power cut, over the number of files, by system; and CrashMonkey's two tests.
+//! Section 5.4: the mount behind a power cut, over the number of files, by system; and
+//! CrashMonkey's two tests.
 
 use super::crash::{CrashJob, Judged};
 use super::job::{Job, Outcomes, judged, recovering};

@@ -1,4 +1,5 @@
-//! Section 5.3, applications: OLTP, Fileserver, Webserver, Webproxy and Varmail of Filebench, one set of parameters for all systems.
+//! Section 5.3, applications: OLTP, Fileserver, Webserver, Webproxy and Varmail of Filebench, one
+//! set of parameters for all systems.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Journaled, Measured};
@@ -30,8 +31,8 @@ struct App {
     tiny: &'static str,
 }
 
-/// Files and operations are a twentieth of the artifact's, as the ring is of its ring; quick: a two hundredth of the files. Of `oltp`, which runs for 120 s
-/// there, 30,000 operations.
+/// Files and operations are a twentieth of the artifact's, as the ring is of its ring; quick: a two
+/// hundredth of the files. Of `oltp`, which runs for 120 s there, 30,000 operations.
 const APPS: [App; 5] = [
     App {
         name: "oltp",

@@ -13,7 +13,8 @@ use crate::{Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Fig 16";
-/// A gain that is smaller has no shares: they would be quotients of differences that are near nothing.
+/// A gain that is smaller has no shares: they would be quotients of differences that are near
+/// nothing.
 const LEAST_GAIN: f64 = 0.02;
 
 fn count(plan: &Plan) -> u32 {

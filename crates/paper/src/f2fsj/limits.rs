@@ -1,4 +1,5 @@
-//! What the journal does not bring: what checkpoints in the background gain without it, and loads that it does not help.
+//! What the journal does not bring: what checkpoints in the background gain without it, and loads
+//! that it does not help.
 
 use super::Plan;
 use super::job::{Job, Outcomes, RunJob, run_of};

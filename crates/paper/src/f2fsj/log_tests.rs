@@ -35,8 +35,9 @@ fn per_op(measured: &Measured) -> f64 {
     (journal.blocks * BLOCK_BYTES as u64) as f64 / measured.ops as f64
 }
 
-/// The target: F2FSJ logs at most a quarter of what a journal of pages does, where files and directories are made. Where they are removed
-/// nothing is logged of the nodes that are gone, so that both logs hold little more than what says so.
+/// The target: F2FSJ logs at most a quarter of what a journal of pages does, where files and
+/// directories are made. Where they are removed nothing is logged of the nodes that are gone, so
+/// that both logs hold little more than what says so.
 #[test]
 fn records_are_at_most_a_quarter_of_pages_where_names_are_made() {
     for op in Op::FOUR {

@@ -1,8 +1,10 @@
 //! The job of Fig 2c and 2d: operations on names, the power is cut, and what recovery gives back.
 //!
-//! - L1: what is there is the state behind some prefix of the operations: one process did them, and every system here orders its changes.
-//! - L2: one run has all its cuts: a task takes what a cut would leave, and the run goes on. The worst moment for the system is when what
-//!   makes changes durable is about to be sent: just before the last write of a commit or a checkpoint is given to the device.
+//! - L1: what is there is the state behind some prefix of the operations: one process did them, and
+//!   every system here orders its changes.
+//! - L2: one run has all its cuts: a task takes what a cut would leave, and the run goes on. The
+//!   worst moment for the system is when what makes changes durable is about to be sent: just
+//!   before the last write of a commit or a checkpoint is given to the device.
 
 use super::measure::Host;
 use super::objects::{meta, recovered};
@@ -28,8 +30,8 @@ pub struct LossJob {
     pub run: RunConfig,
     /// On what.
     pub host: Host,
-    /// Each operation stands for so many: behind it passes the time that the others would take, so that intervals of seconds are as long
-    /// beside the run as in a run with all of them.
+    /// Each operation stands for so many: behind it passes the time that the others would take, so
+    /// that intervals of seconds are as long beside the run as in a run with all of them.
     pub stands_for: u32,
     /// Cuts at seeded moments beside the one at the worst.
     pub cuts: u32,
@@ -46,7 +48,8 @@ pub struct Lost {
     pub commits: u64,
     /// What passed between two operations, microseconds.
     pub pause_us: f64,
-    /// The cut at the worst moment in the second half of the run, then the seeded ones by ascending time.
+    /// The cut at the worst moment in the second half of the run, then the seeded ones by ascending
+    /// time.
     pub cuts: Vec<Cut>,
 }
 
@@ -346,7 +349,8 @@ fn commits(stack: &Stack) -> u64 {
     }
 }
 
-/// Runs `body` in a simulation. A body that fails leaves tasks of a mount behind, which end with the power of its device.
+/// Runs `body` in a simulation. A body that fails leaves tasks of a mount behind, which end with
+/// the power of its device.
 pub fn simulated<T>(
     sim: SimConfig,
     body: impl FnOnce() -> Result<T, PaperError>,

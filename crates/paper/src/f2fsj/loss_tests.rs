@@ -39,7 +39,8 @@ fn loss(system: System, workload: &str) -> Lost {
     job.run().expect("runs, and recovers to a prefix")
 }
 
-/// Of every cut: what is older than the commit before the last one is there, so no committed epoch is lost.
+/// Of every cut: what is older than the commit before the last one is there, so no committed epoch
+/// is lost.
 #[test]
 fn loss_is_bounded_by_a_period() {
     for system in [System::F2fsj, System::PageJournal, System::Checkpoint5Bg] {

@@ -1,5 +1,5 @@
-//! A benchmark on one of the systems, measured from its first operation to the end of its last, as filebench does: what is home by then
-//! and what is not does not count.
+//! A benchmark on one of the systems, measured from its first operation to the end of its last, as
+//! filebench does: what is home by then and what is not does not count.
 
 use super::scale;
 use crate::PaperError;
@@ -64,9 +64,11 @@ pub struct Measured {
     pub latency_us: LatencySummary,
     /// Distribution of the latencies.
     pub cdf: Vec<CdfPoint>,
-    /// The run in slices of equal length; empty where all operations are told at the end of the run.
+    /// The run in slices of equal length; empty where all operations are told at the end of the
+    /// run.
     pub series: Vec<Slice>,
-    /// Mean of those operations that met a checkpoint: as many as there were checkpoints, the slowest, and nine in ten of them below, ms.
+    /// Mean of those operations that met a checkpoint: as many as there were checkpoints, the
+    /// slowest, and nine in ten of them below, ms.
     pub met_p90_ms: f64,
     /// Checkpoints.
     pub checkpoints: Checkpoints,
@@ -74,15 +76,18 @@ pub struct Measured {
     pub cleaned: Cleaned,
     /// Commits and applies; `None` without a journal of F2FS.
     pub journal: Option<Journaled>,
-    /// JBD2's waits and steps by name, and `home`: the writing of committed blocks; seconds. Empty on F2FS.
+    /// JBD2's waits and steps by name, and `home`: the writing of committed blocks; seconds. Empty
+    /// on F2FS.
     pub jbd2_s: BTreeMap<String, f64>,
     /// Transactions of JBD2 that were committed, and blocks that they wrote into the log.
     pub jbd2: (u64, u64),
     /// Blocks written by class.
     pub blocks: BTreeMap<String, u64>,
-    /// CPU time charged in the run, of all cores together, seconds; work of the benchmark itself is not charged.
+    /// CPU time charged in the run, of all cores together, seconds; work of the benchmark itself is
+    /// not charged.
     pub cpu_s: f64,
-    /// What the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty on ext4.
+    /// What the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty on
+    /// ext4.
     pub memory_bytes: BTreeMap<String, u64>,
 }
 
@@ -229,7 +234,8 @@ impl BenchJob {
         self.measured(false)
     }
 
-    /// Runs it, and a sync that counts as well: all that its operations log is in the log at the end.
+    /// Runs it, and a sync that counts as well: all that its operations log is in the log at the
+    /// end.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -333,7 +339,8 @@ fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measu
     }
 }
 
-/// Operations by the time at which they ended; empty if most ended at one time, as those of several processes that are told at the end.
+/// Operations by the time at which they ended; empty if most ended at one time, as those of several
+/// processes that are told at the end.
 fn series(start: Time, all: Nanos, ended: &[(Time, Nanos)]) -> Vec<Slice> {
     let told_at_once = ended.len() > 1 && ended.first().map(|e| e.0) == ended.last().map(|e| e.0);
     if told_at_once || all.0 == 0 {

@@ -1,4 +1,5 @@
-//! Section 5.3, operations on names and small files: the throughput of F2FSJ beside that of the other systems.
+//! Section 5.3, operations on names and small files: the throughput of F2FSJ beside that of the
+//! other systems.
 
 use super::breakdown::{JBD2_COMMITTER, JBD2_LOCKING};
 use super::fig2::share;

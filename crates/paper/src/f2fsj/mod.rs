@@ -1,4 +1,5 @@
-//! Cui, Wang, Chen, Shao: Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash Recovery (OSDI 2025), measured again.
+//! Cui, Wang, Chen, Shao: Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash
+//! Recovery (OSDI 2025), measured again.
 //!
 //! `published.toml` has all that its text says; each value stands in one part.
 

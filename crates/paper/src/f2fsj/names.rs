@@ -1,4 +1,5 @@
-//! The operations on names of sections 2.3, 5.2 and 5.3, as jobs: one process, 100 entries a directory.
+//! The operations on names of sections 2.3, 5.2 and 5.3, as jobs: one process, 100 entries a
+//! directory.
 
 use super::Plan;
 use super::measure::{BenchJob, Host};
@@ -11,7 +12,8 @@ use work::RunConfig;
 pub enum At {
     /// All objects, the table of CPU costs as it is.
     Whole,
-    /// So many percent of the CPU costs of the table; fewer objects with a ring as much smaller, as these runs are for comparison only.
+    /// So many percent of the CPU costs of the table; fewer objects with a ring as much smaller, as
+    /// these runs are for comparison only.
     Cpu(u32),
 }
 
@@ -88,7 +90,8 @@ impl Op {
         format!("meta:{op},count={count},width=100")
     }
 
-    /// It on a system, on the paper's PC with so many percent of the CPU costs of the table. Parts that ask for the same share the run.
+    /// It on a system, on the paper's PC with so many percent of the CPU costs of the table. Parts
+    /// that ask for the same share the run.
     pub fn job(self, plan: &Plan, system: System, cpu_percent: u32) -> BenchJob {
         self.sized(plan, system, cpu_percent, plan.objects())
     }

@@ -1,8 +1,8 @@
-//! The job of section 5.4: files are made or removed, the changes are durable and behind the last checkpoint, the power goes, and the mount
-//! is timed.
+//! The job of section 5.4: files are made or removed, the changes are durable and behind the last
+//! checkpoint, the power goes, and the mount is timed.
 //!
-//! No timer and no count makes a checkpoint due, and nothing is applied: all of it is for the recovery to do. The drive has recovered its own
-//! map before the mount begins.
+//! No timer and no count makes a checkpoint due, and nothing is applied: all of it is for the
+//! recovery to do. The drive has recovered its own map before the mount begins.
 
 use super::loss::{BOOT, simulated};
 use super::measure::Host;

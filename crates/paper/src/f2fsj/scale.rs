@@ -1,7 +1,8 @@
 //! How many objects there are, and how large the volume and its journal are with them.
 //!
-//! The paper has 4 million objects, a ring of 256 MiB, a journal of 1 GiB for ext4 and a drive of 256 GB. Ours are 200,000 objects and a
-//! ring of 12 MiB: the ring is as large over the work as published, so it fills as often. Fewer objects have a ring as much smaller.
+//! The paper has 4 million objects, a ring of 256 MiB, a journal of 1 GiB for ext4 and a drive of
+//! 256 GB. Ours are 200,000 objects and a ring of 12 MiB: the ring is as large over the work as
+//! published, so it fills as often. Fewer objects have a ring as much smaller.
 
 use super::Plan;
 use super::system::Size;
@@ -11,7 +12,8 @@ use work::workload::{BenchSpec, MetaOp, Program};
 
 /// The paper's drive.
 pub const DEVICE: &str = "nvme-980pro";
-/// The same without its SLC area, behind which the model is slower than the drive (docs/design/models.md, N7): for what writes more than that holds.
+/// The same without its SLC area, behind which the model is slower than the drive
+/// (docs/design/models.md, N7): for what writes more than that holds.
 pub const FLAT_DEVICE: &str = "nvme-980pro,slc.on=false";
 /// Cores of the paper's PC, an i9-10850K.
 pub const CORES: usize = 10;
@@ -21,7 +23,8 @@ pub const VOLUME: u64 = 4 << 30;
 const OBJECTS: u32 = 200_000;
 /// Their ring, bytes.
 const RING: u64 = 12 << 20;
-/// The smallest journal of ext4 is four times this, as the ratio of the paper is; F2FSJ would do with a sixteenth.
+/// The smallest journal of ext4 is four times this, as the ratio of the paper is; F2FSJ would do
+/// with a sixteenth.
 const RING_LEAST: u64 = 1 << 20;
 /// A power of ten less has rings below [`RING_LEAST`]: two thirds of a tenth.
 const OBJECTS_QUICK: u32 = 20_000;
@@ -68,8 +71,8 @@ impl Plan {
     }
 }
 
-/// Refuses a benchmark on names for whose objects, and a journal in proportion to them, a volume of `bytes` has no room, before it has
-/// run for minutes.
+/// Refuses a benchmark on names for whose objects, and a journal in proportion to them, a volume of
+/// `bytes` has no room, before it has run for minutes.
 ///
 /// # Errors
 /// How large the volume would have to be.

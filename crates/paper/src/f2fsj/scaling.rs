@@ -12,7 +12,8 @@ use report::plot;
 use std::collections::BTreeMap;
 
 const FIGURE: &str = "5.3 scaling";
-/// Cores of the paper's machine, as it says; processes have one each, the tasks of the file system take what is left.
+/// Cores of the paper's machine, as it says; processes have one each, the tasks of the file system
+/// take what is left.
 const CORES: usize = 19;
 const PROCESSES: [u32; 5] = [1, 2, 4, 8, 16];
 /// The operations, and the number of processes that the text names.

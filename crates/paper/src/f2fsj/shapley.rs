@@ -1,7 +1,9 @@
-//! The share of each of four ideas in what all of them gain together, whatever the order in which they come: the Shapley value.
+//! The share of each of four ideas in what all of them gain together, whatever the order in which
+//! they come: the Shapley value.
 //!
-//! Ideas help and hinder each other: what one of them gains depends on which of the others are there. Shapley's value of an idea is the
-//! mean, over all orders in which the four can be added, of what it adds when it comes. The four values sum up to the whole gain.
+//! Ideas help and hinder each other: what one of them gains depends on which of the others are
+//! there. Shapley's value of an idea is the mean, over all orders in which the four can be added,
+//! of what it adds when it comes. The four values sum up to the whole gain.
 
 /// Ideas.
 pub(super) const PLAYERS: usize = 4;
@@ -17,7 +19,8 @@ fn factorial(n: usize) -> f64 {
     (1..=n).product::<usize>() as f64
 }
 
-/// The value of each idea; `worth[set]` is what a set is worth, bit `n` of its number stands for idea `n`.
+/// The value of each idea; `worth[set]` is what a set is worth, bit `n` of its number stands for
+/// idea `n`.
 pub(super) fn values(worth: &[f64; SETS]) -> [f64; PLAYERS] {
     std::array::from_fn(|player| {
         let bit = 1 << player;
@@ -56,7 +59,8 @@ mod tests {
         }
     }
 
-    /// One left glove and three right ones: a pair is worth 1 (Shapley's own example, with four players: 3/4 and 1/12 each).
+    /// One left glove and three right ones: a pair is worth 1 (Shapley's own example, with four
+    /// players: 3/4 and 1/12 each).
     #[test]
     fn the_glove_game() {
         let gloves = game(|has| f64::from(has[0] && (has[1] || has[2] || has[3])));

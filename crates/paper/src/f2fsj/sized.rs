@@ -1,4 +1,5 @@
-//! Operations on names with fewer objects than the rest of the report, for parts that need many runs: the ring is smaller in proportion.
+//! Operations on names with fewer objects than the rest of the report, for parts that need many
+//! runs: the ring is smaller in proportion.
 
 use super::Plan;
 use super::measure::{BenchJob, Host, Measured};

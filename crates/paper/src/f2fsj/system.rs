@@ -1,4 +1,5 @@
-//! What is compared: F2FS with its checkpoints, with a journal of pages, with F2FSJ and with F2FSJ less one of its ideas; and ext4.
+//! What is compared: F2FS with its checkpoints, with a journal of pages, with F2FSJ and with F2FSJ
+//! less one of its ideas; and ext4.
 
 use rig::{Config, F2fsPreset, F2fsScheme, Fs, Ideas, Preset, Scheme};
 
@@ -44,11 +45,13 @@ pub const fn ideas(has: [bool; 4]) -> Ideas {
 pub struct Size {
     /// Bytes of the volume.
     pub bytes: u64,
-    /// Bytes of the journal of F2FS; ext4 has four times as many (paper, section 5.1: 256 MiB and 1 GiB).
+    /// Bytes of the journal of F2FS; ext4 has four times as many (paper, section 5.1: 256 MiB and 1
+    /// GiB).
     pub ring: u64,
 }
 
-/// As the paper's machines, whose 64 GB hold all that their 4 million objects are, this holds all that ours are.
+/// As the paper's machines, whose 64 GB hold all that their 4 million objects are, this holds all
+/// that ours are.
 const MEMORY_MIB: u32 = 4096;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;

@@ -12,7 +12,8 @@ use report::plot;
 
 const FIGURE: &str = "5.2";
 
-/// Every operation of the section on every system; the two that are compared with half and twice the CPU costs as well.
+/// Every operation of the section on every system; the two that are compared with half and twice
+/// the CPU costs as well.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));

@@ -1,5 +1,6 @@
-//! A journal and its homes on a bare device, without a file system: transactions of so many random blocks are logged and come home, by a copy
-//! or by REMAP. What a utilisation or a page size does to either is seen without the file system's own traffic.
+//! A journal and its homes on a bare device, without a file system: transactions of so many random
+//! blocks are logged and come home, by a copy or by REMAP. What a utilisation or a page size does
+//! to either is seen without the file system's own traffic.
 
 use super::measure::ratio;
 use crate::PaperError;

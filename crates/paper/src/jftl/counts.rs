@@ -1,6 +1,8 @@
-//! What each mode writes, by class, and the two identities that hold exactly where transactions are the same.
+//! What each mode writes, by class, and the two identities that hold exactly where transactions are
+//! the same.
 //!
-//! - A: pages programmed by the plain mode less those by the mode with JFTL are those of the home writes that remap satisfied.
+//! - A: pages programmed by the plain mode less those by the mode with JFTL are those of the home
+//!   writes that remap satisfied.
 //! - B: what a transaction writes into the log is not changed by remap.
 
 use super::job::{Job, Outcomes, run_of};

@@ -38,7 +38,8 @@ pub fn jobs_of_rewrite(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// A rewrite in ordered mode as on a file system whose times are whole seconds: records of the same second change no inode.
+/// A rewrite in ordered mode as on a file system whose times are whole seconds: records of the same
+/// second change no inode.
 fn coarse(plan: &Plan, kib: u32) -> Job {
     let text = format!("iozone:op=rewrite,file=4m,record={kib}k,sync=fdatasync");
     plan.run(Mode::Ordered, &text)

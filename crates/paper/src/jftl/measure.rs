@@ -14,12 +14,14 @@ pub fn all_blocks(run: &Run) -> u64 {
     run.blocks.values().sum()
 }
 
-/// Blocks of file content and metadata at their home address, in place or as a copy of the journal's.
+/// Blocks of file content and metadata at their home address, in place or as a copy of the
+/// journal's.
 pub fn home_blocks(run: &Run) -> u64 {
     blocks(run, &["data", "home"])
 }
 
-/// Descriptors, logged blocks, revokes and commit records; not the journal's superblock, whose writes depend on when the tail moves.
+/// Descriptors, logged blocks, revokes and commit records; not the journal's superblock, whose
+/// writes depend on when the tail moves.
 pub fn log_blocks(run: &Run) -> u64 {
     blocks(
         run,

@@ -1,4 +1,5 @@
-//! Lim, Choi, Park: Journal Remap-Based FTL for Journaling File System with Flash Memory (HPCC 2007), measured again.
+//! Lim, Choi, Park: Journal Remap-Based FTL for Journaling File System with Flash Memory (HPCC
+//! 2007), measured again.
 
 pub mod bare;
 mod counts;

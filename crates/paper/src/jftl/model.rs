@@ -1,6 +1,8 @@
-//! The time model: on one die without overlap a run takes the sum of its chip operations, so bandwidths follow by arithmetic from counts.
+//! The time model: on one die without overlap a run takes the sum of its chip operations, so
+//! bandwidths follow by arithmetic from counts.
 //!
-//! A 4 KiB block is 8 pages of 120 us (100 us program, 20 us transfer); in steady state each page also carries 1/32 of an erase of 2 ms.
+//! A 4 KiB block is 8 pages of 120 us (100 us program, 20 us transfer); in steady state each page
+//! also carries 1/32 of an erase of 2 ms.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks, ratio};
@@ -46,7 +48,8 @@ fn job(plan: &Plan, state: State, mode: Mode) -> Job {
     let mib: u32 = plan.pick(48, 24);
     let text = match state {
         State::Fresh => format!("bonnie:phase=block,mib={mib}"),
-        // In order, so that erase blocks are invalid as a whole; until each block that is written has been erased before.
+        // In order, so that erase blocks are invalid as a whole; until each block that is written
+        // has been erased before.
         State::Steady => {
             let warm =
                 (3 * super::plan::BYTES / (u64::from(mib) << 20) + 1) * (u64::from(mib) << 8);
@@ -94,7 +97,8 @@ impl Parts {
     /// What the host's own blocks cause: their programs, and in steady state their erases.
     fn caused(&self, state: State) -> f64 {
         let erases = match state {
-            // Our layer erases every block when it opens it, chips from the factory too; the model's fresh device does not.
+            // Our layer erases every block when it opens it, chips from the factory too; the
+            // model's fresh device does not.
             State::Fresh => self.erases,
             State::Steady => 0.0,
         };

@@ -55,7 +55,8 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// Pages that REMAP saves by arithmetic (a record of 12 bytes a pair behind a header of 32, in pages of its own).
+/// Pages that REMAP saves by arithmetic (a record of 12 bytes a pair behind a header of 32, in
+/// pages of its own).
 fn arithmetic(pairs: u64, page: u32) -> f64 {
     let fits = u64::from((page - 32) / 12);
     pairs as f64 * 4096.0 / f64::from(page) - pairs.div_ceil(fits) as f64

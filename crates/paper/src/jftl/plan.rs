@@ -120,7 +120,8 @@ impl Plan {
         Job::Run(self.config(self.stack(mode), workload))
     }
 
-    /// The same, where only syncs and lack of space commit: the transactions of all modes are the same.
+    /// The same, where only syncs and lack of space commit: the transactions of all modes are the
+    /// same.
     pub fn untimed(&self, mode: Mode, journal_mib: u32, workload: &str) -> Job {
         let mut stack = self.stack(mode);
         stack.timers = false;

@@ -1,4 +1,5 @@
-//! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that has to.
+//! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that
+//! has to.
 
 use crate::PaperError;
 use base::Nanos;

@@ -9,8 +9,9 @@ use crate::{Class, NOT_EXPLAINED, Published, Row, Section};
 use report::results::Run;
 use rig::Fs;
 
-/// The same chips at the speed of a buffered file: how often a file's times change within a run, and so how many commits its rewrites need, depends
-/// on how many ticks of 4 ms the run lasts. With 10 us a page 1024 rewrites take as many ticks as Linux's had.
+/// The same chips at the speed of a buffered file: how often a file's times change within a run,
+/// and so how many commits its rewrites need, depends on how many ticks of 4 ms the run lasts. With
+/// 10 us a page 1024 rewrites take as many ticks as Linux's had.
 const FAST: &str = "nandsim-2007,nand.timing.program_us=10,nand.timing.program_bus_ns_per_byte=0,nand.timing.read_us=1,nand.timing.bus_ns_per_byte=0,nand.timing.erase_us=1";
 /// Bytes of the volume: all workloads fit, and nothing is short of space.
 const BYTES: u64 = 512 << 20;

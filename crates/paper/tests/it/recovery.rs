@@ -59,7 +59,8 @@ fn a_cut_leaves_a_log_to_replay_and_a_mount_that_takes_longer_for_it() {
     }
 }
 
-/// Behind a remount the log of a coalition scheme has only changed bytes of blocks that were there before.
+/// Behind a remount the log of a coalition scheme has only changed bytes of blocks that were there
+/// before.
 #[test]
 fn a_log_of_changes_reads_homes_with_fewer_commands_than_blocks() {
     let all = recoveries(Preset::Emmc, true);

@@ -128,7 +128,8 @@ pub fn fsck_beside(
     Ok(checked)
 }
 
-/// A volume of F2FS that is said to be clean is mounted, too, for reading: what no mount accepts is not clean.
+/// A volume of F2FS that is said to be clean is mounted, too, for reading: what no mount accepts is
+/// not clean.
 fn mount_refusal(file: &HostFile, now: WallTime) -> Result<Option<Finding>, FsckError> {
     let options = f2fs_options(true);
     let device = device_of(file, false)?;
@@ -179,8 +180,9 @@ pub struct Recovery {
     pub wrote: bool,
 }
 
-/// Recovers the volume in `file`: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS forward. With `write` the file changes,
-/// else memory only. `journal`: the device of an external journal.
+/// Recovers the volume in `file`: replays the log of ext4, redoes the ring of F2FSJ, rolls F2FS
+/// forward. With `write` the file changes, else memory only. `journal`: the device of an external
+/// journal.
 ///
 /// # Errors
 /// The host refuses to read or write a file.
@@ -274,7 +276,8 @@ pub fn check<E: Display>(
     check_beside(kind, read, None, size, limit)
 }
 
-/// How long a device is: whole blocks of 4 KiB, and the bytes behind them. Blocks of a volume may be shorter.
+/// How long a device is: whole blocks of 4 KiB, and the bytes behind them. Blocks of a volume may
+/// be shorter.
 #[derive(Clone, Copy)]
 struct Size {
     blocks: u64,
@@ -323,7 +326,8 @@ fn read(file: &HostFile, block: BlockNo) -> Result<Bytes, std::io::Error> {
     Ok(bytes.into())
 }
 
-/// The first 8 KiB of an image; of one that cannot be read, none: then the check says what it misses.
+/// The first 8 KiB of an image; of one that cannot be read, none: then the check says what it
+/// misses.
 fn head_of_file(file: &HostFile) -> Bytes {
     let mut bytes = vec![0; 2 * BLOCK_BYTES];
     match file.read_exact_at(&mut bytes, 0) {
@@ -435,8 +439,8 @@ fn outcome_of<R>(
     })
 }
 
-/// A volume that may only be read (quota files, feature `ro`) is looked at as its last checkpoint has it: nothing can be made of what was
-/// synced behind it.
+/// A volume that may only be read (quota files, feature `ro`) is looked at as its last checkpoint
+/// has it: nothing can be made of what was synced behind it.
 fn recover_f2fs<R>(
     device: &Arc<dyn BlockDevice>,
     look: fn(&AnyFs) -> R,
@@ -451,8 +455,8 @@ fn recover_f2fs<R>(
     }
 }
 
-/// What a mount refuses is as it was, and then so much is done as can be: what may only be read is recovered without its orphans, and behind
-/// damage the log alone goes home.
+/// What a mount refuses is as it was, and then so much is done as can be: what may only be read is
+/// recovered without its orphans, and behind damage the log alone goes home.
 fn recover_ext<R>(devices: &Devices, look: fn(&AnyFs) -> R) -> Result<Outcome<R>, FsError> {
     let queues = || {
         let (device, journal) = devices.clone();

@@ -99,7 +99,8 @@ fn region(sb: &Superblock) -> String {
     }
 }
 
-/// The region of the journal, if there is one, what guards it, and the newer one of its superblocks.
+/// The region of the journal, if there is one, what guards it, and the newer one of its
+/// superblocks.
 fn journal(file: &HostFile, sb: &Superblock) -> Result<Option<Section>, VolumeError> {
     let mut s = Section::new("journal (F2FSJ)");
     let area = match sb.journal() {

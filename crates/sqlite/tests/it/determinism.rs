@@ -69,7 +69,8 @@ fn the_clock_is_virtual_and_utc() {
     assert_eq!(clock, "2024-01-02 00:00:00 2024-01-02 00:00:00");
 }
 
-/// SQLite has one random generator per process; without the reseeding mutex parallel simulations change each other.
+/// SQLite has one random generator per process; without the reseeding mutex parallel simulations
+/// change each other.
 #[test]
 #[allow(clippy::disallowed_methods)] // Real threads, each with a simulation of its own.
 fn simulations_on_parallel_threads_do_not_disturb_each_other() {

@@ -11,11 +11,12 @@ use testkit::spy::{Call, SpyFs};
 use varve_sqlite::{Options, SyncCall, register};
 use vfs::Vfs;
 
-/// One insert, one update, closing, separated by `|`. W write (repeated ones once), S fdatasync, T truncate, U unlink;
-/// of d the database, j its journal, w its WAL, D the directory.
+/// One insert, one update, closing, separated by `|`. W write (repeated ones once), S fdatasync, T
+/// truncate, U unlink; of d the database, j its journal, w its WAL, D the directory.
 ///
-/// Recorded with `strace -f -y -e trace=fsync,fdatasync,unlink,ftruncate,pwrite64` from Python's sqlite3 module on
-/// Linux (SQLite 3.40.1 as Debian builds it: fdatasync for files and directories), less the `-shm` file (sqlite-S7).
+/// Recorded with `strace -f -y -e trace=fsync,fdatasync,unlink,ftruncate,pwrite64` from Python's
+/// sqlite3 module on Linux (SQLite 3.40.1 as Debian builds it: fdatasync for files and
+/// directories), less the `-shm` file (sqlite-S7).
 const UNIX: [(&str, &str, &str); 20] = [
     ("delete", "off", "Wj Wd Uj | Wj Wd Uj |"),
     (
@@ -197,7 +198,8 @@ fn fsync_instead_of_fdatasync_on_request() {
     assert_eq!(calls.iter().filter(is_full).count(), 8);
 }
 
-/// In a cell of 4 KiB sectors without the powersafe promise SQLite pads each WAL commit to a sector.
+/// In a cell of 4 KiB sectors without the powersafe promise SQLite pads each WAL commit to a
+/// sector.
 #[test]
 fn device_characteristics_reach_sqlite() {
     let bytes = |calls: &[Call]| -> usize {

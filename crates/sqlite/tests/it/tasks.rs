@@ -176,7 +176,8 @@ fn an_impatient_writer_is_busy() {
     .unwrap();
 }
 
-/// Rule of the runtime: after a cut nothing waits for time. SQLite's busy handler counts its sleeps, so it ends, too.
+/// Rule of the runtime: after a cut nothing waits for time. SQLite's busy handler counts its
+/// sleeps, so it ends, too.
 #[test]
 fn a_power_cut_ends_busy_waits() {
     let outcome = simulated(SimConfig::default(), |sqlite| {

@@ -1,4 +1,5 @@
-//! fallocate: sizes, blocks, zeros, errors. Modes beside allocation are left out, and files that cannot have it (EOPNOTSUPP).
+//! fallocate: sizes, blocks, zeros, errors. Modes beside allocation are left out, and files that
+//! cannot have it (EOPNOTSUPP).
 
 use super::attributes::{BOTH, moves};
 use super::{Case, content, fails, ok, open, write_file};

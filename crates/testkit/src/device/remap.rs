@@ -1,5 +1,5 @@
-//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`Remap`](blockdev::Remap), as far as reads can
-//! tell.
+//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`Remap`](blockdev::Remap),
+//! as far as reads can tell.
 
 use super::{filled, is_misuse, read, unit, write};
 use base::{Bytes, Lba, bytes::is_zero};

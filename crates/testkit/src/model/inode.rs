@@ -40,8 +40,8 @@ pub(super) struct File {
     size: u64,
     /// Pages by number; a missing one is a hole. Bytes beyond `size` are zero.
     pages: BTreeMap<u64, Box<[u8]>>,
-    /// Pages that fallocate gave a place, as ranges that do not touch: one past the last by the first. They read as zeros while
-    /// they are not in `pages`.
+    /// Pages that fallocate gave a place, as ranges that do not touch: one past the last by the
+    /// first. They read as zeros while they are not in `pages`.
     reserved: BTreeMap<u64, u64>,
 }
 
@@ -141,7 +141,8 @@ impl Inode {
     }
 }
 
-/// Page number and the range inside of it that begins at `at`, and ends with the page or after `left` bytes.
+/// Page number and the range inside of it that begins at `at`, and ends with the page or after
+/// `left` bytes.
 fn piece(at: u64, left: usize) -> (u64, std::ops::Range<usize>) {
     let page = at / PAGE_BYTES as u64;
     let start = (at % PAGE_BYTES as u64) as usize;

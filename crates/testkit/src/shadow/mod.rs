@@ -1,5 +1,5 @@
-//! What the names of a file system should be: a tree in memory, and random operations on both. Each file system's tests of names use
-//! it, and judge the image that remains by their own checkers.
+//! What the names of a file system should be: a tree in memory, and random operations on both. Each
+//! file system's tests of names use it, and judge the image that remains by their own checkers.
 
 mod race;
 mod tree;
@@ -11,7 +11,8 @@ use base::{Ino, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use std::collections::BTreeMap;
 
-/// Lengths of targets that are drawn, bytes: on both sides of where file systems keep them, up to the longest.
+/// Lengths of targets that are drawn, bytes: on both sides of where file systems keep them, up to
+/// the longest.
 const TARGET_BYTES: [usize; 9] = [1, 59, 60, 61, 300, 3400, 3488, 3489, 4095];
 
 #[derive(Clone, Debug)]
@@ -39,7 +40,8 @@ pub struct Mix {
     pub dirs: usize,
     /// Bytes of the longest name.
     pub longest: u64,
-    /// Bytes of the longest target of a symbolic link that takes no block, where no option decides that.
+    /// Bytes of the longest target of a symbolic link that takes no block, where no option decides
+    /// that.
     pub fast_target: Option<usize>,
 }
 

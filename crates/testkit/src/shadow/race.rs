@@ -8,8 +8,8 @@ const TASKS: u64 = 4;
 /// Operations of each.
 const STEPS: u32 = 60;
 
-/// Lets tasks loose on four names in each of the directories `p` and `q` of the root, which must be there. Answers how many operations
-/// did something.
+/// Lets tasks loose on four names in each of the directories `p` and `q` of the root, which must be
+/// there. Answers how many operations did something.
 ///
 /// # Panics
 /// An answer is none that another task explains.

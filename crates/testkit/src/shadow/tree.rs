@@ -23,7 +23,8 @@ pub type Tree = BTreeMap<Vec<u8>, Entry>;
 /// Reads all directories, in pieces of `batch` entries.
 ///
 /// # Panics
-/// A call fails, or two of them disagree: a name twice, an entry of another kind than its inode, `.` or `..` elsewhere.
+/// A call fails, or two of them disagree: a name twice, an entry of another kind than its inode,
+/// `.` or `..` elsewhere.
 pub fn read_tree(fs: &dyn FileSystem, batch: usize) -> Tree {
     let mut tree = Tree::new();
     below(

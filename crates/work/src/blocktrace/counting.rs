@@ -1,8 +1,11 @@
-//! A recording on a translation layer that only counts: what each policy programs, copies and erases.
+//! A recording on a translation layer that only counts: what each policy programs, copies and
+//! erases.
 //!
 //! - C1: units are 4 KiB; a request counts for every unit that it touches.
-//! - C2: first the device is filled ([`Fill`]), then what stands before a mark runs; neither is in any figure but erase counts.
-//! - C3: a flush, and the end of a FUA write, program the rows that are being filled, as the contract of the layer wants it.
+//! - C2: first the device is filled ([`Fill`]), then what stands before a mark runs; neither is in
+//!   any figure but erase counts.
+//! - C3: a flush, and the end of a FUA write, program the rows that are being filled, as the
+//!   contract of the layer wants it.
 //! - There is no time: requests come in their order.
 
 use super::fold::{Fold, Folder, Footprint};
@@ -243,7 +246,8 @@ pub struct CountingRun {
     pub write_amplification: Option<f64>,
     /// The same by pass.
     pub amplification_by_pass: Vec<Option<f64>>,
-    /// Erases of the blocks since the device was new, filling included: fewest, mean, most, standard deviation.
+    /// Erases of the blocks since the device was new, filling included: fewest, mean, most,
+    /// standard deviation.
     pub erases_min: u32,
     /// See there.
     pub erases_mean: f64,

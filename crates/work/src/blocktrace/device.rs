@@ -1,12 +1,15 @@
 //! A recording on a device profile, in the time of the device.
 //!
-//! - P1: open loop (`recorded`): a request goes to the device at its recorded time, whatever else is under way; its latency ends at its
-//!   completion. Closed loop (`none`): so many requests are under way at any time, one goes as another completes.
-//! - P2: before that the places that the recording touches are written once, in order, and flushed (unless told otherwise), so that reads
-//!   read flash; the requests before a mark run after that. Neither is in any figure.
-//! - P3: a request longer than a command of the device is sent as several commands at once; it ends with the last of them. Sectors that
-//!   are no multiple of the device's are rounded outwards.
-//! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without discards is left out; both are counted.
+//! - P1: open loop (`recorded`): a request goes to the device at its recorded time, whatever else
+//!   is under way; its latency ends at its completion. Closed loop (`none`): so many requests are
+//!   under way at any time, one goes as another completes.
+//! - P2: before that the places that the recording touches are written once, in order, and flushed
+//!   (unless told otherwise), so that reads read flash; the requests before a mark run after that.
+//!   Neither is in any figure.
+//! - P3: a request longer than a command of the device is sent as several commands at once; it ends
+//!   with the last of them. Sectors that are no multiple of the device's are rounded outwards.
+//! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without
+//!   discards is left out; both are counted.
 
 use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};
@@ -135,7 +138,8 @@ struct Runner<'a> {
 /// Runs `trace` on a device.
 ///
 /// # Errors
-/// An unknown profile or timing set, a size that the profile does not take, or a command that the device fails.
+/// An unknown profile or timing set, a size that the profile does not take, or a command that the
+/// device fails.
 pub fn run(
     trace: &BlockTrace,
     footprint: &Footprint,

@@ -5,10 +5,12 @@
 //! | `compact` | the regions of 1 MiB that reads and writes touch, in order of disk and address, one behind the other; modulo the size of the device |
 //! | `modulo` | the recorded address of the first disk, modulo the size of the device; each further disk begins where the one before it ends |
 //!
-//! - F1: `compact` keeps distances inside of a region and between regions that touch; what nobody touches takes no place. With a device
-//!   not smaller than the footprint no two addresses fall together.
+//! - F1: `compact` keeps distances inside of a region and between regions that touch; what nobody
+//!   touches takes no place. With a device not smaller than the footprint no two addresses fall
+//!   together.
 //! - F2: a request that passes the end of the device goes on at its beginning, as a second part.
-//! - F3: a discard counts only where something is read or written at some time: nothing else has a place.
+//! - F3: a discard counts only where something is read or written at some time: nothing else has a
+//!   place.
 
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
@@ -157,8 +159,9 @@ impl<'a> Folder<'a> {
         all > self.sectors
     }
 
-    /// The parts of a request on the device, as (first sector, sectors): one, or two at the end of the device, or more where a
-    /// discard is longer than the device; none of a flush, and of a discard where nobody reads or writes.
+    /// The parts of a request on the device, as (first sector, sectors): one, or two at the end of
+    /// the device, or more where a discard is longer than the device; none of a flush, and of a
+    /// discard where nobody reads or writes.
     pub fn place(&self, r: &Request, mut each: impl FnMut(u64, u64)) {
         let Some((mut at, mut rest)) = self.line(r) else {
             return;

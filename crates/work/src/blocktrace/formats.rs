@@ -155,7 +155,8 @@ impl Parser {
         self.kinds(at, kind, device, place)
     }
 
-    /// `fio version 3 iolog`, then `timestamp filename action [offset length]`; version 2 without the timestamp.
+    /// `fio version 3 iolog`, then `timestamp filename action [offset length]`; version 2 without
+    /// the timestamp.
     fn fio(&mut self, line: &[u8]) -> Result<Said, Fault> {
         let Some(version) = self.version else {
             self.version =
@@ -315,8 +316,9 @@ struct Kinds {
     fua: bool,
 }
 
-/// Letters as blktrace and the kernel's trace points write them: `F` before the operation is a flush; `D` and `E` discard, `R` reads,
-/// `W` writes; behind it `F` is FUA, and `A`, `S`, `M` are hints.
+/// Letters as blktrace and the kernel's trace points write them: `F` before the operation is a
+/// flush; `D` and `E` discard, `R` reads, `W` writes; behind it `F` is FUA, and `A`, `S`, `M` are
+/// hints.
 fn rwbs(text: &[u8]) -> Result<Kinds, Fault> {
     let (flush, rest) = match text.strip_prefix(b"F") {
         Some(rest) => (true, rest),

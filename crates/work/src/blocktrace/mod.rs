@@ -1,14 +1,17 @@
-//! Recordings of requests to a block device: what a host asked of its disk, when, with addresses and lengths and without content.
+//! Recordings of requests to a block device: what a host asked of its disk, when, with addresses
+//! and lengths and without content.
 //!
-//! A recording is read from a file ([`read`]), its addresses are folded onto a device ([`fold`]), and it is run on a translation
-//! layer that counts ([`counting`]) or on a device profile with its times ([`device`]). `docs/use/traces.md` says where the formats come
-//! from and what each field means.
+//! A recording is read from a file ([`read`]), its addresses are folded onto a device ([`fold`]),
+//! and it is run on a translation layer that counts ([`counting`]) or on a device profile with its
+//! times ([`device`]). `docs/use/traces.md` says where the formats come from and what each field
+//! means.
 //!
-//! - B1: requests are in the order of their times; ties keep the order of the file. What stands before the mark of a recording that
-//!   has one stays before it.
-//! - B2: a request has at least one sector and at most [`TRANSFER_SECTORS_MAX`] (a discard [`u32::MAX`]), and ends at
-//!   [`SECTOR_END`] or before; a flush has none.
-//! - B3: memory is bounded by [`REQUESTS_MAX`], lines by [`LINE_BYTES_MAX`], whatever the file says.
+//! - B1: requests are in the order of their times; ties keep the order of the file. What stands
+//!   before the mark of a recording that has one stays before it.
+//! - B2: a request has at least one sector and at most [`TRANSFER_SECTORS_MAX`] (a discard
+//!   [`u32::MAX`]), and ends at [`SECTOR_END`] or before; a flush has none.
+//! - B3: memory is bounded by [`REQUESTS_MAX`], lines by [`LINE_BYTES_MAX`], whatever the file
+//!   says.
 //! - B4: of blkparse one event of each request counts: issued to the driver, else queued, else
 //!   completed.
 
@@ -93,7 +96,8 @@ pub struct BlockTrace {
     pub devices: Vec<String>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// So many of them, the first ones, only prepare the device (Pixel: what stands before `preconditioning_ended`).
+    /// So many of them, the first ones, only prepare the device (Pixel: what stands before
+    /// `preconditioning_ended`).
     pub preparing: usize,
     /// What became of each line.
     pub reading: Reading,

@@ -1,4 +1,5 @@
-//! Reads a recording of block requests: unpacks it, finds out its format by its content, collects the requests in order.
+//! Reads a recording of block requests: unpacks it, finds out its format by its content, collects
+//! the requests in order.
 
 use super::formats::{Parser, Said, fio_version};
 use super::{BlockTrace, Format, LINE_BYTES_MAX, REQUESTS_MAX, Request};
@@ -11,11 +12,12 @@ use std::path::Path;
 /// Lines by which a format is told.
 const HEAD_LINES: usize = 64;
 
-/// Reads a recording of `format`, or of the format that its content shows. Lines at fault are skipped and counted; `strict` refuses
-/// the first.
+/// Reads a recording of `format`, or of the format that its content shows. Lines at fault are
+/// skipped and counted; `strict` refuses the first.
 ///
 /// # Errors
-/// The file cannot be read, is in no format that is known here, or holds no request; when `strict`, the first line at fault.
+/// The file cannot be read, is in no format that is known here, or holds no request; when `strict`,
+/// the first line at fault.
 pub fn read(path: &Path, format: Option<Format>, strict: bool) -> Result<BlockTrace, RunError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let file = File::open(path)

@@ -1,5 +1,5 @@
-//! `trace.json` and the page beside it: what a recording of block requests is like, and what it came to. No wall time, date, host or
-//! path inside: same file, same bytes.
+//! `trace.json` and the page beside it: what a recording of block requests is like, and what it
+//! came to. No wall time, date, host or path inside: same file, same bytes.
 
 use super::counting::CountingRun;
 use super::device::DeviceRun;

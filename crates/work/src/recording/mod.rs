@@ -1,12 +1,14 @@
 //! Recorded system calls: what an application asked of its files, when, from which thread.
 //!
-//! A recording comes from a file (`varve replay FILE`) or from a generator ([`apps`]); both are run by
-//! [`workload::replay`](crate::workload::replay) and described by [`stats`], so that a generated one can be compared with a recorded one.
+//! A recording comes from a file (`varve replay FILE`) or from a generator ([`apps`]); both are run
+//! by [`workload::replay`](crate::workload::replay) and described by [`stats`], so that a generated
+//! one can be compared with a recorded one.
 //!
 //! - N1: `calls` is ordered by time; ties keep the order of the file.
-//! - N2: a handle is opened before it is used, is used by calls up to its close only, and is never opened twice: a reader gives each
-//!   open a fresh number, whatever the descriptor was.
-//! - N3: paths are absolute, without `.` and `..`, and each parent directory is made by a call of the recording or stands in `folders`.
+//! - N2: a handle is opened before it is used, is used by calls up to its close only, and is never
+//!   opened twice: a reader gives each open a fresh number, whatever the descriptor was.
+//! - N3: paths are absolute, without `.` and `..`, and each parent directory is made by a call of
+//!   the recording or stands in `folders`.
 
 pub mod apps;
 pub mod mobibench;

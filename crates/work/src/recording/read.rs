@@ -1,6 +1,8 @@
-//! Reads a recording from a file: unpacks it, finds out its format by its content, hands it to the reader of that format.
+//! Reads a recording from a file: unpacks it, finds out its format by its content, hands it to the
+//! reader of that format.
 //!
-//! Formats that are not known are named where they can be told apart, so that nobody wonders why a file is refused.
+//! Formats that are not known are named where they can be told apart, so that nobody wonders why a
+//! file is refused.
 
 use super::reading::Reading;
 use super::{Recording, mobibench};
@@ -169,7 +171,8 @@ impl<R: Read> Peek<R> {
     fn new(mut rest: R) -> std::io::Result<Peek<R>> {
         let mut head = Vec::new();
         match (&mut rest).take(HEAD_BYTES as u64).read_to_end(&mut head) {
-            // What was unpacked before the fault is worth looking at; the fault comes again when it is reached.
+            // What was unpacked before the fault is worth looking at; the fault comes again when it
+            // is reached.
             Err(e) if head.is_empty() => Err(e),
             _ => Ok(Peek { head, at: 0, rest }),
         }

@@ -1,4 +1,5 @@
-//! What a recording is like, in figures: for people, and for comparing a generated one with a recorded one.
+//! What a recording is like, in figures: for people, and for comparing a generated one with a
+//! recorded one.
 
 use super::{Call, Op, Recording};
 use crate::workload::{Pace, Pacing, own_time};
@@ -60,7 +61,8 @@ pub struct Stats {
     pub windows_active: u64,
     /// Most syncs in a window.
     pub windows_max: u64,
-    /// Different pages of 4 KiB that were written to the file since its last sync, for each sync; 0 for a directory.
+    /// Different pages of 4 KiB that were written to the file since its last sync, for each sync; 0
+    /// for a directory.
     pub pages_per_sync: Spread,
     /// Bytes written to the file since its last sync, for each sync.
     pub bytes_per_sync: Spread,
@@ -68,8 +70,8 @@ pub struct Stats {
     pub sync_gap_ms: Spread,
     /// The application's own time (see [`Pacing`]) per sync, microseconds.
     pub own_us_per_sync: f64,
-    /// Own time of a thread since its last sync (or since it paused for longer than `idle`), at each sync, microseconds: the time
-    /// between two syncs of a burst that is not the device's.
+    /// Own time of a thread since its last sync (or since it paused for longer than `idle`), at
+    /// each sync, microseconds: the time between two syncs of a burst that is not the device's.
     pub thread_own_us: Spread,
     /// The application's own time in all, seconds.
     pub own_seconds: f64,
@@ -320,7 +322,8 @@ mod tests {
         assert_eq!(stats.pages_per_sync, spread(1.0, 1.0, 2.0));
         assert_eq!(stats.bytes_per_sync, spread(1573.333333, 100.0, 4620.0));
         assert_eq!(stats.sync_gap_ms, spread(2998.5, 6.0, 5991.0));
-        // 1 + 1 + 1 before the first sync; 1 before the second; 1 before the open of the other thread.
+        // 1 + 1 + 1 before the first sync; 1 before the second; 1 before the open of the other
+        // thread.
         assert_eq!(stats.own_us_per_sync, 1666.666667);
         // 3 ms before the first sync; of the last one the thread had paused.
         assert_eq!(stats.thread_own_us, spread(1333.333333, 1000.0, 3000.0));

@@ -1,10 +1,12 @@
-//! Aging of a volume before a benchmark: it is filled, and then files go and others come until it has been written over so many times, as
-//! Geriatrix does (Kadekodi et al., Geriatrix: Aging what you see and what you don't see, ATC 2018): creations and removals alone, by distributions of
+//! Aging of a volume before a benchmark: it is filled, and then files go and others come until it
+//! has been written over so many times, as Geriatrix does (Kadekodi et al., Geriatrix: Aging what
+//! you see and what you don't see, ATC 2018): creations and removals alone, by distributions of
 //! size, age and depth; what remains is a volume whose free space is in pieces.
 //!
-//! The operations depend on seed, size of the device and parameters alone, so all file systems see the same ones; where they put the pieces is
-//! their own. Distributions are ours, after Agrawal et al., A Five-Year Study of File-System Metadata, FAST 2007 (most files small, most bytes in
-//! large ones; most files die young): the profiles of Geriatrix were not at hand.
+//! The operations depend on seed, size of the device and parameters alone, so all file systems see
+//! the same ones; where they put the pieces is their own. Distributions are ours, after Agrawal et
+//! al., A Five-Year Study of File-System Metadata, FAST 2007 (most files small, most bytes in large
+//! ones; most files die young): the profiles of Geriatrix were not at hand.
 
 use super::bench::pattern;
 use super::spec::{SpecError, number};
@@ -17,7 +19,8 @@ use vfs::{OpenFlags, Vfs};
 /// How a volume is aged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aged {
-    /// Percent of the device that files take in the end, an inode of 4 KiB for each counted; 0: it is not aged.
+    /// Percent of the device that files take in the end, an inode of 4 KiB for each counted; 0: it
+    /// is not aged.
     pub percent: u32,
     /// Bytes that are written after it was full, percent of the device.
     pub overwrites: u32,
@@ -130,7 +133,8 @@ fn pick(weights: impl Iterator<Item = u32> + Clone, rng: &mut Rng) -> usize {
     weights.map(hit).position(|found| found).unwrap_or(0)
 }
 
-/// The directories on a device of `bytes`, parents first: a tree of three levels below the root, as wide as the device is large.
+/// The directories on a device of `bytes`, parents first: a tree of three levels below the root, as
+/// wide as the device is large.
 fn dirs(bytes: u64) -> Vec<String> {
     let width = ((bytes >> 27) + 2).min(8);
     let mut all = vec![String::from(ROOT)];

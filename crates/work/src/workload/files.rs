@@ -1,8 +1,9 @@
 //! PostMark's mix: many small files in one directory, created, read, appended to and removed.
 //!
-//! As PostMark 1.5 with its defaults: sizes are equally distributed, each transaction is a read or an append of one random file and then
-//! the creation or the removal of one, all four equally likely; reads and writes go through buffers of 512 bytes, which is the unit of
-//! an append's length here too.
+//! As PostMark 1.5 with its defaults: sizes are equally distributed, each transaction is a read or
+//! an append of one random file and then the creation or the removal of one, all four equally
+//! likely; reads and writes go through buffers of 512 bytes, which is the unit of an append's
+//! length here too.
 
 use super::spec::{SpecError, key, number, size, size_text, switch};
 use super::{Background, Done, names};
@@ -202,7 +203,8 @@ impl<'a> FilesRun<'a> {
         }
     }
 
-    /// The phases so far, in their order; the last one is without an end while it runs, or if the run broke off in it.
+    /// The phases so far, in their order; the last one is without an end while it runs, or if the
+    /// run broke off in it.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }

@@ -37,7 +37,8 @@ words! {
         Random = "random",
         /// A new file.
         Create = "create",
-        /// A new file that takes the place of an old one: written under another name, synced, renamed, directory synced.
+        /// A new file that takes the place of an old one: written under another name, synced,
+        /// renamed, directory synced.
         Replace = "replace",
         /// A new name for a file; the directory is synced.
         Rename = "rename",

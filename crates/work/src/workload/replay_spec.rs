@@ -9,7 +9,8 @@ use std::fmt;
 words! {
     /// What decides when a call starts, beside the order of the recording.
     Pace {
-        /// Not before the time that was recorded: timers and windows are those of the recording. For characterisation.
+        /// Not before the time that was recorded: timers and windows are those of the recording.
+        /// For characterisation.
         Recorded = "recorded",
         /// After the application's own time, see [`Pacing`]. For performance.
         Busy = "busy",
@@ -20,9 +21,12 @@ words! {
 
 /// When calls start.
 ///
-/// With `pace=busy` the application's own time is the recorded time between the starts of two calls, times `think`, but
-/// - nothing if it is longer than `idle`: then the application waited for a user, for the network, for a timer;
-/// - nothing after a sync of the same thread: then the time is that of the recording device, which is what is modelled here.
+/// With `pace=busy` the application's own time is the recorded time between the starts of two
+/// calls, times `think`, but
+/// - nothing if it is longer than `idle`: then the application waited for a user, for the network,
+///   for a timer;
+/// - nothing after a sync of the same thread: then the time is that of the recording device, which
+///   is what is modelled here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
     /// What decides.
@@ -89,7 +93,8 @@ impl fmt::Display for Pacing {
     }
 }
 
-/// A recording that is in a file: its path is beside the workload, in [`RunConfig::recording`](crate::RunConfig::recording).
+/// A recording that is in a file: its path is beside the workload, in
+/// [`RunConfig::recording`](crate::RunConfig::recording).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReplaySpec {
     /// Name of the file without its folder, for people; may be empty.

@@ -1,7 +1,8 @@
-//! Published benchmarks by name: `SET:TEST,KEY=VALUE,...` is one of the workloads here with the parameters of that benchmark.
+//! Published benchmarks by name: `SET:TEST,KEY=VALUE,...` is one of the workloads here with the
+//! parameters of that benchmark.
 //!
-//! The first word behind the colon names the test; what follows are parameters of the workload that it is, and change it. The text in
-//! results is that of the workload.
+//! The first word behind the colon names the test; what follows are parameters of the workload that
+//! it is, and change it. The text in results is that of the workload.
 //!
 //! | set | source |
 //! |---|---|
@@ -19,7 +20,8 @@ pub const NAMES: [&str; 4] = ["mobibench", "androbench", "pcmark", "postmark"];
 
 const SQLITE: &str = "insert, update, delete";
 
-/// The workload of a set before parameters change it, and whether a test was named; `None`: there is no such set.
+/// The workload of a set before parameters change it, and whether a test was named; `None`: there
+/// is no such set.
 ///
 /// # Errors
 /// The set has no such test, or wants one.

@@ -73,7 +73,8 @@ impl Transaction {
     }
 }
 
-/// All transactions of the workload: a function of `spec` and `seed` only, whatever the scheme below.
+/// All transactions of the workload: a function of `spec` and `seed` only, whatever the scheme
+/// below.
 pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
     let mut rng = Rng::named(seed, "workload/sqlite");
     let mut live: Vec<i64> = (1..=i64::from(spec.prefill)).collect();
@@ -181,7 +182,8 @@ pub fn set_modes(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
     Ok(db.execute_batch(&format!("PRAGMA synchronous={}", level.word()))?)
 }
 
-/// Runs the transactions one by one. `done` learns of each, its kind and its duration, once it is acknowledged.
+/// Runs the transactions one by one. `done` learns of each, its kind and its duration, once it is
+/// acknowledged.
 ///
 /// # Errors
 /// What SQLite says of the first transaction that fails.

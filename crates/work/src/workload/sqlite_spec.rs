@@ -4,8 +4,9 @@ use super::background::Background;
 use super::spec::{SpecError, key, number, switch, words};
 use std::fmt;
 
-/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date), one row per
-/// transaction; first the inserts, then the updates of random rows, then the deletes of random rows.
+/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date),
+/// one row per transaction; first the inserts, then the updates of random rows, then the deletes of
+/// random rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqliteSpec {
     /// Rows that are there before the measured part begins.
@@ -22,8 +23,9 @@ pub struct SqliteSpec {
     pub journal: JournalMode,
     /// `PRAGMA synchronous`.
     pub synchronous: Synchronous,
-    /// SQLite may assume that a write changes nothing beside it, whenever the power goes ("powersafe overwrite"): its default
-    /// on Linux. False on a device that can leave a sector as garbage; SQLite then pads its log to whole sectors.
+    /// SQLite may assume that a write changes nothing beside it, whenever the power goes
+    /// ("powersafe overwrite"): its default on Linux. False on a device that can leave a sector as
+    /// garbage; SQLite then pads its log to whole sectors.
     pub powersafe_overwrite: bool,
     /// What writes beside it.
     pub background: Background,

@@ -1,5 +1,6 @@
-//! `adaptive` is never more than 3 % below the best fixed order of commit, whatever runs, however long the device takes, and whatever a
-//! packed write promises. Virtual time: the figures depend on nothing but the code.
+//! `adaptive` is never more than 3 % below the best fixed order of commit, whatever runs, however
+//! long the device takes, and whatever a packed write promises. Virtual time: the figures depend on
+//! nothing but the code.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::common::{DEVICES, measured};
@@ -62,7 +63,8 @@ const SIZES: [&str; 12] = [
 /// As in `docs/results/schemes.md`.
 const TIMINGS: [&str; 2] = ["fig8", "paper-fit"];
 
-/// What is compared of a run: the rate of each kind of SQLite transaction, else the rate of all operations.
+/// What is compared of a run: the rate of each kind of SQLite transaction, else the rate of all
+/// operations.
 fn rates(run: &Run) -> Vec<(String, f64)> {
     match run.workload.starts_with("sqlite") {
         true => {
@@ -93,8 +95,9 @@ fn jobs(workloads: &[&'static str]) -> Vec<Job> {
     jobs
 }
 
-/// True if what it costs depends on the order of packs: the others are run on one device alone (`cost_table.rs` counts the same commands
-/// on both). `emmc` belongs to those, but is the best nearly everywhere: it is taken exactly.
+/// True if what it costs depends on the order of packs: the others are run on one device alone
+/// (`cost_table.rs` counts the same commands on both). `emmc` belongs to those, but is the best
+/// nearly everywhere: it is taken exactly.
 fn packs(preset: Preset) -> bool {
     matches!(preset, Preset::FlushAhead | Preset::Emmc | Preset::Adaptive)
 }

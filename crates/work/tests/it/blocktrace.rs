@@ -1,6 +1,6 @@
-//! Recordings of block requests: small ones of our own in every format, damaged ones, what they come to on a layer that counts and on
-//! profiles, and two of a phone if they are here. Those are data of others, so they are not in the repository; `VARVE_TRACES` names
-//! their folder.
+//! Recordings of block requests: small ones of our own in every format, damaged ones, what they
+//! come to on a layer that counts and on profiles, and two of a phone if they are here. Those are
+//! data of others, so they are not in the repository; `VARVE_TRACES` names their folder.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
-//! What each operation costs with each scheme, exactly: scheme x operation -> commands and blocks. The expected table is
-//! `docs/results/cost-table.tsv`; `docs/results/cost-table.md` shows it. After a change that is meant to change costs, `VARVE_BLESS=1` writes both anew.
+//! What each operation costs with each scheme, exactly: scheme x operation -> commands and blocks.
+//! The expected table is `docs/results/cost-table.tsv`; `docs/results/cost-table.md` shows it.
+//! After a change that is meant to change costs, `VARVE_BLESS=1` writes both anew.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::common::{DEVICES, measured};
@@ -195,7 +196,8 @@ fn the_page_shows_the_table() {
     );
 }
 
-/// The plans of the schemes, in figures: what a commit that has data to vouch for costs (architecture page, "Schemes").
+/// The plans of the schemes, in figures: what a commit that has data to vouch for costs
+/// (architecture page, "Schemes").
 #[test]
 fn a_commit_costs_what_its_plan_says() {
     if blessing() {
@@ -219,7 +221,8 @@ fn a_commit_costs_what_its_plan_says() {
     const JOURNAL: usize = 6;
     const COALITION: usize = 7;
     for order in ["prefix", "any-subset"] {
-        // Of a full record the body and the commit block, once in one pack and once in two commands; the data is one command.
+        // Of a full record the body and the commit block, once in one pack and once in two
+        // commands; the data is one command.
         let packs = order == "prefix";
         for (scheme, commands, fua, packed, coalition) in [
             ("jbd2", 3.0, 1.0, 0.0, false),

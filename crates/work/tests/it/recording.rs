@@ -1,5 +1,6 @@
-//! Recordings from files: a small one of our own, damaged ones, and the two of real applications if they are here. Those are data
-//! of others, so they are not in the repository; `VARVE_TRACES` names their folder.
+//! Recordings from files: a small one of our own, damaged ones, and the two of real applications if
+//! they are here. Those are data of others, so they are not in the repository; `VARVE_TRACES` names
+//! their folder.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use proptest::prelude::*;

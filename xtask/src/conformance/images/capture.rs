@@ -22,8 +22,8 @@ fi
 exec e2fsck "$@"
 "#;
 
-/// What `test_one` of the package does, with the installed tools. `test_config` names those of the package's own build, so that they
-/// are named again behind it.
+/// What `test_one` of the package does, with the installed tools. `test_config` names those of the
+/// package's own build, so that they are named again behind it.
 const DRIVER: &str = r#"
 cmd_dir=$SRCDIR
 . "$SRCDIR/test_config"
@@ -45,8 +45,8 @@ elif [ -f "$SRCDIR/defaults/${test_name%%_*}_script" ]; then
 fi
 "#;
 
-/// The states of the volume of a test, in their order. Of a test whose script hands none over, the image that it brings along, or
-/// what its script has left.
+/// The states of the volume of a test, in their order. Of a test whose script hands none over, the
+/// image that it brings along, or what its script has left.
 pub fn states(test: &Path, place: &Path) -> Result<Vec<PathBuf>> {
     let source = test.parent().unwrap_or(test);
     let states = fresh(&place.join("states"))?;

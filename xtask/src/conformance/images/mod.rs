@@ -1,13 +1,15 @@
-//! The tests of e2fsprogs that are not about journals: what `varve fsck -n` says of each volume against what `e2fsck -fn` does.
+//! The tests of e2fsprogs that are not about journals: what `varve fsck -n` says of each volume
+//! against what `e2fsck -fn` does.
 //!
 //! ```text
 //!  their script, with a program in place of e2fsck --a copy at each call--> states of the volume --> e2fsck -fn ---> verdict
 //!                                                                                    +------------> varve fsck -n -> verdict
 //! ```
 //!
-//! `f_*` have damaged volumes, and what e2fsck makes of them; `m_*` fresh ones of mke2fs, `r_*` those of resize2fs. A difference that
-//! does not stand in `rows` fails the suite, and so does a row without a difference. No row excuses that we call clean what e2fsck
-//! finds damaged. Their files are unpacked under `target`, and stay there.
+//! `f_*` have damaged volumes, and what e2fsck makes of them; `m_*` fresh ones of mke2fs, `r_*`
+//! those of resize2fs. A difference that does not stand in `rows` fails the suite, and so does a
+//! row without a difference. No row excuses that we call clean what e2fsck finds damaged. Their
+//! files are unpacked under `target`, and stay there.
 
 mod capture;
 mod rows;
@@ -35,7 +37,8 @@ pub struct Args {
     /// Folder with the unpacked source package [default: fetched with apt].
     #[arg(long, value_name = "DIR")]
     source: Option<PathBuf>,
-    /// Only the damaged volumes that come as files, each once; skipped by name without the source package.
+    /// Only the damaged volumes that come as files, each once; skipped by name without the source
+    /// package.
     #[arg(long)]
     quick: bool,
     /// Only tests with this in their name.

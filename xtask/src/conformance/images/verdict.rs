@@ -52,7 +52,8 @@ pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
     Ok((verdict_of(code, &text), short(&text)))
 }
 
-/// `e2fsck -fn`. On some volumes it does not come to an end of its words: then it is ended, and has found enough.
+/// `e2fsck -fn`. On some volumes it does not come to an end of its words: then it is ended, and has
+/// found enough.
 fn look(volume: &Path) -> Result<(i32, String)> {
     let words = volume.with_extension("words");
     let limited = "ulimit -f 4096; exec timeout 60 e2fsck -fn \"$1\" > \"$2\" 2>&1";
@@ -82,8 +83,9 @@ fn verdict_of(code: i32, text: &str) -> Verdict {
     }
 }
 
-/// Some of what it would mend does not count for its exit code. What could be stored better is no damage, and neither is a time of the volume
-/// that lies ahead of this clock: their tests run with clocks of their own.
+/// Some of what it would mend does not count for its exit code. What could be stored better is no
+/// damage, and neither is a time of the volume that lies ahead of this clock: their tests run with
+/// clocks of their own.
 fn asks(text: &str) -> bool {
     let mut ahead = false;
     for line in text.lines() {

@@ -1,11 +1,13 @@
-//! LTP, the Linux Test Project: its tests of system calls on files and of file systems, on the kernel's ext4 and on a mount of Varve.
+//! LTP, the Linux Test Project: its tests of system calls on files and of file systems, on the
+//! kernel's ext4 and on a mount of Varve.
 //!
 //! ```text
 //!  runtest/syscalls, runtest/fs --families.toml--> commands --TMPDIR on a mount--> exit codes, kernel's and Varve's
 //! ```
 //!
-//! LTP is GPL and no part of this project: its built source tree is named with `--source` or `VARVE_LTP`. What fails on Varve and not on the kernel's ext4 has to
-//! stand in `families.toml` with the reason.
+//! LTP is GPL and no part of this project: its built source tree is named with `--source` or
+//! `VARVE_LTP`. What fails on Varve and not on the kernel's ext4 has to stand in `families.toml`
+//! with the reason.
 
 use super::mounts::{By, Fs, Mount};
 use crate::Result;

@@ -1,12 +1,14 @@
-//! xfstests, generic group, on mounts of Varve: it takes them for the kernel's ext4 or F2FS on two loop devices.
+//! xfstests, generic group, on mounts of Varve: it takes them for the kernel's ext4 or F2FS on two
+//! loop devices.
 //!
 //! ```text
 //!  check --mount, umount, df, findmnt--> scripts here --> varve mount ...      (devices under test)
 //!                                           +-----------> the host's programs  (all else)
 //! ```
 //!
-//! xfstests is GPL and no part of this project: its built source tree is named with `--source` or `VARVE_XFSTESTS`. What a test does not find on FUSE, and what
-//! fails there, stands in `expected.toml` with the reason; anything else fails the suite.
+//! xfstests is GPL and no part of this project: its built source tree is named with `--source` or
+//! `VARVE_XFSTESTS`. What a test does not find on FUSE, and what fails there, stands in
+//! `expected.toml` with the reason; anything else fails the suite.
 
 mod expected;
 mod stand;

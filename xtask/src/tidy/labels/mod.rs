@@ -53,7 +53,6 @@ pub fn check(texts: &[Text<'_>], config: &Config) -> Vec<Finding> {
         defined: BTreeMap::new(),
         cited: BTreeMap::new(),
         listed: config.not_label.iter().map(|_| Vec::new()).collect(),
-        pending: vec![(false, false); config.unresolved_labels.len()],
         findings: Vec::new(),
     };
     for (path, lines) in &files {
@@ -76,9 +75,6 @@ struct Check<'a> {
     cited: BTreeMap<Definition<'a>, usize>,
     /// For each entry of words that are no labels: those that were met.
     listed: Vec<Vec<&'a str>>,
-    /// For each path that is not resolved yet: whether there are files below it, and whether one of
-    /// them needs the entry.
-    pending: Vec<(bool, bool)>,
     findings: Vec<Finding>,
 }
 
@@ -89,17 +85,13 @@ impl<'a> Check<'a> {
             let Some(label) = line.defines(path) else {
                 continue;
             };
-            let pending = self.unresolved(path);
             let lines = self.defined.entry(Definition { path, label }).or_default();
             lines.push(line.number);
             if lines.len() == 1 {
                 continue;
             }
             let what = format!("B2: {label} is defined in line {} already", lines[0]);
-            match pending {
-                Some(at) => self.pending[at].1 = true,
-                None => self.findings.push(Finding::new(path, line.number, what)),
-            }
+            self.findings.push(Finding::new(path, line.number, what));
         }
         for definition in self.defined.keys().filter(|d| d.path == path) {
             self.homes.add(definition.path, definition.label);
@@ -108,7 +100,6 @@ impl<'a> Check<'a> {
 
     /// B1 for each label of a file.
     fn cite(&mut self, path: &'a str, lines: &'a [Line]) {
-        let pending = self.unresolved(path);
         for line in lines {
             let own = line.defines(path);
             for (n, cited) in line.cited().iter().enumerate() {
@@ -117,18 +108,14 @@ impl<'a> Check<'a> {
                 if is_definition || self.is_listed(path, cited) {
                     continue;
                 }
-                match (self.resolve(path, cited), pending) {
-                    (Ok(definition), _) => *self.cited.entry(definition).or_default() += 1,
-                    (Err(_), Some(at)) => self.pending[at].1 = true,
-                    (Err(why), None) => {
+                match self.resolve(path, cited) {
+                    Ok(definition) => *self.cited.entry(definition).or_default() += 1,
+                    Err(why) => {
                         let what = format!("B1: {cited}: {why}");
                         self.findings.push(Finding::new(path, line.number, what));
                     }
                 }
             }
-        }
-        if let Some(at) = pending {
-            self.pending[at].0 = true;
         }
     }
 
@@ -189,10 +176,7 @@ impl<'a> Check<'a> {
                 "B3: nobody cites {label}; name it where it is guarded ({name}-{label}), \
                  or take the number off"
             );
-            match self.unresolved(path) {
-                Some(at) => self.pending[at].1 = true,
-                None => self.findings.push(Finding::new(path, lines[0], what)),
-            }
+            self.findings.push(Finding::new(path, lines[0], what));
         }
     }
 
@@ -204,11 +188,6 @@ impl<'a> Check<'a> {
                 let what = format!("B4: {word} stands nowhere below {}", entry.below.join(", "));
                 self.findings.push(Finding::new(LIST, 1, what));
             }
-        }
-        let paths = self.config.unresolved_labels.iter().zip(&self.pending);
-        for (path, _) in paths.filter(|(_, (files, needed))| *files && !*needed) {
-            let what = format!("B4: all labels below {path} are resolved; take it off the list");
-            self.findings.push(Finding::new(LIST, 1, what));
         }
     }
 
@@ -227,13 +206,6 @@ impl<'a> Check<'a> {
             }
         }
         false
-    }
-
-    /// The entry of the list of what is not resolved yet. The page of hazards is never on it.
-    fn unresolved(&self, path: &str) -> Option<usize> {
-        let mut paths = self.config.unresolved_labels.iter();
-        let entry = paths.position(|below| is_below(path, below));
-        entry.filter(|_| !prose::is_hazards(path))
     }
 }
 

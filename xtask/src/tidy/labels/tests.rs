@@ -171,39 +171,6 @@ fn words_that_are_no_labels_are_listed() {
     );
 }
 
-#[test]
-fn what_is_not_resolved_yet_is_listed() {
-    const LIST: &str = "unresolved_labels = [\"docs\", \"crates/gone\"]\n";
-    let page = ("docs/a.md", "As @7 says.\n");
-    assert_eq!(found_with(LIST, &[page]), [""; 0]);
-    assert_eq!(
-        found_with(LIST, &[page, ("b.md", "As @7 says.\n")]).len(),
-        1
-    );
-    let hazards = ("docs/hazards.md", "| @1 | what |\n\n@7\n");
-    assert_eq!(found_with(LIST, &[page, hazards]).len(), 2, "never listed");
-    let clean = found_with(LIST, &[("docs/a.md", "Nothing.\n")]);
-    assert_eq!(
-        clean,
-        [spelt(
-            "tidy.toml:1: %4: all labels below docs are resolved; take it off the list"
-        )]
-    );
-    // It is needed as well for what nobody cites.
-    assert_eq!(
-        found_with(LIST, &[("docs/a.rs", "//! - @2 why\n")]),
-        [""; 0]
-    );
-    // What it defines can be cited, and what it cites is cited.
-    let defining = ("docs/b.rs", "//! - @2 why\n");
-    let citing = ("docs/c.md", "hazards-@1, and @9, which nobody knows\n");
-    let hazards = ("docs/hazards.md", "| @1 | what |\n");
-    assert_eq!(
-        found_with(LIST, &[defining, citing, hazards, ("a.md", "b-@2")]),
-        [""; 0]
-    );
-}
-
 /// The labels of a text, with their lines.
 fn cited(path: &str, text: &str) -> Vec<(usize, String)> {
     let lines = prose::lines(path, &spelt(text)).into_iter();

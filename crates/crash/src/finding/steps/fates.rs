@@ -1,5 +1,5 @@
-//! What became of a write, read off the crash state: each of its sectors against what was there before, what it brought, and what
-//! later writes brought.
+//! What became of a write, read off the crash state: each of its sectors against what was there
+//! before, what it brought, and what later writes brought.
 
 use super::{Fate, Site};
 use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};

@@ -60,7 +60,8 @@ fn step(what: What, span: (u64, u64), classes: &[Class]) -> Step {
     }
 }
 
-/// A commit as JBD2 makes it: data, flushed; the log; a commit block in flight; a home write that never comes.
+/// A commit as JBD2 makes it: data, flushed; the log; a commit block in flight; a home write that
+/// never comes.
 fn commit() -> Trace {
     let data = write((0, 1000), Kind::Normal, 10, vec![block(1)], 0);
     let log = vec![control(BlockKind::Descriptor, 5), block(2), block(3)];
@@ -232,7 +233,8 @@ fn what_is_there_decides_and_a_tear_is_counted_by_sectors() {
     let mut cursor = trace.cursor();
     cursor.seek(Time(8000));
     let mut image = cursor.image(&Choice::Newest);
-    // Block 101: half old; block 103: nothing that was ever written; block 10: durable, and damaged.
+    // Block 101: half old; block 103: nothing that was ever written; block 10: durable, and
+    // damaged.
     image.edit_block(101, |bytes| bytes[2048..].fill(9));
     image.set_block(103, block(0xEE));
     image.edit_block(10, |bytes| bytes[0] ^= 1);

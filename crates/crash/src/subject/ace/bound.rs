@@ -9,7 +9,8 @@ pub enum Core {
     Mkdir,
     /// write(2).
     Write,
-    /// Whole pages inside of a file, as a mapping of it writes them: through the page cache, and the size stays.
+    /// Whole pages inside of a file, as a mapping of it writes them: through the page cache, and
+    /// the size stays.
     Mmapwrite,
     /// A further name of a file.
     Link,

@@ -1,4 +1,5 @@
-//! Core and persistence operations with what must be there before them (phase 4 of ACE: dependencies).
+//! Core and persistence operations with what must be there before them (phase 4 of ACE:
+//! dependencies).
 
 use super::bound::{AceBound, Core, Points};
 use crate::content::Content;
@@ -325,7 +326,8 @@ fn renames(bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     ways
 }
 
-/// All persistence operations that may stand at a point. `names`: what operations named, the newest last.
+/// All persistence operations that may stand at a point. `names`: what operations named, the newest
+/// last.
 pub(super) fn persistence(
     points: &Points,
     bound: &AceBound,

@@ -1,12 +1,15 @@
-//! Bounded enumeration of workloads, as the Automatic Crash Explorer (ACE) of CrashMonkey makes them (Mohan et al., "Finding
-//! Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI 2018, section 5): all sequences of a few core operations over a
-//! small name space, each followed by a persistence operation or none, with what each operation needs made right before it.
+//! Bounded enumeration of workloads, as the Automatic Crash Explorer (ACE) of CrashMonkey makes
+//! them (Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI
+//! 2018, section 5): all sequences of a few core operations over a small name space, each followed
+//! by a persistence operation or none, with what each operation needs made right before it.
 //!
-//! Two sequences that differ only in which of two equal names is which are one: the names of a directory are `foo` and `bar` in
-//! the order of their first use, and the directories `A` and `B` likewise. Sequences with the same operations are one too.
+//! Two sequences that differ only in which of two equal names is which are one: the names of a
+//! directory are `foo` and `bar` in the order of their first use, and the directories `A` and `B`
+//! likewise. Sequences with the same operations are one too.
 //!
-//! Unlike ACE's, operations that write more than once do it in place of `O_DIRECT`, which does not exist here; a rename comes also in
-//! the form that replaces a file; and the operations that an empty volume needs may be synced before the first core operation.
+//! Unlike ACE's, operations that write more than once do it in place of `O_DIRECT`, which does not
+//! exist here; a rename comes also in the form that replaces a file; and the operations that an
+//! empty volume needs may be synced before the first core operation.
 
 mod bound;
 mod core;
@@ -24,7 +27,8 @@ use base::Set;
 /// Longest sequences that can be enumerated, core operations.
 pub const LENGTH_MAX: usize = 3;
 
-/// All sequences of `length` core operations within a bound, as texts of scripts, always in the same order.
+/// All sequences of `length` core operations within a bound, as texts of scripts, always in the
+/// same order.
 pub fn sequences(length: usize, bound: &AceBound) -> impl Iterator<Item = String> + use<> {
     scripts(length, bound).map(|script| script.to_string())
 }
@@ -189,8 +193,9 @@ fn hash(ops: &[Op]) -> u128 {
 
 /// True for the one of several mirror images that is kept. `whole`: the sequence is complete.
 ///
-/// The names of the root can be exchanged by themselves. Those of `A` and of `B` too, unless a directory was renamed, which carries the
-/// names of one into the other: then they can be exchanged only together.
+/// The names of the root can be exchanged by themselves. Those of `A` and of `B` too, unless a
+/// directory was renamed, which carries the names of one into the other: then they can be exchanged
+/// only together.
 fn is_first_of_its_kind(node: &Node, whole: bool) -> bool {
     let first = |wanted: &dyn Fn(&str) -> bool| node.used.iter().find(|name| wanted(name));
     let foo_first = |wanted: &dyn Fn(&str) -> bool| {

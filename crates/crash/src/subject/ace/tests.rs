@@ -43,7 +43,8 @@ fn every_core_operation_and_every_persistence_operation_occurs() {
 
 #[test]
 fn known_bugs_of_two_operations_are_among_the_sequences() {
-    // generic_376 and generic_039 without what they do not need, and rename_root_to_sub with its sync before and after.
+    // generic_376 and generic_039 without what they do not need, and rename_root_to_sub with its
+    // sync before and after.
     let pairs: BTreeSet<String> = sequences(2, &AceBound::for_length(2)).collect();
     for text in [
         "create /foo; rename /foo /bar; create /foo; fsync /foo",
@@ -59,8 +60,8 @@ fn swapped(text: &str, a: &str, b: &str) -> String {
     text.replace(a, "\u{1}").replace(b, a).replace('\u{1}', b)
 }
 
-/// All texts that differ from `text` only in which of two equal names is which; with directory renames the names of `A` and `B` change
-/// together.
+/// All texts that differ from `text` only in which of two equal names is which; with directory
+/// renames the names of `A` and `B` change together.
 fn images(text: &str) -> Vec<String> {
     let moves_dir = text.contains("rename /A /B") || text.contains("rename /B /A");
     let root = |t: &str| swapped(&t.replace(" /", " ~/"), "~/foo", "~/bar").replace('~', "");

@@ -346,7 +346,8 @@ impl<'a> Fold<'a> {
         }
     }
 
-    /// Home had this block, and home' has not. False if it had it not either, or it is gone already.
+    /// Home had this block, and home' has not. False if it had it not either, or it is gone
+    /// already.
     pub(in crate::journal) fn give_up(
         &mut self,
         addr: BlockAddr,

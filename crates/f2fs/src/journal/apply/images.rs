@@ -146,7 +146,8 @@ impl<'f, 'a> Images<'f, 'a> {
         self.fs.nodes.unchanged_since(nid, self.target)
     }
 
-    /// A node that is in use after T. Addresses of directory pages that this apply moves are still the old ones, or NEW.
+    /// A node that is in use after T. Addresses of directory pages that this apply moves are still
+    /// the old ones, or NEW.
     pub fn node(&mut self, nid: Nid) -> FsResult<Bytes> {
         let records = self.fold.nodes.get(&nid).map_or(0, |n| n.records.len()) as u64;
         let live = match self.fast_forward || records == 0 {
@@ -176,7 +177,8 @@ impl<'f, 'a> Images<'f, 'a> {
         }
     }
 
-    /// The block at home, or zeros, with the records; what lies before an image of all of it does not count.
+    /// The block at home, or zeros, with the records; what lies before an image of all of it does
+    /// not count.
     fn redone(&mut self, nid: Nid) -> FsResult<Bytes> {
         let features = self.fs.features;
         let folded = self.fold.nodes.get(&nid);
@@ -197,7 +199,8 @@ impl<'f, 'a> Images<'f, 'a> {
         Ok(block.into())
     }
 
-    /// f2fs-journal-I3. Live may name places of directory pages already that home does not have yet.
+    /// f2fs-journal-I3. Live may name places of directory pages already that home does not have
+    /// yet.
     fn assert_same(&self, nid: Nid, redone: &[u8], live: &[u8]) {
         let (a, b) = (self.plain(redone), self.plain(live));
         if a == b {
@@ -214,7 +217,8 @@ impl<'f, 'a> Images<'f, 'a> {
         );
     }
 
-    /// A node without what is not a matter of records: checksum, version and marks in the footer, places of directory pages.
+    /// A node without what is not a matter of records: checksum, version and marks in the footer,
+    /// places of directory pages.
     fn plain(&self, block: &[u8]) -> Vec<u8> {
         let mut plain = block.to_vec();
         plain[FOOTER_AT + 8..].fill(0);

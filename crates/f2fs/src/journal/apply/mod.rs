@@ -1,4 +1,5 @@
-//! Apply: the state after some committed epoch T becomes the one that a mount finds, while operations and commits go on.
+//! Apply: the state after some committed epoch T becomes the one that a mount finds, while
+//! operations and commits go on.
 //!
 //! There are two states in memory. *Live* is what operations see and change. *Home* is what the
 //! newest durable pack says (applied epoch AP): the NAT without its live changes, the maps of valid
@@ -131,7 +132,8 @@ impl Clock {
 }
 
 impl F2fs {
-    /// Applies all committed epochs. It waits for no commit, so a commit may wait for it. The caller holds no lock.
+    /// Applies all committed epochs. It waits for no commit, so a commit may wait for it. The
+    /// caller holds no lock.
     ///
     /// # Errors
     /// I/O, damage: then the mount is latched (A9).
@@ -185,7 +187,8 @@ impl F2fs {
         }
     }
 
-    /// Commits everything that was logged before the call, and applies it: what a checkpoint is without a journal.
+    /// Commits everything that was logged before the call, and applies it: what a checkpoint is
+    /// without a journal.
     ///
     /// # Errors
     /// As [`apply`](Self::apply).
@@ -194,7 +197,8 @@ impl F2fs {
         self.apply(cause)
     }
 
-    /// With a journal: commits what was logged before the call, and writes it home. Without one: a checkpoint.
+    /// With a journal: commits what was logged before the call, and writes it home. Without one: a
+    /// checkpoint.
     ///
     /// # Errors
     /// As `sync`.

@@ -26,8 +26,9 @@ fn apply(fs: &F2fs, target: Epoch) {
         .expect("applied");
 }
 
-/// home-T5: a number is freed, given out, and freed again, each in an epoch of its own, before the first of these is applied. Between the second
-/// and the third home has a node of which live has nothing, and live says what home said before.
+/// home-T5: a number is freed, given out, and freed again, each in an epoch of its own, before the
+/// first of these is applied. Between the second and the third home has a node of which live has
+/// nothing, and live says what home said before.
 fn a_number_that_turned_twice(more: &str) {
     let fs = mounted(more);
     let ino = create(&fs);

@@ -123,7 +123,8 @@ impl F2fs {
         for gone in std::mem::take(&mut images.fold.gone) {
             let node = images.home_node(gone.nid)?;
             let first = addr_slot0(&node) + usize::from(gone.slot);
-            // A directory whose entries lay in the inode at home had no blocks: these bytes are no addresses.
+            // A directory whose entries lay in the inode at home had no blocks: these bytes are no
+            // addresses.
             let slots = dir_slots(&node, self.features);
             for at in first..first + usize::from(gone.count) {
                 let addr = addr(&node, at);
@@ -172,7 +173,8 @@ impl F2fs {
         }
     }
 
-    /// Live takes the new place of a directory page, if the page lives; its old place is given up then.
+    /// Live takes the new place of a directory page, if the page lives; its old place is given up
+    /// then.
     fn retarget_page(
         &self,
         dir: Ino,
@@ -229,8 +231,8 @@ impl F2fs {
         }
     }
 
-    /// Touched nodes that are in use after T, in the order in which they are written: indirect ones, those of directories, those of files;
-    /// by number. The others leave the NAT.
+    /// Touched nodes that are in use after T, in the order in which they are written: indirect
+    /// ones, those of directories, those of files; by number. The others leave the NAT.
     fn in_order(&self, images: &mut Images<'_, '_>, written: &mut Written) -> FsResult<Vec<Nid>> {
         let touched: Vec<Nid> = images.fold.nodes.keys().copied().collect();
         let mut alive = Vec::with_capacity(touched.len());

@@ -102,7 +102,8 @@ impl<'a> Paged<'a> {
         };
         let fate = scan.nodes[&nid];
         match fate.alive {
-            // A node that is born, and then its image: what follows finds it as it is after the epoch, above all where its slots are.
+            // A node that is born, and then its image: what follows finds it as it is after the
+            // epoch, above all where its slots are.
             true if matches!(record, Record::NodeNew { .. }) => {
                 self.keep(record);
                 self.node_image(nid)
@@ -112,7 +113,8 @@ impl<'a> Paged<'a> {
                 self.keep_or_leave(record, stays(record));
                 Ok(())
             }
-            // What slots of a directory had is looked up at home: nothing that leads to them may be missing.
+            // What slots of a directory had is looked up at home: nothing that leads to them may be
+            // missing.
             false => {
                 self.keep_or_leave(record, stays(record) || fate.dir_slots);
                 Ok(())

@@ -62,7 +62,8 @@ fn identity(foot: &Footer) -> Footer {
     plain
 }
 
-/// True if the record leaves nothing of what a node or directory page was before: redo may begin with it, from zeros.
+/// True if the record leaves nothing of what a node or directory page was before: redo may begin
+/// with it, from zeros.
 pub(in crate::journal) fn is_whole(record: &Record<'_>, features: Features) -> bool {
     match record {
         Record::Page {

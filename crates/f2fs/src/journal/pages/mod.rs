@@ -80,7 +80,8 @@ struct Images {
 }
 
 impl F2fs {
-    /// Puts images in the place of what `closed` gathered, whose operations have ended. The caller leads (f2fs-commit-K4).
+    /// Puts images in the place of what `closed` gathered, whose operations have ended. The caller
+    /// leads (f2fs-commit-K4).
     ///
     /// # Errors
     /// Damage; I/O.

@@ -21,7 +21,8 @@ pub(super) struct NodeAfter {
     pub ino: Nid,
 }
 
-/// Blocks of a segment that an epoch took and freed; none of those that it freed is taken again in it.
+/// Blocks of a segment that an epoch took and freed; none of those that it freed is taken again in
+/// it.
 #[derive(Clone, Copy, Default)]
 pub(super) struct OfSegment {
     taken: BlockMap,
@@ -95,7 +96,8 @@ impl F2fs {
             .map(|&n| self.geo.nat_block(n).0)
             .collect();
         let sit: BTreeSet<u32> = changes.segs.keys().map(|s| sit_block(*s)).collect();
-        // Before home is looked at: what an apply makes home meanwhile is in both then, not in none.
+        // Before home is looked at: what an apply makes home meanwhile is in both then, not in
+        // none.
         let epochs = journal.tables.add(epoch, changes);
         let mut made = OfTables::default();
         let mut put = |what, number, image: &[u8]| -> FsResult<()> {

@@ -98,7 +98,8 @@ pub struct JournalRecovery {
 /// What a mount knows behind the journal.
 pub(crate) struct Recovered {
     pub report: JournalRecovery,
-    /// The checkpoint that ends recovery has to be written, whatever changed: what it says is applied.
+    /// The checkpoint that ends recovery has to be written, whatever changed: what it says is
+    /// applied.
     pub publish: bool,
     /// The ring was redone: there is no chain of roll-forward.
     pub replayed: bool,

@@ -11,7 +11,8 @@ use ondisk::f2fs::journal::JournalSuper;
 use std::collections::BTreeMap;
 
 impl F2fs {
-    /// Judges and redoes the ring of a volume that has one, whether the mount will use it or not: what was acknowledged is in it.
+    /// Judges and redoes the ring of a volume that has one, whether the mount will use it or not:
+    /// what was acknowledged is in it.
     ///
     /// # Errors
     /// The options want a journal and there is none; the case of the ring refuses the mount; I/O.

@@ -24,7 +24,8 @@ use std::ops::Range;
 
 /// Blocks read at once.
 const WINDOW: u32 = 256;
-/// Blocks behind the chain that are searched for a later epoch, at least: the largest transaction is smaller, or the ring is.
+/// Blocks behind the chain that are searched for a later epoch, at least: the largest transaction
+/// is smaller, or the ring is.
 const BEYOND_MIN: u32 = 1024;
 /// The same as a part of the ring.
 const BEYOND_PART: u32 = 4;
@@ -262,7 +263,8 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// Where the superblock says that this epoch begins, over transactions that are applied already.
+    /// Where the superblock says that this epoch begins, over transactions that are applied
+    /// already.
     fn walk(&mut self, sb: &JournalSuper, to: Epoch) -> FsResult<Option<u32>> {
         let ring = self.known.ring;
         let (mut at, mut epoch, mut passed) = (sb.tail, Epoch(sb.tail_epoch), 0);

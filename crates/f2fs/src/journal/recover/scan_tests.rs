@@ -495,7 +495,8 @@ fn wrong_records(all: &mut Examples) {
     all.add('S', &f, 23, "quota 0 of id 1");
 }
 
-/// R: whole blocks that are no blocks of the volume, or that say something else than the records beside them.
+/// R: whole blocks that are no blocks of the volume, or that say something else than the records
+/// beside them.
 fn wrong_pages(all: &mut Examples) {
     let blank = [0; BLOCK_BYTES];
     let born = Record::NodeNew {
@@ -612,7 +613,8 @@ fn every_case_on_a_ring_made_by_hand() {
     assert_eq!(seen, all, "an example of each case");
 }
 
-/// The same facts always mean the same case, and two examples of different letters differ in a fact.
+/// The same facts always mean the same case, and two examples of different letters differ in a
+/// fact.
 #[test]
 fn no_two_cases_are_confused() {
     let all: Vec<_> = examples()
@@ -670,7 +672,8 @@ fn a_full_ring() {
     assert_eq!((found.case.letter, found.head), ('I', 9));
 }
 
-/// Whatever is damaged: the chain is a prefix of what was written, nothing panics, and what is judged whole is whole.
+/// Whatever is damaged: the chain is a prefix of what was written, nothing panics, and what is
+/// judged whole is whole.
 #[test]
 fn random_damage_leaves_a_prefix_or_a_refusal() {
     let mut letters = BTreeSet::new();

@@ -108,7 +108,8 @@ fn acls_and_modes_go_together_and_stay() {
     }
 }
 
-/// f2fs-xattr-X1: a cut leaves an ACL and the mode that goes with it, or neither; what was synced stays.
+/// f2fs-xattr-X1: a cut leaves an ACL and the mode that goes with it, or neither; what was synced
+/// stays.
 #[test]
 fn a_cut_leaves_an_acl_with_its_mode() {
     for options in KINDS {

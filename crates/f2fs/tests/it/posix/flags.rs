@@ -90,7 +90,8 @@ fn flags_are_obeyed_and_kept() {
     }
 }
 
-/// What was written to a file with `sync`, or made in a directory with `dirsync`, is there after a cut without an fsync.
+/// What was written to a file with `sync`, or made in a directory with `dirsync`, is there after a
+/// cut without an fsync.
 #[test]
 fn synchronous_files_and_directories() {
     for options in KINDS {
@@ -111,8 +112,8 @@ fn synchronous_files_and_directories() {
     }
 }
 
-/// A volume whose inodes have projects, without the hidden files in which they are counted: `mkfs.f2fs` makes those always, and then it is
-/// mounted read-only.
+/// A volume whose inodes have projects, without the hidden files in which they are counted:
+/// `mkfs.f2fs` makes those always, and then it is mounted read-only.
 fn with_projects() -> Arc<Ram> {
     let time = rt::WallTime {
         secs: 1_700_000_000,

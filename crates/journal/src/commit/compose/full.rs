@@ -8,8 +8,8 @@ use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Class;
 use ondisk::jbd2::{DescriptorWriter, Format, Revoke, Tag};
 
-/// A transaction of full images with its commit block. `moved`: its log blocks may be moved home, so images of zeros are told from
-/// what reads as zeros since then (home_remap-X7).
+/// A transaction of full images with its commit block. `moved`: its log blocks may be moved home,
+/// so images of zeros are told from what reads as zeros since then (home_remap-X7).
 pub(crate) fn full(
     format: &Format,
     (tid, time): (Tid, CommitTime),
@@ -29,7 +29,8 @@ pub(crate) fn full(
     }
 }
 
-/// All log blocks of a transaction but its commit record, in log order; and where its plain images are.
+/// All log blocks of a transaction but its commit record, in log order; and where its plain images
+/// are.
 fn log_blocks(
     format: &Format,
     tid: Tid,
@@ -60,7 +61,8 @@ fn log_blocks(
                 && !escaped
                 && uniform(&logged) == Some(0)
                 && !rt::mutant(Mutant::RemapZerosUnmarked);
-            // hazards-H10 has its way of making copies; hazards-R9: what is not the image must not become home.
+            // hazards-H10 has its way of making copies; hazards-R9: what is not the image must not
+            // become home.
             let same = !escaped || rt::mutant(Mutant::RemapEscaped);
             plain.push((same && !tag.zeros).then_some(out.len() as u32));
             descriptor.push(tag);

@@ -22,13 +22,13 @@ pub(crate) struct Composed {
     pub record: usize,
     /// Bytes of the records of a coalition.
     pub record_bytes: u64,
-    /// Where the images lie among the blocks, in their order, if a home can be pointed there: the log holds the very bytes that
-    /// home has to hold (home_remap-X2). Empty for a coalition.
+    /// Where the images lie among the blocks, in their order, if a home can be pointed there: the
+    /// log holds the very bytes that home has to hold (home_remap-X2). Empty for a coalition.
     pub plain: Vec<Option<u32>>,
 }
 
-/// An image as it goes to the log, and whether it is escaped: one that begins with the magic number could pass for a control
-/// block of a later life of the ring (hazards-H10).
+/// An image as it goes to the log, and whether it is escaped: one that begins with the magic number
+/// could pass for a control block of a later life of the ring (hazards-H10).
 fn escaped(image: &Bytes) -> (Bytes, bool) {
     if !needs_escape(image) || rt::mutant(base::Mutant::NoEscape) {
         return (image.clone(), false);

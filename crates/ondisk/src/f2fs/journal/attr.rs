@@ -1,4 +1,5 @@
-//! Which bytes of an inode block are attributes: the table behind [`Record::InodeNew`](super::Record::InodeNew) and
+//! Which bytes of an inode block are attributes: the table behind
+//! [`Record::InodeNew`](super::Record::InodeNew) and
 //! [`Record::InodeAttr`](super::Record::InodeAttr).
 //!
 //! | bit | field | offset, bytes | bit | field | offset, bytes |
@@ -23,7 +24,8 @@
 //! because it follows from the rest. Addresses (`i_addr`) and the numbers of the five nodes
 //! (`i_nid`) are no attributes either.
 //!
-//! An extra attribute counts only where `EXTRA_ATTR` is set and `i_extra_isize` covers it: elsewhere its bytes are addresses.
+//! An extra attribute counts only where `EXTRA_ATTR` is set and `i_extra_isize` covers it:
+//! elsewhere its bytes are addresses.
 
 use crate::Corrupt;
 use crate::f2fs::{BLOCK_BYTES, INODE_EXTRA_BYTES_MAX, Inline};
@@ -168,7 +170,8 @@ pub fn fields(mask: u32) -> impl Iterator<Item = &'static Field> {
     })
 }
 
-/// End of the extra attributes of an inode: its attributes lie before, its addresses behind. [`super::super::addr_slot0`] in bytes.
+/// End of the extra attributes of an inode: its attributes lie before, its addresses behind.
+/// [`super::super::addr_slot0`] in bytes.
 fn extra_end(block: &[u8]) -> usize {
     if !Inline(block[3]).has(Inline::EXTRA_ATTR) {
         return EXTRA_AT;
@@ -296,7 +299,8 @@ pub fn packed(block: &[u8], mask: u32) -> Packed {
     out
 }
 
-/// Bytes that the fields of `mask` take at the start of `packed`; `None` if there are fewer, or a bit has no meaning.
+/// Bytes that the fields of `mask` take at the start of `packed`; `None` if there are fewer, or a
+/// bit has no meaning.
 pub fn packed_bytes(mask: u32, packed: &[u8]) -> Option<usize> {
     if mask & !ALL != 0 {
         return None;

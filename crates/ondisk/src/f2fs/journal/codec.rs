@@ -1,6 +1,6 @@
 //! The bytes of records: a header of 4 bytes, a body, zeros up to a multiple of 4.
 //!
-//! Header: type u8, flags u8, bytes of the whole record le16. Integers are little-endian; `-` is zero.
+//! Header: type u8, flags u8, bytes of the record le16. Integers are little-endian; `-` is zero.
 //!
 //! | # | record | flags | body |
 //! |---|---|---|---|
@@ -686,7 +686,7 @@ fn zero(pad: &[u8]) -> Result<(), Corrupt> {
 fn log(code: u8) -> Result<Log, Corrupt> {
     Log::from_index(code.into()).ok_or_else(|| bad("log", code, "is no log"))
 }
-/// A run of at least one block that does not leave the addresses; or, where `same`, of one word that names none.
+/// A run of at least one block inside the addresses; or, where `same`, one word that names none.
 fn check_run(addr: BlockAddr, count: u16, same: bool) -> Result<(), Corrupt> {
     let last = count.checked_sub(1).map(u32::from);
     if same && last.is_some() {

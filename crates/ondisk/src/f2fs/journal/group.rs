@@ -48,7 +48,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Appends a group, in several parts if it has more than [`GROUP_RECORDS_MAX`] records. Returns the number of parts.
+/// Appends a group, in several parts if it has more than [`GROUP_RECORDS_MAX`] records. Returns the
+/// number of parts.
 ///
 /// # Panics
 /// The bytes are not `records` records.

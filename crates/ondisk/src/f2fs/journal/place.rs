@@ -65,8 +65,8 @@ impl RingArea {
     pub const fn block(&self, index: u32) -> u64 {
         self.first + (index % self.blocks) as u64
     }
-    /// The blocks of the device under `n` blocks from `index` on: one run, or two where they go over the end. No more than the ring
-    /// has.
+    /// The blocks of the device under `n` blocks from `index` on: one run, or two where they go
+    /// over the end. No more than the ring has.
     pub fn runs(&self, index: u32, n: u32) -> impl Iterator<Item = Range<u64>> {
         let (index, n) = (index % self.blocks, n.min(self.blocks));
         let straight = n.min(self.blocks - index);

@@ -24,7 +24,8 @@ pub enum Content {
     Symlink = 3,
     /// Something else of a node block.
     Node = 4,
-    /// Something else of a directory block: `nid` is the directory, and the page stands in front of the bytes (le32).
+    /// Something else of a directory block: `nid` is the directory, and the page stands in front of
+    /// the bytes (le32).
     Dentries = 5,
 }
 
@@ -105,7 +106,8 @@ impl fmt::Debug for Block<'_> {
 /// A change of something that belongs to the inode of its [`Group`](super::Group).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Record<'a> {
-    /// 1: a new inode (its node was made by [`NodeNew`](Record::NodeNew) before): all attributes that are not zero, and the name.
+    /// 1: a new inode (its node was made by [`NodeNew`](Record::NodeNew) before): all attributes
+    /// that are not zero, and the name.
     InodeNew {
         /// Which attributes ([`attr`](super::attr)); without [`attr::NAME`](super::attr::NAME).
         mask: u32,
@@ -157,8 +159,8 @@ pub enum Record<'a> {
         /// The inode.
         ino: Nid,
     },
-    /// 6: address slots say `addr`, `addr + 1` ...; [`NULL`](BlockAddr::NULL), [`NEW`](BlockAddr::NEW),
-    /// [`COMPRESS`](BlockAddr::COMPRESS): all of them the same.
+    /// 6: address slots say `addr`, `addr + 1` ...; [`NULL`](BlockAddr::NULL),
+    /// [`NEW`](BlockAddr::NEW), [`COMPRESS`](BlockAddr::COMPRESS): all of them the same.
     MapRun {
         /// The node that holds the slots.
         nid: Nid,
@@ -242,7 +244,8 @@ pub enum Record<'a> {
         nid: Nid,
         /// First byte in the block.
         at: u16,
-        /// The bytes; `at + bytes.len()` is at most 4096, the page of [`Content::Dentries`] not counted.
+        /// The bytes; `at + bytes.len()` is at most 4096, the page of [`Content::Dentries`] not
+        /// counted.
         bytes: &'a [u8],
     },
     /// 14: the inode of the group has lost its last link.
@@ -277,9 +280,10 @@ pub enum Record<'a> {
         /// Its next block in that segment, 0 to 512.
         next: u16,
     },
-    /// 19: a whole block as it is after the epoch (`records=pages`). Of a node the footer says which node it is and nothing else, the
-    /// checksum is zero, and slots of a directory say NULL, or NEW for "in use": the block keeps the place that it has. Entries of the
-    /// NAT name the place that a node had when the epoch was committed.
+    /// 19: a whole block as it is after the epoch (`records=pages`). Of a node the footer says
+    /// which node it is and nothing else, the checksum is zero, and slots of a directory say NULL,
+    /// or NEW for "in use": the block keeps the place that it has. Entries of the NAT name the
+    /// place that a node had when the epoch was committed.
     Page {
         /// The kind of block.
         what: PageKind,

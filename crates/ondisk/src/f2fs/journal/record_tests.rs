@@ -1,4 +1,5 @@
-//! Records, groups and attributes: what is encoded decodes to the same, and nothing that decodes has another form.
+//! Records, groups and attributes: what is encoded decodes to the same, and nothing that decodes
+//! has another form.
 
 use super::*;
 use crate::f2fs::{
@@ -209,7 +210,8 @@ proptest! {
         let mut bytes = encoded(&record.record());
         let at = at.index(bytes.len());
         bytes[at] ^= 1 << bit;
-        // Another record, or none; never the same one, and never one that is written in another way.
+        // Another record, or none; never the same one, and never one that is written in another
+        // way.
         if let Ok(all) = Records::new(&bytes).collect::<Result<Vec<_>, _>>() {
             let mut again = Vec::new();
             all.iter().for_each(|r| r.encode(&mut again));

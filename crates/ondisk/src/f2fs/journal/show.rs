@@ -230,7 +230,8 @@ impl fmt::Display for Name<'_> {
     }
 }
 
-/// Page of a directory (or the inode), and a number in it: a slot, or with `#` whatever stands before it.
+/// Page of a directory (or the inode), and a number in it: a slot, or with `#` whatever stands
+/// before it.
 struct Place(u32, u16);
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

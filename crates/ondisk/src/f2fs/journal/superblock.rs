@@ -1,4 +1,5 @@
-//! The superblock of the journal: two copies, blocks 0 and 1 of its region, written in turn; of two sound ones the later counts.
+//! The superblock of the journal: two copies, blocks 0 and 1 of its region, written in turn; of two
+//! sound ones the later counts.
 //!
 //! | offset | size | field |
 //! |---|---|---|

@@ -143,7 +143,8 @@ fn every_flipped_bit_is_found() {
     }
 }
 
-/// In place of each block: what an earlier lap, an earlier life, another attempt, or another block of the same transaction left.
+/// In place of each block: what an earlier lap, an earlier life, another attempt, or another block
+/// of the same transaction left.
 #[test]
 fn blocks_of_something_else_are_refused() {
     let t = filled(9, payload_of(5, true), 1);
@@ -177,7 +178,8 @@ fn blocks_of_something_else_are_refused() {
             assert!(fault.part == part && !fault.is_impossible());
         }
     }
-    // Another attempt at the same epoch in the same life: each block is sound, and transaction-T3 tells.
+    // Another attempt at the same epoch in the same life: each block is sound, and transaction-T3
+    // tells.
     let again = filled(9, payload_of(5, true), 3).encode();
     for n in 0..5 {
         let mut mixed = good.clone();
@@ -331,7 +333,8 @@ fn epochs_have_an_end() {
     }
 }
 
-/// A transaction anywhere in a small ring, over what an earlier lap left; then cut off at each block.
+/// A transaction anywhere in a small ring, over what an earlier lap left; then cut off at each
+/// block.
 #[test]
 fn it_wraps_at_every_offset() {
     let ring = RingArea {

@@ -1,4 +1,5 @@
-//! The coalition block: the modified bytes of many metadata blocks in one log block (eMMC paper, IV.A "journal coalition").
+//! The coalition block: the modified bytes of many metadata blocks in one log block (eMMC paper,
+//! IV.A "journal coalition").
 //!
 //! It is our own extension of the log, announced by
 //! [`JournalIncompat::COALITION`](super::JournalIncompat::COALITION); no other program reads it. A
@@ -24,7 +25,8 @@
 //! | 0x2C | be32 | block checksum | CRC32C of the block with this field zero, from the seed of the journal's UUID |
 //! | 0x30 | | records | each padded with zeros to 4 bytes; none crosses a block |
 //!
-//! A record begins with `u8 kind, u8 flags, be16 bytes` (the whole record with its padding) and `be64 home`:
+//! A record begins with `u8 kind, u8 flags, be16 bytes` (the whole record with its padding) and
+//! `be64 home`:
 //!
 //! | kind | then | flags |
 //! |---|---|---|
@@ -92,7 +94,8 @@ pub enum CoalitionRecord {
     Delta {
         /// Its home.
         block: BlockNo,
-        /// The complete difference to what home held when it was last written, not only that of this transaction.
+        /// The complete difference to what home held when it was last written, not only that of
+        /// this transaction.
         cumulative: bool,
         /// [`post_image_checksum`] of the block after this transaction.
         post_crc: u32,
@@ -126,13 +129,15 @@ pub fn post_image_checksum(format: &Format, home: &[u8]) -> u32 {
     crc32c(format.seed, home)
 }
 
-/// CRC32C of a full image as it stands in the log (escaped if it must be): from the seed and the transaction number.
+/// CRC32C of a full image as it stands in the log (escaped if it must be): from the seed and the
+/// transaction number.
 pub fn full_image_checksum(format: &Format, tid: Tid, logged: &[u8]) -> u32 {
     crc32c(crc32c(format.seed, &tid.0.to_be_bytes()), logged)
 }
 
 /// The checksum that tells a complete transaction: a CRC32C from seed and transaction number over
-/// the CRC32C of every part (be32, both checksum fields zero), then over every full image as it stands in the log.
+/// the CRC32C of every part (be32, both checksum fields zero), then over every full image as it
+/// stands in the log.
 pub fn transaction_checksum<'a>(
     format: &Format,
     tid: Tid,

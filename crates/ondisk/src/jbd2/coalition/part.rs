@@ -42,8 +42,8 @@ impl CoalitionPart {
     /// Reads a part. Its block checksum is not looked at; see [`verify`](Self::verify).
     ///
     /// # Errors
-    /// Too few bytes, no coalition header, an unknown version, flags that contradict the part's number or records, or a record
-    /// that is not possible in a block of this size.
+    /// Too few bytes, no coalition header, an unknown version, flags that contradict the part's
+    /// number or records, or a record that is not possible in a block of this size.
     pub fn parse(format: &Format, block: &[u8]) -> Result<CoalitionPart, Corrupt> {
         let block = Corrupt::need(WHAT, block, format.block_bytes)?;
         let tid = Header::expect(block, BlockKind::Coalition, WHAT)?.tid;
@@ -263,7 +263,8 @@ fn delta(format: &Format, raw: &Bytes) -> Result<CoalitionRecord, Corrupt> {
     })
 }
 
-/// A segment begins at or behind the end of the one before it, is not empty, ends inside the block, and its bytes are there.
+/// A segment begins at or behind the end of the one before it, is not empty, ends inside the block,
+/// and its bytes are there.
 fn check_segment(
     format: &Format,
     (offset, length): (u16, usize),

@@ -48,7 +48,8 @@ fn hex(text: &str) -> Vec<u8> {
 
 #[test]
 fn golden_transaction_by_hand() {
-    // One delta of two segments, one full image, one revoke of two blocks; transaction 0x0102, UUID of sevens.
+    // One delta of two segments, one full image, one revoke of two blocks; transaction 0x0102, UUID
+    // of sevens.
     let f = format(4096);
     let image = Bytes::from(vec![0xAB; 4096]);
     let mut w = CoalitionWriter::new(&f, Tid(0x0102));
@@ -378,7 +379,8 @@ proptest! {
         prop_assert_ne!(transaction_checksum(&f, Tid(2), parts.iter().map(|p| &p[..]), []), stored);
     }
 
-    /// What parses is possible: bounded, in order, inside its block. Mutated sound parts get deep into the parser.
+    /// What parses is possible: bounded, in order, inside its block. Mutated sound parts get deep
+    /// into the parser.
     #[test]
     fn damage_never_panics(
         records in prop::collection::vec(record(1024), 0..6),

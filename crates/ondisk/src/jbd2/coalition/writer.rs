@@ -4,7 +4,8 @@ use super::*;
 use crate::jbd2::{BlockKind, Header};
 use base::bytes::{put_be16, put_be32, put_be64};
 
-/// Smallest run of bytes for which a delta is split over two parts; below that the next part takes it whole.
+/// Smallest run of bytes for which a delta is split over two parts; below that the next part takes
+/// it whole.
 const SPLIT_MIN: usize = 16;
 
 /// The coalition parts of one transaction in the making.
@@ -50,8 +51,8 @@ impl CoalitionWriter {
         self.format.block_bytes - self.part.len()
     }
 
-    /// Adds a record. A delta that does not fit the rest of the part is split by segments, a segment in two if it must be; a
-    /// revoke in chunks.
+    /// Adds a record. A delta that does not fit the rest of the part is split by segments, a
+    /// segment in two if it must be; a revoke in chunks.
     ///
     /// # Panics
     /// If segments are empty, out of order, or reach beyond the block.
@@ -219,8 +220,9 @@ impl CoalitionWriter {
         self.done.push(part);
     }
 
-    /// The parts, one block each, with all checksums. `time` is the commit time in seconds and nanoseconds since 1970;
-    /// `self_commit`: no commit block follows; `images`: the full images as they go to the log, in the order of their records.
+    /// The parts, one block each, with all checksums. `time` is the commit time in seconds and
+    /// nanoseconds since 1970; `self_commit`: no commit block follows; `images`: the full images as
+    /// they go to the log, in the order of their records.
     ///
     /// # Panics
     /// If there is not one image per full record, or there are more than 65535 parts.

@@ -38,7 +38,8 @@ fn words(block: &mut [u8], words: &[(usize, u32)]) {
     }
 }
 
-/// debugfs 1.47, `jo -c; jw -b 10000,10001; jc`: descriptor, two blocks, commit block (the latter of another hour).
+/// debugfs 1.47, `jo -c; jw -b 10000,10001; jc`: descriptor, two blocks, commit block (the latter
+/// of another hour).
 fn transaction() -> [Vec<u8>; 4] {
     let mut descriptor = zeros();
     words(
@@ -115,7 +116,8 @@ fn a_log_of_debugfs_is_read_wherever_it_lies_and_whatever_comes_first() {
 
 #[test]
 fn a_log_with_one_wrong_byte_is_refused() {
-    // Descriptor, first block, second block, commit block: a byte that counts in each (characterise-X2).
+    // Descriptor, first block, second block, commit block: a byte that counts in each
+    // (characterise-X2).
     for (part, byte) in [(0, 30), (1, 7), (2, 4000), (3, 0x33)] {
         let mut reader = reader(1);
         for (n, mut block) in transaction().into_iter().enumerate() {
@@ -170,7 +172,8 @@ fn homes(read: &Transaction) -> (u32, Vec<u64>) {
     (read.tid.0, homes.collect())
 }
 
-/// Files made and synced one by one, then the power is cut: the image is unclean, and its log is all that was written.
+/// Files made and synced one by one, then the power is cut: the image is unclean, and its log is
+/// all that was written.
 fn unclean(config: &RunConfig, session: &Session) -> rig::AnyModel {
     let sim = Sim::new(SimConfig::seeded(1));
     let model = config.stack.format().unwrap();

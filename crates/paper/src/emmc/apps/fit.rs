@@ -1,8 +1,10 @@
-//! Finds `pages` and `others` of each app from the characterisation of the baseline, and nothing else:
+//! Finds `pages` and `others` of each app from the characterisation of the baseline, and nothing
+//! else:
 //!
 //!     cargo test --release -p varve-paper --lib emmc::apps::fit::fit -- --ignored --nocapture
 //!
-//! `VARVE_FIT=gmail,amazon` fits these; `VARVE_FIT_TABLE` names a table to begin from instead of the committed one.
+//! `VARVE_FIT=gmail,amazon` fits these; `VARVE_FIT_TABLE` names a table to begin from instead of
+//! the committed one.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -26,7 +28,8 @@ fn start() -> Table {
     }
 }
 
-/// (Rcontrol, journal block ratio of the baseline, journal block ratio with coalition), as published.
+/// (Rcontrol, journal block ratio of the baseline, journal block ratio with coalition), as
+/// published.
 fn wanted(app: &Parameters) -> (f64, f64, f64) {
     let published = published().expect("a test reads the committed table");
     let value = |figure, item| {
@@ -79,7 +82,8 @@ impl Point {
     }
 }
 
-/// A secant in each of the two parameters: `others` for Rcontrol, `pages` for the journal block ratio.
+/// A secant in each of the two parameters: `others` for Rcontrol, `pages` for the journal block
+/// ratio.
 fn fitted(table: &Table, start: &Parameters) -> Parameters {
     let ((control, journal, _), mut app) = (wanted(start), start.clone());
     let (mut per_other, mut per_page) = (1.5, 1.0);

@@ -23,7 +23,8 @@ fn the_committed_table_has_the_papers_apps_and_rates() {
     }
 }
 
-/// Seconds of a checked run: an app that seldom syncs runs longer, so that the mean of its commits means something.
+/// Seconds of a checked run: an app that seldom syncs runs longer, so that the mean of its commits
+/// means something.
 fn length(app: &Parameters) -> u32 {
     if app.fsyncs < 9 { 600 } else { 60 }
 }

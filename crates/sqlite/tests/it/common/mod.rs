@@ -60,7 +60,8 @@ pub fn rows(db: &Connection) -> Vec<(i64, i64)> {
     rows.map(Result::unwrap).collect()
 }
 
-/// Inserts, updates, deletes, a rollback, rows that overflow a page; answers what must be in the table.
+/// Inserts, updates, deletes, a rollback, rows that overflow a page; answers what must be in the
+/// table.
 pub fn workload(db: &mut Connection) -> Vec<(i64, i64)> {
     db.execute_batch("CREATE TABLE t(id INTEGER PRIMARY KEY, v TEXT); CREATE INDEX i ON t(v)")
         .unwrap();

@@ -1,8 +1,9 @@
 //! What an application does: each action is what a library of the phone does for it, call by call.
 //!
-//! The calls of a SQLite transaction are those of Mobibench's recording of Facebook: the journal is opened, filled (header with the first
-//! page's number and content, then number, page, checksum of each), synced, its folder synced because the file was opened anew; the
-//! pages of the database are written and synced; the journal is truncated, which the recording does not show, and closed.
+//! The calls of a SQLite transaction are those of Mobibench's recording of Facebook: the journal is
+//! opened, filled (header with the first page's number and content, then number, page, checksum of
+//! each), synced, its folder synced because the file was opened anew; the pages of the database are
+//! written and synced; the journal is truncated, which the recording does not show, and closed.
 
 use super::parameters::Parameters;
 use super::phone::{Phone, Thread};
@@ -18,14 +19,16 @@ const DATABASE_PAGES: u64 = 512;
 const JOURNAL_HEADER: u32 = 512;
 /// Header of a write-ahead log, and of each frame.
 const WAL_HEADER: (u32, u32) = (32, 24);
-/// Frames after which a write-ahead log starts again (SQLite's `wal_autocheckpoint` is 1000; Android sets 100).
+/// Frames after which a write-ahead log starts again (SQLite's `wal_autocheckpoint` is 1000;
+/// Android sets 100).
 const WAL_FRAMES: u64 = 100;
 /// Files of a cache that is there before.
 const CACHED: u32 = 40;
 /// Preference files.
 const PREFERENCES: u64 = 8;
 
-/// Files of other applications and the system, and those of them that are in use: with this distance their inodes are in different blocks.
+/// Files of other applications and the system, and those of them that are in use: with this
+/// distance their inodes are in different blocks.
 const STATES: (u32, u32) = (192, 16);
 /// First of the threads that do not sync.
 const OTHERS: u32 = 20;
@@ -166,7 +169,8 @@ impl Files {
             let file = phone.open(thread, &path);
             phone.read(thread, file, 0, 100);
             let log = (app.mix.wal > 0.0).then(|| {
-                // It was full once: from then on its frames are written over, as on a phone that is in use.
+                // It was full once: from then on its frames are written over, as on a phone that is
+                // in use.
                 let bytes = u64::from(WAL_HEADER.0) + WAL_FRAMES * u64::from(WAL_HEADER.1 + PAGE);
                 phone.file(format!("{path}-wal"), bytes);
                 phone.open(thread, &format!("{path}-wal"))
@@ -291,7 +295,8 @@ impl Files {
         let database = &mut self.databases[worker];
         let log = database.log.expect("an app with a share of it has a log");
         if database.frames + u64::from(pages) > WAL_FRAMES {
-            // The pages go to the database without a sync of their own before the log starts again: a reader's checkpoint.
+            // The pages go to the database without a sync of their own before the log starts again:
+            // a reader's checkpoint.
             write_pages(phone, thread, database.file, pages);
             database.frames = 0;
             phone.write(thread, log, 0, WAL_HEADER.0);
@@ -358,8 +363,9 @@ impl Files {
         phone.unlink(thread, backup);
     }
 
-    /// Syncs when other threads have made their last call. They began beside the action's first call, not before: the time between a
-    /// sync and the next call of its thread is the recording device's and must not become theirs.
+    /// Syncs when other threads have made their last call. They began beside the action's first
+    /// call, not before: the time between a sync and the next call of its thread is the recording
+    /// device's and must not become theirs.
     fn sync(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, beside: Beside) {
         let end = self.others_do(phone, beside.start, beside.others);
         thread.now = thread.now.max(end);

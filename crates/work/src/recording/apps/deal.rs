@@ -1,7 +1,9 @@
-//! Random numbers whose sum does not depend on the seed: dealt from a prepared deck instead of drawn.
+//! Random numbers whose sum does not depend on the seed: dealt from a prepared deck instead of
+//! drawn.
 //!
-//! An application with three fsyncs in 5 s has 72 of them in two minutes. Drawn, its mean would be off by a tenth, and a run would have to be
-//! long before it says anything; dealt, only the order is random.
+//! An application with three fsyncs in 5 s has 72 of them in two minutes. Drawn, its mean would be
+//! off by a tenth, and a run would have to be long before it says anything; dealt, only the order
+//! is random.
 
 use super::parameters::Point;
 use base::{Nanos, Rng};
@@ -39,14 +41,16 @@ pub fn time(points: &[Point], rng: &mut Rng) -> Nanos {
 /// Largest number of a deck; a geometric distribution has no largest one.
 const MOST: u32 = 256;
 
-/// `count` numbers from 1 on, geometrically distributed, whose sum is `count * mean` to the nearest whole number.
+/// `count` numbers from 1 on, geometrically distributed, whose sum is `count * mean` to the nearest
+/// whole number.
 pub fn geometric(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
     let go_on = (mean - 1.0).max(0.0) / mean.max(1.0);
     let next = |n: u32, part: f64| (n + 1, part * go_on);
     deck(count, mean, (1, 1.0 - go_on), next, rng)
 }
 
-/// `count` numbers from 0 on, distributed as Poisson's, whose sum is `count * mean` to the nearest whole number.
+/// `count` numbers from 0 on, distributed as Poisson's, whose sum is `count * mean` to the nearest
+/// whole number.
 pub fn poisson(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
     // e to the power of -mean, by squaring: the same on every machine.
     let mut none = 1.0 - mean / f64::from(1 << SQUARINGS);
@@ -58,7 +62,8 @@ pub fn poisson(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
 /// Squarings in [`poisson`]: an error of a millionth for a mean of 1.
 const SQUARINGS: u32 = 20;
 
-/// One number per quantile of the distribution that begins with (number, its part) and goes on with `next`.
+/// One number per quantile of the distribution that begins with (number, its part) and goes on with
+/// `next`.
 fn deck(
     count: usize,
     mean: f64,
@@ -98,7 +103,8 @@ fn settle(deck: &mut [u32], least: u32, sum: u64) {
     }
 }
 
-/// Kinds by their shares: at each step the kind that lacks most, among those that cost no more than what is left. The costs add up to `total`.
+/// Kinds by their shares: at each step the kind that lacks most, among those that cost no more than
+/// what is left. The costs add up to `total`.
 ///
 /// # Panics
 /// No kind of cost 1 has a share.

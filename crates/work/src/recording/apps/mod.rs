@@ -1,13 +1,17 @@
 //! The eight applications of the eMMC paper, synthesised.
 //!
-//! The paper characterises its applications by how often they sync, how much metadata and how much data a commit carries. A generated
-//! application does what such applications do (SQLite transactions, cache files, preferences, thumbnails that other threads make and
-//! remove) in a mix that gives these three values on the baseline; times between calls come from a recording. The committed parameters
-//! were fitted to the baseline alone. docs/use/apps.md has method, parameters and result.
+//! The paper characterises its applications by how often they sync, how much metadata and how much
+//! data a commit carries. A generated application does what such applications do (SQLite
+//! transactions, cache files, preferences, thumbnails that other threads make and remove) in a mix
+//! that gives these three values on the baseline; times between calls come from a recording. The
+//! committed parameters were fitted to the baseline alone. docs/use/apps.md has method, parameters
+//! and result.
 //!
-//! - A1: the number of fsyncs is the application's rate times the length, rounded to a whole number, for every seed.
+//! - A1: the number of fsyncs is the application's rate times the length, rounded to a whole
+//!   number, for every seed.
 //! - A2: a recording depends on the name, the length and the seed alone.
-//! - A3: shares of actions, pages and file turnover are dealt, not drawn: whatever the seed, they add up to the same.
+//! - A3: shares of actions, pages and file turnover are dealt, not drawn: whatever the seed, they
+//!   add up to the same.
 
 mod actions;
 mod deal;

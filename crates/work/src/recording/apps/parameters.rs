@@ -58,7 +58,8 @@ pub struct Parameters {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mix {
-    /// SQLite transaction with a rollback journal that is truncated (3 fsyncs: journal, folder, database).
+    /// SQLite transaction with a rollback journal that is truncated (3 fsyncs: journal, folder,
+    /// database).
     pub rollback: f64,
     /// SQLite transaction with a rollback journal that is removed (3 fsyncs).
     pub delete: f64,

@@ -20,7 +20,8 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
     };
     let mut files = Files::prepare(&mut phone, app, &mut main);
     let bursts = bursts(app, seconds, &mut phone.rng);
-    // Each burst is recorded as if it began at once and then moved to its place: only so is it known how long it takes.
+    // Each burst is recorded as if it began at once and then moved to its place: only so is it
+    // known how long it takes.
     let mut spans = Vec::new();
     for burst in bursts {
         let start = phone.recording.calls.len();

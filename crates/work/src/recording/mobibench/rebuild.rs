@@ -532,7 +532,8 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// mobibench-M13: pages that the rollback journal saved were there; of the others, those above are new.
+    /// mobibench-M13: pages that the rollback journal saved were there; of the others, those above
+    /// are new.
     fn ends(&mut self, database: &str, transaction: &Transaction) {
         let Some(&file) = self.names.get(database) else {
             return;

@@ -1,7 +1,7 @@
 //! Events to a recording that does not contradict itself.
 //!
-//! Whatever the rules concluded, the recording that leaves here runs: each open finds its file or makes it, each directory is there.
-//! What has to be bent for that is counted as `M15`.
+//! Whatever the rules concluded, the recording that leaves here runs: each open finds its file or
+//! makes it, each directory is there. What has to be bent for that is counted as `M15`.
 
 use super::names::parent;
 use super::rebuild::{Event, FileSeen, Name, Rebuilt, Target, What};
@@ -25,7 +25,8 @@ struct Repair<'a> {
     names: BTreeMap<String, u64>,
     /// Folders that were there before.
     folders: BTreeSet<String>,
-    /// Those of them that were never removed: what is found in them first may have been there before.
+    /// Those of them that were never removed: what is found in them first may have been there
+    /// before.
     whole: BTreeSet<String>,
     files: Vec<(String, u64)>,
     /// Sizes that are known of files that were there.
@@ -228,7 +229,8 @@ impl Repair<'_> {
         }
     }
 
-    /// The directory was there before, or is made now. `None`: it cannot be, as a file is in the way.
+    /// The directory was there before, or is made now. `None`: it cannot be, as a file is in the
+    /// way.
     fn ensure_dir(&mut self, event: &Event, path: &str) -> Option<()> {
         if path == "/" {
             return Some(());

@@ -107,8 +107,8 @@ impl Session {
     }
 }
 
-/// mobibench-M1: opens that the recorder made up for a descriptor it saw for the first time: a bare path, emptying, at the very time of
-/// the thread's next call, which is on that descriptor.
+/// mobibench-M1: opens that the recorder made up for a descriptor it saw for the first time: a bare
+/// path, emptying, at the very time of the thread's next call, which is on that descriptor.
 fn recorders_own(calls: &[Raw]) -> Vec<bool> {
     let mut next_of_thread: BTreeMap<u32, (u64, Option<u32>)> = BTreeMap::new();
     let mut marks = vec![false; calls.len()];

@@ -1,9 +1,11 @@
 //! `beside=fdtree`: a tree of directories and files, made and removed, again and again.
 //!
-//! As fdtree.bash 1.0.2 of LLNL (Seager, Loewe 2004): all directories are made by recursion, then all files, then the files are removed,
-//! then the directories; nothing is synced. The script starts a process for each `mkdir` and for each file (`dd bs=4096`), one `rm` for
-//! the files of a directory, and one `rmdir` for the directories in one; what such a process costs is the only brake on it, as its operations
-//! themselves only change memory. No virtual CPU here is as slow as a shell, so that cost is a parameter.
+//! As fdtree.bash 1.0.2 of LLNL (Seager, Loewe 2004): all directories are made by recursion, then
+//! all files, then the files are removed, then the directories; nothing is synced. The script
+//! starts a process for each `mkdir` and for each file (`dd bs=4096`), one `rm` for the files of a
+//! directory, and one `rmdir` for the directories in one; what such a process costs is the only
+//! brake on it, as its operations themselves only change memory. No virtual CPU here is as slow as
+//! a shell, so that cost is a parameter.
 
 use super::{Stop, unknown};
 use crate::RunError;
@@ -30,8 +32,9 @@ pub struct Fdtree {
 }
 
 impl Default for Fdtree {
-    /// The call in the head of the script (`-f 3 -d 5`; 4 levels and 10 blocks are its defaults): 781 directories, 2343 files, 92 MiB. Its defaults for
-    /// the other two are 10 each: 11,111 directories and 4.2 GiB, more than the volume of the figures.
+    /// The call in the head of the script (`-f 3 -d 5`; 4 levels and 10 blocks are its defaults):
+    /// 781 directories, 2343 files, 92 MiB. Its defaults for the other two are 10 each: 11,111
+    /// directories and 4.2 GiB, more than the volume of the figures.
     fn default() -> Self {
         Fdtree {
             levels: 4,

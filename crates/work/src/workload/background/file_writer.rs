@@ -1,8 +1,10 @@
 //! `beside=writer`: 4 KiB after 4 KiB into a large file, without a pause and without a sync.
 //!
-//! The paper's data-intensive program "continuously wrote 4KB data to a 4GB file" and says no more. That is read as plain buffered writes from
-//! beginning to end: no sync is named, and a file of 4 GB is larger than the 2 GB of memory of its board, so that the page cache cannot
-//! take it and its limit on dirty pages is what holds the program at the speed of the device. When the end is reached it begins again.
+//! The paper's data-intensive program "continuously wrote 4KB data to a 4GB file" and says no more.
+//! That is read as plain buffered writes from beginning to end: no sync is named, and a file of 4
+//! GB is larger than the 2 GB of memory of its board, so that the page cache cannot take it and its
+//! limit on dirty pages is what holds the program at the speed of the device. When the end is
+//! reached it begins again.
 
 use super::{Stop, unknown};
 use crate::RunError;
@@ -45,8 +47,9 @@ const FILE_MAX: u64 = 64 << 30;
 /// The paper's file.
 const PAPER_BYTES: u64 = 4 << 30;
 const PATH: &str = "/beside";
-/// CPU time of one buffered write of 4 KiB: copying at 1 GiB/s and the call itself, on a core of a phone. The device needs ten times that
-/// for the same block, so that it decides nothing; but a program that writes without end must not do so in no time.
+/// CPU time of one buffered write of 4 KiB: copying at 1 GiB/s and the call itself, on a core of a
+/// phone. The device needs ten times that for the same block, so that it decides nothing; but a
+/// program that writes without end must not do so in no time.
 const WRITE: Nanos = Nanos(10_000);
 
 impl FileWriter {

@@ -1,8 +1,10 @@
-//! What runs beside a workload: a writer at a fixed rate (`writer=`), and a program that never pauses (`beside=`).
+//! What runs beside a workload: a writer at a fixed rate (`writer=`), and a program that never
+//! pauses (`beside=`).
 //!
-//! A background task begins before the measured part and goes on until its end; then it is asked to stop and joined. Its operations are
-//! not the workload's: they count in no rate and no latency of operations. What it makes the file system and the device do counts, as
-//! nothing below can tell whose block it is.
+//! A background task begins before the measured part and goes on until its end; then it is asked to
+//! stop and joined. Its operations are not the workload's: they count in no rate and no latency of
+//! operations. What it makes the file system and the device do counts, as nothing below can tell
+//! whose block it is.
 
 mod fdtree;
 mod file_writer;

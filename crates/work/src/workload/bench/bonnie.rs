@@ -1,9 +1,11 @@
-//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie): one file, from its beginning to its end.
+//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie): one file, from its beginning to its
+//! end.
 //!
-//! - `char`: each byte by `putc`, through a stdio buffer of 4 KiB, so the file system sees writes of 4 KiB; the processor's time for `putc`
-//!   is not charged.
+//! - `char`: each byte by `putc`, through a stdio buffer of 4 KiB, so the file system sees writes
+//!   of 4 KiB; the processor's time for `putc` is not charged.
 //! - `block`: `write` of 4 KiB.
-//! - `rewrite`: each 4 KiB read, changed, and written to the same place. (Bonnie's own chunk is larger; the JFTL paper names 4 KiB.)
+//! - `rewrite`: each 4 KiB read, changed, and written to the same place. (Bonnie's own chunk is
+//!   larger; the JFTL paper names 4 KiB.)
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, words};
@@ -80,8 +82,8 @@ pub(super) struct Bonnie {
     vfs: Arc<Vfs>,
 }
 
-/// The byte at `at`: each block begins with its number, so no two are equal: a block in a wrong place is seen, and a device that looks at content
-/// has nothing to share.
+/// The byte at `at`: each block begins with its number, so no two are equal: a block in a wrong
+/// place is seen, and a device that looks at content has nothing to share.
 fn byte(at: u64) -> u8 {
     let (block, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
     match (block + 1).to_le_bytes().get(within) {

@@ -1,4 +1,5 @@
-//! Trees that come and go: directories with files are made, the file system is synced, the tree is removed.
+//! Trees that come and go: directories with files are made, the file system is synced, the tree is
+//! removed.
 
 use super::super::spec::{SpecError, number, size, size_text};
 use super::super::{Done, names};

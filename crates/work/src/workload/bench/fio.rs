@@ -1,13 +1,18 @@
-//! One file of fio: `rw`, `bs`, `iodepth`, `rwmixread`, and the eight named cases of the F2FSJ paper (section 5.3, talk: Seq_write to RanWR_R).
+//! One file of fio: `rw`, `bs`, `iodepth`, `rwmixread`, and the eight named cases of the F2FSJ
+//! paper (section 5.3, talk: Seq_write to RanWR_R).
 //!
-//! - A queue of `depth` requests is `depth` tasks of one job, as calls here are synchronous: each takes the next request of the one sequence. Their
-//!   CPU time is thus shared out over cores where fio's one thread has one.
-//! - Random places come in shuffled order, each once before any comes again (fio's random map). In sequential mixes reads and writes have
-//!   a position each (fio: `last_pos` of a direction), both from the beginning.
-//! - The file is laid out before and is in no cache when the run begins (fio: `invalidate=1`); requests go through the page cache (`direct=0`).
+//! - A queue of `depth` requests is `depth` tasks of one job, as calls here are synchronous: each
+//!   takes the next request of the one sequence. Their CPU time is thus shared out over cores where
+//!   fio's one thread has one.
+//! - Random places come in shuffled order, each once before any comes again (fio's random map). In
+//!   sequential mixes reads and writes have a position each (fio: `last_pos` of a direction), both
+//!   from the beginning.
+//! - The file is laid out before and is in no cache when the run begins (fio: `invalidate=1`);
+//!   requests go through the page cache (`direct=0`).
 //! - At the end everything is synced within the measured time (`end_fsync=1`) unless `end=off`.
-//! - W1: two requests to one place are never under way together, so the content at the end is that of the last in the sequence: a round over the shuffled places ends before
-//!   the next begins, and a file has at least `depth` places.
+//! - W1: two requests to one place are never under way together, so the content at the end is that
+//!   of the last in the sequence: a round over the shuffled places ends before the next begins, and
+//!   a file has at least `depth` places.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, size, size_text, switch, words};
@@ -97,7 +102,8 @@ impl Rw {
     const fn writes(self) -> bool {
         !matches!(self, Rw::Read | Rw::RandRead)
     }
-    /// Bytes of a request in the named cases: neither block size nor depth is published; these are the usual ones.
+    /// Bytes of a request in the named cases: neither block size nor depth is published; these are
+    /// the usual ones.
     const fn usual_bytes(self) -> u64 {
         if self.random() { 4 << 10 } else { 1 << 20 }
     }

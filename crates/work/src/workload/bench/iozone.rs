@@ -1,7 +1,8 @@
-//! IOzone's write and rewrite (iozone.org): a file record by record, each forced to the medium before the next.
+//! IOzone's write and rewrite (iozone.org): a file record by record, each forced to the medium
+//! before the next.
 //!
-//! `write` makes the file, so records allocate; `rewrite` writes the same records again; `both` is one after the other, with everything home
-//! in between.
+//! `write` makes the file, so records allocate; `rewrite` writes the same records again; `both` is
+//! one after the other, with everything home in between.
 
 use super::super::Done;
 use super::super::spec::{SpecError, size, size_text, words};

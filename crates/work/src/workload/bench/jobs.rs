@@ -1,4 +1,5 @@
-//! Processes that write in files of their own, as fio runs them: `numjobs`, `rw`, `fsync=N`, `fallocate`.
+//! Processes that write in files of their own, as fio runs them: `numjobs`, `rw`, `fsync=N`,
+//! `fallocate`.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, size, size_text, words};

@@ -1,8 +1,9 @@
-//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that come and go, one
-//! operation on names.
+//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that
+//! come and go, one operation on names.
 //!
-//! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as well, the committed blocks whose home is
-//! still old. That is in the time: the JFTL paper (section 4) says of its runs that all data are written to flash memory.
+//! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as
+//! well, the committed blocks whose home is still old. That is in the time: the JFTL paper (section
+//! 4) says of its runs that all data are written to flash memory.
 
 mod bonnie;
 mod churn;
@@ -77,7 +78,8 @@ pub trait Bench {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
     /// The measured part but its last sync.
     fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError>;
-    /// When each operation of the measured part ended, in the order in which they were told; empty if each was told when it ended.
+    /// When each operation of the measured part ended, in the order in which they were told; empty
+    /// if each was told when it ended.
     fn ended(&mut self) -> Vec<Time> {
         Vec::new()
     }
@@ -204,7 +206,8 @@ impl BenchSpec {
         }
     }
 
-    /// It on a mounted file system, which is aged first, within [`Bench::prepare`], as on a volume of `bytes` if it is to be.
+    /// It on a mounted file system, which is aged first, within [`Bench::prepare`], as on a volume
+    /// of `bytes` if it is to be.
     pub fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
         let program = self.on(vfs, seed);
         match self.aged.percent {

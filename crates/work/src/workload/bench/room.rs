@@ -1,8 +1,10 @@
-//! Whether a benchmark has room on its volume: asked before it starts, so that none fails after minutes for lack of space.
+//! Whether a benchmark has room on its volume: asked before it starts, so that none fails after
+//! minutes for lack of space.
 //!
-//! What is counted is what the benchmark takes at most at one time, on the safe side: content in whole blocks; on F2FS a block of node for each
-//! file and directory, and those that map large files; on ext4 an inode, and the blocks of directories. Journal, overprovisioning and inode tables are off the
-//! volume already ([`rig::Config::room`]).
+//! What is counted is what the benchmark takes at most at one time, on the safe side: content in
+//! whole blocks; on F2FS a block of node for each file and directory, and those that map large
+//! files; on ext4 an inode, and the blocks of directories. Journal, overprovisioning and inode
+//! tables are off the volume already ([`rig::Config::room`]).
 
 use super::{BenchSpec, Program};
 use crate::workload::Workload;
@@ -11,7 +13,8 @@ use base::BLOCK_BYTES;
 use rig::{Config, Fs, Room};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Names in a directory that F2FS keeps in its inode: 182 slots less "." and "..", names of two slots.
+/// Names in a directory that F2FS keeps in its inode: 182 slots less "." and "..", names of two
+/// slots.
 const F2FS_INLINE_NAMES: u64 = 90;
 /// Slots of a block of names.
 const F2FS_SLOTS: u64 = 214;
@@ -20,7 +23,8 @@ const EXT4_ENTRY_BYTES: u64 = 24;
 /// Blocks that an inode of F2FS addresses itself, at least; a node below it.
 const F2FS_INODE_BLOCKS: u64 = 873;
 const F2FS_NODE_BLOCKS: u64 = 1018;
-/// ext4 keeps blocks back for what delayed allocation has underrated: 2 % of the volume, at most 4096.
+/// ext4 keeps blocks back for what delayed allocation has underrated: 2 % of the volume, at most
+/// 4096.
 const EXT4_KEPT: u64 = 50;
 const EXT4_KEPT_MAX: u64 = 4096;
 /// Tried volumes differ by this.
@@ -76,7 +80,8 @@ impl Needs {
     pub fn blocks(&self, fs: Fs) -> u64 {
         let parts = match fs {
             Fs::F2fs => [self.content, self.inodes, self.nodes, self.names[0]],
-            // A block for each of the few files with so many extents that the inode does not hold them.
+            // A block for each of the few files with so many extents that the inode does not hold
+            // them.
             Fs::Ext4 | Fs::Ext3 => [self.content, self.names[1], self.nodes, 0],
         };
         parts.into_iter().fold(0, u64::saturating_add)
@@ -92,7 +97,8 @@ impl Needs {
 }
 
 impl BenchSpec {
-    /// What it takes at most on a device of `bytes`, aging included; nothing of what runs beside it.
+    /// What it takes at most on a device of `bytes`, aging included; nothing of what runs beside
+    /// it.
     pub fn needs(&self, bytes: u64) -> Needs {
         let needs = Needs::default();
         let needs = match &self.program {
@@ -129,7 +135,8 @@ impl BenchSpec {
 /// Refuses a benchmark that the volume has no room for.
 ///
 /// # Errors
-/// [`RunError::Room`]: what it needs, what there is, and which size would do; the configuration is not possible.
+/// [`RunError::Room`]: what it needs, what there is, and which size would do; the configuration is
+/// not possible.
 pub fn check(config: &RunConfig) -> Result<(), RunError> {
     check_loaded(config, &config.workload.parse()?)
 }
@@ -216,7 +223,8 @@ mod tests {
         }
     }
 
-    /// The largest number that is let through runs to its end, and one more is refused before it starts.
+    /// The largest number that is let through runs to its end, and one more is refused before it
+    /// starts.
     fn both_sides(fs: Fs, workload: &dyn Fn(u64) -> String) {
         let passes = |n| check(&config(fs, 64, workload(n))).is_ok();
         let (mut low, mut high) = (1, 1 << 20);

@@ -1,4 +1,5 @@
-//! Asynchronous writes of one process: tasks that take them from a queue, as many as glibc starts for `aio_write` (`aio_threads`, 20).
+//! Asynchronous writes of one process: tasks that take them from a queue, as many as glibc starts
+//! for `aio_write` (`aio_threads`, 20).
 
 use super::files::{Set, Stamp};
 use crate::RunError;

@@ -199,7 +199,8 @@ impl Random {
     }
 }
 
-/// A drawn value is at most so many means: beyond lies less than one in a hundred thousand of a gamma of 1.5.
+/// A drawn value is at most so many means: beyond lies less than one in a hundred thousand of a
+/// gamma of 1.5.
 pub const TAIL: u64 = 10;
 
 /// From 0 to below 1.
@@ -218,7 +219,8 @@ fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Of scale 1. Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26 (2000).
+/// Of scale 1. Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26
+/// (2000).
 fn gamma(rng: &mut Rng, shape: f64) -> f64 {
     if shape < 1.0 {
         let below = unit(rng).max(f64::MIN_POSITIVE);

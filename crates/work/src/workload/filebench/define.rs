@@ -98,7 +98,8 @@ fn fileset(parser: &mut Parser<'_>, single: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The size of the files: a number, a random variable, or with `filesizegamma` gamma around a number.
+/// The size of the files: a number, a random variable, or with `filesizegamma` gamma around a
+/// number.
 fn size(given: &Attributes) -> Result<Amount, Fault> {
     if given.has("size") && given.has("filesize") {
         return Err(fault(

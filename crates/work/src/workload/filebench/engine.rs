@@ -1,7 +1,9 @@
-//! Runs a model on a mounted file system: makes its files, starts its threads, adds up, and checks what is left.
+//! Runs a model on a mounted file system: makes its files, starts its threads, adds up, and checks
+//! what is left.
 //!
-//! Throughput is what Filebench's summary calls so: flowops of input and output, asynchronous ones too, over the time from the start to the
-//! end of the last thread. Hogs, delays, semaphores and limits do not count.
+//! Throughput is what Filebench's summary calls so: flowops of input and output, asynchronous ones
+//! too, over the time from the start to the end of the last thread. Hogs, delays, semaphores and
+//! limits do not count.
 
 use super::aio::{Aio, Pending};
 use super::files::{Entries, Set};

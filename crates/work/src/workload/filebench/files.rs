@@ -1,7 +1,9 @@
-//! The state of a set while it runs: which files are there, which are in use, and which one comes next.
+//! The state of a set while it runs: which files are there, which are in use, and which one comes
+//! next.
 //!
-//! As in Filebench: a file that is picked is busy until its operation ends. Files that exist are picked in rotation, by each thread for itself;
-//! files that do not exist in one rotation for all; with `opennext` each file once, at random. Files that are open are not deleted.
+//! As in Filebench: a file that is picked is busy until its operation ends. Files that exist are
+//! picked in rotation, by each thread for itself; files that do not exist in one rotation for all;
+//! with `opennext` each file once, at random. Files that are open are not deleted.
 //!
 //! - I1: each entry is in exactly one of `exists` and `absent`; `fresh` is a part of `exists`.
 
@@ -85,7 +87,8 @@ impl Entries {
         }
     }
 
-    /// Picks an entry and makes it busy; waits while all that would do are. `rotor`: where the thread's rotation goes on.
+    /// Picks an entry and makes it busy; waits while all that would do are. `rotor`: where the
+    /// thread's rotation goes on.
     pub fn pick(&self, want: Want, rotor: &mut u32, rng: &mut Rng, deadline: Time) -> Picked {
         let mut state = self.state.lock();
         loop {
@@ -185,7 +188,8 @@ impl Entries {
         entry.size = entry.size.max(end);
     }
 
-    /// Keeps others from appending and answers where the file ends; [`appended`](Entries::appended) has to follow.
+    /// Keeps others from appending and answers where the file ends; [`appended`](Entries::appended)
+    /// has to follow.
     pub fn append(&self, n: u32) -> u64 {
         let mut state = self.state.lock();
         while state.entries[n as usize].appending {

@@ -53,7 +53,8 @@ fn in_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_'
 }
 
-/// True if a text begins as a model does: a variable, a definition or a mode before anything else but comments.
+/// True if a text begins as a model does: a variable, a definition or a mode before anything else
+/// but comments.
 pub fn is_model(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
     let first = lines.find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -70,7 +71,8 @@ pub fn is_model(text: &str) -> bool {
 /// All tokens of a file.
 ///
 /// # Errors
-/// The text is too long or holds control characters, a word is too long, a string has no end, a `$` has no name.
+/// The text is too long or holds control characters, a word is too long, a string has no end, a `$`
+/// has no name.
 pub fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
     if text.len() > TEXT_MAX {
         let what = format!("the file has {} bytes; at most {TEXT_MAX}", text.len());

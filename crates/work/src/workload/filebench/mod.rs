@@ -1,6 +1,8 @@
-//! Workload models of Filebench: reads the `.f` files that its well known personalities need, and runs them on a mounted file system.
+//! Workload models of Filebench: reads the `.f` files that its well known personalities need, and
+//! runs them on a mounted file system.
 //!
-//! The personalities here are our own files, with the parameters that the artifact of the F2FSJ paper gives (docs/use/filebench.md).
+//! The personalities here are our own files, with the parameters that the artifact of the F2FSJ
+//! paper gives (docs/use/filebench.md).
 
 mod aio;
 mod amount;

@@ -1,4 +1,5 @@
-//! What a `.f` file describes: sets of files, processes of threads, and what each thread does in a loop.
+//! What a `.f` file describes: sets of files, processes of threads, and what each thread does in a
+//! loop.
 
 use super::amount::{Amount, Value};
 use std::collections::BTreeMap;

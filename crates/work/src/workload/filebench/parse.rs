@@ -1,7 +1,8 @@
 //! Reads a `.f` file into a [`Model`].
 //!
-//! What is unknown is refused with its line. What is known and means nothing on a simulated volume is counted in [`Model::ignored`].
-//! Sizes, threads, nesting and lengths have limits, so that no file makes the reader or the run grow without bounds.
+//! What is unknown is refused with its line. What is known and means nothing on a simulated volume
+//! is counted in [`Model::ignored`]. Sizes, threads, nesting and lengths have limits, so that no
+//! file makes the reader or the run grow without bounds.
 
 use super::amount::Value;
 use super::attributes::ignore;
@@ -374,8 +375,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `name=value,name,name=value`, or nothing; they begin in the line of what they belong to, and what follows a comma may stand in the
-    /// next one.
+    /// `name=value,name,name=value`, or nothing; they begin in the line of what they belong to, and
+    /// what follows a comma may stand in the next one.
     ///
     /// # Errors
     /// A name or a value is missing.

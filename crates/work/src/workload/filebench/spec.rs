@@ -74,7 +74,8 @@ impl FilebenchSpec {
     pub(crate) const KEYS: &'static str = "a personality (varmail, oltp, fileserver, webserver, webproxy, makedir, removedir, createfile, \
                                            deletefile, copyfiles, listdir), scale, ops, seconds, file, variables of the file";
 
-    /// The model of a file of this name and text; what would end a parameter is replaced in the name.
+    /// The model of a file of this name and text; what would end a parameter is replaced in the
+    /// name.
     pub fn of_file(name: &str, text: Arc<str>) -> FilebenchSpec {
         let plain = |c: char| match c {
             c if c.is_whitespace() || c.is_control() => '_',

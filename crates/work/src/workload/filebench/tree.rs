@@ -1,7 +1,8 @@
 //! The tree of directories of a set, and which file lies where.
 //!
-//! As Filebench lays it out: the mean depth is the logarithm of the entries to the base of the mean width; each directory draws from gamma
-//! distributions how many entries it has, and whether it holds files or directories. The files of a set all lie at the leaves.
+//! As Filebench lays it out: the mean depth is the logarithm of the entries to the base of the mean
+//! width; each directory draws from gamma distributions how many entries it has, and whether it
+//! holds files or directories. The files of a set all lie at the leaves.
 
 use super::amount::{Amount, Random};
 use super::model::Fileset;

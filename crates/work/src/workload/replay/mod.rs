@@ -1,14 +1,17 @@
 //! Runs the calls of a recording on a mounted file system.
 //!
-//! One task per recorded thread. Of two calls the one that is first in the recording starts first, whatever the device: so two
-//! schemes see the same calls in the same order. Beyond that a call waits for
+//! One task per recorded thread. Of two calls the one that is first in the recording starts first,
+//! whatever the device: so two schemes see the same calls in the same order. Beyond that a call
+//! waits for
 //!
 //! - R1: the end of the previous call of its own thread;
-//! - R2: the end of the calls it depends on ([`plan`]): the open before a write, the writes before an fsync of the same file, changes of
-//!   a directory before its fsync, all uses before the close, changes of a name before the next;
+//! - R2: the end of the calls it depends on ([`plan`]): the open before a write, the writes before
+//!   an fsync of the same file, changes of a directory before its fsync, all uses before the close,
+//!   changes of a name before the next;
 //! - R3: its time, as [`Pacing`] says.
 //!
-//! What is only waited for by fsync (writes, opens) may thus run beside an fsync of another thread, as it did in the recording.
+//! What is only waited for by fsync (writes, opens) may thus run beside an fsync of another thread,
+//! as it did in the recording.
 
 mod plan;
 
@@ -30,7 +33,8 @@ pub const THREADS_MAX: usize = 1024;
 
 /// Bytes of one `write_at` or `read_at`; longer calls are made of several.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Where in the noise the content of a call begins depends on the call: so neither blocks nor writes are alike.
+/// Where in the noise the content of a call begins depends on the call: so neither blocks nor
+/// writes are alike.
 const NOISE_SHIFTS: usize = 4093;
 
 /// Prepares, runs and checks: for whoever has no use for the moments in between.
@@ -48,7 +52,8 @@ pub fn run(
     replay.check()
 }
 
-/// Whether the calls of a recording fit together: each finds what it needs, by number of the call if not.
+/// Whether the calls of a recording fit together: each finds what it needs, by number of the call
+/// if not.
 ///
 /// # Errors
 /// The first contradiction; more threads than [`THREADS_MAX`].
@@ -71,7 +76,8 @@ impl<'a> Replay<'a> {
     /// Makes the folders and files that are there before the first call, and syncs.
     ///
     /// # Errors
-    /// The recording contradicts itself (a call on what is not there or not open); of the file system.
+    /// The recording contradicts itself (a call on what is not there or not open); of the file
+    /// system.
     pub fn prepare(
         recording: &'a Recording,
         pacing: Pacing,
@@ -364,7 +370,8 @@ impl Turns<'_> {
         }
     }
 
-    /// Waits until `call` may start (R2); tells when the call before it started. `None`: the run is over.
+    /// Waits until `call` may start (R2); tells when the call before it started. `None`: the run is
+    /// over.
     fn wait(&self, lane: usize, call: u32) -> Option<Time> {
         let mut state = self.state.lock();
         let needs = self.plan.needs(call);

@@ -1,7 +1,8 @@
-//! What a recording means before it runs: whom each call waits for, how long the application thinks, what is left at the end.
+//! What a recording means before it runs: whom each call waits for, how long the application
+//! thinks, what is left at the end.
 //!
-//! The calls are followed through a model of the names: so a recording that contradicts itself is refused with the number of the
-//! call, and never fails in the middle of a run.
+//! The calls are followed through a model of the names: so a recording that contradicts itself is
+//! refused with the number of the call, and never fails in the middle of a run.
 
 use super::THREADS_MAX;
 use crate::RunError;
@@ -19,7 +20,8 @@ pub(super) struct Plan {
     pub lanes: Vec<Vec<u32>>,
     /// The lane of each call.
     pub lane_of: Vec<u32>,
-    /// The application's own time before each call, since the start of the call before it; zero unless `pace=busy`.
+    /// The application's own time before each call, since the start of the call before it; zero
+    /// unless `pace=busy`.
     pub pauses: Vec<Nanos>,
     /// Calls of other lanes whose end a call waits for: its range in `needed`.
     ranges: Vec<(u32, u32)>,
@@ -106,8 +108,9 @@ impl Plan {
     }
 }
 
-/// The application's own time before each call. The time since the previous call is the recording device's where the thread
-/// itself was in a sync before; that other threads made calls meanwhile does not change that.
+/// The application's own time before each call. The time since the previous call is the recording
+/// device's where the thread itself was in a sync before; that other threads made calls meanwhile
+/// does not change that.
 pub fn own_time(calls: &[Call], pacing: &Pacing) -> Vec<Nanos> {
     let mut last_of_thread: BTreeMap<u32, bool> = BTreeMap::new();
     let mut before = None;
@@ -368,7 +371,8 @@ impl World {
         Ok(needs)
     }
 
-    /// A name came, went or changed its file: after the last change of it, of its directory, and of the directory's own name.
+    /// A name came, went or changed its file: after the last change of it, of its directory, and of
+    /// the directory's own name.
     fn renamed(&mut self, call: u32, path: &str) -> Vec<u32> {
         let dir = parent(path);
         let mut needs: Vec<u32> = self.name_changed.get(dir).copied().into_iter().collect();

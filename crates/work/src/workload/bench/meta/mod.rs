@@ -1,8 +1,9 @@
-//! One operation on names, many times: the microbenchmarks of the F2FSJ paper (section 5.3; filebench's makedir, removedir, createfile,
-//! deletefile, copyfiles), `width` entries a directory.
+//! One operation on names, many times: the microbenchmarks of the F2FSJ paper (section 5.3;
+//! filebench's makedir, removedir, createfile, deletefile, copyfiles), `width` entries a directory.
 //!
-//! Several processes share one set of objects, as the threads of a filebench process share a fileset: each takes the next object when it
-//! has done its last one (filebench's rotor), so that they meet in the directories. With one process nothing is taken in turn.
+//! Several processes share one set of objects, as the threads of a filebench process share a
+//! fileset: each takes the next object when it has done its last one (filebench's rotor), so that
+//! they meet in the directories. With one process nothing is taken in turn.
 
 mod objects;
 mod op;
@@ -33,7 +34,8 @@ pub struct MetaSpec {
     pub width: u32,
     /// Processes.
     pub processes: u32,
-    /// How often it is done with all objects. Between two rounds it is undone, by operations that count.
+    /// How often it is done with all objects. Between two rounds it is undone, by operations that
+    /// count.
     pub rounds: u32,
 }
 

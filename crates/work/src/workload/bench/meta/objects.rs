@@ -12,7 +12,8 @@ const SOURCE: &str = "/source";
 /// Where everything else stands: in the root.
 const TREE: &str = "";
 
-/// A set of objects in a tree of directories, numbered as filebench's are: `width` successive ones in a directory.
+/// A set of objects in a tree of directories, numbered as filebench's are: `width` successive ones
+/// in a directory.
 pub(super) struct Objects {
     pub spec: MetaSpec,
     pub vfs: Arc<Vfs>,

@@ -1,5 +1,6 @@
-//! The operation lists of `cp -r`, `git clone` and `make`: what those programs ask of a file system, from their documentation and from watching
-//! them with strace; docs/use/workloads.md has each list in words.
+//! The operation lists of `cp -r`, `git clone` and `make`: what those programs ask of a file
+//! system, from their documentation and from watching them with strace; docs/use/workloads.md has
+//! each list in words.
 
 use super::list::{Stage, Step, Task, write};
 use super::shape::{Kind, Leaf, Shape, shuffle, sizes, sources};
@@ -29,7 +30,8 @@ const OBJECT_PER_SOURCE: u64 = 2;
 const DEPENDENCY_BYTES: u64 = 44;
 /// Bytes that an entry of `.git/index` takes: 62, the path, padding.
 const INDEX_ENTRY_BYTES: u64 = 104;
-/// Parts of a pack that its index and its reverse index have: 28 and 4 bytes of about 380 an object.
+/// Parts of a pack that its index and its reverse index have: 28 and 4 bytes of about 380 an
+/// object.
 const PACK_PER_INDEX: u64 = 13;
 const PACK_PER_REVERSE: u64 = 95;
 /// Content numbers of what is not a file of the tree begin here.
@@ -268,7 +270,8 @@ fn checkout(parts: &Parts<'_>) -> Stage {
     all
 }
 
-/// The sources that are compiled, and for each the size of its object: of so many quantiles of all sizes, so the sum does not depend on the seed.
+/// The sources that are compiled, and for each the size of its object: of so many quantiles of all
+/// sizes, so the sum does not depend on the seed.
 fn units<'a>(parts: &Parts<'a>) -> Vec<(&'a Leaf, u64)> {
     let mut rng = Rng::named(parts.seed, "workload/tree-make");
     let mut all: Vec<&Leaf> = parts
@@ -301,7 +304,8 @@ pub fn object_sizes(count: usize) -> Vec<u64> {
         .collect()
 }
 
-/// `path` with `.` in front of its name, and a suffix: where kbuild keeps what it knows of a target.
+/// `path` with `.` in front of its name, and a suffix: where kbuild keeps what it knows of a
+/// target.
 fn beside(path: &str, suffix: &str) -> String {
     let (dir, name) = path.rsplit_once('/').expect("paths begin with a slash");
     format!("{dir}/.{name}{suffix}")
@@ -356,7 +360,8 @@ pub fn make(parts: &Parts<'_>) -> Vec<Stage> {
     ]
 }
 
-/// Makefiles, Kconfig and what else kbuild reads: a third of what is neither source nor header; and the headers that it generates.
+/// Makefiles, Kconfig and what else kbuild reads: a third of what is neither source nor header; and
+/// the headers that it generates.
 fn read_makefiles(shape: &Shape) -> Stage {
     let others = shape
         .files

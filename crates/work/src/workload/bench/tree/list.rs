@@ -1,4 +1,5 @@
-//! Operation lists: what a command asks of its files, step by step; running them, and comparing what they leave.
+//! Operation lists: what a command asks of its files, step by step; running them, and comparing
+//! what they leave.
 
 use crate::RunError;
 use crate::workload::bench::pattern;
@@ -11,7 +12,8 @@ use vfs::{Errno, File, FileKind, OpenFlags, RenameMode, TimeSet, Vfs};
 /// Bytes of content that are made at a time.
 const BUFFER: u64 = 1 << 20;
 
-/// One step: some system calls that belong together. Content is named by a number ([`pattern`]); chunks are whole blocks of 4 KiB.
+/// One step: some system calls that belong together. Content is named by a number ([`pattern`]);
+/// chunks are whole blocks of 4 KiB.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// `mkdir`.
@@ -42,7 +44,8 @@ pub enum Step {
         /// fsync before the close.
         sync: bool,
     },
-    /// As `cp` copies a file: `lstat`, `open` and `fstat` of both, `read` and `write`, `close` of both.
+    /// As `cp` copies a file: `lstat`, `open` and `fstat` of both, `read` and `write`, `close` of
+    /// both.
     Copy {
         /// From.
         from: String,

@@ -1,8 +1,10 @@
-//! Commands on a source tree: `cp -r`, `git clone`, `make`, as generated operation lists on a synthetic tree ([`shape`]).
+//! Commands on a source tree: `cp -r`, `git clone`, `make`, as generated operation lists on a
+//! synthetic tree ([`shape`]).
 //!
-//! The F2FSJ paper (section 5.3) measures them with 4.7 GB cloned, 3.9 GB copied, and a kernel compiled. What is listed is what the programs ask of the file
-//! system ([`commands`]); their own CPU time is the parameter `cpu`, which is nothing by default: what part of the published times was waiting for files
-//! is not published.
+//! The F2FSJ paper (section 5.3) measures them with 4.7 GB cloned, 3.9 GB copied, and a kernel
+//! compiled. What is listed is what the programs ask of the file system ([`commands`]); their own
+//! CPU time is the parameter `cpu`, which is nothing by default: what part of the published times
+//! was waiting for files is not published.
 
 mod commands;
 mod list;
