@@ -1,7 +1,7 @@
 //! What a command leaves when it gets a signal: no process, no mount and no unrequested file; and
 //! the results that were complete.
 
-use super::{empty, fails, folder, good, made, text, varve};
+use super::{empty, fails, folder, good, made, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -24,15 +24,18 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 /// Starts the program with words of which the last may hold spaces; temporary files go to
 /// `dir/tmp`.
 fn start(dir: &Path, line: &str, last: &str) -> Child {
+    let words = line.split_whitespace();
+    let last = (!last.is_empty()).then_some(last);
+    start_with(dir, words.chain(last))
+}
+
+fn start_with<'a>(dir: &Path, words: impl IntoIterator<Item = &'a str>) -> Child {
     fs::create_dir_all(dir.join("tmp")).unwrap();
     // A shell that runs the tests in the background may have them ignore signals, and ignored
     // signals are inherited.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_varve")]);
-    command.current_dir(dir).args(line.split_whitespace());
-    if !last.is_empty() {
-        command.arg(last);
-    }
+    command.current_dir(dir).args(words);
     command.env("TMPDIR", dir.join("tmp"));
     command.process_group(0);
     command.stdin(Stdio::null());
@@ -230,13 +233,7 @@ fn a_command_that_is_being_cut_leaves_nothing_behind() {
     let line = [
         "crash", "--image", "image", "--out", "report", "--judge", judge, "--run", script,
     ];
-    let mut command = varve(dir);
-    command.args(line).env("TMPDIR", dir.join("tmp"));
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
+    let child = start_with(dir, line);
     until("three states", || {
         fs::read_to_string(dir.join("judged")).is_ok_and(|text| text.lines().count() >= 3)
     });
