@@ -234,6 +234,31 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_early_while_other_tasks_hold_blocks() {
+        let early = |space: &Space, own: &mut u64| {
+            let before = space.refused_early();
+            let claim = space.claim(100, own, All);
+            space.settle(claim, 0, own);
+            space.refused_early() > before
+        };
+        let space = Space::new(10, 0);
+        assert!(!early(&space, &mut 0), "all blocks are in use");
+        assert!(space.promise(4, All));
+        assert!(!early(&space, &mut 4), "promise-B5: only its own promise");
+        assert!(early(&space, &mut 0), "promise-B5: promised to others");
+        space.release(4);
+        space.freed_pending(1);
+        assert!(early(&space, &mut 0), "promise-B5: pending");
+        space.matured(1);
+        let other = space.claim(2, &mut 0, All);
+        assert!(early(&space, &mut 0), "promise-B5: claimed by others");
+        space.settle(other, 2, &mut 0);
+        assert!(!early(&space, &mut 0));
+        assert!(!space.promise(100, All));
+        assert_eq!(space.promise_up_to(100, All), 9);
+    }
+
+    #[test]
     fn what_is_held_back_is_not_common_but_a_promise_of_it_is_kept() {
         let space = Space::new(10, 4);
         assert!(!space.promise(7, Common) && space.promise(6, Common));
