@@ -10,6 +10,7 @@ pub mod fill;
 mod mutant;
 pub mod rng;
 pub mod units;
+mod words;
 
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
@@ -18,3 +19,4 @@ pub use mutant::{Hazard, Mutant, UnknownMutant};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
 pub use units::{BlockNo, BlockSize, Ino, Lba, Nanos, Tid, Time};
+pub use words::UnknownWord;
