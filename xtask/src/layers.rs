@@ -6,10 +6,12 @@
 //! - L4: `nand`, `ftl` and `ctrl` never name `rt`, not even for tests.
 //! - L5: every crate below `crates/` has a row and every row has a crate.
 //!
+//! Inside of a crate, [`circles`] looks for files that name each other.
+//!
 //! `base` may be named by all and is not listed. An edge of `[dev-dependencies]` alone stands in
 //! the row with `(dev)` behind it and may also go to the same or a higher level.
 
-use crate::{Result, workspace};
+use crate::{Result, circles, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "varve-";
@@ -28,11 +30,28 @@ type Table = BTreeMap<String, Row>;
 /// What each crate names: other crate -> only for tests.
 type Edges = BTreeMap<String, BTreeMap<String, bool>>;
 
+/// Options of `cargo xtask layers`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Print the circles of files of this crate (directory below crates/, or `all`) instead
+    #[arg(long, value_name = "CRATE")]
+    circles: Option<String>,
+}
+
 /// `cargo xtask layers`.
-pub fn run() -> Result {
+pub fn run(args: &Args) -> Result {
+    match args.circles.as_deref() {
+        Some("all") => circles::print(None),
+        Some(name) => circles::print(Some(name)),
+        None => check(),
+    }
+}
+
+fn check() -> Result {
     let table = parse_table(&workspace::read("ARCHITECTURE.md")?)?;
     let edges = edges_of(&workspace::metadata()?);
-    let findings = compare(&table, &edges);
+    let mut findings = compare(&table, &edges);
+    findings.extend(circles::check()?);
     if findings.is_empty() {
         println!("layers: {} crates as in ARCHITECTURE.md", table.len());
         return Ok(());
@@ -225,7 +244,7 @@ after
 
     #[test]
     fn the_workspace_is_as_drawn() {
-        run().unwrap();
+        check().unwrap();
     }
 
     #[test]

@@ -11,6 +11,7 @@
 mod bench;
 mod book;
 mod calibrate;
+mod circles;
 mod conformance;
 mod crosscheck;
 mod host_sqlite;
@@ -51,8 +52,9 @@ enum Task {
     Book(book::Args),
     /// Check sizes, wording, links and leftovers of the source tree
     Tidy,
-    /// Compare the dependencies of the crates with the table in ARCHITECTURE.md
-    Layers,
+    /// Compare the dependencies of the crates with the table in ARCHITECTURE.md, and look for
+    /// circles of files inside each crate
+    Layers(layers::Args),
     /// Run clippy with warnings denied, and reject misspelt entries of clippy.toml
     Lint,
     /// Check that the running toolchain is at least `rust-version`, and that none is pinned
@@ -74,7 +76,7 @@ fn main() -> ExitCode {
         Task::Bench(args) => bench::run(&args),
         Task::Book(args) => book::run(&args),
         Task::Tidy => tidy::run(),
-        Task::Layers => layers::run(),
+        Task::Layers(args) => layers::run(&args),
         Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),

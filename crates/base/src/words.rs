@@ -1,8 +1,8 @@
 //! Enums each of whose values has a word: in options, in results, in reports.
 //!
-//! A list of all values, the word of each and the parser of a word have to say the same, and a value
-//! that one of them forgets is found by nobody. So [`words!`](crate::words) makes all of them from
-//! one list.
+//! A list of all values, the word of each and the parser of a word have to agree, and nobody
+//! notices a value that one of them forgets. So [`words!`](crate::words) makes all of them from one
+//! list.
 
 use std::fmt;
 
@@ -30,24 +30,8 @@ impl std::error::Error for UnknownWord {}
 ///
 /// The enum gets `ALL`, an array of its values in the order in which they are written, `word()`,
 /// and `Display`, which prints the word. With `: "what it is"` behind its name it gets `FromStr`,
-/// too, whose error is [`UnknownWord`]. A value may have a number as in any enum.
-///
-/// ```
-/// base::words! {
-///     /// When the record of a commit is flushed.
-///     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-///     pub enum Order: "order" {
-///         /// Data first.
-///         Ahead => "flush-ahead",
-///         /// All at the end.
-///         End = 7 => "flush-end",
-///     }
-/// }
-/// assert_eq!(Order::ALL.map(Order::word), ["flush-ahead", "flush-end"]);
-/// assert_eq!("flush-end".parse(), Ok(Order::End));
-/// let error = "last".parse::<Order>().unwrap_err();
-/// assert_eq!(error.to_string(), "unknown order `last`; valid: flush-ahead, flush-end");
-/// ```
+/// too, whose error is [`UnknownWord`]. A value may have a number as in any enum:
+/// `Ahead = 3 => "flush-ahead"`.
 #[macro_export]
 macro_rules! words {
     (
@@ -96,6 +80,25 @@ mod tests {
             One = 1 => "one",
             Four = 4 => "four",
         }
+    }
+
+    words! {
+        /// When the record of a commit is flushed.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        enum Order: "order" {
+            /// Data first.
+            Ahead => "flush-ahead",
+            /// All at the end.
+            End => "flush-end",
+        }
+    }
+
+    #[test]
+    fn a_word_is_parsed_and_an_unknown_one_names_the_known() {
+        assert_eq!(Order::ALL.map(Order::word), ["flush-ahead", "flush-end"]);
+        assert_eq!("flush-end".parse(), Ok(Order::End));
+        let error = "last".parse::<Order>().unwrap_err().to_string();
+        assert_eq!(error, "unknown order `last`; valid: flush-ahead, flush-end");
     }
 
     #[test]

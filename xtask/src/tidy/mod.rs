@@ -14,11 +14,11 @@
 mod book;
 mod code;
 mod columns;
-mod config;
+pub mod config;
 mod docs;
 mod labels;
 mod size;
-mod source;
+pub mod source;
 mod text;
 
 use crate::{Result, workspace};
@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 
 /// One broken rule: where, and what to do about it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
+pub struct Finding {
     path: String,
     line: usize,
     what: String,

@@ -88,6 +88,11 @@ fn lines_of(span: Span) -> RangeInclusive<usize> {
     span.start().line..=span.end().line
 }
 
+/// True for an item that is compiled for tests alone.
+pub fn is_test_item(item: &Item) -> bool {
+    marks_test(attributes_of(item))
+}
+
 /// Attributes of an item, for the kinds that carry test code.
 fn attributes_of(item: &Item) -> &[Attribute] {
     match item {
@@ -122,7 +127,7 @@ impl Walk {
 
 impl<'a> Visit<'a> for Walk {
     fn visit_item(&mut self, item: &'a Item) {
-        if marks_test(attributes_of(item)) {
+        if is_test_item(item) {
             self.test_lines.push(lines_of(item.span()));
         } else {
             visit::visit_item(self, item);
