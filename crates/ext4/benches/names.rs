@@ -1,5 +1,5 @@
-//! Benchmark: wall time of one operation on a name, by the number of objects, in the real world on a
-//! device of memory: what a mount pays without the kernel. A time that grows with the number of
+//! Benchmark: wall time of one operation on a name, by the number of objects, in the real world on
+//! a device of memory: what a mount pays without the kernel. A time that grows with the number of
 //! objects is a defect of complexity.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)] // The wall clock is what is measured.

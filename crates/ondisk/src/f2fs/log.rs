@@ -1,34 +1,28 @@
 //! The six logs that a volume writes at once (`CURSEG_*`), by how soon their blocks are expected to
 //! change.
 
-/// One of the six logs. The number is what the checkpoint's arrays, the SIT and the summaries use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Log {
-    /// Directory entry blocks.
-    HotData = 0,
-    /// Ordinary file data.
-    WarmData = 1,
-    /// Data moved by cleaning, and files of cold extensions.
-    ColdData = 2,
-    /// Direct nodes of directories.
-    HotNode = 3,
-    /// Direct nodes of files.
-    WarmNode = 4,
-    /// Indirect nodes.
-    ColdNode = 5,
+base::words! {
+    /// One of the six logs. The number is what the arrays of the checkpoint, the SIT and the
+    /// summaries use.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum Log {
+        /// Directory entry blocks.
+        HotData = 0 => "hot data",
+        /// Ordinary file data.
+        WarmData = 1 => "warm data",
+        /// Data moved by cleaning, and files of cold extensions.
+        ColdData = 2 => "cold data",
+        /// Direct nodes of directories.
+        HotNode = 3 => "hot node",
+        /// Direct nodes of files.
+        WarmNode = 4 => "warm node",
+        /// Indirect nodes.
+        ColdNode = 5 => "cold node",
+    }
 }
 
 impl Log {
-    /// All logs, in the order of their numbers.
-    pub const ALL: [Log; 6] = [
-        Log::HotData,
-        Log::WarmData,
-        Log::ColdData,
-        Log::HotNode,
-        Log::WarmNode,
-        Log::ColdNode,
-    ];
     /// The logs of data.
     pub const DATA: [Log; 3] = [Log::HotData, Log::WarmData, Log::ColdData];
     /// The logs of nodes.
@@ -50,23 +44,6 @@ impl Log {
     pub const fn heat(self) -> usize {
         self.index() % 3
     }
-    /// Name for people: `hot data`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Log::HotData => "hot data",
-            Log::WarmData => "warm data",
-            Log::ColdData => "cold data",
-            Log::HotNode => "hot node",
-            Log::WarmNode => "warm node",
-            Log::ColdNode => "cold node",
-        }
-    }
-}
-
-impl std::fmt::Display for Log {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
 }
 
 #[cfg(test)]
@@ -81,7 +58,7 @@ mod tests {
         }
         assert_eq!(Log::from_index(6), None);
         assert_eq!(
-            (Log::DATA[2].name(), Log::NODE[0].to_string()),
+            (Log::DATA[2].word(), Log::NODE[0].to_string()),
             ("cold data", "hot node".into())
         );
     }

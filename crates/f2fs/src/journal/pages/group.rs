@@ -163,7 +163,7 @@ pub(super) fn record_of(
     image: &[u8],
 ) -> FsResult<Record<'_>> {
     let block = image.try_into().map_err(|_| {
-        let (what, len) = (what.name(), image.len());
+        let (what, len) = (what.word(), image.len());
         FsError::corrupt(format!(
             "pages-J1: an image of {len} bytes, {what} {number}"
         ))

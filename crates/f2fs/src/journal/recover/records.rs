@@ -198,7 +198,7 @@ impl<'a> Check<'a> {
             true => Ok(()),
             false => Err(damaged(format!(
                 "{} block {number}; the volume has {most}, and they are of inode 0",
-                what.name()
+                what.word()
             ))),
         })
     }

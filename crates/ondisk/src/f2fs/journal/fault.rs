@@ -103,7 +103,7 @@ impl fmt::Display for Fault {
             }
             FaultKind::Epoch(found) => write!(f, "is of epoch {found}"),
             FaultKind::Index(found) => write!(f, "says that it is block {found}"),
-            FaultKind::Kind(found) => write!(f, "is of kind {}", found.name()),
+            FaultKind::Kind(found) => write!(f, "is of kind {}", found.word()),
             FaultKind::Field {
                 field,
                 value,

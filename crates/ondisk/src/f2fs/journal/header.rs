@@ -31,43 +31,29 @@ pub const EPOCH_MAX: u64 = 1 << 62;
 pub(super) const MAGIC: u32 = u32::from_le_bytes(*b"F2JB");
 const CRC_AT: usize = 28;
 
-/// The kind of a block of a transaction.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[repr(u8)]
-pub enum BlockKind {
-    /// The first one (JD): how much follows.
-    Descriptor = 1,
-    /// Records.
-    Records = 2,
-    /// The last one (JC): the transaction is whole.
-    Commit = 3,
-    /// A whole transaction in one block.
-    Compact = 4,
+base::words! {
+    /// The kind of a block of a transaction.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    #[repr(u8)]
+    pub enum BlockKind {
+        /// The first one (JD): how much follows.
+        Descriptor = 1 => "descriptor",
+        /// Records.
+        Records = 2 => "records",
+        /// The last one (JC): the transaction is whole.
+        Commit = 3 => "commit",
+        /// A whole transaction in one block.
+        Compact = 4 => "compact",
+    }
 }
 
 impl BlockKind {
-    /// All kinds.
-    pub const ALL: [BlockKind; 4] = [
-        BlockKind::Descriptor,
-        BlockKind::Records,
-        BlockKind::Commit,
-        BlockKind::Compact,
-    ];
     /// Bytes of the header before the records.
     pub const fn header_bytes(self) -> usize {
         match self {
             BlockKind::Records => BLOCK_HEADER_BYTES,
             BlockKind::Descriptor | BlockKind::Commit => BLOCK_HEADER_BYTES + 40,
             BlockKind::Compact => BLOCK_HEADER_BYTES + 80,
-        }
-    }
-    /// Name for messages and dumps.
-    pub const fn name(self) -> &'static str {
-        match self {
-            BlockKind::Descriptor => "descriptor",
-            BlockKind::Records => "records",
-            BlockKind::Commit => "commit",
-            BlockKind::Compact => "compact",
         }
     }
 }

@@ -9,87 +9,55 @@ use crate::f2fs::{AllocType, BLOCK_BYTES, BlockAddr, FileType, Log, Nid, SegNo, 
 use base::checksum::crc32c;
 use std::fmt;
 
-/// What the bytes of [`Record::Bytes`] are. The kinds differ in dumps only: all but the last mean
-/// "these bytes at this place of the node block".
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Content {
-    /// Data of a small file, in its inode.
-    InlineData = 0,
-    /// Extended attributes in the inode.
-    InlineXattr = 1,
-    /// A node of extended attributes.
-    XattrNode = 2,
-    /// The target of a symbolic link.
-    Symlink = 3,
-    /// Something else of a node block.
-    Node = 4,
-    /// Something else of a directory block: `nid` is the directory, and the page stands in front of
-    /// the bytes (le32).
-    Dentries = 5,
+base::words! {
+    /// What the bytes of [`Record::Bytes`] are. The kinds differ in dumps only: all but the last
+    /// mean "these bytes at this place of the node block".
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    #[repr(u8)]
+    pub enum Content {
+        /// Data of a small file, in its inode.
+        InlineData = 0 => "inline data",
+        /// Extended attributes in the inode.
+        InlineXattr = 1 => "inline xattr",
+        /// A node of extended attributes.
+        XattrNode = 2 => "xattr node",
+        /// The target of a symbolic link.
+        Symlink = 3 => "symlink",
+        /// Something else of a node block.
+        Node = 4 => "node",
+        /// Something else of a directory block: `nid` is the directory, and the page stands in
+        /// front of the bytes (le32).
+        Dentries = 5 => "dentries",
+    }
 }
 
 impl Content {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [Content; 6] = [
-        Content::InlineData,
-        Content::InlineXattr,
-        Content::XattrNode,
-        Content::Symlink,
-        Content::Node,
-        Content::Dentries,
-    ];
     /// The kind with this number.
     pub fn from_code(code: u8) -> Option<Content> {
         Self::ALL.get(usize::from(code)).copied()
     }
-    /// Name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Content::InlineData => "inline data",
-            Content::InlineXattr => "inline xattr",
-            Content::XattrNode => "xattr node",
-            Content::Symlink => "symlink",
-            Content::Node => "node",
-            Content::Dentries => "dentries",
-        }
-    }
 }
 
-/// What kind of block a [`Record::Page`] holds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[repr(u8)]
-pub enum PageKind {
-    /// A node, by its number.
-    Node = 0,
-    /// A directory block: by the inode of the directory, and the page in it.
-    Dentries = 1,
-    /// A block of the NAT, counted in one copy. It belongs to inode 0.
-    Nat = 2,
-    /// A block of the SIT, counted in one copy. It belongs to inode 0.
-    Sit = 3,
+base::words! {
+    /// What kind of block a [`Record::Page`] holds.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    #[repr(u8)]
+    pub enum PageKind {
+        /// A node, by its number.
+        Node = 0 => "node",
+        /// A directory block: by the inode of the directory, and the page in it.
+        Dentries = 1 => "dentries",
+        /// A block of the NAT, counted in one copy. It belongs to inode 0.
+        Nat = 2 => "NAT",
+        /// A block of the SIT, counted in one copy. It belongs to inode 0.
+        Sit = 3 => "SIT",
+    }
 }
 
 impl PageKind {
-    /// All kinds, in the order of their numbers.
-    pub const ALL: [PageKind; 4] = [
-        PageKind::Node,
-        PageKind::Dentries,
-        PageKind::Nat,
-        PageKind::Sit,
-    ];
     /// The kind with this number.
     pub fn from_code(code: u8) -> Option<PageKind> {
         Self::ALL.get(usize::from(code)).copied()
-    }
-    /// Name for people.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PageKind::Node => "node",
-            PageKind::Dentries => "dentries",
-            PageKind::Nat => "NAT",
-            PageKind::Sit => "SIT",
-        }
     }
 }
 

@@ -76,7 +76,7 @@ impl fmt::Display for Record<'_> {
                 PageKind::Node => write!(f, " node {number}, {block:?}"),
                 PageKind::Dentries => write!(f, " inode {number}, page {page}, {block:?}"),
                 PageKind::Nat | PageKind::Sit => {
-                    write!(f, " {} block {number}, {block:?}", what.name())
+                    write!(f, " {} block {number}, {block:?}", what.word())
                 }
             },
         }
@@ -170,7 +170,7 @@ fn show_bytes(
     at: u16,
     bytes: &[u8],
 ) -> fmt::Result {
-    let name = what.name();
+    let name = what.word();
     let bytes = match (what, bytes.split_at_checked(4)) {
         (Content::Dentries, Some((page, rest))) => {
             let place = Place(get_le32(page, 0), at);
