@@ -15,7 +15,7 @@ mod words;
 pub use ::bytes::Bytes;
 pub use collections::{Map, Set};
 pub use cow::{CowVec, Fingerprint};
-pub use mutant::{Hazard, Mutant, UnknownMutant};
+pub use mutant::{Hazard, Mutant};
 pub use rng::Rng;
 pub use units::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
 pub use units::{BlockNo, BlockSize, Ino, Lba, Nanos, Tid, Time};
