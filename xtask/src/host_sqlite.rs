@@ -1,5 +1,4 @@
-//! The SQLite workload in a process of its own, with SQLite's own file layer: the kernel's side of
-//! a cross-check.
+//! The SQLite workload in its own process, on SQLite's own file layer: the kernel's side.
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Write};

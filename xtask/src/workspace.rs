@@ -1,5 +1,4 @@
-//! Where the workspace is, how cargo is called, and the few fields of `cargo metadata` that are
-//! read.
+//! Where the workspace is, how cargo is called, and the fields of `cargo metadata` that are read.
 
 use crate::Result;
 use serde::Deserialize;

@@ -32,8 +32,7 @@ use std::fmt;
 pub struct Reach {
     /// Which states of a cut.
     pub mode: Look,
-    /// [`Look::Random`]: states drawn of each cut; on a modelled device, cuts drawn of the whole
-    /// run.
+    /// [`Look::Random`]: states drawn of each cut; on a modelled device, cuts drawn of the run.
     pub draws: u32,
     /// A modelled device is cut at so many moments of virtual time; 0: it is cut around the
     /// operations of its chips instead.
@@ -62,7 +61,7 @@ pub struct Reach {
 pub enum Look {
     /// States in which the device kept the writes in order.
     Linear,
-    /// Seeded draws.
+    /// States drawn from the seed.
     Random,
     /// All states, as far as the bounds allow.
     Exhaustive,
@@ -179,7 +178,7 @@ pub struct Finding {
 /// What is lost in all states that were cut at one position of the workload.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Losses {
-    /// States.
+    /// Number of these states.
     pub states: u64,
     /// States that lose an acknowledged operation.
     pub acked: u64,

@@ -22,8 +22,7 @@ use std::str::FromStr;
 pub struct Case {
     /// The scheme as `varve compare` takes it, `data=` included.
     pub scheme: String,
-    /// A disk in memory by its promises (`spec:...`, [`Promises`]), [`NAND`], or the name of a
-    /// device profile.
+    /// `spec:...` ([`Promises`]): a disk in memory; [`NAND`] or a profile: a modelled device.
     pub device: String,
     /// The workload, as [`subject::parse`] reads it.
     pub workload: String,
@@ -36,8 +35,7 @@ pub struct Case {
 
 /// Blocks of the log in volumes of crash tests: the fewest that ext4 takes.
 const LOG_BLOCKS: u32 = 1024;
-/// The device of this name is small and was in use for long, so that its chips collect garbage all
-/// the time.
+/// This device is small and was in use for long, so its chips collect garbage all the time.
 pub const NAND: &str = "nand";
 const NAND_BYTES: u64 = 32 << 20;
 /// Bytes of an F2FS. Of less mkfs makes none: there is no room for six logs and cleaning.

@@ -1,7 +1,7 @@
 //! The semantics matrix: all combinations of what eMMC devices promise, and what each of them means
 //! for a scheme.
 //!
-//! Expectations that are written after a run explain it only, so the table [`RULES`] was committed
+//! An expectation written after a run only explains the run, so the table [`RULES`] was committed
 //! before the runs that it judges. The first rule that fits a combination decides. In a safe one no
 //! cut violates a promise; an unsafe one is refused at mount, or some cut shows damage.
 

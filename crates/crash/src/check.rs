@@ -168,8 +168,7 @@ impl<'a> Checker<'a> {
         judged
     }
 
-    /// Judges one state in a simulation of its own (K1). `before` is how it failed behind other
-    /// states.
+    /// Judges one state in its own simulation (K1). `before` is how it failed behind other states.
     fn alone(&self, oracle: &dyn Oracle, image: &Image, before: Option<&Failure>) -> Judgement {
         let (mut done, failure) = self.simulate(oracle, std::slice::from_ref(image));
         let mut judgement = match done.is_empty() {
@@ -305,8 +304,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Judges one state by a mount that can be written, which the oracle or a modelled device
-    /// needs.
+    /// Judges one state by a mount for writing, which some oracles and modelled devices need.
     fn full(&self, oracle: &dyn Oracle, image: &Image) -> Result<Judgement, CrashError> {
         let disk = self.volume.attach(&Remains::Image(image.clone()), 0)?;
         let mut judgement = Judgement::default();

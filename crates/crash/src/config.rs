@@ -1,5 +1,4 @@
-//! What to cut: the stack, what the tasks on it do, the seed, and which checkers judge the
-//! remainders.
+//! What to cut: the stack, the work of its tasks, the seed; and which checkers judge what is left.
 
 use crate::Target;
 use crate::ops::{Op, Stress};
@@ -87,8 +86,7 @@ impl CrashConfig {
         SimConfig {
             mutant: self.mutant,
             quiet: self.mutant.is_some(),
-            // A run takes less than a second. A longer limit would keep a deadlock alive, because
-            // timers make progress.
+            // A run takes less than a second; with timers a deadlock would last till this limit.
             time_limit: Time(600 * 1_000_000_000),
             ..SimConfig::random(seed)
         }
@@ -149,7 +147,7 @@ impl fmt::Display for CrashConfig {
 /// Which outside checkers are asked, and the folder for the image files that they read.
 #[derive(Clone, Copy, Debug)]
 pub enum Opinion<'a> {
-    /// None.
+    /// No outside checker.
     Own,
     /// `e2fsck -fn` after recovery.
     Check(&'a Path),

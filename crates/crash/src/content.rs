@@ -1,5 +1,4 @@
-//! What a file may hold after a cut: the states of each sector since the last completed sync, and
-//! the sizes.
+//! What a file may hold after a cut: the states of each sector since the last sync, and the sizes.
 //!
 //! The page cache changes a sector as a whole and the device leaves it old or new. So what recovery
 //! finds in a sector must be, byte for byte, what it held after some operation since that sync. An
@@ -23,8 +22,7 @@ pub struct Content {
     /// Sectors that may differ from zeros, each with its states since the last completed sync and
     /// the operation that made each state. The first state is the synced one.
     states: BTreeMap<u64, Vec<(usize, Bytes)>>,
-    /// Sizes since the last completed sync, the synced one first. It is never empty in a file that
-    /// was made.
+    /// Sizes since the last completed sync, the synced one first; not empty once the file is made.
     sizes: Vec<Step>,
     /// The last operation that a completed sync covers; 0: no sync has completed.
     acked: usize,
@@ -37,8 +35,7 @@ pub struct Content {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     op: usize,
-    /// Operations on names that came before it; `usize::MAX` where the size has no place among
-    /// them.
+    /// Operations on names before it; `usize::MAX`: the size has no place among them.
     names: usize,
     size: u64,
     how: How,
@@ -180,8 +177,7 @@ impl Content {
         self.order(names);
     }
 
-    /// Operation `op` allocates blocks up to byte `end`, and extends the file unless `keep_size` is
-    /// set.
+    /// Operation `op` allocates up to byte `end`, and extends the file unless `keep_size` is set.
     pub fn allocate(&mut self, op: usize, names: usize, end: u64, keep_size: bool) {
         self.newest = op;
         let old = self.size();
@@ -290,8 +286,7 @@ impl Content {
     /// on names are there. A cut may leave a part of a write, in pages of `page` bytes.
     ///
     /// # Errors
-    /// The file never had this size since the last completed sync; the text lists those that it
-    /// had.
+    /// The file has not had this size since the last sync; the text lists those that it had.
     pub fn judge_size(&self, found: u64, names: usize, page: u64) -> Result<usize, String> {
         let settled = self.sizes.iter().rposition(|s| s.names < names);
         let steps = &self.sizes[settled.unwrap_or(0)..];

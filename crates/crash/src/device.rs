@@ -147,8 +147,7 @@ impl Volume {
         }
     }
 
-    /// A volume that begins with the content of `disk`, for example with what another program made
-    /// of it.
+    /// A volume that begins with the content of `disk`, as another program may have made it.
     pub fn continued(&self, disk: &Disk) -> Volume {
         Volume {
             start: disk.snapshot(0),
@@ -214,7 +213,7 @@ fn fresh_image(config: &Config) -> Result<Image, CrashError> {
 /// A device in use.
 #[derive(Clone)]
 pub enum Disk {
-    /// In memory.
+    /// A disk in memory.
     Spec(Arc<SpecDisk>),
     /// A device model.
     Modelled(Arc<Modelled<AnyModel>>),

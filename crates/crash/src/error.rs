@@ -8,8 +8,7 @@ use work::RunError;
 use work::workload::SpecError;
 use work::workload::sqlite::SqliteFailure;
 
-/// Why a power cut could not be made or judged. Damage that a cut leaves is no error but a
-/// judgement.
+/// Why a power cut could not be made or judged. Damage that a cut leaves is a judgement, no error.
 #[derive(Debug, Error)]
 pub enum CrashError {
     /// The run that is cut has failed, or a life behind the cut.

@@ -264,8 +264,7 @@ impl Replay {
         &self.views[self.legal_from()..]
     }
 
-    /// Another task's sync of everything has ended, which covers the first `ops` operations of this
-    /// one.
+    /// Another task's sync of everything has ended; it covers the first `ops` operations here.
     fn covered(&mut self, ops: usize, content: bool) {
         let count = ops.checked_sub(1).map_or(0, |n| self.done[n].count);
         if content {
@@ -335,8 +334,7 @@ impl FileOracle {
         }
     }
 
-    /// Goes on to a cut at which the tasks had come as far as `progress` says; it is empty before
-    /// the tasks begin.
+    /// Goes on to a cut with the tasks at `progress`, which is empty before they begin.
     ///
     /// # Panics
     /// If the cut lies before the last one.

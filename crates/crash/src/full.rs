@@ -14,8 +14,7 @@ use vfs::{Errno, FallocateMode, FsError, FsResult, OpenFlags, Vfs};
 /// Stands in a log for an operation that was refused.
 pub(super) const NOTHING: Op = Op::Pause(0);
 
-/// The file that takes the room which is not to be free. It lies outside of the directories of the
-/// tasks.
+/// The file that takes the room which is not to be free, outside of the tasks' directories.
 const FILLER: &str = "/filler";
 const FILLER_PERM: u16 = 0o600;
 const STEP_BYTES: u64 = 8 << 20;
@@ -47,8 +46,7 @@ pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), CrashError> {
     Ok(vfs.sync()?)
 }
 
-/// Gives back what [`leave`] has taken, and syncs: freed blocks can be used again only when that is
-/// durable.
+/// Gives back what [`leave`] has taken, and syncs: only then freed blocks can be used again.
 ///
 /// # Errors
 /// An error of the file system.

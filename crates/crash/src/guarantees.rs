@@ -1,5 +1,4 @@
-//! Makes `docs/use/guarantees.md` from the tables of [`rules`](super::rules), so that page and
-//! oracle cannot differ.
+//! Makes `docs/use/guarantees.md` from [`rules`](super::rules), so page and oracle cannot differ.
 
 use super::rules::{
     COVERS, Call, Cover, RULES, Sight, Terms, UNSYNCED, What, cover, may_show, shows,

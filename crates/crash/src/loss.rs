@@ -1,5 +1,4 @@
-//! What a cut took, promised or not: schemes are compared by it, also where they keep their
-//! promises.
+//! What a cut took, promised or not: by it schemes are compared that keep their promises.
 
 use base::Nanos;
 use serde::{Deserialize, Serialize};
@@ -15,8 +14,7 @@ pub struct Loss {
     pub ops: usize,
     /// Bytes that had been written and are gone, covered or not.
     pub bytes: u64,
-    /// From the end of the newest operation that is there to the cut; zero if nothing is gone that
-    /// had ended.
+    /// From the end of the newest operation that is there to the cut; 0 if nothing ended is gone.
     #[serde(with = "ns")]
     pub age: Nanos,
     /// Some file shows bytes that it had held earlier and that were overwritten or cut off before

@@ -30,8 +30,7 @@ pub struct Entry {
 /// Extended attributes: name to value.
 pub type Xattrs = BTreeMap<String, Vec<u8>>;
 
-/// All names below the directory of a task: path to what is there. The path `""` is the directory
-/// itself.
+/// All names below the directory of a task, by path; `""` is that directory itself.
 pub type View = BTreeMap<String, Entry>;
 
 /// The state after some operations.
@@ -136,8 +135,7 @@ impl State {
         self.view.get(path).map_or(0, |e| e.id)
     }
 
-    /// Does `op`, which [`State::allows`] must allow, and answers the inode that it makes, if it
-    /// makes one.
+    /// Does `op`, which [`State::allows`] must allow; answers the inode that it makes, if any.
     pub fn apply(&mut self, op: &Op) -> Option<FileId> {
         self.ops += 1;
         match op {

@@ -117,8 +117,7 @@ enum Of {
 }
 
 impl Of {
-    /// A scheme that cannot be read fits none; it is refused when its job is set up, with the
-    /// reason.
+    /// A scheme that cannot be read fits none; setting up its job refuses it with the reason.
     fn fits(self, scheme: &str) -> bool {
         match (self, scheme.parse()) {
             (Of::F2fs, Ok(rig::Scheme::F2fs(_))) => true,
@@ -129,8 +128,7 @@ impl Of {
     }
 }
 
-/// A bound for the sample: small subsets, a few draws on modelled devices, recoveries cut to a
-/// depth.
+/// A bound: small subsets, a few draws on modelled devices, recoveries cut to this depth.
 const fn reach(states_max: u32, nested: u32) -> Reach {
     Reach {
         mode: Look::Bounded,
@@ -194,8 +192,7 @@ const QUICK: &[Part] = &[
         reach: reach(128, 1),
         of: Of::Ext4,
     },
-    // Volumes without room: operations are refused, and recovery must need no more room for what
-    // was acknowledged.
+    // Volumes without room: operations are refused, and acknowledged ones must need no more of it.
     Part {
         workloads: &FULL,
         devices: &["spec:emmc"],
@@ -359,7 +356,7 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
 /// Counts of many jobs. Addition commutes, so neither the number of workers nor their order shows.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
-    /// Jobs.
+    /// Number of jobs.
     pub cases: u64,
     /// See [`Explored::points`].
     pub points: u64,

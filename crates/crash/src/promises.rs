@@ -6,8 +6,8 @@
 //! | name | what it stands for |
 //! |---|---|
 //! | `emmc` | eMMC 5.1 with cache, reliable writes of any length, WR_REL_SET, packs of which a cut leaves a prefix |
-//! | `emmc-any` | the same, but a cut leaves any subset of a pack (seen on real cards) |
-//! | `emmc-plain` | the same without packed writes |
+//! | `emmc-any` | as `emmc`, but a cut leaves any subset of a pack (seen on real cards) |
+//! | `emmc-plain` | as `emmc`, without packed writes |
 //! | `nvme` | cache, FUA, 4 KiB sectors that are old or new |
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 

@@ -103,8 +103,7 @@ impl Terms {
             data: config.stack.data,
             garbles,
             roll_forward: match config.stack.scheme {
-                // F2FSJ commits epochs, so an operation comes back with all that was done before
-                // it.
+                // F2FSJ commits epochs: an operation comes back with all that was before it.
                 Scheme::F2fs(scheme) => scheme.journal().is_none().then_some(scheme.fsync),
                 Scheme::Journal(_) => None,
             },
@@ -361,7 +360,7 @@ pub struct Shows {
     pub fits: fn(&Terms) -> bool,
     /// Whether it may show.
     pub may: bool,
-    /// Why.
+    /// The reason, for the page.
     pub why: &'static str,
 }
 

@@ -98,8 +98,7 @@ pub struct Recording {
     pub reached: rt::Reached,
 }
 
-/// Draws a sample of the candidates with equal chances (reservoir sampling), and takes the
-/// snapshots.
+/// Draws a sample of the candidates (reservoir sampling), and takes the snapshots.
 struct Sampler {
     disk: Disk,
     wanted: usize,
@@ -287,8 +286,7 @@ fn work(
 ) -> Result<(), CrashError> {
     let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
     run_tasks(config, &config.script, &mounted, logs)?;
-    // The accounts in memory are checked by the judge: here write-back and discards are still under
-    // way.
+    // The judge checks the accounts in memory: here write-back and discards are under way.
     Ok(mounted.unmount()?)
 }
 
@@ -359,8 +357,7 @@ enum Outcome {
 /// Draws after which a task gives up looking for a possible operation.
 const DRAWS_MAX: usize = 200;
 
-/// The operations that task number `task` of a seeded mix draws. They depend on the arguments
-/// alone.
+/// The operations that task number `task` of a seeded mix draws; the arguments alone decide.
 pub(super) fn drawn(
     task: usize,
     ops: usize,
@@ -391,8 +388,7 @@ impl Task {
             }
             Script::Mixed { ops, stress, .. } => {
                 for op in drawn(self.number, *ops, *stress, seed) {
-                    // An operation that was refused has made nothing, so one that needs its result
-                    // is not possible.
+                    // What a refused operation would have made is missing now.
                     if !self.full || self.state.allows(&op) {
                         self.step(op)?;
                     }
@@ -419,8 +415,7 @@ impl Task {
 
     fn step(&mut self, op: Op) -> Result<(), CrashError> {
         let before = self.full.then(|| self.state.clone());
-        // The state changes when the operation begins; what it was before is needed if it is
-        // refused.
+        // The state changes when the operation begins; a refused one restores it.
         let made = self.state.apply(&op);
         self.log(|log| {
             log.ops.push(op.clone());

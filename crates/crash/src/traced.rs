@@ -1,5 +1,4 @@
-//! A run with all its commands, to be cut afterwards at any moment and in any way that the device
-//! allows.
+//! A run with all its commands, to be cut afterwards at any moment and in any legal way.
 
 use super::CrashConfig;
 use super::device::{Disk, Remains, Volume};
@@ -75,8 +74,7 @@ pub fn trace(
     })
 }
 
-/// Recovers `remains` by a mount and an unmount and records every command, so that the recovery can
-/// be cut.
+/// Recovers `remains` by a mount and an unmount and records every command, to cut the recovery.
 ///
 /// # Errors
 /// The device cannot be made. A recovery that fails gives the commands up to then, and the reason.

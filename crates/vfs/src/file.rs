@@ -16,8 +16,7 @@ const OFFSET_MAX: u64 = i64::MAX as u64;
 /// What all open files of one inode share.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
-    /// Held shared by writes at a given place and by truncation, exclusively by appending writes
-    /// (vfs-V4).
+    /// Shared by writes at a given place and truncation, exclusive for appending writes (vfs-V4).
     size: RwLock<()>,
 }
 

@@ -95,15 +95,13 @@ impl Vfs {
         self.fs.open(ino).ok()?;
         let attr = self.fs.getattr(ino);
         if attr.is_err() {
-            // The file system has latched its failure, and a lookup of this name answers the
-            // reason.
+            // The file system has latched its failure; a lookup of this name answers why.
             let _ = self.fs.release(ino);
         }
         attr.ok()
     }
 
-    /// Writes `data` at `offset` of a pinned file. The call waits while the cache holds too many
-    /// dirty pages.
+    /// Writes `data` at `offset` of a pinned file; waits while too many pages are dirty.
     ///
     /// # Errors
     /// As [`File::write_at`](crate::File::write_at).

@@ -206,8 +206,7 @@ impl Vfs {
         })
     }
 
-    /// The directory and the name of a new entry. A slash behind the name is an error unless a
-    /// directory is made.
+    /// Where a new name goes. A slash behind it is an error unless a directory is made.
     fn new_name(&self, parent: Parent, directory: bool) -> FsResult<(Ino, Vec<u8>)> {
         let Last::Name(name) = parent.last else {
             return Err(Errno::Exist.into());

@@ -61,8 +61,7 @@ pub(crate) struct Walk<'f> {
 }
 
 impl<'f> Walk<'f> {
-    /// A walk along `path`, from the root also for relative paths, as there is no current
-    /// directory.
+    /// A walk along `path`, from the root even if it is relative: there is no current directory.
     pub(crate) fn new(fs: &'f dyn FileSystem, path: &[u8]) -> FsResult<Walk<'f>> {
         path::check(path)?;
         Ok(Walk {

@@ -114,8 +114,7 @@ fn fio(file: &Path, kind: &str, args: &[String]) -> Result<serde_json::Value> {
     Ok(parsed["jobs"][0][side].clone())
 }
 
-/// Bytes or operations per second over the time of the whole job, which includes the fsync at its
-/// end.
+/// Bytes or operations per second over the time of the whole job, its last fsync included.
 fn rate(job: &serde_json::Value, what: &str) -> Result<f64> {
     let number = |key: &str| {
         (job[key].as_f64()).ok_or_else(|| format!("what fio says has no `{key}` of the job"))

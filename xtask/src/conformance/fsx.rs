@@ -107,8 +107,7 @@ fn fill(dir: &Path, room: u64) -> Result {
         let [blocks, size] = numbers[..] else {
             return Err(format!("stat -f {at} says `{said}`"));
         };
-        // The mapping of the filler takes some of the space, so the last part is taken in a second
-        // step.
+        // The mapping of the filler needs space, too, so the last part is a second step.
         let take = (blocks * size).saturating_sub(room) / size * size;
         if take < 64 << 10 {
             return Ok(());

@@ -1,5 +1,4 @@
-//! Two mounts of one kind of file system, for comparison: the kernel's on a loop device, and
-//! Varve's.
+//! Two mounts of one kind of file system: the kernel's on a loop device, and Varve's beside it.
 
 use crate::Result;
 use crate::sh::sh;

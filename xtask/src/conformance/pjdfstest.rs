@@ -1,5 +1,4 @@
-//! pjdfstest: hundreds of small cases of what POSIX demands of file systems, case by case beside
-//! the kernel.
+//! pjdfstest: hundreds of small cases of what POSIX demands, beside the kernel's file system.
 
 use super::mounts::{By, Fs, Mount};
 use super::tools;

@@ -39,8 +39,7 @@ const DBENCH: [&str; 3] = ["-t", "20", "4"];
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Passed,
-    /// The stressor cannot run on this machine: it is not implemented or disabled, or resources are
-    /// missing.
+    /// The stressor cannot run here: not implemented, no resources, or disabled.
     Skipped,
     Failed,
     /// The stressor did not end.

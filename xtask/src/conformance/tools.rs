@@ -1,5 +1,4 @@
-//! Programs of the crate registry that suites need: from the search path, or installed below
-//! `target/tools`.
+//! Programs of the crate registry for suites: in the search path, or below `target/tools`.
 
 use crate::Result;
 use crate::sh::sh;

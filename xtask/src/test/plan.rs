@@ -24,8 +24,7 @@ pub struct Plan {
 pub struct Package {
     /// Its name for apt.
     pub name: String,
-    /// A program of the package; if it is found in the search path, the package counts as
-    /// installed.
+    /// A program of the package, which counts as installed if the search path has it.
     pub program: String,
 }
 

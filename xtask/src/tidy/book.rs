@@ -65,8 +65,7 @@ fn result(page: &str, text: &str) -> Option<Finding> {
     Some(Finding::new(page, 1, format!("B3: the page lacks {lacks}")))
 }
 
-/// Whether a line of code, or code within a line, is a command of this project or the file of a
-/// test.
+/// Whether a line of code, or code within a line, is one of our commands or the file of a test.
 fn shows_command(line: &str) -> bool {
     let is_test = |code: &str| code.ends_with(".rs") && code.contains("/tests/");
     let is_command = |code: &str| code.starts_with("cargo ") || code.starts_with("varve ");

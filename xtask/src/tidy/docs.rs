@@ -225,8 +225,7 @@ fn dead(
     }
 }
 
-/// The path of `file` as it is seen from the directory of `path`, relative to the root; `None` if
-/// it lies outside.
+/// `file` as seen from the directory of `path`, relative to the root; `None` if it lies outside.
 pub fn resolve(path: &str, file: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();

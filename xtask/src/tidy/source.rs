@@ -73,8 +73,7 @@ fn is_test_path(path: &str) -> bool {
         .any(|part| matches!(part, "tests" | "benches" | "tests.rs"))
 }
 
-/// True for `#[test]` and `#[cfg(test)]`. `#[cfg(any(test, ...))]` marks code that ships, so it is
-/// none.
+/// True for `#[test]` and `#[cfg(test)]`, not for `#[cfg(any(test, ...))]`: that code ships.
 fn marks_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg_test = attribute.path().is_ident("cfg")

@@ -105,7 +105,7 @@ fn add(judgement: &mut Judgement, reached: &rt::Reached) {
     }
 }
 
-/// True if both say the same, whatever guards were reached on the way.
+/// True if two judgements are equal, whatever guards were reached on the way.
 fn same(a: &Judgement, b: &Judgement) -> bool {
     let plain = |j: &Judgement| Judgement {
         reached: rt::Reached::new(),

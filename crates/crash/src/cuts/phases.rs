@@ -166,8 +166,7 @@ fn workload(
         rt::spawn("cutter", move || {
             for (number, &at) in moments.iter().enumerate() {
                 rt::sleep_until(at);
-                // Each cut has a random stream of its own for what of the cache survives and what
-                // is torn.
+                // Each cut has a random stream of its own for what survives and what is torn.
                 let choice = Rng::named(seed, &format!("cut/{number}")).next_u64();
                 let media = device.snapshot(choice);
                 snapshots

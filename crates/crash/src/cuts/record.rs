@@ -133,8 +133,7 @@ fn workload(
     })
 }
 
-/// Takes what a cut at each moment would leave. Each cut has a random stream of its own for what of
-/// the cache survives and what is torn.
+/// Takes what a cut at each moment would leave; each cut draws from a random stream of its own.
 fn cut_at(
     device: &Modelled<AnyModel>,
     moments: &[Time],

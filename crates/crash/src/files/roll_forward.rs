@@ -121,15 +121,13 @@ fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
     by_file.into_iter().map(of_file).collect()
 }
 
-/// The newest legal names that fit what was found: the newest prefix that does, with what came
-/// back.
+/// The newest prefix that fits what was found, with the files that came back on top of it.
 pub(super) fn newest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
     let mut bases = task.legal().iter().rev();
     bases.find_map(|base| on_top_of(task, base, found, made))
 }
 
-/// The oldest legal names that fit what was found: the oldest prefix that does, with what came
-/// back.
+/// The oldest prefix that fits what was found, with the files that came back on top of it.
 pub(super) fn oldest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
     let mut bases = task.legal().iter();
     bases.find_map(|base| on_top_of(task, base, found, made))

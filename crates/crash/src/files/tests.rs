@@ -416,7 +416,7 @@ fn without_a_cut_all_is_well_on_ext4() {
             oracle.advance(rt::now());
             let mut judgement = Judgement::default();
             oracle.judge(&mounted.vfs, &mut judgement);
-            // The same with an attribute that nobody set.
+            // An attribute that no task has set is found.
             let attribute = oracle.tasks[0].with_xattrs;
             let mut edited = Judgement::default();
             if attribute {

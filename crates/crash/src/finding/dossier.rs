@@ -1,5 +1,4 @@
-//! Everything about one crash state, made again from its case and id: what reports, folders and
-//! `--repro` show.
+//! Everything about one crash state, made again from case and id: reports and `--repro` show it.
 
 use super::chips;
 use super::id::Id;
@@ -25,7 +24,7 @@ use rt::Sim;
 pub struct Dossier {
     /// The line that makes it again.
     pub repro: Repro,
-    /// Its id.
+    /// The id of the state.
     pub id: String,
     /// Violated rules; empty if all is well.
     pub violations: Vec<String>,

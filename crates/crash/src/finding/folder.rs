@@ -1,5 +1,4 @@
-//! The folder of a finding: everything that is needed to look further without Varve's source at
-//! hand.
+//! The folder of a finding: everything to look further without Varve's source at hand.
 //!
 //! ```text
 //! FOLDER/000-O3-none/  README.txt  finding.json  steps.txt  image-before.img  image-after.img

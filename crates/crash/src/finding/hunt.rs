@@ -26,8 +26,7 @@ const BATCH: usize = 32;
 const CHIPS_COST: u64 = 8;
 /// What filming a run costs of the budget.
 const FILM_COST: u64 = 64;
-/// Number of states of a modelled device whose recovery is cut for each candidate, and of cuts of
-/// each recovery.
+/// For each candidate on a modelled device: states whose recovery is cut, and cuts of each.
 const CHIPS_NESTED: (usize, usize) = (4, 40);
 
 /// How much a search may spend.

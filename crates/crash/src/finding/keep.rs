@@ -1,5 +1,4 @@
-//! What a campaign leaves behind: a folder for a finding, `results.json`, `junit.xml` and
-//! `index.html`.
+//! What a campaign leaves behind: folders of findings, `results.json`, `junit.xml`, `index.html`.
 //!
 //! Every finding has its line in the reports, but folders are large, so their number is bounded:
 //! the first finding of each rule under each scheme comes first, then the first of each rule in

@@ -1,5 +1,4 @@
-//! `index.html` of a campaign: one page that needs nothing from outside. Equal reports give equal
-//! bytes.
+//! `index.html` of a campaign: one page, which needs nothing else. Equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};

@@ -58,8 +58,7 @@ pub struct CaseReport {
     pub mutant: Option<String>,
     /// How many states there were.
     pub counts: Counts,
-    /// What the cuts took, promised or not, by position: the number of operations that had begun at
-    /// the cut.
+    /// What the cuts took, by position: the number of operations that had begun at the cut.
     pub losses: BTreeMap<usize, Losses>,
     /// The violations that were kept, in the order of their states.
     pub findings: Vec<FindingReport>,
@@ -78,19 +77,19 @@ pub struct Counts {
     pub points: u64,
     /// States that the bound selects.
     pub enumerated: u64,
-    /// Of them, equal to one that was judged.
+    /// Of them, states equal to one that was judged.
     pub deduplicated: u64,
-    /// Left out because no recovery can tell them from others.
+    /// States left out because no recovery can tell them from others.
     pub pruned: u64,
-    /// Recovered, mounted and judged.
+    /// States recovered, mounted and judged.
     pub judged: u64,
     /// Of them, cuts inside of a recovery.
     pub nested: u64,
-    /// Beyond the bound, so not judged.
+    /// States beyond the bound, so not judged.
     pub beyond: u64,
-    /// Their judge hung or died.
+    /// States whose judge hung or died.
     pub timed_out: u64,
-    /// Violate a rule, whether they were kept as findings or not.
+    /// States that violate a rule, kept as findings or not.
     pub violations: u64,
 }
 
@@ -132,7 +131,7 @@ pub struct FindingReport {
     pub state: String,
     /// The rule that the first violation names.
     pub rule: String,
-    /// The violations.
+    /// Violated rules, each with what was found.
     pub violations: Vec<String>,
     /// What the cut took.
     pub loss: Loss,
@@ -159,7 +158,7 @@ pub struct ShrunkReport {
     pub workload: String,
     /// Operations of the workload; absent if it is no script.
     pub ops: Option<usize>,
-    /// Its state.
+    /// The id of its state.
     pub state: String,
     /// Its violations.
     pub violations: Vec<String>,

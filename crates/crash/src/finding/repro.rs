@@ -98,7 +98,7 @@ pub enum ReproError {
     /// The run does not have the state.
     #[error("state `{state}`: {why}")]
     State {
-        /// Its id.
+        /// The id of the state.
         state: String,
         /// What does not exist.
         why: String,

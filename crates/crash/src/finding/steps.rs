@@ -42,11 +42,11 @@ const LEAD: usize = 6;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// See the table of this module.
+    /// `durable` in the table at the head of this file.
     Durable,
-    /// See there.
+    /// `kept` in that table.
     Kept,
-    /// See there.
+    /// `lost` in that table.
     Lost,
     /// Sectors that are new, old, and garbage.
     Torn {
@@ -57,15 +57,15 @@ pub enum Fate {
         /// Sectors with neither.
         garbage: u64,
     },
-    /// See there.
+    /// `garbage` in that table.
     Garbage,
-    /// See there.
+    /// `replaced` in that table.
     Replaced,
-    /// See there.
+    /// `damaged` in that table.
     Damaged,
-    /// See there.
+    /// `interrupted` in that table.
     Interrupted,
-    /// See there.
+    /// `never` in that table.
     Never,
 }
 
@@ -111,8 +111,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// One line of the steps: an operation of the workload, a command of the device, or an operation of
-/// its chips.
+/// One line: an operation of the workload, a command of the device, or one of its chips.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// When it began, virtual ns.
@@ -220,8 +219,7 @@ impl Site<'_> {
                 .filter(shown)
                 .map(|told| self.operation(told)),
         );
-        // Of lines that begin together an operation of the workload comes before the commands that
-        // follow from it.
+        // At equal times an operation of the workload comes before the commands it caused.
         lines.sort_by_key(|line| (line.from_ns, line.command.is_some(), line.command));
         Level {
             of: self.of.clone(),

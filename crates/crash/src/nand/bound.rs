@@ -30,8 +30,7 @@ pub struct NandBound {
     pub random: Option<usize>,
     /// Most cuts of one run; those beyond are counted and not judged.
     pub cuts_max: usize,
-    /// How deep recoveries are cut: 1 cuts the recoveries of states, 2 also those of the states
-    /// inside.
+    /// Levels of recoveries that are cut: 1 those of states, 2 also those of their states.
     pub nested: u32,
     /// Number of states of each run whose recovery is cut, drawn evenly.
     pub nested_states: usize,

@@ -220,8 +220,7 @@ fn points(cuts: &[(Time, NandId)]) -> u64 {
     first + others.count() as u64
 }
 
-/// The seed of a recovery's schedule. It depends on the media alone, so an id names one state
-/// (crash-nand-N5).
+/// Seeds the schedule of a recovery by the media alone, so an id names one state (crash-nand-N5).
 pub(super) fn recovery_seed(media: &Media) -> u64 {
     media.content_hash()
 }
@@ -375,8 +374,7 @@ impl Explorer<'_, '_> {
                 if self.over {
                     break;
                 }
-                // The limits count from the last progress of time, so each state begins with a step
-                // of the clock.
+                // The limits of a state count from the last progress of time.
                 rt::sleep(Nanos(1));
             }
             Ok::<_, String>(())

@@ -12,8 +12,7 @@
 //! (map, tags, log), of the journal, and the mount.
 //!
 //! - N1: one run yields all its cuts, and filming changes nothing of the run (see [`film`]).
-//! - N2: a state is judged as if it were the only one: its device has a clock of its own that
-//!   begins at 0.
+//! - N2: a state is judged as if it were the only one, on a device whose clock begins at 0.
 //! - N3: equal media in one epoch of the oracle are judged once.
 //! - N4: a recovery that panics, hangs or fails violates R1 of its state, and the exploration goes
 //!   on with the next state.

@@ -173,8 +173,7 @@ pub fn explore(
                 continue;
             }
             let word = court.judge(&image);
-            // A signal that ends the exploration may have ended the judge, too, so its answer means
-            // nothing.
+            // A signal that ends the exploration may have ended the judge, so its answer is void.
             if !progress(nr, points.len()) {
                 return Ok(explored);
             }

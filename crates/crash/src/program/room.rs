@@ -20,8 +20,7 @@ impl Room {
         }
     }
 
-    /// Takes `bytes` if so many are left, and otherwise all that is left, so that nothing fits any
-    /// more.
+    /// Takes `bytes` if so many are left; otherwise nothing fits any more.
     pub fn take(&mut self, bytes: u64) -> bool {
         let left = self.left.checked_sub(bytes);
         self.left = left.unwrap_or(0);

@@ -17,7 +17,7 @@ pub struct Known {
     pub source: &'static str,
     /// What it once broke.
     pub about: &'static str,
-    /// The script.
+    /// The text of its script.
     pub script: &'static str,
 }
 

@@ -1,5 +1,4 @@
-//! The text of a script, like `create /foo; write /foo 0+4k; fsync /foo`: its grammar, reading and
-//! writing.
+//! Reads and writes the text of a script, like `create /foo; write /foo 0+4k; fsync /foo`.
 //!
 //! The model is asked of every operation where it stands, so what parses can run.
 
@@ -218,8 +217,7 @@ fn operation(statement: &[Word], end: At, state: &State) -> Result<Op, TextError
     let op = build(verb.word, &mut arguments)?;
     arguments.done()?;
     let op = match op {
-        // fsync of a file and of a directory are two operations of the model, and one word of the
-        // text.
+        // The model has two operations where the text has one word, fsync.
         Op::Fsync(path) if kind(state, &path) == Some(FileKind::Dir) => Op::SyncDir(path),
         Op::SyncDir(path) if kind(state, &path) == Some(FileKind::File) => Op::Fsync(path),
         op => op,
@@ -295,8 +293,7 @@ fn build(verb: &str, a: &mut Arguments<'_>) -> Result<Op, TextError> {
     })
 }
 
-/// A path of the model: empty for the directory of the task, otherwise a slash before each
-/// component.
+/// A path of the model: empty for the task's directory, otherwise a slash before each component.
 fn path(word: &str) -> Result<String, String> {
     let mut path = String::new();
     for name in word.split('/').filter(|name| !name.is_empty()) {

@@ -99,8 +99,7 @@ fn asks(text: &str) -> bool {
     false
 }
 
-/// The verdict of `varve fsck -n`. Listing the volume and showing its description must not panic
-/// either.
+/// The verdict of `varve fsck -n`; listing and describing the volume must not panic either.
 pub fn ours(varve: &Path, volume: &Path) -> Result<(Verdict, String)> {
     let command = |args: &[&str]| {
         let out = output(Command::new(varve).args(args).arg(volume))?;

@@ -130,8 +130,7 @@ pub fn run(args: &Args, varve: &Path) -> Result {
     }
 }
 
-/// Prints where the two differ. Answers how many differences are not listed, or listed and not
-/// there.
+/// Prints where the two differ; answers how many differences the list lacks or wrongly has.
 fn compared(
     list: &List,
     kernel: &BTreeMap<String, Verdict>,

@@ -9,8 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// MiB of the device that all tests share, and of the one that each test formats. The files are
-/// sparse.
+/// MiB of the device that all tests share, and of the one that each formats; both are sparse.
 const TEST_MIB: u64 = 4096;
 const SCRATCH_MIB: u64 = 8192;
 /// Seconds after which a test is ended.

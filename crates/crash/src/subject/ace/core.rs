@@ -199,8 +199,7 @@ fn pairs(bound: &AceBound) -> impl Iterator<Item = (&'static str, &'static str)>
     pairs.filter(|(a, b)| a != b)
 }
 
-/// Appends; with all variants it also writes over the start, the middle and the end, and beyond a
-/// hole.
+/// Appends; with all variants it also writes over the start, middle and end, and beyond a hole.
 fn writes(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     let append = fragment(state, &[f], |b| b.file(f), |b| write(f, b.size(f), PAGE));
     let mut ways = vec![append];
@@ -233,8 +232,7 @@ fn truncates(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fra
     ways
 }
 
-/// Allocates beyond the end with the size kept; with all variants also with the size grown, and
-/// into a hole.
+/// Allocates beyond the end, keeping the size; with all variants also growing it, and in a hole.
 fn fallocs(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     let falloc = |offset: u64, keep_size: bool| Op::Fallocate {
         path: f.into(),

@@ -64,8 +64,7 @@ struct Frame {
     ways: std::vec::IntoIter<Fragment>,
 }
 
-/// Goes through all sequences depth first: core operation, persistence operation, core operation,
-/// and so on.
+/// Goes through all sequences depth first, core and persistence operations by turns.
 struct Sequences {
     bound: AceBound,
     length: usize,
@@ -192,8 +191,7 @@ fn hash(ops: &[Op]) -> u128 {
     })
 }
 
-/// True for the one of several mirror images that is kept; `whole` says that the sequence is
-/// complete.
+/// True for the one of several mirror images that is kept; `whole`: the sequence is complete.
 ///
 /// The names of the root can be exchanged by themselves, and so can those of `A` and of `B`. But
 /// the rename of a directory carries the names of one into the other, and then these can be
