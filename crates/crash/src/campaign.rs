@@ -1,8 +1,7 @@
 //! The exploration of one case at the block seam: the case runs once, the recorded commands are cut
 //! at every moment within a bound, and each crash state is recovered, judged and counted.
 //!
-//! Recovery dominates the cost, so the work is saved where it could tell nothing new, and the
-//! argument that nothing is missed is this:
+//! Each judgement costs a recovery, so what could tell nothing new is not judged:
 //!
 //! - C1: one run yields all cuts. So the numbers of moments and choices in a [`StateId`] mean the
 //!   same whichever of them are looked at.

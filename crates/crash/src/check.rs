@@ -1,7 +1,7 @@
 //! Recovery and judgement of many crash states, as fast as it can be done.
 //!
-//! An exploration judges hundreds of thousands of states. So a state of a disk in memory is
-//! recovered by a read-only mount on an [`OverlayDisk`], which costs no device time, and many
+//! The time of a judgement decides how many states can be looked at. So a state of a disk in memory
+//! is recovered by a read-only mount on an [`OverlayDisk`], which costs no device time, and many
 //! states share one simulation. A state that fails must not hide or blame others:
 //!
 //! - K1: a panic, a deadlock or a limit that is reached violates R1 of the state in which it

@@ -3,14 +3,14 @@
 //!
 //! ```text
 //! sampled     CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement
-//!                              |--record_recovery--> cuts inside of recovery --Judge--> ...
+//!                                     |--record_recovery--> cuts inside of recovery --Judge--> ...
 //! exhaustive  Case --setup--> Subject --trace--> Trace, Oracle --campaign--> states --Checker--> Explored, Findings
 //! chips       Subject --nand--> Film --media of each cut--> ...
 //! ```
 //!
 //! A sample costs one snapshot for each cut and works with every device and outside checker; an
-//! exhaustive exploration makes all legal states of a cut from one recorded run. Both end in the
-//! same oracles, whose rules stand as data in [`rules`]; every violation cites its rule by name.
+//! exhaustive exploration makes all legal states of a cut, within a bound, from one recorded run.
+//! Both end in oracles whose rules stand as data in [`rules`]; a violation cites its rule by name.
 
 pub mod campaign;
 pub mod case;

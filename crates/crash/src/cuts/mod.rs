@@ -1,10 +1,10 @@
 //! Power cuts over the SQLite workload, and over the phases of the workload `files:`, on a modelled
 //! device.
 //!
-//! One run yields all its cuts, because a run is far dearer than a recovery: a task sleeps until
-//! each seeded moment and takes what a cut there would leave, and the run goes on. Each remainder
-//! is recovered and judged by the rules R1 to R3, S1 and S2 of [`crash::rules`](crate::rules),
-//! which every violation cites by name.
+//! One run yields all its cuts, so only recovery runs once for each: a task sleeps until each
+//! seeded moment and takes what a cut there would leave, and the run goes on. Each remainder is
+//! recovered and judged by the rules R1 to R3, S1 and S2 of [`crash::rules`](crate::rules), which
+//! every violation cites by name.
 
 mod judge;
 mod phases;

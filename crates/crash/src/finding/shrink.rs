@@ -1,5 +1,5 @@
-//! A smaller case that violates the same rule, because a person understands three operations and
-//! not three hundred: fewer tasks and operations, shorter names and sizes, then fewer lost writes.
+//! A smaller case that violates the same rule, because a person has to understand it: fewer tasks
+//! and operations, shorter names and sizes, then fewer lost writes.
 //!
 //! ```text
 //! script --delta debugging--> fewer operations --> smaller operations --> shorter names --> seed 0 --> smallest cut set
