@@ -1,16 +1,16 @@
 //! `cargo xtask book`: the pages below docs/ as a book.
 //!
 //! The links of the Markdown files are checked first, as by `cargo xtask tidy`, because that needs
-//! no other program. Then mdbook makes pages of them below target/book. It knows docs/ alone and
-//! takes every link to a Markdown file for one to a page of its own, so links that leave docs/, to
-//! source files and to the pages at the root of the tree, are led back to the tree afterwards. At
-//! the end each link of the made pages has to lead to a file.
+//! no other program. Then mdbook makes pages of them below target/book. mdbook knows docs/ alone
+//! and takes every link to a Markdown file for a link to one of its own pages. So links that leave
+//! docs/, to source files and to pages at the root of the tree, are led back to the tree
+//! afterwards. At the end each link of the pages that were made has to lead to a file.
 
 use crate::sh::sh;
 use crate::{Result, tidy, workspace};
 use std::path::{Component, Path, PathBuf};
 
-/// The version that `--install` takes. Any other one that is in the search path will do.
+/// The version that `--install` installs. Any version in the search path will do.
 const VERSION: &str = "0.5.4";
 
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ pub struct Args {
     install: bool,
 }
 
-/// `cargo xtask book`.
+/// Runs `cargo xtask book`.
 pub fn run(args: &Args) -> Result {
     tidy::pages()?;
     let program = match (program(), args.install) {
@@ -58,10 +58,10 @@ pub fn run(args: &Args) -> Result {
     }
 }
 
-/// What to say where there is no mdbook.
+/// What is said if there is no mdbook.
 pub const LACK: &str = "there is no program mdbook (cargo xtask book --install)";
 
-/// The program mdbook, if there is one.
+/// The program mdbook; `None` if there is none.
 pub fn program() -> Option<String> {
     [installed(), "mdbook".to_string()]
         .into_iter()
@@ -88,7 +88,7 @@ fn install() -> Result<String> {
     Ok(installed())
 }
 
-/// All pages that were made, but the one for addresses that do not exist, whose links begin at the
+/// All pages that were made, except the one for addresses that do not exist: its links begin at the
 /// root of a server.
 fn html_below(directory: &Path) -> Result<Vec<PathBuf>> {
     let mut pages = Vec::new();
@@ -106,8 +106,8 @@ fn html_below(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(pages)
 }
 
-/// Leads the links of one page back to the tree where they leave the book, and writes it. The
-/// answer is what leads nowhere.
+/// Leads the links of one page back to the tree where they leave the book, and writes the page.
+/// Answers the links that lead nowhere.
 fn mend_page(root: &Path, made: &Path, page: &Path) -> Result<Vec<String>> {
     let cannot = |e: std::io::Error| format!("{}: {e}", page.display());
     let text = std::fs::read_to_string(page).map_err(cannot)?;
@@ -121,14 +121,14 @@ fn mend_page(root: &Path, made: &Path, page: &Path) -> Result<Vec<String>> {
     Ok(dead.into_iter().map(say).collect())
 }
 
-/// Where a link leads: to a page of the book, or to a file of the tree, each seen from its root.
+/// Where a link leads: to a page of the book or to a file of the tree, as a path from its root.
 enum Target {
     Book(PathBuf),
     Tree(PathBuf),
 }
 
-/// The text of a page, which lies at `page` below the root of the book, with links that leave the
-/// book led to the tree; and the links that lead to no file.
+/// Mends the text of a page that lies at `page` below the root of the book. Answers the text and
+/// the links that lead to no file.
 fn mend(text: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> (String, Vec<String>) {
     let mut made = String::with_capacity(text.len());
     let mut dead = Vec::new();
@@ -146,7 +146,7 @@ fn mend(text: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> (String, V
     (made, dead)
 }
 
-/// The link as it has to be, or nothing if it leads nowhere. Links to places within a page and to
+/// The link as it has to be; `None` if it leads nowhere. Links to a place within the page and to
 /// other machines stay.
 fn mend_link(link: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> Option<String> {
     let (file, anchor) = link
@@ -173,7 +173,7 @@ fn mend_link(link: &str, page: &Path, exists: &dyn Fn(&Target) -> bool) -> Optio
         .or_else(|| tree(file))
 }
 
-/// The path without `..`; nothing if it leaves the directory that it begins in.
+/// The path without `..`; `None` if it leaves the directory that it begins in.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut parts = PathBuf::new();
     for part in path.components() {
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(readme.as_deref(), Some("../../../README.md#status"));
         let source = link("../../crates/a/src/lib.rs");
         assert_eq!(source.as_deref(), Some("../../../crates/a/src/lib.rs"));
-        // The table of contents is a page of the tree that is none of the book.
+        // The table of contents is a page of the tree and not of the book.
         let contents = link("../SUMMARY.html");
         assert_eq!(contents.as_deref(), Some("../../../docs/SUMMARY.md"));
         assert_eq!(link("../../NOTHING.html"), None);

@@ -1,18 +1,18 @@
-//! `cargo xtask calibrate-cpu`: what the code costs here and now, beside the committed table of CPU
-//! costs.
+//! `cargo xtask calibrate-cpu`: what the code costs on this machine, beside the committed table of
+//! CPU costs.
 //!
-//! The table (`crates/base/src/cost.rs`) has one constant for each cost, in a module for each
-//! crate. Its documentation names the measurement in brackets: "Making a directory (`f2fs/mkdir`)".
-//! The benches print a line for each: name, nanoseconds for the constant. Several runs are made of
-//! each bench and the least counts, as other programs can only make it slower. Nothing is judged:
-//! machines differ, and a changed table is a commit of its own with the reason.
+//! The table (`crates/base/src/cost.rs`) has a module for each crate and in it a constant for each
+//! cost. The documentation of a constant names its measurement in brackets: "Making a directory
+//! (`f2fs/mkdir`)". The benches print a line with that name and the nanoseconds for it. Each bench
+//! runs several times and the least result counts, because other programs can only make it slower.
+//! Nothing is judged: machines differ, and a changed table is a commit of its own with the reason.
 
 use crate::{Result, workspace};
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};
 
 const TABLE: &str = "crates/base/src/cost.rs";
-/// Package, bench, and the file of it.
+/// Package, name and file of each bench.
 const BENCHES: &[(&str, &str, &str)] = &[
     ("varve-f2fs", "cost", "crates/f2fs/benches/cost.rs"),
     ("varve-ext4", "cost", "crates/ext4/benches/cost.rs"),
@@ -26,7 +26,7 @@ const RUNS: usize = 3;
 /// A constant of the table.
 #[derive(PartialEq, Debug)]
 struct Entry {
-    /// Module.
+    /// Its module.
     module: String,
     constant: String,
     /// The measurement that its documentation names.
@@ -34,7 +34,7 @@ struct Entry {
     nanos: u64,
 }
 
-/// Runs it.
+/// Runs `cargo xtask calibrate-cpu`.
 pub fn run() -> Result {
     let table = parse(&workspace::read(TABLE)?);
     let mut measured = BTreeMap::new();
@@ -115,7 +115,7 @@ fn parse(source: &str) -> Vec<Entry> {
     table
 }
 
-/// Name and nanoseconds of each line; what follows them is for people.
+/// Name and nanoseconds of each line; the rest of a line is for people.
 fn lines(text: &str) -> Vec<(String, f64)> {
     let pairs = text.lines().filter_map(|line| line.split_once('\t'));
     let nanos = |rest: &str| rest.split('\t').next()?.trim().parse().ok();
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(found, [("a".into(), 12.0), ("b".into(), 7.0)]);
     }
 
-    /// Sources of the crates, without benches and the table itself.
+    /// Collects the sources of the crates, without benches and the table itself.
     fn sources(folder: &Path, found: &mut Vec<String>) {
         for entry in std::fs::read_dir(folder).expect("a folder").flatten() {
             let path = entry.path();
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// What of the table is charged nowhere, or measured by no bench.
+    /// Constants that are charged nowhere, or measured by no bench.
     fn faults(table: &[Entry], sources: &[String], benches: &str) -> Vec<String> {
         let mut faults = Vec::new();
         for e in table {
@@ -180,7 +180,7 @@ mod tests {
                 faults.push(format!("{name} is charged nowhere"));
             }
             let bench = e.measurement.as_deref().and_then(|m| m.split_once('/'));
-            // The name of a difference goes on behind the name of what is left.
+            // The name of a difference is printed in two parts: what is left, and the rest.
             let printed = bench.is_some_and(|(of, m)| {
                 let whole = [
                     format!("\"{m}\""),
@@ -199,7 +199,7 @@ mod tests {
         faults
     }
 
-    /// Whether `constant` is imported alone or in a list of names of its module, and named again.
+    /// Whether `constant` is imported, alone or in a list of names of its module, and used.
     fn charged_by_name(source: &str, module: &str, constant: &str) -> bool {
         let names = |text: &str| {
             let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

@@ -1,12 +1,12 @@
-//! The SQLite workload in a process of its own, through SQLite's own file layer.
+//! The SQLite workload in its own process, on SQLite's own file layer: the kernel's side.
 
 use crate::Result;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// `varve host-sqlite`: prepares, says `ready`, waits for a line, runs, says `done`, waits for the
-/// end of its input.
+/// A process `varve host-sqlite`. It prepares, says `ready`, waits for a line, runs, says `done`,
+/// and waits for the end of its input.
 pub struct HostSqlite {
     child: Child,
     input: Option<ChildStdin>,
@@ -14,8 +14,8 @@ pub struct HostSqlite {
 }
 
 impl HostSqlite {
-    /// Starts `varve` on `database`, with a workload in the words of `varve compare`, and waits
-    /// until everything is prepared.
+    /// Starts `varve` on `database` with a workload in the words of `varve compare`, and waits
+    /// until it is ready.
     pub fn start(varve: &Path, database: &Path, spec: &str) -> Result<HostSqlite> {
         let mut child = Command::new(varve)
             .args(["host-sqlite", "--workload", spec, "--database"])

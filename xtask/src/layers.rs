@@ -1,4 +1,5 @@
-//! The layer test: `cargo metadata` against the table "Crates" of `ARCHITECTURE.md`.
+//! The layer test: the dependencies of the crates have to be those of the table "Crates" in
+//! `ARCHITECTURE.md`, so that a new edge is a change of the table that someone reviews.
 //!
 //! - L1: a crate names only crates that its row lists.
 //! - L2: every row lists only crates on lower levels.
@@ -6,28 +7,28 @@
 //! - L4: `nand`, `ftl` and `ctrl` never name `rt`, not even for tests.
 //! - L5: every crate below `crates/` has a row and every row has a crate.
 //!
-//! Inside of a crate, [`circles`] looks for files that name each other.
+//! Inside a crate, [`circles`] looks for files that name each other.
 //!
-//! `base` may be named by all and is not listed. An edge of `[dev-dependencies]` alone stands in
-//! the row with `(dev)` behind it and may also go to the same or a higher level.
+//! Every crate may name `base`, so it is not listed. An edge of `[dev-dependencies]` alone stands
+//! in the row with `(dev)` behind it and may also lead to a crate on the same or a higher level.
 
 use crate::{Result, circles, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "varve-";
-/// Device state machines: they are called with the time and never ask for it.
+/// Device state machines, which are called with the time and never ask for it.
 const TIMELESS: [&str; 3] = ["nand", "ftl", "ctrl"];
 
 /// One row of the table.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Row {
     level: u32,
-    /// Crates it names, and whether for tests only.
+    /// The crates that it may name, and whether for tests alone.
     may_name: BTreeMap<String, bool>,
 }
 
 type Table = BTreeMap<String, Row>;
-/// What each crate names: other crate -> only for tests.
+/// The crates that each crate names, and whether for tests alone.
 type Edges = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Options of `cargo xtask layers`.
@@ -38,7 +39,7 @@ pub struct Args {
     circles: Option<String>,
 }
 
-/// `cargo xtask layers`.
+/// Runs `cargo xtask layers`.
 pub fn run(args: &Args) -> Result {
     match args.circles.as_deref() {
         Some("all") => circles::print(None),

@@ -27,8 +27,8 @@ mod workspace;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// What a subcommand answers: nothing, or a text that says what is wrong and what to do (empty if
-/// that was printed already).
+/// What a subcommand answers: nothing, or a text that says what is wrong and what to do. The text
+/// is empty if that was printed already.
 type Result<T = ()> = std::result::Result<T, String>;
 
 #[derive(Parser)]

@@ -1,10 +1,10 @@
-//! The oldest toolchain we promise: `rust-version` in the root `Cargo.toml`, with nothing pinned.
-//! A pinned toolchain file would force a download on a fresh machine.
+//! The oldest toolchain that we promise is the `rust-version` of the root `Cargo.toml`. No
+//! toolchain is pinned, because a toolchain file would force a download on a fresh machine.
 
 use crate::{Result, workspace};
 use std::process::Command;
 
-/// `cargo xtask msrv`.
+/// Runs `cargo xtask msrv`.
 pub fn run() -> Result {
     for name in ["rust-toolchain.toml", "rust-toolchain"] {
         if workspace::root().join(name).exists() {

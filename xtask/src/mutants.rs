@@ -1,9 +1,9 @@
 //! `cargo xtask mutants`: every guard is removed once, and a crash test has to notice.
 //!
-//! The catalogues are test targets that exist only with the feature `mutants` of their package
-//! (`required-features`); it turns on `varve-rt/mutants`. They are built into a target directory of
-//! their own, so that no other build ever holds a switch. Each mutant is one test; a test that
-//! passes prints one line (see [`Line`]), which ends up in the table.
+//! The catalogues of mutants are test targets that exist only with the feature `mutants` of their
+//! package (`required-features`), which turns on `varve-rt/mutants`. They are built into a target
+//! directory of their own, so that no other build ever holds a switch. Each mutant is one test. A
+//! test that passes prints one line (see [`Line`]), which ends up in the table.
 
 use crate::test::build::{self, Program};
 use crate::{Result, workspace};
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Test targets that are catalogues, in whatever package.
+/// Test targets that are catalogues, whatever their package.
 const TARGETS: [&str; 3] = ["mutants", "mutants_explored", "journal_mutants"];
-/// The feature that must be on here and off everywhere else.
+/// The feature that must be on here and off in every other build.
 const FEATURE: &str = "mutants";
 
 #[derive(ClapArgs)]
@@ -28,7 +28,7 @@ pub struct Args {
     names: Vec<String>,
 }
 
-/// Runs the catalogues.
+/// Runs the catalogues of mutants.
 pub fn run(args: &Args) -> Result {
     let wanted: Vec<Mutant> = args
         .names
@@ -72,8 +72,8 @@ pub fn run(args: &Args) -> Result {
     }
 }
 
-/// Who turns the feature on unasked: a normal build must hold no switch, so no package may do it
-/// for itself or for another, but by a feature of the same name.
+/// What turns the feature on unasked. A normal build must hold no switch, so a package may turn it
+/// on, for itself or another, only by a feature with the same name.
 fn switched_on() -> Result<Vec<String>> {
     let mut found = Vec::new();
     for package in workspace::metadata()?.packages {
@@ -91,8 +91,8 @@ fn switched_on() -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Builds the catalogues into a directory of their own. What others wrote holds no switch, so that
-/// it is taken from the tests' build if there is one.
+/// Builds the catalogues into a directory of their own. Packages of others hold no switch, so their
+/// build is taken from that of the tests if there is one.
 fn compile() -> Result<Vec<Program>> {
     let directory = workspace::target().join("mutants");
     if !directory.exists() {
@@ -112,7 +112,7 @@ fn compile() -> Result<Vec<Program>> {
     }
 }
 
-/// Copies what is compiled of other people's packages.
+/// Copies what was compiled of other people's packages.
 fn seed(directory: &Path) -> Result {
     let built = workspace::target().join("debug");
     if !built.join("deps").exists() {
@@ -156,7 +156,7 @@ fn seed(directory: &Path) -> Result {
     )
 }
 
-/// Runs one catalogue; its lines, and whether all its tests passed.
+/// Runs one catalogue; answers its lines, and whether all its tests passed.
 fn catalogue(program: &Program, wanted: &[Mutant]) -> Result<(Vec<Line>, bool)> {
     let output = Command::new(&program.path)
         .arg("--nocapture")
@@ -173,7 +173,7 @@ fn catalogue(program: &Program, wanted: &[Mutant]) -> Result<(Vec<Line>, bool)> 
     Ok((lines, output.status.success()))
 }
 
-/// The test of a mutant is named by its word.
+/// The name of the test of a mutant, made from its word.
 fn test_name(mutant: Mutant) -> String {
     mutant.word().replace('-', "_")
 }
@@ -182,15 +182,15 @@ fn test_name(mutant: Mutant) -> String {
 #[derive(Debug, PartialEq, Eq)]
 struct Line {
     mutant: Mutant,
-    /// Scheme, device and history that reach the guard.
+    /// Scheme, device and history by which the guard is reached.
     workload: String,
     /// How often the guard was asked in the run that was caught.
     reached: u64,
     /// The property that was violated.
     property: String,
-    /// States judged until then, at most 200.
+    /// States judged until the violation was found, at most 200.
     after: u64,
-    /// States of the unmutated code under the same cuts, all without a violation.
+    /// States of the code without the mutant under the same cuts, all without a violation.
     clean: u64,
 }
 
@@ -244,7 +244,7 @@ fn print(lines: &[Line]) {
     }
 }
 
-/// The wanted mutants (all if none is named) that no line is about.
+/// The wanted mutants that no line is about; if none is named, all are wanted.
 fn missing(wanted: &[Mutant], caught: &[Line]) -> Vec<&'static str> {
     let seen: BTreeSet<Mutant> = caught.iter().map(|l| l.mutant).collect();
     let wanted = if wanted.is_empty() {

@@ -1,9 +1,9 @@
-//! Programs of the host.
+//! Running programs of the host.
 
 use crate::Result;
 use std::process::Command;
 
-/// Runs a program; its standard output, or what it said when it failed.
+/// Runs a program. Answers its standard output, or what it printed when it failed.
 pub fn sh(program: &str, args: &[&str]) -> Result<String> {
     let shown = || format!("{program} {}", args.join(" "));
     let output = Command::new(program).args(args).output();

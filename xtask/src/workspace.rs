@@ -1,4 +1,4 @@
-//! Where the workspace is, how to call cargo, and the few fields of `cargo metadata` we read.
+//! Where the workspace is, how cargo is called, and the fields of `cargo metadata` that are read.
 
 use crate::Result;
 use serde::Deserialize;
@@ -15,9 +15,9 @@ pub fn root() -> PathBuf {
         .map_or_else(|| manifest.clone(), Path::to_path_buf)
 }
 
-/// A cargo command in the root of the workspace: the same cargo that started us. It keeps no state
-/// for incremental builds unless it is told to: what is built here is mostly built from nothing,
-/// and that takes a fifth longer with it.
+/// A cargo command in the root of the workspace, with the cargo that started this program. It keeps
+/// no state for incremental builds unless it is told to: most of what is built here is built from
+/// nothing, which takes a fifth longer with it.
 pub fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(program);
@@ -28,7 +28,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// Builds the program `varve` alone, with more arguments for cargo (`--release`); where it is.
+/// Builds the program `varve` alone, with more arguments for cargo (`--release`); answers its path.
 pub fn build_varve(arguments: &[&str]) -> Result<PathBuf> {
     let status = cargo()
         .args(["build", "--quiet", "--locked"])
@@ -46,7 +46,7 @@ pub fn build_varve(arguments: &[&str]) -> Result<PathBuf> {
     Ok(target().join(profile).join("varve"))
 }
 
-/// Where cargo builds.
+/// The directory in which cargo builds.
 pub fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     root().join(target)
@@ -57,7 +57,7 @@ pub fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(root().join(path)).map_err(|e| format!("cannot read {path}: {e}"))
 }
 
-/// The part of `cargo metadata` we use.
+/// The part of `cargo metadata` that is read.
 #[derive(Deserialize)]
 pub struct Metadata {
     /// Packages of the workspace (dependencies are left out with `--no-deps`).
@@ -69,20 +69,20 @@ pub struct Metadata {
 pub struct Package {
     /// Its name, as `varve-base`.
     pub name: String,
-    /// What it names in its manifest.
+    /// The packages that it names in its manifest.
     pub dependencies: Vec<Dependency>,
     /// Path of its `Cargo.toml`.
     pub manifest_path: PathBuf,
-    /// Its features, and what each turns on.
+    /// Its features, each with what it turns on.
     pub features: BTreeMap<String, Vec<String>>,
 }
 
 /// One entry of a dependency table.
 #[derive(Deserialize)]
 pub struct Dependency {
-    /// The package it names.
+    /// The package that it names.
     pub name: String,
-    /// `None` for `[dependencies]`, else `dev` or `build`.
+    /// `None` for `[dependencies]`, otherwise `dev` or `build`.
     pub kind: Option<String>,
     /// Features asked of it by name.
     pub features: Vec<String>,

@@ -1,11 +1,15 @@
-//! The exploration of one case: run it, cut it everywhere within a bound, recover, judge, count.
+//! The exploration of one case at the block seam: the case runs once, the recorded commands are cut
+//! at every moment within a bound, and each crash state is recovered, judged and counted.
 //!
-//! - C1: one run yields all cuts; the numbers of its moments and choices are those of [`StateId`].
-//! - C2: states with equal content in one epoch of the oracle are judged once; the others count as
-//!   deduplicated.
-//! - C3: of the states that are judged for the first time, and not at the greatest depth, those are
-//!   followed into recovery whose content says so; the order of the moments is fixed, so neither
-//!   the number of workers nor the size of a batch shows.
+//! Each judgement costs a recovery, so what could tell nothing new is not judged:
+//!
+//! - C1: one run yields all cuts. So the numbers of moments and choices in a [`StateId`] mean the
+//!   same whichever of them are looked at.
+//! - C2: two states with equal content in one epoch of the oracle would get equal judgements, so
+//!   the second is not judged but counted as deduplicated.
+//! - C3: a recovery is cut in turn where the content of its state says so, the state is judged for
+//!   the first time, and the greatest depth is not reached. The moments come in a fixed order. So
+//!   neither the number of workers nor the size of a batch changes a result.
 
 use super::case::{Setup, StateId};
 use super::check::{CheckOptions, Checker};
@@ -22,15 +26,15 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How far to look.
+/// How far an exploration goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reach {
     /// Which states of a cut.
     pub mode: Look,
-    /// [`Look::Random`]: draws of each cut; of a modelled device, cuts of the run.
+    /// [`Look::Random`]: states drawn of each cut; on a modelled device, cuts drawn of the run.
     pub draws: u32,
-    /// Cut a modelled device at so many moments, and not at the operations of its chips; 0: at
-    /// those.
+    /// A modelled device is cut at so many moments of virtual time; 0: it is cut around the
+    /// operations of its chips instead.
     pub moments: u32,
     /// See [`Bound::subset_max`].
     pub subset_max: u32,
@@ -44,23 +48,23 @@ pub struct Reach {
     pub fsck: bool,
     /// See [`CheckOptions::deep_one_in`].
     pub deep_one_in: u32,
-    /// Depth to which recoveries are cut in turn.
+    /// How often a recovery is cut within a recovery: 0 cuts the run alone, 1 its recoveries too.
     pub nested: u32,
-    /// One state in so many is followed into its recovery.
+    /// One state in so many has its recovery cut; its content decides which.
     pub nested_one_in: u32,
 }
 
-/// [`Mode`] as a word.
+/// The [`Mode`] of a [`Bound`] without its numbers, as a word in reports and options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Look {
-    /// In order only.
+    /// States in which the device kept the writes in order.
     Linear,
-    /// Seeded draws.
+    /// States drawn from the seed.
     Random,
     /// All states, as far as the bounds allow.
     Exhaustive,
-    /// Small subsets against the rest.
+    /// Subsets of at most [`Reach::subset_max`] writes against all others.
     Bounded,
 }
 
@@ -84,7 +88,7 @@ impl Default for Reach {
 }
 
 impl Reach {
-    /// What to do with each state.
+    /// What the checker does with each state beside the read-only mount and the oracle.
     pub fn check(&self) -> CheckOptions {
         CheckOptions {
             deep_one_in: self.deep_one_in,
@@ -92,7 +96,7 @@ impl Reach {
         }
     }
 
-    /// The bound of a run on a modelled device.
+    /// The bound of a run on a modelled device: moments, draws or all operations of the chips.
     pub fn nand(&self) -> NandBound {
         let draws = self.draws as usize;
         NandBound {
@@ -107,7 +111,7 @@ impl Reach {
         }
     }
 
-    /// The bound of one cut.
+    /// The bound of one cut at the block seam.
     pub fn bound(&self) -> Bound {
         Bound {
             mode: match self.mode {
@@ -166,28 +170,28 @@ pub struct Finding {
     pub violations: Vec<String>,
     /// What is lost.
     pub loss: Loss,
-    /// What had begun until the cut, a line each.
+    /// The operations that had begun before the cut, one line each.
     pub story: Vec<String>,
 }
 
-/// Losses of the states of one position of the workload.
+/// What is lost in all states that were cut at one position of the workload.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Losses {
-    /// States.
+    /// Number of these states.
     pub states: u64,
     /// States that lose an acknowledged operation.
     pub acked: u64,
     /// Most operations lost, promised or not.
     pub ops_max: u64,
-    /// Sum over the states.
+    /// Operations lost, summed over the states.
     pub ops: u64,
     /// Most bytes lost, promised or not.
     pub bytes_max: u64,
-    /// Sum over the states.
+    /// Bytes lost, summed over the states.
     pub bytes: u64,
-    /// Greatest age of a recovered state, ns.
+    /// Greatest age, ns: from the newest operation that is there to the cut.
     pub age_max: u64,
-    /// Sum over the states.
+    /// Ages, summed over the states, ns.
     pub age: u64,
     /// States in which old data shows.
     pub old: u64,
@@ -232,9 +236,9 @@ impl Losses {
 pub struct Explored {
     /// Moments at which the power was cut, those inside of recoveries included.
     pub points: u64,
-    /// States that the bound names.
+    /// States that the bound selects.
     pub enumerated: u64,
-    /// Of them, equal to one that was judged.
+    /// Of them, states equal to one that was judged before, so not judged.
     pub deduplicated: u64,
     /// States left out because no recovery can tell them apart from one that was taken.
     pub pruned: u64,
@@ -246,9 +250,9 @@ pub struct Explored {
     pub nested: u64,
     /// States that violate a rule.
     pub violations: u64,
-    /// The first of them: [`FINDINGS_MAX`] at most.
+    /// The first states that violate a rule, at most [`FINDINGS_MAX`].
     pub findings: Vec<Finding>,
-    /// Losses by position: operations that had begun at the cut.
+    /// Losses by position: the number of operations that had begun at the cut.
     pub losses: BTreeMap<usize, Losses>,
     /// Why the run itself failed, if it did.
     pub failure: Option<String>,
@@ -257,9 +261,9 @@ pub struct Explored {
     pub reached: rt::Reached,
 }
 
-/// Findings of one case that are kept; more of the same teach nothing.
+/// Most findings of one case that are kept: further ones of the same case teach nothing.
 pub const FINDINGS_MAX: usize = 16;
-/// States judged in one simulation, where nothing else is asked for.
+/// States judged in one simulation unless the caller asks for another number.
 pub const BATCH: usize = 256;
 
 /// When an exploration ends.
@@ -281,14 +285,15 @@ impl Until {
     }
 }
 
-/// Told of what is about to be judged, so that a watchdog can name it.
+/// Called with the name of the state that is judged next, so that a watchdog can name it.
 pub type Watch<'a> = dyn FnMut(&str) + 'a;
 
-/// Explores a case: at the block seam if its device is a disk in memory, else at the chips. `batch`
-/// states are judged in one simulation, and `watch` is told of the first of them.
+/// Explores a case: at the block seam if its device is a disk in memory, at the chips if it is a
+/// modelled device. `batch` states are judged in one simulation, and `watch` is called with the id
+/// of the first of each batch.
 ///
 /// # Errors
-/// Something that is no property of a state failed.
+/// The case does not run, or the host fails. What is wrong with a state is a finding, not an error.
 pub fn explore(
     setup: &Setup,
     reach: &Reach,
@@ -303,8 +308,8 @@ pub fn explore(
     explore_until(setup, reach, Until::Done, batch, watch)
 }
 
-/// [`explore`] at the block seam that may end early: then [`Explored::judged`] says after how many
-/// states.
+/// Explores a case at the block seam as [`explore`] does, and ends early if `until` says so: then
+/// [`Explored::judged`] says after how many states.
 ///
 /// # Errors
 /// As [`explore`].
@@ -360,8 +365,8 @@ pub fn explore_until(
     Ok(explorer.out)
 }
 
-/// The moments of a run that differ in what a cut may leave or in what is promised, ascending;
-/// their places are the numbers in ids.
+/// The moments of a run at which what a cut may leave or what is promised changes, ascending. An
+/// index into them is the number of a moment in a [`StateId`].
 pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
     let mut all = trace.cut_points();
     all.extend(promises);
@@ -370,12 +375,13 @@ pub fn moments(trace: &Trace, promises: &[Time]) -> Vec<Time> {
     all
 }
 
-/// The moments to cut at, with their numbers; those whose states are among those of a later one are
-/// pruned.
+/// The moments to cut at, with their numbers. An exhaustive exploration that prunes leaves out a
+/// moment whose states are all among those of a later one.
 fn points(trace: &Trace, reach: &Reach, promises: &[Time]) -> Vec<(usize, Time)> {
     let all = moments(trace, promises).into_iter().enumerate();
     if !reach.prune || reach.mode != Look::Exhaustive {
-        // A bound that names a choice of states names others at an earlier cut of the same window.
+        // Any other mode selects some states of each cut, and at an earlier cut of the same window
+        // it selects others, so no moment can stand for another.
         return all.collect();
     }
     let maximal = trace.maximal_cut_points(promises);
@@ -400,8 +406,8 @@ impl Explorer<'_, '_> {
         self.until.ends(&self.out)
     }
 
-    /// One cut; `outer` is the state in whose recovery it falls, `run_at` the moment of the cut of
-    /// the run itself.
+    /// Judges the states of one cut. `outer` is the state in whose recovery the cut falls, and
+    /// `run_at` the moment at which the run itself was cut.
     fn cut(
         &mut self,
         cursor: &blockdev::trace::Cursor<'_>,
@@ -470,8 +476,8 @@ impl Explorer<'_, '_> {
         }
         let (trace, failure) = recovery(self.setup, image)?;
         if let Some(why) = failure {
-            // The state was judged by a mount for reading; this one writes, and tasks run beside
-            // it.
+            // The checker mounted this state read-only. This mount writes and tasks run beside it,
+            // so it may fail where the other did not.
             let judgement = Judgement {
                 violations: vec![format!("R1: recovery, mounted for writing: {why}")],
                 ..Judgement::default()
@@ -490,7 +496,7 @@ impl Explorer<'_, '_> {
     }
 }
 
-/// The commands of the recovery of a state by a mount for writing, and why it failed, if it did.
+/// The commands that recovering a state by a mount for writing sends, and why it failed, if it did.
 ///
 /// # Errors
 /// See [`trace_recovery`].
@@ -501,7 +507,7 @@ pub fn recovery(setup: &Setup, image: &Image) -> Result<(Trace, Option<String>),
 }
 
 impl Explored {
-    /// Enters one judgement.
+    /// Counts the judgement of one state.
     pub fn count(
         &mut self,
         state: impl FnOnce() -> String,
@@ -530,7 +536,7 @@ impl Explored {
         }
     }
 
-    /// All positions together.
+    /// Losses of all positions together.
     pub fn loss(&self) -> Losses {
         let mut all = Losses::default();
         self.losses.values().for_each(|l| all.add(l));
@@ -542,9 +548,9 @@ impl Explored {
 pub struct State {
     /// What the cut leaves.
     pub image: Image,
-    /// Stands at the cut of the run.
+    /// The oracle, advanced to the cut of the run.
     pub oracle: Box<dyn Oracle>,
-    /// The run, and of a nested state the recoveries that were cut, in order.
+    /// The run, and for a nested state the recoveries that were cut, from the outer to the inner.
     pub traces: Vec<Trace>,
     /// The moment of the cut in each of them.
     pub cuts: Vec<Time>,

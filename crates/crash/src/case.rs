@@ -1,5 +1,7 @@
-//! What one exploration depends on, as a value with a text: any state of it can be made again from
-//! these words alone.
+//! A case: workload, scheme, device, seed and mutant of one exploration, as a value with a text.
+//!
+//! Nothing else decides what an exploration does, so each crash state can be made again from these
+//! words and a [`StateId`].
 
 use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;
@@ -18,53 +20,53 @@ use std::str::FromStr;
 /// A workload under a scheme on a device.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Case {
-    /// Scheme, as `compare` takes it, `data=` included.
+    /// The scheme as `varve compare` takes it, `data=` included.
     pub scheme: String,
-    /// `spec:...` ([`Promises`]), [`NAND`], or the profile of a modelled device.
+    /// `spec:...` ([`Promises`]): a disk in memory; [`NAND`] or a profile: a modelled device.
     pub device: String,
-    /// What runs ([`subject::parse`]).
+    /// The workload, as [`subject::parse`] reads it.
     pub workload: String,
-    /// Seeds schedule, device times, and random workloads. A multiple of 3 runs without timers.
+    /// Seeds schedule, device times and random workloads. With a multiple of 3 no timers run.
     pub seed: u64,
     /// The guard that is left out; only builds with the feature `mutants` honour it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
 }
 
-/// Blocks of the log in volumes of crash tests: the smallest that ext4 takes.
+/// Blocks of the log in volumes of crash tests: the fewest that ext4 takes.
 const LOG_BLOCKS: u32 = 1024;
-/// A small device that was in use for long, so that its chips collect garbage all the time.
+/// This device is small and was in use for long, so its chips collect garbage all the time.
 pub const NAND: &str = "nand";
 const NAND_BYTES: u64 = 32 << 20;
-/// Bytes of an F2FS: below it mkfs refuses, as there is no room for six logs and cleaning.
+/// Bytes of an F2FS. Of less mkfs makes none: there is no room for six logs and cleaning.
 const F2FS_BYTES: u64 = 64 << 20;
-/// Seed of file-system identity: the same for all cases, so that fresh volumes can be shared.
+/// Seeds the identity of the file system. It is one for all cases, so that they can share volumes.
 const VOLUME_SEED: u64 = 1;
 
-/// Fresh volumes, made once.
+/// Fresh volumes, each made once and shared by the cases that need an equal one.
 #[derive(Default)]
 pub struct Volumes(BTreeMap<(Fs, Formatted, String), Volume>);
 
-/// What mkfs takes of a scheme: whether there is a journal of ext4; the ring of F2FSJ,
-/// `Some(None)`: of default size.
+/// What mkfs depends on in a scheme: whether ext4 has a journal, and the ring of F2FSJ, where
+/// `Some(None)` is a ring of default size.
 type Formatted = (bool, Option<Option<u32>>);
 
 /// A case, ready to run.
 pub struct Setup {
-    /// How to run.
+    /// How to run: scheme, device, seed, mutant.
     pub config: CrashConfig,
-    /// On what.
+    /// The fresh volume that the run begins with.
     pub volume: Volume,
-    /// What.
+    /// What runs on it.
     pub subject: Box<dyn Subject>,
 }
 
 impl Case {
-    /// Builds what the case names.
+    /// Builds what the case names, and takes the volume from `volumes` if an equal one is there.
     ///
     /// # Errors
-    /// An unknown scheme, device, mutant or workload, by name; a scheme that the device makes
-    /// unsafe.
+    /// A scheme, device, mutant or workload that does not exist, by its name; a scheme that loses
+    /// data on this device.
     pub fn setup(&self, volumes: &mut Volumes) -> Result<Setup, CrashError> {
         let device = match self.device.as_str() {
             NAND => small_chips(),
@@ -161,8 +163,9 @@ impl fmt::Display for Case {
     }
 }
 
-/// A crash state of a case on a disk in memory: the cut of the run, then cuts of its recoveries.
-/// Text: `17.newest/4.s2a`, each the number of the moment and what the device did there.
+/// Names a crash state of a case on a disk in memory: the cut of the run, then cuts of its
+/// recoveries. In the text `17.newest/4.s2a` each part has the number of the moment and the choice
+/// of what the device did there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct StateId(pub Vec<(usize, Choice)>);
 

@@ -1,37 +1,37 @@
-//! The semantics matrix: what eMMC devices promise in all combinations, and what each combination
-//! means for a scheme.
+//! The semantics matrix: all combinations of what eMMC devices promise, and what each of them means
+//! for a scheme.
 //!
-//! The table [`RULES`] is committed before the runs that it judges: the first rule that fits a cell
-//! decides. A safe cell has no violation in any cut; an unsafe one is refused at mount, or some cut
-//! shows damage.
+//! An expectation written after a run only explains the run, so the table [`RULES`] was committed
+//! before the runs that it judges. The first rule that fits a combination decides. In a safe one no
+//! cut violates a promise; an unsafe one is refused at mount, or some cut shows damage.
 
 use blockdev::{Caps, PackOrder, Packed};
 use rig::{FullFirst, Scheme};
 use std::fmt;
 
-/// Reliable writes of a device.
+/// The reliable writes of a device, by the byte WR_REL_PARAM of its EXT_CSD (JEDEC eMMC 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reliable {
-    /// EN_REL_WR = 1: of any length.
+    /// EN_REL_WR = 1: a reliable write may have any length.
     Enhanced,
-    /// EN_REL_WR = 0: of one sector; longer ones are sent one by one.
+    /// EN_REL_WR = 0: a reliable write has one sector, so the driver sends longer ones in pieces.
     Legacy,
-    /// None at all: a plain disk with flushes only.
+    /// The device has none: it is a plain disk with flushes only.
     Absent,
 }
 
 /// In which order cached writes reach the medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheOrder {
-    /// Any.
+    /// In any order.
     Any,
-    /// That of their arrival.
+    /// In order of arrival.
     Fifo,
-    /// Any, but not across a barrier command.
+    /// In any order, but none across a barrier command.
     Barrier,
 }
 
-/// One combination.
+/// One combination of promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
     /// The device has a volatile cache.
@@ -40,11 +40,11 @@ pub struct Cell {
     pub reliable: Reliable,
     /// WR_REL_SET: a cut damages nothing but what was being written.
     pub wr_rel_set: bool,
-    /// Packed writes.
+    /// The order that a cut keeps inside a packed command; `None`: there are no packed commands.
     pub pack: Option<PackOrder>,
     /// Sector size, bytes.
     pub sector: u32,
-    /// Order of the cache.
+    /// The order in which its cache is written back.
     pub order: CacheOrder,
 }
 
@@ -119,18 +119,18 @@ impl fmt::Display for Cell {
     }
 }
 
-/// What a cell means for a scheme.
+/// What a combination means for a scheme.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expect {
     /// No cut violates a promise.
     Safe,
-    /// Some cut does.
+    /// Some cut violates a promise.
     Damage,
     /// The mount is refused.
     Refused,
 }
 
-/// What is asked of the table.
+/// A combination and a scheme: the table answers what happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// The device.
@@ -141,11 +141,11 @@ pub struct Question {
 
 /// One line of the table.
 pub struct Rule {
-    /// Whether it fits.
+    /// Whether the line speaks of this question.
     pub fits: fn(&Question) -> bool,
-    /// What happens then.
+    /// What happens if it does.
     pub expect: Expect,
-    /// Why.
+    /// The reason, for reports.
     pub why: &'static str,
 }
 
@@ -154,7 +154,7 @@ fn deltas_without_full_first(scheme: Scheme) -> bool {
     scheme.journal().is_some_and(off)
 }
 
-/// The table.
+/// The table, in order of precedence; its last line fits everything.
 pub static RULES: &[Rule] = &[
     Rule {
         fits: |q| !q.scheme.is_consistent(),

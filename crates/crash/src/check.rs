@@ -1,18 +1,19 @@
-//! Recovery and judgement of many remainders of one kind, fast.
+//! Recovery and judgement of many crash states, as fast as it can be done.
 //!
-//! A state of a disk in memory is recovered by a read-only mount on an [`OverlayDisk`], without
-//! device time, and looked at; many states share one simulation. What fails in it is the property
-//! of one state:
+//! The time of a judgement decides how many states can be looked at. So a state of a disk in memory
+//! is recovered by a read-only mount on an [`OverlayDisk`], which costs no device time, and many
+//! states share one simulation. A state that fails must not hide or blame others:
 //!
-//! - K1: a panic, deadlock or limit inside of a state is a violation of R1 of that state, in the
-//!   words that it gives alone in a simulation of its own; the next state begins a new one.
-//! - K2: nothing outlives its state: a read-only mount has no tasks, and dropping it, a crash by
-//!   design, frees it.
-//! - K3: which states are looked at more deeply depends on their content alone, so neither on their
-//!   order nor on who works on them.
+//! - K1: a panic, a deadlock or a limit that is reached violates R1 of the state in which it
+//!   happens. That state is judged once more in a simulation of its own, which gives the words of
+//!   the violation, and a new simulation begins with the next state.
+//! - K2: nothing outlives its state. A read-only mount has no tasks, and dropping it without an
+//!   unmount is a crash by design, so it frees all and writes nothing.
+//! - K3: the content of a state alone decides whether it is looked at more deeply, so neither the
+//!   order of states nor the number of workers changes a result.
 //!
-//! A loop that calls nothing of `rt`, an overflow of the stack and a lack of memory end the
-//! process, and are its parent's business.
+//! Three failures end the process and are left to the process above: a loop that calls nothing of
+//! `rt`, an overflow of the stack, and a lack of memory.
 
 mod deep;
 
@@ -27,16 +28,16 @@ use rig::{Fs, Mounted, fsck};
 use rt::{Failure, Sim, SimConfig};
 use std::cell::Cell;
 
-/// States in one simulation: bounds what is done in vain when whoever asks wants no more.
+/// Most states in one simulation. It bounds the work that is in vain when the caller ends early.
 const PER_SIM: usize = 256;
-/// Switches, or 64 times as many lock operations, after which a state counts as hanging: a hundred
-/// times what a recovery needs, some milliseconds.
+/// Switches, or 64 times as many lock operations, after which a state counts as hanging. A recovery
+/// needs a hundredth of it, and reaching it takes some milliseconds.
 const IDLE_MAX: u64 = 20_000;
 
-/// Findings of `varve fsck` that are quoted.
+/// Findings of `varve fsck` that a violation quotes.
 const FINDINGS_MAX: usize = 5;
 
-/// What to do beside the read-only mount and the oracle.
+/// What a checker does beside the read-only mount and the oracle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckOptions {
     /// One state in so many is also mounted for writing, used, unmounted and mounted again; 0:
@@ -46,7 +47,7 @@ pub struct CheckOptions {
     pub fsck: bool,
 }
 
-/// What was done so far.
+/// What a checker has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
     /// States judged.
@@ -57,9 +58,9 @@ pub struct Checked {
     pub timed_out: u64,
     /// Of them, those looked at deeply.
     pub deep: u64,
-    /// Simulations.
+    /// Simulations that were run.
     pub sims: u64,
-    /// Tasks that ran in those of read-only mounts: one each.
+    /// Tasks that ran in the simulations of read-only mounts: K2 demands one for each simulation.
     pub tasks: u64,
 }
 
@@ -72,12 +73,12 @@ pub struct Checker<'a> {
 }
 
 impl<'a> Checker<'a> {
-    /// For remainders of runs of `config` on `volume`.
+    /// A checker for states of runs of `config` on `volume`, without deeper looks.
     pub fn new(config: &'a CrashConfig, volume: &'a Volume) -> Checker<'a> {
         Checker::with(config, volume, CheckOptions::default())
     }
 
-    /// The same, with options.
+    /// A checker for states of runs of `config` on `volume` that also does what `options` ask for.
     pub fn with(config: &'a CrashConfig, volume: &'a Volume, options: CheckOptions) -> Checker<'a> {
         Checker {
             config,
@@ -98,12 +99,13 @@ impl<'a> Checker<'a> {
         self.checked.set(checked);
     }
 
-    /// Judges remainders of one cut one by one; `each` is told its number and the judgement, and
-    /// ends the work with `false`. How often guards of mutants were reached stands in some of the
-    /// judgements: their sum counts.
+    /// Judges states of one cut one after the other. `each` is called with the index of the state
+    /// and its judgement; it ends the work by `false`. States of one simulation share the counts of
+    /// how often the guards of mutants were reached, so these stand in one judgement of each, and
+    /// only their sum has a meaning.
     ///
     /// # Errors
-    /// Something that is no property of a remainder failed.
+    /// The host or the device failed. What is wrong with a state is a violation in its judgement.
     pub fn check(
         &self,
         oracle: &dyn Oracle,
@@ -118,7 +120,7 @@ impl<'a> Checker<'a> {
                 false => vec![self.full(oracle, &images[0])?],
             };
             for (n, (image, mut judgement)) in images.iter().zip(judged).enumerate() {
-                // A state that is bad already would only say so again.
+                // A closer look at a state that is bad already would tell nothing new.
                 if judgement.violations.is_empty() && self.wants_deep(image) {
                     self.deepen(oracle, image, &mut judgement)?;
                 }
@@ -131,13 +133,14 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// K3.
+    /// Whether the state is one of the sample for the closer look (K3).
     fn wants_deep(&self, image: &Image) -> bool {
         let one_in = u64::from(self.options.deep_one_in);
         one_in > 0 && mix(image.content_hash()).is_multiple_of(one_in)
     }
 
-    /// Judges states in as few simulations as possible.
+    /// Judges states in as few simulations as possible: after one that failed the next begins
+    /// behind the state that it failed in.
     fn quick(&self, oracle: &dyn Oracle, images: &[Image]) -> Vec<Judgement> {
         let mut judged = Vec::with_capacity(images.len());
         while judged.len() < images.len() {
@@ -148,8 +151,8 @@ impl<'a> Checker<'a> {
                 break;
             };
             if done.len() > rest.len() {
-                // The run was bad as a whole, e.g. its stack too deep: each state has to answer for
-                // itself.
+                // All states had ended well and the run failed as a whole, for example because its
+                // stack was too deep. So each state is judged by itself.
                 done.pop();
                 judged.extend(rest.iter().map(|image| self.alone(oracle, image, None)));
                 break;
@@ -165,7 +168,7 @@ impl<'a> Checker<'a> {
         judged
     }
 
-    /// Judges one state in a simulation of its own (K1). `before`: how it failed behind others.
+    /// Judges one state in its own simulation (K1). `before` is how it failed behind other states.
     fn alone(&self, oracle: &dyn Oracle, image: &Image, before: Option<&Failure>) -> Judgement {
         let (mut done, failure) = self.simulate(oracle, std::slice::from_ref(image));
         let mut judgement = match done.is_empty() {
@@ -191,9 +194,9 @@ impl<'a> Checker<'a> {
         judgement
     }
 
-    /// Recovers and judges states one after the other, as far as it goes. With a failure the last
-    /// judgement is what was found of the guilty state until then; if all states have ended well by
-    /// then, an empty one.
+    /// Recovers and judges states one after the other until one fails. Then the last judgement
+    /// holds what was found of that state before it failed; it is empty if all states had ended
+    /// well.
     fn simulate(&self, oracle: &dyn Oracle, images: &[Image]) -> (Vec<Judgement>, Option<Failure>) {
         self.count(|c| c.sims += 1);
         let mut sim = self.sim();
@@ -202,8 +205,8 @@ impl<'a> Checker<'a> {
         done.push(Judgement::default());
         let outcome = Sim::new(sim).run(|| {
             for image in images {
-                // Time is what tells progress from a loop, and the limits of a state begin anew
-                // with it.
+                // The limits count from the last progress of time, so each state begins with a step
+                // of the clock.
                 rt::sleep(Nanos(1));
                 let current = done.last_mut().expect("never empty");
                 if let Err(why) = self.one(oracle, image, current) {
@@ -239,9 +242,10 @@ impl<'a> Checker<'a> {
     ) -> Result<(), CrashError> {
         let caps = self.volume.caps().expect("a disk in memory").clone();
         let disk = OverlayDisk::new(caps, image.clone());
-        // A read-only mount leaves roll-forward undone; the overlay keeps its writes off the state.
+        // A read-only mount of F2FS does not roll forward, so it is mounted for writing; the
+        // overlay keeps the writes off the state.
         let read_only = self.config.stack.fs != Fs::F2fs;
-        // And it is dropped, not unmounted: nothing may go on behind it.
+        // It is dropped and not unmounted, so no task may run behind it.
         let options = self.config.mount_options().timers(None, None);
         let options = options.read_only(read_only);
         let mounted = Mounted::on(disk.clone(), options, vfs::WritebackPolicy::off())?;
@@ -249,9 +253,9 @@ impl<'a> Checker<'a> {
         drop(mounted);
         if self.options.fsck {
             let mut report = self.fsck(|n| disk.block(n), true);
-            // A read-only mount believes the backup of a torn superblock and leaves orphans where
-            // they are (ext4-mount-M2): such a volume counts once a mount for writing has settled
-            // it.
+            // A read-only mount uses the backup of a torn superblock and leaves orphans where they
+            // are (ext4-mount-M2). Such a volume is looked at after a mount for writing has
+            // repaired it.
             if !report.words.is_empty() && (report.torn || report.orphans) {
                 let (options, policy) = (self.config.mount_options(), vfs::WritebackPolicy::off());
                 Mounted::on(disk.clone(), options, policy)?.unmount()?;
@@ -262,7 +266,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// What is wrong with a recovered volume. `in_use`: it was not unmounted.
+    /// What is wrong with a recovered volume. `in_use` says that it was not unmounted.
     fn fsck(&self, block: impl Fn(u64) -> Bytes, in_use: bool) -> Report {
         match self.config.stack.fs {
             Fs::Ext4 | Fs::Ext3 => self.fsck_ext(block, in_use),
@@ -300,7 +304,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Judges one state by a mount that can be written.
+    /// Judges one state by a mount for writing, which some oracles and modelled devices need.
     fn full(&self, oracle: &dyn Oracle, image: &Image) -> Result<Judgement, CrashError> {
         let disk = self.volume.attach(&Remains::Image(image.clone()), 0)?;
         let mut judgement = Judgement::default();
@@ -323,15 +327,15 @@ impl<'a> Checker<'a> {
 /// What `varve fsck` finds in a volume.
 #[derive(Default)]
 struct Report {
-    /// Its findings.
+    /// Its findings, in words.
     words: Vec<String>,
-    /// Among them a superblock that cannot be used.
+    /// One of them says that a superblock cannot be used.
     torn: bool,
-    /// It has orphans that wait for a mount that may write.
+    /// The volume has orphans that the next mount for writing ends.
     orphans: bool,
 }
 
-/// R4.
+/// Enters the findings as violations of R4.
 fn enter(report: &Report, judgement: &mut Judgement) {
     let words = report.words.iter();
     let words = words.map(|finding| format!("R4: varve fsck: {finding}"));

@@ -1,4 +1,4 @@
-//! What to cut: a run, what its tasks do, and whom to ask of what is left.
+//! What to cut: the stack, the work of its tasks, the seed; and which checkers judge what is left.
 
 use crate::Target;
 use crate::ops::{Op, Stress};
@@ -12,18 +12,18 @@ use vfs::WritebackPolicy;
 /// What the tasks do.
 #[derive(Clone, Debug)]
 pub enum Script {
-    /// One list of operations a task.
+    /// A list of operations for each task.
     Fixed(Vec<Vec<Op>>),
-    /// Seeded mixes.
+    /// Seeded mixes: each task draws its operations.
     Mixed {
         /// Number of tasks.
         tasks: usize,
-        /// Operations of each.
+        /// Operations of each task.
         ops: usize,
         /// What they stress.
         stress: Stress,
-        /// KiB that the volume has free when they begin; `None`: as it was made. Operations for
-        /// which there is no room count as not done.
+        /// KiB that are free on the volume when the tasks begin; `None`: it is as mkfs made it. An
+        /// operation for which there is no room counts as not done.
         free: Option<u64>,
     },
 }
@@ -36,7 +36,7 @@ impl Script {
         }
     }
 
-    /// See [`Script::Mixed`].
+    /// KiB that are free on the volume when the tasks begin.
     pub(crate) fn free(&self) -> Option<u64> {
         match self {
             Script::Fixed(_) => None,
@@ -50,7 +50,7 @@ impl Script {
 pub struct CrashConfig {
     /// File system, scheme, device, data mode.
     pub stack: Config,
-    /// What the device is.
+    /// The kind of device.
     pub target: Target,
     /// Seeds the workload, the schedule, the device and the cuts.
     pub seed: u64,
@@ -58,7 +58,7 @@ pub struct CrashConfig {
     pub script: Script,
     /// Number of cuts.
     pub cuts: usize,
-    /// Committed metadata goes home soon, dirty pages are written back in the background, and a
+    /// Background work runs: committed metadata goes home soon, dirty pages are written back, and a
     /// timer commits.
     pub busy: bool,
     /// Freed extents are discarded.
@@ -68,7 +68,7 @@ pub struct CrashConfig {
 }
 
 impl CrashConfig {
-    /// A run with this seed; which timers run is drawn from it.
+    /// A run with this seed, which also draws whether background work and discards run.
     pub fn new(stack: Config, target: Target, seed: u64, script: Script, cuts: usize) -> Self {
         CrashConfig {
             stack,
@@ -86,7 +86,7 @@ impl CrashConfig {
         SimConfig {
             mutant: self.mutant,
             quiet: self.mutant.is_some(),
-            // A run takes under a second; timers would keep a deadlock alive for a year.
+            // A run takes less than a second; with timers a deadlock would last till this limit.
             time_limit: Time(600 * 1_000_000_000),
             ..SimConfig::random(seed)
         }
@@ -108,7 +108,7 @@ impl CrashConfig {
 }
 
 impl fmt::Display for CrashConfig {
-    /// What tells this run from others.
+    /// Prints what tells this run from others.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -144,14 +144,14 @@ impl fmt::Display for CrashConfig {
     }
 }
 
-/// Which outside checkers to ask, and where image files for them go.
+/// Which outside checkers are asked, and the folder for the image files that they read.
 #[derive(Clone, Copy, Debug)]
 pub enum Opinion<'a> {
-    /// None.
+    /// No outside checker.
     Own,
     /// `e2fsck -fn` after recovery.
     Check(&'a Path),
-    /// The same, and `e2fsck -fy` instead of our recovery.
+    /// `e2fsck -fn` after recovery, and `e2fsck -fy` on the remainder in place of our recovery.
     Replay(&'a Path),
 }
 

@@ -1,8 +1,8 @@
-//! What a file may hold: the states of each sector since the last sync, and the sizes.
+//! What a file may hold after a cut: the states of each sector since the last sync, and the sizes.
 //!
-//! The page cache changes a sector as a whole and the device keeps it old or new, so what is found
-//! in a sector is what it held after some operation, byte for byte. Each operation on content has a
-//! number, that of the operation in its task's list, from 1.
+//! The page cache changes a sector as a whole and the device leaves it old or new. So what recovery
+//! finds in a sector must be, byte for byte, what it held after some operation since that sync. An
+//! operation has the number that it has in the list of its task, from 1.
 
 use super::stamp::{self, FileId, Stamp};
 use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// The bytes of a sector; `None`: zeros.
+/// The bytes of a sector; `None` stands for zeros.
 type Bytes = Option<Box<[u8]>>;
 
 /// What a file may hold.
@@ -19,14 +19,14 @@ type Bytes = Option<Box<[u8]>>;
 pub struct Content {
     /// What it holds now.
     now: Vec<u8>,
-    /// Sectors that may differ from zeros: their states since the last completed sync, with the
-    /// operation that made each. The first is the synced one.
+    /// Sectors that may differ from zeros, each with its states since the last completed sync and
+    /// the operation that made each state. The first state is the synced one.
     states: BTreeMap<u64, Vec<(usize, Bytes)>>,
-    /// Sizes since the last completed sync; the first is the synced one. Never empty once made.
+    /// Sizes since the last completed sync, the synced one first; not empty once the file is made.
     sizes: Vec<Step>,
-    /// The last operation that a completed sync covers; 0: none has completed.
+    /// The last operation that a completed sync covers; 0: no sync has completed.
     acked: usize,
-    /// The last operation on it.
+    /// The last operation on the file.
     newest: usize,
     pages: BTreeMap<u64, Page>,
 }
@@ -35,7 +35,7 @@ pub struct Content {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     op: usize,
-    /// Operations on names before it.
+    /// Operations on names before it; `usize::MAX`: the size has no place among them.
     names: usize,
     size: u64,
     how: How,
@@ -43,57 +43,57 @@ struct Step {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum How {
-    /// What was there at the last sync, or at the making of the file.
+    /// The size at the last sync, or at the making of the file.
     Start,
-    /// By writing, from so many bytes: the size on the device follows as the pages get their
-    /// blocks.
+    /// Written from this many bytes on. The size on the device follows page by page, as pages get
+    /// their blocks, so a cut may leave a size in between.
     Written(u64),
-    /// By an operation of the journal: from then on no earlier size comes back once a later
-    /// operation on names has.
+    /// Set by an operation of the journal. The journal keeps order, so once a later operation on
+    /// names is there no earlier size can come back.
     Set,
 }
 
-/// What was done to a page of a file.
+/// What happened to a page of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Page {
-    /// It has a block, as far as the last completed sync knows.
+    /// It had a block at the last completed sync.
     placed: bool,
     /// It may have got a block since.
     moved: bool,
-    /// Written, and not cut off since.
+    /// It was written, and not cut off since.
     written: bool,
-    /// Changed since the last completed sync.
+    /// It was changed since the last completed sync.
     changed: bool,
-    /// How often it was ever changed.
+    /// How often it was changed in its life.
     changes: u32,
 }
 
-/// What was found in a sector that is none of its states.
+/// What was found in a sector and is none of its states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strange {
-    /// Another file's bytes, or another sector's.
+    /// Bytes of another file, or of another sector of the file.
     Foreign(Stamp),
-    /// This sector's, of an operation that does not fit.
+    /// Bytes of this sector, of an operation that is not allowed here.
     Own(Stamp),
     /// Zeros.
     Zeros,
-    /// None of this.
+    /// Nothing that a task has written.
     Garbage,
 }
 
-/// What is found at the place of a sector.
+/// How what was found in a sector compares with its states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// What it holds now.
+    /// It is the newest state.
     Newest,
-    /// An earlier state that is allowed, of this operation; 0: from before all of them.
+    /// It is an earlier state that is allowed, of this operation; 0: from before all operations.
     Earlier(usize),
-    /// Something else.
+    /// It is none of its states.
     Strange(Strange),
 }
 
 impl Content {
-    /// An empty file, made by operation `op` before which there were `names` operations on names.
+    /// An empty file that operation `op` makes, after `names` operations on names.
     pub fn new(op: usize, names: usize) -> Content {
         let start = Step {
             op,
@@ -108,24 +108,24 @@ impl Content {
         }
     }
 
-    /// Size now, bytes.
+    /// The size now, bytes.
     pub fn size(&self) -> u64 {
         self.now.len() as u64
     }
 
-    /// What it holds now.
+    /// The bytes that it holds now.
     pub fn bytes(&self) -> &[u8] {
         &self.now
     }
 
-    /// Operation `op` writes stamps of its number.
+    /// Operation `op` writes `len` bytes from `offset` on: stamps with its number.
     pub fn write(&mut self, file: FileId, op: usize, offset: u64, len: u64) {
         self.newest = op;
         let (old, end) = (self.size(), offset + len);
         if end > old {
             self.now.resize(end as usize, 0);
             self.step(op, end, How::Written(old));
-            // The rest of the last page is written along.
+            // The page in which the file ended is written with the new ones.
             self.touch_page_of(old);
         }
         for sector in offset / SECTOR..end.div_ceil(SECTOR) {
@@ -147,7 +147,7 @@ impl Content {
         self.change(offset / BLOCK..end.div_ceil(BLOCK));
     }
 
-    /// Operation `op` cuts or extends; `names` operations on names came before.
+    /// Operation `op` cuts or extends the file to `size` bytes, after `names` operations on names.
     pub fn resize(&mut self, op: usize, names: usize, size: u64) {
         self.newest = op;
         let old = self.size();
@@ -157,7 +157,7 @@ impl Content {
         for sector in &touched {
             self.note_before(*sector);
         }
-        // What lies beyond the end reads as zeros for ever after.
+        // Bytes behind the new end read as zeros if the file grows again.
         self.now.resize(size as usize, 0);
         for sector in touched {
             self.note_after(sector, op);
@@ -168,7 +168,8 @@ impl Content {
         self.touch_page_of(low);
         self.touch_page_of(high);
         if size == old {
-            // Nothing is set: the size on the device may still be less, and grows with the blocks.
+            // The journal sets no size here. The size on the device may still be less, and grows as
+            // pages get their blocks.
             self.step(op, size, How::Written(old));
             return;
         }
@@ -176,7 +177,7 @@ impl Content {
         self.order(names);
     }
 
-    /// Operation `op` allocates up to `end`, and extends unless it keeps the size.
+    /// Operation `op` allocates up to byte `end`, and extends the file unless `keep_size` is set.
     pub fn allocate(&mut self, op: usize, names: usize, end: u64, keep_size: bool) {
         self.newest = op;
         let old = self.size();
@@ -184,8 +185,8 @@ impl Content {
             return;
         }
         if end <= old {
-            // The size on the device may still be less, and grows with the blocks; below what it is
-            // for sure it never comes.
+            // The size on the device may still be less, and grows as pages get their blocks. It
+            // cannot be less than the last size that did not come by writing.
             let mut steps = self.sizes.iter().rev();
             let sure = steps.find(|s| !matches!(s.how, How::Written(_)));
             if sure.is_none_or(|s| s.size < end) {
@@ -196,7 +197,7 @@ impl Content {
         }
         self.now.resize(end as usize, 0);
         self.touch_page_of(old);
-        // Piece by piece: the size follows.
+        // Blocks are allocated in pieces, and a cut may leave the size after any of them.
         self.step(op, end, How::Written(old));
         self.step(op, end, How::Set);
         self.order(names);
@@ -212,14 +213,14 @@ impl Content {
         self.sizes.push(step);
     }
 
-    /// The last step has its place among the operations on names.
+    /// Gives the last step its place among the operations on names.
     fn order(&mut self, names: usize) {
         if let Some(step) = self.sizes.last_mut() {
             step.names = names;
         }
     }
 
-    /// The state of a sector before it is changed for the first time: zeros.
+    /// Notes that a sector held zeros before its first change.
     fn note_before(&mut self, sector: u64) {
         self.states.entry(sector).or_insert_with(|| vec![(0, None)]);
     }
@@ -249,7 +250,7 @@ impl Content {
         }
     }
 
-    /// The page in which the file ends, or ended, is changed with it.
+    /// Notes a change of the page in which the file ends, or ended: its end is written with it.
     fn touch_page_of(&mut self, size: u64) {
         let page = size / BLOCK;
         if !size.is_multiple_of(BLOCK) && self.pages.get(&page).is_some_and(|p| p.written) {
@@ -257,7 +258,7 @@ impl Content {
         }
     }
 
-    /// A sync has completed that covers its operations up to number `op`.
+    /// A sync has completed that covers the operations up to number `op`.
     pub fn acknowledge(&mut self, op: usize) {
         let Some(last) = self.sizes.iter().rposition(|step| step.op <= op) else {
             return;
@@ -281,11 +282,11 @@ impl Content {
         }
     }
 
-    /// O4: the first operation after which the file may have this size, given that `names`
-    /// operations on names are there. A write may have come in part, by pages of `page` bytes.
+    /// The first operation after which the file may have `found` bytes (O4), if `names` operations
+    /// on names are there. A cut may leave a part of a write, in pages of `page` bytes.
     ///
     /// # Errors
-    /// What is wrong.
+    /// The file has not had this size since the last sync; the text lists those that it had.
     pub fn judge_size(&self, found: u64, names: usize, page: u64) -> Result<usize, String> {
         let settled = self.sizes.iter().rposition(|s| s.names < names);
         let steps = &self.sizes[settled.unwrap_or(0)..];
@@ -311,8 +312,9 @@ impl Content {
         })
     }
 
-    /// What `found`, the bytes of a sector as far as the file goes, is. The size says that
-    /// operation `since` is there: what it and earlier ones cut off does not count.
+    /// Compares the bytes `found` in a sector, which end where the file ends, with its states. The
+    /// size found says that operation `since` is there, so what that operation and earlier ones
+    /// have cut off is no longer allowed.
     pub fn see(&self, file: FileId, sector: u64, found: &[u8], since: usize) -> Seen {
         let at = (sector * SECTOR) as usize;
         let newest = self.now.get(at..).unwrap_or_default();
@@ -331,7 +333,8 @@ impl Content {
             .iter()
             .rposition(|(op, _)| *op <= since && self.cuts(*op, sector));
         let (before, live) = states.split_at(live.unwrap_or(0));
-        // Data that was cut before it had a block leaves a hole, in front of the cut as well.
+        // Data that is cut off before it has a block leaves a hole, which also covers the part of
+        // the sector in front of the cut.
         let hole = || before.iter().rev().find(|(_, s)| s.is_none() && fits(s));
         let live = live.iter().rev().find(|(_, state)| fits(state));
         match live.or_else(hole) {
@@ -346,22 +349,23 @@ impl Content {
         self.sizes.iter().any(cut)
     }
 
-    /// Whether the page of a sector was changed in place since the last completed sync: it may be
-    /// lost on a device that may leave garbage of what it was writing.
+    /// Whether the page of a sector was overwritten in place since the last completed sync. A
+    /// device that promises nothing of a sector it was writing may leave garbage in all of that
+    /// page.
     pub fn rewritten(&self, sector: u64) -> bool {
         let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
         page.is_some_and(|p| p.changed && p.changes > 1)
     }
 
-    /// Whether the page of a sector may have got a block since the last completed sync, whose
-    /// former content shows where data is not ordered.
+    /// Whether the page of a sector may have got a block since the last completed sync. Where data
+    /// is not ordered before the commit that maps it, the former content of that block may show.
     pub fn placed_since(&self, sector: u64) -> bool {
         let page = self.pages.get(&(sector / SECTORS_PER_BLOCK));
         page.is_some_and(|p| p.moved && p.changed)
     }
 
-    /// The same of a file system that writes out of place: every page that was changed since gets
-    /// another block.
+    /// Whether the page of a sector may have got another block since the last completed sync, in a
+    /// file system that writes out of place: every page that was changed has.
     pub fn moved_since(&self, sector: u64) -> bool {
         let page = sector / SECTORS_PER_BLOCK;
         let changed = self.pages.get(&page).is_some_and(|p| p.changed);
@@ -369,7 +373,7 @@ impl Content {
         changed || self.sizes.iter().any(|s| ends_in(&s))
     }
 
-    /// How many bytes of this sector a completed sync covers, if it is gone.
+    /// Bytes of this sector that a completed sync covers: what is lost if the sector is gone.
     pub fn acked_bytes(&self, sector: u64) -> u64 {
         let Some(synced) = self.sizes.first().filter(|_| self.acked > 0) else {
             return 0;
@@ -383,17 +387,18 @@ impl Content {
         synced.map_or(0, |step| step.size)
     }
 
-    /// The newest operation on the content.
+    /// The number of the newest operation on the content.
     pub fn newest_op(&self) -> usize {
         self.newest
     }
 
-    /// The last operation that a completed sync covers; 0: none.
+    /// The number of the last operation that a completed sync covers; 0: none.
     pub fn acked_op(&self) -> usize {
         self.acked
     }
 
-    /// The newest operation that changed a sector since the last completed sync, or the one before.
+    /// The number of the newest operation that changed the sector; that of the last completed
+    /// sync's state if none has since, and 0 if it was never written.
     pub fn op_of(&self, sector: u64) -> usize {
         let states = self.states.get(&sector);
         states.and_then(|s| s.last()).map_or(0, |(op, _)| *op)

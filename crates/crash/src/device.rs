@@ -1,4 +1,7 @@
 //! The devices that are cut, and what a cut leaves of them.
+//!
+//! Two kinds stand behind one interface: a disk in memory of which a cut leaves the worst that its
+//! promises allow, and a modelled device whose chips decide what is left.
 
 use super::stamp::{self, NOBODY, Stamp};
 use crate::CrashError;
@@ -10,16 +13,16 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What kind of device.
+/// The kind of a device.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Target {
-    /// A disk in memory with these promises, whose cuts leave the worst that they allow.
+    /// A disk in memory with these promises; of them a cut leaves the worst that they allow.
     Spec(Caps),
-    /// The device profile of the configuration, and who decides what a cut leaves.
+    /// The device profile of the configuration; the adversary decides what a cut leaves.
     Profile(Adversary),
 }
 
-/// A fresh volume on a device, made once for many runs.
+/// A fresh volume on a device, made once and used by many runs.
 #[derive(Clone)]
 pub struct Volume {
     config: Config,
@@ -27,19 +30,19 @@ pub struct Volume {
     start: Remains,
 }
 
-/// What a cut leaves.
+/// What a cut leaves of a device.
 #[derive(Clone)]
 pub enum Remains {
-    /// Of a disk in memory.
+    /// Content of a disk in memory.
     Image(Image),
-    /// Of a modelled device.
+    /// Media of a modelled device.
     Media(Box<Media>),
-    /// A modelled device that was never cut.
+    /// A modelled device that was not cut.
     Model(Box<AnyModel>),
 }
 
 impl Remains {
-    /// Equal contents have equal hashes.
+    /// A hash of the content: equal contents have equal hashes.
     pub fn content_hash(&self) -> u64 {
         match self {
             Remains::Image(image) => image.content_hash(),
@@ -50,11 +53,11 @@ impl Remains {
 }
 
 impl Volume {
-    /// Formats. The free blocks of a disk in memory are not blank: they hold stamps of [`NOBODY`],
-    /// so that a block which was mapped and never written shows.
+    /// Formats a device. The free blocks of a disk in memory are not blank: they hold stamps of
+    /// [`NOBODY`], so that a block shows which a file was given and which was never written.
     ///
     /// # Errors
-    /// A size that is not possible, an unknown profile.
+    /// The size is not possible, or the profile is unknown.
     pub fn new(config: &Config, target: &Target) -> Result<Volume, CrashError> {
         let start = match target {
             Target::Spec(_) => Remains::Image(fresh_image(config)?),
@@ -71,7 +74,7 @@ impl Volume {
         })
     }
 
-    /// A volume of which there is a modelled device already.
+    /// A volume on a modelled device that exists already.
     pub(super) fn of_model(config: &Config, adversary: Adversary, model: AnyModel) -> Volume {
         Volume {
             config: config.clone(),
@@ -80,7 +83,7 @@ impl Volume {
         }
     }
 
-    /// The same content on a device of other promises.
+    /// A volume with this content on a disk in memory with other promises.
     pub fn on(&self, caps: Caps) -> Volume {
         Volume {
             target: Target::Spec(caps),
@@ -88,7 +91,7 @@ impl Volume {
         }
     }
 
-    /// The fresh device.
+    /// A device with the fresh volume.
     ///
     /// # Errors
     /// See [`Volume::attach`].
@@ -96,10 +99,10 @@ impl Volume {
         self.attach(&self.start, seed)
     }
 
-    /// The next life of what a cut left.
+    /// A device that begins its next life with what a cut has left.
     ///
     /// # Errors
-    /// The media is of another profile.
+    /// The media belongs to another profile.
     pub fn attach(&self, remains: &Remains, seed: u64) -> Result<Disk, CrashError> {
         let model = match (remains, &self.target) {
             (Remains::Image(image), Target::Spec(caps)) => {
@@ -123,7 +126,7 @@ impl Volume {
     /// A device with the content of an image file.
     ///
     /// # Errors
-    /// What the host says.
+    /// The host cannot read the file, or it does not fit the profile.
     pub fn load(&self, path: &Path) -> Result<Disk, CrashError> {
         match &self.target {
             Target::Spec(caps) => {
@@ -144,7 +147,7 @@ impl Volume {
         }
     }
 
-    /// The same volume with the content of `disk`: what another program has made of it.
+    /// A volume that begins with the content of `disk`, as another program may have made it.
     pub fn continued(&self, disk: &Disk) -> Volume {
         Volume {
             start: disk.snapshot(0),
@@ -160,13 +163,13 @@ impl Volume {
         }
     }
 
-    /// The configuration it was made with.
+    /// The configuration that the volume was made with.
     pub fn config(&self) -> &Config {
         &self.config
     }
 }
 
-/// The content of a block that no file has written.
+/// The content of a block that no file has written: stamps of [`NOBODY`].
 pub(super) fn stale_block() -> Bytes {
     let stamp = |sector| Stamp {
         file: NOBODY,
@@ -179,7 +182,7 @@ pub(super) fn stale_block() -> Bytes {
     Bytes::from(stale)
 }
 
-/// The blocks of a fresh volume that may hold anything.
+/// The blocks of a fresh volume that are free, so that their content means nothing.
 pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, CrashError> {
     let fresh = config.fresh_volume()?;
     let blocks = config.bytes / BLOCK_BYTES as u64;
@@ -210,14 +213,14 @@ fn fresh_image(config: &Config) -> Result<Image, CrashError> {
 /// A device in use.
 #[derive(Clone)]
 pub enum Disk {
-    /// In memory.
+    /// A disk in memory.
     Spec(Arc<SpecDisk>),
     /// A device model.
     Modelled(Arc<Modelled<AnyModel>>),
 }
 
 impl Disk {
-    /// What a cut now would leave; the device runs on.
+    /// What a cut now would leave; the device runs on. `seed` draws what is left to chance.
     pub fn snapshot(&self, seed: u64) -> Remains {
         match self {
             Disk::Spec(disk) => Remains::Image(disk.snapshot(seed)),
@@ -228,7 +231,7 @@ impl Disk {
         }
     }
 
-    /// The blocking seam.
+    /// The device as the block layer sees it.
     pub fn device(&self) -> Arc<dyn BlockDevice> {
         match self {
             Disk::Spec(disk) => disk.clone(),
@@ -236,7 +239,7 @@ impl Disk {
         }
     }
 
-    /// Ends the device: every request answers power loss from now on.
+    /// Cuts the power: every request answers power loss from now on.
     pub fn power_off(&self) {
         match self {
             Disk::Spec(disk) => drop(disk.power_off(0)),
@@ -244,10 +247,10 @@ impl Disk {
         }
     }
 
-    /// Writes what reads would see as an image file.
+    /// Writes the content that reads see as an image file of `bytes` bytes.
     ///
     /// # Errors
-    /// What the host says.
+    /// The host cannot write the file.
     pub fn write_image(&self, bytes: u64, path: &Path) -> Result<(), CrashError> {
         match self {
             Disk::Spec(disk) => {
@@ -274,18 +277,17 @@ fn image_file(image: &Image, bytes: u64, path: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The configuration of a volume for crash tests: 144 MiB, two groups, so that the superblock has a
-/// backup and one group is used for the first time during the run.
+/// The configuration of a volume for crash tests: 144 MiB in two groups, so that the superblock has
+/// a backup and a group is used for the first time during the run.
 pub fn small_volume(scheme: Scheme, device: &str, seed: u64) -> Config {
     let mut config = Config::new(scheme, device, seed);
     config.bytes = 144 << 20;
     config
 }
 
-/// The smallest volume that has all that [`small_volume`] has: 136 MiB with a log of 1,024 blocks.
-/// Below 133 MiB there is no second group of full size before it, and without that the superblock
-/// has no backup. A smaller volume is hardly faster to recover: what is never touched costs
-/// nothing.
+/// The configuration of the smallest volume that has all that [`small_volume`] has: 136 MiB with a
+/// log of 1024 blocks. Below 133 MiB mkfs makes no second group, and without one the superblock has
+/// no backup. Less would save nothing: blocks that nobody touches cost no time in recovery.
 pub fn tiny_volume(scheme: Scheme, seed: u64) -> Config {
     let mut config = small_volume(scheme, "emmc-odroid-xu4", seed);
     config.bytes = 136 << 20;

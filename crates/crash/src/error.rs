@@ -8,22 +8,22 @@ use work::RunError;
 use work::workload::SpecError;
 use work::workload::sqlite::SqliteFailure;
 
-/// Why a power cut could not be made or judged. What a cut leaves is no error: that is a judgement.
+/// Why a power cut could not be made or judged. Damage that a cut leaves is a judgement, no error.
 #[derive(Debug, Error)]
 pub enum CrashError {
-    /// The run that is cut, or a life behind the cut.
+    /// The run that is cut has failed, or a life behind the cut.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The text of a crash-test workload.
+    /// The text of a workload for crash tests is wrong.
     #[error("{0}")]
     Subject(#[from] TextError),
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
-    /// What remained is wrong.
+    /// What the run or a recovery left is not as it must be.
     #[error("after the run: {0}")]
     Check(String),
-    /// The host.
+    /// The host has refused something.
     #[error("{doing}: {source}")]
     Host {
         /// What was being done.
@@ -33,7 +33,7 @@ pub enum CrashError {
     },
 }
 
-/// What a run may end with is an error of a run here too.
+/// Makes each error that a run may end with a [`CrashError::Run`].
 macro_rules! of_run {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for CrashError {

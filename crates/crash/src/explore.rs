@@ -1,4 +1,9 @@
-//! One run, all its cuts, all their recoveries.
+//! One run of the sampled kind: snapshots are taken while it runs, and all of them are recovered
+//! and judged.
+//!
+//! Where [`campaign`](crate::campaign) makes every state of a cut afterwards from recorded
+//! commands, this one asks the device for one state of each cut. So it works on every device, and
+//! with outside checkers.
 
 use super::{CrashConfig, Cut, Judge, Judgement, Loss, Opinion, Volume, record, record_recovery};
 use crate::CrashError;
@@ -7,23 +12,23 @@ use std::path::Path;
 /// How deep to look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Depth<'a> {
-    /// One cut in so many is followed into its recovery, which is cut in turn; 0: none.
+    /// One cut in so many has its recovery cut in turn; 0: none.
     pub nested_one_in: usize,
-    /// Cuts of each such recovery.
+    /// Cuts of each of these recoveries.
     pub nested: usize,
-    /// Cuts of the recovery of each of those (depth 2).
+    /// Cuts of the recovery of each of those cuts (depth 2).
     pub deeper: usize,
-    /// Where image files for outside checkers go; `None`: they are not asked.
+    /// The folder for image files that outside checkers read; `None`: none is asked.
     pub folder: Option<&'a Path>,
-    /// One cut in so many is checked by `e2fsck -fn` after recovery; 0: none.
+    /// After one recovery in so many `e2fsck -fn` is asked; 0: none.
     pub check_one_in: usize,
-    /// One cut in so many is recovered by `e2fsck -fy`, too; 0: none.
+    /// One cut in so many is recovered by `e2fsck -fy` as well; 0: none.
     pub replay_one_in: usize,
-    /// Stop at the first violation.
+    /// Stops at the first violation.
     pub until_found: bool,
-    /// Judge only cuts at which the first task had begun so many operations.
+    /// Judges only cuts at which the first task had begun more than so many operations; 0: all.
     pub from_op: usize,
-    /// Judge at most so many cuts of the run itself, evenly chosen; 0: all.
+    /// Judges at most so many cuts of the run itself, evenly chosen; 0: all.
     pub most: usize,
 }
 
@@ -34,19 +39,19 @@ pub struct Tally {
     pub cuts: usize,
     /// Of them, cuts inside of a recovery.
     pub nested: usize,
-    /// Cuts that violate a rule: which, and what was found.
+    /// Cuts that violate a rule: the name of each, and what was found.
     pub bad: Vec<(String, Vec<String>)>,
-    /// Number of the first bad cut in the order of judging, from 1.
+    /// The number of the first bad cut in the order of judging, from 1.
     pub first_bad: Option<usize>,
-    /// What the cuts took, all together.
+    /// What all cuts took together.
     pub loss: Loss,
     /// Cuts in which something was lost, promised or not.
     pub lossy: usize,
-    /// Cuts for which an outside checker was asked and not there.
+    /// Cuts for which an outside checker was asked that is not installed.
     pub unchecked: usize,
-    /// Cuts that an outside checker has seen.
+    /// Cuts that were given to an outside checker.
     pub checked: usize,
-    /// Why the run itself failed, if it did: refused at mount, an operation that failed.
+    /// Why the run itself failed, if it did: a mount was refused, or an operation failed.
     pub failure: Option<String>,
     /// How often the guard of each mutant was reached.
     pub reached: rt::Reached,
@@ -90,7 +95,7 @@ impl Tally {
         self.bad.is_empty() && self.failure.is_none()
     }
 
-    /// The first findings, in words.
+    /// The counts and the first five findings, in words.
     pub fn words(&self) -> String {
         let first = self.bad.iter().take(5);
         let mut words: Vec<String> = first
@@ -109,7 +114,7 @@ impl Tally {
 /// Records the run of `config`, judges all its cuts, and follows some into their recovery.
 ///
 /// # Errors
-/// The host or the device cannot do it; what is wrong with a remainder stands in the tally.
+/// The host or the device has failed; what is wrong with a remainder stands in the tally.
 pub fn explore(
     config: &CrashConfig,
     volume: &Volume,

@@ -1,4 +1,9 @@
-//! The oracle of tasks that work on files: what [`model`](super::model) says of what was found.
+//! The oracle of tasks that work on files: it compares what recovery gave with what the
+//! [`model`](super::model) allows.
+//!
+//! Each task works in a directory of its own, so its operations have one order and its legal states
+//! are those after some prefix of it. The oracle replays the logs of the tasks up to the cut, looks
+//! for the newest legal state that fits the names found, and then compares every sector.
 
 mod roll_forward;
 
@@ -18,15 +23,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{FileKind, Vfs};
 
-/// What the tasks of one run were promised, cut by cut.
+/// What the tasks of one run were promised, from cut to cut.
 pub struct FileOracle {
     tasks: Vec<Replay>,
-    /// Tasks that had begun at the cut.
+    /// Number of tasks that had begun at the cut.
     running: usize,
     terms: Terms,
-    /// Syncs of everything, in the order of their ends.
+    /// Syncs of everything, in the order in which they ended.
     syncs: Vec<SyncAll>,
-    /// How many of them count by now.
+    /// How many of them had ended before the cut.
     synced: usize,
     at: Time,
 }
@@ -34,60 +39,61 @@ pub struct FileOracle {
 /// What a sync of everything, or of all names, covers of the other tasks.
 struct SyncAll {
     task: usize,
-    /// Its number in its task, from 0.
+    /// The number of the sync in its task, from 0.
     op: usize,
     ended: Time,
-    /// Operations of each task that had ended when it began.
+    /// For each task the operations that had ended when the sync began.
     covers: Vec<usize>,
-    /// Content as well as names.
+    /// It covers content as well as names.
     content: bool,
 }
 
-/// One task, operation by operation.
+/// One task, replayed operation by operation up to the cut.
 struct Replay {
     log: TaskLog,
     state: State,
     at: Progress,
-    /// Operations on names that are promised.
+    /// Number of operations on names that are promised.
     promised: usize,
-    /// Operations on names that had ended.
+    /// Number of operations on names that had ended.
     ended: usize,
-    /// The directory after each number of operations on names.
+    /// The names after each operation on names.
     views: Vec<Legal>,
-    /// What each operation did, by number from 1.
+    /// What each operation did; the first has number 1.
     done: Vec<Effect>,
     with_xattrs: bool,
-    /// Names come back by checkpoint and roll-forward, not in one order.
+    /// Names come back by checkpoint and roll-forward, so not as one prefix.
     roll_forward: bool,
-    /// Syncs of single files promise something.
+    /// A sync of a single file promises something.
     fsync_counts: bool,
     terms: Terms,
-    /// Syncs of single files that have begun (kept with `roll_forward`).
+    /// Syncs of single files that have begun; only kept where names come back by roll-forward.
     synced: Vec<SyncedFile>,
 }
 
-/// Names as they are after so many operations on names.
+/// The names as they are after some number of operations on names.
 #[derive(Clone)]
 struct Legal {
     count: usize,
-    /// The operation that made them so.
+    /// The number of the operation that made them so.
     op: usize,
     view: View,
-    /// How many links each name's inode has, in the order of the names.
+    /// How many links the inode of each name has, in the order of the names.
     links: Vec<u32>,
 }
 
 /// What an operation did.
 #[derive(Clone, Copy)]
 struct Effect {
-    /// Operations on names, this one included.
+    /// Number of operations on names up to this one.
     count: usize,
     names: bool,
-    /// The file whose content it changed.
+    /// The file whose content the operation changed.
     content: Option<FileId>,
 }
 
-/// States of names older than what is promised, kept to tell how much of it is lost.
+/// States of the names that are kept though they are older than what is promised, to tell how much
+/// of it is lost.
 const OLDER_MAX: usize = 64;
 
 impl Legal {
@@ -121,7 +127,7 @@ impl Legal {
             )
     }
 
-    /// In what the names found differ, in words.
+    /// How the names found differ from this state, in words.
     fn mismatches(&self, found: &FoundView, made: &Made) -> Vec<String> {
         let mut words = Vec::new();
         for path in found.keys().filter(|path| !self.view.contains_key(*path)) {
@@ -143,7 +149,7 @@ impl Legal {
     }
 }
 
-/// Inode number and generation of what a task made.
+/// Inode number and generation of each file that a task has made.
 type Made = BTreeMap<FileId, (Ino, u32)>;
 
 fn is_as(entry: &Entry, links: u32, found: &FoundEntry, made: &Made) -> bool {
@@ -229,12 +235,12 @@ impl Replay {
         self.views.drain(..older);
     }
 
-    /// The first of `views` that is legal.
+    /// The index in `views` of the first state that is legal.
     fn legal_from(&self) -> usize {
         self.views.partition_point(|v| v.count < self.promised)
     }
 
-    /// The newest legal state of the names that was found.
+    /// The newest legal state that fits the names found.
     fn fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
         let made = &self.log.made;
         if self.roll_forward {
@@ -244,7 +250,7 @@ impl Replay {
         fits.map(Cow::Borrowed)
     }
 
-    /// The oldest one.
+    /// The oldest legal state that fits the names found.
     fn oldest_fitting(&self, found: &FoundView) -> Option<Cow<'_, Legal>> {
         let made = &self.log.made;
         if self.roll_forward {
@@ -258,7 +264,7 @@ impl Replay {
         &self.views[self.legal_from()..]
     }
 
-    /// A sync of everything by another task has ended, which covers the first `ops` operations.
+    /// Another task's sync of everything has ended; it covers the first `ops` operations here.
     fn covered(&mut self, ops: usize, content: bool) {
         let count = ops.checked_sub(1).map_or(0, |n| self.done[n].count);
         if content {
@@ -267,14 +273,14 @@ impl Replay {
         self.promise(count);
     }
 
-    /// Operations on names that had ended before `time`.
+    /// Number of operations on names that had ended before `time`.
     fn ended_before(&self, time: Time) -> usize {
         let ops = self.log.times.ended.partition_point(|t| *t < time);
         let ops = ops.min(self.done.len());
         ops.checked_sub(1).map_or(0, |n| self.done[n].count)
     }
 
-    /// When operation `op`, by number from 1, was done.
+    /// When operation `op` ended, or began if it had not; numbers begin with 1.
     fn time_of(&self, op: usize) -> Time {
         let times = &self.log.times;
         let first = times.begun.first().copied().unwrap_or_default();
@@ -292,7 +298,7 @@ impl Replay {
     }
 }
 
-/// A state of the names that fits: operations on names, and the last of them.
+/// A legal state that fits: the number of operations on names, and the number of the last of them.
 #[derive(Clone, Copy)]
 struct Fit {
     count: usize,
@@ -303,18 +309,18 @@ struct Fit {
 #[derive(Default)]
 struct Findings {
     loss: Loss,
-    /// The newest operation that is there.
+    /// The number of the newest operation that is there.
     held: usize,
-    /// The newest state of the names that fits.
+    /// The newest legal state of the names that fits.
     names: Option<Fit>,
     words: Vec<String>,
 }
 
-/// Complaints about one file, at most.
+/// Most violations that are reported of one file.
 const WORDS_MAX: usize = 3;
 
 impl FileOracle {
-    /// For a run that left these logs.
+    /// The oracle of a run that left these logs.
     pub fn new(logs: Vec<TaskLog>, terms: Terms) -> FileOracle {
         let syncs = syncs(&logs, &terms);
         let tasks = logs.into_iter().enumerate();
@@ -328,10 +334,10 @@ impl FileOracle {
         }
     }
 
-    /// Comes to a cut at which the tasks had come so far; empty: they had not begun.
+    /// Goes on to a cut with the tasks at `progress`, which is empty before they begin.
     ///
     /// # Panics
-    /// If a cut lies before the last one.
+    /// If the cut lies before the last one.
     pub fn advance_to(&mut self, progress: &[Progress]) {
         self.running = progress.len();
         for (task, progress) in self.tasks.iter_mut().zip(progress) {
@@ -391,7 +397,7 @@ impl FileOracle {
                 out.held = out.held.max(content.newest_op());
                 continue;
             }
-            // Where several states of the names fit, the content may be that of any of them.
+            // If several states of the names fit, the content may be that of any of them.
             let oldest = || task.oldest_fitting(&found);
             let mut file = self.file(content, entry.id, &data, legal.count);
             if !file.words.is_empty() {
@@ -406,7 +412,8 @@ impl FileOracle {
         out
     }
 
-    /// O7: what is there of one task has all that others had done before.
+    /// If an operation of one task is there, all operations on names that other tasks had ended
+    /// before it began have to be there, too (O7).
     fn order(&self, vfs: &Arc<Vfs>, found: &[Findings]) -> Vec<String> {
         let fits: Vec<Option<Fit>> = found.iter().map(|f| f.names).collect();
         let lacks = |a: usize, fit: Fit, b: usize| {
@@ -423,7 +430,7 @@ impl FileOracle {
                 if lacks(a, newest, b).is_none() {
                     continue;
                 }
-                // An older state of the names may look the same.
+                // An older state of the names may look equal, and demand less.
                 let fit = self.oldest_fit(vfs, a).unwrap_or(newest);
                 if let Some((there, wanted)) = lacks(a, fit, b) {
                     words.push(format!(
@@ -447,7 +454,7 @@ impl FileOracle {
         })
     }
 
-    /// A file that does not hold what was written last.
+    /// Judges a file that does not hold what was written last.
     fn file(&self, content: &Content, id: FileId, data: &[u8], names: usize) -> Findings {
         let mut out = Findings::default();
         out.loss.bytes = content.size().saturating_sub(data.len() as u64);
@@ -481,7 +488,7 @@ impl FileOracle {
         out
     }
 
-    /// A sector holds what the file never held there, or nothing that is promised.
+    /// Judges a sector that holds none of its states: what the terms let show is no violation.
     fn strange(&self, content: &Content, sector: u64, what: Strange, out: &mut Findings) {
         let synced = content.acked_bytes(sector);
         out.loss.acked_bytes += synced;
@@ -521,7 +528,7 @@ impl FileOracle {
     }
 }
 
-/// What each sync of everything covers, in the order of their ends.
+/// What each sync of everything covers, in the order in which they ended.
 fn syncs(logs: &[TaskLog], terms: &Terms) -> Vec<SyncAll> {
     let mut syncs = Vec::new();
     for (task, log) in logs.iter().enumerate() {
@@ -551,7 +558,7 @@ fn syncs(logs: &[TaskLog], terms: &Terms) -> Vec<SyncAll> {
     syncs
 }
 
-/// The names are those of no legal state: words, and how much of what was promised is gone.
+/// Reports names that fit no legal state, and how much of what was promised is gone.
 fn names_are_lost(task: &Replay, found: &FoundView, out: &mut Findings) {
     let made = &task.log.made;
     let from = task.legal_from();

@@ -1,4 +1,4 @@
-//! What recovery gave, as a user sees it.
+//! What recovery gave, as a program sees it: the names, attributes and bytes of a mounted volume.
 
 use super::model::Xattrs;
 use base::Ino;
@@ -6,38 +6,38 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{Errno, FileKind, FsError, FsResult, OpenFlags, Vfs};
 
-/// One name as recovered.
+/// One name that was found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FoundEntry {
-    /// Its kind.
+    /// Kind of the inode.
     pub kind: FileKind,
     /// Inode number and generation.
     pub ident: (Ino, u32),
     /// Permission bits.
     pub perm: u16,
-    /// Number of names; of a directory 2 and one for each directory in it.
+    /// Number of links; a directory has 2 and one for each directory in it.
     pub nlink: u32,
-    /// Where a symbolic link leads.
+    /// Where a symbolic link leads; empty for all others.
     pub target: String,
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// Extended attributes, if they were asked for.
     pub xattrs: Xattrs,
 }
 
-/// All names below a task's directory.
+/// All names below the directory of a task, by their paths in it.
 pub type FoundView = BTreeMap<String, FoundEntry>;
 
-/// More names than any task makes: the tree is a circle.
+/// More names than any task makes. A tree with more is a circle.
 const ENTRIES_MAX: usize = 10_000;
-/// Larger than any file that a task makes, bytes.
+/// More bytes than any file of a task has.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The names below `root` as recovered; none if it is not there. Extended attributes only
-/// `with_xattrs`.
+/// Reads the names below `root`; there are none if it does not exist. Extended attributes are read
+/// only `with_xattrs`.
 ///
 /// # Errors
-/// Something cannot be read, or there is more than any task makes.
+/// Something cannot be read, or there are more names than any task makes.
 pub fn names(vfs: &Arc<Vfs>, root: &str, with_xattrs: bool) -> FsResult<FoundView> {
     let mut found = FoundView::new();
     let mut todo = vec![String::new()];
@@ -81,7 +81,8 @@ pub fn names(vfs: &Arc<Vfs>, root: &str, with_xattrs: bool) -> FsResult<FoundVie
     Ok(found)
 }
 
-/// What was not set by a task keeps its whole name, and so fits no state.
+/// Reads extended attributes. One outside of `user.` was not set by a task; it keeps its whole name
+/// and so fits no state.
 fn xattrs(vfs: &Arc<Vfs>, path: &str) -> FsResult<Xattrs> {
     let mut found = Xattrs::new();
     for name in vfs.llistxattr(path)? {
@@ -93,10 +94,10 @@ fn xattrs(vfs: &Arc<Vfs>, path: &str) -> FsResult<Xattrs> {
     Ok(found)
 }
 
-/// All bytes of a file.
+/// Reads all bytes of a file.
 ///
 /// # Errors
-/// It cannot be read, or is larger than any task makes one.
+/// The file cannot be read, or is larger than any that a task makes.
 pub fn read_file(vfs: &Arc<Vfs>, path: &str) -> FsResult<Vec<u8>> {
     let file = vfs.open(path, OpenFlags::READ, 0)?;
     let read = || {

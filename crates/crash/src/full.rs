@@ -1,29 +1,30 @@
-//! Workloads on volumes that are nearly full: what is free when they begin, and what an operation
-//! has come to for which there was no room.
+//! Workloads on volumes that are nearly full: how a volume is filled, and what is written down of
+//! an operation for which there was no room.
 //!
-//! The log of a task has what was done: a refused operation stands there as one that does nothing,
-//! a short write as a shorter one. So the oracle needs no rule of its own. That also says what a
-//! cut in the middle of such an operation may leave: nothing that was not answered.
+//! The log of a task says what was done: a refused operation stands there as one that does nothing,
+//! a short write as a shorter one. So the oracle needs no rule of its own for full volumes. It also
+//! follows that a cut inside such an operation may leave only what the operation was later
+//! answered.
 
 use super::ops::Op;
 use crate::CrashError;
 use std::sync::Arc;
 use vfs::{Errno, FallocateMode, FsError, FsResult, OpenFlags, Vfs};
 
-/// An operation that was refused.
+/// Stands in a log for an operation that was refused.
 pub(super) const NOTHING: Op = Op::Pause(0);
 
-/// The file that takes what is not to be free; tasks work in directories of their own.
+/// The file that takes the room which is not to be free, outside of the tasks' directories.
 const FILLER: &str = "/filler";
 const FILLER_PERM: u16 = 0o600;
 const STEP_BYTES: u64 = 8 << 20;
-/// Smallest step: a block.
+/// The smallest step of filling: a block.
 const STEP_BYTES_MIN: u64 = 4096;
 
 /// Takes all room of a fresh volume but `free` bytes.
 ///
 /// # Errors
-/// Of the file system.
+/// An error of the file system, other than that it is full.
 pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), CrashError> {
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
     let file = vfs.open(FILLER, flags, FILLER_PERM)?;
@@ -32,7 +33,7 @@ pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), CrashError> {
         match file.fallocate(FallocateMode::Allocate, end, step) {
             Ok(()) => end += step,
             Err(e) if e.errno() == Errno::NoSpc => step /= 2,
-            // Block maps know no blocks without content.
+            // Files with a block map have no blocks without content, so zeros are written.
             Err(e) if e.errno() == Errno::NotSup => match write_step(&file, end, step)? {
                 0 => step /= 2,
                 n => end += n,
@@ -45,10 +46,10 @@ pub(super) fn leave(vfs: &Arc<Vfs>, free: u64) -> Result<(), CrashError> {
     Ok(vfs.sync()?)
 }
 
-/// Gives back what [`leave`] has taken; durably, as what is freed can be used again only then.
+/// Gives back what [`leave`] has taken, and syncs: only then freed blocks can be used again.
 ///
 /// # Errors
-/// Of the file system.
+/// An error of the file system.
 pub(super) fn give_back(vfs: &Arc<Vfs>) -> FsResult<()> {
     match vfs.truncate(FILLER, 0) {
         Ok(()) => vfs.sync(),
@@ -65,8 +66,8 @@ fn write_step(file: &vfs::File, at: u64, len: u64) -> Result<u64, FsError> {
     }
 }
 
-/// Whether this answer is one that a full volume may give. What gives blocks back, and what makes
-/// durable what was acknowledged, is never refused.
+/// Whether a full volume may answer this operation so. It must never refuse what frees blocks, nor
+/// what makes acknowledged changes durable.
 pub(super) fn may_be_refused(op: &Op, e: &FsError) -> bool {
     let gives = matches!(
         op,
@@ -83,7 +84,7 @@ pub(super) fn may_be_refused(op: &Op, e: &FsError) -> bool {
     e.errno() == Errno::NoSpc && !gives
 }
 
-/// A write of which `len` bytes were taken.
+/// The write, shortened to the `len` bytes that were taken.
 pub(super) fn shortened(op: &Op, len: u64) -> Option<Op> {
     match op {
         Op::Write { path, offset, .. } if len > 0 => Some(Op::Write {
@@ -95,7 +96,7 @@ pub(super) fn shortened(op: &Op, len: u64) -> Option<Op> {
     }
 }
 
-/// An allocation behind which the file has `size` bytes.
+/// The allocation, shortened so that the file ends up with `size` bytes.
 pub(super) fn front_of(op: &Op, size: u64) -> Op {
     match op {
         Op::Fallocate {

@@ -1,4 +1,4 @@
-//! `docs/use/guarantees.md`, made from the tables of [`rules`](super::rules).
+//! Makes `docs/use/guarantees.md` from [`rules`](super::rules), so page and oracle cannot differ.
 
 use super::rules::{
     COVERS, Call, Cover, RULES, Sight, Terms, UNSYNCED, What, cover, may_show, shows,
@@ -91,7 +91,7 @@ fn terms_text(terms: &Terms) -> String {
     }
 }
 
-/// The page.
+/// The text of the page.
 ///
 /// # Panics
 /// Never: writing into a text does not fail.

@@ -1,4 +1,7 @@
 //! Recovery of one remainder, and whether it keeps the promises.
+//!
+//! A remainder is mounted for writing in a simulation of its own, the oracle compares, the volume
+//! is used once more and unmounted, and outside checkers are asked if the caller wants them.
 
 use super::device::{Disk, Volume};
 use super::files::FileOracle;
@@ -17,20 +20,20 @@ use std::sync::Arc;
 use vfs::{FsResult, OpenFlags, Vfs};
 use work::fsck::{self, Verdict};
 
-/// What was found of one cut.
+/// What was found of one remainder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judgement {
-    /// Violated rules, each with its number and what was found. Empty: all is well.
+    /// Violated rules, each with its name and what was found; empty: none.
     pub violations: Vec<String>,
-    /// What is gone, promised or not, of all tasks.
+    /// What is gone of all tasks, promised or not.
     pub loss: Loss,
-    /// Outside checkers that were asked for and not there.
+    /// An outside checker was asked that is not installed.
     pub unchecked: bool,
     /// How often the guard of each mutant was reached.
     pub reached: rt::Reached,
 }
 
-/// Follows the tasks from cut to cut.
+/// Judges the cuts of one run, and follows its tasks from cut to cut.
 pub struct Judge<'a> {
     config: &'a CrashConfig,
     volume: &'a Volume,
@@ -38,7 +41,7 @@ pub struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    /// A judge of the cuts of one run, which come by ascending time.
+    /// A judge for the cuts of one run that left these logs. Cuts have to come by ascending time.
     pub fn new(config: &'a CrashConfig, volume: &'a Volume, logs: &'a [TaskLog]) -> Judge<'a> {
         Judge {
             config,
@@ -50,7 +53,8 @@ impl<'a> Judge<'a> {
     /// Recovers the remainder of `cut` and judges it.
     ///
     /// # Errors
-    /// Something that is no property of the remainder failed, e.g. writing an image file.
+    /// The host or the device has failed, for example at writing an image file. What is wrong with
+    /// the remainder is a violation in the judgement.
     pub fn judge(&mut self, cut: &Cut, opinion: Opinion<'_>) -> Result<Judgement, CrashError> {
         self.oracle.advance_to(&cut.progress);
         let seed = self.config.seed;
@@ -75,7 +79,7 @@ impl<'a> Judge<'a> {
         Ok(judgement)
     }
 
-    /// Mounts, runs `body`, unmounts, in a simulation of its own.
+    /// Mounts, runs `body` and unmounts, in a simulation of its own.
     fn life(
         &self,
         disk: Disk,
@@ -164,8 +168,8 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// The volume is of use after recovery: something new can be made, synced and removed; on one that
-/// was full, in the room that is given back for it.
+/// Shows that the volume is of use after recovery: something new is made, synced and removed. On a
+/// volume that was filled the filler is given back first, to have the room for it.
 pub(super) fn epilogue(vfs: &Arc<Vfs>) -> FsResult<()> {
     full::give_back(vfs)?;
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;

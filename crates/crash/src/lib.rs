@@ -1,12 +1,16 @@
-//! Power cuts at file-system level: tasks work on files, the device is cut, and what is left is
-//! recovered and judged by a model of what was promised.
+//! Power cuts: something works on a mounted volume, its device is cut, and what is left is
+//! recovered and judged by an oracle that knows what was promised.
 //!
 //! ```text
-//! CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement
-//!                              |--record_recovery--> cuts inside of recovery --Judge--> ...
+//! sampled     CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement
+//!                                     |--record_recovery--> cuts inside of recovery --Judge--> ...
+//! exhaustive  Case --setup--> Subject --trace--> Trace, Oracle --campaign--> states --Checker--> Explored, Findings
+//! chips       Subject --nand--> Film --media of each cut--> ...
 //! ```
 //!
-//! Rules, cited by name in every violation: [`rules`].
+//! A sample costs one snapshot for each cut and works with every device and outside checker; an
+//! exhaustive exploration makes all legal states of a cut, within a bound, from one recorded run.
+//! Both end in oracles whose rules stand as data in [`rules`]; a violation cites its rule by name.
 
 pub mod campaign;
 pub mod case;

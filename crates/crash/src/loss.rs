@@ -1,9 +1,9 @@
-//! What a cut took, promised or not.
+//! What a cut took, promised or not: by it schemes are compared that keep their promises.
 
 use base::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// What a cut took. Only the losses that the rules promise to exclude are violations.
+/// What a cut took. Only a loss that a rule excludes is a violation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Loss {
     /// Operations on names and attributes that a completed sync covers and that are gone.
@@ -14,7 +14,7 @@ pub struct Loss {
     pub ops: usize,
     /// Bytes that had been written and are gone, covered or not.
     pub bytes: u64,
-    /// From the newest operation that is there to the cut; zero if nothing that had ended is gone.
+    /// From the end of the newest operation that is there to the cut; 0 if nothing ended is gone.
     #[serde(with = "ns")]
     pub age: Nanos,
     /// Some file shows bytes that it had held earlier and that were overwritten or cut off before
@@ -25,12 +25,12 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// True if nothing is gone and nothing shows that should not.
+    /// True if nothing is gone and nothing shows that must not.
     pub fn is_none(&self) -> bool {
         *self == Loss::default()
     }
 
-    /// Adds what another task, or another cut, lost.
+    /// Adds what another task or another cut lost; of two ages the greater one stays.
     pub fn add(&mut self, other: &Loss) {
         self.acked_ops += other.acked_ops;
         self.acked_bytes += other.acked_bytes;
@@ -42,7 +42,7 @@ impl Loss {
     }
 }
 
-/// Nanoseconds as a number.
+/// Writes a duration as a number of nanoseconds.
 mod ns {
     use base::Nanos;
     use serde::{Deserialize, Deserializer, Serializer};

@@ -1,7 +1,8 @@
-//! What a task's directory holds after each of its operations, and what of it was promised.
+//! What the directory of a task holds after each of its operations, and what of it is promised.
 //!
-//! A task works alone in its directory, so its operations have one order. What a remainder must
-//! keep are the rules O1 to O7 of [`rules`](super::rules).
+//! A task works alone in its directory, so its operations have one order and a model without
+//! concurrency is exact. Which of the states a remainder may show is said by the rules O1 to O7 of
+//! [`rules`](super::rules).
 
 use super::content::Content;
 use super::ops::Op;
@@ -11,54 +12,54 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::FileKind;
 
-/// One name.
+/// One name, and the inode that it names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// The inode, under the model's own number.
+    /// The inode, by a number of the model.
     pub id: FileId,
-    /// Its kind.
+    /// Kind of the inode.
     pub kind: FileKind,
-    /// Permission bits; not kept for symbolic links.
+    /// Permission bits; a symbolic link has none.
     pub perm: u16,
     /// Where a symbolic link leads.
     pub target: Arc<str>,
-    /// Extended attributes of the name space `user`, without that prefix.
+    /// Extended attributes of the name space `user`, without its prefix.
     pub xattrs: Arc<Xattrs>,
 }
 
-/// Names and values of extended attributes.
+/// Extended attributes: name to value.
 pub type Xattrs = BTreeMap<String, Vec<u8>>;
 
-/// All names below a task's directory: path to what is there. `""` is the directory itself.
+/// All names below the directory of a task, by path; `""` is that directory itself.
 pub type View = BTreeMap<String, Entry>;
 
-/// State after some operations.
+/// The state after some operations.
 #[derive(Clone, Debug)]
 pub struct State {
     next_id: FileId,
-    /// Operations so far, of all kinds.
+    /// Number of operations so far, of all kinds.
     pub ops: usize,
-    /// Names now.
+    /// The names now.
     pub view: View,
-    /// Operations on names so far.
+    /// Number of operations on names so far.
     pub count: usize,
-    /// The number (from 1) of the last operation on names that touched an inode.
+    /// The number of the last operation on names that touched each inode; the first has number 1.
     touched: BTreeMap<FileId, usize>,
-    /// The same of the last one on its attributes.
+    /// The number of the last one that touched the attributes of each inode.
     changed: BTreeMap<FileId, usize>,
     created: BTreeMap<FileId, usize>,
     /// What files hold, removed ones included.
     pub contents: BTreeMap<FileId, Content>,
 }
 
-/// Permission bits of new files and directories.
+/// Permission bits of new files.
 pub const FILE_PERM: u16 = 0o644;
-/// See [`FILE_PERM`].
+/// Permission bits of new directories.
 pub const DIR_PERM: u16 = 0o755;
 
 impl State {
-    /// Nothing, not even the task's directory. `task` makes inode numbers of different tasks
-    /// different.
+    /// A state without any name; not even the directory of the task is there. `task` keeps inode
+    /// numbers of different tasks apart.
     pub fn new(task: usize) -> State {
         State {
             next_id: ((task as u64 + 1) << 32) + 1,
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Whether `op` is possible now.
+    /// Whether `op` is possible in this state.
     pub fn allows(&self, op: &Op) -> bool {
         let free = |path: &str| !self.view.contains_key(path) && self.is_dir(parent(path));
         match op {
@@ -134,7 +135,7 @@ impl State {
         self.view.get(path).map_or(0, |e| e.id)
     }
 
-    /// Lets `op`, which must be allowed, begin. Answers the inode that it makes, if it makes one.
+    /// Does `op`, which [`State::allows`] must allow; answers the inode that it makes, if any.
     pub fn apply(&mut self, op: &Op) -> Option<FileId> {
         self.ops += 1;
         match op {
@@ -210,7 +211,7 @@ impl State {
         self.change(path, |entry| entry.xattrs = xattrs.clone());
     }
 
-    /// What the file at `path` holds now.
+    /// The content of the file at `path`.
     pub fn content(&self, path: &str) -> Option<&Content> {
         self.contents.get(&self.view.get(path)?.id)
     }
@@ -272,9 +273,9 @@ impl State {
         }
     }
 
-    /// O2: a sync by the task itself has completed. Answers how many operations on names are now
-    /// promised. Where names come back by roll-forward the sync of a file promises that file only,
-    /// and nothing of a prefix.
+    /// The task's own sync `op` has completed (O2). Answers how many operations on names are
+    /// promised now. Where names come back by roll-forward the sync of a file promises that file
+    /// alone, so no prefix.
     pub fn acknowledge(&mut self, op: &Op, terms: &Terms) -> usize {
         let alone = terms.roll_forward.is_some();
         let (call, path) = match op {
@@ -304,7 +305,7 @@ impl State {
         names.max(promised(What::Attributes, &self.changed))
     }
 
-    /// The content of all files up to operation `op` is promised.
+    /// Promises the content of all files up to operation `op`.
     pub fn acknowledge_all(&mut self, op: usize) {
         for content in self.contents.values_mut() {
             content.acknowledge(op);
@@ -312,7 +313,7 @@ impl State {
     }
 }
 
-/// The directory that holds `path`.
+/// The path of the directory that holds `path`.
 pub fn parent(path: &str) -> &str {
     path.rfind('/').map_or("", |at| &path[..at])
 }

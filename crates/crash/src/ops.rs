@@ -1,18 +1,19 @@
-//! The operations of a crash-test task, and how a seeded mix of them is drawn.
+//! The operations of a task of a crash test, and how a seeded mix of them is drawn.
 //!
-//! They are those of ACE (CrashMonkey, OSDI 2018, table 4) and a few more. Writes through a memory
-//! map are left out: the library has none, and to the page cache they are writes like others.
+//! They are the operations of ACE (CrashMonkey, OSDI 2018, table 4) and a few more. Writes through
+//! a memory map are left out: the library has none, and to the page cache they are writes like
+//! others.
 
 use base::Rng;
 use std::fmt;
 
-/// One operation on files. Paths are below the task's own directory, `""` is that directory itself;
+/// One operation on files. Paths begin at the directory of the task, and `""` is that directory;
 /// offsets, lengths and sizes are in bytes and need not be whole sectors.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
-    /// A new empty file.
+    /// Makes an empty file.
     Create(String),
-    /// Overwrites, extends, or leaves a hole.
+    /// Writes: overwrites, extends, or leaves a hole.
     Write {
         /// File.
         path: String,
@@ -21,14 +22,14 @@ pub enum Op {
         /// Number of bytes, not 0.
         len: u64,
     },
-    /// Cuts or extends to so many bytes.
+    /// Cuts or extends a file.
     Truncate {
         /// File.
         path: String,
         /// New size.
         size: u64,
     },
-    /// Allocates a range, which reads as before: zeros where there was nothing.
+    /// Allocates a range, which reads as before, with zeros where there was nothing.
     Fallocate {
         /// File.
         path: String,
@@ -36,33 +37,33 @@ pub enum Op {
         offset: u64,
         /// Number of bytes, not 0.
         len: u64,
-        /// The size stays (`FALLOC_FL_KEEP_SIZE`); otherwise it grows to the end of the range.
+        /// Leaves the size (`FALLOC_FL_KEEP_SIZE`); otherwise it grows to the end of the range.
         keep_size: bool,
     },
-    /// Moves a name, over an existing one if there is.
+    /// Moves a name, over an existing one if there is one.
     Rename {
         /// Old name.
         from: String,
         /// New name.
         to: String,
     },
-    /// A further name.
+    /// Gives a file one more name.
     Link {
         /// File.
         from: String,
         /// New name.
         to: String,
     },
-    /// A symbolic link; its target is a text that leads nowhere.
+    /// Makes a symbolic link; its target is a text that leads nowhere.
     Symlink {
-        /// What it says.
+        /// The target.
         target: String,
-        /// Its name.
+        /// Name of the link.
         to: String,
     },
     /// Removes a name.
     Unlink(String),
-    /// A new directory.
+    /// Makes a directory.
     Mkdir(String),
     /// Removes an empty directory.
     Rmdir(String),
@@ -82,7 +83,7 @@ pub enum Op {
         /// Its value.
         value: Vec<u8>,
     },
-    /// Removes one.
+    /// Removes an extended attribute of the name space `user`.
     RemoveXattr {
         /// File or directory.
         path: String,
@@ -95,12 +96,12 @@ pub enum Op {
     Fdatasync(String),
     /// fsync of a directory.
     SyncDir(String),
-    /// sync of everything.
+    /// sync of the whole file system.
     Sync,
-    /// Keeps the file open; a later removal of its last name makes it an orphan. Lets go of the one
-    /// before.
+    /// Keeps the file open, so that the removal of its last name makes it an orphan, and closes the
+    /// one that was kept open before.
     Hold(String),
-    /// Waits, ns.
+    /// Waits so many ns.
     Pause(u64),
 }
 
@@ -144,24 +145,24 @@ impl fmt::Display for Op {
     }
 }
 
-/// Kinds of operations that a mix weighs.
+/// Number of kinds of operations that a mix weighs.
 const KINDS: usize = 19;
 
-/// A seeded mix: how often each kind comes, and over which names.
+/// A seeded mix: how often each kind of operation comes, and over which names.
 #[derive(Clone, Debug)]
 pub struct Mix {
     weights: [u64; KINDS],
-    /// Paths of files that may be, and of directories.
+    /// Paths that files may have, and paths that directories may have.
     files: Vec<String>,
     dirs: Vec<String>,
-    /// Largest file, bytes.
+    /// Size of the largest file, bytes.
     bytes_max: u64,
 }
 
 /// What a mix stresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stress {
-    /// Everything a little; weights drawn anew for each seed (swarm testing).
+    /// Everything a little, with weights that are drawn anew for each seed (swarm testing).
     Swarm,
     /// Names: directories that grow, split, shrink and go.
     Names,
@@ -174,7 +175,7 @@ pub enum Stress {
 }
 
 impl Stress {
-    /// All of them.
+    /// All values, in the order of their declaration.
     pub const ALL: [Stress; 5] = [
         Stress::Swarm,
         Stress::Names,
@@ -185,7 +186,7 @@ impl Stress {
 }
 
 impl Mix {
-    /// The mix for `stress`, with details drawn from `rng`.
+    /// A mix for `stress`; its details are drawn from `rng`.
     pub fn new(stress: Stress, rng: &mut Rng) -> Mix {
         let plain = |n: u32, dir: &str| (0..n).map(|i| format!("{dir}/f{i}")).collect::<Vec<_>>();
         let dirs = ["", "/d0", "/d1", "/d0/e"].map(String::from).to_vec();
@@ -234,7 +235,7 @@ impl Mix {
         }
     }
 
-    /// Draws one operation, which the state of the names may forbid.
+    /// Draws one operation. The state of the names may forbid it: callers test that.
     pub fn draw(&self, rng: &mut Rng) -> Op {
         let total: u64 = self.weights.iter().sum();
         let mut at = rng.below(total.max(1));
@@ -264,7 +265,7 @@ impl Mix {
                 to: one(&self.files, rng),
             },
             5 => Op::Symlink {
-                // Short ones live in the inode, long ones in a block.
+                // Short targets live in the inode, long ones in a block.
                 target: "t".repeat(1 + rng.below(120) as usize),
                 to: path,
             },
@@ -287,7 +288,7 @@ impl Mix {
             16 => Op::SetXattr {
                 path,
                 name: format!("x{}", rng.below(3)),
-                // Short ones lie in the inode, long ones in a block.
+                // Short values lie in the inode, long ones in a block.
                 value: vec![b'a' + rng.below(26) as u8; rng.below(300) as usize],
             },
             17 => Op::RemoveXattr {
@@ -304,7 +305,7 @@ impl Mix {
         }
     }
 
-    /// An offset or a size: pages, sectors, or any byte.
+    /// Draws an offset or a size, in pages, sectors or bytes.
     fn place(&self, rng: &mut Rng) -> u64 {
         let grain = [1, 512, 4096][rng.below(3) as usize];
         rng.below(self.bytes_max / grain + 1) * grain
@@ -313,7 +314,7 @@ impl Mix {
     fn write(&self, path: String, rng: &mut Rng) -> Op {
         let max = self.bytes_max;
         let (offset, len) = match rng.below(4) {
-            // Somewhere, a few sectors.
+            // A few sectors at any sector.
             0 => (rng.below(max / 512) * 512, 512 * (1 + rng.below(4))),
             // Whole pages.
             1 => (rng.below(max / 4096) * 4096, 4096 * (1 + rng.below(5))),

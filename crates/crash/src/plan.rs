@@ -1,5 +1,5 @@
-//! Which cases a campaign consists of, in a fixed order: the numbers of its jobs depend on nothing
-//! but the request.
+//! Which cases a campaign consists of. Their order depends on nothing but the request, so the
+//! number of a job means the same in every worker and every shard.
 
 use super::campaign::{Explored, Look, Reach};
 use super::case::Case;
@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 pub struct Job {
     /// Its number in the campaign, from 0.
     pub number: usize,
-    /// The group it belongs to in tables: the workload as it was asked for.
+    /// The workload as it was asked for; tables have one group for each.
     pub group: String,
     /// What to run.
     pub case: Case,
     /// How far to look.
     pub reach: Reach,
-    /// A positive control: some job of its group and scheme must show damage, or the explorer is
-    /// blind.
+    /// A positive control: some job of its group and scheme must show damage, otherwise the
+    /// explorer is blind.
     pub control: bool,
 }
 
@@ -32,7 +32,7 @@ pub struct Done {
     pub explored: Explored,
 }
 
-/// What to explore.
+/// What a campaign is to explore: every combination of these lists.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Schemes.
@@ -43,7 +43,7 @@ pub struct Request {
     pub workloads: Vec<String>,
     /// Seeds.
     pub seeds: Vec<u64>,
-    /// How far.
+    /// How far each case is explored.
     pub reach: Reach,
 }
 
@@ -56,14 +56,14 @@ pub const PRESETS: [&str; 6] = [
     "emmc",
     "adaptive",
 ];
-/// The positive control.
+/// The positive control: the scheme without a journal.
 pub const CONTROL: &str = "none";
 
 impl Request {
-    /// The jobs: workload by workload, and of each all schemes side by side.
+    /// The jobs, workload by workload, and for each of them all schemes one after the other.
     ///
     /// # Errors
-    /// A workload that is none.
+    /// A text that is no workload.
     pub fn jobs(&self) -> Result<Vec<Job>, CrashError> {
         let mut jobs = Vec::new();
         for group in &self.workloads {
@@ -97,27 +97,27 @@ impl Request {
 struct Part {
     workloads: &'static [&'static str],
     devices: &'static [&'static str],
-    /// What follows the name of each scheme; not that of the positive control.
+    /// What is appended to the name of each scheme; the positive control gets nothing appended.
     data: &'static [&'static str],
     seeds: &'static [u64],
     reach: Reach,
-    /// For which schemes.
+    /// The schemes that the part is for.
     of: Of,
 }
 
 /// Schemes that a part is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Of {
-    /// Those of ext4.
+    /// The schemes of ext4.
     Ext4,
-    /// All of F2FS.
+    /// All schemes of F2FS.
     F2fs,
-    /// Its journal.
+    /// Only those of F2FSJ, the journal of F2FS.
     F2fsj,
 }
 
 impl Of {
-    /// What cannot be read is refused later, with its reason.
+    /// A scheme that cannot be read fits none; setting up its job refuses it with the reason.
     fn fits(self, scheme: &str) -> bool {
         match (self, scheme.parse()) {
             (Of::F2fs, Ok(rig::Scheme::F2fs(_))) => true,
@@ -128,7 +128,7 @@ impl Of {
     }
 }
 
-/// Small subsets, a few draws where the device is a modelled one, recoveries cut to a depth.
+/// A bound: small subsets, a few draws on modelled devices, recoveries cut to this depth.
 const fn reach(states_max: u32, nested: u32) -> Reach {
     Reach {
         mode: Look::Bounded,
@@ -153,7 +153,7 @@ const FULL: [&str; 2] = [
 
 /// The fixed sample of `varve crash --quick`: all presets and the positive control.
 const QUICK: &[Part] = &[
-    // Every sequence of one operation, and what other file systems lost.
+    // Every sequence of one operation, and the known bugs of other file systems.
     Part {
         workloads: &["ace:1", "known:all"],
         devices: &["spec:emmc"],
@@ -162,7 +162,7 @@ const QUICK: &[Part] = &[
         reach: reach(1024, 0),
         of: Of::Ext4,
     },
-    // Pairs of operations, devices that promise less, recoveries that are cut.
+    // Pairs of operations, on devices that promise less, with cuts in recoveries.
     Part {
         workloads: &["ace:2,every=60"],
         devices: &["spec:emmc-any", "spec:nvme", "spec:disk"],
@@ -192,7 +192,7 @@ const QUICK: &[Part] = &[
         reach: reach(128, 1),
         of: Of::Ext4,
     },
-    // Volumes without room: operations are refused, and what was acknowledged needs no more of it.
+    // Volumes without room: operations are refused, and acknowledged ones must need no more of it.
     Part {
         workloads: &FULL,
         devices: &["spec:emmc"],
@@ -215,7 +215,7 @@ const QUICK: &[Part] = &[
         reach: reach(64, 0),
         of: Of::Ext4,
     },
-    // The operations of the chips.
+    // Cuts around operations of the chips.
     Part {
         workloads: &["mix:tasks=2,ops=12,stress=swarm", "known:create_delete"],
         devices: &["nand"],
@@ -224,7 +224,7 @@ const QUICK: &[Part] = &[
         reach: reach(1024, 0),
         of: Of::Ext4,
     },
-    // F2FS, on blocks that are old or new, as it expects them.
+    // F2FS, on a device that leaves blocks old or new, as it needs.
     Part {
         workloads: &["ace:1", "known:all"],
         devices: &["spec:nvme"],
@@ -274,8 +274,8 @@ const QUICK: &[Part] = &[
         reach: reach(64, 0),
         of: Of::F2fs,
     },
-    // Its journal needs no whole blocks. Rings that are full all the time, and rings that wrap;
-    // recoveries are cut too.
+    // F2FSJ needs no whole blocks. Rings that are always full and rings that wrap are used, and
+    // recoveries are cut, too.
     Part {
         workloads: &["ace:1,every=3", "known:all"],
         devices: &["spec:nvme,sector=512"],
@@ -306,7 +306,7 @@ const QUICK: &[Part] = &[
     },
 ];
 
-/// The schemes of F2FS in the sample: each mode of fsync, and the journal.
+/// The schemes of F2FS in the sample: each mode of fsync, and its journal.
 pub const F2FS: [&str; 5] = [
     "checkpoint-60",
     "checkpoint-60+fsync_mode=strict",
@@ -315,18 +315,18 @@ pub const F2FS: [&str; 5] = [
     "f2fsj",
 ];
 
-/// A database trusts fsync; without barriers it is lost by design, and nothing is to be learned
-/// from that.
+/// Whether a part would teach nothing: a database trusts fsync, so without barriers it is lost by
+/// design.
 fn is_in_vain(scheme: &str, part: &Part) -> bool {
     let databases = part.workloads.iter().all(|w| w.starts_with("sqlite"));
     databases && scheme.contains("nobarrier")
 }
 
-/// The jobs of `--quick`, for these schemes.
+/// The jobs of `varve crash --quick` for these schemes.
 ///
 /// # Errors
-/// A workload of the table that is none; a scheme that does not exist shows when its jobs are set
-/// up.
+/// A workload of the table that is none. A scheme that does not exist is reported when its jobs are
+/// set up.
 pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
     let mut jobs: Vec<Job> = Vec::new();
     for part in QUICK {
@@ -353,11 +353,10 @@ pub fn quick(schemes: &[String]) -> Result<Vec<Job>, CrashError> {
     Ok(jobs)
 }
 
-/// Counts of many jobs; adding is commutative, so neither the number of workers nor their order
-/// shows.
+/// Counts of many jobs. Addition commutes, so neither the number of workers nor their order shows.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Counts {
-    /// Jobs.
+    /// Number of jobs.
     pub cases: u64,
     /// See [`Explored::points`].
     pub points: u64,
@@ -375,7 +374,7 @@ pub struct Counts {
     pub nested: u64,
     /// See [`Explored::violations`].
     pub violations: u64,
-    /// Runs that failed by themselves.
+    /// Jobs whose run failed by itself.
     pub failures: u64,
 }
 

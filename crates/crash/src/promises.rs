@@ -1,10 +1,13 @@
-//! Devices by their promises alone: `spec:NAME[,KEY=VALUE...]`.
+//! Devices that are defined by their promises alone: `spec:NAME[,KEY=VALUE...]`.
+//!
+//! A crash test with such a device tests a scheme against what a standard promises, and not against
+//! the habits of one model.
 //!
 //! | name | what it stands for |
 //! |---|---|
 //! | `emmc` | eMMC 5.1 with cache, reliable writes of any length, WR_REL_SET, packs of which a cut leaves a prefix |
-//! | `emmc-any` | the same, but a cut leaves any subset of a pack (seen on real cards) |
-//! | `emmc-plain` | the same without packed writes |
+//! | `emmc-any` | as `emmc`, but a cut leaves any subset of a pack (seen on real cards) |
+//! | `emmc-plain` | as `emmc`, without packed writes |
 //! | `nvme` | cache, FUA, 4 KiB sectors that are old or new |
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 
@@ -13,14 +16,14 @@ use blockdev::{Caps, PackOrder, RemapCaps};
 use std::fmt;
 use std::str::FromStr;
 
-/// What a device promises, by name.
+/// What a device promises, made from its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Promises {
-    /// Cache, reliable writes, packs, sector size, order.
+    /// Cache, reliable writes, packed commands, sector size and order of the cache.
     pub cell: Cell,
-    /// A normal write leaves each sector old or new.
+    /// A write without any reliability leaves each sector old or new.
     pub whole_sectors: bool,
-    /// It has REMAP, with this granule in bytes.
+    /// The granule of its REMAP command, bytes; `None`: it has no such command.
     pub remap: Option<u32>,
 }
 
@@ -36,7 +39,7 @@ impl fmt::Display for PromisesError {
 
 impl std::error::Error for PromisesError {}
 
-/// Pairs of a REMAP: more than a transaction has.
+/// Most pairs of one REMAP: more than any transaction has.
 const REMAP_PAIRS: u32 = 16 * 1024;
 
 const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, disk";
@@ -44,7 +47,7 @@ const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on
                     order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384";
 
 impl Promises {
-    /// The promises of a name.
+    /// The promises that a name stands for.
     fn named(name: &str) -> Option<Promises> {
         let emmc = Cell {
             cache: true,
@@ -113,7 +116,7 @@ impl Promises {
         Ok(())
     }
 
-    /// As the block layer sees a device of `bytes` bytes.
+    /// The promises of a device of `bytes` bytes, as the block layer sees them.
     pub fn caps(&self, bytes: u64) -> Caps {
         Caps {
             tear_granule: self.whole_sectors.then_some(self.cell.sector),

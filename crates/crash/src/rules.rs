@@ -1,13 +1,14 @@
-//! What is promised, by which call, under which terms: one table, by which the oracle decides and
-//! from which `docs/use/guarantees.md` is made ([`guarantees`](super::guarantees)).
+//! What is promised, by which call and under which terms. The oracle decides by these tables, and
+//! `docs/use/guarantees.md` is made from them ([`guarantees`](super::guarantees)), so what users
+//! read is what is tested.
 
 use super::{CrashConfig, Target};
 use base::BLOCK_BYTES;
 use rig::{Data, FsyncMode, Scheme};
 
-/// A rule that a remainder must keep; violations begin with its name.
+/// A rule that a remainder must keep. The text of a violation begins with its name.
 pub struct Rule {
-    /// Letter and number.
+    /// Its letter and number.
     pub name: &'static str,
     /// What it demands.
     pub demands: &'static str,
@@ -74,19 +75,19 @@ pub static RULES: &[Rule] = &[
 /// What a promise depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// Metadata is journaled: any scheme but `none`.
+    /// Metadata is journaled: the scheme is any but `none`.
     pub journaled: bool,
-    /// What is promised of file data.
+    /// How file data is treated (`data=`).
     pub data: Data,
-    /// A write through the device's cache may leave garbage at its place when the power goes.
+    /// A write through the device's cache may leave garbage at its place if the power is cut.
     pub garbles: bool,
-    /// Names come back by checkpoint and roll-forward (F2FS, in this mode of fsync): the sync of a
-    /// file brings that file back, and nothing that is older.
+    /// Names come back by checkpoint and roll-forward, under this mode of fsync (F2FS without a
+    /// journal): the sync of a file brings back that file, and no older operation.
     pub roll_forward: Option<FsyncMode>,
-    /// The sync of a directory commits what changed it, and all that came before; what changed
-    /// elsewhere since then may wait (F2FSJ).
+    /// The sync of a directory commits what changed the directory and all that came before; what
+    /// changed elsewhere since then may wait (F2FSJ).
     pub by_inode: bool,
-    /// Bytes of a page of a file, which gets its block as a whole: those of a block of the volume.
+    /// Bytes of a page of a file, which gets its block as a whole: the block size of the volume.
     pub page_bytes: u64,
 }
 
@@ -102,7 +103,7 @@ impl Terms {
             data: config.stack.data,
             garbles,
             roll_forward: match config.stack.scheme {
-                // F2FSJ commits epochs, each with all that operations did before it.
+                // F2FSJ commits epochs: an operation comes back with all that was before it.
                 Scheme::F2fs(scheme) => scheme.journal().is_none().then_some(scheme.fsync),
                 Scheme::Journal(_) => None,
             },
@@ -141,7 +142,7 @@ impl Terms {
     }
 }
 
-/// A call that an application makes to have something last.
+/// A call by which an application asks for durability.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Call {
     /// `fsync` of a file.
@@ -154,10 +155,10 @@ pub enum Call {
     Sync,
 }
 
-/// What of a file.
+/// The part of a file that a promise speaks of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
-    /// Its names: made, linked, renamed, removed; symlink targets.
+    /// Its names: that it was made, linked, renamed or removed; the target of a symbolic link.
     Names,
     /// Permissions and extended attributes.
     Attributes,
@@ -165,20 +166,20 @@ pub enum What {
     Content,
 }
 
-/// How much of it a call covers.
+/// How much of it a call makes durable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cover {
     /// Nothing.
     Nothing,
     /// That the inode was made, and under which name.
     Making,
-    /// All earlier operations that touched the inode; of a directory also those in it.
+    /// All earlier operations that touched the inode; of a directory also those on names in it.
     Inode,
-    /// All earlier operations of everybody.
+    /// All earlier operations of all tasks.
     Everything,
 }
 
-/// O2: one line of the calls.
+/// One line of rule O2: the three fields read as a sentence.
 pub struct Covers {
     /// After this call has returned,
     pub call: Call,
@@ -199,7 +200,7 @@ const fn covers(call: Call, what: What, cover: Cover, note: &'static str) -> Cov
     }
 }
 
-/// O2, as data.
+/// Rule O2 as data.
 pub static COVERS: &[Covers] = &[
     covers(
         Call::Fsync,
@@ -266,14 +267,14 @@ pub static COVERS: &[Covers] = &[
     covers(Call::Sync, What::Content, Cover::Everything, "of all tasks"),
 ];
 
-/// How much of `what` a completed `call` covers.
+/// How much of `what` a completed `call` makes durable in a journaled file system.
 pub fn cover(call: Call, what: What) -> Cover {
     let row = COVERS.iter().find(|c| c.call == call && c.what == what);
     row.map_or(Cover::Nothing, |c| c.cover)
 }
 
 impl Terms {
-    /// How much of `what` a completed `call` covers under these terms.
+    /// How much of `what` a completed `call` makes durable under these terms.
     pub fn cover(&self, call: Call, what: What) -> Cover {
         match (call, cover(call, what)) {
             (Call::SyncDir, Cover::Everything) if self.by_inode => Cover::Inode,
@@ -284,16 +285,16 @@ impl Terms {
 
 /// What a cut may leave of an operation that no completed sync covers.
 pub struct Unsynced {
-    /// The operations.
+    /// The operations, in words.
     pub operation: &'static str,
-    /// What a cut leaves.
+    /// What a cut may leave of them.
     pub leaves: &'static str,
     /// The rules that say so.
     pub rules: &'static [&'static str],
 }
 
-/// Operations without a sync, under a journaled scheme. These are the rules O1, O3, O4 and O7 in
-/// words, by operation.
+/// What a cut may leave of operations without a sync, under a scheme that journals: the rules O1,
+/// O3, O4 and O7 in words, by operation.
 pub static UNSYNCED: &[Unsynced] = &[
     Unsynced {
         operation: "create, mkdir, link, symlink, unlink, rmdir",
@@ -333,37 +334,37 @@ pub static UNSYNCED: &[Unsynced] = &[
     },
 ];
 
-/// Something that may show in a file after a cut and that nobody wrote there last.
+/// Something that a cut may let show in a file, though it is not what was written there last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Sight {
-    /// In a block that the file was given since its last sync: what lay there before, of deleted
-    /// files.
+    /// The former content of a block that the file was given since its last sync, for example of
+    /// deleted files.
     StaleBlock,
-    /// In a page that was overwritten in place since the last sync: garbage, also in sectors that
-    /// had been synced.
+    /// Garbage in a page that was overwritten in place since the last sync, also in sectors of it
+    /// that had been synced.
     TornPage,
-    /// In the page where a truncation ended: what it had cut off, when the file grew again.
+    /// What a truncation had cut off, in the page where it ended, after the file grew again.
     CutOff,
 }
 
 impl Sight {
-    /// All of them.
+    /// All values, in the order of their declaration.
     pub const ALL: [Sight; 3] = [Sight::StaleBlock, Sight::TornPage, Sight::CutOff];
 }
 
 /// One line about what may show.
 pub struct Shows {
-    /// What.
+    /// What may show.
     pub sight: Sight,
     /// Under which terms.
     pub fits: fn(&Terms) -> bool,
     /// Whether it may show.
     pub may: bool,
-    /// Why.
+    /// The reason, for the page.
     pub why: &'static str,
 }
 
-/// O3, O5 and O6, as data: the first line that fits decides.
+/// The rules O3, O5 and O6 as data; the first line that fits decides.
 pub static SHOWS: &[Shows] = &[
     Shows {
         sight: Sight::StaleBlock,
@@ -427,7 +428,7 @@ pub static SHOWS: &[Shows] = &[
     },
 ];
 
-/// The line that decides whether `sight` may show.
+/// The line that decides whether `sight` may show under these terms.
 pub fn shows(sight: Sight, terms: &Terms) -> &'static Shows {
     let fits = |s: &&Shows| s.sight == sight && (s.fits)(terms);
     SHOWS
@@ -436,7 +437,7 @@ pub fn shows(sight: Sight, terms: &Terms) -> &'static Shows {
         .expect("the last line of each sight fits all terms")
 }
 
-/// Whether `sight` may show.
+/// Whether `sight` may show under these terms.
 pub fn may_show(sight: Sight, terms: &Terms) -> bool {
     shows(sight, terms).may
 }

@@ -1,4 +1,7 @@
-//! The run that is cut: tasks work on files while snapshots are taken.
+//! The run that is cut: tasks work on files, and at moments drawn from the seed a snapshot of the
+//! device says what a cut there would leave.
+//!
+//! The run is not stopped by it, so one run yields all its cuts.
 
 use super::device::{Disk, Remains, Volume};
 use super::model::{DIR_PERM, FILE_PERM, State};
@@ -21,23 +24,23 @@ pub struct TaskLog {
     pub ops: Vec<Op>,
     /// How many of them have ended.
     pub ended: usize,
-    /// When each of them began, and when each that ended did; ascending.
+    /// When the operations began and ended, ascending.
     pub times: Times,
-    /// Inode number and generation of what it made.
+    /// Inode number and generation of each file that it made.
     pub made: BTreeMap<FileId, (Ino, u32)>,
 }
 
 /// When the operations of a task began and ended.
 #[derive(Clone, Debug, Default)]
 pub struct Times {
-    /// Begin of each operation.
+    /// When each operation began.
     pub begun: Vec<Time>,
-    /// End of each that ended.
+    /// When each of those that ended did.
     pub ended: Vec<Time>,
 }
 
 impl TaskLog {
-    /// How far the task had come at `at`: what ends at that very moment has ended.
+    /// How far the task had come at `at`: an operation that ends at that very moment has ended.
     pub fn progress(&self, at: Time) -> Progress {
         Progress {
             begun: self.times.begun.partition_point(|t| *t <= at),
@@ -51,33 +54,33 @@ impl TaskLog {
 pub struct Progress {
     /// Operations that had begun.
     pub begun: usize,
-    /// Operations that had ended: their syncs are promises.
+    /// Operations that had ended; what their syncs cover is promised.
     pub ended: usize,
 }
 
-/// Where in the run a cut fell.
+/// Where a cut fell between the commands of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moment {
     /// Just before a command was given.
     Before,
     /// Just after a command was complete.
     After,
-    /// At some other time.
+    /// At another time.
     Inside,
 }
 
-/// What a cut leaves.
+/// A cut: what it leaves, and how far the tasks had come.
 #[derive(Clone)]
 pub struct Cut {
-    /// Its number among the moments that were looked at.
+    /// The number of its moment among all candidates.
     pub number: u64,
-    /// When, virtual ns.
+    /// Its time, virtual ns.
     pub at: u64,
-    /// Where.
+    /// Where it fell between the commands.
     pub moment: Moment,
     /// How far each task had come; empty before the tasks began.
     pub progress: Vec<Progress>,
-    /// What is left.
+    /// What is left of the device.
     pub remains: Remains,
 }
 
@@ -87,7 +90,7 @@ pub struct Recording {
     pub logs: Vec<TaskLog>,
     /// The cuts, by ascending time.
     pub cuts: Vec<Cut>,
-    /// Moments that were looked at.
+    /// Number of moments at which a cut was possible.
     pub candidates: u64,
     /// Why the run ended early, if it did.
     pub failure: Option<String>,
@@ -126,8 +129,8 @@ impl Sampler {
         })
     }
 
-    /// A moment at which the power might go. Nothing may happen between looking at the logs and the
-    /// snapshot.
+    /// A moment at which the power might be cut. No other task may run between reading the logs and
+    /// taking the snapshot, because the two describe one moment.
     fn candidate(&self, moment: Moment) {
         rt::no_yield(|| {
             let mut state = self.state.lock();
@@ -160,7 +163,7 @@ impl Sampler {
         });
     }
 
-    /// Candidates at all times, until the run is over.
+    /// Makes candidates at random times until the run is over.
     fn clockwork(&self, seed: u64) {
         let mut rng = Rng::named(seed, "crash/moments");
         while !self.state.lock().over {
@@ -170,7 +173,7 @@ impl Sampler {
     }
 }
 
-/// Sees every command pass.
+/// Makes a candidate before and after each command.
 struct Tap {
     inner: Arc<dyn BlockDevice>,
     sampler: Arc<Sampler>,
@@ -191,7 +194,7 @@ impl BlockDevice for Tap {
     }
 }
 
-/// Runs `body` in a simulation, with `wanted` cuts drawn over its whole length.
+/// Runs `body` in a simulation and draws `wanted` cuts over its whole length.
 fn sampled(
     config: &CrashConfig,
     disk: Disk,
@@ -233,7 +236,7 @@ fn sampled(
 /// Runs the workload once and takes all its cuts.
 ///
 /// # Errors
-/// The device cannot be made. What fails in the run itself stands in [`Recording::failure`].
+/// The device cannot be made. A failure of the run itself stands in [`Recording::failure`].
 pub fn record(config: &CrashConfig, volume: &Volume) -> Result<Recording, CrashError> {
     let disk = volume.fresh(config.seed)?;
     let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
@@ -251,11 +254,11 @@ pub fn record(config: &CrashConfig, volume: &Volume) -> Result<Recording, CrashE
     })
 }
 
-/// Recovers what `cut` left, and is cut on the way: mount and unmount, nothing else.
+/// Recovers what `cut` left by a mount and an unmount, and draws cuts of that.
 ///
 /// # Errors
-/// The device cannot be made. A recovery that fails gives the cuts until then: the judge of `cut`
-/// itself reports it.
+/// The device cannot be made. A recovery that fails gives the cuts up to then; its failure is
+/// reported by the judge of `cut` itself.
 pub fn record_recovery(
     config: &CrashConfig,
     volume: &Volume,
@@ -283,11 +286,11 @@ fn work(
 ) -> Result<(), CrashError> {
     let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
     run_tasks(config, &config.script, &mounted, logs)?;
-    // The accounts in memory are for the judge: here write-back and discards are under way.
+    // The judge checks the accounts in memory: here write-back and discards are under way.
     Ok(mounted.unmount()?)
 }
 
-/// Runs the tasks of a script to their end; what they did stands in `logs`.
+/// Runs the tasks of a script to their end; `logs` says what they did.
 pub(super) fn run_tasks(
     config: &CrashConfig,
     script: &Script,
@@ -297,7 +300,7 @@ pub(super) fn run_tasks(
     run_on(&mounted.vfs, config.seed, script, logs)
 }
 
-/// The same on any file system.
+/// Runs the tasks of a script to their end as [`run_tasks`] does, on any mounted file system.
 pub(super) fn run_on(
     vfs: &Arc<Vfs>,
     seed: u64,
@@ -339,22 +342,22 @@ struct Task {
     logs: Arc<Mutex<Vec<TaskLog>>>,
     state: State,
     held: Option<File>,
-    /// There may be no room for an operation.
+    /// The volume is nearly full, so operations may be refused.
     full: bool,
 }
 
-/// What became of an operation that did not fail.
+/// How an operation ended that did not fail.
 enum Outcome {
     /// It is done; the inode that it has made, if it makes one.
     Done(Option<(Ino, u32)>),
-    /// A write found room for so many bytes.
+    /// A write found room for this many bytes.
     Wrote(u64),
 }
 
-/// Draws after which a task gives up looking for an operation that is possible.
+/// Draws after which a task gives up looking for a possible operation.
 const DRAWS_MAX: usize = 200;
 
-/// The operations that task number `task` of a seeded mix draws: a function of the seed alone.
+/// The operations that task number `task` of a seeded mix draws; the arguments alone decide.
 pub(super) fn drawn(
     task: usize,
     ops: usize,
@@ -385,7 +388,7 @@ impl Task {
             }
             Script::Mixed { ops, stress, .. } => {
                 for op in drawn(self.number, *ops, *stress, seed) {
-                    // What was refused before may be missing now.
+                    // What a refused operation would have made is missing now.
                     if !self.full || self.state.allows(&op) {
                         self.step(op)?;
                     }
@@ -412,7 +415,7 @@ impl Task {
 
     fn step(&mut self, op: Op) -> Result<(), CrashError> {
         let before = self.full.then(|| self.state.clone());
-        // The name goes when the operation begins; what it stood for is needed to carry it out.
+        // The state changes when the operation begins; a refused one restores it.
         let made = self.state.apply(&op);
         self.log(|log| {
             log.ops.push(op.clone());
@@ -448,8 +451,7 @@ impl Task {
         Ok(())
     }
 
-    /// What a refused operation has come to: nothing, or the front of what `fallocate` was asked
-    /// for.
+    /// What a refused operation has done: nothing, or for `fallocate` the front of its range.
     fn what_was_done(&self, op: &Op) -> Result<Option<Op>, CrashError> {
         let Op::Fallocate { path, .. } = op else {
             return Ok(Some(full::NOTHING));
@@ -530,7 +532,7 @@ impl Task {
         Ok(Outcome::Done(None))
     }
 
-    /// Writes what the model says that the file holds there.
+    /// Writes the bytes that the model says the file holds there.
     fn write(&self, path: &str, offset: u64, len: u64) -> FsResult<Outcome> {
         let content = self.state.content(path).expect("a file of the model");
         let data = content.bytes()[offset as usize..(offset + len) as usize].to_vec();

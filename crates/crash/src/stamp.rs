@@ -1,32 +1,32 @@
-//! What the sectors of crash-test files hold: who wrote them, where, and which version.
+//! Stamps: the content of sectors in files of crash tests. It says which file, sector and version a
+//! sector belongs to, so any sector found after a cut can be told apart from all others.
 //!
-//! A written sector repeats one 32-byte unit: mark, file, sector, version; a write of a part of it
-//! puts there the bytes that stand at that place of a whole stamp. Half of the files carry the
-//! journal's magic number as mark, so that their blocks look like log blocks (hazards-H10).
+//! A sector repeats one unit of 32 bytes: mark, file, sector, version. A write of a part of a
+//! sector writes the bytes that a whole stamp has at that place. In half of the files the mark is
+//! the magic number of the journal, so that their blocks look like blocks of the log (hazards-H10).
 
 use base::SECTOR_BYTES;
 
-/// Names a file for life; never zero.
+/// Names a file for its whole life; never zero.
 pub type FileId = u64;
 
-/// The file that owns all blocks before the first write: what is found under a block that was
-/// mapped and never written.
+/// The file that owns all blocks which were not written yet: its stamps are found in a block that a
+/// file was given and that was never written.
 pub const NOBODY: FileId = u64::MAX;
 
 const UNIT_BYTES: usize = 32;
 const MARK: u64 = 0x7661_7276_6531_3031;
-/// JBD2 header: magic number and block types 1 to 6, as the little-endian word that begins with
-/// those bytes.
+/// The magic number of JBD2, with which the mark of half of the files begins.
 const MAGIC: [u8; 4] = [0xC0, 0x3B, 0x39, 0x98];
 
 /// What a sector says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp {
-    /// Who wrote it.
+    /// The file that wrote it.
     pub file: FileId,
-    /// Where in the file.
+    /// The sector in that file.
     pub sector: u64,
-    /// Number of the operation that wrote it, from 1.
+    /// The number of the operation that wrote it, from 1.
     pub version: u64,
 }
 
@@ -48,8 +48,8 @@ fn unit(stamp: Stamp) -> [u8; UNIT_BYTES] {
     unit
 }
 
-/// Fills `part`, which begins `at` bytes behind the start of the sector, with the bytes that stand
-/// there in a whole stamp.
+/// Fills `part`, which begins `at` bytes behind the start of the sector, with the bytes that a
+/// whole stamp has there.
 pub fn fill(stamp: Stamp, at: usize, part: &mut [u8]) {
     let unit = unit(stamp);
     let (mut done, mut from) = (0, at % UNIT_BYTES);
@@ -60,14 +60,14 @@ pub fn fill(stamp: Stamp, at: usize, part: &mut [u8]) {
     }
 }
 
-/// The bytes of a sector.
+/// The bytes of a whole sector.
 pub fn sector(stamp: Stamp) -> Vec<u8> {
     let mut bytes = vec![0; SECTOR_BYTES];
     fill(stamp, 0, &mut bytes);
     bytes
 }
 
-/// What the whole units of a sector (or of the shorter end of a file) say, without repetition.
+/// The stamps that the whole units in `bytes` say, each one once; a file may end inside a sector.
 pub fn stamps(bytes: &[u8]) -> Vec<Stamp> {
     let mut found: Vec<Stamp> = Vec::new();
     for bytes in bytes.chunks_exact(UNIT_BYTES) {

@@ -1,4 +1,4 @@
-//! A run with all its commands, to be cut afterwards anywhere and in any way.
+//! A run with all its commands, to be cut afterwards at any moment and in any legal way.
 
 use super::CrashConfig;
 use super::device::{Disk, Remains, Volume};
@@ -11,13 +11,13 @@ use rt::Sim;
 
 /// A recorded run.
 pub struct Traced {
-    /// All commands.
+    /// All commands of the run.
     pub trace: Trace,
-    /// What was promised.
+    /// The oracle, which knows what was promised when.
     pub oracle: Box<dyn Oracle>,
-    /// When the subject began: before it the volume was being mounted.
+    /// When the subject began; until then the volume was being mounted.
     pub began: Time,
-    /// When it ended: after it the volume was being unmounted.
+    /// When the subject ended; from then on the volume was being unmounted.
     pub ended: Time,
     /// Why the run ended early, if it did.
     pub failure: Option<String>,
@@ -25,7 +25,7 @@ pub struct Traced {
     pub reached: rt::Reached,
 }
 
-/// Runs `subject` on a fresh volume, which must be a disk in memory, and keeps every command.
+/// Runs `subject` on a fresh volume and records every command. The device must be a disk in memory.
 ///
 /// # Errors
 /// The device cannot be made, the volume cannot be mounted, or the simulation fails before the
@@ -74,10 +74,10 @@ pub fn trace(
     })
 }
 
-/// Recovers `remains`, mounts and unmounts, and keeps every command: for cuts inside of recovery.
+/// Recovers `remains` by a mount and an unmount and records every command, to cut the recovery.
 ///
 /// # Errors
-/// The device cannot be made. A recovery that fails gives the commands until then, and why.
+/// The device cannot be made. A recovery that fails gives the commands up to then, and the reason.
 pub fn trace_recovery(
     config: &CrashConfig,
     volume: &Volume,

@@ -1,4 +1,5 @@
-//! An open file.
+//! An open file: reading and writing at offsets, sync, and the failures of write-back that its user
+//! has not been told of yet.
 
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
@@ -12,7 +13,7 @@ use std::sync::Arc;
 /// Largest file offset (`loff_t`).
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
-/// What all handles of one inode share.
+/// What all open files of one inode share.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
     /// Shared by writes at a given place and truncation, exclusive for appending writes (vfs-V4).
@@ -28,16 +29,16 @@ impl Node {
     }
 }
 
-/// An open file or directory. It has no seek position.
+/// An open file or directory, without a seek position.
 ///
-/// End it with [`close`](File::close). Dropping it does no I/O: the inode stays pinned, and
+/// [`close`](File::close) ends it. A dropped one does no I/O: its inode stays pinned, and
 /// [`Vfs::leaked_files`] counts it.
 pub struct File {
     vfs: Arc<Vfs>,
-    /// `None` only while being closed.
+    /// `None` only while the file is being closed.
     node: Option<Arc<Node>>,
     flags: OpenFlags,
-    /// Up to which failure of write-back its user was told.
+    /// The failures of write-back that its user has been told of.
     told: ErrorSeen,
 }
 
@@ -59,11 +60,11 @@ impl File {
     pub fn ino(&self) -> Ino {
         self.node().ino
     }
-    /// The flags it was opened with.
+    /// The flags that it was opened with.
     pub fn flags(&self) -> OpenFlags {
         self.flags
     }
-    /// The mount.
+    /// The mount that it belongs to.
     pub fn vfs(&self) -> &Arc<Vfs> {
         &self.vfs
     }
@@ -79,20 +80,20 @@ impl File {
     /// Reads up to `buf.len()` bytes at `offset`; fewer only at the end of the file.
     ///
     /// # Errors
-    /// EBADF without `READ`, EISDIR, EINVAL for an offset above 2^63-1; of the file system.
+    /// EBADF without `READ`, EISDIR, EINVAL for an offset above 2^63-1; errors of the file system.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         self.need(OpenFlags::READ)?;
         check_range(offset, buf.len())?;
         self.vfs.fs.read(self.ino(), offset, buf)
     }
 
-    /// Writes `data` at `offset`; on a file opened with `APPEND`, at its end. A short count says
-    /// how much fitted before an error (no space, largest file size). Waits when the cache holds
-    /// too many dirty pages.
+    /// Writes `data` at `offset`, or at the end of a file opened with `APPEND`. A short count says
+    /// how much fitted before an error (no space, largest file size). The call waits while the
+    /// cache holds too many dirty pages.
     ///
     /// # Errors
-    /// EBADF without `WRITE`, EINVAL for a range that ends above 2^63-1, EFBIG, ENOSPC; of the file
-    /// system.
+    /// EBADF without `WRITE`, EINVAL for a range that ends above 2^63-1, EFBIG, ENOSPC; errors of
+    /// the file system.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> FsResult<usize> {
         if self.flags.has(OpenFlags::APPEND) {
             return self.append(data).map(|(_, n)| n);
@@ -110,7 +111,7 @@ impl File {
         Ok(n)
     }
 
-    /// Writes `data` at the end of the file; answers where and how much.
+    /// Writes `data` at the end of the file; answers the offset and the count.
     ///
     /// # Errors
     /// As [`write_at`](File::write_at).
@@ -129,7 +130,7 @@ impl File {
         Ok((offset, n))
     }
 
-    /// `bytes` were written.
+    /// To be called after `bytes` were written: syncs if the flags say so, otherwise throttles.
     fn after_write(&self, bytes: usize) -> FsResult<()> {
         if self.flags.has(OpenFlags::SYNC) {
             return self.fsync();
@@ -143,7 +144,7 @@ impl File {
     /// Cuts the file to `size` bytes, or extends it with zeros.
     ///
     /// # Errors
-    /// EBADF without `WRITE`, EISDIR, EFBIG; of the file system.
+    /// EBADF without `WRITE`, EISDIR, EFBIG; errors of the file system.
     pub fn truncate(&self, size: u64) -> FsResult<()> {
         self.need(OpenFlags::WRITE)?;
         if size > OFFSET_MAX {
@@ -158,12 +159,12 @@ impl File {
         self.vfs.fs.setattr(self.ino(), &set).map(drop)
     }
 
-    /// Allocates the blocks of `offset..offset + len`, or gives them up, as `mode` says.
+    /// Allocates the blocks of `offset..offset + len`, or gives them back, as `mode` says.
     ///
     /// # Errors
     /// Those of `fallocate(2)`: EBADF without `WRITE`, EINVAL for a length of 0, EFBIG for a range
-    /// that ends above 2^63-1 or beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; of the file
-    /// system.
+    /// that ends above 2^63-1 or beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; errors of the
+    /// file system.
     pub fn fallocate(&self, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.need(OpenFlags::WRITE)?;
         if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
@@ -182,25 +183,25 @@ impl File {
         Ok(())
     }
 
-    /// Where the next data, or the next hole, begins at or behind `offset` (`lseek` with
-    /// `SEEK_DATA`, `SEEK_HOLE`).
+    /// The offset at or behind `offset` at which data, or a hole, begins (`lseek` with `SEEK_DATA`,
+    /// `SEEK_HOLE`).
     ///
     /// # Errors
-    /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; of the file
-    /// system.
+    /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; errors of
+    /// the file system.
     pub fn seek(&self, offset: u64, mode: SeekMode) -> FsResult<u64> {
         self.vfs.fs.seek(self.ino(), offset, mode)
     }
 
-    /// Makes data and metadata durable.
+    /// Makes data and metadata of the file durable.
     ///
     /// # Errors
-    /// EIO if this or an earlier write-back of the file failed, once for each open file; of the
-    /// file system.
+    /// EIO if this or an earlier write-back of the file failed, once for each open file; errors of
+    /// the file system.
     pub fn fsync(&self) -> FsResult<()> {
         self.synced(false)
     }
-    /// Makes the data durable, and the metadata needed to read it.
+    /// Makes the data durable, and of the metadata what is needed to read it.
     ///
     /// # Errors
     /// As [`fsync`](File::fsync).
@@ -215,14 +216,14 @@ impl File {
         };
         self.vfs.syncs.timed(data_only, sync)
     }
-    /// Attributes.
+    /// Attributes of the inode.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub fn stat(&self) -> FsResult<Attr> {
         self.vfs.fs.getattr(self.ino())
     }
-    /// Changes attributes, as [`Vfs::set_attr`].
+    /// Changes attributes as [`Vfs::set_attr`] does.
     ///
     /// # Errors
     /// As [`Vfs::set_attr`].
@@ -230,11 +231,11 @@ impl File {
         let _shared = self.node().size.read();
         self.vfs.set_attr_of(&self.stat()?, set)
     }
-    /// Entries of a directory from cookie `from` on (0: the start; then [`DirEntry::next`] of the
-    /// last one), at most `max`; empty at the end.
+    /// At most `max` entries of a directory from cookie `from` on, which is 0 for the start and
+    /// then [`DirEntry::next`] of the last entry; none at the end.
     ///
     /// # Errors
-    /// ENOTDIR; of the file system.
+    /// ENOTDIR; errors of the file system.
     pub fn read_dir(&self, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         if self.stat()?.kind != FileKind::Dir {
             return Err(Errno::NotDir.into());
@@ -242,12 +243,12 @@ impl File {
         self.vfs.fs.readdir(self.ino(), from, max)
     }
 
-    /// Ends the handle. The last one of an inode without names frees it. Does not make anything
-    /// durable.
+    /// Ends the open file. The last one of an inode without names frees the inode. Nothing is made
+    /// durable by it.
     ///
     /// # Errors
-    /// EIO if a write-back of the file failed and this open file, which may write, was not told; of
-    /// the file system. The handle is gone anyway.
+    /// EIO if a write-back failed of which this open file, which may write, was not told; errors of
+    /// the file system. The open file has ended in any case.
     pub fn close(mut self) -> FsResult<()> {
         let node = self
             .node
@@ -262,7 +263,7 @@ impl File {
 }
 
 impl Drop for File {
-    /// Counts a handle that nobody closed. No I/O, no lock (rule 11).
+    /// Counts a file that nobody closed; a drop may do no I/O and take no lock (rule 11).
     fn drop(&mut self) {
         if self.node.is_some() {
             self.vfs.note_leak();

@@ -1,13 +1,13 @@
-//! How a file is opened.
+//! How a file is opened: the flags of `open(2)` that this library knows.
 
 use std::ops::BitOr;
 
-/// Flags of [`Vfs::open`](crate::Vfs::open), joined with `|`. The meanings are those of `open(2)`.
+/// Flags of [`Vfs::open`](crate::Vfs::open), joined with `|`, with the meanings of `open(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenFlags(u16);
 
 impl OpenFlags {
-    /// Neither reading nor writing: a handle to stat, sync and close.
+    /// Neither reading nor writing: the file can be asked for attributes, synced and closed.
     pub const NONE: OpenFlags = OpenFlags(0);
     /// Reading (part of `O_RDWR`, or `O_RDONLY`).
     pub const READ: OpenFlags = OpenFlags(1);
@@ -33,7 +33,7 @@ impl OpenFlags {
     /// `O_RDWR`.
     pub const READ_WRITE: OpenFlags = OpenFlags(3);
 
-    /// All flags of `other` are set.
+    /// True if all flags of `other` are set.
     pub const fn has(self, other: OpenFlags) -> bool {
         self.0 & other.0 == other.0
     }

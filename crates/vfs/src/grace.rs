@@ -1,9 +1,10 @@
-//! When an inode that lost its name may be unpinned (vfs-V1).
+//! Decides when an inode that lost its name may be unpinned, so that its number is not reused while
+//! an operation may still know it (vfs-V1).
 //!
-//! Every operation on paths carries a number while it runs. An inode that loses a name is pinned by
-//! the remover and retired with the number of the newest operation. It is unpinned by the operation
-//! that ends last among those that ran at that time, as the last `iput` does in Linux. Nobody
-//! waits.
+//! Every operation on paths carries a number while it runs. An operation that removes a name pins
+//! the inode and retires it with the number of the newest operation. The pin is dropped by the
+//! operation that ends last among those that ran at that time, as the last `iput` does in Linux. So
+//! no operation waits for another.
 
 use base::Ino;
 use rt::Mutex;
@@ -17,7 +18,7 @@ pub(crate) struct OpNo(u64);
 struct State {
     newest: u64,
     active: BTreeSet<OpNo>,
-    /// Oldest first.
+    /// The inodes that wait to be unpinned, the oldest first.
     retired: VecDeque<(OpNo, Ino)>,
 }
 
@@ -28,7 +29,7 @@ impl Grace {
     pub(crate) fn new() -> Grace {
         Grace(Mutex::named("vfs grace", State::default()))
     }
-    /// An operation begins.
+    /// Begins an operation.
     pub(crate) fn enter(&self) -> OpNo {
         let mut s = self.0.lock();
         s.newest += 1;
@@ -36,13 +37,13 @@ impl Grace {
         s.active.insert(op);
         op
     }
-    /// `ino` has lost a name; the caller's pin passes to the last operation that may know it.
+    /// Takes over the caller's pin of `ino`, which has lost a name, until no operation can know it.
     pub(crate) fn retire(&self, ino: Ino) {
         let mut s = self.0.lock();
         let newest = OpNo(s.newest);
         s.retired.push_back((newest, ino));
     }
-    /// The operation ends; the caller unpins the inodes in the answer.
+    /// Ends the operation; the caller unpins the inodes in the answer.
     pub(crate) fn leave(&self, op: OpNo) -> Vec<Ino> {
         let mut s = self.0.lock();
         assert!(s.active.remove(&op), "vfs-V1: operation {op:?} ended twice");

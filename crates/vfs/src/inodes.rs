@@ -1,19 +1,19 @@
-//! Operations for a front end that works on inode numbers (FUSE). It pins what it knows, by lookup
-//! or by making it, and gives each pin back with
-//! [`FileSystem::release`](fscore::FileSystem::release); [`Vfs::rename_at`] and its neighbours
-//! change names.
+//! Operations for a front end that works on inode numbers, as FUSE does. The kernel remembers
+//! inodes that it has looked up, so each one is pinned when the front end learns of it, and every
+//! pin is given back by [`FileSystem::release`](fscore::FileSystem::release). [`Vfs::rename_at`]
+//! and its neighbours change names.
 
 use crate::mount::Vfs;
 use crate::path;
 use base::Ino;
 use fscore::{Attr, Creds, DirEntry, FileKind, FsResult, SetAttr};
 
-/// What [`Vfs::readdir_pinned`] tells of a name: the entry, and with a pin the attributes of its
-/// inode.
+/// A name that [`Vfs::readdir_pinned`] answers: the entry, and if its inode was pinned its
+/// attributes.
 pub type PinnedEntry = (DirEntry, Option<Attr>);
 
 impl Vfs {
-    /// Makes an inode of any kind but directory and symlink, and pins it.
+    /// Makes an inode of any kind except directory and symbolic link, and pins it.
     ///
     /// # Errors
     /// Those of `mknod(2)`.
@@ -55,7 +55,7 @@ impl Vfs {
         self.pinned(|| self.fs.symlink(dir, name, target, creds))
     }
 
-    /// Gives `ino` a further name, and pins it once more.
+    /// Gives `ino` one more name, and pins it once more.
     ///
     /// # Errors
     /// Those of `link(2)`.
@@ -64,7 +64,7 @@ impl Vfs {
         self.pinned(|| self.fs.link(ino, dir, name))
     }
 
-    /// Runs what answers the attributes of an inode, and pins that.
+    /// Runs an operation that answers the attributes of an inode, and pins that inode.
     fn pinned(&self, make: impl FnOnce() -> FsResult<Attr>) -> FsResult<Attr> {
         self.operation(|| {
             let attr = make()?;
@@ -74,11 +74,11 @@ impl Vfs {
     }
 
     /// Entries as [`FileSystem::readdir`](fscore::FileSystem::readdir) gives them, with the
-    /// attributes of their inodes, each pinned once; `.` and `..` have neither. A name whose inode
-    /// cannot be read comes without attributes.
+    /// attributes of their inodes, each of which is pinned once. `.` and `..`, and names whose
+    /// inode cannot be read, come without attributes and without a pin.
     ///
     /// # Errors
-    /// ENOTDIR; of the file system.
+    /// ENOTDIR; errors of the file system.
     pub fn readdir_pinned(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<PinnedEntry>> {
         self.operation(|| {
             let entries = self.fs.readdir(dir, from, max)?;
@@ -95,13 +95,13 @@ impl Vfs {
         self.fs.open(ino).ok()?;
         let attr = self.fs.getattr(ino);
         if attr.is_err() {
-            // The file system has latched what matters; a lookup of this name tells the reason.
+            // The file system has latched its failure; a lookup of this name answers why.
             let _ = self.fs.release(ino);
         }
         attr.ok()
     }
 
-    /// Writes `data` at `offset` of a pinned file; waits when the cache holds too many dirty pages.
+    /// Writes `data` at `offset` of a pinned file; waits while too many pages are dirty.
     ///
     /// # Errors
     /// As [`File::write_at`](crate::File::write_at).
@@ -111,7 +111,7 @@ impl Vfs {
         Ok(n)
     }
 
-    /// Changes attributes of a pinned inode, as [`set_attr`](Vfs::set_attr) does by path.
+    /// Changes attributes of a pinned inode as [`set_attr`](Vfs::set_attr) does by path.
     ///
     /// # Errors
     /// As [`set_attr`](Vfs::set_attr).

@@ -1,18 +1,20 @@
-//! Path walk, open files, and the policy of write-back.
+//! Path walk, open files, and the policy of write-back, for any file system.
 //!
-//! [`Vfs`] turns paths into the inode operations of one [`fscore::FileSystem`]. It acts as the
-//! superuser: permission bits are stored, not checked.
+//! [`Vfs`] turns paths into the inode operations of one [`fscore::FileSystem`], so that file
+//! systems know no paths and programs no inodes. It acts as the superuser: permission bits are
+//! stored and not checked.
 //!
 //! Invariants:
 //!
 //! - **V1** An inode number that a running operation has seen is not reused before that operation
-//!   ends: whoever removes a name pins the inode first and unpins it when every operation that was
-//!   running at the removal has ended ([`grace`]).
+//!   ends: a removal of a name pins the inode first, and the inode is unpinned when every operation
+//!   that ran at the removal has ended ([`grace`]).
 //! - **V2** A name that is to be removed or replaced is looked up and removed under the lock of its
 //!   directory, so the pinned inode is the one that loses its name ([`lockset`]).
-//! - **V3** A directory never becomes its own ancestor: renames between directories are one at a
-//!   time and look upwards from the target first.
-//! - **V4** An appending write is exclusive with every other change of the size through this `Vfs`.
+//! - **V3** A directory never becomes its own ancestor: one rename between directories runs at a
+//!   time, and it looks upwards from its target first.
+//! - **V4** While an appending write runs no other call through this `Vfs` changes the size of the
+//!   file.
 //!
 //! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The
 //! [`grace`] lock and the node table are leaves.

@@ -1,11 +1,11 @@
-//! Locks by inode number, taken several at a time (vfs-V2). Taking all or none needs no order among
-//! them.
+//! Locks by inode number, of which an operation takes several at a time (vfs-V2). It takes all of
+//! them at once or waits, so they need no order among each other.
 
 use base::Ino;
 use rt::{Condvar, Mutex};
 use std::collections::BTreeSet;
 
-/// The inode numbers that are locked.
+/// The set of locked inode numbers.
 pub(crate) struct LockSet {
     held: Mutex<BTreeSet<Ino>>,
     freed: Condvar,

@@ -1,4 +1,4 @@
-//! A mounted file system behind paths: opening files, attributes, sync, unmount.
+//! A mounted file system behind paths: opening files, attributes, sync and unmount.
 
 use crate::file::{File, Node};
 use crate::flags::OpenFlags;
@@ -17,20 +17,20 @@ use rt::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Attempts of `open` to find or make a file that others make and remove at the same time.
+/// Attempts of `open` to find or make a file that other tasks make and remove at the same time.
 const OPEN_ATTEMPTS: u32 = 64;
-/// Entries per call when a whole directory is read.
+/// Entries that one call asks for when a whole directory is read.
 const READDIR_CHUNK: usize = 256;
-/// The set-user-id and set-group-id bits.
+/// The set-user-ID bit.
 const SET_UID: u16 = 0o4000;
-/// See [`SET_UID`]; on a directory: new inodes inherit the group.
+/// The set-group-ID bit; on a directory new inodes inherit its group.
 pub(crate) const SET_GID: u16 = 0o2000;
 const GROUP_EXEC: u16 = 0o010;
 
-/// A mounted file system behind paths. Paths are bytes; there is no current directory, relative
-/// paths start at the root.
+/// A mounted file system behind paths. Paths are bytes. There is no current directory, so relative
+/// paths begin at the root.
 ///
-/// Dropping it is a crash: nothing is written (see [`unmount`](Vfs::unmount)).
+/// Dropping it is a crash, because nothing is written then; [`unmount`](Vfs::unmount) ends it.
 pub struct Vfs {
     pub(crate) fs: Arc<dyn FileSystem>,
     pub(crate) creds: Creds,
@@ -76,23 +76,23 @@ impl Vfs {
         &self.fs
     }
 
-    /// Records every fsync and fdatasync on an open file from now on.
+    /// Records every fsync and fdatasync of an open file from now on.
     pub fn record_syncs(&self) {
         self.syncs.start();
     }
 
-    /// Stops recording and hands out the records, in the order of their ends.
+    /// Stops recording and answers the records, in the order in which the syncs ended.
     pub fn take_syncs(&self) -> Vec<SyncRecord> {
         self.syncs.take()
     }
 
-    /// Runs one operation on names; inode numbers seen in it stay valid until its end (vfs-V1).
+    /// Runs one operation on names; inode numbers that it sees stay valid until it ends (vfs-V1).
     pub(crate) fn operation<R>(&self, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
         let op = self.grace.enter();
         let result = f();
         for ino in self.grace.leave(op) {
-            // The file system latches its own failures; the operation that happens to end last has
-            // nothing to do with this one.
+            // The file system latches its own failures, and the operation that happens to end last
+            // has nothing to do with this one.
             if self.fs.release(ino).is_err() {
                 self.release_errors.fetch_add(1, Ordering::Relaxed);
             }
@@ -108,8 +108,8 @@ impl Vfs {
         Walk::new(&*self.fs, path)?.resolve(follow)
     }
 
-    /// Opens, and with [`OpenFlags::CREATE`] makes, a file with permission bits `perm` (no umask).
-    /// The answer must be given back to [`File::close`].
+    /// Opens a file with permission bits `perm`, which no umask changes; with [`OpenFlags::CREATE`]
+    /// it is made if it does not exist. The answer must end by [`File::close`].
     ///
     /// # Errors
     /// Those of `open(2)`; ENOTSUP for device files, pipes and sockets, which have no driver here;
@@ -137,7 +137,7 @@ impl Vfs {
         })
     }
 
-    /// `None`: somebody else made the file in between.
+    /// Tries to open or make a file; `None` if another task made it in between.
     fn try_open(
         self: &Arc<Self>,
         path: &[u8],
@@ -198,14 +198,14 @@ impl Vfs {
         match file.truncate(0) {
             Ok(()) => Ok(file),
             Err(error) => {
-                // The truncation's failure is the one to report.
+                // The failure of the truncation is the one to report.
                 let _ = file.close();
                 Err(error)
             }
         }
     }
 
-    /// A handle for a pinned inode.
+    /// Opens a pinned inode.
     fn pin(self: &Arc<Self>, ino: Ino, flags: OpenFlags) -> FsResult<File> {
         self.fs.open(ino)?;
         let mut nodes = self.nodes.lock();
@@ -220,7 +220,7 @@ impl Vfs {
         Ok(File::new(Arc::clone(self), node, flags, told))
     }
 
-    /// Ends a handle: forgets the node if this was its last one, then unpins the inode.
+    /// Ends an open file: forgets the node if it was its last one, and unpins the inode.
     pub(crate) fn unpin(&self, node: Arc<Node>) -> FsResult<()> {
         let ino = node.ino;
         {
@@ -238,22 +238,22 @@ impl Vfs {
         self.leaked_files.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Files that were dropped without [`File::close`]; their inodes stay pinned. A test of normal
-    /// operation asserts zero.
+    /// Number of files that were dropped without [`File::close`]; their inodes stay pinned. Tests
+    /// of normal operation assert zero.
     pub fn leaked_files(&self) -> u64 {
         self.leaked_files.load(Ordering::Relaxed)
     }
-    /// Open handles, leaked ones included.
+    /// Number of open files, with those that were leaked.
     pub fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)
     }
-    /// Failed releases of inodes that had lost their last name; the file system has latched the
-    /// reason.
+    /// Number of failed releases of inodes that had lost their last name. The file system has
+    /// latched the reason.
     pub fn release_errors(&self) -> u64 {
         self.release_errors.load(Ordering::Relaxed)
     }
 
-    /// Owner of a new inode in `dir`, and the set-group-id bit that a new directory takes over.
+    /// The owner of a new inode in `dir`, and the set-group-ID bit that a new directory inherits.
     pub(crate) fn inherit(&self, dir: Ino) -> FsResult<(Creds, u16)> {
         let attr = self.fs.getattr(dir)?;
         if attr.perm & SET_GID == 0 {
@@ -266,24 +266,24 @@ impl Vfs {
         Ok((creds, SET_GID))
     }
 
-    /// Attributes; follows symlinks.
+    /// Attributes of what `path` names; symbolic links are followed.
     ///
     /// # Errors
     /// Those of `stat(2)`.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
         self.operation(|| self.resolve(path.as_ref(), Follow::Yes)?.found())
     }
-    /// Attributes of a symlink itself.
+    /// Attributes of what `path` names; a symbolic link in the last place is not followed.
     ///
     /// # Errors
     /// Those of `lstat(2)`.
     pub fn lstat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
         self.operation(|| self.resolve(path.as_ref(), Follow::No)?.found())
     }
-    /// The target of a symlink.
+    /// The target of a symbolic link.
     ///
     /// # Errors
-    /// EINVAL if it is none; else those of the walk.
+    /// EINVAL if it is no symbolic link; those of the path walk.
     pub fn readlink(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
         self.operation(|| {
             let attr = self.resolve(path.as_ref(), Follow::No)?.found()?;
@@ -293,10 +293,10 @@ impl Vfs {
             self.fs.readlink(attr.ino)
         })
     }
-    /// All entries of a directory, `.` and `..` included.
+    /// All entries of a directory, with `.` and `..`.
     ///
     /// # Errors
-    /// ENOTDIR; else those of the walk.
+    /// ENOTDIR; those of the path walk.
     pub fn readdir(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<DirEntry>> {
         self.operation(|| {
             let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
@@ -316,8 +316,9 @@ impl Vfs {
         })
     }
 
-    /// Changes attributes; follows symlinks. Changing the owner of anything but a directory takes
-    /// away set-user-id, and set-group-id where the group may execute (Linux `chown`).
+    /// Changes attributes; symbolic links are followed. A change of the owner takes away
+    /// set-user-ID, and set-group-ID if the group may execute, except on directories (Linux
+    /// `chown`).
     ///
     /// # Errors
     /// Those of `chmod`, `chown`, `truncate`, `utimensat`.
@@ -385,7 +386,7 @@ impl Vfs {
         };
         self.set_attr(path, &set).map(drop)
     }
-    /// Cuts or extends a file by path.
+    /// Cuts or extends the file at `path`.
     ///
     /// # Errors
     /// Those of `truncate(2)`.
@@ -396,24 +397,24 @@ impl Vfs {
         result
     }
 
-    /// Space and inodes.
+    /// Space and inodes of the file system.
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub fn statfs(&self) -> FsResult<FsStat> {
         self.fs.statfs()
     }
     /// Makes everything durable (`syncfs`).
     ///
     /// # Errors
-    /// Of the file system.
+    /// Errors of the file system.
     pub fn sync(&self) -> FsResult<()> {
         self.fs.sync()
     }
-    /// Opens a directory, syncs it, closes it: makes its names durable.
+    /// Makes the names in a directory durable: opens it, syncs it and closes it.
     ///
     /// # Errors
-    /// Those of the walk; ENOTDIR; of the file system.
+    /// Those of the path walk; ENOTDIR; errors of the file system.
     pub fn sync_dir(self: &Arc<Self>, path: impl AsRef<[u8]>) -> FsResult<()> {
         let dir = self.open(path, OpenFlags::READ | OpenFlags::DIRECTORY, 0)?;
         let synced = dir.fsync();
@@ -421,7 +422,7 @@ impl Vfs {
         synced
     }
     /// Drops clean pages from the cache of the file system, so that the next reads go to the device
-    /// (Linux: `echo 1 > /proc/sys/vm/drop_caches`). Inodes and nodes stay.
+    /// (as `echo 1 > /proc/sys/vm/drop_caches` in Linux). Inodes and nodes stay.
     pub fn drop_caches(&self) {
         self.fs.drop_caches();
     }
@@ -436,8 +437,7 @@ impl Vfs {
     /// Stops the write-back task, writes everything and marks the file system clean. Every later
     /// call answers ESHUTDOWN.
     ///
-    /// # Errors
-    /// EBUSY while files are open (nothing has happened then); else of the file system.
+    /// EBUSY while files are open: then nothing has happened. Otherwise errors of the file system.
     pub fn unmount(&self) -> FsResult<()> {
         if self.open_files() > 0 {
             return Err(Errno::Busy.into());

@@ -1,5 +1,6 @@
-//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. The errors are
-//! those of the Linux system calls, trailing slashes and dots included.
+//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. They answer
+//! the errors of the Linux system calls, also for trailing slashes and dots, because programs test
+//! for them.
 
 use crate::mount::{SET_GID, Vfs};
 use crate::path;
@@ -22,7 +23,7 @@ impl Vfs {
         })
     }
 
-    /// Makes a regular file or a special file without opening it. `rdev` counts for devices.
+    /// Makes a regular or special file without opening it. `rdev` counts for devices only.
     ///
     /// # Errors
     /// Those of `mknod(2)`; EINVAL for directories and symlinks.
@@ -59,7 +60,7 @@ impl Vfs {
         })
     }
 
-    /// A further name `new` for the file `old`; symlinks are not followed.
+    /// Gives the file `old` the further name `new`; a symbolic link is not followed.
     ///
     /// # Errors
     /// Those of `link(2)`; EPERM for a directory.
@@ -77,7 +78,7 @@ impl Vfs {
         })
     }
 
-    /// Removes a name of anything but a directory. An open file stays usable.
+    /// Removes a name of anything but a directory. A file that is open stays usable.
     ///
     /// # Errors
     /// Those of `unlink(2)`; EISDIR for a directory.
@@ -143,8 +144,8 @@ impl Vfs {
         })
     }
 
-    /// Moves a name, by directories' inode numbers: for front ends that work on inodes (FUSE),
-    /// which keep both pinned.
+    /// Moves a name between directories that are given by inode number, for front ends that work on
+    /// inodes (FUSE); they keep both directories pinned.
     ///
     /// # Errors
     /// As [`rename`](Vfs::rename).
@@ -159,8 +160,8 @@ impl Vfs {
         self.operation(|| self.rename_in(from, to, (false, false), mode))
     }
 
-    /// Removes a name by its directory's inode number: see [`unlink`](Vfs::unlink) and
-    /// [`rename_at`](Vfs::rename_at).
+    /// Removes a name from a directory that is given by inode number: see [`unlink`](Vfs::unlink)
+    /// and [`rename_at`](Vfs::rename_at).
     ///
     /// # Errors
     /// As [`unlink`](Vfs::unlink).
@@ -174,8 +175,8 @@ impl Vfs {
         })
     }
 
-    /// Removes an empty directory by its parent's inode number: see [`rmdir`](Vfs::rmdir) and
-    /// [`rename_at`](Vfs::rename_at).
+    /// Removes an empty directory from a parent that is given by inode number: see
+    /// [`rmdir`](Vfs::rmdir) and [`rename_at`](Vfs::rename_at).
     ///
     /// # Errors
     /// As [`rmdir`](Vfs::rmdir).
@@ -189,23 +190,23 @@ impl Vfs {
         })
     }
 
-    /// Looks a name up and pins the inode for a front end that keeps inode numbers; undo with
-    /// [`FileSystem::release`](fscore::FileSystem::release). Knows `.` and `..`.
+    /// Looks up a name, `.` and `..` included, and pins its inode for a front end that keeps inode
+    /// numbers. [`FileSystem::release`](fscore::FileSystem::release) gives the pin back.
     ///
     /// # Errors
-    /// ENOENT, ENOTDIR; of the file system.
+    /// ENOENT, ENOTDIR; errors of the file system.
     pub fn lookup_pinned(&self, dir: Ino, name: &[u8]) -> FsResult<Attr> {
         self.operation(|| {
             let ino = self.fs.lookup(dir, name)?;
             self.fs.open(ino)?;
             self.fs.getattr(ino).inspect_err(|_| {
-                // The caller learns the first failure; the file system has latched what matters.
+                // The caller is told the first failure; the file system has latched its own.
                 let _ = self.fs.release(ino);
             })
         })
     }
 
-    /// The place of a new name. A slash after it is an error unless a directory is to be made.
+    /// Where a new name goes. A slash behind it is an error unless a directory is made.
     fn new_name(&self, parent: Parent, directory: bool) -> FsResult<(Ino, Vec<u8>)> {
         let Last::Name(name) = parent.last else {
             return Err(Errno::Exist.into());
@@ -228,8 +229,8 @@ impl Vfs {
         }
     }
 
-    /// Looks `name` up under the directory's lock (vfs-V2), keeps its inode until no operation
-    /// knows it (vfs-V1), and calls `f`.
+    /// Looks `name` up under the lock of its directory (vfs-V2), pins its inode until no operation
+    /// can know it (vfs-V1), and calls `f`.
     fn remove(&self, dir: Ino, name: &[u8], f: impl FnOnce(&Attr) -> FsResult<()>) -> FsResult<()> {
         self.dirs.with(dir, dir, || {
             let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
@@ -310,10 +311,10 @@ impl Vfs {
         }
     }
 
-    /// `ancestor` is `dir` or above it (vfs-V3). The caller holds the rename lock.
+    /// True if `ancestor` is `dir` or lies above it (vfs-V3). The caller holds the rename lock.
     fn is_ancestor(&self, ancestor: Ino, mut dir: Ino) -> FsResult<bool> {
         let root = self.fs.root();
-        // A corrupt tree with a loop in it ends here, too.
+        // A damaged tree may contain a loop, so the walk is bounded.
         for _ in 0..DEPTH_MAX {
             if dir == ancestor {
                 return Ok(true);
@@ -329,6 +330,6 @@ impl Vfs {
     }
 }
 
-/// Depth of the tree above which the walk to the root gives up. A path names at most 2048 levels,
-/// but renaming a deep tree into another adds up.
+/// Levels after which the walk to the root gives up. A path names at most 2048 of them, but renames
+/// of deep trees into each other add up.
 const DEPTH_MAX: usize = 1 << 20;

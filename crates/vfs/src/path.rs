@@ -1,12 +1,12 @@
-//! Splitting a path into components. Paths are bytes.
+//! Splitting a path into components. Paths are bytes, because Linux fixes no encoding for them.
 
 use fscore::{Errno, FsResult};
 
-/// Longest path, bytes, without the terminating NUL (Linux `PATH_MAX` - 1).
+/// Most bytes of a path, without the terminating NUL (Linux `PATH_MAX` - 1).
 pub const PATH_BYTES_MAX: usize = 4095;
-/// Longest component, bytes (Linux `NAME_MAX`).
+/// Most bytes of a component (Linux `NAME_MAX`).
 pub const NAME_BYTES_MAX: usize = 255;
-/// Symbolic links followed in one walk (Linux `MAXSYMLINKS`).
+/// Most symbolic links that one walk follows (Linux `MAXSYMLINKS`).
 pub const SYMLINKS_MAX: u32 = 40;
 
 /// Checks a path as a whole.
@@ -26,7 +26,7 @@ pub(crate) fn check(path: &[u8]) -> FsResult<()> {
     Ok(())
 }
 
-/// Checks one name for an operation by inode number and name.
+/// Checks a name that is given with the inode number of its directory.
 ///
 /// # Errors
 /// ENOENT for the empty name, ENAMETOOLONG, EINVAL for `/`, NUL, `.` and `..`.
@@ -43,12 +43,12 @@ pub(crate) fn check_name(name: &[u8]) -> FsResult<()> {
     Ok(())
 }
 
-/// The components of `path`, last first (a stack to pop from).
+/// The components of `path`, the last one first, as a stack to pop from.
 pub(crate) fn components_reversed(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.rsplit(|&b| b == b'/').filter(|part| !part.is_empty())
 }
 
-/// The path ends in a slash.
+/// True if the path ends in a slash.
 pub(crate) fn ends_in_slash(path: &[u8]) -> bool {
     path.last() == Some(&b'/')
 }

@@ -1,4 +1,4 @@
-//! How long each fsync and fdatasync took, for whoever measures.
+//! How long each fsync and fdatasync took: a record for those who measure.
 
 use base::{Nanos, Time};
 use rt::Mutex;
@@ -10,11 +10,12 @@ pub struct SyncRecord {
     pub at: Time,
     /// How long it took.
     pub took: Nanos,
-    /// fdatasync.
+    /// It was an fdatasync.
     pub data_only: bool,
 }
 
-/// Off until somebody asks for it, so that a long-lived mount does not gather records for nobody.
+/// The log of syncs. It is off until a caller asks for it, so that a mount that lives long does not
+/// gather records that nobody reads.
 pub(crate) struct SyncLog(Mutex<Option<Vec<SyncRecord>>>);
 
 impl SyncLog {
@@ -25,7 +26,7 @@ impl SyncLog {
     pub fn start(&self) {
         *self.0.lock() = Some(Vec::new());
     }
-    /// Stops recording and hands out the records.
+    /// Stops recording and answers the records.
     pub fn take(&self) -> Vec<SyncRecord> {
         self.0.lock().take().unwrap_or_default()
     }

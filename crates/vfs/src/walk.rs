@@ -1,10 +1,10 @@
-//! The path walk: components, `.` and `..`, symbolic links, trailing slashes.
+//! The path walk: components, `.` and `..`, symbolic links and trailing slashes, as Linux does it.
 
 use crate::path::{self, NAME_BYTES_MAX, SYMLINKS_MAX};
 use base::Ino;
 use fscore::{Attr, Errno, FileKind, FileSystem, FsError, FsResult};
 
-/// What the last component of a path is.
+/// The last component of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Last {
     /// An ordinary name.
@@ -13,7 +13,7 @@ pub(crate) enum Last {
     Dot,
     /// `..`
     DotDot,
-    /// Nothing: the path is made of slashes.
+    /// There is none: the path consists of slashes.
     Root,
 }
 
@@ -22,46 +22,46 @@ pub(crate) enum Last {
 pub(crate) struct Parent {
     pub(crate) dir: Ino,
     pub(crate) last: Last,
-    /// A slash follows the last component.
+    /// A slash stands behind the last component.
     pub(crate) slash: bool,
 }
 
-/// A walk to the end.
+/// The end of a walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Place {
     pub(crate) parent: Parent,
-    /// The inode, if the last component exists.
+    /// Attributes of the inode, if the last component exists.
     pub(crate) attr: Option<Attr>,
 }
 
 impl Place {
-    /// The inode.
+    /// The attributes, or ENOENT.
     pub(crate) fn found(self) -> FsResult<Attr> {
         self.attr.ok_or(FsError::Posix(Errno::NoEnt))
     }
 }
 
-/// What to do with a symbolic link in the last place.
+/// What becomes of a symbolic link in the last place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Follow {
-    /// Follow it.
+    /// It is followed.
     Yes,
-    /// Follow it only before a slash.
+    /// It is followed only if a slash stands behind it.
     No,
 }
 
-/// One walk, which counts the links that it follows.
+/// One walk. It counts the links that it follows, because a loop of links has no end.
 pub(crate) struct Walk<'f> {
     fs: &'f dyn FileSystem,
     links: u32,
     dir: Ino,
-    /// Components still to go, the next one last.
+    /// Components that are still to be walked, the next one last.
     todo: Vec<Vec<u8>>,
     slash: bool,
 }
 
 impl<'f> Walk<'f> {
-    /// A walk along `path`. There is no current directory: relative paths start at the root, too.
+    /// A walk along `path`, from the root even if it is relative: there is no current directory.
     pub(crate) fn new(fs: &'f dyn FileSystem, path: &[u8]) -> FsResult<Walk<'f>> {
         path::check(path)?;
         Ok(Walk {
@@ -75,7 +75,7 @@ impl<'f> Walk<'f> {
         })
     }
 
-    /// Up to the directory of the last component, which is not looked up.
+    /// Walks to the directory of the last component, which is not looked up.
     pub(crate) fn parent(mut self) -> FsResult<Parent> {
         while self.todo.len() > 1 {
             self.step()?;
@@ -93,7 +93,7 @@ impl<'f> Walk<'f> {
         })
     }
 
-    /// To the end.
+    /// Walks to the end.
     pub(crate) fn resolve(mut self, follow: Follow) -> FsResult<Place> {
         loop {
             while self.todo.len() > 1 {
@@ -144,7 +144,7 @@ impl<'f> Walk<'f> {
         Ok(Place { parent, attr })
     }
 
-    /// Takes one component that is not the last.
+    /// Walks one component that is not the last.
     fn step(&mut self) -> FsResult<()> {
         let name = self.todo.pop().expect("step has a component to take");
         if name == b"." {
@@ -159,7 +159,7 @@ impl<'f> Walk<'f> {
         Ok(())
     }
 
-    /// Puts the target of a link before the components still to go.
+    /// Puts the target of a link before the components that are still to be walked.
     fn follow(&mut self, link: Ino) -> FsResult<()> {
         self.links += 1;
         if self.links > SYMLINKS_MAX {

@@ -1,51 +1,53 @@
-//! When dirty pages are written back: the flusher task and the throttling of writers.
+//! When dirty pages are written back: the flusher task, and the throttling of writers.
 //!
-//! As Linux does it (Documentation/admin-guide/sysctl/vm.rst): every `dirty_writeback_centisecs`
-//! the flusher writes what is older than `dirty_expire_centisecs`; above `dirty_background_bytes`
-//! it writes everything; and writers pause, the longer the nearer `dirty_bytes` is
-//! (`balance_dirty_pages`), so that pages become dirty as fast as the flusher cleans them:
+//! Without throttling a fast writer fills memory with dirty pages, and a sync takes as long as all
+//! of them need. So the rules are those of Linux (Documentation/admin-guide/sysctl/vm.rst): every
+//! `dirty_writeback_centisecs` the flusher writes what is older than `dirty_expire_centisecs`;
+//! above `dirty_background_bytes` it writes everything; and writers pause, the longer the nearer
+//! `dirty_bytes` is (`balance_dirty_pages`), so that pages become dirty as fast as the flusher
+//! cleans them:
 //!
-//! - D1 up to the middle between both limits nobody pauses (Linux `dirty_freerun_ceiling`);
-//! - D2 from there on a writer pauses for each page that he has written, with the square of the way
-//!   to the limit: nothing at its beginning, as long as above it at its end. Where the pauses of
-//!   all writers together are what the device needs for their pages, it stays. (Linux measures the
-//!   device's bandwidth and multiplies it by a factor that falls from 2 to 0 on that way; this
-//!   leaves the measuring out);
-//! - D3 above the limit writers pause until the flusher has brought it down, up to a bound, and
-//!   then go on all the same: a device that hangs holds nobody for ever, and lets nobody write more
-//!   than one call in each [`LONGEST`];
-//! - D4 without a flusher task a writer above the limit writes back himself.
+//! - D1 up to the middle between both limits no writer pauses (Linux `dirty_freerun_ceiling`);
+//! - D2 from the middle on a writer pauses for each page that it has written. The pause grows with
+//!   the square of the way to the limit, from nothing to the pause above the limit. The number of
+//!   dirty pages settles where the pauses of all writers together equal the time that the device
+//!   needs for their pages. (Linux measures the bandwidth of the device and multiplies it by a
+//!   factor that falls from 2 to 0 on that way; here nothing is measured);
+//! - D3 above the limit a writer pauses until the flusher has brought the number down, but at most
+//!   [`LONGEST`] for each call. So a device that hangs blocks no writer for ever, and lets each
+//!   write only one call in that time;
+//! - D4 without a flusher task a writer above the limit writes back itself.
 
 use base::{BLOCK_BYTES, Nanos, Time};
 use fscore::{Errno, FileSystem, FsError, FsResult};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
 
-/// How long a writer above the limit pauses before he looks again; and what he pauses for a page
-/// just below it.
+/// The time after which a writer above the limit looks again, and its pause for a page just below
+/// the limit.
 const PAUSE: Nanos = Nanos::from_millis(10);
-/// What a call pauses at most (Linux `MAX_PAUSE`).
+/// The longest pause of one call (Linux `MAX_PAUSE`).
 const LONGEST: Nanos = Nanos::from_millis(200);
 
 /// When dirty pages are written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WritebackPolicy {
-    /// How often the flusher looks (`vm.dirty_writeback_centisecs`); `None`: no flusher task
-    /// ("timers off").
+    /// How often the flusher looks (`vm.dirty_writeback_centisecs`); `None`: there is no flusher
+    /// task.
     pub interval: Option<Nanos>,
     /// Age at which a page is written (`vm.dirty_expire_centisecs`).
     pub expire: Nanos,
-    /// Dirty 4 KiB pages above which the flusher writes everything (`vm.dirty_background_bytes`);
-    /// `None`: no limit.
+    /// Number of dirty 4 KiB pages above which the flusher writes everything
+    /// (`vm.dirty_background_bytes`); `None`: no limit.
     pub background_pages: Option<u64>,
-    /// Dirty 4 KiB pages above which writers wait (`vm.dirty_bytes`), without a flusher write back
-    /// themselves; `None`: no limit.
+    /// Number of dirty 4 KiB pages above which writers wait (`vm.dirty_bytes`), or write back
+    /// themselves if there is no flusher; `None`: no limit.
     pub limit_pages: Option<u64>,
 }
 
 impl WritebackPolicy {
-    /// The defaults of Linux with `memory_pages` 4 KiB pages of available memory: 5 s, 30 s, 10 %,
-    /// 20 %.
+    /// The defaults of Linux for `memory_pages` 4 KiB pages of available memory: 5 s, 30 s, 10 %
+    /// and 20 %.
     pub const fn linux(memory_pages: u64) -> WritebackPolicy {
         WritebackPolicy {
             interval: Some(Nanos::from_secs(5)),
@@ -54,7 +56,7 @@ impl WritebackPolicy {
             limit_pages: Some(memory_pages / 5),
         }
     }
-    /// What a writer of so many bytes pauses where so much is dirty (D1, D2).
+    /// How long a writer of `bytes` bytes pauses if `dirty` pages are dirty (D1, D2).
     fn pause(&self, dirty: u64, bytes: usize) -> Nanos {
         let Some(limit) = self.limit_pages else {
             return Nanos(0);
@@ -67,14 +69,14 @@ impl WritebackPolicy {
         if dirty <= free {
             return Nanos(0);
         }
-        // In thousandths: at most 1000.
+        // The way to the limit in thousandths, at most 1000.
         let way = (dirty - free).saturating_mul(1000) / (limit - free);
         let pages = bytes.div_ceil(BLOCK_BYTES) as u64;
         let each = PAUSE.0 * way * way / 1_000_000;
         Nanos(each.saturating_mul(pages)).min(LONGEST)
     }
 
-    /// No task, no limit: only sync calls write.
+    /// A policy without task and limits: only sync calls write.
     pub const fn off() -> WritebackPolicy {
         WritebackPolicy {
             interval: None,
@@ -86,7 +88,7 @@ impl WritebackPolicy {
 }
 
 impl Default for WritebackPolicy {
-    /// [`linux`](Self::linux) with 1 GiB.
+    /// The policy of [`linux`](Self::linux) for 1 GiB.
     fn default() -> Self {
         WritebackPolicy::linux(1 << 18)
     }
@@ -95,22 +97,22 @@ impl Default for WritebackPolicy {
 /// What the policy has done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WritebackStats {
-    /// Ticks of the flusher.
+    /// Times that the flusher looked.
     pub ticks: u64,
     /// Rounds of the flusher above the background limit.
     pub background_rounds: u64,
-    /// Writes that were throttled: they paused, or wrote back themselves.
+    /// Writes that were throttled: the writer paused, or wrote back itself.
     pub throttled: u64,
     /// Pauses of throttled writers.
     pub pauses: u64,
-    /// Rounds of the flusher that failed. Each file's own error comes from its next fsync.
+    /// Rounds of the flusher that failed. The next fsync of each file answers its own error.
     pub errors: u64,
 }
 
 #[derive(Default)]
 struct State {
     stop: bool,
-    /// A writer saw the background limit passed.
+    /// A writer saw that the background limit is passed.
     kicked: bool,
     stats: WritebackStats,
 }
@@ -122,7 +124,7 @@ struct Shared {
     wake: Condvar,
 }
 
-/// The policy at work.
+/// A policy, with its task.
 pub(crate) struct Writeback {
     shared: Arc<Shared>,
     task: Mutex<Option<JoinHandle<()>>>,
@@ -161,12 +163,13 @@ impl Writeback {
         }
     }
 
-    /// Called after a write of so many bytes, without locks: wakes the flusher above the background
-    /// limit, pauses on the way from there to the limit, waits above it (D1 to D4).
+    /// To be called after a write of `bytes` bytes, without locks. Above the background limit it
+    /// wakes the flusher, between the limits it pauses, and above the upper limit it waits (D1 to
+    /// D4).
     ///
     /// # Errors
-    /// Of the file system's write-back, if the writer has to do it and the mount is dead; a single
-    /// file's error is left to its fsync.
+    /// Errors of write-back if the writer has to do it and the mount is dead. An error of one file
+    /// is left to its fsync.
     pub(crate) fn throttle(&self, bytes: usize) -> FsResult<()> {
         let policy = &self.shared.policy;
         if policy.background_pages.is_none() && policy.limit_pages.is_none() {
@@ -195,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// D1 to D3.
+    /// Pauses as D1 to D3 say.
     fn wait_for_flusher(&self, dirty: u64, bytes: usize) {
         let pause = self.policy.pause(dirty, bytes);
         if pause == Nanos(0) {
@@ -208,7 +211,7 @@ impl Shared {
             if !rt::powered() || self.state.lock().stop {
                 return;
             }
-            // Where the background limit is none, or above this one.
+            // The flusher is not awake if the background limit is missing or above this one.
             self.kick();
             self.pause(PAUSE);
             left = Nanos(left.0 - PAUSE.0);
@@ -220,7 +223,7 @@ impl Shared {
         rt::sleep(span);
     }
 
-    /// D4.
+    /// Writes back as D4 says.
     fn write_back_above_limit(&self, dirty: u64) -> FsResult<()> {
         if !above(dirty, self.policy.limit_pages) {
             return Ok(());
@@ -284,7 +287,7 @@ fn above(dirty: u64, limit: Option<u64>) -> bool {
     limit.is_some_and(|limit| dirty > limit)
 }
 
-/// The mount is dead; trying again is no use.
+/// True if the mount is dead, so that another try is no use.
 fn is_fatal(error: &FsError) -> bool {
     match error {
         FsError::Io { power_lost, .. } => *power_lost,

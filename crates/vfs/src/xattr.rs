@@ -1,12 +1,12 @@
-//! Extended attributes by path and by open file. As everywhere here permission bits are not
-//! checked: the caller is the superuser, who sees `trusted.` too.
+//! Extended attributes by path and by open file. Permissions are not checked, as everywhere in this
+//! crate: the caller is the superuser and sees `trusted.`, too.
 
 use crate::file::File;
 use crate::mount::Vfs;
 use crate::walk::Follow;
 use fscore::{Errno, FsResult, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode};
 
-/// What the system call checks of a name before any file system sees it.
+/// Checks of a name what the system call checks before any file system sees it.
 fn check_name(name: &[u8]) -> FsResult<()> {
     if name.is_empty() || name.len() > XATTR_NAME_BYTES_MAX {
         return Err(Errno::Range.into());
@@ -25,12 +25,12 @@ fn check_value(value: &[u8]) -> FsResult<()> {
 }
 
 impl Vfs {
-    /// Sets an extended attribute; follows symlinks.
+    /// Sets an extended attribute; symbolic links are followed.
     ///
     /// # Errors
     /// Those of `setxattr(2)`: ERANGE for an empty name or one above 255 bytes, E2BIG for a value
     /// above 64 KiB, EOPNOTSUPP for an unknown name space, EEXIST, ENODATA, EPERM, ENOSPC; those of
-    /// the walk.
+    /// the path walk.
     pub fn setxattr(
         &self,
         path: impl AsRef<[u8]>,
@@ -40,7 +40,7 @@ impl Vfs {
     ) -> FsResult<()> {
         self.set_xattr_at(path.as_ref(), Follow::Yes, name.as_ref(), value, mode)
     }
-    /// The same for a symlink itself.
+    /// Sets an extended attribute of a symbolic link itself.
     ///
     /// # Errors
     /// As [`setxattr`](Vfs::setxattr).
@@ -53,42 +53,42 @@ impl Vfs {
     ) -> FsResult<()> {
         self.set_xattr_at(path.as_ref(), Follow::No, name.as_ref(), value, mode)
     }
-    /// The value of an extended attribute; follows symlinks.
+    /// The value of an extended attribute; symbolic links are followed.
     ///
     /// # Errors
-    /// Those of `getxattr(2)`: ENODATA, EOPNOTSUPP, ERANGE for the name; those of the walk.
+    /// Those of `getxattr(2)`: ENODATA, EOPNOTSUPP, ERANGE for the name; those of the path walk.
     pub fn getxattr(&self, path: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
         self.get_xattr_at(path.as_ref(), Follow::Yes, name.as_ref())
     }
-    /// The same for a symlink itself.
+    /// The value of an extended attribute of a symbolic link itself.
     ///
     /// # Errors
     /// As [`getxattr`](Vfs::getxattr).
     pub fn lgetxattr(&self, path: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
         self.get_xattr_at(path.as_ref(), Follow::No, name.as_ref())
     }
-    /// Names of all extended attributes; follows symlinks.
+    /// Names of all extended attributes; symbolic links are followed.
     ///
     /// # Errors
-    /// Those of `listxattr(2)`; those of the walk.
+    /// Those of `listxattr(2)`; those of the path walk.
     pub fn listxattr(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<Vec<u8>>> {
         self.list_xattr_at(path.as_ref(), Follow::Yes)
     }
-    /// The same for a symlink itself.
+    /// Names of all extended attributes of a symbolic link itself.
     ///
     /// # Errors
     /// As [`listxattr`](Vfs::listxattr).
     pub fn llistxattr(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<Vec<u8>>> {
         self.list_xattr_at(path.as_ref(), Follow::No)
     }
-    /// Removes an extended attribute; follows symlinks.
+    /// Removes an extended attribute; symbolic links are followed.
     ///
     /// # Errors
-    /// Those of `removexattr(2)`: ENODATA, EPERM, EOPNOTSUPP; those of the walk.
+    /// Those of `removexattr(2)`: ENODATA, EPERM, EOPNOTSUPP; those of the path walk.
     pub fn removexattr(&self, path: impl AsRef<[u8]>, name: impl AsRef<[u8]>) -> FsResult<()> {
         self.remove_xattr_at(path.as_ref(), Follow::Yes, name.as_ref())
     }
-    /// The same for a symlink itself.
+    /// Removes an extended attribute of a symbolic link itself.
     ///
     /// # Errors
     /// As [`removexattr`](Vfs::removexattr).

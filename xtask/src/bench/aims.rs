@@ -1,16 +1,16 @@
-//! Medians of the rounds, and what they are measured against.
+//! Medians of the rounds of a benchmark, and the aims that they are compared with.
 
 use super::loads::Figure;
 use super::sides::Side;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// How many times as fast as somebody else.
+/// How many times as fast as another side a figure of Varve has to be.
 struct Aim {
     figure: Figure,
     ours: Side,
     other: Side,
-    /// At least so many times.
+    /// The least factor that meets the aim.
     times: f64,
 }
 
@@ -45,17 +45,17 @@ const AIMS: [Aim; 14] = [
     aim(Figure::SqliteWal, Side::EmmcDirect, Side::KernelDirect, 1.0),
 ];
 
-/// Figures of all rounds.
+/// Figures of all rounds, by side.
 #[derive(Default)]
 pub struct Figures(BTreeMap<(Figure, Side), Vec<f64>>);
 
 impl Figures {
-    /// Adds one of a round.
+    /// Adds a figure of one round.
     pub fn add(&mut self, figure: Figure, side: Side, value: f64) {
         self.0.entry((figure, side)).or_default().push(value);
     }
 
-    /// The median of the rounds.
+    /// The median of a figure over the rounds; `None` if the side has none.
     pub fn median(&self, figure: Figure, side: Side) -> Option<f64> {
         let mut all = self.0.get(&(figure, side))?.clone();
         all.sort_by(f64::total_cmp);
@@ -63,7 +63,7 @@ impl Figures {
         Some((low + high) / 2.0)
     }
 
-    /// A table of Markdown: a row for each figure that somebody has, a column for each side.
+    /// A table in Markdown: a row for each figure that some side has, a column for each side.
     pub fn table(&self, sides: &[Side]) -> String {
         let mut text = String::from("| |");
         for side in sides {
@@ -85,7 +85,7 @@ impl Figures {
         text
     }
 
-    /// The aims for which both sides have run, as a table of Markdown, and how many of them are
+    /// The aims for which both sides have run, as a table in Markdown, and how many of them are
     /// missed.
     pub fn aims(&self) -> (String, usize) {
         let mut text =

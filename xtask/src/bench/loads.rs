@@ -1,4 +1,4 @@
-//! The loads, the same for everybody who mounts.
+//! The loads of a benchmark, equal for all sides that mount.
 
 use crate::Result;
 use crate::host_sqlite::HostSqlite;
@@ -7,31 +7,31 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::time::Instant;
 
-/// What is measured. Larger is better everywhere.
+/// A figure that is measured; larger is better for all of them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Figure {
-    /// fio: one file written from front to end in pieces of 1 MiB, and one fsync, which counts.
+    /// fio: one file is written from front to end in pieces of 1 MiB, and its fsync counts.
     Write,
-    /// fio: the same file read, after the caches are dropped.
+    /// fio: that file is read after the caches were dropped.
     Read,
-    /// fio: blocks of 4 KiB of 64 MiB of it written in random order, each with its fsync.
+    /// fio: blocks of 4 KiB within 64 MiB of it are written in random order, each with its fsync.
     Random,
-    /// SQLite: rows inserted one by one, journal_mode=DELETE, synchronous=FULL.
+    /// SQLite: rows are inserted one by one with journal_mode=DELETE, synchronous=FULL.
     SqliteDelete,
-    /// The same with journal_mode=WAL.
+    /// SQLite: rows are inserted one by one with journal_mode=WAL, synchronous=FULL.
     SqliteWal,
-    /// Empty files made in one directory, and one fsync of that.
+    /// Empty files are made in one directory, with one fsync of it.
     Create,
-    /// Their attributes, after the caches of names are dropped.
+    /// Their attributes are read after the caches of names were dropped.
     Stat,
-    /// Their names removed, and one fsync of the directory.
+    /// Their names are removed, with one fsync of the directory.
     Unlink,
-    /// All three.
+    /// Making, reading attributes and removing together.
     Names,
 }
 
 impl Figure {
-    /// All of them, in the order of the table.
+    /// All figures, in the order of the table.
     pub const ALL: [Figure; 9] = [
         Figure::Write,
         Figure::Read,
@@ -44,7 +44,7 @@ impl Figure {
         Figure::Names,
     ];
 
-    /// Its row, with the unit.
+    /// The name of its row, with the unit.
     pub const fn name(self) -> &'static str {
         match self {
             Figure::Write => "sequential write, MB/s",
@@ -60,28 +60,28 @@ impl Figure {
     }
 }
 
-/// How much of each.
+/// How much of each load is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Amount {
-    /// Bytes of the large file; a multiple of 1 MiB, 64 MiB at least.
+    /// Bytes of the large file: a multiple of 1 MiB, and 64 MiB at least.
     pub file_bytes: u64,
-    /// Random writes.
+    /// Number of random writes.
     pub random: u32,
-    /// Transactions in each mode of SQLite.
+    /// Number of transactions in each mode of SQLite.
     pub transactions: u32,
-    /// Small files.
+    /// Number of small files.
     pub files: u32,
 }
 
 impl Amount {
-    /// A whole run.
+    /// The amounts of a whole run.
     pub const FULL: Amount = Amount {
         file_bytes: 1 << 30,
         random: 1000,
         transactions: 1000,
         files: 20_000,
     };
-    /// A short one.
+    /// The amounts of a short run.
     pub const QUICK: Amount = Amount {
         file_bytes: 256 << 20,
         random: 200,
@@ -114,7 +114,7 @@ fn fio(file: &Path, kind: &str, args: &[String]) -> Result<serde_json::Value> {
     Ok(parsed["jobs"][0][side].clone())
 }
 
-/// Bytes or operations per second, by the time of the whole job: it counts the fsync at the end.
+/// Bytes or operations per second over the time of the whole job, its last fsync included.
 fn rate(job: &serde_json::Value, what: &str) -> Result<f64> {
     let number = |key: &str| {
         (job[key].as_f64()).ok_or_else(|| format!("what fio says has no `{key}` of the job"))
@@ -134,14 +134,14 @@ pub fn write(dir: &Path, amount: &Amount) -> Result<f64> {
     Ok(rate(&job, "io_bytes")? / 1e6)
 }
 
-/// Reads it, MB/s.
+/// Reads the large file, MB/s.
 pub fn read(dir: &Path, amount: &Amount) -> Result<f64> {
     let size = format!("--size={}", amount.file_bytes);
     let job = fio(&dir.join("large"), "read", &["--bs=1M".into(), size])?;
     Ok(rate(&job, "io_bytes")? / 1e6)
 }
 
-/// Writes and syncs single blocks in it, per second.
+/// Writes single blocks of the large file and syncs each, per second.
 pub fn random(dir: &Path, amount: &Amount) -> Result<f64> {
     let args = [
         "--bs=4k".into(),

@@ -1,4 +1,4 @@
-//! How fast Varve is beside others: both on this machine, in one run, by turns.
+//! How fast Varve is beside other programs: all on this machine, in one run, by turns.
 
 mod aims;
 mod loads;

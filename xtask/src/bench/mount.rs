@@ -1,9 +1,9 @@
 //! `cargo xtask bench mount`: Varve's mount beside fuse2fs and beside the kernel's ext4 on a loop
 //! device.
 //!
-//! All sides use one image file, formatted anew for each of them, whose blocks are allocated; all
-//! wait for the same fsyncs. They take turns, so that whatever else the machine does hits all of
-//! them alike, and the median of the rounds counts.
+//! All sides use one image file whose blocks are allocated, format it anew, and wait for equal
+//! fsyncs. They take turns, so that other work of the machine hits all of them alike, and the
+//! median of the rounds counts.
 
 use super::aims::Figures;
 use super::loads::{self, Amount, Figure};
@@ -51,7 +51,7 @@ pub struct Args {
     options: Option<String>,
 }
 
-/// Runs it.
+/// Runs `cargo xtask bench mount`.
 pub fn run(args: &Args) -> Result {
     check_machine()?;
     let sides = chosen(&args.sides, &Side::ALL, Side::name)?;
@@ -63,7 +63,7 @@ pub fn run(args: &Args) -> Result {
     let rounds = args.repeats.unwrap_or(rounds).max(1);
     let varve = match &args.varve {
         Some(path) => path.clone(),
-        // As people use it.
+        // Users run a release build, so that is what is measured.
         None => workspace::build_varve(&["--release"])?,
     };
     let host = |e: std::io::Error| format!("{}: {e}", args.dir.display());
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result {
     Ok(())
 }
 
-/// All loads on one side, from an empty file system to one that `e2fsck` has looked at.
+/// Runs all loads on one side, from an empty file system to one that `e2fsck` has checked.
 fn one(
     ground: &Ground,
     side: Side,
@@ -130,7 +130,7 @@ fn one(
     ground.check()
 }
 
-/// Mounts anew, with nothing in any cache.
+/// Mounts anew, so that nothing is in any cache.
 fn again<'g>(ground: &'g Ground, side: Side, mount: Mount<'g>) -> Result<Mount<'g>> {
     mount.end()?;
     loads::drop_caches()?;
@@ -173,7 +173,7 @@ fn tell_machine() -> Result {
         "Linux {kernel}, {cores} cores; {}",
         sh("fio", &["--version"])?
     );
-    // It says so on standard error, and fails for want of an image.
+    // fuse2fs prints its version on standard error, and fails because it is given no image.
     let fuse2fs = std::process::Command::new("fuse2fs").arg("-V").output();
     let said = fuse2fs.map(|o| [o.stdout, o.stderr].concat());
     let said = said.map_err(|e| format!("fuse2fs: {e}"))?;

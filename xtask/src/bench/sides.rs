@@ -1,4 +1,4 @@
-//! Those who mount the same image by turns.
+//! The sides of a benchmark: what mounts one image by turns.
 
 use crate::Result;
 use crate::sh::sh;
@@ -7,33 +7,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a mount may take to appear.
+/// Time within which a mount has to appear.
 const PATIENCE: Duration = Duration::from_secs(20);
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Who mounts, and how the image is reached.
+/// A program that mounts, and the way in which it reaches the image.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Side {
-    /// fuse2fs as it is without options.
+    /// fuse2fs without options.
     Fuse2fs,
-    /// The same with large write requests, which its libfuse2 does not ask for by itself.
+    /// fuse2fs with large write requests, which its libfuse2 does not ask for by itself.
     Fuse2fsBig,
     /// The kernel's ext4 on a loop device that uses the page cache of the host.
     Kernel,
-    /// The same with `losetup --direct-io=on`.
+    /// The kernel's ext4 on a loop device with `losetup --direct-io=on`.
     KernelDirect,
     /// Varve with preset `jbd2`.
     Jbd2,
-    /// The same with the host file opened for direct I/O.
+    /// Varve with preset `jbd2`, and the host file opened for direct I/O.
     Jbd2Direct,
     /// Varve with preset `emmc`.
     Emmc,
-    /// The same with the host file opened for direct I/O.
+    /// Varve with preset `emmc`, and the host file opened for direct I/O.
     EmmcDirect,
 }
 
 impl Side {
-    /// All of them, in the order of a round.
+    /// All sides, in the order of a round.
     pub const ALL: [Side; 8] = [
         Side::Fuse2fs,
         Side::Fuse2fsBig,
@@ -59,7 +59,7 @@ impl Side {
         }
     }
 
-    /// Options of Varve, if it is Varve.
+    /// The options of Varve; `None` for another program.
     const fn varve_options(self) -> Option<&'static str> {
         match self {
             Side::Jbd2 => Some("scheme=jbd2"),
@@ -71,10 +71,10 @@ impl Side {
     }
 }
 
-/// The image that all sides share, so that all write the same places of the same disk, and where it
-/// is mounted.
+/// The image that all sides share, so that all write the same places of one disk, and the place
+/// where it is mounted.
 pub struct Ground {
-    /// The program.
+    /// The program `varve`.
     pub varve: PathBuf,
     /// More options for every mount of Varve.
     pub options: Option<String>,
@@ -83,8 +83,8 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Makes the image in `folder`: `bytes` zeros that are really there, so that nobody waits for
-    /// the host to allocate.
+    /// Makes the image in `folder`: `bytes` zeros that are allocated, so that no side waits for the
+    /// host to allocate them.
     pub fn new(
         varve: PathBuf,
         options: Option<String>,
@@ -108,7 +108,7 @@ impl Ground {
         })
     }
 
-    /// An empty ext4. The blocks of the image stay allocated.
+    /// Makes an empty ext4. The blocks of the image stay allocated.
     pub fn format(&self) -> Result {
         let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
         let image = self.image.to_string_lossy();
@@ -116,7 +116,7 @@ impl Ground {
         sh("mke2fs", &args).map(drop)
     }
 
-    /// What `e2fsck` says of the image.
+    /// Fails if `e2fsck` finds anything in the image.
     pub fn check(&self) -> Result {
         sh("e2fsck", &["-fn", &self.image.to_string_lossy()]).map(drop)
     }
@@ -173,12 +173,12 @@ impl Ground {
 
 impl Drop for Ground {
     fn drop(&mut self) {
-        // It is large, and nothing in it is worth keeping.
+        // The image is large, and nothing in it is worth keeping.
         let _ = fs::remove_file(&self.image);
     }
 }
 
-/// A mount; dropping it takes it away without a look at the result.
+/// A mount; a dropped one is taken away without a look at the result.
 pub struct Mount<'g> {
     ground: &'g Ground,
     side: Side,
@@ -188,13 +188,13 @@ pub struct Mount<'g> {
 }
 
 impl Mount<'_> {
-    /// Its root.
+    /// The root of the mount.
     pub fn dir(&self) -> &Path {
         &self.ground.at
     }
 
-    /// Starts who serves the mount, in the foreground: where the scheduler shares the processor
-    /// among sessions, all sides are in ours.
+    /// Starts the program that serves the mount, in the foreground. A scheduler may share the
+    /// processor among sessions, so all sides run in the session of the benchmark.
     fn serve(&mut self, mut command: Command) -> Result {
         let child = command
             .stdin(Stdio::null())
@@ -250,7 +250,7 @@ impl Drop for Mount<'_> {
         if self.gone || self.take_away().is_ok() {
             return;
         }
-        // Best effort: the reason why we are here is told elsewhere.
+        // Best effort: the error that led here is reported elsewhere.
         let _ = sh("umount", &["-l", &self.ground.at.to_string_lossy()]);
         if let Some(device) = &self.device {
             let _ = sh("losetup", &["-d", device]);

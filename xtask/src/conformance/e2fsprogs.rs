@@ -1,4 +1,4 @@
-//! What the suites share that use the source package of e2fsprogs, and its tools.
+//! What the suites on e2fsprogs share: its source package, and running its tools.
 
 use crate::Result;
 use std::fs;
@@ -13,13 +13,13 @@ pub fn name_of(test: &Path) -> String {
         .into_owned()
 }
 
-/// A folder, made if it is not there.
+/// Makes a folder if it does not exist.
 pub fn fresh(dir: &Path) -> Result<PathBuf> {
     fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     Ok(dir.to_path_buf())
 }
 
-/// The source package of the running Debian, unpacked. Its mirrors are those that apt has already.
+/// Fetches and unpacks the source package of the running Debian, from the mirrors that apt knows.
 pub fn fetch(work: &Path) -> Result<PathBuf> {
     if let Some(dir) = unpacked(work) {
         return Ok(dir);
@@ -81,7 +81,7 @@ fn apt_sources() -> Vec<PathBuf> {
     all
 }
 
-/// What apt has for binary packages, asked for source packages.
+/// The sources that apt has for binary packages, as sources for source packages.
 fn as_sources(text: &str) -> String {
     let line = |line: &str| match line.trim() {
         "Types: deb" => "Types: deb-src".to_string(),
@@ -92,7 +92,7 @@ fn as_sources(text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// Runs a program in a folder; an error has what it said.
+/// Runs a program in a folder; the error of a failure has what it printed.
 pub fn run_in(dir: &Path, program: &str, args: &[&str]) -> Result {
     let out = output(Command::new(program).current_dir(dir).args(args))?;
     match out.status.success() {
@@ -101,7 +101,7 @@ pub fn run_in(dir: &Path, program: &str, args: &[&str]) -> Result {
     }
 }
 
-/// Runs a program and waits for it, with the super-user's tools in the search path and messages in
+/// Runs a program and waits for it, with the superuser's tools in the search path and messages in
 /// English.
 pub fn output(command: &mut Command) -> Result<Output> {
     let path = std::env::var("PATH").unwrap_or_default();
@@ -111,7 +111,7 @@ pub fn output(command: &mut Command) -> Result<Output> {
     command.output().map_err(|e| format!("{command:?}: {e}"))
 }
 
-/// What a program said, on both channels.
+/// What a program printed, on both channels.
 pub fn said(out: &Output) -> String {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
     format!("{} {}", text(&out.stdout), text(&out.stderr))

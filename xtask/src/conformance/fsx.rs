@@ -1,4 +1,4 @@
-//! fsx: random operations on one file; it compares each read with what was written.
+//! fsx: random operations on one file, each read compared with what was written before.
 
 use super::mounts::{By, Fs, Mount};
 use super::tools;
@@ -8,7 +8,7 @@ use std::path::Path;
 
 const VERSION: &str = "0.3.2";
 const IMAGE_MIB: u64 = 128;
-/// All operations that it has.
+/// A configuration with all operations that fsx has.
 const CONFIG: &str = "
 flen = 262144
 [weights]
@@ -94,7 +94,7 @@ fn one(varve: &Path, program: &str, args: &Args, scheme: &str, seed: u64) -> Res
     mount.end()
 }
 
-/// Takes all free space of the volume but for `room` bytes.
+/// Takes all free space of the volume except `room` bytes.
 fn fill(dir: &Path, room: u64) -> Result {
     let at = dir.to_string_lossy();
     let filler = dir.join("filler");
@@ -107,7 +107,7 @@ fn fill(dir: &Path, room: u64) -> Result {
         let [blocks, size] = numbers[..] else {
             return Err(format!("stat -f {at} says `{said}`"));
         };
-        // What maps the filler takes some of it, so the last part comes in a second step.
+        // The mapping of the filler needs space, too, so the last part is a second step.
         let take = (blocks * size).saturating_sub(room) / size * size;
         if take < 64 << 10 {
             return Ok(());

@@ -1,14 +1,15 @@
-//! The journal tests of e2fsprogs (`j_*`): what `varve recover` makes of each image against what
-//! `e2fsck -fy` does.
+//! The journal tests of e2fsprogs (`j_*`): what `varve recover` makes of each image, compared with
+//! what `e2fsck -fy` does.
 //!
 //! ```text
 //!  source package --their scripts--> image --copy--> e2fsck -fy ----------------> tree, exit code
 //!                                      +-----copy--> varve recover --> e2fsck -fy --> tree, exit code
 //! ```
 //!
-//! A volume that Varve recovers must come out as the same tree, with nothing left in the log for
-//! e2fsck. One that it refuses must be unchanged, and e2fsck must have complained of the journal,
-//! too. Their files are unpacked under `target`, and stay there.
+//! A volume that Varve recovers must come out with the tree that e2fsck gives it, and with nothing
+//! left in the log for e2fsck. A volume that Varve refuses must be unchanged, and e2fsck must have
+//! complained of the journal, too. The files of the package are unpacked under `target`, and stay
+//! there.
 
 use super::e2fsprogs::{fetch, fresh, name_of, output, run_in, said};
 use crate::Result;
@@ -17,9 +18,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Tests in the package; fewer mean that the search went wrong.
+/// Tests in the package; fewer mean that they were not all found.
 const TESTS: usize = 36;
-/// Volumes on which the verdicts may differ, and why.
+/// Volumes on which the verdicts may differ, with the reasons.
 const SKIPPED: [(&str, &str); 1] = [(
     "j_ext_dumpe2fs",
     "a journal device without a file system: it is about what dumpe2fs prints",
@@ -35,7 +36,7 @@ pub struct Args {
     filter: Option<String>,
 }
 
-/// Runs it.
+/// Runs the suite.
 pub fn run(args: &Args, varve: &Path) -> Result {
     let root = workspace::root();
     let work = root.join("target/e2fsprogs");
@@ -137,7 +138,7 @@ impl Volume {
     }
 }
 
-/// The volume of a test: an image that it brings along, or what its script makes.
+/// The volume of a test: the image that comes with it, or what its script makes.
 fn volume_of(test: &Path, place: &Path) -> Result<Volume> {
     let image = place.join("image");
     let unpack = |how: &str, file: &str| {
@@ -174,14 +175,14 @@ fn volume_of(test: &Path, place: &Path) -> Result<Volume> {
     })
 }
 
-/// Their script with the installed tools; it leaves the volume where it is told to.
+/// Runs the script of a test with the installed tools; it leaves the volume where it is told to.
 fn run_script(test: &Path, place: &Path) -> Result {
     let out = fresh(&place.join("dump"))?;
     let scratch = place.join("scratch");
     fs::write(&scratch, []).map_err(|e| e.to_string())?;
     let debugfs = output(Command::new("sh").args(["-c", "command -v debugfs"]))?;
     let debugfs = String::from_utf8_lossy(&debugfs.stdout).trim().to_string();
-    // What their scripts compare is not asked: other versions print other words.
+    // The outcome of the script is not asked: it compares words, and other versions print others.
     output(
         Command::new("bash")
             .current_dir(place)
@@ -219,7 +220,7 @@ fn e2fsck(volume: &Volume) -> Result<(i32, String)> {
     Ok((out.status.code().unwrap_or(-1), said(&out)))
 }
 
-/// All files as debugfs gets them out, a line each with mode, owner, size and a checksum of the
+/// All files as debugfs gets them out, one line each with mode, owner, size and a checksum of the
 /// content.
 fn tree(volume: &Volume, place: &Path) -> Result<String> {
     let dir = fresh(&place.join("tree"))?;
@@ -235,7 +236,7 @@ fn tree(volume: &Volume, place: &Path) -> Result<String> {
     Ok(String::from_utf8_lossy(&out.stdout).into_owned())
 }
 
-/// True if e2fsck has found fault with the journal.
+/// True if e2fsck has complained of the journal.
 fn complains(text: &str) -> bool {
     const WORDS: [&str; 8] = [
         "Journal checksum error",
@@ -278,7 +279,7 @@ fn judge(varve: &Path, test: &Path, place: &Path) -> Result<String> {
             ))
         }
         // The log was brought home, and what it held is no file system any more: these tests log
-        // zeros over all there is.
+        // zeros over everything.
         Some(4) if !ours.same_as(&volume)? => {
             let (again, rest) = e2fsck(&ours)?;
             let same = tree(&theirs, place)? == tree(&ours, place)?;

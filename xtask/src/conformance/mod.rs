@@ -1,5 +1,5 @@
-//! Test suites that others wrote: on a mount of Varve beside one of the running kernel, and
-//! recovery beside e2fsck's.
+//! Test suites that others wrote. They run on a mount of Varve beside one of the running kernel;
+//! recovery and checking run beside those of e2fsck. So the verdict is not our own.
 
 mod e2fsprogs;
 mod fsx;

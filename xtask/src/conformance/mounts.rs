@@ -1,4 +1,4 @@
-//! Two mounts of one kind of file system: the kernel's on a loop device, and Varve's.
+//! Two mounts of one kind of file system: the kernel's on a loop device, and Varve's beside it.
 
 use crate::Result;
 use crate::sh::sh;
@@ -13,7 +13,7 @@ pub enum Fs {
 }
 
 impl Fs {
-    /// As mount(8) calls it.
+    /// Its name for mount(8).
     pub fn name(self) -> &'static str {
         match self {
             Fs::Ext4 => "ext4",
@@ -35,7 +35,7 @@ impl Fs {
         .map(drop)
     }
 
-    /// Their own checker finds nothing.
+    /// Fails if the checker of this file system finds anything in the image.
     fn check(self, image: &str) -> Result {
         match self {
             Fs::Ext4 => sh("e2fsck", &["-fn", image]),
@@ -45,15 +45,15 @@ impl Fs {
     }
 }
 
-/// Who mounts.
+/// What mounts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By<'a> {
     Kernel,
-    /// This program, with these options.
+    /// This program `varve`, with these options.
     Varve(&'a Path, &'a str),
 }
 
-/// A mount; dropping it takes it away without a look at the result.
+/// A mount; a dropped one is taken away without a look at the result.
 pub struct Mount<'a> {
     fs: Fs,
     by: By<'a>,
@@ -92,7 +92,7 @@ impl<'a> Mount<'a> {
         })
     }
 
-    /// Unmounts; the volume has to be clean, and its checker content with it.
+    /// Unmounts. The volume has to be clean, and its checker must find nothing.
     pub fn end(mut self) -> Result {
         self.gone = true;
         self.unmount()?;

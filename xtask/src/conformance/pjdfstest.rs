@@ -1,4 +1,4 @@
-//! pjdfstest: what POSIX says of file systems, as hundreds of small cases.
+//! pjdfstest: hundreds of small cases of what POSIX demands, beside the kernel's file system.
 
 use super::mounts::{By, Fs, Mount};
 use super::tools;
@@ -9,7 +9,7 @@ use std::process::Command;
 
 const VERSION: &str = "0.2.2";
 const IMAGE_MIB: u64 = 256;
-/// The features that Linux has, and pauses longer than a tick of its clock.
+/// The features that Linux has, and pauses that are longer than a tick of its clock.
 const CONFIG: &str = r#"
 [features]
 posix_fallocate = {}
@@ -23,7 +23,7 @@ allow_remount = false
 entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
 "#;
 
-/// Case -> `ok`, `skipped` or `FAILED`.
+/// Name of a case -> `ok`, `skipped` or `FAILED`.
 type Cases = BTreeMap<String, String>;
 
 #[derive(clap::Args)]
@@ -71,7 +71,7 @@ pub fn run(args: &Args, varve: &Path) -> Result {
     }
 }
 
-/// Prints the cases with two verdicts; the number of those that are worse here.
+/// Prints the cases with two verdicts. Answers how many are worse on Varve.
 fn compared(kernel: &Cases, varve: &Cases) -> usize {
     let verdict = |name: &str| varve.get(name).map_or("missing", String::as_str);
     let differ = (kernel.iter()).filter(|(name, v)| verdict(name) != v.as_str());
@@ -84,7 +84,7 @@ fn compared(kernel: &Cases, varve: &Cases) -> usize {
     worse
 }
 
-/// Prints the cases that fail; their number.
+/// Prints the cases that fail, and answers their number.
 fn alone(varve: &Cases) -> usize {
     let failed = varve.iter().filter(|(_, verdict)| *verdict == "FAILED");
     failed
@@ -95,12 +95,12 @@ fn alone(varve: &Cases) -> usize {
 fn run_on(program: &str, config: &Path, dir: &Path) -> Result<Cases> {
     let mut command = Command::new(program);
     command.arg("-c").arg(config).arg("-p").arg(dir);
-    // A case that fails is in the output.
+    // A case that fails is seen in the output, so the exit code is not asked.
     let output = command.output().map_err(|e| format!("{program}: {e}"))?;
     Ok(cases_of(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// Lines `name::of::case    verdict`; those below that explain are indented.
+/// Reads the lines `name::of::case    verdict`; indented lines below explain and are left out.
 fn cases_of(text: &str) -> Cases {
     let case = |line: &str| {
         let (name, verdict) = line.split_once(char::is_whitespace)?;

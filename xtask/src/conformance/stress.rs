@@ -1,5 +1,5 @@
-//! stress-ng's file-system class, dbench and bonnie++: programs that load a file system, to their
-//! end, and a look at what is left.
+//! stress-ng's file-system class, dbench and bonnie++. These programs load a file system; they must
+//! come to their end, and the checker must find nothing in what they leave.
 
 use super::mounts::{By, Fs, Mount};
 use crate::Result;
@@ -25,24 +25,24 @@ pub struct Args {
 }
 
 const IMAGE_MIB: u64 = 1024;
-/// Beyond the time that a stressor was given: setting up, cleaning up.
+/// Seconds for setting up and cleaning up, beyond the time that a stressor is given.
 const PATIENCE_S: u32 = 120;
-/// bonnie++: no single bytes, MiB of its large file and of the memory that it believes in,
-/// thousands of small files.
+/// Arguments of bonnie++: no single bytes, MiB of its large file and of the memory that it is to
+/// assume, thousands of small files.
 const BONNIE: [&str; 11] = [
     "-f", "-s", "256", "-r", "128", "-n", "4", "-u", "root", "-q", "-d",
 ];
-/// dbench: seconds, clients.
+/// Arguments of dbench: seconds, clients.
 const DBENCH: [&str; 3] = ["-t", "20", "4"];
 
-/// What became of a stressor, by the exit code of stress-ng.
+/// What a stressor ended with, by the exit code of stress-ng.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Passed,
-    /// It has nothing to do here: not implemented, no resources, disabled.
+    /// The stressor cannot run here: not implemented, no resources, or disabled.
     Skipped,
     Failed,
-    /// It did not end.
+    /// The stressor did not end.
     Hung,
 }
 
@@ -67,7 +67,7 @@ pub fn run(args: &Args, program: &Path) -> Result {
         benchmarks(folder.path(), By::Varve(program, &args.options))?;
     }
     match worse {
-        // [`Mount::end`] has looked at each.
+        // [`Mount::end`] has checked each volume.
         0 => {
             println!("no stressor ends worse than on the kernel's ext4; e2fsck -fn finds nothing");
             Ok(())
@@ -78,7 +78,7 @@ pub fn run(args: &Args, program: &Path) -> Result {
 
 /// The stressors of the class, as stress-ng names them.
 fn class() -> Result<Vec<String>> {
-    // The question mark asks for the list; it ends with an exit code of its own.
+    // The question mark asks for the list. stress-ng then ends with an exit code of its own.
     let output = Command::new("stress-ng")
         .args(["--class", "filesystem?"])
         .output();
@@ -109,7 +109,7 @@ fn stress(name: &str, seconds: u32, dir: &Path) -> Result<Verdict> {
         &format!("{seconds}s"),
     ]);
     command.arg("--temp-path").arg(dir);
-    // By default it wants as much as the volume has.
+    // By default it wants as much room as the volume has.
     if name == "iomix" {
         command.args(["--iomix-bytes", "64m"]);
     }
@@ -130,7 +130,7 @@ fn verdict(code: Option<i32>, words: &str) -> Verdict {
     match code {
         Some(0) => Verdict::Passed,
         Some(3 | 4) => Verdict::Skipped,
-        // Those that may take the machine down (bind-mount) it leaves out by itself.
+        // stress-ng by itself leaves out stressors that may take the machine down (bind-mount).
         Some(1) if words.contains("No stress workers invoked") => Verdict::Skipped,
         // `timeout` ended it.
         Some(124 | 137) | None => Verdict::Hung,
@@ -138,7 +138,7 @@ fn verdict(code: Option<i32>, words: &str) -> Verdict {
     }
 }
 
-/// Prints the counts and what differs; how many end worse on Varve.
+/// Prints the counts and the differences. Answers how many stressors end worse on Varve.
 fn compare(kernel: &BTreeMap<String, Verdict>, varve: &BTreeMap<String, Verdict>) -> usize {
     for (who, verdicts) in [("kernel", kernel), ("varve", varve)] {
         let count = |verdict| verdicts.values().filter(|v| **v == verdict).count();
@@ -165,7 +165,7 @@ fn compare(kernel: &BTreeMap<String, Verdict>, varve: &BTreeMap<String, Verdict>
     worse
 }
 
-/// dbench and bonnie++ to their end, each on a fresh volume.
+/// Runs dbench and bonnie++ to their end, each on a fresh volume.
 fn benchmarks(folder: &Path, by: By<'_>) -> Result {
     let mount = Mount::new(folder, Fs::Ext4, by, IMAGE_MIB)?;
     let dir = mount.dir.to_string_lossy().into_owned();

@@ -1,10 +1,10 @@
-//! Programs of the crate registry: from the search path, or installed below `target/tools`.
+//! Programs of the crate registry for suites: in the search path, or below `target/tools`.
 
 use crate::Result;
 use crate::sh::sh;
 use crate::workspace;
 
-/// The program that package `name` in this version installs, if it is there: a path, or a name for
+/// The program that package `name` in this version installs, if it exists: a path, or a name for
 /// the search path.
 fn installed(name: &str, version: &str) -> Option<String> {
     let own = format!("{}/bin/{name}", root());
@@ -15,7 +15,7 @@ fn installed(name: &str, version: &str) -> Option<String> {
     [own, name.to_string()].into_iter().find(is_it)
 }
 
-/// The same; installed now if it is not there.
+/// The program as [`installed`] finds it; it is installed now if it does not exist.
 pub fn find(name: &str, version: &str) -> Result<String> {
     if let Some(program) = installed(name, version) {
         return Ok(program);

@@ -1,9 +1,9 @@
 //! `cargo xtask crosscheck ext4-traffic`: does Varve's ext4 write what the kernel's writes?
 //!
-//! Both sides: ext4 of 1 GiB with 4 KiB blocks, timers off, the same bundled SQLite, one-row insert
-//! transactions with synchronous=FULL, the connection left open while the figures are read. The
-//! kernel sits on a buffered loop device (volatile cache, no FUA: each FUA commit becomes a second
-//! flush), Varve on profile `loop-like`.
+//! Both sides have an ext4 of 1 GiB with 4 KiB blocks and no timers, and insert single rows with
+//! one bundled SQLite and synchronous=FULL; the connection stays open while the figures are read.
+//! The kernel sits on a buffered loop device, which has a volatile cache and no FUA, so each FUA
+//! commit becomes a second flush. Varve runs on the profile `loop-like`.
 
 use super::loop_mount::LoopMount;
 use crate::Result;
@@ -22,7 +22,7 @@ pub struct Args {
     repeats: u32,
 }
 
-/// SQLite journal modes and how far Varve may be off, as a fraction.
+/// SQLite's journal modes, and how far Varve may be off in each, as a fraction.
 const MODES: [(&str, f64); 4] = [
     ("delete", 0.10),
     ("truncate", 0.10),
@@ -31,7 +31,7 @@ const MODES: [(&str, f64); 4] = [
 ];
 const MIB: u64 = 1024;
 
-/// Figures per transaction.
+/// Figures for one transaction.
 #[derive(Clone, Copy)]
 pub struct Traffic {
     pub blocks: f64,
@@ -81,7 +81,7 @@ fn show(t: Traffic) -> String {
     )
 }
 
-/// The mean of some runs.
+/// The mean of several runs.
 fn repeat(times: u32, one: impl Fn() -> Result<Traffic>) -> Result<Traffic> {
     let mut sum = Traffic {
         blocks: 0.0,
@@ -102,7 +102,7 @@ fn repeat(times: u32, one: impl Fn() -> Result<Traffic>) -> Result<Traffic> {
     })
 }
 
-/// The kernel's figures: SQLite through its own file layer, on the loop mount.
+/// The kernel's figures, with SQLite's own file layer on the loop mount.
 fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
     let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let mount = LoopMount::new(folder.path(), MIB)?;
@@ -119,7 +119,7 @@ fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
     })
 }
 
-/// Varve's figures, from `results.json`.
+/// Varve's figures, from its `results.json`.
 pub fn ours(varve: &Path, kind: &[&str], spec: &str) -> Result<Traffic> {
     let out = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let size = MIB.to_string();

@@ -1,15 +1,15 @@
-//! A fresh ext4 on a loop device, mounted by the running kernel with every timer off, and the block
-//! figures of its device.
+//! A fresh ext4 on a loop device that the running kernel mounts with all timers off, and the
+//! counters of its device.
 
 use crate::Result;
 use crate::sh::sh;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Dirty pages are written back by this timer (vm.dirty_writeback_centisecs); 0 turns it off.
+/// The timer that writes back dirty pages (vm.dirty_writeback_centisecs); 0 turns it off.
 const WRITEBACK_TIMER: &str = "/proc/sys/vm/dirty_writeback_centisecs";
 
-/// The mount; dropping it takes everything down again.
+/// The mount; dropping it takes everything away again.
 pub struct LoopMount {
     device: String,
     pub dir: PathBuf,
@@ -56,7 +56,7 @@ impl LoopMount {
         Ok(mount)
     }
 
-    /// The counters now.
+    /// The counters of the device now.
     pub fn figures(&self) -> Result<BlockFigures> {
         let name = self.device.trim_start_matches("/dev/");
         let path = format!("/sys/block/{name}/stat");
@@ -81,7 +81,7 @@ impl LoopMount {
 
 impl Drop for LoopMount {
     fn drop(&mut self) {
-        // Best effort: whatever is not there any more needs no taking down.
+        // Best effort: what does not exist any more need not be taken away.
         let _ = sh("umount", &[&self.dir.to_string_lossy()]);
         let _ = sh("losetup", &["-d", &self.device]);
         let _ = fs::write(WRITEBACK_TIMER, self.timer.trim());

@@ -1,4 +1,4 @@
-//! Cross-checks of Varve against the running kernel, side by side in one run.
+//! Cross-checks of Varve against a kernel, side by side in one run.
 
 mod ext4_traffic;
 mod loop_mount;

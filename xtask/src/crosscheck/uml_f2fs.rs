@@ -1,10 +1,10 @@
 //! `cargo xtask crosscheck uml-f2fs`: the F2FS of a kernel in user mode beside Varve's.
 //!
-//! Traffic: an F2FS of 1 GiB, timers off, one-row insert transactions of the same bundled SQLite
-//! with synchronous=FULL, the connection left open while the figures are read. `ubd` has a volatile
-//! cache and no FUA, as profile `loop-like`. SQLite's own file layer would use the atomic writes of
-//! F2FS in place of any rollback journal; the modes are measured without them, and once more with
-//! them.
+//! Both sides have an F2FS of 1 GiB without timers and insert single rows with one bundled SQLite
+//! and synchronous=FULL; the connection stays open while the figures are read. `ubd`, the disk of
+//! that kernel, has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer
+//! would use the atomic writes of F2FS in place of any rollback journal, so the modes are measured
+//! without them, and once more with them.
 
 use super::ext4_traffic;
 use crate::Result;
@@ -28,7 +28,7 @@ pub struct Args {
     varve: Option<PathBuf>,
 }
 
-/// What the guest calls this program with.
+/// The word by which the guest calls this program.
 pub const GUEST: &str = "uml-guest";
 
 /// A row of the table.
@@ -37,8 +37,8 @@ struct Row {
     mode: &'static str,
     /// Whether SQLite may use atomic writes.
     atomic: bool,
-    /// Blocks and flushes that kernel 6.1.176 was seen with (docs/results/linux.md): another answer
-    /// shows that something else is measured.
+    /// Blocks and flushes that were measured with kernel 6.1.176 (docs/results/linux.md). Other
+    /// figures show that something else is measured.
     seen: (f64, f64),
 }
 
@@ -58,10 +58,10 @@ const ROWS: [Row; 5] = [
     row("wal", "wal", false, (3.07, 1.0)),
     row("atomic", "delete", true, (4.03, 3.0)),
 ];
-/// How far the kernel may be off from what was seen, as a fraction.
+/// How far the kernel may be off from these figures, as a fraction.
 const DRIFT: f64 = 0.10;
 
-/// Counts per transaction, by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS
+/// Counts for one transaction by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS
 /// counts them.
 type Figures = BTreeMap<String, f64>;
 
@@ -126,7 +126,7 @@ pub fn run(args: &Args) -> Result {
     }
 }
 
-/// The kernel's figures in every row: one boot, a fresh file system for each.
+/// The kernel's figures for every row: one boot, with a fresh file system for each row.
 fn measure(varve: &Path, transactions: u32) -> Result<Vec<(&'static str, Figures)>> {
     let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let image = folder.path().join("image");
@@ -171,7 +171,7 @@ fn script(varve: &Path, transactions: u32) -> String {
     script
 }
 
-/// Lines of name and number.
+/// Reads lines of a name and a number.
 fn parse(text: &str) -> Result<Figures> {
     let line = |line: &str| {
         let (name, number) = line.split_once(' ')?;
@@ -211,7 +211,7 @@ fn table(rows: &BTreeMap<&str, Figures>) -> String {
     text
 }
 
-/// The guest's side: `xtask uml-guest`.
+/// Runs the guest's side: `xtask uml-guest`.
 pub fn guest() -> Result {
     uml::guest::hook();
     Err("only for a script in a guest".into())

@@ -1,5 +1,6 @@
-//! Clippy with warnings denied. A misspelt path in `clippy.toml` bans nothing and is a mere warning
-//! ("does not refer to a reachable ...") that `-D warnings` does not reach, so it is looked for.
+//! Clippy with warnings denied. A misspelt path in `clippy.toml` bans nothing, and clippy only
+//! warns of it ("does not refer to a reachable ..."), which `-D warnings` does not turn into an
+//! error. So that warning is looked for.
 
 use crate::{Result, workspace};
 use std::io::{BufRead, BufReader, Write};
@@ -7,7 +8,7 @@ use std::process::Stdio;
 
 const PLACE: &str = "clippy.toml:";
 
-/// `cargo xtask lint`.
+/// Runs `cargo xtask lint`.
 pub fn run() -> Result {
     let mut child = workspace::cargo()
         .args([

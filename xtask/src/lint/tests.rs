@@ -1,4 +1,4 @@
-//! The bans of `clippy.toml` bite, and a misspelt one is found.
+//! Each ban of `clippy.toml` is reported on a sample, and a misspelt one is found.
 
 use super::misspelt;
 use crate::workspace;
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Not a module: it must not compile into anything.
+/// The sample is no module, because it must not be compiled into any program.
 const SAMPLE: &str = include_str!("sample.rs.txt");
 
 #[test]
@@ -34,7 +34,7 @@ fn every_ban_is_reported() {
     assert!(banned.len() > 40);
 }
 
-/// Runs clippy's compiler on the sample, with our `clippy.toml`.
+/// Runs clippy's compiler on the sample with our `clippy.toml`.
 fn clippy_driver() -> String {
     let sysroot = Command::new("rustc")
         .args(["--print", "sysroot"])
@@ -66,7 +66,7 @@ fn clippy_driver() -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The line of the sample that one line of short diagnostics is about.
+/// The line of the sample that a line of short diagnostics is about.
 fn reported_line(diagnostic: &str) -> Option<usize> {
     let (_, rest) = diagnostic.split_once("sample.rs:")?;
     let (number, rest) = rest.split_once(':')?;

@@ -1,4 +1,4 @@
-//! Compiles all tests of the workspace once and lists the test programs.
+//! Compiles all tests of the workspace once, and lists the test programs for the suites.
 
 use crate::{Result, workspace};
 use serde::Deserialize;
@@ -8,13 +8,13 @@ use std::process::Stdio;
 /// One compiled test program.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Package it belongs to.
+    /// The package that it belongs to.
     pub package: String,
     /// `lib`, `bin`, or the name of the file below `tests/`.
     pub target: String,
     /// The program.
     pub path: PathBuf,
-    /// Directory of the package: where cargo starts its tests.
+    /// Directory of the package, in which cargo starts its tests.
     pub directory: PathBuf,
 }
 
@@ -23,8 +23,9 @@ pub fn compile() -> Result<Vec<Program>> {
     compiled(&[])
 }
 
-/// The same with more arguments for cargo. All packages are asked for whatever the arguments
-/// choose, so that those of others are compiled with the same features each time.
+/// Compiles with more arguments for cargo, and lists the test programs. All packages are named
+/// whatever the arguments choose, so that packages of others are compiled with the same features
+/// each time.
 pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     let names = workspace::metadata()?
         .packages
@@ -34,13 +35,13 @@ pub fn compiled(arguments: &[&str]) -> Result<Vec<Program>> {
     Ok(programs(&build(arguments)?, &names))
 }
 
-/// The program `name` of the workspace, as the tests start it. After [`compile`] there is nothing
-/// left to build: `cargo build -p` would compile SQLite a second time, with other features.
+/// The program `name` of the workspace, as the tests start it. After [`compile`] nothing is left to
+/// build, while `cargo build -p` would compile SQLite a second time, with other features.
 pub fn binary(name: &str) -> Result<PathBuf> {
     find_binary(&build(&[])?, name).ok_or_else(|| format!("no test of the workspace starts {name}"))
 }
 
-/// `cargo test --no-run` over the workspace; cargo's messages.
+/// Runs `cargo test --no-run` over the workspace; answers cargo's messages.
 fn build(arguments: &[&str]) -> Result<String> {
     let output = workspace::cargo()
         .args(["test", "--workspace", "--no-run", "--locked"])
@@ -81,7 +82,7 @@ fn parse(messages: &str) -> impl Iterator<Item = Message> {
         .filter_map(|line| serde_json::from_str(line).ok())
 }
 
-/// The program `name` among them that is no test program.
+/// The program `name` in the messages that is no test program.
 fn find_binary(messages: &str, name: &str) -> Option<PathBuf> {
     parse(messages).find_map(|message| {
         let target = message.target?;
@@ -90,7 +91,7 @@ fn find_binary(messages: &str, name: &str) -> Option<PathBuf> {
     })
 }
 
-/// The test programs among them.
+/// The test programs in the messages.
 fn programs(messages: &str, names: &[(PathBuf, String)]) -> Vec<Program> {
     parse(messages)
         .filter_map(|message| {

@@ -1,10 +1,11 @@
 //! `cargo xtask test`: every suite of `tests.toml`, measured against its budget.
 //!
-//! 1. `packages`: which Debian packages the suites want; install what is missing, if we may.
-//! 2. `run`: suites that are commands run as they are; for suites of cargo tests the workspace is
+//! 1. `packages` says which Debian packages the suites want, and installs what is missing if it
+//!    may.
+//! 2. `run` runs suites that are commands as they are. For suites of cargo tests the workspace is
 //!    compiled once and the test programs are started directly, because `cargo test -p` would
 //!    compile a second time with other features.
-//! 3. `tally`: what passed, failed and was skipped, and why; the last line is
+//! 3. `tally` says what passed, failed and was skipped, and why; the last line is
 //!    `N passed, N failed, N skipped`.
 
 pub mod build;

@@ -1,4 +1,4 @@
-//! What this machine offers, looked up once before the suites run.
+//! What this machine offers to the suites, found out once before they run.
 
 use super::plan::{Need, Plan, Suite};
 use crate::book;
@@ -6,7 +6,7 @@ use crate::conformance::{ltp, xfstests};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What was found. `None` means present, otherwise the reason why not.
+/// What was found of each need: `None` if it is met, otherwise the reason why it is not.
 pub struct Machine {
     root: Option<String>,
     fuse: Option<String>,
@@ -18,8 +18,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Looks. A kernel in user mode is booted only if one of the suites wants it, for that takes 2
-    /// s.
+    /// Looks for what the suites need. A kernel in user mode is booted only if one of them wants
+    /// it, because that takes 2 s.
     pub fn probe(suites: &[&Suite]) -> Machine {
         let root = (!is_root()).then(|| "not running as root".to_string());
         Machine {
@@ -37,7 +37,7 @@ impl Machine {
         }
     }
 
-    /// Why the suite cannot run here, or nothing.
+    /// Why the suite cannot run here; `None` if it can.
     pub fn lacks(&self, plan: &Plan, suite: &Suite) -> Option<String> {
         let need = suite.need.iter().find_map(|need| match need {
             Need::Root => self.root.clone(),

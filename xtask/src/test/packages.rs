@@ -1,5 +1,5 @@
-//! Debian packages: say what is missing, install it where we may. A failure is no error: the suites
-//! that lack a package are then skipped by name.
+//! Debian packages: says what is missing, and installs it where that is allowed. A failure is no
+//! error, because suites that lack a package are skipped by name.
 
 use super::need::{has_program, is_root};
 use super::plan::{Plan, Suite};

@@ -1,4 +1,4 @@
-//! `tests.toml`: the list of suites.
+//! `tests.toml`: the list of suites, with their budgets and needs.
 
 use super::tally::Tally;
 use crate::Result;
@@ -22,9 +22,9 @@ pub struct Plan {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
-    /// As apt knows it.
+    /// Its name for apt.
     pub name: String,
-    /// A program of it; found in the search path, the package counts as installed.
+    /// A program of the package, which counts as installed if the search path has it.
     pub program: String,
 }
 
@@ -34,22 +34,22 @@ pub struct Package {
 pub struct Suite {
     /// Its name in reports and for `--only`.
     pub name: String,
-    /// Run the cargo tests of this package of the workspace.
+    /// Runs the cargo tests of this package of the workspace.
     pub test: Option<String>,
     /// With `test`: only this target (`lib`, or the name of a file below `tests/`).
     pub target: Option<String>,
-    /// With `test`: all targets but these, which another suite runs.
+    /// With `test`: all targets except these, which another suite runs.
     #[serde(default)]
     pub but: Vec<String>,
     /// Arguments for the test programs, such as `--skip` or `--ignored`.
     #[serde(default)]
     pub args: Vec<String>,
-    /// Run this command instead; `cargo xtask ...` is run in this process's own program.
+    /// Runs this command instead; `cargo xtask ...` runs in the program of this process.
     pub run: Option<Vec<String>>,
     /// What the machine must offer.
     #[serde(default)]
     pub need: Vec<Need>,
-    /// Debian packages it cannot do without.
+    /// Debian packages that the suite needs.
     #[serde(default)]
     pub packages: Vec<String>,
     /// Seconds it may take on two cores, compilation not counted.
@@ -79,7 +79,7 @@ pub enum Need {
 }
 
 impl Plan {
-    /// Parses and checks the file.
+    /// Parses the file and checks it.
     pub fn parse(text: &str) -> Result<Plan> {
         let plan: Plan = toml::from_str(text).map_err(|e| format!("tests.toml: {e}"))?;
         for (i, suite) in plan.suite.iter().enumerate() {
@@ -115,12 +115,12 @@ impl Plan {
         }
     }
 
-    /// The package of that name.
+    /// The package with this name.
     pub fn package(&self, name: &str) -> Option<&Package> {
         self.package.iter().find(|p| p.name == name)
     }
 
-    /// The suites to run; a name that does not exist is an error that lists the valid ones.
+    /// The suites to run. A name that does not exist is an error, which lists those that do.
     pub fn choose(&self, long: bool, only: &[String]) -> Result<Vec<&Suite>> {
         for name in only {
             if !self.suite.iter().any(|s| s.name == *name) {

@@ -2,12 +2,12 @@
 //!
 //! - R1: a suite above its budget fails, even if all its tests pass; at three times the budget it
 //!   is stopped.
-//! - R2: a suite of cargo tests in which no test ran fails: a misspelt filter must not look like
-//!   success.
-//! - R3: a test program with tests that no suite names fails the run: a new crate cannot be
+//! - R2: a suite of cargo tests in which no test ran fails, because a misspelt filter must not look
+//!   like success.
+//! - R3: a test program with tests that no suite names fails the run, so that a new crate cannot be
 //!   forgotten.
-//! - R4: so does a test of a program of which suites run parts alone, if it is in none of the
-//!   parts: nor can a new module.
+//! - R4: if suites run only parts of a program, a test of it that is in none of these parts fails
+//!   the run, so that a new module cannot be forgotten.
 
 use super::build::{self, Program};
 use super::need::Machine;
@@ -68,7 +68,7 @@ fn compile(plan: &Plan, tally: &mut Tally) -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// R3.
+/// Test programs that no suite names (R3).
 fn forgotten(
     plan: &Plan,
     programs: &[Program],
@@ -85,7 +85,7 @@ fn forgotten(
     names
 }
 
-/// R4.
+/// Tests of divided programs that no suite runs (R4).
 fn left_over(
     plan: &Plan,
     programs: &[Program],
@@ -95,8 +95,8 @@ fn left_over(
     for program in programs {
         let suites = plan.suite.iter().filter(|suite| matches(suite, program));
         let parts: Vec<Vec<&str>> = suites.map(filters).collect();
-        // A suite without a filter runs the whole program; a program without a suite is R3's
-        // business.
+        // A suite without a filter runs the whole program; a program without a suite is found by
+        // R3.
         if parts.is_empty() || parts.iter().any(Vec::is_empty) {
             continue;
         }
@@ -108,7 +108,7 @@ fn left_over(
     names
 }
 
-/// The words by which a suite chooses tests of its programs; none if it runs them all.
+/// The words by which a suite chooses tests of its programs; empty if it runs all of them.
 fn filters(suite: &Suite) -> Vec<&str> {
     let words = suite.args.iter().map(String::as_str);
     let before = [""].into_iter().chain(words.clone());
@@ -127,7 +127,7 @@ fn list(program: &Program) -> Option<Vec<String>> {
     Some(names.map(String::from).collect())
 }
 
-/// One that does not answer counts as having tests.
+/// True also for a program that does not answer.
 fn has_tests(program: &Program) -> bool {
     list(program).is_none_or(|tests| !tests.is_empty())
 }
@@ -160,7 +160,7 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
         ["cargo", "xtask", ref rest @ ..] => {
             let mut own = Command::new(own_program()?);
             own.args(rest);
-            // It would be compiled again, with the features of the program alone.
+            // Without `--varve` the program would be compiled again, with its own features alone.
             if rest.first() == Some(&"conformance") {
                 own.arg("--varve").arg(build::binary("varve")?);
             }
@@ -227,8 +227,8 @@ fn shown(counts: Counts, output: &str) -> Counts {
     counts
 }
 
-/// Runs to the end with the output in a file, so that a grandchild that keeps a pipe open cannot
-/// hold us; stops at three times the budget.
+/// Runs a command to its end, or stops it at three times the budget. The output goes to a file, so
+/// that a grandchild that keeps a pipe open cannot delay us.
 fn run_logged(command: &mut Command, suite: &Suite, log: &str) -> Result<(ExitStatus, String)> {
     let path = log_path(log)?;
     let cannot = |e: std::io::Error| format!("{}: {e}", path.display());

@@ -1,4 +1,4 @@
-//! Counts what passed, failed and was skipped. The last line is read by machines.
+//! Counts what passed, failed and was skipped. Machines read the last line of the output.
 
 use std::fmt::Write;
 use std::ops::AddAssign;
@@ -24,7 +24,7 @@ impl AddAssign for Counts {
 }
 
 impl Counts {
-    /// A suite that is no cargo test and passed.
+    /// The counts of a suite that is no cargo test and passed.
     pub fn one_passed() -> Counts {
         Counts {
             passed: 1,
@@ -32,7 +32,7 @@ impl Counts {
         }
     }
 
-    /// All tests seen.
+    /// The number of tests seen.
     pub fn total(self) -> u64 {
         self.passed + self.failed + self.skipped
     }
@@ -71,12 +71,12 @@ pub struct Tally {
     /// Tests and suites that failed.
     pub failed: u64,
     skipped: u64,
-    /// Lines for the end: failures, skipped suites, suites left out.
+    /// Lines for the end of the output: failures, suites skipped and left out.
     notes: Vec<String>,
 }
 
 impl Tally {
-    /// Enters a suite that ran, and prints its line.
+    /// Counts a suite that ran, and prints its line.
     pub fn suite(
         &mut self,
         name: &str,
@@ -109,14 +109,14 @@ impl Tally {
         self.skipped += counts.skipped;
     }
 
-    /// Enters a suite that could not run.
+    /// Counts a suite that could not run.
     pub fn skip(&mut self, name: &str, reason: &str) {
         println!("skip  {name}: {reason}");
         self.skipped += 1;
         self.note(format!("{name}: skipped: {reason}"));
     }
 
-    /// A line for the end.
+    /// Keeps a line for the end.
     pub fn note(&mut self, text: String) {
         self.notes.push(text);
     }

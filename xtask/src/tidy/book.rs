@@ -1,10 +1,10 @@
 //! Rules on the pages of docs/, which are a book.
 //!
-//! - B1: each page below docs/ has one line in docs/SUMMARY.md, as a page without one is in no book
-//!   and nobody finds it.
+//! - B1: each page below docs/ has one line in docs/SUMMARY.md, because a page without one is in no
+//!   book and nobody finds it.
 //! - B2: each line of docs/SUMMARY.md leads to a page below docs/.
 //! - B3: a page of docs/results/ says when its figures were measured, or that a test measures them
-//!   anew, and shows a command: a figure of which nobody knows how it was made cannot be checked.
+//!   anew, and shows a command, because a figure cannot be checked if nobody knows how it was made.
 //! - B4: README.md is short enough to be read, and leads to docs/SUMMARY.md, which omits no page.
 
 use super::Finding;
@@ -29,7 +29,7 @@ pub fn check(files: &[String], read: &dyn Fn(&str) -> Option<String>) -> Vec<Fin
     findings
 }
 
-/// B1 and B2.
+/// Checks the table of contents (B1, B2).
 fn summary(text: &str, pages: &[&String]) -> Vec<Finding> {
     let mut entries: BTreeMap<String, usize> = BTreeMap::new();
     let mut findings = Vec::new();
@@ -50,7 +50,7 @@ fn summary(text: &str, pages: &[&String]) -> Vec<Finding> {
     findings
 }
 
-/// B3.
+/// Checks a page of results (B3).
 fn result(page: &str, text: &str) -> Option<Finding> {
     let anew = ["measures them anew", "measured anew by"];
     let dated = text.lines().any(|line| {
@@ -65,7 +65,7 @@ fn result(page: &str, text: &str) -> Option<Finding> {
     Some(Finding::new(page, 1, format!("B3: the page lacks {lacks}")))
 }
 
-/// Whether a line of code, or code within a line, is a command of ours or the file of a test.
+/// Whether a line of code, or code within a line, is one of our commands or the file of a test.
 fn shows_command(line: &str) -> bool {
     let is_test = |code: &str| code.ends_with(".rs") && code.contains("/tests/");
     let is_command = |code: &str| code.starts_with("cargo ") || code.starts_with("varve ");
@@ -74,7 +74,7 @@ fn shows_command(line: &str) -> bool {
     code.any(|code| is_command(code) || is_test(code))
 }
 
-/// Whether a word is a day, as 2026-11-25 with or without a comma or point behind it.
+/// Whether a word is a day like 2026-11-25, with or without punctuation behind it.
 fn is_date(word: &str) -> bool {
     let word = word.trim_end_matches(|c: char| c.is_ascii_punctuation());
     word.len() == 10
@@ -84,7 +84,7 @@ fn is_date(word: &str) -> bool {
         })
 }
 
-/// B4.
+/// Checks README.md (B4).
 fn readme(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = text.lines().count();

@@ -1,11 +1,11 @@
 //! Rules on tokens and items of a Rust file.
 //!
 //! - C1: every file begins with a module doc.
-//! - C2: no leftover macros: they stand for work not done or for a debugging session.
-//! - C3: no bare `unwrap()` outside tests: `expect` says why it cannot fail.
-//! - C4: `unsafe` only in the crates listed in `tidy.toml`.
-//! - C5: no static with state outside the listed crates: two simulations in one process would share
-//!   it.
+//! - C2: there are no leftover macros, which stand for work not done or for a debugging session.
+//! - C3: there is no bare `unwrap()` outside tests, because `expect` says why it cannot fail.
+//! - C4: `unsafe` stands only in the crates listed in `tidy.toml`.
+//! - C5: there is no static with state outside the listed crates, because two simulations in one
+//!   process would share it.
 
 use super::Finding;
 use super::config::Config;
@@ -93,7 +93,7 @@ fn is_call(token: Option<&TokenTree>) -> bool {
         if g.delimiter() == Delimiter::Parenthesis && g.stream().is_empty())
 }
 
-/// C5.
+/// Finds statics with state (C5).
 struct Statics<'a> {
     source: &'a Source,
     findings: &'a mut Vec<Finding>,

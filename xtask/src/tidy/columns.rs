@@ -1,12 +1,13 @@
 //! The width of comments.
 //!
-//! - T4: a line of a comment is at most 100 columns wide, as code is; rustfmt leaves comments
-//!   alone. Rows of tables and fenced drawings are excepted, and what has no space to break it at.
+//! - T4: a line of a comment is at most 100 columns wide, as code is. rustfmt leaves comments
+//!   alone, so this is checked here. Rows of tables, fenced drawings, and text without a space to
+//!   break it at are excepted.
 
 use super::Finding;
 use super::source::Source;
 
-/// Columns of a line.
+/// Most columns of a line.
 const WIDTH: usize = 100;
 
 /// Checks one file.

@@ -1,4 +1,4 @@
-//! `tidy.toml`: budgets, and the exceptions to the rules. The lists may only shrink.
+//! `tidy.toml`: budgets, and the exceptions to the rules. The lists may only become shorter.
 
 use crate::Result;
 use serde::Deserialize;
@@ -26,7 +26,7 @@ pub struct Config {
     /// Crates with a circle above the budget.
     #[serde(default)]
     pub circle: Vec<CircleException>,
-    /// Words we do not use, and what we say instead.
+    /// Words that we do not use, with what we say instead.
     #[serde(default)]
     pub word: Vec<Word>,
     /// Words that look like labels and are none.
@@ -34,13 +34,13 @@ pub struct Config {
     pub not_label: Vec<NotLabel>,
 }
 
-/// Words of a letter and a number with a meaning of their own.
+/// Words of a letter and a number that have a meaning of their own.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NotLabel {
     /// The words.
     pub words: Vec<String>,
-    /// Files and directories where they stand.
+    /// Files and directories where they may stand.
     pub below: Vec<String>,
     /// What they mean there.
     pub reason: String,
@@ -50,7 +50,7 @@ pub struct NotLabel {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileException {
-    /// Relative to the root.
+    /// Its path, relative to the root.
     pub path: String,
     /// Lines it has; it may not grow beyond.
     pub lines: usize,

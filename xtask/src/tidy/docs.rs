@@ -2,13 +2,13 @@
 //!
 //! - D1: a relative link of a Markdown file leads to a file, and its anchor to a heading there.
 //! - D2: the first screen of `README.md` shows the two commands.
-//! - D3: the files every newcomer looks for exist, and the changelog has an open section.
-//! - D4: a page that a comment of a Rust file names is a page of this tree, and so is one below
-//!   docs/ that anything else in a Rust or TOML file names: reports and tables send their readers
-//!   there.
+//! - D3: the files that every newcomer looks for exist, and the changelog has an open section.
+//! - D4: a page that a comment of a Rust file names exists in this tree, and so does one below
+//!   docs/ that anything else in a Rust or TOML file names, because reports and tables send their
+//!   readers there.
 //! - D5: a hazard (H and a number) that a comment names has a row in docs/design/hazards.md.
-//! - D6: a crate whose examples nobody runs (`doctest = false`: looking for them takes seconds a
-//!   crate) has only blocks of `text`.
+//! - D6: a crate whose examples are not run (`doctest = false`, because looking for them takes
+//!   seconds in each crate) has only blocks of `text`.
 
 use super::Finding;
 use super::source::Source;
@@ -32,7 +32,7 @@ const EXPECTED: [&str; 10] = [
     HAZARDS,
 ];
 
-/// Checks all Markdown files among `files`, and what the Rust files say of them.
+/// Checks all Markdown files among `files`, and what the Rust files say about them.
 pub fn check(root: &Path, files: &[String], sources: &[Source]) -> Result<Vec<Finding>> {
     let read = |path: &str| std::fs::read_to_string(root.join(path)).ok();
     let mut findings: Vec<Finding> = sources
@@ -88,7 +88,7 @@ fn belongs(source: &str, manifest: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with("src/"))
 }
 
-/// D6.
+/// Checks the examples of a library that are not run (D6).
 fn examples(source: &Source) -> Vec<Finding> {
     let fence = |line: &str| {
         let line = line.trim_start();
@@ -118,7 +118,7 @@ fn check_readme(text: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// D4. Test code may name pages that are not there.
+/// Finds names of pages that do not exist (D4). Test code may name such pages.
 fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let lines = source.text.lines().enumerate();
@@ -137,7 +137,7 @@ fn strange_pages(source: &Source, files: &[String]) -> Vec<Finding> {
     findings
 }
 
-/// D4 in a TOML file.
+/// Finds names of pages in a TOML file that do not exist (D4).
 fn strange_pages_of_toml(path: &str, text: &str, files: &[String]) -> Vec<Finding> {
     let lines = text.lines().enumerate();
     let words = lines.flat_map(|(i, line)| pages_of(line).map(move |word| (i + 1, word)));
@@ -150,7 +150,7 @@ fn strange_pages_of_toml(path: &str, text: &str, files: &[String]) -> Vec<Findin
         .collect()
 }
 
-/// Words that name a page.
+/// The words of a text that name a page.
 fn pages_of(text: &str) -> impl Iterator<Item = &str> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
     text.split(move |c| !is_word(c))
@@ -162,7 +162,7 @@ fn is_page_of_docs(word: &str) -> bool {
     word.starts_with("docs/")
 }
 
-/// D5.
+/// Finds hazards without a row (D5).
 fn strange_hazards(source: &Source, page: &str) -> Vec<Finding> {
     let known = |word: &str| {
         page.lines()
@@ -183,7 +183,7 @@ fn strange_hazards(source: &Source, page: &str) -> Vec<Finding> {
     findings
 }
 
-/// Inline links `[text](target)` outside code, with their line.
+/// Inline links `[text](target)` outside code, with their lines.
 pub fn links(text: &str) -> Vec<(usize, &str)> {
     let mut links = Vec::new();
     let mut fenced = false;
@@ -202,7 +202,7 @@ pub fn links(text: &str) -> Vec<(usize, &str)> {
     links
 }
 
-/// D1: why the link leads nowhere, or nothing.
+/// Why the link leads nowhere (D1); `None` if it leads somewhere.
 fn dead(
     path: &str,
     target: &str,
@@ -225,7 +225,7 @@ fn dead(
     }
 }
 
-/// `file` as seen from the directory of `path`, relative to the root; nothing if it lies outside.
+/// `file` as seen from the directory of `path`, relative to the root; `None` if it lies outside.
 pub fn resolve(path: &str, file: &str) -> Option<String> {
     let mut parts: Vec<&str> = path.split('/').collect();
     parts.pop();

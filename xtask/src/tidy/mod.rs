@@ -1,5 +1,5 @@
-//! House rules that neither rustc nor clippy checks. Limits are a ratchet: who breaks one today is
-//! listed in `tidy.toml`, and an entry that is no longer needed is itself a finding.
+//! House rules that neither rustc nor clippy checks. Limits are a ratchet: code that breaks one
+//! today is listed in `tidy.toml`, and an entry that is no longer needed is itself a finding.
 //!
 //! - `size`: files and functions stay within their budget.
 //! - `code`: no leftovers, no bare `unwrap`, `unsafe` and statics only where listed, a head on each
@@ -27,7 +27,7 @@ use labels::Text;
 use source::Source;
 use std::path::{Path, PathBuf};
 
-/// One broken rule: where, and what to do about it.
+/// A broken rule: where, and what to do about it.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
     path: String,
@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-/// `cargo xtask tidy`.
+/// Runs `cargo xtask tidy`.
 pub fn run() -> Result {
     let root = workspace::root();
     let config = Config::parse(&workspace::read("tidy.toml")?)?;
@@ -81,7 +81,7 @@ pub fn run() -> Result {
     report(findings, files.len())
 }
 
-/// The rules on Markdown files alone, for `cargo xtask book`.
+/// Checks the rules on Markdown files alone, for `cargo xtask book`.
 pub fn pages() -> Result {
     let root = workspace::root();
     let files = files_below(&root)?;
@@ -106,7 +106,7 @@ fn report(mut findings: Vec<Finding>, files: usize) -> Result {
     Err(format!("tidy: {} findings", findings.len()))
 }
 
-/// All files of the tree, relative, sorted; without build output and hidden directories.
+/// All files of the tree as relative paths, sorted, without build output and hidden directories.
 fn files_below(root: &Path) -> Result<Vec<String>> {
     let mut files = Vec::new();
     let mut directories = vec![PathBuf::new()];

@@ -1,8 +1,8 @@
 //! Budgets: production lines of a file, lines of a function. Exceptions are a ratchet.
 //!
-//! - S1: what is above its budget is listed in `tidy.toml`.
-//! - S2: what is listed does not grow beyond the listed size.
-//! - S3: what is listed is still above the budget; else the entry goes.
+//! - S1: a file or function above its budget is listed in `tidy.toml`.
+//! - S2: a listed one does not grow beyond the listed size.
+//! - S3: a listed one is still above the budget; otherwise its entry has to go.
 
 use super::Finding;
 use super::config::Config;
@@ -10,7 +10,7 @@ use super::source::Source;
 
 const LIST: &str = "tidy.toml";
 
-/// Checks all files at once, because an entry of the list may name a file that is gone.
+/// Checks all files at once, because an entry of the list may name a file that no longer exists.
 pub fn check(sources: &[Source], config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for source in sources {
@@ -56,13 +56,13 @@ fn check_functions(source: &Source, config: &Config, findings: &mut Vec<Finding>
     }
 }
 
-/// S1 and S2.
+/// Compares a size with its budget and its entry (S1, S2).
 fn judge(lines: usize, budget: usize, listed: Option<usize>) -> Option<String> {
     let limit = listed.unwrap_or(budget).max(budget);
     (lines > limit).then(|| format!("S1: {lines} lines, at most {limit},"))
 }
 
-/// S3.
+/// Finds entries that are no longer needed (S3).
 fn stale_entries(sources: &[Source], config: &Config, findings: &mut Vec<Finding>) {
     for entry in &config.file {
         let source = sources.iter().find(|s| s.path == entry.path);

@@ -1,4 +1,4 @@
-//! A parsed Rust file, and which of its lines are test code.
+//! A parsed Rust file, and which of its lines are test code: some rules do not hold there.
 
 use super::Finding;
 use proc_macro2::Span;
@@ -10,7 +10,7 @@ use syn::{Attribute, ImplItemFn, Item, ItemFn, TraitItemFn};
 /// One function: name and the lines from its signature to its closing brace.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Function {
-    /// Its name without the type it belongs to.
+    /// Its name, without the type that it belongs to.
     pub name: String,
     /// First and last line.
     pub lines: RangeInclusive<usize>,
@@ -24,7 +24,7 @@ pub struct Source {
     pub text: String,
     /// Its syntax tree.
     pub syntax: syn::File,
-    /// All functions with a body, test code left out.
+    /// All functions with a body, without test code.
     pub functions: Vec<Function>,
     /// Line ranges of items marked `#[cfg(test)]` or `#[test]`.
     test_lines: Vec<RangeInclusive<usize>>,
@@ -50,19 +50,19 @@ impl Source {
         })
     }
 
-    /// Whether the line belongs to test code.
+    /// True if the line belongs to test code.
     pub fn is_test(&self, line: usize) -> bool {
         self.all_test || self.test_lines.iter().any(|lines| lines.contains(&line))
     }
 
-    /// Lines that are not test code, blank lines and comments included.
+    /// Number of lines that are not test code, blank lines and comments included.
     pub fn production_lines(&self) -> usize {
         (1..=self.text.lines().count())
             .filter(|&line| !self.is_test(line))
             .count()
     }
 
-    /// The directory below `crates/` the file belongs to.
+    /// The directory below `crates/` that the file belongs to.
     pub fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
@@ -73,7 +73,7 @@ fn is_test_path(path: &str) -> bool {
         .any(|part| matches!(part, "tests" | "benches" | "tests.rs"))
 }
 
-/// True for `#[test]`, `#[cfg(test)]` and `#[cfg(any(test, ...))]` is *not*: that code ships.
+/// True for `#[test]` and `#[cfg(test)]`, not for `#[cfg(any(test, ...))]`: that code ships.
 fn marks_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_cfg_test = attribute.path().is_ident("cfg")
@@ -93,7 +93,7 @@ pub fn is_test_item(item: &Item) -> bool {
     marks_test(attributes_of(item))
 }
 
-/// Attributes of an item, for the kinds that carry test code.
+/// The attributes of an item, for the kinds of items that carry test code.
 fn attributes_of(item: &Item) -> &[Attribute] {
     match item {
         Item::Mod(i) => &i.attrs,

@@ -1,13 +1,14 @@
 //! Rules on plain text.
 //!
 //! - T1: Rust files are ASCII, so that a diff shows what there is.
-//! - T2: no notes to self; what is to be done stands in an issue, what is planned in the docs.
-//! - T3: one word for one thing, the one of `GLOSSARY.md`.
+//! - T2: there are no notes to self; what is to be done stands in an issue, what is planned in the
+//!   docs.
+//! - T3: one word stands for one thing, the one of `GLOSSARY.md`.
 
 use super::Finding;
 use super::config::Config;
 
-/// Spelt in two halves, so that this file does not find itself.
+/// The words are spelt in two halves, so that this file does not find itself.
 const NOTES: [&str; 4] = [
     concat!("FIX", "ME"),
     concat!("TO", "DO"),
@@ -15,7 +16,7 @@ const NOTES: [&str; 4] = [
     concat!("HA", "CK"),
 ];
 
-/// The list of banned words itself is not searched for them.
+/// The file with the list of banned words, which is not searched for them.
 const WORD_LIST: &str = "tidy.toml";
 
 /// Checks one file of any kind.
@@ -50,7 +51,7 @@ pub fn check(path: &str, text: &str, config: &Config) -> Vec<Finding> {
     findings
 }
 
-/// Source and prose; data files and licence texts are not ours to word.
+/// True for source and prose; the wording of data files and licence texts is not ours.
 fn is_ours(path: &str) -> bool {
     [".rs", ".md", ".toml"]
         .iter()

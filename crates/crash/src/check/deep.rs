@@ -1,5 +1,6 @@
-//! The closer look at a sample of the states: mounted for writing, used, unmounted, and mounted
-//! again.
+//! The closer look at a sample of the states. It is mounted for writing, used, unmounted and
+//! mounted again, because a volume that reads well after recovery may still fail at its next
+//! change.
 
 use super::{Checker, enter};
 use crate::CrashError;
@@ -64,8 +65,8 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Mounts for writing, runs `body`, unmounts, in a simulation of its own. Answers what a cut
-    /// leaves at this moment: nothing may be lost any more.
+    /// Mounts for writing, runs `body` and unmounts, in a simulation of its own. Answers what a cut
+    /// after the unmount leaves: nothing may be lost then.
     pub(super) fn life(
         &self,
         disk: &Disk,
@@ -104,7 +105,7 @@ fn add(judgement: &mut Judgement, reached: &rt::Reached) {
     }
 }
 
-/// True if both say the same, whatever guards were reached on the way.
+/// True if two judgements are equal, whatever guards were reached on the way.
 fn same(a: &Judgement, b: &Judgement) -> bool {
     let plain = |j: &Judgement| Judgement {
         reached: rt::Reached::new(),

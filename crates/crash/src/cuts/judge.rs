@@ -1,4 +1,4 @@
-//! Recovery of one remainder, and the properties it must have.
+//! Recovery of one remainder of a SQLite run, and whether it keeps the rules R1 to R3, S1 and S2.
 
 use super::{Cut, CutConfig, Tree, walk};
 use crate::CrashError;
@@ -15,18 +15,18 @@ use work::workload::{SqliteSpec, Workload};
 /// What was found of one cut.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Judgement {
-    /// Violated properties, each with its number and what was found. Empty: all is well.
+    /// Violated rules, each with its name and what was found; empty: none.
     pub violations: Vec<String>,
     /// Acknowledged transactions that are missing from the table, if it can be read.
     pub lost: Option<usize>,
-    /// Outside checkers that were not there.
+    /// An outside checker was asked that is not installed.
     pub unchecked: bool,
 }
 
 /// The findings of `PRAGMA integrity_check`, or why it could not run.
 type Integrity = Result<Option<String>, String>;
 
-/// What Varve's own recovery gives.
+/// What Varve's own recovery gives, the database included.
 struct Recovered {
     tree: Tree,
     integrity: Integrity,
@@ -34,11 +34,11 @@ struct Recovered {
     model: AnyModel,
 }
 
-/// Recovers the remainder of `cut` and judges it. `folder` takes image files for the outside
-/// checker.
+/// Recovers the remainder of `cut` and judges it. `folder` takes image files for outside checkers.
 ///
 /// # Errors
-/// Something that is no property of the remainder failed, e.g. writing an image file.
+/// The host has failed, for example at writing an image file. What is wrong with the remainder is a
+/// violation in the judgement.
 pub fn judge(
     config: &CutConfig,
     transactions: &[Transaction],
@@ -95,7 +95,7 @@ fn recover(
     })
 }
 
-/// What SQLite makes of the database, its own recovery included.
+/// What SQLite finds in the database after its own recovery.
 fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, String>) {
     let modes = sqlite::set_modes(db, spec).map_err(|e| e.to_string());
     let integrity = modes.and_then(|()| sqlite::integrity(db).map_err(|e| e.to_string()));
@@ -108,12 +108,12 @@ fn examine(db: &Connection, spec: &SqliteSpec) -> (Integrity, Result<Table, Stri
 pub struct Opinions {
     /// Violations of R2 and R3.
     pub violations: Vec<String>,
-    /// They are not installed.
+    /// A checker is not installed.
     pub unchecked: bool,
 }
 
-/// R3 and R2: of the image `repaired` that a cut has left, and of `tree` and `model`, which Varve's
-/// recovery has made of it. Needs room for image files in `folder`.
+/// Asks e2fsck of the image `repaired` that a cut has left (R3), and of `tree` and `model`, which
+/// Varve's recovery has made of it (R2). `folder` must have room for image files.
 ///
 /// # Errors
 /// An image cannot be written, or a checker cannot be run.
@@ -146,7 +146,7 @@ pub fn second_opinions(
         .journal()
         .is_some_and(|s| s.is_coalition())
     {
-        // e2fsck refuses such a log.
+        // The log has a feature that e2fsck refuses.
         return Ok(opinions);
     }
     match fsck::e2fsck_repair(repaired).map_err(host)? {
@@ -181,7 +181,7 @@ pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
     (!lines.is_empty()).then(|| format!("R3: trees differ: {}", lines.join("; ")))
 }
 
-/// S1 and S2.
+/// Judges the database by the rules S1 and S2.
 fn database(
     recovered: &Recovered,
     transactions: &[Transaction],

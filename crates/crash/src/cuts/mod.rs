@@ -1,10 +1,10 @@
-//! Power cuts over the SQLite workload, and over the phases of `files:`: the device is stopped at
-//! seeded moments, and each remainder is recovered and judged.
+//! Power cuts over the SQLite workload, and over the phases of the workload `files:`, on a modelled
+//! device.
 //!
-//! Rules, cited by name in every violation: R1 to R3, S1 and S2 of [`crash::rules`](crate::rules).
-//!
-//! One run yields all its cuts: a task sleeps until each moment and takes what a cut there would
-//! leave; the run goes on. Only recovery runs once a cut.
+//! One run yields all its cuts, so only recovery runs once for each: a task sleeps until each
+//! seeded moment and takes what a cut there would leave, and the run goes on. Each remainder is
+//! recovered and judged by the rules R1 to R3, S1 and S2 of [`crash::rules`](crate::rules), which
+//! every violation cites by name.
 
 mod judge;
 mod phases;
@@ -17,13 +17,13 @@ pub use phases::{PhaseCut, Phases, record_phases, switched_off};
 pub use record::{Cut, Recording, record};
 pub use tree::{Tree, walk};
 
-/// What to cut.
+/// The run to cut, and how often.
 #[derive(Clone, Debug)]
 pub struct CutConfig {
     /// Stack, workload and seed.
     pub run: work::RunConfig,
     /// Number of cuts.
     pub cuts: usize,
-    /// Transactions at the start that no cut falls into, so that the database exists.
+    /// Transactions at the start that no cut falls into, so that there is a database to judge.
     pub warm_up: usize,
 }

@@ -1,4 +1,4 @@
-//! Cuts in each phase of the workload `files:`.
+//! Cuts in each phase of the workload `files:`, for studies of how long recovery takes.
 
 use crate::CrashError;
 use base::{Nanos, Rng, Time};
@@ -16,9 +16,9 @@ use work::workload::{SpecError, Workload};
 pub struct PhaseCut {
     /// The phase: `create`, `transactions` or `delete`.
     pub phase: &'static str,
-    /// When the power went, counted from the mount.
+    /// When the power was cut, counted from the mount.
     pub at: Time,
-    /// What survives.
+    /// What survives of the device.
     pub media: Media,
 }
 
@@ -26,7 +26,7 @@ pub struct PhaseCut {
 pub struct Phases {
     /// The phases and how long they took.
     pub spans: Vec<(&'static str, Nanos)>,
-    /// The cuts by ascending time, as many in each phase.
+    /// The cuts by ascending time; each phase has equally many.
     pub cuts: Vec<PhaseCut>,
 }
 
@@ -37,18 +37,19 @@ type Bounds = Vec<(&'static str, Time, Time)>;
 #[derive(Clone)]
 struct Beginning {
     volume: Media,
-    /// The files that are there; `None`: the run creates them.
+    /// The files that exist; `None`: the run creates them.
     files: Option<FilesState>,
 }
 
 /// Runs the workload twice: once to learn when its phases begin and end, once with `cuts` cuts at
-/// seeded moments in each. The volume is not fresh: as many files have been created and removed on
-/// it, and it was unmounted, so that metadata blocks have a home that was used before. With
-/// `remounted` the volume is unmounted once more behind the phase `create`, which is not cut then:
-/// the log has nothing of the creation.
+/// seeded moments in each of them.
+///
+/// The volume was used before, so that its metadata blocks have a home: as many files were created
+/// and removed on it, and it was unmounted. With `remounted` it is unmounted once more behind the
+/// phase `create`. Then that phase is not cut, and the log holds nothing of it.
 ///
 /// # Errors
-/// Another workload than `files:`; the run itself fails.
+/// The workload is not `files:`, or the run itself fails.
 pub fn record_phases(
     config: &RunConfig,
     cuts: usize,
@@ -82,8 +83,8 @@ pub fn record_phases(
     })
 }
 
-/// Seeded moments in each phase, ascending: the same parts of a phase in every run, however long it
-/// takes.
+/// Seeded moments in each phase, ascending. They are fractions of a phase, so that schemes are cut
+/// at equal places however long a phase takes.
 fn moments(seed: u64, bounds: &Bounds, cuts: usize) -> Vec<(&'static str, Time)> {
     let mut moments = Vec::new();
     for &(phase, start, end) in bounds {
@@ -112,7 +113,7 @@ fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, CrashError
     Ok(switched_off(life.model, life.value))
 }
 
-/// The same volume with the files of the phase `create`.
+/// The volume after the phase `create`, with its files.
 fn with_files(
     config: &RunConfig,
     spec: &FilesSpec,
@@ -131,12 +132,12 @@ fn with_files(
     })
 }
 
-/// The medium of a device that was unmounted soon after `at`, and then lost its power.
+/// The medium of a device that is unmounted soon after `at` and loses its power long after that.
 pub fn switched_off(model: AnyModel, at: Time) -> Media {
     model.power_off(at + LONG_AFTER, 0)
 }
 
-/// Longer than any unmount.
+/// Longer than any unmount takes.
 const LONG_AFTER: Nanos = Nanos::from_secs(3600);
 
 fn simulate(
@@ -165,7 +166,7 @@ fn workload(
         rt::spawn("cutter", move || {
             for (number, &at) in moments.iter().enumerate() {
                 rt::sleep_until(at);
-                // What of the cache survives and what is torn comes from a stream per cut.
+                // Each cut has a random stream of its own for what survives and what is torn.
                 let choice = Rng::named(seed, &format!("cut/{number}")).next_u64();
                 let media = device.snapshot(choice);
                 snapshots

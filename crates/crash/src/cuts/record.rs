@@ -1,4 +1,4 @@
-//! The run that is cut.
+//! The SQLite run that is cut: it runs once to learn its length, then once more with the cuts.
 
 use super::CutConfig;
 use crate::CrashError;
@@ -16,13 +16,13 @@ use work::workload::sqlite::{self, Transaction};
 
 /// What a cut leaves.
 pub struct Cut {
-    /// Number of the cut in its recording.
+    /// The number of the cut in its recording.
     pub number: usize,
-    /// When the power went.
+    /// When the power was cut.
     pub at: Time,
     /// Transactions acknowledged before it.
     pub acknowledged: usize,
-    /// What survives.
+    /// What survives of the device.
     pub media: Media,
 }
 
@@ -34,7 +34,7 @@ pub struct Recording {
     pub cuts: Vec<Cut>,
 }
 
-/// What one simulation saw.
+/// What one simulation of the run gave.
 struct Seen {
     /// When each transaction was acknowledged.
     acknowledged: Vec<Time>,
@@ -133,8 +133,7 @@ fn workload(
     })
 }
 
-/// Takes what a cut at each moment would leave. Its choices (what of the cache survives, what is
-/// torn) come from a stream per cut.
+/// Takes what a cut at each moment would leave; each cut draws from a random stream of its own.
 fn cut_at(
     device: &Modelled<AnyModel>,
     moments: &[Time],

@@ -1,4 +1,4 @@
-//! A file-system tree as a value, for comparison.
+//! The tree of a file system as a value, so that two recoveries of one remainder can be compared.
 
 use base::collections::fingerprint;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use vfs::{Attr, FileKind, FsResult, OpenFlags, Vfs};
 /// Path to what is there.
 pub type Tree = BTreeMap<String, Node>;
 
-/// All of an inode that a user can see and that recovery must give back.
+/// All of an inode that a user can see and that every correct recovery gives back.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
     kind: FileKind,
@@ -21,7 +21,7 @@ pub struct Node {
     content: u64,
 }
 
-/// Deepest directory that is followed: a damaged tree may be a circle.
+/// Deepest directory that is read: a damaged tree may be a circle.
 const DEPTH_MAX: usize = 64;
 
 /// Reads the whole tree.
@@ -57,8 +57,8 @@ fn node(attr: &Attr, content: u64) -> Node {
         perm: attr.perm,
         nlink: attr.nlink,
         owner: (attr.uid, attr.gid),
-        // A directory's size and times may differ between two correct recoveries (lost+found, reuse
-        // of blocks).
+        // Two correct recoveries may differ in size and times of a directory, because of lost+found
+        // and of blocks that are used again.
         size: if attr.kind == FileKind::Dir {
             0
         } else {

@@ -1,15 +1,17 @@
-//! Names that a cut may leave where there is no journal of them but checkpoints and roll-forward
-//! (F2FS).
+//! The names that a cut may leave on a volume whose names come back by checkpoint and roll-forward
+//! (F2FS without a journal).
 //!
-//! A mount finds the names of the last checkpoint: those after some prefix of the operations. On
-//! top of that each file that was synced after it comes back as it was at that sync, by itself: its
-//! attributes, and if the checkpoint did not know it its name. Nothing else that happened in
-//! between comes along, also nothing older.
+//! A mount finds the names of the last checkpoint, which are those after some prefix of the
+//! operations. Roll-forward then brings back each file that was synced after that checkpoint, each
+//! by itself: with the attributes that it had at the sync and, if the checkpoint does not know the
+//! file, with its name. No other operation comes back, not even an older one. So a legal state is a
+//! prefix with some choice of synced files on top, and this module tries these choices.
 //!
-//! - F1 a sync that needs more than its own inode (a directory, a link, a rename) is a checkpoint:
-//!   then the prefix holds it;
-//! - F2 the newest completed sync of a file that is still there has to come back; one that is under
-//!   way may; of a file that was removed since (an unsynced removal) it may come back as well.
+//! - F1 a sync that needs more than its own inode (that of a directory, or of a file after a link
+//!   or a rename) writes a checkpoint, so the prefix holds it;
+//! - F2 the newest completed sync of a file that still exists has to come back. A sync that is
+//!   under way may come back, and so may that of a file that was removed since, if the removal was
+//!   not synced.
 
 use super::{Legal, Made, Replay};
 use crate::found::FoundView;
@@ -19,26 +21,26 @@ use crate::stamp::FileId;
 use std::collections::BTreeMap;
 use vfs::FileKind;
 
-/// Most combinations of what may come back that are tried on one prefix.
+/// Most combinations of returning files that are tried on one prefix.
 const COMBINATIONS_MAX: usize = 256;
 
 /// A sync of one file, and what it covered.
 #[derive(Clone)]
 pub(super) struct SyncedFile {
-    /// Its number, from 1.
+    /// The number of the sync, from 1.
     pub op: usize,
-    /// Operations on names until then.
+    /// Number of operations on names up to the sync.
     count: usize,
-    /// The directory and the name in it.
+    /// The directory, and the name in it.
     parent: FileId,
     name: String,
     entry: Entry,
-    /// fdatasync: attributes may stay behind.
+    /// It was an fdatasync, so attributes may stay old.
     data_only: bool,
 }
 
 impl SyncedFile {
-    /// What `op`, the `number`th operation, covers, if it is the sync of a file.
+    /// What `op`, the operation with this number, covers if it is the sync of a file.
     pub fn of(op: &Op, number: usize, count: usize, view: &View) -> Option<SyncedFile> {
         let (path, data_only) = match op {
             Op::Fsync(path) => (path, false),
@@ -56,7 +58,8 @@ impl SyncedFile {
         })
     }
 
-    /// Changes `view` as recovery does. False if it cannot: the directory is not there (F1).
+    /// Changes `view` as recovery does. Answers false where recovery cannot do it, because the
+    /// directory is not there (F1).
     fn come_back(&self, view: &mut View, attributes: bool) -> bool {
         let known = |e: &&mut Entry| e.id == self.entry.id;
         let mut there = false;
@@ -84,10 +87,10 @@ impl SyncedFile {
     }
 }
 
-/// One thing that may come back to a file: the sync, and whether the attributes come along.
+/// What may come back of a file: nothing, or a sync and whether the attributes come with it.
 type Return<'a> = Option<(&'a SyncedFile, bool)>;
 
-/// What may come back of each file that was synced after `base`.
+/// For each file that was synced after `base`, what may come back of it.
 fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
     let mut by_file: BTreeMap<FileId, Vec<&SyncedFile>> = BTreeMap::new();
     for sync in task.synced.iter().filter(|s| s.count > base.count) {
@@ -118,13 +121,13 @@ fn returns<'a>(task: &'a Replay, base: &Legal) -> Vec<Vec<Return<'a>>> {
     by_file.into_iter().map(of_file).collect()
 }
 
-/// The names that fit what was found: the newest prefix, and what came back on top of it.
+/// The newest prefix that fits what was found, with the files that came back on top of it.
 pub(super) fn newest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
     let mut bases = task.legal().iter().rev();
     bases.find_map(|base| on_top_of(task, base, found, made))
 }
 
-/// The same with the oldest prefix.
+/// The oldest prefix that fits what was found, with the files that came back on top of it.
 pub(super) fn oldest(task: &Replay, found: &FoundView, made: &Made) -> Option<Legal> {
     let mut bases = task.legal().iter();
     bases.find_map(|base| on_top_of(task, base, found, made))
@@ -139,7 +142,7 @@ fn on_top_of(task: &Replay, base: &Legal, found: &FoundView, made: &Made) -> Opt
     })
 }
 
-/// The `number`th combination on top of `base`; `None` if recovery cannot bring it about.
+/// The combination of this number on top of `base`; `None` if recovery cannot make it.
 fn combination(base: &Legal, files: &[Vec<Return<'_>>], mut number: usize) -> Option<Legal> {
     let mut chosen: Vec<(&SyncedFile, bool)> = Vec::new();
     for choices in files {
@@ -153,6 +156,6 @@ fn combination(base: &Legal, files: &[Vec<Return<'_>>], mut number: usize) -> Op
             return None;
         }
     }
-    // O7 is about the prefix: what came back on top of it says nothing of the others.
+    // O7 speaks of the prefix: a file that came back on top of it says nothing of other operations.
     Some(Legal::new(base.count, base.op, &view))
 }

@@ -177,7 +177,7 @@ fn what_is_not_synced_may_be_lost_and_is_counted() {
 fn o1_names_are_a_prefix() {
     forbidden("O1", "c f; c g", "_; c g");
     forbidden("O1", "c f; r f g", "c f; l f g");
-    // A rename leaves neither name nowhere.
+    // A cut in a rename leaves one of the two names.
     let none = |vfs: &Arc<Vfs>| vfs.unlink("/t0/g").unwrap();
     edited("O1", STRICT, "c a; c f; D /; r f g", none);
     edited("O1", STRICT, "c f; c k", |vfs| {
@@ -187,11 +187,11 @@ fn o1_names_are_a_prefix() {
         vfs.unlink("/t0/l").unwrap();
         vfs.symlink("elsewhere", "/t0/l").unwrap();
     });
-    // Number of links.
+    // The number of links is compared.
     edited("O1", STRICT, "c f; l f g", |vfs| {
         vfs.link("/t0/f", "/other").map(drop).unwrap()
     });
-    // Not the inode that was made.
+    // The name leads to another inode than the one that was made.
     edited("O1", STRICT, "c f; c g", |vfs| {
         vfs.rename("/t0/f", "/t0/g", RenameMode::Exchange).unwrap();
     });
@@ -205,7 +205,7 @@ fn o2_fsync_covers_names_attributes_and_content() {
     forbidden("O1", "c f; p f 600; s f", "c f");
     let loss = forbidden("O4", "c f; w f 0 700; s f", "c f");
     assert_eq!(loss.acked_bytes, 700);
-    // What lies in another directory is not covered, nor what came later.
+    // Neither names in another directory nor later operations are covered.
     allowed("c f; s f; m d; p f 600", "c f");
 }
 
@@ -221,7 +221,7 @@ fn o2_sync_of_a_directory_covers_names_and_no_content() {
     forbidden("O1", "m d; c d/f; D d", "m d");
     forbidden("O1", "m d; c f; p f 600; D d", "m d; c f");
     allowed("c f; w f 0 700; D /", "c f");
-    // Other tasks' names come along.
+    // Names of other tasks are covered, too.
     let history = ["c f", "z 5; D /"];
     let (judgement, _) = judged(STRICT, &history, &["_", "z 5"], |_| {});
     assert!(judgement.violations[0].contains("O1: "), "{judgement:?}");
@@ -236,7 +236,7 @@ fn o2_sync_covers_everything_of_everybody() {
         let (judgement, _) = judged(STRICT, &history, &[found, "z 5"], |_| {});
         assert!(judgement.violations[0].contains(rule), "{judgement:?}");
     }
-    // What began after the sync is not covered.
+    // An operation that began after the sync is not covered.
     let history = ["z 9; c f", "z 5; S"];
     let (judgement, _) = judged(STRICT, &history, &["z 9", "z 5"], |_| {});
     assert_eq!(judgement.violations, Vec::<String>::new());
@@ -311,7 +311,7 @@ fn o5_no_foreign_bytes() {
     // Synced bytes are safe in writeback mode as well, also where they are written again.
     let synced = "c f; c g; w g 0 8192; w f 0 8192; s f; w f 0 600";
     edited("O5", WRITEBACK, synced, foreign);
-    // What lay on the device before.
+    // Content that lay on the device before the run.
     edited("O5", STRICT, history, |vfs| {
         let stamp = crate::stamp::Stamp {
             file: crate::stamp::NOBODY,
@@ -333,7 +333,7 @@ fn o6_garbage_only_where_the_device_may_leave_it() {
         ..GARBLES
     };
     edited("O6", journal, again, garbage);
-    // Not rewritten since the sync.
+    // The page was not rewritten since the sync.
     edited("O6", GARBLES, "c f; w f 0 4096; w f 0 100; s f", garbage);
     edited("O6", GARBLES, "c f; w f 0 4096", garbage);
 }
@@ -416,7 +416,7 @@ fn without_a_cut_all_is_well_on_ext4() {
             oracle.advance(rt::now());
             let mut judgement = Judgement::default();
             oracle.judge(&mounted.vfs, &mut judgement);
-            // The same with an attribute that nobody set.
+            // An attribute that no task has set is found.
             let attribute = oracle.tasks[0].with_xattrs;
             let mut edited = Judgement::default();
             if attribute {
@@ -454,23 +454,23 @@ fn a_synced_file_comes_back_alone() {
         // Of two new files the second was synced.
         ("D /; c f; c g; s g", "D /; c f; c g; s g; u f"),
         ("D /; c f; c g; s g", "D /; c f; c g; s g"),
-        // A prefix by itself, where nothing was synced.
+        // Nothing was synced, so a prefix alone is legal.
         ("D /; c f; c g; r f h", "D /; c f"),
-        // Attributes as of the sync; what came later is gone.
+        // Attributes are as at the sync; a later change is gone.
         ("D /; c f; p f 600; s f; p f 640", "D /; c f; p f 600; s f"),
-        // An fdatasync may leave them behind.
+        // After an fdatasync attributes may be old.
         (
             "c f; D /; p f 600; w f 0 512; d f",
             "c f; D /; _; w f 0 512; d f",
         ),
-        // Under a directory that moved since the checkpoint.
+        // The file comes back under a directory that moved since the checkpoint.
         ("m d; D /; c d/f; s d/f; r d e", "m d; D /; c d/f; s d/f"),
-        // Instead of the file that had its name.
+        // The file comes back in place of the file that had its name.
         (
             "c f; D /; c k; u f; c f; s f",
             "c f; D /; c k; u f; c f; s f; u k",
         ),
-        // Removed without a sync of the directory: it may be back.
+        // The removal was not synced by the directory, so the file may come back.
         ("D /; c f; s f; u f", "D /; c f; s f"),
         ("D /; c f; s f; u f", "D /"),
     ] {
@@ -494,9 +494,9 @@ fn what_was_synced_has_to_come_back() {
             "D /; c f; c g; c h; s h",
             "D /; c f; c g; c h; s h; u f",
         ),
-        // A sync of the directory is one of everything.
+        // A sync of a directory is a checkpoint, so it covers everything.
         ("O1", "c f; c g; D /", "_; c g; D /"),
-        // Its content as well.
+        // The content of a synced file has to come back, too.
         ("O", "D /; c f; w f 0 512; s f", "D /; c f; _; s f"),
     ] {
         let words = by_roll_forward(F2FS, history, found);

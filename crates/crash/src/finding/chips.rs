@@ -1,5 +1,5 @@
-//! Crash states of modelled devices: made again, with what the host and the chips did around each
-//! cut.
+//! Crash states of modelled devices, made again for a finding, with what host and chips did around
+//! each cut.
 
 use super::steps::{Fate, Level, Line, Site};
 use crate::CrashError;
@@ -9,18 +9,18 @@ use crate::{Judgement, Target};
 use blockdev::Image;
 use rig::{Media, Operation};
 
-/// Operations of the chips that are shown, from those begun last before the cut.
+/// Most operations of the chips that are shown before the cut, the last ones begun.
 const BEFORE_MAX: usize = 16;
-/// Operations after the cut that are shown.
+/// Most operations that are shown after the cut.
 const AFTER_MAX: usize = 4;
 
-/// A state of the chips made again.
+/// A state of a modelled device that was made again.
 pub(super) struct Again {
     pub judgement: Judgement,
     pub story: Vec<String>,
     pub steps: Vec<Level>,
     pub media: Media,
-    /// What a host would read after the device has come up; `None`: it does not.
+    /// What a host reads after the device has come up; `None`: it does not come up.
     pub before: Option<Image>,
 }
 
@@ -66,7 +66,7 @@ struct CutSite<'a> {
     cut: &'a NandCut,
     film: &'a Film,
     image: Option<&'a Image>,
-    /// 0: the run.
+    /// 0 is the run, 1 its recovery, and so on.
     level: usize,
 }
 
@@ -93,7 +93,7 @@ impl CutSite<'_> {
         level
     }
 
-    /// The commands of the host. What became of them is read off what the next life would read.
+    /// The commands of the host. What became of each is seen by what the next life reads.
     fn commands(&self, of: String, filmed: &Filmed) -> Level {
         let nothing = Image::new();
         let site = Site {
@@ -116,7 +116,7 @@ impl CutSite<'_> {
         level
     }
 
-    /// The operations of the chips among them.
+    /// Adds the operations of the chips.
     fn operations(&self, level: &mut Level) {
         let all = self.film.operations(self.cut.id.power_up);
         let begun = all.partition_point(|op| op.span.start < self.cut.at);
@@ -128,7 +128,8 @@ impl CutSite<'_> {
             .extend(shown.map(|(n, op)| self.operation(n, op)));
         level.earlier += from;
         level.later += all.len() - to;
-        // What the workload asks for comes first, then the commands that follow, then the chips.
+        // Of lines that begin together the operation of the workload comes first, then the
+        // commands that follow from it, then the chips.
         level.lines.sort_by_key(|line| {
             let rank = u8::from(line.command.is_some()) + 2 * u8::from(line.chip.is_some());
             (line.from_ns, rank, line.command)

@@ -1,4 +1,4 @@
-//! Everything about one crash state, made again from its case and id.
+//! Everything about one crash state, made again from case and id: reports and `--repro` show it.
 
 use super::chips;
 use super::id::Id;
@@ -24,25 +24,25 @@ use rt::Sim;
 pub struct Dossier {
     /// The line that makes it again.
     pub repro: Repro,
-    /// Its id.
+    /// The id of the state.
     pub id: String,
     /// Violated rules; empty if all is well.
     pub violations: Vec<String>,
     /// What the cut took.
     pub loss: Loss,
-    /// What had begun until the cut.
+    /// The operations that had begun before the cut, a line each.
     pub story: Vec<String>,
     /// The commands around each cut, from the run to the innermost recovery.
     pub steps: Vec<Level>,
     /// Bytes of the device.
     pub bytes: u64,
-    /// What the cut left. Of a modelled device: what a host reads of it when it has come up again.
+    /// What the cut left; of a modelled device what a host reads after it has come up again.
     pub before: Image,
-    /// The same after recovery and unmount.
+    /// What stands there after recovery and unmount.
     pub after: Image,
     /// The device is a modelled one.
     pub modelled: bool,
-    /// Why recovery or unmount failed, if it did; then [`Dossier::after`] is what stood there at
+    /// Why recovery or unmount failed, if it did. Then [`Dossier::after`] is what stood there at
     /// that point.
     pub unrecovered: Option<String>,
 }
@@ -68,7 +68,7 @@ impl Dossier {
     /// Makes the state of a line again and judges it.
     ///
     /// # Errors
-    /// The line is of another build, or names what there is not.
+    /// The line is of another build, or names something that does not exist.
     pub fn rerun(line: &Repro, volumes: &mut Volumes) -> Result<Dossier, ReproError> {
         line.check_build()?;
         let case_error = |e: CrashError| ReproError::Case(e.to_string());
@@ -79,7 +79,7 @@ impl Dossier {
         };
         let id: Id = line.state.parse().map_err(state_error)?;
         id.check(&setup).map_err(state_error)?;
-        // The run first: with another run the numbers of states mean nothing.
+        // The run is compared first: numbers of states mean nothing in another run.
         let dossier = match &id {
             Id::Block(id) => {
                 line.check_run(run_of(&setup).map_err(case_error)?)?;
@@ -140,17 +140,17 @@ impl Dossier {
         })
     }
 
-    /// The rule that is violated first.
+    /// The rule that the first violation names.
     pub fn rule(&self) -> &str {
         rule_of(&self.violations)
     }
 
-    /// What lay on the device before the run is part of what is wrong.
+    /// True if the former content of the device is part of what is wrong.
     pub fn shows_stale(&self) -> bool {
         self.loss.foreign_data || self.violations.iter().any(|v| super::rule(v) == Some("O5"))
     }
 
-    /// For `results.json` and the page.
+    /// The finding for `results.json` and the page.
     pub fn report(&self) -> FindingReport {
         FindingReport {
             state: self.id.clone(),
@@ -165,7 +165,7 @@ impl Dossier {
         }
     }
 
-    /// The steps for a terminal.
+    /// The steps as a table for a terminal.
     pub fn steps_text(&self) -> String {
         let levels: Vec<String> = self.steps.iter().map(Level::to_string).collect();
         levels.join("\n")
@@ -176,16 +176,16 @@ impl Dossier {
 pub struct Shrunk {
     /// Everything about it.
     pub dossier: Dossier,
-    /// Operations of its workload; `None` if it is no script.
+    /// Number of operations of its workload; `None` if it is no script.
     pub ops: Option<usize>,
     /// States that were judged to find it.
     pub states: u64,
-    /// The budget sufficed to try everything.
+    /// The search ended by itself, and not by its budget.
     pub complete: bool,
 }
 
 impl Shrunk {
-    /// For `results.json` and the page.
+    /// The smaller case for `results.json` and the page.
     pub fn report(&self) -> ShrunkReport {
         ShrunkReport {
             line: self.dossier.repro.to_string(),
@@ -203,7 +203,7 @@ impl Shrunk {
 /// The fingerprint of the run of a case.
 ///
 /// # Errors
-/// It does not run.
+/// The case does not run.
 pub(super) fn run_of(setup: &Setup) -> Result<u64, CrashError> {
     if chips::is_modelled(setup) {
         return Ok(chips::film(setup)?.film.fingerprint());
@@ -212,7 +212,7 @@ pub(super) fn run_of(setup: &Setup) -> Result<u64, CrashError> {
     Ok(fingerprint(&run.trace))
 }
 
-/// Equal runs have equal ones: a digest of all commands with their times, addresses and classes.
+/// A digest of all commands with their times, addresses and classes. Equal runs have equal digests.
 pub fn fingerprint(trace: &Trace) -> u64 {
     trace.steps.iter().fold(1, |sum, step| {
         let sum = add(sum, step.start.0);
@@ -274,7 +274,7 @@ fn levels(id: &StateId, state: &State) -> Vec<Level> {
     .collect()
 }
 
-/// Mounts and unmounts, as the next life does. `image`: what there is if the device does not come
+/// Mounts and unmounts, as the next life does. `image` is the answer if the device does not come
 /// up.
 fn recover(setup: &Setup, remains: &Remains, image: &Image) -> (Image, Option<String>) {
     let disk = match setup.volume.attach(remains, setup.config.seed) {
@@ -289,7 +289,7 @@ fn recover(setup: &Setup, remains: &Remains, image: &Image) -> (Image, Option<St
         let mounted = Mounted::on(disk.device(), options, vfs::WritebackPolicy::off());
         let outcome = mounted.and_then(Mounted::unmount);
         if outcome.is_err() {
-            // The content stays: only what is under way ends.
+            // The content stays as it is; only what is under way ends.
             rt::power_cut();
         }
         outcome.map_err(|e| e.to_string())

@@ -5,8 +5,9 @@
 //!                      shrunk/     finding.json  steps.txt  image-before.img  image-after.img
 //! ```
 //!
-//! Image files are sparse. What cannot be written is named in the answer (finding-F2); a part of a
-//! file that did not fit is removed.
+//! Image files are sparse, because they are as large as the device. What cannot be written is named
+//! in the answer (finding-F2), and a file that did not fit is removed, because half an image
+//! misleads.
 
 use super::dossier::{Dossier, Shrunk};
 use super::report::FindingReport;
@@ -26,14 +27,14 @@ pub struct Written {
     pub not_kept: Vec<String>,
 }
 
-/// Where files go: a folder of the host, or in tests one that fails.
+/// Where files go. Tests use a store that fails.
 pub trait Store {
     /// Makes a folder and those above it.
     ///
     /// # Errors
     /// What the host says.
     fn folder(&mut self, path: &str) -> io::Result<()>;
-    /// A new file, over an old one.
+    /// Writes a file, over an old one if there is one.
     ///
     /// # Errors
     /// What the host says.
@@ -44,7 +45,7 @@ pub trait Store {
 pub enum Content<'a> {
     /// Text.
     Text(String),
-    /// A device of so many bytes.
+    /// The content of a device of so many bytes.
     Image(&'a Image, u64),
 }
 
@@ -63,8 +64,7 @@ impl Store for Folder<'_> {
             Content::Image(image, bytes) => sparse(&path, image, *bytes),
         };
         if outcome.is_err() {
-            // Half an image misleads. If it cannot be removed either, the error that counts is the
-            // first one.
+            // Half an image misleads, so it is removed. If that fails too, the first error counts.
             let _ = std::fs::remove_file(&path);
         }
         outcome
@@ -78,7 +78,7 @@ fn sparse(path: &Path, image: &Image, bytes: u64) -> io::Result<()> {
         file.seek(SeekFrom::Start(n * base::BLOCK_BYTES as u64))?;
         file.write_all(&block)?;
     }
-    // A full disk may show only now.
+    // A full disk may be reported only here.
     file.sync_data()
 }
 
@@ -97,7 +97,7 @@ pub fn write(
         store,
         not_kept: Vec::new(),
     };
-    // What says most in few bytes comes first, in case that the disk is almost full.
+    // Small files that say most come first, in case the disk is almost full.
     keeper.folder(&name);
     keeper.text(&name, "README.txt", readme(dossier, shrunk));
     keeper.all(&name, dossier, &report);
@@ -110,8 +110,8 @@ pub fn write(
     Written { name, not_kept }
 }
 
-/// `000-O3-none`: the number of the finding, the rule, the scheme with what file systems do not
-/// like replaced.
+/// The name of the folder, like `000-O3-none`: the number of the finding, the rule, and the scheme,
+/// in which characters that file names cannot have are replaced.
 fn name(number: usize, dossier: &Dossier) -> String {
     let plain = |c: char| match c {
         'a'..='z' | 'A'..='Z' | '0'..='9' | '-' | '_' => c,
@@ -171,8 +171,8 @@ impl Keeper<'_> {
     }
 }
 
-/// Without the stamps of nobody that free blocks hold on a fresh volume: a sixth of a gigabyte that
-/// says nothing.
+/// The image without the stamps of nobody that free blocks of a fresh volume hold: they are a sixth
+/// of a gigabyte that says nothing.
 fn without_stale(image: &Image) -> Image {
     let stale = stale_block();
     image

@@ -1,4 +1,5 @@
-//! Looking for a state of a case that violates a given rule, within a budget.
+//! Looking for a state of a case that violates a given rule, within a budget. Shrinking asks this
+//! of every candidate, so cheap bounds come first and the first hit ends the hunt.
 
 use super::chips;
 use super::id::Id;
@@ -17,18 +18,18 @@ use blockdev::spec::{Bound, Choice, Mode};
 use blockdev::trace::Cursor;
 use blockdev::{Image, Trace};
 
-/// States judged in one simulation: few, since the first hit ends the hunt.
+/// States judged in one simulation; few, because the first hit ends the hunt.
 const BATCH: usize = 32;
 
-/// What a state of a modelled device costs of the budget, in states of a disk in memory: it
-/// recovers the map too.
+/// What a state of a modelled device costs of the budget, in states of a disk in memory. It costs
+/// more because the device recovers its map too.
 const CHIPS_COST: u64 = 8;
 /// What filming a run costs of the budget.
 const FILM_COST: u64 = 64;
-/// Of each candidate, states of a modelled device whose recovery is cut, and cuts of each.
+/// For each candidate on a modelled device: states whose recovery is cut, and cuts of each.
 const CHIPS_NESTED: (usize, usize) = (4, 40);
 
-/// How much may be spent.
+/// How much a search may spend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
     /// States that may be judged in all.
@@ -59,9 +60,9 @@ impl Default for Budget {
 /// A state that violates the rule.
 #[derive(Clone, Debug)]
 pub struct Hit {
-    /// Its id.
+    /// The id of the state.
     pub id: Id,
-    /// What the innermost cut took; nothing for one of a modelled device.
+    /// What the innermost cut took; empty for a state of a modelled device.
     pub toll: Toll,
     /// Violated rules.
     pub violations: Vec<String>,
@@ -69,19 +70,19 @@ pub struct Hit {
 
 /// Looks for violations of one rule.
 pub struct Hunter<'a> {
-    /// Fresh volumes.
+    /// Fresh volumes, shared by all candidates.
     pub volumes: &'a mut Volumes,
     /// What may be spent.
     pub budget: Budget,
-    /// The rule.
+    /// The rule that a hit violates.
     pub rule: &'a str,
-    /// Depth to which recoveries are cut as well.
+    /// How deep recoveries are cut.
     pub nested: usize,
-    /// States judged.
+    /// States judged so far.
     pub spent: u64,
 }
 
-/// One hunt.
+/// The search in one case on a disk in memory.
 struct Hunt<'a> {
     setup: &'a Setup,
     checker: Checker<'a>,
@@ -96,8 +97,8 @@ struct Hunt<'a> {
 }
 
 impl Hunter<'_> {
-    /// The first violation in a narrow bound, else in the widest. A candidate that does not run has
-    /// none.
+    /// The first violation, looked for in order first and then in the widest bound. A case that
+    /// does not run has none.
     pub fn first(&mut self, case: &Case) -> Option<Hit> {
         let linear = Bound {
             mode: Mode::Linear,
@@ -126,8 +127,8 @@ impl Hunter<'_> {
         found.unwrap_or_default().0
     }
 
-    /// The offline checker looks only where it found the violation: it costs more than all the
-    /// rest.
+    /// The offline checker costs more than all the rest, so it is asked only if the rule is its
+    /// own.
     fn options(&self) -> CheckOptions {
         CheckOptions {
             fsck: self.rule == "R4",
@@ -173,8 +174,8 @@ impl Hunter<'_> {
         outcome.map(|()| (hunt.hits, spent))
     }
 
-    /// The same on a modelled device: before and after operations of the chips, in a wide bound
-    /// inside of them too.
+    /// Hunts on a modelled device: cuts before and after operations of the chips, in a wide bound
+    /// inside of them, too.
     fn hunt_chips(
         &mut self,
         setup: &Setup,

@@ -1,4 +1,4 @@
-//! The id of a crash state, of either seam.
+//! The id of a crash state at either seam, as one type, because lines and reports name both kinds.
 
 use crate::Target;
 use crate::case::{Setup, StateId};
@@ -6,17 +6,17 @@ use crate::nand::NandPath;
 use std::fmt;
 use std::str::FromStr;
 
-/// Names a crash state of a case. A text that begins with a letter is of the chips.
+/// Names a crash state of a case. A text that begins with a letter names one of the chips.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Id {
-    /// Of a disk in memory.
+    /// A state of a disk in memory.
     Block(StateId),
-    /// Of a modelled device.
+    /// A state of a modelled device.
     Nand(NandPath),
 }
 
 impl Id {
-    /// Cuts: that of the run, and those of recoveries.
+    /// Number of cuts: that of the run, and those of recoveries.
     pub fn depth(&self) -> usize {
         match self {
             Id::Block(id) => id.0.len(),
@@ -24,10 +24,10 @@ impl Id {
         }
     }
 
-    /// Refuses an id of the other seam than that of the device.
+    /// Refuses an id of the seam that the device does not have.
     ///
     /// # Errors
-    /// Says which ids the device has.
+    /// The text says which ids the device has.
     pub fn check(&self, setup: &Setup) -> Result<(), String> {
         match (self, &setup.config.target) {
             (Id::Block(_), Target::Spec(_)) | (Id::Nand(_), Target::Profile(_)) => Ok(()),

@@ -1,5 +1,5 @@
-//! JUnit XML, as continuous-integration servers read it: a suite a scheme, a test case a case. No
-//! times inside.
+//! JUnit XML, as continuous-integration servers read it: one suite for each scheme, one test case
+//! for each case. It holds no times, so equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, FindingReport};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
@@ -7,7 +7,7 @@ use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 /// The report as JUnit XML.
 ///
 /// # Errors
-/// The text cannot be made.
+/// The text cannot be made as XML.
 pub fn junit(report: &CampaignReport) -> Result<String, String> {
     let mut out = Report::new("varve crash");
     for (scheme, cases) in report.groups(|case| case.scheme.clone()) {

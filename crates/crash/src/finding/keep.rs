@@ -1,8 +1,8 @@
-//! What a campaign leaves behind: a folder a finding, `results.json`, `junit.xml` and `index.html`.
+//! What a campaign leaves behind: folders of findings, `results.json`, `junit.xml`, `index.html`.
 //!
-//! The number of folders is bounded: the first finding of each rule under each scheme comes first,
-//! then the first of each rule in each case. Every finding has its line in the reports. Positive
-//! controls keep no folders: their damage is expected.
+//! Every finding has its line in the reports, but folders are large, so their number is bounded:
+//! the first finding of each rule under each scheme comes first, then the first of each rule in
+//! each case. Positive controls keep no folders, because their damage is expected.
 
 use super::dossier::{Dossier, Shrunk, run_of};
 use super::folder::{self, Content, Store};
@@ -17,12 +17,12 @@ use crate::case::{Case, Volumes};
 use crate::plan::{Done, Job};
 use std::collections::BTreeSet;
 
-/// How much to keep.
+/// How much a campaign keeps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Keep {
-    /// Folders of findings.
+    /// Most folders of findings.
     pub folders_max: usize,
-    /// What may be spent on a smaller case of each; `None`: none is looked for.
+    /// The budget for a smaller case of each finding; `None`: none is looked for.
     pub shrink: Option<Budget>,
     /// States that may be judged for all smaller cases together.
     pub shrink_states: u64,
@@ -46,7 +46,7 @@ impl Default for Keep {
 /// A job whose worker hung or died.
 #[derive(Clone, Debug)]
 pub struct Gone {
-    /// What it was working on.
+    /// The job that it was working on.
     pub job: Job,
     /// The state that it was judging.
     pub state: Option<String>,
@@ -54,10 +54,10 @@ pub struct Gone {
     pub why: String,
 }
 
-/// What was kept.
+/// What a campaign has kept.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
-    /// The report, as written.
+    /// The report as it was written.
     pub report: CampaignReport,
     /// Folders of findings.
     pub folders: Vec<String>,
@@ -65,7 +65,7 @@ pub struct Kept {
     pub not_kept: Vec<String>,
 }
 
-/// Writes down what the jobs of a campaign gave. `head` is its report without cases; folders go to
+/// Writes down what the jobs of a campaign found. `head` is its report without cases; folders go to
 /// `findings/` of the store.
 pub fn keep(
     head: CampaignReport,
@@ -104,9 +104,9 @@ struct Keeper<'a> {
     volumes: Volumes,
     kept: Kept,
     store: &'a mut dyn Store,
-    /// Findings that get folders, as numbers of the case in the list and of the finding in it.
+    /// Findings that get folders: the index of the case, and of the finding in it.
     chosen: BTreeSet<(usize, usize)>,
-    /// Of them, those to come.
+    /// How many of these folders are still to be written.
     folders_left: usize,
     /// States that may still be judged for smaller cases.
     left: u64,
@@ -143,7 +143,7 @@ impl Keeper<'_> {
         self.kept.report.enter(case);
     }
 
-    /// A finding with its folder.
+    /// A finding with its folder, and its smaller case if one is wanted.
     fn whole(
         &mut self,
         case: &Case,
@@ -167,7 +167,7 @@ impl Keeper<'_> {
                 return None;
             }
         };
-        // Each gets its share of what is left, so that the first ones do not take all.
+        // Each finding gets its share of what is left, so that the first ones do not take all.
         let share = self.left / self.folders_left.max(1) as u64;
         self.folders_left = self.folders_left.saturating_sub(1);
         let small = self.how.shrink.filter(|_| share > 0).map(|budget| {
@@ -223,7 +223,7 @@ impl Keeper<'_> {
     }
 }
 
-/// Which findings get folders: at most `max`.
+/// Chooses the findings that get folders, at most `max`.
 fn choose(done: &[Done], max: usize) -> BTreeSet<(usize, usize)> {
     let cases = done.iter().enumerate().filter(|(_, d)| !d.job.control);
     let all: Vec<(usize, usize, &str, &str)> = cases
@@ -242,7 +242,7 @@ fn choose(done: &[Done], max: usize) -> BTreeSet<(usize, usize)> {
     chosen.map(|(case, n, ..)| (case, n)).collect()
 }
 
-/// A folder inside of a store.
+/// A folder inside a store.
 struct Below<'a>(&'a str, &'a mut dyn Store);
 
 impl Store for Below<'_> {

@@ -1,5 +1,5 @@
-//! What becomes of a violation: a line that reproduces it, a smaller case with the same violation,
-//! the steps of the commit with the lost ones marked, a folder, and the reports of a whole
+//! What becomes of a violation: a line that reproduces it, a smaller case that violates the same
+//! rule, the steps of the commit with the lost ones marked, a folder, and the reports of a whole
 //! campaign.
 //!
 //! ```text
@@ -10,9 +10,10 @@
 //! CampaignReport --> results.json, junit.xml, index.html
 //! ```
 //!
-//! - F1: no file holds a wall time, a date, a host or an absolute path: same seed, same bytes.
+//! - F1: no file holds a wall time, a date, a host or an absolute path, so one seed gives the same
+//!   bytes everywhere.
 //! - F2: what cannot be written is named in the result and never ends an exploration.
-//! - F3: a shrunk case violates the same rule as the one it was made of.
+//! - F3: a shrunk case violates the rule that the case it was made of violates.
 
 mod chips;
 pub mod dossier;
@@ -28,7 +29,7 @@ pub mod shrink;
 pub mod steps;
 
 /// The rule that a violation names, like `O3`: a capital letter and a number before a colon. The
-/// first one, since a text goes from the rule to what was found.
+/// first one counts, because a text goes from the rule to what was found.
 pub fn rule(violation: &str) -> Option<&str> {
     let mut words = violation.split([' ', '(']);
     words.find_map(|word| {
@@ -39,7 +40,7 @@ pub fn rule(violation: &str) -> Option<&str> {
     })
 }
 
-/// The rule of a list of violations: that of the first which names one, else `R1`.
+/// The rule of a list of violations: that of the first which names one, otherwise `R1`.
 pub fn rule_of(violations: &[String]) -> &str {
     violations.iter().find_map(|v| rule(v)).unwrap_or("R1")
 }

@@ -1,4 +1,4 @@
-//! `index.html` of a campaign: one self-contained page. Same report, same bytes.
+//! `index.html` of a campaign: one page, which needs nothing else. Equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};
@@ -64,7 +64,7 @@ pub fn page(report: &CampaignReport) -> String {
     page.into_string()
 }
 
-/// Scheme x class of workload.
+/// Counts of states, by scheme and class of workload.
 fn states(report: &CampaignReport) -> Markup {
     let head = [
         "cases",
@@ -99,7 +99,7 @@ fn states(report: &CampaignReport) -> Markup {
     }
 }
 
-/// Class of workload x scheme, side by side.
+/// What was lost, by class of workload, with the schemes side by side.
 fn losses(report: &CampaignReport) -> Markup {
     let head = [
         "states",
@@ -153,7 +153,7 @@ fn loss_cells(loss: &Losses) -> Markup {
     }
 }
 
-/// Runs that failed, and what could not be written.
+/// Runs that failed, and files that could not be written.
 fn troubles(report: &CampaignReport) -> Markup {
     let failed: Vec<_> = report
         .cases

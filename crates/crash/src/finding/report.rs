@@ -1,7 +1,7 @@
-//! What a campaign found, as `results.json`. Reports of parts of a campaign (shards, workers) merge
-//! in any order.
+//! What a campaign found, as `results.json`.
 //!
-//! No wall time, date, host or path inside: same seed, same bytes (finding-F1).
+//! Parts of a campaign (shards, workers) merge in any order, and no wall time, date, host or path
+//! is inside, so one seed gives the same bytes however the work was divided (finding-F1).
 
 use super::steps::Level;
 use crate::Loss;
@@ -16,7 +16,7 @@ pub use report::results::SCHEMA;
 /// The whole file.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CampaignReport {
-    /// [`SCHEMA`].
+    /// The version of the layout, [`SCHEMA`].
     pub schema: u32,
     /// `crash`.
     pub command: String,
@@ -26,16 +26,16 @@ pub struct CampaignReport {
     pub profile: String,
     /// The command line that makes the same campaign again.
     pub reproduce: String,
-    /// How far it looks, in words.
+    /// How far it looks, in words for readers.
     pub bound: String,
-    /// What ended it, and how much was complete then; absent if all was.
+    /// What ended it early, and how much was complete then; absent if all was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
-    /// One entry per case, by number.
+    /// One entry for each case, by number.
     pub cases: Vec<CaseReport>,
 }
 
-/// One case.
+/// What was found in one case.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct CaseReport {
     /// Its number in the campaign.
@@ -48,7 +48,7 @@ pub struct CaseReport {
     pub class: String,
     /// The workload.
     pub workload: String,
-    /// Its seed.
+    /// The seed of the case.
     pub seed: u64,
     /// A positive control, whose violations are expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -56,40 +56,40 @@ pub struct CaseReport {
     /// The guard that was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
-    /// States.
+    /// How many states there were.
     pub counts: Counts,
-    /// What the cuts took, promised or not, by position: operations that had begun at the cut.
+    /// What the cuts took, by position: the number of operations that had begun at the cut.
     pub losses: BTreeMap<usize, Losses>,
-    /// Violations that were kept, by state.
+    /// The violations that were kept, in the order of their states.
     pub findings: Vec<FindingReport>,
     /// Why the run itself failed, if it did.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// What could not be written down.
+    /// Files that could not be written, each with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_kept: Vec<String>,
 }
 
-/// How many states.
+/// Counts of states.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     /// Moments at which the power was cut.
     pub points: u64,
-    /// States that the bound names.
+    /// States that the bound selects.
     pub enumerated: u64,
-    /// Equal to one that was judged.
+    /// Of them, states equal to one that was judged.
     pub deduplicated: u64,
-    /// Left out because no recovery can tell them apart.
+    /// States left out because no recovery can tell them from others.
     pub pruned: u64,
-    /// Recovered, mounted and judged.
+    /// States recovered, mounted and judged.
     pub judged: u64,
     /// Of them, cuts inside of a recovery.
     pub nested: u64,
-    /// Beyond the bound: not looked at.
+    /// States beyond the bound, so not judged.
     pub beyond: u64,
-    /// Their judge hung or died.
+    /// States whose judge hung or died.
     pub timed_out: u64,
-    /// In violation of a rule, kept as findings or not.
+    /// States that violate a rule, kept as findings or not.
     pub violations: u64,
 }
 
@@ -110,7 +110,7 @@ impl From<&Explored> for Counts {
 }
 
 impl Counts {
-    /// The counts of both together.
+    /// Adds the counts of another part.
     pub fn add(&mut self, other: &Counts) {
         self.points += other.points;
         self.enumerated += other.enumerated;
@@ -124,32 +124,32 @@ impl Counts {
     }
 }
 
-/// A state in violation of a rule.
+/// A state that violates a rule.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct FindingReport {
-    /// Its id.
+    /// The id of the state.
     pub state: String,
     /// The rule that the first violation names.
     pub rule: String,
-    /// The violations.
+    /// Violated rules, each with what was found.
     pub violations: Vec<String>,
     /// What the cut took.
     pub loss: Loss,
     /// The reproduction line.
     pub line: String,
-    /// What had begun until the cut.
+    /// The operations that had begun before the cut, a line each.
     pub story: Vec<String>,
     /// The commands around the cut, from the run to the innermost recovery.
     pub steps: Vec<Level>,
     /// The smallest case with the same violation that was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shrunk: Option<ShrunkReport>,
-    /// Name of its folder in the folder of findings.
+    /// Name of its folder below the folder of findings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<String>,
 }
 
-/// A smaller case.
+/// A smaller case that violates the same rule.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ShrunkReport {
     /// Its reproduction line.
@@ -158,15 +158,15 @@ pub struct ShrunkReport {
     pub workload: String,
     /// Operations of the workload; absent if it is no script.
     pub ops: Option<usize>,
-    /// Its state.
+    /// The id of its state.
     pub state: String,
     /// Its violations.
     pub violations: Vec<String>,
     /// Its steps.
     pub steps: Vec<Level>,
-    /// States that were judged for it.
+    /// States that were judged to find it.
     pub states: u64,
-    /// The budget sufficed to try everything.
+    /// The search ended by itself, and not by its budget.
     pub complete: bool,
 }
 
@@ -180,7 +180,7 @@ pub struct MergeError {
 }
 
 impl CampaignReport {
-    /// An empty report.
+    /// A report without cases.
     pub fn new(seed: u64, profile: &str, reproduce: &str, bound: &str) -> CampaignReport {
         CampaignReport {
             schema: SCHEMA,
@@ -194,8 +194,7 @@ impl CampaignReport {
         }
     }
 
-    /// Takes in a part of the same campaign. Parts may come in any order, and a case may come in
-    /// parts.
+    /// Takes in a part of this campaign. Parts come in any order, and a case may come in parts.
     ///
     /// # Errors
     /// A part of another campaign.
@@ -217,7 +216,7 @@ impl CampaignReport {
         Ok(())
     }
 
-    /// Enters a case, or a part of one.
+    /// Takes in a case, or a part of one.
     pub fn enter(&mut self, case: CaseReport) {
         match self.cases.binary_search_by_key(&case.number, |c| c.number) {
             Err(place) => {
@@ -257,14 +256,14 @@ impl CampaignReport {
         !self.is_blind() && !self.cases.iter().any(bad)
     }
 
-    /// There were positive controls, and none showed any damage: nothing that was found clean is
-    /// believed.
+    /// True if there were positive controls and none showed damage: then the explorer is blind, and
+    /// what it found clean proves nothing.
     pub fn is_blind(&self) -> bool {
         let mut controls = self.cases.iter().filter(|c| c.control).peekable();
         controls.peek().is_some() && controls.all(|c| c.counts.violations == 0)
     }
 
-    /// The sums over all cases but positive controls.
+    /// The sums over all cases except positive controls.
     pub fn total(&self) -> Counts {
         let mut total = Counts::default();
         let cases = self.cases.iter().filter(|c| !c.control);
@@ -272,7 +271,7 @@ impl CampaignReport {
         total
     }
 
-    /// Cases by what `key` makes of them, in the order of their first cases.
+    /// The cases in groups by `key`, in the order of their first cases.
     pub fn groups<K: Ord + Clone>(
         &self,
         key: impl Fn(&CaseReport) -> K,
@@ -298,8 +297,8 @@ impl CampaignReport {
 }
 
 impl CaseReport {
-    /// What the exploration of a job gave. Findings come by [`CaseReport::findings`], from
-    /// [`FindingReport::new`] or from a dossier.
+    /// The report of an explored job without its findings, which [`FindingReport::new`] or a
+    /// dossier makes.
     pub fn new(job: &Job, explored: &Explored) -> CaseReport {
         CaseReport {
             counts: Counts::from(explored),
@@ -309,7 +308,7 @@ impl CaseReport {
         }
     }
 
-    /// A job whose worker hung or died; `state` is the one that it was judging.
+    /// The report of a job whose worker hung or died; `state` is the state that it was judging.
     pub fn lost(job: &Job, state: Option<&str>, why: &str) -> CaseReport {
         let state = state.unwrap_or("the run itself");
         let mut case = CaseReport {
@@ -341,14 +340,14 @@ impl CaseReport {
         }
     }
 
-    /// All positions together.
+    /// Losses of all positions together.
     pub fn loss(&self) -> Losses {
         let mut all = Losses::default();
         self.losses.values().for_each(|l| all.add(l));
         all
     }
 
-    /// Takes the lists of a part, sorted and without doubles.
+    /// Takes in the lists of a part, sorted and without doubles.
     fn collect(&mut self, part: CaseReport) {
         self.findings.extend(part.findings);
         self.findings.sort_by(|a, b| a.order().cmp(&b.order()));
@@ -365,7 +364,7 @@ impl CaseReport {
 }
 
 impl FindingReport {
-    /// A finding with nothing but its line.
+    /// A finding of which nothing but its line was kept.
     pub fn new(finding: &Finding, line: &str) -> FindingReport {
         FindingReport {
             state: finding.state.clone(),
@@ -378,7 +377,7 @@ impl FindingReport {
         }
     }
 
-    /// By the numbers in the id, so that moment 9 comes before moment 10.
+    /// Sorts by the numbers in the id, so that moment 9 comes before moment 10.
     fn order(&self) -> (Vec<(u64, &str)>, &str) {
         let level = |part| {
             let part: &str = part;

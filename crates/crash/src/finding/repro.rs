@@ -4,13 +4,13 @@
 //! varve-crash-1 varve=0.1.0 states=2 run=5f0c... scheme=none device=spec:emmc seed=7 state=17.oldest mutant=x workload=...
 //! ```
 //!
-//! The workload stands last and takes the rest of the line. What a shell or a line would take amiss
-//! (`'`, `%`, control and non-ASCII characters, and a space in any other value) stands as `%` and
-//! two hexadecimal digits a byte, so that the line goes between single quotes as it is.
+//! The workload stands last and takes the rest of the line. Characters that a shell or a line would
+//! change (`'`, `%`, control and non-ASCII characters, and a space in any other value) stand as `%`
+//! and two hexadecimal digits for each byte, so the line can be pasted between single quotes.
 //!
-//! - L1: what a line leaves out or does not name well is refused by name; nothing is guessed.
-//! - L2: a line made by a build whose run or whose numbers of states are others is refused: its
-//!   state would be another one.
+//! - L1: a field that is missing or wrong is refused by its name; nothing is guessed.
+//! - L2: a line of a build that makes another run or numbers states otherwise is refused, because
+//!   it would name another state.
 
 use crate::case::Case;
 use std::fmt;
@@ -19,8 +19,8 @@ use thiserror::Error;
 
 /// Version of the layout of the line.
 pub const FORMAT: u32 = 1;
-/// Version of the numbers of moments and of the texts of choices. Counts up whenever a state gets
-/// another id.
+/// Version of the numbers of moments and of the texts of choices. It counts up whenever a state
+/// gets another id.
 pub const STATES: u32 = 2;
 /// The version of Varve that this build writes into lines.
 pub const VARVE: &str = env!("CARGO_PKG_VERSION");
@@ -32,26 +32,25 @@ const PREFIX: &str = "varve-crash-";
 pub struct Repro {
     /// The version of Varve that wrote it.
     pub varve: String,
-    /// Its [`STATES`].
+    /// The [`STATES`] of that version.
     pub states: u32,
-    /// Fingerprint of the commands of the run: equal runs have equal ones.
+    /// Fingerprint of the commands of the run.
     pub run: u64,
-    /// What ran on what.
+    /// Workload, scheme, device, seed and mutant.
     pub case: Case,
-    /// Which crash state: a [`StateId`](crate::case::StateId), or the id of a state of the NAND
-    /// seam.
+    /// The crash state: a [`StateId`](crate::case::StateId), or the id of a state of the chips.
     pub state: String,
 }
 
 /// Why a line is refused, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 pub enum ReproError {
-    /// No line at all.
+    /// The text is no line.
     #[error(
         "`{0}` is no reproduction line: one begins with `{PREFIX}{FORMAT} `; copy the whole line of the finding"
     )]
     NoLine(String),
-    /// The layout of another version.
+    /// The line has the layout of another version.
     #[error(
         "the line has format {found}, this Varve reads format {FORMAT}: run it with the Varve that wrote it"
     )]
@@ -59,10 +58,10 @@ pub enum ReproError {
         /// What the line says.
         found: String,
     },
-    /// A field is not there.
+    /// A field is missing.
     #[error("the line has no `{0}=`: copy the whole line of the finding")]
     Missing(&'static str),
-    /// A field that is not known, comes twice, or cannot be read.
+    /// A field is unknown, comes twice, or cannot be read.
     #[error("`{field}` in the line: {why}")]
     Field {
         /// The field, or what stands in its place.
@@ -70,7 +69,7 @@ pub enum ReproError {
         /// What is wrong.
         why: String,
     },
-    /// Numbers of states of another version.
+    /// The line is of a version that numbers states otherwise.
     #[error(
         "the line is of Varve {varve} (states {states}); this is Varve {VARVE} (states {STATES}), which numbers crash states \
          differently: run it with Varve {varve}, or explore the case anew: {explore}"
@@ -83,33 +82,33 @@ pub enum ReproError {
         /// How to look for the same violation with this build.
         explore: String,
     },
-    /// The run is another one.
+    /// This build makes another run of the case.
     #[error(
         "the run of this build (fingerprint {here:016x}) is not the one of the line ({line:016x}): Varve has changed since, and its \
          states have other numbers; explore the case anew: {explore}"
     )]
     Run {
-        /// Of the line.
+        /// The fingerprint in the line.
         line: u64,
-        /// Of this build.
+        /// The fingerprint of this build's run.
         here: u64,
         /// How to look for the same violation with this build.
         explore: String,
     },
-    /// A state that the run does not have.
+    /// The run does not have the state.
     #[error("state `{state}`: {why}")]
     State {
-        /// Its id.
+        /// The id of the state.
         state: String,
-        /// What is not there.
+        /// What does not exist.
         why: String,
     },
-    /// A mutant in a build without mutants.
+    /// The line leaves out a guard, and this build has no mutants.
     #[error(
         "the line leaves out the guard `{0}`, and this build cannot: build with the feature `mutants` (as `cargo xtask mutants` does)"
     )]
     Mutant(String),
-    /// The case names what there is not.
+    /// The case names something that does not exist.
     #[error("{0}")]
     Case(String),
 }
@@ -126,7 +125,7 @@ impl Repro {
         }
     }
 
-    /// Refuses what this build cannot make again (L2), before anything runs.
+    /// Refuses, before anything runs, what this build cannot make again (L2).
     ///
     /// # Errors
     /// [`ReproError::Version`], [`ReproError::Mutant`].
@@ -144,7 +143,7 @@ impl Repro {
         }
     }
 
-    /// Refuses if the run of this build is another one (L2).
+    /// Refuses a line if this build makes another run of its case (L2).
     ///
     /// # Errors
     /// [`ReproError::Run`].
@@ -159,7 +158,7 @@ impl Repro {
         })
     }
 
-    /// The command that reproduces it, to be copied into a shell.
+    /// The command that makes the state again, to be copied into a shell.
     pub fn command(&self) -> String {
         format!("varve crash --repro '{self}'")
     }
@@ -205,7 +204,7 @@ fn escape(text: &str, spaces: bool) -> String {
     for (n, byte) in text.bytes().enumerate() {
         let plain = match byte {
             b'%' | b'\'' => false,
-            // One at the end of the line gets lost in mails.
+            // A space at the end of the line would get lost in mails.
             b' ' => !spaces && n + 1 < text.len(),
             _ => byte.is_ascii_graphic(),
         };

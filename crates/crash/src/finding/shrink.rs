@@ -1,13 +1,13 @@
-//! A smaller case with the same violation: fewer tasks and operations, shorter names and sizes,
-//! then fewer lost writes.
+//! A smaller case that violates the same rule, because a person has to understand it: fewer tasks
+//! and operations, shorter names and sizes, then fewer lost writes.
 //!
 //! ```text
 //! script --delta debugging--> fewer operations --> smaller operations --> shorter names --> seed 0 --> smallest cut set
 //! ```
 //!
-//! Every candidate is run and cut anew within a bound and kept only if some state of it violates
-//! the same rule (finding-F3). The order of candidates is fixed and the budget counts states, so
-//! equal findings shrink to equal cases.
+//! Every candidate is run and cut anew within a bound, and is kept only if some state of it
+//! violates the rule (finding-F3). The order of candidates is fixed and the budget counts states
+//! and not time, so equal findings shrink to equal cases.
 
 mod op;
 
@@ -20,12 +20,12 @@ use crate::case::{Case, Volumes};
 use crate::ops::Op;
 use crate::subject::{FileScript, Place, Spec};
 
-/// Rounds over all kinds of simplification.
+/// Most rounds over all kinds of simplification.
 const ROUNDS: usize = 3;
-/// Violations of the smallest case among which that with the least loss is taken.
+/// Violations of the smallest case that are compared for the one with the least loss.
 const HITS_MAX: usize = 128;
 
-/// Makes `case`, whose state `id` violates `rule`, smaller.
+/// Makes a smaller case of `case`, whose state `id` violates `rule`.
 ///
 /// # Errors
 /// The case itself does not run.
@@ -65,7 +65,7 @@ struct Shrinker<'a> {
     hunter: Hunter<'a>,
     /// The smallest case so far.
     case: Case,
-    /// A state of it, if a candidate was taken.
+    /// A state of it that violates the rule, if a candidate was taken.
     hit: Option<Hit>,
 }
 
@@ -96,7 +96,7 @@ impl Shrinker<'_> {
         self.takes_workload(Spec::Script(script.clone()).to_string())
     }
 
-    /// Answers the number of operations that are left, if they are known.
+    /// Simplifies the workload. Answers the number of operations that are left, if they are known.
     fn workload(&mut self) -> Option<usize> {
         let fixed = Spec::parse(&self.case.workload).ok();
         let Some(mut script) = fixed.and_then(|spec| spec.fixed(self.case.seed)) else {
@@ -104,7 +104,8 @@ impl Shrinker<'_> {
             self.seed();
             return None;
         };
-        // The list of a seeded mix runs as the mix does; if it does not, the mix itself has to do.
+        // The list that a mix draws runs as the mix does. If it does not violate the rule, the text
+        // of the mix is simplified instead.
         let text = Spec::Script(script.clone()).to_string();
         if text != self.case.workload && !self.takes_workload(text) {
             self.numbers();
@@ -125,7 +126,7 @@ impl Shrinker<'_> {
         Some(script.ops())
     }
 
-    /// Whole tasks, the last one first.
+    /// Removes whole tasks, the last one first.
     fn tasks(&mut self, script: &mut FileScript) {
         for task in (0..script.tasks().len()).rev() {
             if script.tasks().len() < 2 {
@@ -137,8 +138,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Delta debugging: chunks of operations, ever smaller ones. What a removed operation made
-    /// possible goes with it.
+    /// Removes operations by delta debugging: ever smaller chunks, each with the later operations
+    /// that are not possible without it.
     fn operations(&mut self, script: &mut FileScript) {
         let mut chunk = script.ops().div_ceil(2).max(1);
         loop {
@@ -162,7 +163,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Operations one by one.
+    /// Makes operations smaller, one by one.
     fn sizes(&mut self, script: &mut FileScript) {
         for (task, at) in script.places() {
             for op in op::smaller(&script.tasks()[task][at]) {
@@ -175,7 +176,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// All names at once.
+    /// Shortens all names at once.
     fn names(&mut self, script: &mut FileScript) {
         let mut names = op::Names::default();
         let tasks = script.tasks().iter();
@@ -197,7 +198,7 @@ impl Shrinker<'_> {
         taken
     }
 
-    /// Seed 0: no timers.
+    /// Tries seed 0, with which no timers run.
     fn seed(&mut self) {
         let case = Case {
             seed: 0,
@@ -206,8 +207,8 @@ impl Shrinker<'_> {
         self.takes(case);
     }
 
-    /// The numbers behind `=` in the text of a workload that is no script: each to 1, or halved as
-    /// often as it goes.
+    /// Makes the numbers behind `=` in the text of a workload that is no script smaller: each
+    /// becomes 1, or is halved as often as the violation stays.
     fn numbers(&mut self) {
         let mut from = 0;
         while let Some((start, end)) = number(&self.case.workload, from) {
@@ -223,8 +224,8 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The state with the least loss: un-nested before nested, whole writes before torn ones, few
-    /// before many.
+    /// Chooses the state with the least loss: cuts of the run before cuts of recoveries, whole
+    /// writes before torn ones, few lost writes before many.
     fn cut_set(&mut self, id: &Id) {
         let mut hits = self.hunter.all(&self.case, 0, HITS_MAX);
         if hits.is_empty() && id.depth() > 1 {

@@ -1,9 +1,9 @@
-//! The steps around a cut: the commands of the run in the words of the field, with what became of
-//! each, and what the workload was doing.
+//! The steps around a cut: the commands of the run in the words of the field, what became of each,
+//! and what the workload was doing.
 //!
-//! What became of a write is read off the crash state itself: each of its sectors is compared with
-//! the new content, with what stood there before, and with what later writes brought. So the same
-//! code serves every way to choose a state.
+//! What became of a write is seen in the crash state itself: each of its sectors is compared with
+//! the new content, with what stood there before, and with what later writes brought. So the code
+//! does not need to know how the state was chosen.
 //!
 //! | fate | meaning |
 //! |---|---|
@@ -35,18 +35,18 @@ use fates::Fates;
 const BEFORE_MAX: usize = 60;
 /// Lines of commands after the cut that are shown.
 const AFTER_MAX: usize = 8;
-/// Lines of durable commands before the first one that is not: what the open ones build on.
+/// Durable commands that are shown before the first one that is not durable, which builds on them.
 const LEAD: usize = 6;
 
 /// What became of a command.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
-    /// See the table of this module.
+    /// `durable` in the table at the head of this file.
     Durable,
-    /// See there.
+    /// `kept` in that table.
     Kept,
-    /// See there.
+    /// `lost` in that table.
     Lost,
     /// Sectors that are new, old, and garbage.
     Torn {
@@ -57,15 +57,15 @@ pub enum Fate {
         /// Sectors with neither.
         garbage: u64,
     },
-    /// See there.
+    /// `garbage` in that table.
     Garbage,
-    /// See there.
+    /// `replaced` in that table.
     Replaced,
-    /// See there.
+    /// `damaged` in that table.
     Damaged,
-    /// See there.
+    /// `interrupted` in that table.
     Interrupted,
-    /// See there.
+    /// `never` in that table.
     Never,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for Fate {
     }
 }
 
-/// One line.
+/// One line: an operation of the workload, a command of the device, or one of its chips.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Line {
     /// When it began, virtual ns.
@@ -120,15 +120,15 @@ pub struct Line {
     pub to_ns: Option<u64>,
     /// A command of the device, by its number in the run from 0; absent for what the workload did.
     pub command: Option<usize>,
-    /// An operation of the chips, as ids of cuts name it: `n17`, or `m3` in the recovery of the
-    /// device.
+    /// An operation of the chips, as ids of cuts name it: `n17`, or `m3` in the device's own
+    /// recovery.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chip: Option<String>,
-    /// What.
+    /// What it was, in words.
     pub what: String,
-    /// Its transaction, where the journal block or one before it in the same log says so.
+    /// Its transaction, if the journal block or an earlier one in the log says so.
     pub tid: Option<u32>,
-    /// What became of it; absent for what the workload did, flushes and barriers.
+    /// What became of it; absent for flushes, barriers, and what the workload did.
     pub fate: Option<Fate>,
 }
 
@@ -137,48 +137,48 @@ pub struct Line {
 pub struct Level {
     /// `run`, `recovery`, `recovery of the recovery` ...
     pub of: String,
-    /// Number of the moment; 0 for a cut of a modelled device.
+    /// Number of the moment; 0 for a modelled device.
     pub point: usize,
-    /// The cut of a modelled device, as ids name it; else empty.
+    /// The id of the cut on a modelled device; empty for a disk in memory.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// When, virtual ns.
+    /// The moment of the cut, virtual ns.
     pub cut_ns: u64,
     /// Earlier lines that are not shown.
     pub earlier: usize,
-    /// The lines by time.
+    /// The lines in order of time.
     pub lines: Vec<Line>,
     /// Later lines that are not shown.
     pub later: usize,
 }
 
-/// A cut whose steps are asked for.
+/// A cut whose steps are wanted.
 pub struct Site<'a> {
     /// See [`Level::of`].
     pub of: String,
     /// Number of the moment.
     pub point: usize,
-    /// When.
+    /// The moment of the cut.
     pub at: Time,
-    /// The commands.
+    /// The commands of the run or recovery that is cut.
     pub trace: &'a Trace,
     /// What the cut left.
     pub image: &'a Image,
-    /// What the workload did, also after the cut.
+    /// What the workload did, also after the cut; empty for a recovery.
     pub told: Vec<Told>,
 }
 
 /// What a cut took of the commands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Toll {
-    /// Runs of blocks of which a part is there, or garbage.
+    /// Runs of blocks of which a part is new, or that are garbage.
     pub torn: usize,
     /// Runs of blocks that are lost.
     pub lost: usize,
 }
 
 impl Site<'_> {
-    /// How much the cut took.
+    /// How much the cut took of the commands.
     pub fn toll(&self) -> Toll {
         let mut toll = Toll::default();
         for line in self.commands() {
@@ -191,7 +191,7 @@ impl Site<'_> {
         toll
     }
 
-    /// The lines around the cut.
+    /// The lines around the cut, shortened to what a reader needs.
     pub fn level(&self) -> Level {
         let mut commands = self.commands();
         let begun = commands.partition_point(|line| line.from_ns < self.at.0);
@@ -219,7 +219,7 @@ impl Site<'_> {
                 .filter(shown)
                 .map(|told| self.operation(told)),
         );
-        // What the workload asks for comes before the commands that follow from it.
+        // At equal times an operation of the workload comes before the commands it caused.
         lines.sort_by_key(|line| (line.from_ns, line.command.is_some(), line.command));
         Level {
             of: self.of.clone(),
@@ -300,7 +300,7 @@ impl Scribe<'_> {
         }
     }
 
-    /// One line: it is there in whole or not at all.
+    /// A REMAP is one line, because it is there as a whole or not at all.
     fn remap(&mut self, number: usize, step: &Step, done: &RemapDone) {
         self.lines.push(Line {
             from_ns: step.start.0,
@@ -313,7 +313,7 @@ impl Scribe<'_> {
         });
     }
 
-    /// A line for each run of blocks of one class and one transaction.
+    /// Adds a line for each run of blocks of one class and one transaction.
     fn write(&mut self, number: usize, pack: &str, write: &Write, classes: &[Class]) {
         for part in parts(write, classes, &mut self.tid) {
             let words = [
@@ -373,10 +373,10 @@ fn how(kind: Kind) -> &'static str {
     }
 }
 
-/// Runs of pairs that a line of a REMAP shows; others are counted.
+/// Most runs of pairs that a line of a REMAP shows; others are counted.
 const REMAP_RUNS: usize = 4;
 
-/// `REMAP at 12..15 from 70..73, at 20 from 74`; a move says so.
+/// The words of a REMAP, like `REMAP at 12..15 from 70..73, at 20 from 74`.
 fn remap_words(done: &RemapDone) -> String {
     let mut runs: Vec<(u64, u64, u64)> = Vec::new();
     for pair in &done.pairs {
@@ -403,8 +403,8 @@ fn remap_words(done: &RemapDone) -> String {
     format!("{kind}{mode} {}{more}", shown.join(", "))
 }
 
-/// `at 12`, `at 12..15` (4 KiB blocks, both ends included), or sectors where the blocks are not
-/// whole.
+/// A place like `at 12` or `at 12..15`, in blocks of 4 KiB with both ends included, or in sectors
+/// if the blocks are not whole.
 fn place(first: u64, sectors: u64) -> String {
     let whole =
         first.is_multiple_of(SECTORS_PER_BLOCK) && sectors.is_multiple_of(SECTORS_PER_BLOCK);
@@ -418,8 +418,8 @@ fn place(first: u64, sectors: u64) -> String {
     }
 }
 
-/// The transaction of a piece: control blocks name it, logged images are of the control block
-/// before them.
+/// The transaction of a block of the log. Control blocks name theirs, and logged images belong to
+/// the control block before them.
 fn tid_of(class: Class, bytes: &[u8], last: &mut Option<u32>) -> Option<u32> {
     match class {
         Class::JournalDescriptor
@@ -471,7 +471,7 @@ fn parts(write: &Write, classes: &[Class], tid: &mut Option<u32>) -> Vec<Part> {
 }
 
 impl Level {
-    /// Which moment it is.
+    /// The moment of the cut, in words.
     pub fn moment(&self) -> String {
         match self.id.as_str() {
             "" => format!("moment {}", self.point),
@@ -492,7 +492,7 @@ impl Line {
 }
 
 impl fmt::Display for Level {
-    /// A table for the terminal. What the cut took is marked with `!`.
+    /// Prints a table for the terminal, in which `!` marks what the cut took.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

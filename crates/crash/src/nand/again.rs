@@ -1,4 +1,4 @@
-//! A state made again from its id, and judged as the exploration judges it.
+//! A state of a modelled device, made again from its id and judged as the exploration judged it.
 
 use super::explore::{DEEP_ONE_IN, Outer, judge_one, recovery_seed, unknown};
 use super::film::Film;
@@ -10,21 +10,21 @@ use base::Time;
 use rig::Media;
 use std::sync::Arc;
 
-/// A state made again from its id.
+/// A state that was made again from its id.
 pub struct NandState {
     /// The cut of the run, then those of its recoveries.
     pub cuts: Vec<NandCut>,
 }
 
-/// One cut of it.
+/// One cut on the way to it.
 pub struct NandCut {
-    /// Its name.
+    /// The name of the cut.
     pub id: NandId,
-    /// When, in the time of what is cut.
+    /// Its moment, in the time of the run or recovery that is cut.
     pub at: Time,
-    /// What it left.
+    /// What the cut left.
     pub media: Media,
-    /// The recovery that is cut; `None`: the run.
+    /// The film of the recovery that is cut; `None`: the run is cut.
     pub film: Option<Film>,
 }
 
@@ -42,7 +42,7 @@ impl NandState {
 /// Makes the state at `path` again.
 ///
 /// # Errors
-/// The run, or a recovery, has no such operation; a device on the way does not come up.
+/// The run or a recovery has no such operation, or a device on the way does not come up.
 pub fn state(
     config: &CrashConfig,
     filmed: &Filmed,

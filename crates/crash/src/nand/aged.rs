@@ -1,5 +1,6 @@
-//! Volumes on a device that was in use for long: the chips have to collect garbage for nearly every
-//! write.
+//! Volumes on a device that was in use for long. On a fresh device garbage is hardly ever
+//! collected, and then cuts in it are not tested; on these nearly every write makes the chips
+//! collect.
 
 use crate::CrashError;
 use crate::device::{self, Volume};
@@ -7,24 +8,24 @@ use base::{BlockNo, Rng};
 use blockdev::{Adversary, Model};
 use rig::{AnyModel, Config};
 
-/// A device of small blocks and a small cache, as the text of a profile: a block holds 32 units, so
-/// that a workload of a few hundred writes opens, collects and erases several.
+/// A device with small blocks and a small cache, as the text of a profile. A block holds 32 units,
+/// so a workload of a few hundred writes opens, collects and erases several blocks.
 pub const fn small_chips() -> &'static str {
     "emmc-odroid-xu4,nand.pages_per_block=8,card.cache_kib=64"
 }
 
-/// How often every free block was overwritten, on average.
+/// How often each free block was overwritten, on average.
 const ROUNDS: u64 = 2;
-/// Writes of 4 KiB that are left until the map is due for a checkpoint.
+/// Writes of 4 KiB that are left before the map of the device is due for a checkpoint.
 const UNTIL_CHECKPOINT: u64 = 40;
-/// Writes after which a checkpoint that has not come will not come.
+/// Writes after which a device counts as one that makes no checkpoints.
 const WRITES_MAX: u64 = 100_000;
 
-/// A fresh file system on a device whose free blocks were all written, several times and in any
-/// order. The next checkpoint of the map is due soon.
+/// Makes a fresh file system on a device whose free blocks were all written several times, in
+/// random order, and whose next checkpoint of the map is due soon.
 ///
 /// # Errors
-/// A size that is not possible, an unknown profile.
+/// The size is not possible, or the profile is unknown.
 pub fn aged_volume(config: &Config, adversary: Adversary, seed: u64) -> Result<Volume, CrashError> {
     let mut model = config.format()?;
     let free = device::free_blocks(config)?;
@@ -54,7 +55,7 @@ fn overwrite(model: &mut AnyModel, block: BlockNo) -> Result<(), CrashError> {
         .map_err(|e| CrashError::Check(format!("ageing the device: {e}")))
 }
 
-/// Writes until the map is written; 0 for a device without a map.
+/// Counts the writes until the next checkpoint of the map; 0 for a device without a map.
 fn until_checkpoint(mut model: AnyModel, picks: &[BlockNo]) -> Result<usize, CrashError> {
     let maps = |model: &AnyModel| model.flash_stats().map(|s| s.map_programs);
     let before = maps(&model);

@@ -1,10 +1,10 @@
-//! Which cuts of a run to look at.
+//! Which cuts of a run or of a recovery are looked at: the bound of an exploration of the chips.
 
 use super::film::Film;
 use super::id::{NandId, Spot, inside};
 use base::{Nanos, Rng, Time};
 
-/// Where the power goes.
+/// Where the power is cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Cuts {
     /// Before, inside and after each program and erase of the chips.
@@ -13,36 +13,36 @@ pub enum Cuts {
     Every(Nanos),
     /// At so many moments of virtual time, drawn evenly.
     Moments(usize),
-    /// These. An id that a run does not have is an error.
+    /// Exactly these. An id that the run does not have is an error.
     List(Vec<NandId>),
 }
 
-/// How far to look at one run.
+/// How far one run is explored.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NandBound {
     /// Where to cut.
     pub cuts: Cuts,
-    /// Places inside of each operation.
+    /// Number of places inside of each operation.
     pub places: u32,
-    /// Seeds at each place inside of an operation: what tears, and how, is drawn.
+    /// Number of seeds at each place inside of an operation; a seed draws what tears, and how.
     pub seeds: u32,
-    /// Look at so many of the cuts, drawn evenly; `None`: at all, in order.
+    /// Takes so many of the cuts, drawn evenly; `None`: takes them in order.
     pub random: Option<usize>,
-    /// Most cuts of one run; what lies beyond is counted, not taken.
+    /// Most cuts of one run; those beyond are counted and not judged.
     pub cuts_max: usize,
-    /// Cut the recoveries of states too, and the recoveries of those states, so many levels deep.
+    /// Levels of recoveries that are cut: 1 those of states, 2 also those of their states.
     pub nested: u32,
-    /// Of each run, states whose recovery is cut, drawn evenly.
+    /// Number of states of each run whose recovery is cut, drawn evenly.
     pub nested_states: usize,
     /// Most cuts of one recovery.
     pub nested_cuts_max: usize,
-    /// Seeds what is drawn here.
+    /// Seeds all that a bound draws.
     pub seed: u64,
 }
 
 impl Default for NandBound {
-    /// Every cut before, after, and at three places inside of each operation, with two seeds
-    /// inside; no nested cuts.
+    /// Every operation is cut before, after, and at three places inside with two seeds each;
+    /// recoveries are not cut.
     fn default() -> NandBound {
         NandBound {
             cuts: Cuts::Operations,
@@ -59,7 +59,7 @@ impl Default for NandBound {
 }
 
 impl NandBound {
-    /// The bound for recoveries at a depth from 1.
+    /// The bound for the recoveries at this depth, which begins with 1.
     pub(super) fn of_recovery(&self, depth: u32) -> NandBound {
         let cuts = match &self.cuts {
             Cuts::List(_) => Cuts::Operations,
@@ -72,8 +72,8 @@ impl NandBound {
             ..self.clone()
         }
     }
-    /// The cuts of a run after `from`, by ascending time; those of the device's own recovery come
-    /// first. And how many the bound leaves out.
+    /// Chooses the cuts of a run after `from`, by ascending time; cuts in the device's own recovery
+    /// come first. Answers also how many the bound leaves out.
     pub fn choose(&self, film: &Film, from: Time) -> (Vec<(Time, NandId)>, u64) {
         let mut all = match &self.cuts {
             Cuts::List(ids) => {
@@ -126,7 +126,7 @@ impl NandBound {
         let len = end.0.saturating_sub(from.0).max(1);
         let drawn = (0..wanted).map(|_| {
             let at = Time(from.0 + 1 + rng.below(len));
-            // The seed stands in the id: 32 bits keep it short.
+            // The id contains the seed, so 32 bits keep it short.
             moment(at, rng.next_u64() >> 32)
         });
         drawn.collect()

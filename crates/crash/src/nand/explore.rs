@@ -1,4 +1,5 @@
-//! Run, cut, recover, judge, count.
+//! The exploration of a run on a modelled device: film it, choose cuts, recover and judge each
+//! state, and cut some recoveries in turn. Its rules stand at the head of [`nand`](super).
 
 use super::bound::{Cuts, NandBound, draw};
 use super::film::{Camera, Film};
@@ -15,12 +16,12 @@ use rt::Sim;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// States judged in one simulation.
+/// Most states in one simulation.
 const PER_SIM: usize = 256;
-/// One state in so many is mounted for writing, used and unmounted.
+/// One state in so many is also mounted for writing, used and unmounted.
 pub(super) const DEEP_ONE_IN: u64 = 16;
 
-/// Sees a judgement; false ends the exploration.
+/// Is called with each state and its judgement; false ends the exploration.
 pub type Each<'a> = dyn FnMut(&NandPath, &Judgement) -> bool + 'a;
 
 /// What an exploration of a modelled device gave.
@@ -28,11 +29,12 @@ pub type Each<'a> = dyn FnMut(&NandPath, &Judgement) -> bool + 'a;
 pub struct NandExplored {
     /// States, findings, failure.
     pub explored: Explored,
-    /// Which operations were cut.
+    /// Cuts by the operations that they fell into.
     pub census: Census,
 }
 
-/// Cuts judged, by what the chips were doing.
+/// Cuts judged, by the reason of the operation of the chips, whether it is an erase, and where in
+/// it the cut fell.
 #[derive(Clone, Debug, Default)]
 pub struct Census(pub BTreeMap<(Cause, bool, &'static str), u64>);
 
@@ -58,7 +60,7 @@ impl Census {
         self.0.get(&(cause, erase, "inside")).copied().unwrap_or(0)
     }
 
-    /// One line a kind of operation.
+    /// One line for each kind of operation.
     pub fn lines(&self) -> Vec<String> {
         let line = |((cause, erase, part), n): (&(Cause, bool, &str), &u64)| {
             let what = if *erase { "erase" } else { "program" };
@@ -68,7 +70,7 @@ impl Census {
     }
 }
 
-/// Runs `subject` once on a modelled device and keeps what is needed to cut it anywhere.
+/// Runs `subject` once on a modelled device and films it, so that it can be cut anywhere.
 ///
 /// # Errors
 /// The volume is a disk in memory, cannot be mounted, or the simulation fails before the subject
@@ -115,10 +117,10 @@ pub fn film(
 }
 
 /// Runs `subject` once on a modelled device and judges the states of its cuts within `bound`.
-/// `watch` is told of the first state of each simulation.
+/// `watch` is called with the first state of each simulation.
 ///
 /// # Errors
-/// The volume is a disk in memory; an id of [`Cuts::List`] that the run does not have.
+/// The volume is a disk in memory, or the run does not have an id of [`Cuts::List`].
 pub fn explore(
     config: &CrashConfig,
     volume: &Volume,
@@ -129,7 +131,7 @@ pub fn explore(
     explore_each(config, volume, subject, bound, watch, &mut |_, _| true)
 }
 
-/// The same; `each` sees every judgement and answers whether to go on.
+/// Explores as [`explore`] does, and calls `each` with every judgement.
 ///
 /// # Errors
 /// See [`explore`].
@@ -173,7 +175,7 @@ pub fn explore_each(
     Ok(explorer.out)
 }
 
-/// Judges one cut of a run or of a recovery, as an exploration does.
+/// Judges one cut of a run or of a recovery as an exploration does.
 pub(super) fn judge_one(
     config: &CrashConfig,
     oracle: &mut dyn Oracle,
@@ -210,7 +212,7 @@ pub(super) fn unknown(id: &NandId, film: &Film) -> CrashError {
     ))
 }
 
-/// Moments among cuts, which are in their order.
+/// Number of different moments among cuts that are in order.
 fn points(cuts: &[(Time, NandId)]) -> u64 {
     let moment = |(at, id): &(Time, NandId)| (id.power_up, *at);
     let first = u64::from(!cuts.is_empty());
@@ -218,24 +220,24 @@ fn points(cuts: &[(Time, NandId)]) -> u64 {
     first + others.count() as u64
 }
 
-/// The schedule of a recovery depends on what it recovers alone (crash-nand-N5).
+/// Seeds the schedule of a recovery by the media alone, so an id names one state (crash-nand-N5).
 pub(super) fn recovery_seed(media: &Media) -> u64 {
     media.content_hash()
 }
 
-/// The state in whose recovery a level lies; nothing for the run itself.
+/// The state in whose recovery the cuts of a level lie; empty for the run itself.
 #[derive(Clone, Default)]
 pub(super) struct Outer {
-    /// Its cuts.
+    /// The cuts that lead to the state.
     pub path: Vec<NandId>,
     /// When the run was cut.
     pub at: Option<Time>,
-    /// Blocks that the host has not touched in the run and the recoveries until then.
+    /// Blocks that the host has not touched in the run and in the recoveries on the way.
     pub untouched: Arc<Vec<(u64, Bytes)>>,
 }
 
 impl Outer {
-    /// A state of this level.
+    /// The state that a cut of this level leads to.
     fn state(&self, id: &NandId) -> NandPath {
         let mut path = self.path.clone();
         path.push(*id);
@@ -250,13 +252,13 @@ struct Explorer<'a, 'w> {
     seen: Set<(u64, u64)>,
     watch: &'a mut Watch<'w>,
     each: &'a mut Each<'w>,
-    /// Nothing more is asked for.
+    /// `each` has ended the exploration.
     over: bool,
     out: NandExplored,
 }
 
 impl Explorer<'_, '_> {
-    /// All cuts of one run, or of one recovery.
+    /// Judges the cuts of one run or of one recovery.
     fn level(
         &mut self,
         oracle: &mut dyn Oracle,
@@ -309,7 +311,7 @@ impl Explorer<'_, '_> {
         let Some((_, media)) = film.media(&id) else {
             return Ok(());
         };
-        // What does not come up is a finding already.
+        // A device that does not come up was reported when its state was judged.
         let Ok(recovery) = self.lives.recovery(&media, recovery_seed(&media)) else {
             return Ok(());
         };
@@ -339,8 +341,8 @@ impl Explorer<'_, '_> {
         }
     }
 
-    /// Judges cuts in one simulation, until one of them ends it; answers how many were done, the
-    /// one that ended it included (crash-nand-N4).
+    /// Judges cuts in one simulation until one of them ends it. Answers how many were done, with
+    /// the one that ended it (crash-nand-N4).
     fn simulate(
         &mut self,
         oracle: &mut dyn Oracle,
@@ -372,7 +374,7 @@ impl Explorer<'_, '_> {
                 if self.over {
                     break;
                 }
-                // The guard against runs that make no progress counts from here.
+                // The limits of a state count from the last progress of time.
                 rt::sleep(Nanos(1));
             }
             Ok::<_, String>(())
@@ -393,7 +395,7 @@ impl Explorer<'_, '_> {
         done
     }
 
-    /// What a cut leaves, unless its like was judged in this epoch (crash-nand-N3).
+    /// What a cut leaves; `None` if equal media were judged in this epoch (crash-nand-N3).
     fn fresh(&mut self, oracle: &dyn Oracle, film: &Film, id: &NandId) -> Option<Media> {
         self.out.explored.enumerated += 1;
         let (_, media) = film.media(id)?;

@@ -1,9 +1,9 @@
-//! A run on a modelled device, to be cut afterwards at any moment.
+//! A run on a modelled device, recorded so that it can be cut afterwards at any moment.
 //!
-//! After each command of the host a copy of the device is kept (content is shared, so a copy costs
-//! what changes later), and every operation of the chips with its span. A model is exact at a cut,
-//! and nothing but commands comes from outside: the copy made at the last command before a moment,
-//! cut at that moment, is what a cut of the run at that moment leaves.
+//! The film keeps a copy of the device after each command of the host, and every operation of the
+//! chips with its span. Copies share content, so one costs only what changes later. A model is
+//! exact at a cut and gets nothing from outside but commands. So the copy after the last command
+//! before a moment, cut at that moment, is what a cut of the run at that moment leaves.
 
 use super::host::Command;
 use super::id::NandId;
@@ -16,15 +16,15 @@ use rig::{AnyModel, Media, Operation, Profile, Recovering};
 use rt::Mutex;
 use std::sync::Arc;
 
-/// A recorded run.
+/// A filmed run.
 pub struct Film {
-    /// The device after each command, by ascending time; the first is the one before all.
+    /// The device after each command, by ascending time; the first frame is the device before all.
     pub(super) frames: Vec<(Time, AnyModel)>,
-    /// The commands: one less than frames.
+    /// The commands of the host; there is one frame more.
     pub(super) commands: Vec<Command>,
-    /// What the chips did in the run, by ascending begin.
+    /// The operations of the chips in the run, in the order in which they begin.
     operations: Vec<Operation>,
-    /// The recovery of the device before the run, if it was one.
+    /// The recovery of the device before the run, if there was one.
     recovering: Option<(Recovering, Vec<Operation>)>,
     /// Blocks that the host has written or discarded.
     touched: Set<u64>,
@@ -33,8 +33,8 @@ pub struct Film {
 }
 
 impl Film {
-    /// The programs and erases of the run, or with `power_up` those of the device's own recovery
-    /// before it; by ascending begin.
+    /// The programs and erases of the run, in the order in which they begin; with `power_up` those
+    /// of the device's own recovery before it.
     pub fn operations(&self, power_up: bool) -> &[Operation] {
         match (power_up, &self.recovering) {
             (false, _) => &self.operations,
@@ -43,8 +43,8 @@ impl Film {
         }
     }
 
-    /// What a cut leaves, and when it is in the time of the run; `None` if the run has no such
-    /// operation.
+    /// What the cut with this id leaves, and its moment in the time of the run; `None` if the run
+    /// has no such operation.
     pub fn media(&self, id: &NandId) -> Option<(Time, Media)> {
         let at = id.time(self)?;
         if id.power_up {
@@ -54,15 +54,15 @@ impl Film {
         Some((at, self.cut(at, id.seed)))
     }
 
-    /// What a cut of the run at `at` leaves.
+    /// What a cut of the run at `at` leaves; `seed` draws what tears.
     pub fn cut(&self, at: Time, seed: u64) -> Media {
         let next = self.frames.partition_point(|(time, _)| *time <= at);
         let (_, model) = &self.frames[next.saturating_sub(1)];
         model.clone().power_off(at, seed)
     }
 
-    /// The blocks that the host does not touch in the run, with what they hold: a cut changes none
-    /// of them.
+    /// The blocks that the host does not touch in the run, with their content: no cut may change
+    /// them.
     pub fn untouched(&self) -> Vec<(u64, Bytes)> {
         let (_, first) = &self.frames[0];
         let blocks = 0..first.caps().sectors / SECTORS_PER_BLOCK;
@@ -75,8 +75,8 @@ impl Film {
         self.touched.contains(&block)
     }
 
-    /// Equal runs have equal ones: a digest of all commands of the host and all operations of the
-    /// chips, with their times.
+    /// A digest of all commands of the host and all operations of the chips with their times. Equal
+    /// runs have equal digests.
     pub fn fingerprint(&self) -> u64 {
         let add = |sum: u64, word: u64| mix(sum.rotate_left(7) ^ word);
         let commands = self.frames[1..].iter().zip(&self.commands);
@@ -92,20 +92,19 @@ impl Film {
         })
     }
 
-    /// Commands of the host.
+    /// Number of commands of the host.
     pub fn commands(&self) -> usize {
         self.frames.len() - 1
     }
 }
 
-/// Puts operations in the order in which they begin; operations that begin together stay in the
-/// order of issue.
+/// Puts operations in the order in which they begin.
 fn in_order(mut operations: Vec<Operation>) -> Vec<Operation> {
     operations.sort_by_key(|op| (op.span.start, op.span.end));
     operations
 }
 
-/// A modelled device that is filmed.
+/// A modelled device that is filmed while it works.
 pub struct Camera {
     device: Arc<Modelled<AnyModel>>,
     shot: Mutex<Shot>,
@@ -121,7 +120,7 @@ struct Shot {
 }
 
 impl Camera {
-    /// Films what happens on `device` from now on, whose clock has not started; inside of the
+    /// Films `device` from now on. Its clock must not have started; to be called inside the
     /// simulation.
     pub fn new(device: Arc<Modelled<AnyModel>>) -> Camera {
         let first = device.with_model_mut(|model| {
@@ -141,15 +140,14 @@ impl Camera {
         }
     }
 
-    /// The same, with the recovery by which the device came out of `media`.
+    /// Adds the recovery by which the device came out of `media`.
     pub fn with_power_up(self, profile: &Profile, media: &Media) -> Camera {
-        // A recovery that fails has no device; that the next life cannot begin is for the judge to
-        // say.
+        // A recovery that fails leaves no device to film; the judge of the state reports it.
         let recovering = profile.recover(media.clone()).ok().flatten();
         Camera { recovering, ..self }
     }
 
-    /// Ends the filming at `end`.
+    /// Ends the film at `end`.
     pub fn develop(&self, end: Time) -> Film {
         let shot = std::mem::take(&mut *self.shot.lock());
         Film {
@@ -171,7 +169,7 @@ impl BlockDevice for Camera {
         self.device.caps()
     }
     fn submit(&self, request: Request) -> Ticket {
-        // Nothing may happen between the command and the copy.
+        // No other task may run between the command and the copy, because the copy has to be exact.
         rt::no_yield(|| {
             let spans = match &request.op {
                 Op::Read { .. } => Vec::new(),

@@ -1,4 +1,4 @@
-//! The commands of the host in a film, also in the form of the block seam.
+//! The commands of the host in a film, also in the form in which the block seam records them.
 
 use super::film::Film;
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, bytes::is_zero};
@@ -8,13 +8,13 @@ use blockdev::{Class, Image, Model, Op, Remap, RemapMode, Request, Ticket, Trace
 use rig::AnyModel;
 use std::sync::Arc;
 
-/// A command of the host.
+/// A command that the host gave.
 pub(super) struct Command {
     request: Request,
     ticket: Ticket,
     /// When the host learned of its completion, if it did.
     pub end: Option<Time>,
-    /// The device has done nothing of it: a REMAP whose source held other content than expected.
+    /// The device has done nothing of it: a source of the REMAP held other content than expected.
     pub refused: bool,
 }
 
@@ -28,12 +28,12 @@ impl Command {
         }
     }
 
-    /// True if this ticket is its, and nobody has waited for it.
+    /// True if the command has this ticket and nobody has waited for it.
     pub fn is_open(&self, ticket: Ticket) -> bool {
         self.ticket == ticket && self.end.is_none() && !self.refused
     }
 
-    /// What a fingerprint of the run covers of it.
+    /// What the fingerprint of a run covers of the command.
     pub fn words(&self) -> Vec<u64> {
         let (kind, fua) = match &self.request.op {
             Op::Read { .. } => (1, false),
@@ -52,7 +52,8 @@ impl Command {
         words
     }
 
-    /// As the block seam records it; `None`: a read, or refused. `before` is the device before it.
+    /// The command as the block seam records it; `None` for a read and for a refused one. `before`
+    /// is the device before it.
     fn step(&self, start: Time, before: &AnyModel) -> Option<Step> {
         let end = self.end.unwrap_or(Time(u64::MAX));
         let mut classes: Vec<Class> = Vec::new();
@@ -106,7 +107,7 @@ impl Command {
     }
 }
 
-/// A REMAP whose homes take over what their sources held `before`.
+/// A REMAP that has let its homes take over what their sources held `before`.
 fn remapped(remap: &Remap, (start, end): (Time, Time), before: &AnyModel) -> RemapDone {
     let durable = remap.fua || !before.caps().volatile_cache;
     let part = |lba: Lba, sectors: u64, new: Vec<Bytes>| {
@@ -134,7 +135,7 @@ fn remapped(remap: &Remap, (start, end): (Time, Time), before: &AnyModel) -> Rem
     }
 }
 
-/// What a run of sectors holds, block by block.
+/// The content of a run of sectors, block by block.
 fn content(before: &AnyModel, lba: Lba, sectors: u64) -> Vec<Bytes> {
     let end = lba.0 + sectors;
     let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
@@ -147,7 +148,7 @@ fn content(before: &AnyModel, lba: Lba, sectors: u64) -> Vec<Bytes> {
     blocks.map(piece).collect()
 }
 
-/// What the blocks of a write held; those of zeros are left out.
+/// The content that the blocks of a write held before; blocks of zeros are left out.
 fn prev(before: &AnyModel, lba: Lba, sectors: u64) -> Vec<(u64, Bytes)> {
     let blocks = lba.0 / SECTORS_PER_BLOCK..(lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
     let held = blocks.map(|block| (block, before.visible(block)));
@@ -155,7 +156,7 @@ fn prev(before: &AnyModel, lba: Lba, sectors: u64) -> Vec<(u64, Bytes)> {
 }
 
 impl Film {
-    /// The commands of the host but reads, as a disk in memory records them.
+    /// The commands of the host without the reads, as a disk in memory records them.
     pub fn trace(&self) -> Trace {
         let pairs = self.frames.windows(2).zip(&self.commands);
         let steps = pairs.filter_map(|(frames, command)| command.step(frames[1].0, &frames[0].1));
@@ -168,7 +169,7 @@ impl Film {
     }
 }
 
-/// What a host would read of a device now.
+/// The content that a host would read from a device now.
 pub fn logical(model: &AnyModel) -> Image {
     let mut blocks: Vec<(u64, Bytes)> = Vec::new();
     model.dump_logical(|lba, bytes| {

@@ -1,4 +1,5 @@
-//! Names of cuts of a modelled device: short, stable, for reproduction lines.
+//! Names of cuts of a modelled device. They are short and stable, because they stand in lines that
+//! make a state again.
 
 use super::film::Film;
 use base::Time;
@@ -6,14 +7,14 @@ use rig::Span;
 use std::fmt;
 use std::str::FromStr;
 
-/// Where in time a cut lies.
+/// The place of a cut in time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Spot {
     /// When this program or erase is about to begin.
     Before(usize),
-    /// Inside of it, at [`inside`] of the number.
+    /// Inside this operation, at [`inside`] of the number.
     Inside(usize, u32),
-    /// When it has just ended.
+    /// When this operation has just ended.
     After(usize),
     /// At a virtual time, ns.
     Moment(Time),
@@ -21,22 +22,23 @@ pub enum Spot {
 
 /// One cut of a run on a modelled device.
 ///
-/// Text: `n17b`, `n17i2.s3f`, `n17a`, `t123456.s3f`: operation 17 of the chips by the order in
-/// which they begin (from 0), before, inside at place 2, after; or a virtual time in ns; then the
-/// seed of what tears, in hexadecimal, if it is not 0. In the id of a nested cut `m` in place of
-/// `n` is an operation of the device's own recovery, before the host's clock starts.
+/// Its text is `n17b`, `n17i2.s3f`, `n17a` or `t123456.s3f`. The number is that of an operation of
+/// the chips in the order in which they begin, from 0, cut before it, inside at place 2, or after
+/// it; behind `t` it is a virtual time in ns. Then comes the seed of what tears, in hexadecimal, if
+/// it is not 0. An id of a nested cut may have `m` in place of `n`: then the operation belongs to
+/// the device's own recovery, before the clock of the host starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NandId {
-    /// In the recovery of the device itself.
+    /// The cut falls into the recovery of the device itself.
     pub power_up: bool,
-    /// Where.
+    /// The place in time.
     pub spot: Spot,
-    /// Seeds what is torn, and what the adversary `spec` draws.
+    /// Seeds what tears, and what the adversary `spec` draws.
     pub seed: u64,
 }
 
 impl NandId {
-    /// The moment that it names in a run; `None` if the run has no such operation.
+    /// The moment of the cut in a run; `None` if the run has no such operation.
     pub fn time(&self, film: &Film) -> Option<Time> {
         let span = |n: usize| film.operations(self.power_up).get(n).map(|op| op.span);
         match self.spot {
@@ -46,7 +48,7 @@ impl NandId {
             Spot::Inside(n, place) => span(n).map(|s| inside(s, place)),
         }
     }
-    /// The operation that it names.
+    /// The number of its operation; `None` for a moment of virtual time.
     pub fn operation(&self) -> Option<usize> {
         match self.spot {
             Spot::Before(n) | Spot::Inside(n, _) | Spot::After(n) => Some(n),
@@ -55,8 +57,8 @@ impl NandId {
     }
 }
 
-/// Places inside of an operation: 0 is 1 ns after the start, 1 is 1 ns before the end, 2 is the
-/// middle, then the quarters, the eighths, and so on.
+/// The moment at a place inside of an operation: place 0 is 1 ns after the start, 1 is 1 ns before
+/// the end, 2 is the middle, then come the quarters, the eighths, and so on.
 pub fn inside(span: Span, place: u32) -> Time {
     let len = span.end.0.saturating_sub(span.start.0);
     let within = match place {
@@ -139,7 +141,7 @@ fn parse(text: &str) -> Option<NandId> {
     })
 }
 
-/// A state: the cut of the run, then cuts of its recoveries, with `/` between.
+/// A state: the cut of the run, then the cuts of its recoveries, separated by `/` in the text.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NandPath(pub Vec<NandId>);
 

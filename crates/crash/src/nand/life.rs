@@ -1,4 +1,4 @@
-//! The next life of what a cut left of a modelled device.
+//! The next life of what a cut left of a modelled device: power-up, recovery, mount, judgement.
 
 use super::film::{Camera, Film};
 use crate::CrashError;
@@ -14,12 +14,12 @@ use rt::Sim;
 use std::sync::Arc;
 use vfs::WritebackPolicy;
 
-/// Brings devices up again.
+/// Brings up what cuts have left.
 pub(super) struct Lives<'a> {
     config: &'a CrashConfig,
     profile: Profile,
     adversary: Adversary,
-    /// One state in so many is mounted for writing, used and unmounted.
+    /// One state in so many is also mounted for writing, used and unmounted.
     deep_one_in: u64,
 }
 
@@ -45,8 +45,8 @@ impl<'a> Lives<'a> {
         built.map_err(|e| e.to_string())
     }
 
-    /// Recovers and judges one state, inside of a simulation. Violations stand in `judgement`, also
-    /// those found before an error, which says that the simulation cannot go on.
+    /// Recovers and judges one state, inside a simulation. An error says that the simulation cannot
+    /// go on; violations found before it stand in `judgement`.
     pub fn judge(
         &self,
         media: Media,
@@ -66,10 +66,10 @@ impl<'a> Lives<'a> {
         if deep && self.adversary == Adversary::Own {
             judgement.violations.extend(changed(&model, untouched));
         }
-        // Nobody cuts this life.
+        // This life is not cut.
         model.set_adversary(Adversary::Own);
-        // crash-nand-N2: a clock of its own for each state, so that no state depends on those
-        // judged before it; and nothing waits.
+        // Each state has a clock of its own, so that it does not depend on those judged before it
+        // (crash-nand-N2), and no wait takes time.
         let device = Arc::new(Modelled::new(model, Clock::Unpaced));
         let writes = deep || oracle.writes();
         let options = self.config.mount_options().read_only(!writes);
@@ -93,8 +93,8 @@ impl<'a> Lives<'a> {
         })
     }
 
-    /// Films the recovery of a state: power-up, journal recovery, unmount. A recovery that fails is
-    /// filmed until then.
+    /// Films the recovery of a state: power-up, journal recovery, mount and unmount. A recovery
+    /// that fails is filmed up to then.
     ///
     /// # Errors
     /// The device does not come up.
@@ -121,12 +121,12 @@ impl<'a> Lives<'a> {
     }
 }
 
-/// Violations of crash-nand-D1: blocks that no one has written have other contents than before the
-/// run.
+/// Violations of crash-nand-D1: blocks that nobody has written and that do not hold what they held
+/// before the run.
 pub(super) fn changed(model: &AnyModel, untouched: &[(u64, Bytes)]) -> Option<String> {
     let differs = |(block, was): &&(u64, Bytes)| {
         let now = model.visible(*block);
-        // Copies of the chips share the bytes.
+        // Copies of the chips share content, so most blocks need no comparison of bytes.
         (now.as_ptr(), now.len()) != (was.as_ptr(), was.len()) && now != *was
     };
     let bad: Vec<u64> = untouched.iter().filter(differs).map(|(n, _)| *n).collect();
@@ -137,13 +137,13 @@ pub(super) fn changed(model: &AnyModel, untouched: &[(u64, Bytes)]) -> Option<St
     ))
 }
 
-/// A run of a subject that was filmed.
+/// A run of a subject, filmed.
 pub struct Filmed {
     /// Its film.
     pub film: Film,
-    /// What was promised.
+    /// The oracle, which knows what was promised when.
     pub oracle: Box<dyn Oracle>,
-    /// When the subject began: before it the volume was being mounted.
+    /// When the subject began; until then the volume was being mounted.
     pub began: Time,
     /// Why the run ended early, if it did.
     pub failure: Option<String>,

@@ -1,27 +1,28 @@
 //! Cuts of a modelled device: before, inside and after each program and erase of its chips, or at
-//! moments of virtual time.
+//! moments of virtual time. Here translation layer, journal and file system recover together, as on
+//! a real device.
 //!
 //! ```text
 //! Subject --film--> Filmed { Film, Oracle } --NandBound::choose--> NandId --Film::media--> Media --power-up, mount, oracle--> Explored
 //!                                                                            |--Lives::recovery--> Film --> ... (nested cuts)
 //! ```
 //!
-//! What a cut leaves is decided by the fault table of the crate `nand` and the seed in the id
-//! (adversary `own`), or beside it by what the standard allows (`spec`). Recovery is that of the
-//! translation layer (map, tags, log), of the journal, and the mount.
+//! The fault table of the crate `nand` and the seed in the id decide what a cut leaves (adversary
+//! `own`), or what the standard allows does (`spec`). Recovery is that of the translation layer
+//! (map, tags, log), of the journal, and the mount.
 //!
 //! - N1: one run yields all its cuts, and filming changes nothing of the run (see [`film`]).
-//! - N2: a state is judged as if alone: with a device of its own whose clock begins at 0.
+//! - N2: a state is judged as if it were the only one, on a device whose clock begins at 0.
 //! - N3: equal media in one epoch of the oracle are judged once.
-//! - N4: a recovery that panics, hangs or fails is a violation of R1 of its state, and the
-//!   exploration goes on with the next.
-//! - N5: an id names the same state in every run of the same case, whatever the bound.
+//! - N4: a recovery that panics, hangs or fails violates R1 of its state, and the exploration goes
+//!   on with the next state.
+//! - N5: an id names one state in every run of a case, whatever the bound.
 //!
-//! And a rule for the device itself, checked in one state of 16 where the device is honest
-//! (adversary `own`):
+//! The device itself has to keep a rule, too. It is checked in one state of 16, where the adversary
+//! is `own`:
 //!
-//! - D1 a block that no one has written or discarded in the run reads as before it, whatever was
-//!   moved or erased meanwhile.
+//! - D1 a block that nobody has written or discarded in the run reads as before the run, whatever
+//!   was moved or erased meanwhile.
 
 mod again;
 mod aged;

@@ -23,8 +23,7 @@ fn setup(adversary: Adversary) -> (CrashConfig, Volume) {
             stack.bytes = 32 << 20;
             aged_volume(&stack, adversary, 1).unwrap()
         }
-        // What the standard allows tears the superblock: there has to be a copy of it, in a second
-        // group.
+        // The standard lets a cut tear the superblock, so a copy has to exist, in a second group.
         Adversary::Spec => Volume::new(&stack, &target).unwrap(),
     };
     let config = CrashConfig::new(stack, target, 2, Script::Fixed(Vec::new()), 0);

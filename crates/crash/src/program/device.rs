@@ -1,11 +1,12 @@
-//! An image as the only file of a directory, which keeps every write and every sync.
+//! An image as the only file of a directory, which records every write and every sync of a program.
 //!
-//! - Commands are kept in the order in which they are carried out; a sync covers what was written
-//!   before it.
-//! - D1: bytes of a sector that a write leaves alone are written as they were: a device has no
-//!   smaller unit.
-//! - D2: the recording stays within its room. The first command that does not fit fails, and all
-//!   behind it: what is kept has no gap.
+//! Commands are recorded in the order in which they are carried out, and a sync covers what was
+//! written before it, so the recording can be cut like that of a device.
+//!
+//! - D1: a write of a part of a sector writes the rest of the sector as it was, because a device
+//!   has no smaller unit.
+//! - D2: the recording stays within its room. The first command that does not fit fails, and so do
+//!   all behind it, so the recording has no gap.
 
 use super::Room;
 use crate::CrashError;
@@ -20,22 +21,22 @@ use vfs::{
     RenameMode, SetAttr, Vfs,
 };
 
-/// What the file is called.
+/// Name of the file.
 pub const NAME: &str = "device";
 
 const ROOT: Ino = Ino(1);
 const DEVICE: Ino = Ino(2);
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 const SECTOR: u64 = SECTOR_BYTES as u64;
-/// Bytes of memory, generously: a command without its content, a block of the image, and another
-/// name for one.
+/// Upper bounds of memory in bytes: of a command without its content, of a block of the image, and
+/// of one more reference to a block.
 const COMMAND_KEPT: u64 = 512;
 const BLOCK_KEPT: u64 = BLOCK + 256;
 const ENTRY_KEPT: u64 = 64;
-/// A command begins and ends at times of its own; between them it is in flight.
+/// Time from the begin of a command to that of the next; the command is in flight meanwhile.
 const SPAN: u64 = 10;
 
-/// A directory with one file, `device`: reading and writing it is reading and writing the image.
+/// A directory with the one file `device`: reading and writing it reads and writes the image.
 /// Nothing else can be changed.
 pub struct DeviceFs {
     caps: Caps,
@@ -48,13 +49,13 @@ struct Tape {
     trace: Trace,
     clock: u64,
     room: Room,
-    /// A command did not fit.
+    /// A command did not fit into the room.
     over: bool,
 }
 
 impl DeviceFs {
-    /// Exposes `image`, `bytes` long, as a device with a volatile cache, no order and sectors that
-    /// a cut leaves old or new. The recording takes what is left of `room`.
+    /// Offers `image`, which has `bytes` bytes, as a device with a volatile cache, without order,
+    /// of which a cut leaves each sector old or new. The recording takes what is left of `room`.
     pub fn new(image: Image, bytes: u64, room: Room) -> DeviceFs {
         let caps = Caps {
             sectors: bytes / SECTOR,
@@ -91,7 +92,7 @@ impl DeviceFs {
         }
     }
 
-    /// Paths and open files on it, for a front door.
+    /// The directory with paths and open files, for a front door.
     pub fn mounted(self: &Arc<DeviceFs>) -> Arc<Vfs> {
         Vfs::new(self.clone())
     }
@@ -101,7 +102,7 @@ impl DeviceFs {
         self.tape.lock().trace.clone()
     }
 
-    /// Whether everything was recorded.
+    /// Succeeds if everything was recorded.
     ///
     /// # Errors
     /// A command did not fit into the room (D2).
@@ -169,7 +170,7 @@ impl Tape {
         }
     }
 
-    /// D2: room for a command with `content` bytes of its own that changes `blocks` blocks.
+    /// Takes room for a command with `content` bytes of its own that changes `blocks` blocks (D2).
     fn take(&mut self, content: u64, blocks: u64) -> FsResult<()> {
         match (self.room).take(COMMAND_KEPT + content + blocks * BLOCK_KEPT) {
             true => Ok(()),
@@ -180,20 +181,20 @@ impl Tape {
         }
     }
 
-    /// Keeps a write of whole sectors; a discard has no content.
+    /// Records a write of whole sectors; a discard has no content.
     fn write(&mut self, lba: Lba, sectors: u64, kind: Kind, new: Option<Bytes>) -> FsResult<()> {
         let end = lba.0 + sectors;
         let blocks = lba.0 / SECTORS_PER_BLOCK..end.div_ceil(SECTORS_PER_BLOCK);
         let prev: Vec<(u64, Bytes)> = match new {
             Some(_) => blocks.map(|n| (n, self.image.block(n))).collect(),
-            // Of a discard those that are not zeros already.
+            // A discard changes only blocks that are not zeros already.
             None => self.image.blocks_in(blocks).collect(),
         };
-        // What was there before stays, too: the image held it, and had its room.
+        // The former content is kept, too; it was part of the image and has its room already.
         let changed = prev.len() as u64;
         match &new {
             Some(bytes) => self.take(bytes.len() as u64, changed)?,
-            // At both ends a block may be cut.
+            // A discard may cut a block at each of its ends, which then needs room of its own.
             None => self.take(changed * ENTRY_KEPT, 2)?,
         }
         for &(n, _) in &prev {
@@ -323,7 +324,7 @@ impl FileSystem for DeviceFs {
             };
         }
         let mut tape = self.tape.lock();
-        // D1.
+        // The rest of the first and the last sector is written as it was (D1).
         let first = offset / SECTOR;
         let sectors = (offset + n as u64).div_ceil(SECTOR) - first;
         let mut whole = vec![0; (sectors * SECTOR) as usize];
@@ -386,7 +387,7 @@ impl FileSystem for DeviceFs {
         })
     }
     fn unmount(&self) -> FsResult<()> {
-        // What was not synced stays open: the program's business.
+        // What the program has not synced stays open: it asked for nothing more.
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-//! A program of a user, cut: what it writes to an image is recorded, and the image is looked at as
-//! a power cut would leave it.
+//! A program of a user under power cuts: what it writes to an image is recorded, and the image is
+//! judged as each power cut would leave it.
 //!
 //! ```text
 //! image --DeviceFs--(a mount: the caller's business)--> program
 //!           `--trace--> explore --states of each cut--> recover --> judge --> Explored
 //! ```
 //!
-//! Nothing is known of the program and of what it promises: a state is bad if the file system in it
-//! cannot be recovered, or is not whole afterwards. That is less than what the oracles of the other
-//! subjects ask.
+//! Nothing is known of the program and of its promises. So a state is bad if the file system in it
+//! cannot be recovered, or is damaged afterwards. That asks less than the oracles of the other
+//! subjects do.
 
 mod device;
 mod room;
@@ -32,14 +32,14 @@ use work::fsck::Verdict;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 
-/// Who says whether a recovered image is whole.
+/// What decides whether a recovered image is whole.
 #[derive(Clone, Debug)]
 pub enum Judge {
-    /// The recovery of Varve where a log or a list of orphans waits for it, then `e2fsck -fn` or
+    /// Varve's recovery, if a log or a list of orphans waits for it, and then `e2fsck -fn` or
     /// `fsck.f2fs`.
     Checker,
-    /// This shell command on the image as the cut left it (`$VARVE_STATE`): it ends with 0 if all
-    /// is well, and may change the file.
+    /// This shell command, called with the image as the cut left it in `$VARVE_STATE`. It ends with
+    /// 0 if all is well, and may change the file.
     Command(String),
 }
 
@@ -48,32 +48,32 @@ pub enum Judge {
 pub struct Explored {
     /// Writes and discards of the program.
     pub writes: u64,
-    /// Its syncs.
+    /// Syncs of the program.
     pub flushes: u64,
     /// Cuts whose states were all judged.
     pub cuts: u64,
-    /// Cuts of the whole run.
+    /// Cuts of the whole run, with those that were not judged.
     pub cuts_all: u64,
     /// States that were judged; each content counts once.
     pub states: u64,
     /// Of them, those that were recovered first.
     pub recovered: u64,
-    /// Of them, those that are not whole.
+    /// Of them, those that are damaged.
     pub bad: u64,
-    /// Cuts behind a sync at which that state, the only one, is not whole.
+    /// Cuts behind a sync whose only state is damaged.
     pub bad_synced: u64,
-    /// States that the bound names and a limit cut off.
+    /// States that the bound selects and a limit leaves out.
     pub beyond: u64,
-    /// The first state that is not whole.
+    /// The first damaged state.
     pub first: Option<Bad>,
 }
 
-/// A state that is not whole.
+/// A damaged state.
 #[derive(Clone, Debug)]
 pub struct Bad {
-    /// Commands that had begun when the power went.
+    /// Number of commands that had begun at the cut.
     pub step: usize,
-    /// What became of the open writes.
+    /// What became of the writes that were not durable.
     pub choice: Choice,
     /// Why it is bad.
     pub why: String,
@@ -81,11 +81,11 @@ pub struct Bad {
     pub image: Image,
 }
 
-/// Reads an image file, whose holes are zeros. What is not zeros takes its size of `room`.
+/// Reads an image file. A hole is zeros; all other content takes its size from `room`.
 ///
 /// # Errors
-/// What the host says; no regular file, or one whose last block of 4096 bytes is cut off; more
-/// content than there is room.
+/// The host cannot read it; it is no regular file, or has no whole number of blocks of 4096 bytes;
+/// its content does not fit into the room.
 pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), CrashError> {
     let host = |source: io::Error| CrashError::Host {
         doing: format!("reading {}", path.display()),
@@ -117,21 +117,21 @@ pub fn load(path: &Path, room: &mut Room) -> Result<(Image, u64), CrashError> {
     Ok((image, bytes))
 }
 
-/// Writes an image as a file.
+/// Writes an image as a file of `bytes` bytes.
 ///
 /// # Errors
-/// What the host says.
+/// The host cannot write it.
 pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), CrashError> {
     let mut file = StateFile::new(path.to_path_buf(), bytes)?;
     file.set(image)
 }
 
-/// Cuts the run at each moment that counts, and judges the states that `bound` names. `folder`
-/// takes the image that is judged; `progress` is told the cuts done and all of them behind each
-/// state, and says whether to go on; that state does not count otherwise.
+/// Cuts the run at each moment that counts, and judges the states that `bound` selects. `folder`
+/// takes the image that is judged. After each state `progress` is called with the cuts done and all
+/// cuts; false ends the exploration, and that state does not count.
 ///
 /// # Errors
-/// What the host says; a judge that cannot be run.
+/// The host fails, or a judge cannot be run.
 pub fn explore(
     trace: &Trace,
     bytes: u64,
@@ -147,7 +147,7 @@ pub fn explore(
             _ => explored.writes += 1,
         }
     }
-    // By content: whether it is bad.
+    // Whether a state is bad, by the hash of its content.
     let mut judged: Map<u64, bool> = Map::default();
     let mut court = Court {
         judge,
@@ -173,7 +173,7 @@ pub fn explore(
                 continue;
             }
             let word = court.judge(&image);
-            // What ends the exploration may have ended the judge, too: then its word is none.
+            // A signal that ends the exploration may have ended the judge, so its answer is void.
             if !progress(nr, points.len()) {
                 return Ok(explored);
             }
@@ -196,10 +196,10 @@ pub fn explore(
     Ok(explored)
 }
 
-/// The states of a cut that are wanted, and how many a limit leaves out.
+/// The states of a cut that are judged, and how many a limit leaves out.
 fn choices(cursor: &Cursor<'_>, bound: &Bound) -> (Vec<Choice>, u64) {
     if bound.mode == Mode::Linear {
-        // The other prefixes are those of earlier cuts.
+        // Its other prefixes are the states of earlier cuts.
         return (vec![Choice::Newest], 0);
     }
     let mut all = Vec::new();
@@ -210,8 +210,8 @@ fn choices(cursor: &Cursor<'_>, bound: &Bound) -> (Vec<Choice>, u64) {
     (all, counted.beyond)
 }
 
-/// In order, a cut behind each write is a state; else the states of a cut are among those of a
-/// later one before the next sync ends.
+/// The moments to cut at. In order, the cut behind each write gives one state. In other modes the
+/// states of a cut are among those of a later one, up to the end of the next sync.
 fn cut_points(trace: &Trace, bound: &Bound) -> Vec<base::Time> {
     match bound.mode {
         Mode::Linear => trace.steps.iter().map(|step| step.end).collect(),
@@ -224,7 +224,7 @@ fn kind_of(image: &Image) -> Option<Fs> {
     rig::kind_of_head(&head)
 }
 
-/// Recovers and judges.
+/// Recovers states and asks the judge.
 struct Court<'a> {
     judge: &'a Judge,
     caps: &'a Caps,
@@ -233,7 +233,7 @@ struct Court<'a> {
 }
 
 impl Court<'_> {
-    /// Whether the state had to be recovered, and why it is bad, if it is.
+    /// Answers whether the state had to be recovered, and why it is bad, if it is.
     fn judge(&mut self, image: &Image) -> Result<(bool, Option<String>), CrashError> {
         let command = match self.judge {
             Judge::Command(command) => command,
@@ -248,7 +248,7 @@ impl Court<'_> {
             doing: format!("running {command}"),
             source,
         })?;
-        // It may have changed what it judged.
+        // The command may have changed the file that it judged.
         self.file.forget();
         let words = [output.stdout, output.stderr].concat();
         let words = String::from_utf8_lossy(&words).into_owned();
@@ -299,7 +299,7 @@ struct StateFile {
     path: PathBuf,
     file: File,
     bytes: u64,
-    /// What it holds; `None`: nobody knows.
+    /// What the file holds; `None` if a judge may have changed it.
     holds: Option<Image>,
 }
 

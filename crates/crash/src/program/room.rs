@@ -1,4 +1,5 @@
-//! How much memory an image and its recording may take.
+//! How much memory an image and its recording may take: a program may write without end, and the
+//! machine must not run out of memory.
 
 use crate::CrashError;
 use work::RunError;
@@ -11,7 +12,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// So many bytes.
+    /// Room of so many bytes.
     pub fn new(bytes: u64) -> Room {
         Room {
             all: bytes,
@@ -19,14 +20,14 @@ impl Room {
         }
     }
 
-    /// Takes `bytes`, if so many are left. Nothing is taken after that.
+    /// Takes `bytes` if so many are left; otherwise nothing fits any more.
     pub fn take(&mut self, bytes: u64) -> bool {
         let left = self.left.checked_sub(bytes);
         self.left = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// The error of who needs more; `what`: what does not fit, and where.
+    /// The error for a caller that needs more; `what` says what does not fit, and where.
     pub fn error(&self, what: String) -> CrashError {
         CrashError::Run(RunError::Memory {
             what,

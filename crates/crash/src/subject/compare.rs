@@ -1,8 +1,9 @@
-//! The file workloads of `varve compare` as scripts: the same operations on the same files in the
-//! same order, below the directory of a task, with the stamps of the oracle as content.
+//! The file workloads of `varve compare` as scripts: equal operations on equal files in equal
+//! order, below the directory of a task, with the stamps of the oracle as content.
 //!
-//! Reads are left out: they change nothing that a cut could take. The writer beside (`writer=`)
-//! writes as long as the other task runs; as a list it writes a fixed number of times.
+//! Reads are left out, because they change nothing that a cut could take. The writer beside
+//! (`writer=`) writes as long as the other task runs; a script is a list, so here it writes a fixed
+//! number of times.
 
 use super::script::FileScript;
 use crate::ops::Op;
@@ -10,8 +11,8 @@ use base::{BLOCK_BYTES, Rng};
 use work::workload::fsync::{Op as Kind, Sync};
 use work::workload::{Background, FilesSpec, FsyncSpec};
 
-/// Operations until the file system is synced again are few: what the model has to keep grows with
-/// them.
+/// Most operations of such a script. What the model keeps grows with the operations since the last
+/// sync of the file system.
 pub(super) const OPS_MAX: u64 = 50_000;
 /// Largest file of such a script, bytes.
 pub(super) const BYTES_MAX: u64 = super::text::FILE_MAX;
@@ -28,7 +29,7 @@ fn write(path: &str, offset: u64, len: u64) -> Op {
     Op::Write { path, offset, len }
 }
 
-/// A new file with content.
+/// Adds the operations that make a file with content.
 fn make(ops: &mut Vec<Op>, path: &str, bytes: u64) {
     ops.push(Op::Create(path.into()));
     if bytes > 0 {
@@ -36,7 +37,7 @@ fn make(ops: &mut Vec<Op>, path: &str, bytes: u64) {
     }
 }
 
-/// Why a workload is too large for the explorer, if it is.
+/// Why a workload is too large for the explorer, if it is; `keys` names the parameters that decide.
 pub(super) fn too_large(ops: u64, file_bytes: u64, keys: &str) -> Option<String> {
     if ops > OPS_MAX {
         return Some(format!(
@@ -49,7 +50,7 @@ pub(super) fn too_large(ops: u64, file_bytes: u64, keys: &str) -> Option<String>
     })
 }
 
-/// What keeps `fsync:` from being explored.
+/// Why a `fsync:` workload is too large for the explorer, if it is.
 pub(super) fn fsync_too_large(spec: &FsyncSpec) -> Option<String> {
     let count = u64::from(spec.count);
     let bytes = match spec.op {
@@ -60,7 +61,7 @@ pub(super) fn fsync_too_large(spec: &FsyncSpec) -> Option<String> {
     too_large(4 * count + 16, bytes, "set count, size, file")
 }
 
-/// What keeps `files:` from being explored.
+/// Why a `files:` workload is too large for the explorer, if it is.
 pub(super) fn files_too_large(spec: &FilesSpec) -> Option<String> {
     let files = u64::from(spec.files) + u64::from(spec.transactions);
     let ops = 5 * files + 4 * u64::from(spec.transactions);
@@ -140,9 +141,9 @@ fn operation(spec: &FsyncSpec, n: u64, rng: &mut Rng, ops: &mut Vec<Op>) {
     }
 }
 
-/// Writes of the writer beside.
+/// Number of writes of the writer beside.
 const BESIDE: u64 = 256;
-/// Blocks of its file: less than in `compare`, whose 16 MiB are for speed.
+/// Blocks of its file. They are fewer than in `compare`, whose 16 MiB are for measuring speed.
 const BESIDE_BLOCKS: u64 = 64;
 /// Writes between two of its fdatasyncs.
 const BESIDE_SYNC: u64 = 64;
@@ -164,7 +165,7 @@ fn beside(background: Background, seed: u64) -> Option<Vec<Op>> {
     Some(ops)
 }
 
-/// PostMark's choices, made as the workload makes them.
+/// The choices of PostMark, made as the workload makes them.
 struct PostMark<'a> {
     spec: &'a FilesSpec,
     rng: Rng,
@@ -203,7 +204,7 @@ pub(super) fn files(spec: &FilesSpec, seed: u64) -> FileScript {
     FileScript::new(tasks.collect()).expect("the workload runs on any file system")
 }
 
-/// Unit of an append's length, bytes.
+/// Unit of the length of an append, bytes.
 const APPEND_UNIT: u64 = 512;
 
 impl PostMark<'_> {

@@ -1,8 +1,8 @@
-//! What is wrong with a workload text, and where.
+//! What is wrong with the text of a workload, and where in it.
 
 use std::fmt;
 
-/// What is wrong with a workload text, and where.
+/// What is wrong with the text of a workload, and where in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TextError {
     /// The file that holds the text; empty for a text of the command line.
@@ -16,7 +16,7 @@ pub struct TextError {
 }
 
 impl TextError {
-    /// At a place in a text of the command line.
+    /// An error at a place in a text of the command line.
     pub(super) fn at(line: usize, column: usize, what: impl Into<String>) -> TextError {
         TextError {
             file: String::new(),
@@ -26,7 +26,7 @@ impl TextError {
         }
     }
 
-    /// The text begins `columns` characters into a longer one.
+    /// The error, if its text begins `columns` characters into a longer one.
     pub(super) fn shifted(mut self, columns: usize) -> TextError {
         if self.line == 1 {
             self.column += columns;

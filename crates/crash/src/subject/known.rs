@@ -1,8 +1,8 @@
-//! Workloads of the literature by name: hand-written ones of CrashMonkey and the crash tests of
+//! Workloads of the literature by name: hand-written ones of CrashMonkey and crash tests of
 //! xfstests, each as a short script.
 //!
-//! The steps are those that matter for the bug that each was made for; sizes and counts are smaller
-//! where the bug does not depend on them.
+//! Each was made for a bug, and the script keeps the steps that matter for it. Sizes and counts are
+//! smaller where the bug does not depend on them.
 
 use super::error::TextError;
 use super::head;
@@ -13,11 +13,11 @@ use super::script::FileScript;
 pub struct Known {
     /// Its name in its source.
     pub name: &'static str,
-    /// Where it comes from.
+    /// The publication or test that it comes from.
     pub source: &'static str,
     /// What it once broke.
     pub about: &'static str,
-    /// The script.
+    /// The text of its script.
     pub script: &'static str,
 }
 
@@ -39,7 +39,7 @@ const CRASHMONKEY: &str = "CrashMonkey, hand-written workload";
 const NEW: &str = "CrashMonkey and ACE (OSDI'18), table of new bugs";
 const XFSTESTS: &str = "xfstests";
 
-/// All of them.
+/// All workloads of the literature.
 pub const ALL: &[Known] = &[
     known(
         "rename_root_to_sub",
@@ -325,10 +325,10 @@ pub const ALL: &[Known] = &[
     ),
 ];
 
-/// The script of that name.
+/// The script of the workload with this name.
 ///
 /// # Errors
-/// There is none; the message lists all.
+/// There is no such workload; the message lists all.
 pub fn find(name: &str) -> Result<FileScript, TextError> {
     let Some(known) = ALL.iter().find(|k| k.name == name) else {
         let all: Vec<&str> = ALL.iter().map(|k| k.name).collect();

@@ -1,4 +1,4 @@
-//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, on volumes that are nearly full as
+//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, and on volumes that are nearly full
 //! `mix:tasks=3,ops=40,stress=reuse,free=64`.
 
 use super::error::TextError;
@@ -8,16 +8,16 @@ use crate::Script;
 use crate::ops::Stress;
 use std::fmt;
 
-/// A seeded mix of operations; which ones, the seed of the run decides.
+/// A seeded mix of operations. The seed of the run decides which operations these are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MixSpec {
     /// Tasks that run at the same time.
     pub tasks: usize,
-    /// Operations of each.
+    /// Operations of each task.
     pub ops: usize,
     /// What they stress.
     pub stress: Stress,
-    /// KiB that are free when they begin, if not all of the volume.
+    /// KiB that are free when the tasks begin; `None`: the volume is as mkfs made it.
     pub free: Option<u64>,
 }
 
@@ -35,7 +35,7 @@ impl Default for MixSpec {
 /// Most operations of a task.
 const OPS_MAX: usize = 10_000;
 const TASKS_MAX: usize = super::script::TASKS_MAX;
-/// Most KiB that may be left free: more than a volume of the explorer has.
+/// Most KiB that may be left free: more than any volume of the explorer has.
 const FREE_MAX: usize = 1 << 20;
 
 fn word(stress: Stress) -> &'static str {
@@ -93,7 +93,7 @@ impl MixSpec {
         Ok(())
     }
 
-    /// As the explorer runs it.
+    /// The mix as the explorer runs it.
     pub fn script(&self) -> Script {
         Script::Mixed {
             tasks: self.tasks,
@@ -103,8 +103,8 @@ impl MixSpec {
         }
     }
 
-    /// The operations that a run with this seed draws; `None` where room decides which of them are
-    /// done.
+    /// The operations that a run with this seed draws; `None` if the room on the volume decides
+    /// which of them are done.
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         if self.free.is_some() {
             return None;

@@ -1,5 +1,5 @@
-//! Workloads of the explorer: each is chosen by one text, and every text that is accepted names one
-//! workload completely.
+//! Workloads of the explorer. Each is chosen by one text, and every text that is accepted names one
+//! workload completely, because a line that makes a state again holds nothing else of it.
 //!
 //! | text | what runs |
 //! |---|---|
@@ -8,7 +8,7 @@
 //! | `ace:LENGTH,bound=NAME#NUMBER` | one of the bounded enumeration ([`ace`]); without `#NUMBER` all of them, with `every=N` each N-th |
 //! | `mix:KEY=VALUE,...` | seeded mixes ([`MixSpec`]) |
 //! | `sqlite:KEY=VALUE,...` | SQLite transactions, with the parameters of `varve compare` |
-//! | `fsync:KEY=VALUE,...`, `files:KEY=VALUE,...` | its other workloads |
+//! | `fsync:KEY=VALUE,...`, `files:KEY=VALUE,...` | the other workloads of `varve compare` |
 
 pub mod ace;
 mod compare;
@@ -38,7 +38,7 @@ use work::workload::{SpecError, Workload, sets};
 
 /// Tasks that work on files.
 pub struct Files {
-    /// What they do.
+    /// What the tasks do.
     pub script: Script,
 }
 
@@ -56,7 +56,7 @@ impl Subject for Files {
     }
 }
 
-/// A workload of files whose operations the seed decides.
+/// A workload on files whose operations depend on the seed.
 struct Seeded {
     spec: Spec,
 }
@@ -73,8 +73,8 @@ impl Subject for Seeded {
     }
 }
 
-/// A workload as its text says it. The text of it ([`fmt::Display`]) is complete: it depends on no
-/// file and on no version of the enumeration.
+/// A workload as its text says it. The text that it gives ([`fmt::Display`]) is complete: it
+/// depends on no file and on no version of the enumeration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Spec {
     /// Lists of operations.
@@ -85,7 +85,7 @@ pub enum Spec {
     Compare(Workload),
 }
 
-/// All first words of workload texts.
+/// The forms of all texts, for messages.
 const KINDS: &str = "script:OPERATIONS, @FILE, known:NAME, ace:LENGTH#NUMBER, mix:KEY=VALUE,..., \
                      sqlite:KEY=VALUE,..., fsync:KEY=VALUE,..., files:KEY=VALUE,..., mobibench:TEST, androbench:TEST, pcmark:TEST, postmark";
 
@@ -93,7 +93,7 @@ impl Spec {
     /// Reads a text.
     ///
     /// # Errors
-    /// What is wrong with it, by line and column; a file that cannot be read.
+    /// The text is wrong; line and column say where. Or a file cannot be read.
     pub fn parse(text: &str) -> Result<Spec, TextError> {
         if let Some(path) = text.strip_prefix('@') {
             return of_file(path);
@@ -115,7 +115,7 @@ impl Spec {
         spec.map_err(|e| e.shifted(columns))
     }
 
-    /// What runs.
+    /// The subject that runs it.
     pub fn subject(&self) -> Box<dyn Subject> {
         let script = match self {
             Spec::Script(script) => script.script(),
@@ -130,8 +130,8 @@ impl Spec {
         Box::new(Files { script })
     }
 
-    /// The operations that run with this seed, if they are operations on files that are known
-    /// beforehand: for shrinking.
+    /// The operations that run with this seed, for shrinking; `None` if they are not known
+    /// beforehand.
     pub fn fixed(&self, seed: u64) -> Option<FileScript> {
         match self {
             Spec::Script(script) => Some(script.clone()),
@@ -153,8 +153,8 @@ impl fmt::Display for Spec {
     }
 }
 
-/// Most transactions of a SQLite workload here: all of them are kept, and each state is compared
-/// with the table after each.
+/// Most transactions of a SQLite workload here: each state is compared with the table after each of
+/// them, and all of these are held in memory.
 const TRANSACTIONS_MAX: u64 = 10_000;
 
 /// A workload of `varve compare`.
@@ -222,7 +222,7 @@ fn of_file(path: &str) -> Result<Spec, TextError> {
     FileScript::parse(&text).map(Spec::Script).map_err(named)
 }
 
-/// The first characters, for a message.
+/// The first characters of a text, for a message.
 fn head(text: &str) -> String {
     text.chars().take(40).collect()
 }
@@ -230,13 +230,13 @@ fn head(text: &str) -> String {
 /// The subject that a text names.
 ///
 /// # Errors
-/// What is wrong with the text, by line and column.
+/// The text is wrong; line and column say where.
 pub fn parse(text: &str) -> Result<Box<dyn Subject>, CrashError> {
     Ok(Spec::parse(text)?.subject())
 }
 
-/// The workloads that a text stands for, as canonical texts: one; all of a bound for `ace:LENGTH`
-/// without a number; all scripts of the literature for `known:all`.
+/// The workloads that a text stands for, as complete texts: `ace:LENGTH` without a number stands
+/// for all of its bound, `known:all` for all scripts of the literature, any other text for itself.
 ///
 /// # Errors
 /// As [`parse`].

@@ -1,5 +1,5 @@
-//! Lists of operations as a workload: one list a task, checked against the model before anything
-//! runs.
+//! Lists of operations as a workload, one list for each task. A script is checked against the model
+//! when it is made, so that a run cannot fail by the script.
 
 use super::error::TextError;
 use super::text;
@@ -8,16 +8,16 @@ use crate::model::State;
 use crate::ops::Op;
 use std::fmt;
 
-/// Lists of operations that are possible one after the other, one list a task.
+/// Lists of operations that are possible one after the other, one list for each task.
 ///
 /// A script is possible if the model of the file system ([`State`]) allows each operation where it
-/// stands; nothing else can be made. Its text ([`fmt::Display`]) reads back as the same script.
+/// stands; no other script can be made. Its text ([`fmt::Display`]) reads back as an equal script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileScript {
     tasks: Vec<Vec<Op>>,
 }
 
-/// An operation of a script: which task, and its number in the task's list, from 0.
+/// An operation of a script: the task, and the index in its list, both from 0.
 pub type Place = (usize, usize);
 
 /// Most tasks of a script.
@@ -35,7 +35,7 @@ impl FileScript {
         text::parse(text).map(|tasks| FileScript { tasks })
     }
 
-    /// A script of these lists.
+    /// Makes a script of these lists.
     ///
     /// # Errors
     /// The first operation that is not possible where it stands, and why.
@@ -52,7 +52,7 @@ impl FileScript {
         Ok(FileScript { tasks })
     }
 
-    /// The lists, one a task.
+    /// The lists, one for each task.
     pub fn tasks(&self) -> &[Vec<Op>] {
         &self.tasks
     }
@@ -104,7 +104,7 @@ impl FileScript {
         kept.collect()
     }
 
-    /// As the explorer runs it.
+    /// The script as the explorer runs it.
     pub fn script(&self) -> Script {
         Script::Fixed(self.tasks.clone())
     }
@@ -127,7 +127,7 @@ impl fmt::Display for FileScript {
     }
 }
 
-/// The model of a task whose directory is there.
+/// The model of a task whose directory exists.
 pub(super) fn begun(task: usize) -> State {
     let mut state = State::new(task);
     state.apply(&Op::Mkdir(String::new()));

@@ -1,16 +1,16 @@
-//! SQLite transactions as a workload of the explorer.
+//! SQLite transactions as a workload of the explorer. A database shows what the promises of a file
+//! system are worth to an application.
 //!
-//! What is asked of a remainder, by two rules of [`rules`](crate::rules):
-//! - `S1`: the database opens, SQLite's own recovery included, and `PRAGMA integrity_check` says
-//!   ok;
-//! - `S2`: the table is that of a prefix of the transactions: with `synchronous=full` or `extra` at
-//!   least of those acknowledged before the cut, with `normal` of any number
-//!   (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
+//! A remainder is judged by two rules of [`rules`](crate::rules):
+//! - `S1`: the database opens, with SQLite's own recovery, and `PRAGMA integrity_check` says ok;
+//! - `S2`: the table is that of a prefix of the transactions. With `synchronous=full` or `extra`
+//!   the prefix holds at least those acknowledged before the cut, with `normal` it may have any
+//!   length (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
 //!
-//! `synchronous=off` and the journal modes `off` and `memory` promise less; they are judged like
+//! `synchronous=off` and the journal modes `off` and `memory` promise less. They are judged like
 //! `full` all the same, as positive controls. `journal=delete` with `synchronous=full` loses the
-//! last transaction by design, because the removal of the journal is not synced: that is found too,
-//! and `extra` is the remedy.
+//! last transaction by design, because the removal of the journal is not synced; that is found,
+//! too, and `extra` is the remedy.
 
 use crate::CrashError;
 use crate::loss::Loss;
@@ -27,13 +27,13 @@ use work::run::DATABASE;
 use work::workload::sqlite::{self, Table, Transaction};
 use work::workload::{JournalMode, SqliteSpec, Synchronous};
 
-/// The workload.
+/// A workload of SQLite transactions.
 pub struct Transactions {
     /// Its parameters.
     pub spec: SqliteSpec,
 }
 
-/// When a step began, and when it was acknowledged.
+/// When a step of the workload began, and when it was acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     begun: Time,
@@ -132,33 +132,33 @@ impl Transactions {
 /// What the transactions of one run were promised.
 struct TableOracle {
     spec: SqliteSpec,
-    /// The rows that are there before the first transaction.
+    /// The rows that exist before the first transaction.
     start: Table,
     transactions: Vec<Transaction>,
-    /// Making the table, then the transactions.
+    /// Times of making the table, then of the transactions.
     steps: Vec<Step>,
     at: Time,
 }
 
-/// What was recovered; no table: the database is empty or was not there.
+/// What was recovered; there is no table if the database is empty or does not exist.
 struct Recovered {
     integrity: Option<String>,
     table: Option<Table>,
 }
 
 impl TableOracle {
-    /// Steps that had begun.
+    /// Number of steps that had begun at the cut.
     fn begun(&self) -> usize {
         self.steps.partition_point(|s| s.begun <= self.at)
     }
 
-    /// Steps that were acknowledged.
+    /// Number of steps that were acknowledged.
     fn ended(&self) -> usize {
         let ended = |s: &Step| s.ended.is_some_and(|t| t <= self.at);
         self.steps.partition_point(ended)
     }
 
-    /// The table after so many steps.
+    /// The table after so many steps; `None` before it is made.
     fn table(&self, steps: usize) -> Option<Table> {
         let transactions = steps.checked_sub(1)?;
         let mut table = self.start.clone();
@@ -168,11 +168,11 @@ impl TableOracle {
         Some(table)
     }
 
-    /// The newest prefix of the steps that had begun whose table this is.
+    /// The newest prefix of the steps that had begun after which the table was as found.
     fn prefix(&self, found: Option<&Table>) -> Option<usize> {
         let fits = |steps: &usize| self.table(*steps).as_ref() == found;
         let whole = (0..=self.begun()).rev().find(fits);
-        // The table is made in one transaction, and filled in the next.
+        // The table is made in one transaction and filled in the next, so it may be found empty.
         let filling = self.ended() == 0 && self.begun() > 0 && !self.start.is_empty();
         whole.or_else(|| (filling && found.is_some_and(Table::is_empty)).then_some(0))
     }
@@ -205,7 +205,7 @@ impl TableOracle {
         recovered.and_then(|r| ended.map(|()| r))
     }
 
-    /// S2.
+    /// Judges the table by rule S2.
     fn judge_table(&self, found: Option<&Table>, judgement: &mut Judgement) {
         let ended = self.ended();
         let Some(steps) = self.prefix(found) else {
@@ -262,7 +262,7 @@ impl Oracle for TableOracle {
         (self.begun() + self.ended()) as u64
     }
 
-    /// A hot journal is rolled back, and a WAL is copied home, by writing.
+    /// Looking at a database writes: a hot journal is rolled back, and a WAL is copied home.
     fn writes(&self) -> bool {
         true
     }

@@ -1,6 +1,6 @@
-//! The text of a script: `create /foo; write /foo 0+4k; fsync /foo`.
+//! Reads and writes the text of a script, like `create /foo; write /foo 0+4k; fsync /foo`.
 //!
-//! Every operation is asked of the model where it stands, so what parses can run.
+//! The model is asked of every operation where it stands, so what parses can run.
 
 use super::error::TextError;
 use super::script::{OPS_MAX, TASKS_MAX, begun};
@@ -10,16 +10,16 @@ use crate::ops::Op;
 use std::fmt::{self, Write};
 use vfs::{FileKind, NAME_BYTES_MAX};
 
-/// Bytes of what operations count in.
+/// Bytes of the unit in which operations count.
 pub(super) const UNIT: u64 = 1;
-/// Largest file, bytes: the model keeps every sector of it.
+/// Most bytes of a file, because the model keeps every sector of it.
 pub(super) const FILE_MAX: u64 = 64 << 20;
-/// Longest path of a script, bytes: room for the directory of the task.
+/// Most bytes of a path; the directory of the task needs the rest of what a path may have.
 const PATH_MAX: usize = 4000;
 /// Longest pause, ns.
 const PAUSE_MAX: u64 = 3600 * 1_000_000_000;
 
-/// One row of the grammar: word, other words for the same, arguments.
+/// A row of the grammar: the word, other words with equal meaning, arguments.
 struct Verb {
     word: &'static str,
     also: &'static [&'static str],
@@ -56,7 +56,7 @@ const VERBS: &[Verb] = &[
     verb("pause", &["sleep"], "TIME"),
 ];
 
-/// The words of all operations.
+/// The words of all operations, for messages.
 fn verbs() -> String {
     let words: Vec<&str> = VERBS.iter().map(|v| v.word).collect();
     words.join(", ")
@@ -99,7 +99,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<Vec<Op>>, TextError> {
 /// A word and where it begins.
 type Word = (String, At);
 
-/// The words until the next divider, the divider, and where it stands.
+/// The words up to the next divider, the divider, and where it stands.
 fn statement(words: &mut Words<'_>) -> Result<(Vec<Word>, Token, At), TextError> {
     let mut found = Vec::new();
     loop {
@@ -163,7 +163,7 @@ impl Arguments<'_> {
         path(word).map_err(|why| at.error(why))
     }
 
-    /// The value of an attribute, which may be empty.
+    /// Reads the value of an attribute, which may be empty.
     fn value(&mut self) -> Result<String, TextError> {
         match self.rest.clone().next() {
             Some((word, _)) if word.is_empty() => self.word().map(|(word, _)| word.clone()),
@@ -179,7 +179,7 @@ impl Arguments<'_> {
         Ok(word.clone())
     }
 
-    /// Bytes, in units of the model.
+    /// Reads a number of bytes, in units of the model.
     fn size(&mut self) -> Result<u64, TextError> {
         let (word, at) = self.word()?;
         units(word).map_err(|why| at.error(why))
@@ -217,7 +217,7 @@ fn operation(statement: &[Word], end: At, state: &State) -> Result<Op, TextError
     let op = build(verb.word, &mut arguments)?;
     arguments.done()?;
     let op = match op {
-        // What C calls fsync is two operations of the model.
+        // The model has two operations where the text has one word, fsync.
         Op::Fsync(path) if kind(state, &path) == Some(FileKind::Dir) => Op::SyncDir(path),
         Op::SyncDir(path) if kind(state, &path) == Some(FileKind::File) => Op::Fsync(path),
         op => op,
@@ -293,7 +293,7 @@ fn build(verb: &str, a: &mut Arguments<'_>) -> Result<Op, TextError> {
     })
 }
 
-/// The model's path: empty for the directory of the task, else every component after a slash.
+/// A path of the model: empty for the task's directory, otherwise a slash before each component.
 fn path(word: &str) -> Result<String, String> {
     let mut path = String::new();
     for name in word.split('/').filter(|name| !name.is_empty()) {
@@ -319,7 +319,7 @@ fn path(word: &str) -> Result<String, String> {
     }
 }
 
-/// Bytes as text, in units of the model.
+/// Reads a number of bytes like `4k`, in units of the model.
 fn units(word: &str) -> Result<u64, String> {
     let (digits, unit) = match word.as_bytes().last() {
         Some(b'k') => (&word[..word.len() - 1], 1 << 10),
@@ -340,7 +340,7 @@ fn units(word: &str) -> Result<u64, String> {
     }
 }
 
-/// The shortest text that [`units`] reads as that many.
+/// Writes the shortest text that [`units`] reads as this number.
 fn write_units(f: &mut dyn Write, units: u64) -> fmt::Result {
     match units * UNIT {
         n if n > 0 && n.is_multiple_of(1 << 20) => write!(f, "{}m", n >> 20),

@@ -1,4 +1,4 @@
-//! Words of a script text: quoting, comments, and where each stands.
+//! Words of the text of a script: quoting, comments, and where each word stands.
 
 use super::error::TextError;
 use std::fmt::{self, Write};
@@ -16,7 +16,7 @@ impl At {
     }
 }
 
-/// A word, or what divides.
+/// A word, or what divides words.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Token {
     Word(String),
@@ -28,14 +28,14 @@ pub(super) enum Token {
     End,
 }
 
-/// Reads tokens.
+/// Reads a text word by word.
 pub(super) struct Words<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
     at: At,
 }
 
-/// Characters that stand for themselves in a word without quotes, when written: the reader takes
-/// all but [`SPECIAL`] and blanks.
+/// Characters that are written without quotes. The reader takes more: all but [`SPECIAL`] and
+/// blanks.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "/._+:=@%^,~-".contains(c)
 }
@@ -158,7 +158,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Writes a word so that it reads back as `word`, in ASCII.
+/// Writes `word` in ASCII so that it reads back equal.
 pub(super) fn write_word(f: &mut dyn Write, word: &str) -> fmt::Result {
     if !word.is_empty() && word.chars().all(is_plain) {
         return f.write_str(word);

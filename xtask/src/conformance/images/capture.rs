@@ -1,4 +1,4 @@
-//! The volumes of a test: what its script hands to e2fsck.
+//! The volumes of a test of e2fsprogs: what its script hands to e2fsck.
 
 use super::super::e2fsprogs::{fresh, name_of, output, run_in};
 use crate::Result;
@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// States that are kept of a volume; some scripts have it checked more than thirty times.
+/// Most states that are kept of a volume; some scripts have it checked more than thirty times.
 const STATES_MAX: usize = 12;
-/// Seconds that a script may take.
+/// Seconds after which a script is ended.
 const SECONDS_MAX: &str = "120";
 
-/// In place of e2fsck: copies the volume that it is to check, and is e2fsck.
+/// Stands in the place of e2fsck: copies the volume that it is to check, then runs e2fsck.
 const STAND_IN: &str = r#"#!/bin/bash
 volume=
 for word in "$@"; do [ -f "$word" ] && volume=$word; done
@@ -22,8 +22,8 @@ fi
 exec e2fsck "$@"
 "#;
 
-/// What `test_one` of the package does, with the installed tools. `test_config` names those of the
-/// package's own build, so that they are named again behind it.
+/// Does what `test_one` of the package does, with the installed tools. `test_config` names the
+/// tools of the package's own build, so they are named again after it.
 const DRIVER: &str = r#"
 cmd_dir=$SRCDIR
 . "$SRCDIR/test_config"
@@ -45,8 +45,8 @@ elif [ -f "$SRCDIR/defaults/${test_name%%_*}_script" ]; then
 fi
 "#;
 
-/// The states of the volume of a test, in their order. Of a test whose script hands none over, the
-/// image that it brings along, or what its script has left.
+/// The states of the volume of a test, in order. If the script of the test hands none over, the
+/// image that comes with the test, or what the script has left.
 pub fn states(test: &Path, place: &Path) -> Result<Vec<PathBuf>> {
     let source = test.parent().unwrap_or(test);
     let states = fresh(&place.join("states"))?;
@@ -54,14 +54,14 @@ pub fn states(test: &Path, place: &Path) -> Result<Vec<PathBuf>> {
     let text = STAND_IN.replace("VARVE_MAX", &STATES_MAX.to_string());
     fs::write(&stand_in, text).map_err(|e| e.to_string())?;
     run_in(place, "chmod", &["+x", &stand_in.to_string_lossy()])?;
-    // Only where these are defaults do they fit to what the scripts expect of mke2fs.
+    // The scripts expect these defaults of mke2fs.
     let defaults = fs::read_to_string(source.join("mke2fs.conf.in"));
     fs::write(
         place.join("mke2fs.conf"),
         defaults.map_err(|e| e.to_string())?,
     )
     .map_err(|e| e.to_string())?;
-    // What their scripts compare is not asked: other versions print other words.
+    // The outcome of the script is not asked: it compares words, and other versions print others.
     output(
         Command::new("timeout")
             .args([SECONDS_MAX, "bash", "-c", DRIVER])
@@ -88,7 +88,7 @@ pub fn states(test: &Path, place: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The image that a test brings along.
+/// The image that comes with a test.
 pub fn unpacked(test: &Path, place: &Path) -> Result<PathBuf> {
     let image = place.join("image");
     let from = test.join("image.gz");

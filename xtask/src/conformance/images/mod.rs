@@ -1,15 +1,15 @@
-//! The tests of e2fsprogs that are not about journals: what `varve fsck -n` says of each volume
-//! against what `e2fsck -fn` does.
+//! The tests of e2fsprogs that are not about journals: the verdict of `varve fsck -n` on each
+//! volume, compared with that of `e2fsck -fn`.
 //!
 //! ```text
 //!  their script, with a program in place of e2fsck --a copy at each call--> states of the volume --> e2fsck -fn ---> verdict
 //!                                                                                    +------------> varve fsck -n -> verdict
 //! ```
 //!
-//! `f_*` have damaged volumes, and what e2fsck makes of them; `m_*` fresh ones of mke2fs, `r_*`
-//! those of resize2fs. A difference that does not stand in `rows` fails the suite, and so does a
-//! row without a difference. No row excuses that we call clean what e2fsck finds damaged. Their
-//! files are unpacked under `target`, and stay there.
+//! Tests `f_*` have damaged volumes and what e2fsck makes of them, `m_*` fresh volumes of mke2fs,
+//! `r_*` volumes of resize2fs. A difference that has no row in `rows` fails the suite, and so does
+//! a row without a difference. No row excuses a volume that Varve calls clean and e2fsck damaged.
+//! The files of the package are unpacked under `target`, and stay there.
 
 mod capture;
 mod rows;
@@ -24,11 +24,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use verdict::Verdict;
 
-/// Tests in the package; fewer mean that the search went wrong.
+/// Tests in the package; fewer mean that they were not all found.
 const TESTS: usize = 267;
-/// Of the tests `f_*`, so many of a thousand must have the same verdict in all their states.
+/// Of a thousand tests `f_*` so many must have equal verdicts in all their states.
 const SAME_PERMILLE: usize = 950;
-/// Tests that run at once.
+/// Tests that run at the same time.
 const WORKERS: usize = 2;
 
 /// Options.
@@ -45,26 +45,26 @@ pub struct Args {
     filter: Option<String>,
 }
 
-/// What came of one state of a volume.
+/// What was found of one state of a volume.
 struct State {
     test: String,
     number: usize,
     theirs: Verdict,
     ours: Verdict,
-    /// Their words and ours.
+    /// What both checkers printed.
     words: String,
 }
 
-/// What came of all.
+/// What was found of all states.
 #[derive(Default)]
 struct Tally {
     states: Vec<State>,
-    /// Tests whose script has left no volume, and what could not be looked at.
+    /// Tests whose script has left no volume, and those that could not be looked at.
     empty: Vec<String>,
     failures: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the suite.
 pub fn run(args: &Args, varve: &Path) -> Result {
     let work = workspace::root().join("target/e2fsprogs");
     let source = match (&args.source, args.quick) {
@@ -139,7 +139,7 @@ fn judge_all(tests: &[PathBuf], varve: &Path, dir: &Path, quick: bool) -> Tally 
     tally
 }
 
-/// All states of one test.
+/// Judges all states of one test.
 fn judge(test: &Path, varve: &Path, place: &Path, quick: bool) -> Result<Vec<State>> {
     let name = name_of(test);
     if SKIPPED.iter().any(|(skipped, _)| *skipped == name) {
@@ -167,7 +167,7 @@ fn judge(test: &Path, varve: &Path, place: &Path, quick: bool) -> Result<Vec<Sta
     Ok(states)
 }
 
-/// Compares with the rows, and tells.
+/// Compares the differences with the rows, and prints them.
 fn conclude(tally: &Tally, complete: bool) -> Result {
     let mut wrong = tally.failures.clone();
     let mut used = BTreeSet::new();
@@ -213,7 +213,7 @@ fn conclude(tally: &Tally, complete: bool) -> Result {
     }
 }
 
-/// A test that leaves no volume is one whose script has changed, unless that is known.
+/// A test that leaves no volume fails the suite unless that is known: its script has changed.
 fn empty_tests(tally: &Tally, wrong: &mut Vec<String>) {
     for name in &tally.empty {
         match SKIPPED.iter().find(|(skipped, _)| skipped == name) {
@@ -239,7 +239,7 @@ fn tell(tally: &Tally, tests: &BTreeSet<&String>, differing: &BTreeSet<&String>)
 }
 
 impl State {
-    /// We say that it is clean, and e2fsck has found something.
+    /// Varve calls the state clean, and e2fsck has found something.
     fn is_false_clean(&self) -> bool {
         self.ours == Verdict::Clean && self.theirs == Verdict::Damaged
     }

@@ -1,12 +1,12 @@
-//! Where our verdict may be another than that of e2fsck, and why; and tests that leave no volume.
+//! Where our verdict may differ from that of e2fsck, and why; and tests that leave no volume.
 
 use super::State;
 use super::verdict::Verdict;
 
-/// A difference.
+/// A verdict that may differ.
 pub struct Row {
     pub test: &'static str,
-    /// Which state of its volume; 0 is every one.
+    /// The state of its volume, from 1; 0 stands for every state.
     pub number: usize,
     pub theirs: Verdict,
     pub ours: Verdict,
@@ -14,7 +14,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// True if it is of this state.
+    /// True if the row is about this state.
     pub fn is_of(&self, state: &State) -> bool {
         let place = self.test == state.test && [0, state.number].contains(&self.number);
         place && (self.theirs, self.ours) == (state.theirs, state.ours)
@@ -66,7 +66,7 @@ pub const SKIPPED: &[(&str, &str)] = &[
 const BACKUPS: &str = "backups of superblock or descriptors that are damaged, left so by e2fsck or resize2fs: it reads them \
      only when the primary is of no use";
 
-/// A volume that e2fsck calls clean, and we damaged.
+/// A row for a volume that e2fsck calls clean and Varve damaged.
 const fn stricter(test: &'static str, number: usize, why: &'static str) -> Row {
     Row {
         test,
@@ -77,7 +77,7 @@ const fn stricter(test: &'static str, number: usize, why: &'static str) -> Row {
     }
 }
 
-/// The differences.
+/// All verdicts that may differ.
 pub const ROWS: &[Row] = &[
     stricter(
         "f_bad_fname",

@@ -1,4 +1,4 @@
-//! What the two checkers say of a volume.
+//! The verdicts of the two checkers on a volume.
 
 use super::super::e2fsprogs::{output, run_in, said};
 use crate::Result;
@@ -6,14 +6,14 @@ use std::fmt;
 use std::path::Path;
 use std::process::Command;
 
-/// What a checker says.
+/// The verdict of a checker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing to mend.
+    /// There is nothing to mend.
     Clean,
-    /// Something to mend.
+    /// There is something to mend.
     Damaged,
-    /// It cannot be judged.
+    /// The volume cannot be judged.
     Refused,
 }
 
@@ -27,13 +27,13 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Exit codes of fsck programs: errors are left; it could not do its work.
+/// Bits of the exit codes of fsck programs: errors are left, and the check could not be done.
 const LEFT: i32 = 4;
 const OPERATIONAL: i32 = 8;
-/// Most of their words that are kept.
+/// Most bytes of their output that are kept.
 const WORDS_MAX: usize = 1500;
 
-/// What `e2fsck -fn` says; a log is brought home first, since with `-n` it does not do that.
+/// The verdict of `e2fsck -fn`. It does not bring a log home with `-n`, so that is done before.
 pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
     let copy = volume.with_extension("copy");
     let (from, to) = (volume.to_string_lossy(), copy.to_string_lossy());
@@ -44,7 +44,7 @@ pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
         let out = output(command.args(["-fy", "-E", "journal_only"]).arg(&copy))?;
         let (recovery, words) = (out.status.code().unwrap_or(-1), said(&out));
         let (behind, rest) = look(&copy)?;
-        // A log that it refuses is damage, whatever it finds behind it.
+        // A log that it refuses is damage, whatever the check behind it finds.
         code = if recovery > 1 { recovery } else { behind };
         text = format!("{words}\n{rest}");
     }
@@ -52,8 +52,8 @@ pub fn theirs(volume: &Path) -> Result<(Verdict, String)> {
     Ok((verdict_of(code, &text), short(&text)))
 }
 
-/// `e2fsck -fn`. On some volumes it does not come to an end of its words: then it is ended, and has
-/// found enough.
+/// Runs `e2fsck -fn`. On some volumes its output has no end; then it is stopped, and has found
+/// enough.
 fn look(volume: &Path) -> Result<(i32, String)> {
     let words = volume.with_extension("words");
     let limited = "ulimit -f 4096; exec timeout 60 e2fsck -fn \"$1\" > \"$2\" 2>&1";
@@ -73,7 +73,7 @@ fn look(volume: &Path) -> Result<(i32, String)> {
 
 fn verdict_of(code: i32, text: &str) -> Verdict {
     let asks = asks(text);
-    // It adds 8 where it then stops.
+    // It adds 8 if it then stops.
     if code & OPERATIONAL != 0 && code & LEFT == 0 && !asks {
         Verdict::Refused
     } else if code != 0 || asks || text.contains("trying backup blocks") {
@@ -83,9 +83,9 @@ fn verdict_of(code: i32, text: &str) -> Verdict {
     }
 }
 
-/// Some of what it would mend does not count for its exit code. What could be stored better is no
-/// damage, and neither is a time of the volume that lies ahead of this clock: their tests run with
-/// clocks of their own.
+/// Whether e2fsck asked to mend damage, which does not always count for its exit code. What could
+/// be stored better is no damage, and neither is a time of the volume ahead of this clock, because
+/// the tests run with clocks of their own.
 fn asks(text: &str) -> bool {
     let mut ahead = false;
     for line in text.lines() {
@@ -99,7 +99,7 @@ fn asks(text: &str) -> bool {
     false
 }
 
-/// What `varve fsck -n` says; listing the volume and showing what it is end without a panic, too.
+/// The verdict of `varve fsck -n`; listing and describing the volume must not panic either.
 pub fn ours(varve: &Path, volume: &Path) -> Result<(Verdict, String)> {
     let command = |args: &[&str]| {
         let out = output(Command::new(varve).args(args).arg(volume))?;

@@ -1,4 +1,4 @@
-//! LTP, the Linux Test Project: its tests of system calls on files and of file systems, on the
+//! LTP, the Linux Test Project: its tests of system calls on files and of file systems, run on the
 //! kernel's ext4 and on a mount of Varve.
 //!
 //! ```text
@@ -19,14 +19,14 @@ use std::process::{Command, Stdio};
 
 /// The variable that names the source tree.
 pub const VARIABLE: &str = "VARVE_LTP";
-/// Parts of a built tree.
+/// Files that a built tree has.
 const PARTS: [&str; 3] = [
     "runtest/syscalls",
     "testcases/kernel/syscalls/open/open01",
     "testcases/kernel/fs",
 ];
 const IMAGE_MIB: u64 = 2048;
-/// Seconds that a test may take.
+/// Seconds after which a test is ended.
 const LIMIT_S: &str = "60";
 
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ struct List {
     fails: Vec<Fails>,
 }
 
-/// A test that fails on Varve alone.
+/// A test that fails on Varve and not on the kernel's ext4.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fails {
@@ -63,11 +63,11 @@ struct Fails {
     reason: String,
 }
 
-/// What became of a test, by the bits of its exit code.
+/// What a test ended with, by the bits of its exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Passed,
-    /// The kernel or the file system lacks what it is about.
+    /// The kernel or the file system lacks what the test is about.
     Skipped,
     Failed,
     /// It did not end in time.
@@ -83,7 +83,7 @@ fn list() -> Result<List> {
     }
 }
 
-/// Runs it.
+/// Runs the suite.
 pub fn run(args: &Args, varve: &Path) -> Result {
     let source = source(args.source.as_deref())?;
     let list = list()?;
@@ -130,7 +130,7 @@ pub fn run(args: &Args, varve: &Path) -> Result {
     }
 }
 
-/// Prints where the two differ; how many of that is not listed, or listed and not so.
+/// Prints where the two differ; answers how many differences the list lacks or wrongly has.
 fn compared(
     list: &List,
     kernel: &BTreeMap<String, Verdict>,
@@ -155,7 +155,7 @@ fn compared(
     wrong
 }
 
-/// Where the built tree is, or what is missing.
+/// The built tree, or what is missing.
 pub fn source(named: Option<&Path>) -> Result<PathBuf> {
     let variable = std::env::var_os(VARIABLE).map(PathBuf::from);
     let Some(tree) = named.map(Path::to_path_buf).or(variable) else {
@@ -175,7 +175,7 @@ pub fn source(named: Option<&Path>) -> Result<PathBuf> {
     }
 }
 
-/// The tests of the list, by name.
+/// The commands of the tests in the list, by name.
 fn commands(source: &Path, list: &List) -> Result<BTreeMap<String, String>> {
     let mut all = BTreeMap::new();
     for (file, families) in [("syscalls", &list.syscalls), ("fs", &list.fs)] {
@@ -195,7 +195,7 @@ fn commands(source: &Path, list: &List) -> Result<BTreeMap<String, String>> {
     }
 }
 
-/// `open01` is of `open`, and `openat01` is not.
+/// Whether a test belongs to a family: `open01` belongs to `open`, and `openat01` does not.
 fn is_of(name: &str, family: &str) -> bool {
     let rest = name.strip_prefix(family);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -217,7 +217,7 @@ fn programs(source: &Path) -> Result<String> {
     Ok(format!("{}:{own}", all.to_string_lossy()))
 }
 
-/// Runs a test in name spaces of its own, so that nobody whom it has started outlives it.
+/// Runs a test in name spaces of its own, so that no process that it starts outlives it.
 fn one(command: &str, path: &str, source: &Path, dir: &Path) -> Result<Verdict> {
     let status = Command::new("timeout")
         .args([
@@ -242,7 +242,7 @@ fn one(command: &str, path: &str, source: &Path, dir: &Path) -> Result<Verdict> 
         .env("LTPROOT", source)
         .env("TMPDIR", dir)
         .env("LTP_TIMEOUT_MUL", "1")
-        // Races that are tried for 150 s then take 30.
+        // Tests for races, which try for 150 s, then take 30.
         .env("LTP_RUNTIME_MUL", "0.2")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -252,7 +252,7 @@ fn one(command: &str, path: &str, source: &Path, dir: &Path) -> Result<Verdict> 
     Ok(verdict(status.code()))
 }
 
-/// LTP: 1 failed, 2 broken, 4 a warning, 32 not for here.
+/// The verdict of an exit code of LTP: 1 failed, 2 broken, 4 a warning, 32 not for this machine.
 fn verdict(code: Option<i32>) -> Verdict {
     match code {
         Some(0 | 4) => Verdict::Passed,

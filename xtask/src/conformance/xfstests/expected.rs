@@ -1,4 +1,4 @@
-//! What comes of each test, and what is expected to.
+//! What came of each test of xfstests, and what is expected of it.
 
 use crate::Result;
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Passed,
-    /// It asks for something that is not here.
+    /// It needs something that is missing here.
     NotRun(String),
     Failed(String),
 }
@@ -16,7 +16,7 @@ pub enum Outcome {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
-    /// Fast tests that together meet most of the mount: tier 1.
+    /// Fast tests that together touch most of the mount; they run in tier 1.
     pub short: Vec<String>,
     left_out: Vec<LeftOut>,
     fails: Vec<Fails>,
@@ -36,15 +36,15 @@ struct LeftOut {
 #[serde(deny_unknown_fields)]
 struct Fails {
     test: String,
-    /// Only on this file system; on both if it is missing.
+    /// The file system on which it fails; on both if it is missing.
     fs: Option<String>,
-    /// It depends on the machine whether it fails: where it passes, that is fine too.
+    /// Whether it fails depends on the machine, so it may pass.
     #[serde(default)]
     may_pass: bool,
     reason: String,
 }
 
-/// A word of tests that do not run.
+/// A word of the reasons that `check` gives for tests which do not run.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NotRun {
@@ -53,10 +53,10 @@ struct NotRun {
 }
 
 impl Expected {
-    /// The list of this directory.
+    /// Reads the committed list.
     ///
     /// # Errors
-    /// It cannot be read; an entry has no reason.
+    /// The list cannot be read, or an entry has no reason.
     pub fn read() -> Result<Expected> {
         Expected::parse(include_str!("expected.toml"))
     }
@@ -72,12 +72,12 @@ impl Expected {
         }
     }
 
-    /// Whether a test of these groups is run at all.
+    /// Whether a test of these groups is run.
     pub fn runs(&self, groups: &[&str]) -> bool {
         !(self.left_out.iter()).any(|left| groups.contains(&left.group.as_str()))
     }
 
-    /// What is wrong about the outcome of `test` on `fs`, if anything is.
+    /// What is wrong about the outcome of `test` on `fs`; `None` if it is as expected.
     pub fn judge(&self, test: &str, fs: &str, outcome: &Outcome) -> Option<String> {
         let here =
             |fails: &&Fails| fails.test == test && fails.fs.as_deref().is_none_or(|f| f == fs);
@@ -99,7 +99,7 @@ impl Expected {
     }
 }
 
-/// Reads what `check` says of `test`.
+/// The outcome of `test` in the words of `check`.
 pub fn outcome(test: &str, said: &str, ended_well: bool) -> Outcome {
     let line = said.lines().rfind(|line| {
         let rest = line.strip_prefix(test);

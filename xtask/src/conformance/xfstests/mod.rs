@@ -1,5 +1,5 @@
-//! xfstests, generic group, on mounts of Varve: it takes them for the kernel's ext4 or F2FS on two
-//! loop devices.
+//! xfstests, generic group, on mounts of Varve. The tests see them as the kernel's ext4 or F2FS on
+//! two loop devices.
 //!
 //! ```text
 //!  check --mount, umount, df, findmnt--> scripts here --> varve mount ...      (devices under test)
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! xfstests is GPL and no part of this project: its built source tree is named with `--source` or
-//! `VARVE_XFSTESTS`. What a test does not find on FUSE, and what fails there, stands in
-//! `expected.toml` with the reason; anything else fails the suite.
+//! `VARVE_XFSTESTS`. Tests that need what FUSE does not have, and tests that fail, stand in
+//! `expected.toml` with the reason; any other failure fails the suite.
 
 mod expected;
 mod stand;
@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 /// The variable that names the source tree.
 pub const VARIABLE: &str = "VARVE_XFSTESTS";
-/// Parts of a built tree.
+/// Files that a built tree has.
 const PARTS: [&str; 4] = ["check", "ltp/fsstress", "src/godown", "tests/generic"];
 
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ pub struct Args {
     tests: Vec<String>,
 }
 
-/// Runs it.
+/// Runs the suite.
 pub fn run(args: &Args, varve: &Path) -> Result {
     let source = source(args.source.as_deref())?;
     let list = Expected::read()?;
@@ -88,7 +88,7 @@ pub fn run(args: &Args, varve: &Path) -> Result {
     }
 }
 
-/// Where the built tree is, or what is missing.
+/// The built tree, or what is missing.
 pub fn source(named: Option<&Path>) -> Result<PathBuf> {
     let variable = std::env::var_os(VARIABLE).map(PathBuf::from);
     let Some(tree) = named.map(Path::to_path_buf).or(variable) else {
@@ -126,7 +126,7 @@ fn chosen(args: &Args, source: &Path, list: &Expected) -> Result<Vec<String>> {
     Ok(all.into_iter().skip(part - 1).step_by(parts).collect())
 }
 
-/// Tests of the group `quick`, but for groups that are left out.
+/// Tests of the group `quick`, without the groups that are left out.
 fn quick(source: &Path, list: &Expected) -> Result<Vec<String>> {
     let folder = source.join("tests/generic");
     let entries = fs::read_dir(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;

@@ -1,4 +1,4 @@
-//! Two devices with mount points, and xfstests run on them.
+//! Two devices with mount points, and xfstests running on them.
 
 use super::super::mounts::Fs;
 use super::expected::{Outcome, outcome};
@@ -9,18 +9,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// MiB of the device that stays for all tests, and of the one that each makes anew. Sparse files.
+/// MiB of the device that all tests share, and of the one that each formats; both are sparse.
 const TEST_MIB: u64 = 4096;
 const SCRATCH_MIB: u64 = 8192;
-/// Seconds that a test may take.
+/// Seconds after which a test is ended.
 const LIMIT_S: u32 = 300;
-/// Users that tests work as.
+/// Users that tests work as, with their numbers.
 const USERS: [(&str, u32); 3] = [
     ("fsgqa", 70_001),
     ("fsgqa2", 70_002),
     ("123456-fsgqa", 70_003),
 ];
-/// Programs in front of those of the host.
+/// Programs that stand before those of the host in the search path.
 const PROGRAMS: [(&str, &str); 4] = [
     ("mount", include_str!("mount.sh")),
     ("umount", include_str!("umount.sh")),
@@ -33,7 +33,7 @@ const INSIDE: &str = include_str!("inside.sh");
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum By<'a> {
     Kernel,
-    /// This program, with these options.
+    /// This program `varve`, with these options.
     Varve(&'a Path, &'a str),
 }
 
@@ -48,7 +48,7 @@ pub struct Stand<'a> {
 }
 
 impl<'a> Stand<'a> {
-    /// Makes it in `folder`, which may hold what an earlier run has left.
+    /// Prepares `folder`, which may hold what an earlier run has left.
     pub fn new(source: &'a Path, folder: &Path, fs: Fs, by: By<'a>) -> Result<Stand<'a>> {
         let host = |e: std::io::Error| format!("{}: {e}", folder.display());
         let _ = fs::remove_dir_all(folder);
@@ -117,7 +117,7 @@ impl<'a> Stand<'a> {
         Ok(outcome(test, &said, output.status.success()))
     }
 
-    /// Where a test has left what it printed.
+    /// The file with the output of a test that failed.
     pub fn output(&self, test: &str) -> PathBuf {
         self.folder.join("results").join(format!("{test}.out.bad"))
     }
@@ -131,7 +131,7 @@ impl Drop for Stand<'_> {
     }
 }
 
-/// The host's tables of users and groups with those of xfstests, in files of our own.
+/// Writes the host's tables of users and groups with those of xfstests into files of our own.
 fn with_users(folder: &Path) -> std::io::Result<()> {
     let mut passwd = fs::read_to_string("/etc/passwd")?;
     let mut group = fs::read_to_string("/etc/group")?;

@@ -1,28 +1,28 @@
-//! The names by which a label of another file is cited.
+//! The names by which a label of another file is cited, so that every citation names one file.
 //!
-//! A file's name is its stem; that of `mod.rs` or `main.rs` is the folder's, that of `lib.rs` the
-//! crate's. Where two files of one name define the same label the crate's name goes before it, and
-//! where that is not enough the folder's between them: `track-`, `f2fs-commit-`,
+//! The name of a file is its stem; that of `mod.rs` or `main.rs` is the folder's, that of `lib.rs`
+//! the crate's. If two files of one name define the same label, the crate's name goes before it,
+//! and if that is not enough the folder's goes between them: `track-`, `f2fs-commit-`,
 //! `f2fs-journal-recover-`. The name of a crate alone means its `lib.rs`, so a folder `journal` of
 //! the crate `f2fs` is `f2fs-journal-`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The directory below `crates/` that a file belongs to, or the first one of its path.
+/// The directory below `crates/` that a file belongs to, or the first directory of its path.
 pub fn crate_of(path: &str) -> &str {
     let below = path.strip_prefix("crates/").unwrap_or(path);
     below.split('/').next().unwrap_or(below)
 }
 
-/// Which files a name may mean.
+/// The files that each name may mean.
 pub struct Homes {
     crates: BTreeSet<String>,
-    /// Name and label: the paths that define it.
+    /// Name and label, with the paths of the files that define it.
     named: BTreeMap<(String, String), Vec<String>>,
 }
 
 impl Homes {
-    /// `paths`: all files, from which the names of the crates are known.
+    /// Takes the paths of all files, from which the names of the crates are known.
     pub fn new<'a>(paths: impl Iterator<Item = &'a str>) -> Homes {
         let below = paths.filter(|path| path.starts_with("crates/"));
         Homes {
@@ -31,7 +31,7 @@ impl Homes {
         }
     }
 
-    /// The file defines the label.
+    /// Notes that the file defines the label.
     pub fn add(&mut self, path: &str, label: &str) {
         for name in self.forms(path) {
             let paths = self.named.entry((name, label.to_string())).or_default();
@@ -39,13 +39,13 @@ impl Homes {
         }
     }
 
-    /// The files that define the label and may be called so.
+    /// The files that define the label and may be called by this name.
     pub fn named(&self, name: &str, label: &str) -> &[String] {
         let key = (name.to_string(), label.to_string());
         self.named.get(&key).map_or(&[], Vec::as_slice)
     }
 
-    /// The shortest name that means this file for this label.
+    /// The shortest name that means only this file for this label.
     pub fn name(&self, path: &str, label: &str) -> String {
         let forms = self.forms(path);
         let unique = forms.iter().find(|name| self.named(name, label).len() == 1);

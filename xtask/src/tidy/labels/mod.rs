@@ -1,5 +1,5 @@
 //! Labels of invariants and hazards: each one that is cited is defined, once, and each one that is
-//! defined is cited.
+//! defined is cited, because an argument that cannot be followed is none.
 //!
 //! A label is a letter and a number. The head of a file defines it as an item of a list (a line of
 //! `//!` that begins with `- ` and the label), hazards.md as a row. In that file it stands
@@ -11,8 +11,7 @@
 //! - B3: a label that is defined is cited somewhere, if only in its own file. A sentence that
 //!   nobody refers to needs no number.
 //! - B4: a word that looks like a label and is none is listed in tidy.toml with the paths where it
-//!   stands, and so are the paths whose labels nobody has resolved yet. What is listed is still
-//!   needed; else it goes.
+//!   stands. An entry that is no longer needed has to go.
 
 mod homes;
 mod prose;
@@ -32,7 +31,7 @@ const NAMES_MAX: usize = 4;
 pub struct Text<'a> {
     /// Relative to the root.
     pub path: &'a str,
-    /// What is in it.
+    /// Its content.
     pub text: &'a str,
 }
 
@@ -73,13 +72,13 @@ struct Check<'a> {
     defined: BTreeMap<Definition<'a>, Vec<usize>>,
     /// How often each definition is cited.
     cited: BTreeMap<Definition<'a>, usize>,
-    /// For each entry of words that are no labels: those that were met.
+    /// For each entry of words that are no labels, those that were met.
     listed: Vec<Vec<&'a str>>,
     findings: Vec<Finding>,
 }
 
 impl<'a> Check<'a> {
-    /// B2, and what the others need.
+    /// Notes the definitions of a file, and finds double ones (B2).
     fn define(&mut self, path: &'a str, lines: &'a [Line]) {
         for line in lines {
             let Some(label) = line.defines(path) else {
@@ -98,7 +97,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// B1 for each label of a file.
+    /// Resolves each label of a file (B1).
     fn cite(&mut self, path: &'a str, lines: &'a [Line]) {
         for line in lines {
             let own = line.defines(path);
@@ -119,7 +118,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// The definition that is meant, or what was expected.
+    /// The definition that is meant, or what was expected instead.
     fn resolve(&self, path: &str, cited: &Cited<'_>) -> Result<Definition<'a>, String> {
         let label = cited.label.as_str();
         let meant = match cited.home.is_empty() {
@@ -146,8 +145,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// How the definitions of a label are cited from a file: those of its own crate, or a few of
-    /// all.
+    /// How the definitions of a label are cited from a file: those of its own crate if there are
+    /// any, otherwise a few of all.
     fn names(&self, path: &str, label: &str) -> String {
         let all: Vec<_> = self.defined.keys().filter(|d| d.label == label).collect();
         let near = all
@@ -164,7 +163,7 @@ impl<'a> Check<'a> {
         names.join(" or ") + &others
     }
 
-    /// B3.
+    /// Finds labels that are defined and not cited (B3).
     fn unused(&mut self) {
         for (definition, lines) in &self.defined {
             let Definition { path, label } = *definition;
@@ -180,7 +179,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// B4.
+    /// Finds entries of the list that are no longer needed (B4).
     fn stale(&mut self) {
         const LIST: &str = "tidy.toml";
         for (entry, met) in self.config.not_label.iter().zip(&self.listed) {
@@ -191,7 +190,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Whether the word is none of our labels here; notes that it was met.
+    /// Whether the word is listed as none of our labels here; notes that it was met.
     fn is_listed(&mut self, path: &str, cited: &Cited<'_>) -> bool {
         if !cited.home.is_empty() {
             return false;

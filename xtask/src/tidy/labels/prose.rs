@@ -1,4 +1,4 @@
-//! What of a file is written for people: comments, strings, the text of a page.
+//! The parts of a file that are written for people: comments, strings, and the text of a page.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ pub struct Line {
     /// Its number in the file.
     pub number: usize,
     text: String,
-    /// It is of the head of a Rust file, or of the page of hazards.
+    /// It belongs to the head of a Rust file, or to the page of hazards.
     may_define: bool,
 }
 
-/// A label with what stands before it.
+/// A label as it is cited.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cited<'a> {
-    /// Empty if it stands bare.
+    /// The home before it; empty if it stands bare.
     pub home: &'a str,
     /// A letter and a number.
     pub label: String,
@@ -45,8 +45,8 @@ impl Line {
         (is_label(label) && ends).then_some(label)
     }
 
-    /// The labels on this line, in order; `a-F1 to a-F3` names three. What stands between backticks
-    /// is none.
+    /// The labels on this line, in order; `a-F1 to a-F3` names three. Text between backticks holds
+    /// none.
     pub fn cited(&self) -> Vec<Cited<'_>> {
         let is_inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
         let mut all = Vec::new();
@@ -79,7 +79,7 @@ fn cited(word: &str) -> Option<Cited<'_>> {
     is_cited.then_some(Cited { home, label })
 }
 
-/// The labels from `first` to `last` without these two, if they are of one home and one letter.
+/// The labels between `first` and `last`, if both have one home and one letter.
 fn between<'a>(first: &Cited<'a>, last: &Cited<'a>) -> Vec<Cited<'a>> {
     let split = |cited: &Cited<'_>| {
         let (letter, number) = cited.label.split_at(1);
@@ -110,7 +110,7 @@ pub fn is_hazards(path: &str) -> bool {
     path.rsplit('/').next() == Some("hazards.md")
 }
 
-/// The lines of a file that are prose; none of one that is neither Rust nor a page.
+/// The lines of a file that are prose; none if it is neither a Rust file nor a page.
 pub fn lines(path: &str, text: &str) -> Vec<Line> {
     if path.ends_with(".rs") {
         return rust(text);
@@ -195,7 +195,7 @@ impl Reader<'_> {
         self.skip(end);
     }
 
-    /// The content of a string, whose end `end` finds.
+    /// Takes the content of a string, whose end `end` finds.
     fn string(&mut self, end: impl Fn(&str) -> usize) {
         let end = end(self.rest);
         for (i, line) in self.rest[..end].lines().enumerate() {
@@ -209,7 +209,7 @@ impl Reader<'_> {
     }
 }
 
-/// Of a raw string that begins here: the bytes up to its content, and how many hashes it has.
+/// For a raw string that begins here, the bytes up to its content and the number of hashes.
 fn raw_string(text: &str) -> Option<(usize, usize)> {
     let inside = text.strip_prefix(['b', 'c']).unwrap_or(text);
     let inside = inside.strip_prefix('r')?;
@@ -219,7 +219,7 @@ fn raw_string(text: &str) -> Option<(usize, usize)> {
     quoted.starts_with('"').then_some((open, hashes))
 }
 
-/// Where a string ends whose quotes are escaped.
+/// The end of a string with escapes.
 fn plain_end(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices() {
@@ -231,7 +231,7 @@ fn plain_end(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a character literal that begins here; a lifetime is none.
+/// The length of a character literal that begins here; `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     if inside.starts_with('\\') {

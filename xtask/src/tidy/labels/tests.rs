@@ -1,5 +1,5 @@
-//! Each rule on small trees. In their texts `@` stands for the letter of a label, and `%` for that
-//! of the rule that finds something, so that none of them is cited from here.
+//! Each rule on small trees. In their texts `@` stands for the letter of a label, and `%` for the
+//! letter of a rule, so that this file cites none of them.
 
 use super::super::config::SMALL;
 use super::*;

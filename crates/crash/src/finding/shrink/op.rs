@@ -1,9 +1,9 @@
-//! Smaller forms of one operation.
+//! Smaller forms of one operation, for shrinking.
 
 use crate::ops::Op;
 use std::collections::BTreeMap;
 
-/// Forms that do less of the same, the least first.
+/// Forms of the operation that do less, the least first.
 pub fn smaller(op: &Op) -> Vec<Op> {
     match op {
         Op::Write { path, offset, len } => {
@@ -52,7 +52,8 @@ pub fn smaller(op: &Op) -> Vec<Op> {
 const SECTOR: u64 = base::SECTOR_BYTES as u64;
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 
-/// Ranges of bytes that are smaller: one sector, one block, the same from the beginning.
+/// Smaller ranges: a sector or a block, at the start of the file or where the range begins, or the
+/// whole length moved to the start.
 fn ranges(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
     let forms = [
         (0, SECTOR),
@@ -67,7 +68,7 @@ fn ranges(offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
         .filter(move |(o, l)| o.saturating_add(*l) < end && *l <= len)
 }
 
-/// Short names for the parts of paths, in the order in which they come.
+/// Short names for the parts of paths, given in the order in which parts come.
 #[derive(Default)]
 pub struct Names(BTreeMap<String, String>);
 
@@ -90,7 +91,7 @@ impl Names {
         short.collect::<Vec<_>>().join("/")
     }
 
-    /// The operation with short names. Names of attributes stay.
+    /// The operation with short names. Names of extended attributes stay as they are.
     pub fn rename(&mut self, op: &Op) -> Op {
         let mut path = |p: &String| self.path(p);
         match op {

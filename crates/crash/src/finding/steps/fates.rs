@@ -1,5 +1,5 @@
-//! What became of a write, read off the crash state: each of its sectors against what was there
-//! before, what it brought, and what later writes brought.
+//! What became of a write, seen in the crash state: each of its sectors is compared with what stood
+//! there before, what the write brought, and what later writes brought.
 
 use super::{Fate, Site};
 use base::{BLOCK_BYTES, Bytes, SECTOR_BYTES, SECTORS_PER_BLOCK, Time, fill};
@@ -9,13 +9,13 @@ use blockdev::trace::What;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What is known of all writes, to judge each.
+/// All writes of the run up to the cut, of which each one is judged.
 pub(super) struct Fates<'a> {
     at: Time,
     image: &'a Image,
-    /// Start and end of completed flushes.
+    /// Start and end of each completed flush.
     flushes: Vec<(Time, Time)>,
-    /// The writes that touch a block, with the number of their command, in order.
+    /// The writes that touch a block, in order, each with the number of its command.
     by_block: BTreeMap<u64, Vec<(usize, &'a Write)>>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Fates<'a> {
 
     fn enter(&mut self, number: usize, write: &'a Write) {
         let end = (write.lba.0 + write.sectors).div_ceil(SECTORS_PER_BLOCK);
-        // A discard of what held nothing changes nothing, however long it is.
+        // A discard of blocks that held nothing changes nothing, and may be as long as the device.
         let first = write.lba.0 / SECTORS_PER_BLOCK;
         let all = (first..end).filter(|_| write.kind != Kind::Discard);
         let held = write.prev.iter().map(|(block, _)| *block);
@@ -69,7 +69,7 @@ impl<'a> Fates<'a> {
         found.fate(self.durable(write))
     }
 
-    /// Of all these writes, which have one span, as one.
+    /// The fate of several writes of one command, which share its span, as one.
     pub fn of_all(&self, number: usize, writes: &[Arc<Write>]) -> Fate {
         let mut found = Found::default();
         let mut durable = false;
@@ -114,7 +114,7 @@ impl<'a> Fates<'a> {
     }
 }
 
-/// Sectors of a write by what is there.
+/// Numbers of sectors of a write, by what they hold.
 #[derive(Default)]
 struct Found {
     new: u64,
@@ -180,7 +180,7 @@ fn sector_fate(
     }
 }
 
-/// What `write` puts into a sector, if it touches it.
+/// What `write` puts into a sector; `None` if it does not touch the sector.
 fn content(write: &Write, sector: u64) -> Option<Bytes> {
     let mut rest = sector
         .checked_sub(write.lba.0)

@@ -184,7 +184,7 @@ fn a_remap_is_one_line_with_one_fate() {
         }
         assert_eq!(told[1], data);
     }
-    // A half of it is what no device may leave.
+    // No device may leave half of a REMAP.
     let mut half = cursor.image(&Choice::Oldest);
     half.set_block(10, block(5));
     let told = fates(&level(&trace, &half, 5000));

@@ -1,20 +1,20 @@
-//! What an enumeration covers: names, operations, their variants, and where it syncs.
+//! What an enumeration covers: names, operations, their variants, and the points at which it syncs.
 
 /// A core operation, in the words of ACE.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Core {
-    /// A new file.
+    /// Makes a file.
     Creat,
-    /// A new directory.
+    /// Makes a directory.
     Mkdir,
     /// write(2).
     Write,
-    /// Whole pages inside of a file, as a mapping of it writes them: through the page cache, and
-    /// the size stays.
+    /// Writes whole pages inside a file, as a mapping does: through the page cache, with the size
+    /// unchanged.
     Mmapwrite,
-    /// A further name of a file.
+    /// Gives a file one more name.
     Link,
-    /// A symbolic link.
+    /// Makes a symbolic link.
     Symlink,
     /// rename(2) of a file to a free name or over another file, and of a directory.
     Rename,
@@ -26,9 +26,9 @@ pub enum Core {
     Truncate,
     /// fallocate(2): beyond the end with the size kept, beyond the end, and into a hole.
     Falloc,
-    /// A new extended attribute of a file or directory: small, then one that needs a block.
+    /// Sets an extended attribute of a file or directory: a small one, then one that needs a block.
     Setxattr,
-    /// Removes one.
+    /// Removes an extended attribute.
     Removexattr,
 }
 
@@ -52,7 +52,7 @@ pub const ALL_CORE: &[Core] = &[
 /// Which persistence operations may stand at a point of a sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Points {
-    /// None at all.
+    /// No persistence operation.
     pub none: bool,
     /// sync.
     pub sync: bool,
@@ -60,11 +60,11 @@ pub struct Points {
     pub fsync: bool,
     /// fdatasync of each file that an operation names.
     pub fdatasync: bool,
-    /// fsync of the directory that holds it.
+    /// fsync of the directory that holds such a file.
     pub parent: bool,
     /// fsync of another file in the same directory.
     pub sibling: bool,
-    /// Names of all operations so far, not only of the last one.
+    /// The names of all operations so far count, and not only those of the last one.
     pub earlier: bool,
 }
 
@@ -81,7 +81,7 @@ const ALL_POINTS: Points = Points {
 /// What an enumeration covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AceBound {
-    /// Its name in texts.
+    /// Its name in texts of workloads.
     pub name: &'static str,
     /// One line about it.
     pub about: &'static str,
@@ -91,13 +91,13 @@ pub struct AceBound {
     pub dirs: &'static [&'static str],
     /// Core operations.
     pub core: &'static [Core],
-    /// All variants of write, truncate and rename; else the first of each.
+    /// All variants of write, truncate and rename are made; otherwise the first of each.
     pub variants: bool,
-    /// What may follow each operation but the last.
+    /// The persistence operations that may follow each operation but the last.
     pub between: Points,
-    /// What may follow the last one.
+    /// The persistence operations that may follow the last one.
     pub end: Points,
-    /// Also with what the first operation needs synced before it.
+    /// Each sequence is also made with a sync of what its first operation needs.
     pub settled: bool,
 }
 
@@ -209,12 +209,12 @@ impl AceBound {
         },
     ];
 
-    /// The bound of that name.
+    /// The bound with this name.
     pub fn named(name: &str) -> Option<AceBound> {
         Self::ALL.into_iter().find(|bound| bound.name == name)
     }
 
-    /// The bound that goes with sequences of so many operations if none is named.
+    /// The bound that is taken for sequences of this length if none is named.
     pub fn for_length(length: usize) -> AceBound {
         let [complete, pairs, few, _] = Self::ALL;
         match length {

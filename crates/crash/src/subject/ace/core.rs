@@ -1,5 +1,5 @@
-//! Core and persistence operations with what must be there before them (phase 4 of ACE:
-//! dependencies).
+//! Core and persistence operations, each with the operations that make what it needs (phase 4 of
+//! ACE: dependencies).
 
 use super::bound::{AceBound, Core, Points};
 use crate::content::Content;
@@ -14,18 +14,18 @@ const fn units(bytes: u64) -> u64 {
 }
 
 const PAGE: u64 = units(4096);
-/// Files that are overwritten or cut have at least two pages.
+/// Bytes that a file has which is overwritten or cut: at least two pages.
 const FILLED: u64 = 2 * PAGE;
-/// Less than a page, so that neither end is at the end of one.
+/// Less than a page, so that neither end of a range is at the end of a page.
 const PART: u64 = units(1536);
 
-/// Operations that go together: dependencies, then what they are for.
+/// Operations that belong together: dependencies, then those that need them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Fragment {
     pub ops: Vec<Op>,
-    /// How many of them only make what the rest needs.
+    /// How many of them only make what the others need.
     pub needed: usize,
-    /// The names of the bound that it names, in order.
+    /// The names of the bound that they name, in order.
     pub used: Vec<&'static str>,
     /// It renames a directory.
     pub moves_dir: bool,
@@ -50,7 +50,7 @@ impl Build {
         })
     }
 
-    /// A directory is there.
+    /// Makes the directory if it does not exist.
     fn dir(&mut self, path: &str) -> Option<()> {
         match self.kind(path) {
             Some(FileKind::Dir) => Some(()),
@@ -58,7 +58,7 @@ impl Build {
         }
     }
 
-    /// A file is there.
+    /// Makes the file if it does not exist.
     fn file(&mut self, path: &str) -> Option<()> {
         self.dir(parent(path))?;
         match self.kind(path) {
@@ -71,7 +71,7 @@ impl Build {
         }
     }
 
-    /// The name is free, and there is a directory to put it into.
+    /// Makes the directory of `path`, whose name must be free.
     fn free(&mut self, path: &str) -> Option<()> {
         self.dir(parent(path))?;
         match self.kind(path) {
@@ -87,7 +87,7 @@ impl Build {
         content.map_or(0, Content::size)
     }
 
-    /// A file with content is there.
+    /// Makes the file if it does not exist, and gives it content if it has too little.
     fn filled(&mut self, path: &str) -> Option<()> {
         self.file(path)?;
         match self.size(path) {
@@ -107,7 +107,7 @@ fn truncate(path: &str, size: u64) -> Op {
     Op::Truncate { path, size }
 }
 
-/// Makes a fragment: `needs` adds what must be there, `op` says what follows.
+/// Makes a fragment: `needs` adds what must be there, `op` gives the operation that follows.
 fn fragment(
     state: &State,
     used: &[&'static str],
@@ -132,7 +132,7 @@ fn fragment(
     })
 }
 
-/// All ways of a core operation from a state on.
+/// All forms of a core operation that are possible in a state.
 pub(super) fn ways(core: Core, bound: &AceBound, state: &State) -> Vec<Fragment> {
     let files = bound.files.iter().copied();
     let dirs = bound.dirs.iter().copied();
@@ -199,7 +199,7 @@ fn pairs(bound: &AceBound) -> impl Iterator<Item = (&'static str, &'static str)>
     pairs.filter(|(a, b)| a != b)
 }
 
-/// Append, then if asked for: over the start, the middle and the end, and beyond a hole.
+/// Appends; with all variants it also writes over the start, middle and end, and beyond a hole.
 fn writes(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     let append = fragment(state, &[f], |b| b.file(f), |b| write(f, b.size(f), PAGE));
     let mut ways = vec![append];
@@ -214,7 +214,7 @@ fn writes(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragme
     ways
 }
 
-/// To a part of a page, then if asked for: to nothing, and longer.
+/// Truncates to a part of a page; with all variants also to nothing, and to more than the file has.
 fn truncates(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     let to = |size: &dyn Fn(u64) -> u64| {
         fragment(
@@ -232,7 +232,7 @@ fn truncates(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fra
     ways
 }
 
-/// Beyond the end with the size kept, then if asked for: with the size grown, and into a hole.
+/// Allocates beyond the end, keeping the size; with all variants also growing it, and in a hole.
 fn fallocs(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     let falloc = |offset: u64, keep_size: bool| Op::Fallocate {
         path: f.into(),
@@ -254,7 +254,7 @@ fn fallocs(f: &'static str, bound: &AceBound, state: &State) -> Vec<Option<Fragm
     ways
 }
 
-/// Bytes of a value that fits into an inode, and of one that does not.
+/// Bytes of a value that fits into an inode, and of one that does not fit.
 const SMALL: usize = 8;
 const LARGE: usize = 1000;
 const XATTR: &str = "x";
@@ -326,8 +326,8 @@ fn renames(bound: &AceBound, state: &State) -> Vec<Option<Fragment>> {
     ways
 }
 
-/// All persistence operations that may stand at a point. `names`: what operations named, the newest
-/// last.
+/// All persistence operations that may stand at a point. `names` are those that operations named,
+/// the newest last.
 pub(super) fn persistence(
     points: &Points,
     bound: &AceBound,

@@ -3,13 +3,13 @@
 //! 2018, section 5): all sequences of a few core operations over a small name space, each followed
 //! by a persistence operation or none, with what each operation needs made right before it.
 //!
-//! Two sequences that differ only in which of two equal names is which are one: the names of a
-//! directory are `foo` and `bar` in the order of their first use, and the directories `A` and `B`
-//! likewise. Sequences with the same operations are one too.
+//! Many sequences differ only in which of two equal names is which. One of each such group is made:
+//! the names of a directory are `foo` and `bar` in the order of their first use, and the
+//! directories `A` and `B` likewise. Sequences with equal operations are made once, too.
 //!
-//! Unlike ACE's, operations that write more than once do it in place of `O_DIRECT`, which does not
-//! exist here; a rename comes also in the form that replaces a file; and the operations that an
-//! empty volume needs may be synced before the first core operation.
+//! Three things differ from ACE: operations that write several times do so in place of `O_DIRECT`,
+//! which does not exist here; a rename also comes in the form that replaces a file; and what the
+//! first core operation needs on an empty volume may be synced before it.
 
 mod bound;
 mod core;
@@ -24,11 +24,11 @@ use crate::model::{State, parent};
 use crate::ops::Op;
 use base::Set;
 
-/// Longest sequences that can be enumerated, core operations.
+/// Most core operations of a sequence that can be enumerated.
 pub const LENGTH_MAX: usize = 3;
 
-/// All sequences of `length` core operations within a bound, as texts of scripts, always in the
-/// same order.
+/// All sequences of `length` core operations within a bound, as texts of scripts, always in one
+/// order.
 pub fn sequences(length: usize, bound: &AceBound) -> impl Iterator<Item = String> + use<> {
     scripts(length, bound).map(|script| script.to_string())
 }
@@ -38,40 +38,40 @@ pub fn count(length: usize, bound: &AceBound) -> usize {
     Sequences::new(length, bound).count()
 }
 
-/// As [`sequences`], parsed.
+/// All sequences as [`sequences`] gives them, parsed.
 pub fn scripts(length: usize, bound: &AceBound) -> impl Iterator<Item = FileScript> + use<> {
     Sequences::new(length, bound).map(|ops| {
         FileScript::new(vec![ops]).expect("each operation was asked of the model when it was added")
     })
 }
 
-/// A sequence so far.
+/// A sequence so far, of core and persistence operations by turns.
 #[derive(Clone)]
 struct Node {
     state: State,
     ops: Vec<Op>,
-    /// Names that core and persistence operations used, in order.
+    /// Names that its operations used, in order.
     used: Vec<&'static str>,
-    /// Of core operations alone, and how many of them are older than the last operation.
+    /// Names that its core operations used, and how many of them are older than the last operation.
     named: Vec<&'static str>,
     older: usize,
     moves_dir: bool,
 }
 
-/// One choice of a sequence: what may follow, and how much of it was tried.
+/// A sequence so far and the fragments that may still follow it.
 struct Frame {
     node: Node,
     ways: std::vec::IntoIter<Fragment>,
 }
 
-/// Goes through all sequences, depth first: core operation, persistence, core operation, ...
+/// Goes through all sequences depth first, core and persistence operations by turns.
 struct Sequences {
     bound: AceBound,
     length: usize,
     frames: Vec<Frame>,
-    /// Hashes of what was given out.
+    /// Hashes of the sequences that were given out.
     seen: Set<u128>,
-    /// Mirror images too.
+    /// Mirror images are given out, too.
     mirrored: bool,
 }
 
@@ -98,7 +98,7 @@ impl Sequences {
         all
     }
 
-    /// Lists what may follow `node`.
+    /// Opens a frame with all that may follow `node`.
     fn open(&mut self, node: Node) {
         let bound = &self.bound;
         let depth = self.frames.len();
@@ -169,7 +169,7 @@ impl Iterator for Sequences {
     }
 }
 
-/// The fragment, and the same with its dependencies synced.
+/// The fragment, and if it has dependencies once more with these synced.
 fn with_settled(way: Fragment) -> Vec<Fragment> {
     if way.needed == 0 {
         return vec![way];
@@ -191,11 +191,11 @@ fn hash(ops: &[Op]) -> u128 {
     })
 }
 
-/// True for the one of several mirror images that is kept. `whole`: the sequence is complete.
+/// True for the one of several mirror images that is kept; `whole`: the sequence is complete.
 ///
-/// The names of the root can be exchanged by themselves. Those of `A` and of `B` too, unless a
-/// directory was renamed, which carries the names of one into the other: then they can be exchanged
-/// only together.
+/// The names of the root can be exchanged by themselves, and so can those of `A` and of `B`. But
+/// the rename of a directory carries the names of one into the other, and then these can be
+/// exchanged only together.
 fn is_first_of_its_kind(node: &Node, whole: bool) -> bool {
     let first = |wanted: &dyn Fn(&str) -> bool| node.used.iter().find(|name| wanted(name));
     let foo_first = |wanted: &dyn Fn(&str) -> bool| {
@@ -238,7 +238,7 @@ pub(super) fn one(text: &str) -> Result<FileScript, TextError> {
     })
 }
 
-/// Most sequences that one text may stand for: their texts are in memory.
+/// Most sequences that one text may stand for; their texts are held in memory.
 const ALL_MAX: usize = 1_000_000;
 
 /// All sequences of `LENGTH,bound=NAME,every=N`.
@@ -263,11 +263,11 @@ pub(super) fn all(text: &str) -> Result<impl Iterator<Item = FileScript> + use<>
     Ok(scripts)
 }
 
-/// Which sequences.
+/// The sequences that a text chooses.
 struct Choice {
     length: usize,
     bound: AceBound,
-    /// Each so many-th of them.
+    /// One sequence in so many is taken.
     every: usize,
 }
 
