@@ -19,7 +19,7 @@ fn find(fs: &F2fs, path: &str) -> Ino {
     })
 }
 
-/// Each kind of operation (docs/f2fsj.md, "What an operation logs").
+/// Each kind of operation (docs/design/f2fsj.md, "What an operation logs").
 const STEPS: &[Step] = &[
     ("nothing", |_| ()),
     CREATE,
