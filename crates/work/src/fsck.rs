@@ -1,4 +1,5 @@
-//! Second opinions: checkers that nobody here wrote.
+//! Second opinions on an image: e2fsck and `fsck.f2fs`. They share no code with this project, so a
+//! misreading of a format that our own writer and reader have in common shows here.
 
 use rig::Fs;
 use std::io;
@@ -8,17 +9,17 @@ use std::process::{Command, Output};
 /// What an outside checker says of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// It finds nothing.
+    /// It has no complaint.
     Clean,
-    /// It repaired what it found (never of a check that only looks).
+    /// It found damage and repaired all of it (only from [`e2fsck_repair`]).
     Repaired(String),
-    /// It finds something: its own words.
+    /// It found damage that is still there; its own words.
     Findings(String),
     /// It is not installed.
     NotInstalled,
 }
 
-/// The words of the check of [`check`].
+/// The command line of [`check`], for reports.
 pub const fn checker(fs: Fs) -> &'static str {
     match fs {
         Fs::Ext4 | Fs::Ext3 => "e2fsck -fn",
@@ -26,10 +27,11 @@ pub const fn checker(fs: Fs) -> &'static str {
     }
 }
 
-/// A full check that changes nothing, by the checker of this kind of file system.
+/// Runs the checker of this kind of file system in the mode that checks everything and changes
+/// nothing.
 ///
 /// # Errors
-/// When it is installed and cannot be run.
+/// The checker is installed but cannot be run.
 pub fn check(fs: Fs, image: &Path) -> io::Result<Verdict> {
     match fs {
         Fs::Ext4 | Fs::Ext3 => e2fsck_check(image),
@@ -37,8 +39,7 @@ pub fn check(fs: Fs, image: &Path) -> io::Result<Verdict> {
     }
 }
 
-/// Runs `fsck.f2fs --dry-run`. It ends with 0 also where it found something, and says so in its
-/// report.
+/// Runs `fsck.f2fs --dry-run`. Its exit code is 0 even with findings, so its report is searched.
 fn f2fs_check(image: &Path) -> io::Result<Verdict> {
     let Some(output) = run(
         &["fsck.f2fs", "/usr/sbin/fsck.f2fs", "/sbin/fsck.f2fs"],
@@ -62,15 +63,15 @@ fn f2fs_check(image: &Path) -> io::Result<Verdict> {
 /// Runs `e2fsck -fn`: a full check that changes nothing.
 ///
 /// # Errors
-/// When it is installed and cannot be run.
+/// It is installed but cannot be run.
 pub fn e2fsck_check(image: &Path) -> io::Result<Verdict> {
     e2fsck("-fn", image)
 }
 
-/// Runs `e2fsck -fy`: replays the journal and repairs.
+/// Runs `e2fsck -fy`: it replays the journal and repairs.
 ///
 /// # Errors
-/// When it is installed and cannot be run.
+/// It is installed but cannot be run.
 pub fn e2fsck_repair(image: &Path) -> io::Result<Verdict> {
     e2fsck("-fy", image)
 }
@@ -80,7 +81,8 @@ fn e2fsck(mode: &str, image: &Path) -> io::Result<Verdict> {
     Ok(run(&programs, mode, image)?.map_or(Verdict::NotInstalled, |output| verdict(&output)))
 }
 
-/// Debian keeps checkers out of an ordinary user's path.
+/// Runs the first of `programs` that exists: Debian keeps checkers out of an ordinary user's path,
+/// so full paths are tried, too. `None`: none is installed.
 fn run(programs: &[&str], mode: &str, image: &Path) -> io::Result<Option<Output>> {
     for program in programs {
         let mut command = Command::new(program);
@@ -98,7 +100,8 @@ fn words(output: &Output) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// e2fsck's exit code: 0 nothing, 1 (and 2: reboot) all repaired, anything else left or failed.
+/// What e2fsck's exit code means: 0 nothing found, 1 or 2 (reboot) all repaired, anything else
+/// damage left or a failure.
 fn verdict(output: &Output) -> Verdict {
     match output.status.code() {
         Some(0) => Verdict::Clean,

@@ -1,9 +1,9 @@
 //! Workloads, recordings of system calls and of block requests, and runs: what happens on a mounted
 //! stack while figures are taken.
 //!
-//! A [`RunConfig`] says what to run; [`run`] runs it and gives a [`Run`](report::results::Run);
-//! [`life`] is a single mount with something of the caller's own in it, which is what tests of
-//! power cuts and papers are made of.
+//! A [`RunConfig`] says what to run; [`run`] runs it and gives a [`Run`](report::results::Run). A
+//! test of power cuts or a study of a paper wants a mount with work of its own instead: that is
+//! [`life`].
 
 pub mod blocktrace;
 mod config;

@@ -1,5 +1,5 @@
-//! One life of a stack: a simulation of its own from mount to unmount, so that nothing in memory
-//! leaks into the next.
+//! One life of a stack: a simulation of its own from mount to unmount. Nothing in memory can leak
+//! into the next life, because only the device is handed on.
 
 use crate::workload::Workload;
 use crate::{RunConfig, RunError};
@@ -8,7 +8,7 @@ use rt::{Sim, SimConfig};
 use sqlite::Registration;
 use std::sync::Arc;
 
-/// What a life leaves.
+/// What remains of a life.
 pub struct Life<T> {
     /// What its body returned.
     pub value: T,
@@ -18,10 +18,10 @@ pub struct Life<T> {
     pub trace_hash: u64,
 }
 
-/// What is put between the queue and the device, as a recorder.
+/// Wraps the device before the queue gets it, as a recorder of commands does.
 pub type Between<'a> = &'a dyn Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>;
 
-/// Nothing is between them.
+/// The [`Between`] that adds nothing.
 pub fn directly(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
     device
 }
@@ -30,8 +30,7 @@ pub fn directly(device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
 /// the power of the device is cut instead, so that every task of the mount ends.
 ///
 /// # Errors
-/// The first thing that went wrong; the simulation itself may fail too (a panic, a deadlock, a
-/// limit).
+/// The first failure, of the body or of the simulation (a panic, a deadlock, a limit).
 pub fn live<T>(
     config: &RunConfig,
     model: AnyModel,
@@ -40,7 +39,7 @@ pub fn live<T>(
     live_through(config, model, &directly, body)
 }
 
-/// The same with something between the queue and the device.
+/// Like [`live`], with something of the caller's between the queue and the device.
 ///
 /// # Errors
 /// As [`live`].
@@ -58,11 +57,11 @@ pub fn live_through<T>(
     )
 }
 
-/// `sim` with the CPU costs of the host that drives the device of `stack`, on top of its own
-/// percentage.
+/// `sim` with its CPU costs scaled by those of the host that drives the device of `stack`: a
+/// phone's core takes a multiple of a PC's.
 ///
 /// # Errors
-/// No such profile.
+/// The stack names no known profile.
 pub fn on_host(sim: SimConfig, stack: &Config) -> Result<SimConfig, RunError> {
     let host = stack.profile()?.cpu_percent();
     Ok(SimConfig {
@@ -71,8 +70,8 @@ pub fn on_host(sim: SimConfig, stack: &Config) -> Result<SimConfig, RunError> {
     })
 }
 
-/// The same in a simulation of the caller's choice. What work costs on a core of the host of the
-/// device comes on top of the caller's percent.
+/// Like [`live_through`], in a simulation that the caller configures. Its CPU percentage is
+/// multiplied by that of the device's host ([`on_host`]).
 ///
 /// # Errors
 /// As [`live`].
@@ -111,7 +110,7 @@ fn mounted<T>(
     match registered(&stack, options, body) {
         Ok(value) => Ok((value, stack.unmount()?)),
         Err(e) => {
-            // The remainder of a failed life is of no use to anybody.
+            // The device of a failed life is of no use to anybody.
             drop(stack.device.power_off(0));
             rt::power_cut();
             Err(e)
@@ -130,7 +129,7 @@ fn registered<T>(
     Ok(value)
 }
 
-/// Adds what the file system said, if SQLite failed because of it.
+/// Adds the first error of the file system, if SQLite failed because of it.
 fn explain(error: RunError, sqlite: &Registration) -> RunError {
     match sqlite.first_error() {
         Some(below) => RunError::Below {

@@ -1,4 +1,10 @@
-//! One workload on one stack, simulated: what a worker process does.
+//! One run: a workload on a freshly formatted stack, in a simulation of its own.
+//!
+//! The figures are the difference of two readings of all counters, around the measured part:
+//! making files or filling a table before it is in no figure. After it the content is compared with
+//! what the workload wrote, so that a stack which
+//! loses data yields an error and no figures. Every random number derives from the seed: equal
+//! configurations give equal results, bit for bit.
 
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
@@ -26,40 +32,41 @@ use vfs::SyncRecord;
 
 /// A finished run.
 pub struct Finished {
-    /// The figures.
+    /// What `results.json` says of the run.
     pub run: Run,
     /// The device after unmounting.
     pub model: AnyModel,
-    /// When and of what the figures are.
+    /// Where the measured part lies in the run.
     pub measured: Measured,
 }
 
-/// The measured part of a run.
+/// The measured part of a run, as positions in what a recorder between queue and device has seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
-    /// Its beginning and its end.
+    /// The virtual time at its beginning and at its end.
     pub span: (Time, Time),
     /// Numbers of its write commands since the mount, packs counted once.
     pub writes: Range<u64>,
-    /// Its syncs, in the order of their ends.
+    /// Its fsyncs, in the order of their ends.
     pub syncs: Vec<SyncRecord>,
 }
 
-/// Where the database lies.
+/// Path of the database of the SQLite workload.
 pub const DATABASE: &str = "/test.db";
 
-/// Runs the workload and checks what remains: of SQLite `PRAGMA integrity_check` and every row
-/// against the oracle, of files their names, sizes and content. `progress` gets (done, all)
+/// Runs the workload and checks what remains: for SQLite by `PRAGMA integrity_check` and every row
+/// against the oracle, for files by names, sizes and content. `progress` is told (done, all)
 /// operations now and then.
 ///
 /// # Errors
-/// Whatever went wrong, first failure first.
+/// The first failure: a configuration that is not valid, a volume that is too small, a failing
+/// operation, or content that differs from what was written.
 pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Finished, RunError> {
     run_through(config, &directly, progress)
 }
 
-/// The same with something between the queue and the device that sees every command from the mount
-/// on.
+/// Like [`run`], with something of the caller's between the queue and the device; it sees every
+/// command from the mount on.
 ///
 /// # Errors
 /// As [`run`].
@@ -89,7 +96,7 @@ pub fn run_through(
     })
 }
 
-/// The same in a simulation of the caller's choice.
+/// Like [`run`] without progress, in a simulation that the caller configures.
 ///
 /// # Errors
 /// As [`run`].
@@ -108,8 +115,8 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
         .into_run(config, &workload, timing, life.trace_hash))
 }
 
-/// Runs the workload and takes its figures from the mount to when everything is home: making the
-/// files counts, and so does the sync at the end.
+/// Like [`run`], but the figures extend from the mount until everything is home: making
+/// the files is in them, and so is the sync at the end.
 ///
 /// # Errors
 /// As [`run`].
@@ -131,7 +138,7 @@ pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
         .into_run(config, &workload, timing, life.trace_hash))
 }
 
-/// The measured part of any workload, with what comes before it and the checks behind it.
+/// Prepares any workload, runs its measured part, and checks what it left.
 fn measure(
     stack: &Stack,
     registration: &Registration,
@@ -151,7 +158,7 @@ fn measure(
     }
 }
 
-/// Runs the measured part between two readings of all counters.
+/// Runs the measured part, with its background, between two readings of all counters.
 fn metered(
     stack: &Stack,
     all: u64,
@@ -264,19 +271,19 @@ fn measure_bench(
     Ok(taken)
 }
 
-/// What `sync` writes in Linux: dirty pages, the running transaction, and the committed blocks
-/// whose home is old. The tail of the journal stays.
+/// Writes what `sync` writes in Linux: dirty pages, the running transaction, and the committed
+/// blocks whose home is old. The tail of the journal stays.
 ///
 /// # Errors
-/// Of the file system.
+/// The file system fails.
 pub fn sync_home(stack: &Stack) -> Result<(), RunError> {
     stack.vfs.sync()?;
     stack.fs.write_home()?;
-    // The homes are in the device's cache; nothing else is dirty now, so this is its flush.
+    // The homes are in the device's cache and nothing else is dirty, so this sync is its flush.
     Ok(stack.vfs.sync()?)
 }
 
-/// The workload, with the model of Filebench that it names.
+/// The workload of the text, with the model of Filebench read from the file that it names.
 fn loaded(config: &RunConfig) -> Result<Workload, RunError> {
     let mut workload: Workload = config.workload.parse()?;
     if let Workload::Bench(spec) = &mut workload {
@@ -285,7 +292,7 @@ fn loaded(config: &RunConfig) -> Result<Workload, RunError> {
     Ok(workload)
 }
 
-/// The recording that the workload runs; empty for a workload that runs none.
+/// The recording that the workload runs; an empty one for a workload that runs none.
 fn recorded(config: &RunConfig, workload: &Workload) -> Result<Recording, RunError> {
     match workload {
         Workload::App(spec) => apps::generate(&spec.name, spec.seconds, config.seed)
@@ -346,15 +353,15 @@ struct Taken {
     start: Reading,
     end: Reading,
     ops: Latencies,
-    /// Number and time of the operations of each kind.
+    /// Number of the operations of each kind, and the sum of their times.
     kinds: BTreeMap<&'static str, (u64, Nanos)>,
     fsyncs: Latencies,
     syncs: Vec<SyncRecord>,
-    /// Phases of a workload that has some.
+    /// Phases of a workload that has several; empty for others.
     phases: Vec<Phase>,
     /// Bytes of file content that the workload says it wrote.
     content_bytes: Option<u64>,
-    /// What the workload says of the run.
+    /// Remarks of the workload for the report.
     notes: Vec<String>,
 }
 
@@ -476,7 +483,7 @@ impl Taken {
         }
     }
 
-    /// Begin and end of each phase in seconds of the measured part.
+    /// Beginning and end of each phase, in seconds since the beginning of the measured part.
     fn phases_s(&self) -> BTreeMap<String, (f64, f64)> {
         let at = |time: Time| round((time - self.start.at).0 as f64 / 1e9);
         let over = |phase: &Phase| Some((phase.name.into(), (at(phase.begin), at(phase.end?))));
@@ -525,7 +532,7 @@ impl Taken {
         spans(&self.start.journal.steps, &self.end.journal.steps)
     }
 
-    /// One fsync in its parts, mean microseconds; their sum is the mean of all.
+    /// The parts of a mean fsync, in microseconds; they sum up to the mean duration of an fsync.
     fn fsync_parts(&self) -> BTreeMap<String, f64> {
         let count = self.fsyncs.count();
         if count == 0 {
@@ -543,7 +550,7 @@ impl Taken {
 
 type Spans = BTreeMap<&'static str, Nanos>;
 
-/// What was added between two readings.
+/// The counters that were added between two readings.
 fn spans(start: &Spans, end: &Spans) -> Spans {
     let earlier = |cause| start.get(cause).copied().unwrap_or_default();
     end.iter()
@@ -551,10 +558,10 @@ fn spans(start: &Spans, end: &Spans) -> Spans {
         .collect()
 }
 
-/// Takes the time of all fsyncs apart: what the calls did themselves, and of their waiting for
-/// commits the steps of the plan. What the steps do not account for is `hand-over` (waking the
-/// commit task and back, commits of others that were under way); what the parts of the calls do not
-/// account for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
+/// Splits the time of all fsyncs: into what the calls did themselves, and for their waiting for
+/// commits into the steps of the plan. Waiting that no step accounts for is `hand-over` (waking the
+/// commit task and back, commits of others that were under way); time that no part of a call
+/// accounts for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
 /// count in proportion.
 fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str, f64> {
     let of = |part| calls.get(part).map_or(0.0, |span: &Nanos| span.0 as f64);
@@ -582,7 +589,7 @@ fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str,
     parts
 }
 
-/// Writes the image of a finished run to `folder` and asks the checker of its file system about it
+/// Writes the image of a finished run to `folder` and has the checker of its file system look at it
 /// ([`fsck::check`]).
 ///
 /// # Errors
@@ -596,7 +603,7 @@ pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict
         source,
     };
     let verdict = verdict.map_err(host)?;
-    // A folder that stays behind is swept by its owner; the image is large, so it goes at once.
+    // The folder's owner sweeps what stays behind; the image is large, so it goes at once.
     std::fs::remove_file(&image).map_err(|source| RunError::Host {
         doing: "removing the image".into(),
         source,

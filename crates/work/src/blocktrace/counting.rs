@@ -1,12 +1,13 @@
-//! A recording on a translation layer that only counts: what each policy programs, copies and
-//! erases.
+//! Runs a recording of block requests on a translation layer that only counts: how much each policy
+//! of garbage collection programs, copies and erases. It keeps no data, so large recordings fit and
+//! each policy sees the same requests; it has no time either, so requests come in their order.
 //!
-//! - C1: units are 4 KiB; a request counts for every unit that it touches.
-//! - C2: first the device is filled ([`Fill`]), then what stands before a mark runs; neither is in
-//!   any figure but erase counts.
+//! - C1: units are 4 KiB; a read or write counts for every unit that it touches, a discard for the
+//!   units that lie wholly in it.
+//! - C2: first the device is filled ([`Fill`]), then the requests before the mark run; neither is
+//!   in any figure but erase counts.
 //! - C3: a flush, and the end of a FUA write, program the rows that are being filled, as the
 //!   contract of the layer wants it.
-//! - There is no time: requests come in their order.
 
 use super::fold::{Fold, Folder, Footprint};
 use super::{BlockTrace, Op, Request};
@@ -20,15 +21,15 @@ use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 
-/// What is written before the recording.
+/// What is written before the recording runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fill {
     /// Nothing.
     None,
-    /// What the recording touches, once, in order of address.
+    /// Each unit that the recording touches, once, in order of address.
     #[default]
     Footprint,
-    /// The whole device, the same way.
+    /// Each unit of the device, once, in order of address.
     All,
 }
 
@@ -56,7 +57,7 @@ impl FromStr for Fill {
     }
 }
 
-/// The chips and the layer: `KEY=VALUE,...`.
+/// The chips and the layer, in text form `KEY=VALUE,...`; each field names its key.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Shape {
     /// Bytes of a NAND page: `page`.
@@ -65,18 +66,18 @@ pub struct Shape {
     pub pages: u32,
     /// Dies: `dies`.
     pub dies: u32,
-    /// Open blocks of the host: `lanes`.
+    /// Erase blocks of the host that are open at a time: `lanes`.
     pub lanes: u32,
     /// Over-provisioning as a share of the size: `spare`.
     pub spare: f64,
-    /// Static wear levelling begins at this distance of erase counts; 0: never: `wear`.
+    /// Static wear levelling begins at this difference of erase counts; 0 switches it off: `wear`.
     pub wear: u32,
     /// Erases that a block stands: `endurance`.
     pub endurance: u32,
 }
 
 impl Default for Shape {
-    /// TLC of a phone: pages of 16 KiB, blocks of 4 MiB, two dies, 7 % spare.
+    /// Chips like the TLC of a phone: pages of 16 KiB, blocks of 4 MiB, two dies, 7 % spare.
     fn default() -> Shape {
         Shape {
             page: 16384,
@@ -198,7 +199,7 @@ impl Shape {
     }
 }
 
-/// How to run.
+/// What one run of [`run`] is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CountingSpec {
     /// Size of the device as the host sees it, bytes.
@@ -207,17 +208,17 @@ pub struct CountingSpec {
     pub shape: Shape,
     /// How victims are chosen.
     pub policy: Policy,
-    /// Seed of a policy that draws.
+    /// Seed of a policy that chooses victims at random.
     pub seed: u64,
     /// How addresses are folded.
     pub fold: Fold,
-    /// What is written before.
+    /// What is written before the recording.
     pub fill: Fill,
     /// How often the recording runs.
     pub passes: u32,
 }
 
-/// What came of it.
+/// The figures of one run: of all passes, without what came before the mark (C2).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CountingRun {
     /// How victims were chosen.
@@ -244,20 +245,19 @@ pub struct CountingRun {
     pub erases: u64,
     /// Bytes programmed over bytes that the host wrote; absent without writes.
     pub write_amplification: Option<f64>,
-    /// The same by pass.
+    /// Write amplification of each pass.
     pub amplification_by_pass: Vec<Option<f64>>,
-    /// Erases of the blocks since the device was new, filling included: fewest, mean, most,
-    /// standard deviation.
+    /// Fewest erases of a block since the device was new, filling included.
     pub erases_min: u32,
-    /// See there.
+    /// Mean erases of a block, counted likewise.
     pub erases_mean: f64,
-    /// See there.
+    /// Most erases of a block, counted likewise.
     pub erases_max: u32,
-    /// See there.
+    /// Standard deviation of the erases of a block.
     pub erases_stddev: f64,
-    /// Share of the places for units that hold something at the end, of the size the host sees.
+    /// Units that hold data at the end, as a share of the size that the host sees.
     pub utilisation: f64,
-    /// Bytes of memory of the layer's tables.
+    /// Memory of the layer's tables, bytes.
     pub memory_bytes: u64,
 }
 
@@ -274,7 +274,7 @@ struct Runner<'a> {
 /// Runs `trace` on a layer that counts.
 ///
 /// # Errors
-/// The numbers make no device, or the layer finds nothing left to collect.
+/// No device has such a shape, or garbage collection finds nothing left to collect.
 pub fn run(
     trace: &BlockTrace,
     footprint: &Footprint,
@@ -302,7 +302,7 @@ pub fn run(
     }
     let (before, after) = trace.requests.split_at(trace.preparing);
     before.iter().try_for_each(|r| runner.request(r))?;
-    // C2: what came before is in no figure.
+    // C2: the counts of the filling and of what stands before the mark are dropped.
     (runner.read_units, runner.discarded_units) = (0, 0);
     (runner.flushes, runner.requests) = (0, 0);
     let began = runner.ftl.stats();

@@ -1,12 +1,12 @@
-//! A recording on a device profile, in the time of the device.
+//! Runs a recording of block requests on a device profile, in the virtual time of the device.
 //!
-//! - P1: open loop (`recorded`): a request goes to the device at its recorded time, whatever else
-//!   is under way; its latency ends at its completion. Closed loop (`none`): so many requests are
-//!   under way at any time, one goes as another completes.
+//! - P1: in the open loop (`recorded`) a request goes to the device at its recorded time, whatever
+//!   else is under way, and its latency ends at its completion. In the closed loop a fixed number
+//!   of requests is under way: one goes when another completes.
 //! - P2: before that the places that the recording touches are written once, in order, and flushed
-//!   (unless told otherwise), so that reads read flash; the requests before a mark run after that.
+//!   (unless told otherwise), so that reads read flash; then the requests before the mark run.
 //!   Neither is in any figure.
-//! - P3: a request longer than a command of the device is sent as several commands at once; it ends
+//! - P3: a request longer than a command of the device is sent as several commands at once and ends
 //!   with the last of them. Sectors that are no multiple of the device's are rounded outwards.
 //! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without
 //!   discards is left out; both are counted.
@@ -32,7 +32,7 @@ use std::str::FromStr;
 pub enum Pace {
     /// At their recorded times.
     Recorded,
-    /// So many under way at any time.
+    /// As many requests as this are under way at any time.
     Closed(u32),
 }
 
@@ -62,16 +62,16 @@ impl FromStr for Pace {
     }
 }
 
-/// How to run.
+/// What one run of [`run`] is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeviceSpec {
-    /// Profile with changes.
+    /// Name of the device profile, with changes behind it.
     pub profile: String,
     /// Timing set; `None`: the profile's own.
     pub timing: Option<String>,
     /// Size of the device, bytes.
     pub bytes: u64,
-    /// When requests go.
+    /// When requests go to the device.
     pub pace: Pace,
     /// How addresses are folded.
     pub fold: Fold,
@@ -81,7 +81,7 @@ pub struct DeviceSpec {
     pub passes: u32,
 }
 
-/// What came of it.
+/// The figures of one run: of all passes, without what came before (P2).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceRun {
     /// Profile with changes.
@@ -106,17 +106,17 @@ pub struct DeviceRun {
     pub latency_us: BTreeMap<&'static str, LatencySummary>,
     /// Commands of the device.
     pub commands: DeviceStats,
-    /// What happened on the flash; absent for a device without.
+    /// What happened on the flash; absent for a device without flash.
     pub flash: Option<FlashStats>,
     /// Bytes programmed over bytes that the host wrote to the flash.
     pub write_amplification: Option<f64>,
     /// FUA writes that became a write and a flush.
     pub fua_by_flush: u64,
-    /// Discards that the device cannot do.
+    /// Discards that were left out, as the device has none.
     pub discards_left_out: u64,
 }
 
-/// Bytes that are written: noise, the same again and again.
+/// Length of the noise that every write takes its bytes from: content decides nothing here.
 const NOISE_BYTES: usize = 1 << 20;
 
 struct Runner<'a> {
@@ -124,7 +124,7 @@ struct Runner<'a> {
     folder: Folder<'a>,
     noise: Bytes,
     now: Time,
-    /// Sectors of the smallest write, and of the longest command.
+    /// Sectors of the smallest write, and of the longest command of the device.
     unit: u64,
     longest: u64,
     /// Completions of requests that are under way.
@@ -233,7 +233,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// P2.
+    /// Writes what P2 asks for, and flushes.
     fn fill(&mut self, fill: Fill) -> Result<(), RunError> {
         let used = match fill {
             Fill::None => return Ok(()),
@@ -289,7 +289,8 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// P3, P4: when the last command of it completes; `None`: the device can do nothing of it.
+    /// Sends a request (P3, P4) and answers when its last command completes; `None`: it was left
+    /// out, as the device cannot do it.
     fn request(&mut self, r: &Request) -> Result<Option<Time>, RunError> {
         let (fua, discard) = (self.model.caps().fua, self.model.caps().discard);
         if r.op == Op::Flush {
@@ -319,11 +320,11 @@ impl<'a> Runner<'a> {
         }
         if r.fua && !fua && end.is_some() {
             self.fua_by_flush += 1;
-            // The flush goes when the write has completed.
+            // The flush is sent when the write has completed.
             let (now, written) = (self.now, end.unwrap_or(self.now));
             self.now = written;
             let flushed = self.command(Sent::flush())?;
-            // The clock of the model does not go back.
+            // The clock of the model only goes forward.
             self.now = now.max(written);
             return Ok(Some(flushed));
         }

@@ -1,15 +1,16 @@
-//! Addresses of a recording onto a device of another size.
+//! Folds the addresses of a recording onto a device of another size: recorded disks are often
+//! larger than the models here, and mostly empty.
 //!
 //! | word | place on the device |
 //! |---|---|
 //! | `compact` | the regions of 1 MiB that reads and writes touch, in order of disk and address, one behind the other; modulo the size of the device |
 //! | `modulo` | the recorded address of the first disk, modulo the size of the device; each further disk begins where the one before it ends |
 //!
-//! - F1: `compact` keeps distances inside of a region and between regions that touch; what nobody
-//!   touches takes no place. With a device not smaller than the footprint no two addresses fall
-//!   together.
+//! - F1: `compact` keeps distances inside a region and between regions that touch; regions that no
+//!   request touches take no place. On a device that is not smaller than the footprint no two
+//!   addresses fall together.
 //! - F2: a request that passes the end of the device goes on at its beginning, as a second part.
-//! - F3: a discard counts only where something is read or written at some time: nothing else has a
+//! - F3: a discard counts only where a read or write of the recording goes: nothing else has a
 //!   place.
 
 use super::{BlockTrace, Op, Request};
@@ -20,16 +21,16 @@ use std::str::FromStr;
 
 /// Sectors of a region: 1 MiB.
 pub const REGION_SECTORS: u64 = 2048;
-/// Most regions of a recording: 16 TiB of footprint.
+/// Most regions of a recording, so that they fit in memory: 16 TiB of footprint.
 const REGIONS_MAX: usize = 16 << 20;
 
-/// How addresses are folded.
+/// How addresses are folded; the table of this module defines both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fold {
-    /// See the table of this module.
+    /// The touched regions, one behind the other.
     #[default]
     Compact,
-    /// See there.
+    /// Recorded addresses, modulo the size of the device.
     Modulo,
 }
 
@@ -58,20 +59,20 @@ impl FromStr for Fold {
 /// The regions that a recording reads or writes.
 #[derive(Clone, Debug)]
 pub struct Footprint {
-    /// Disk and region, ascending.
+    /// Disk and region as [`key`] packs them, ascending.
     regions: Vec<u64>,
 }
 
-/// Disk and region as one number: a region is below 2^42.
+/// Disk and region as one number, ordered by disk first: a region is below 2^42.
 fn key(device: u16, region: u64) -> u64 {
     u64::from(device) << 44 | region
 }
 
 impl Footprint {
-    /// Of all requests, preparing ones too.
+    /// The footprint of all requests, also of those before the mark.
     ///
     /// # Errors
-    /// More than 16 TiB.
+    /// It is larger than 16 TiB.
     pub fn of(trace: &BlockTrace) -> Result<Footprint, RunError> {
         let mut seen: Set<u64> = Set::default();
         let mut last = u64::MAX;
@@ -98,12 +99,12 @@ impl Footprint {
         Ok(Footprint { regions })
     }
 
-    /// Bytes of all regions.
+    /// Bytes of all touched regions.
     pub fn bytes(&self) -> u64 {
         self.regions.len() as u64 * REGION_SECTORS * 512
     }
 
-    /// The size of a device, bytes, that the footprint fills to 90 %: a multiple of 64 MiB.
+    /// The size in bytes of a device that the footprint fills to 90 %, as a multiple of 64 MiB.
     pub fn roomy(&self) -> u64 {
         (self.bytes() / 9 * 10)
             .next_multiple_of(64 << 20)
@@ -118,12 +119,12 @@ pub struct Folder<'a> {
     fold: Fold,
     /// Sectors of the device.
     sectors: u64,
-    /// Of `modulo`: where each disk begins.
+    /// For `modulo`: the sector at which each disk begins.
     begins: Vec<u64>,
 }
 
 impl<'a> Folder<'a> {
-    /// Onto a device of so many sectors.
+    /// Folds onto a device of `sectors` sectors.
     pub fn new(footprint: &'a Footprint, fold: Fold, sectors: u64) -> Folder<'a> {
         let mut begins: Vec<u64> = vec![0];
         for key in &footprint.regions {
@@ -142,7 +143,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// Sectors of the device that the recording may touch, from the first one on.
+    /// Number of sectors, from the first one on, that the recording may touch on the device.
     pub fn used(&self) -> u64 {
         match self.fold {
             Fold::Compact => (self.footprint.bytes() / 512).min(self.sectors),
@@ -159,14 +160,14 @@ impl<'a> Folder<'a> {
         all > self.sectors
     }
 
-    /// The parts of a request on the device, as (first sector, sectors): one, or two at the end of
-    /// the device, or more where a discard is longer than the device; none of a flush, and of a
-    /// discard where nobody reads or writes.
+    /// Calls `each` with the parts of a request on the device, as (first sector, sectors): one
+    /// part, or two at the end of the device, or more for a discard that is longer than the device.
+    /// A flush has no part, and neither has a discard outside the footprint (F3).
     pub fn place(&self, r: &Request, mut each: impl FnMut(u64, u64)) {
         let Some((mut at, mut rest)) = self.line(r) else {
             return;
         };
-        // All of the device is discarded once, not several times.
+        // A discard longer than the device discards all of it once, not several times.
         rest = rest.min(self.sectors);
         at %= self.sectors;
         while rest > 0 {
@@ -177,7 +178,7 @@ impl<'a> Folder<'a> {
         }
     }
 
-    /// The place on an endless device.
+    /// The place of a request before it is taken modulo the size of the device.
     fn line(&self, r: &Request) -> Option<(u64, u64)> {
         let end = r.sector + u64::from(r.sectors);
         if r.sectors == 0 {
@@ -194,7 +195,7 @@ impl<'a> Folder<'a> {
             let within = r.sector % REGION_SECTORS;
             return Some((from as u64 * REGION_SECTORS + within, end - r.sector));
         }
-        // F3: the regions between that have a place lie one behind the other.
+        // F3: the touched regions inside the discard lie one behind the other.
         let to = regions.partition_point(|k| *k < key(r.device, last));
         if from == to {
             return None;

@@ -1,20 +1,21 @@
-//! One line of each format. Sources and the meaning of each field: `docs/use/traces.md`.
+//! Parsers for one line of each format. `docs/use/traces.md` has the source of each format and the
+//! meaning of its fields.
 
 use super::{Format, Op, Request, SECTOR_END, TRANSFER_SECTORS_MAX};
 use base::{Map, SECTOR_BYTES};
 
-/// What a line comes to.
+/// What a line turned out to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Said {
     /// A request, or a flush and a write.
     Request,
-    /// Well formed, and no request to a device.
+    /// A well-formed line that is no request to a device, with the reason.
     LeftOut(&'static str),
-    /// What came before only prepares the device.
+    /// The mark: all requests before it only prepare the device.
     Mark,
 }
 
-/// Why a line is at fault.
+/// Why a line cannot be used.
 pub(super) type Fault = &'static str;
 
 const FIELDS: Fault = "lines with other fields than the format has";
@@ -42,19 +43,19 @@ impl Devices {
     }
 }
 
-/// Reads the lines of one recording. Times are absolute here.
+/// Reads the lines of one recording and collects its requests. Their times are absolute here.
 pub(super) struct Parser {
     format: Format,
     pub devices: Devices,
-    /// Requests; of blkparse those that were issued to the driver.
+    /// Requests so far; for blkparse only those that were issued to the driver.
     pub requests: Vec<Request>,
-    /// Of blkparse: those that were queued, and those that completed.
+    /// For blkparse: the requests that were queued, and those that completed (blocktrace-B4).
     pub others: [Vec<Request>; 2],
-    /// Of fio: the version, once it is known.
+    /// For fio: the version of the log, once its first line is read.
     version: Option<u8>,
-    /// Of fio, version 2: the time by its waits, nanoseconds.
+    /// For fio, version 2: the sum of its waits so far, nanoseconds.
     clock: u64,
-    /// Of blkparse: the summary at the end has begun.
+    /// For blkparse: the summary at the end of the file has begun.
     summary: bool,
 }
 
@@ -71,7 +72,7 @@ impl Parser {
         }
     }
 
-    /// One line, without its end.
+    /// Takes one line, without its end.
     pub fn line(&mut self, line: &[u8]) -> Result<Said, Fault> {
         match self.format {
             Format::Msr => self.msr(line),
@@ -83,7 +84,7 @@ impl Parser {
         }
     }
 
-    /// Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime
+    /// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime`
     fn msr(&mut self, line: &[u8]) -> Result<Said, Fault> {
         let mut fields = line.split(|b| *b == b',');
         let mut next = || fields.next().map(<[u8]>::trim_ascii).ok_or(FIELDS);
@@ -92,7 +93,7 @@ impl Parser {
         if time.eq_ignore_ascii_case(b"timestamp") {
             return Ok(Said::LeftOut("header"));
         }
-        // Windows file time: 100 ns since 1601.
+        // A Windows file time counts 100 ns since 1601.
         let at = number(time)?.checked_mul(100).ok_or(NUMBER)?;
         let op = match kind {
             k if k.eq_ignore_ascii_case(b"read") => Op::Read,
@@ -104,7 +105,7 @@ impl Parser {
         self.push(at, (op, false), device, (sector, sectors))
     }
 
-    /// time device address size kind
+    /// `time device address size kind`
     fn columns(
         &mut self,
         line: &[u8],
@@ -136,7 +137,7 @@ impl Parser {
         self.push(at, (op, false), device, place)
     }
 
-    /// process,device,rw_flag,sector,size,timestamp; names of processes may have commas.
+    /// `process,device,rw_flag,sector,size,timestamp`; names of processes may have commas.
     fn pixel(&mut self, line: &[u8]) -> Result<Said, Fault> {
         if line.trim_ascii().starts_with(b"preconditioning_ended") {
             return Ok(Said::Mark);
@@ -187,7 +188,7 @@ impl Parser {
             b"wait" if version == 2 => {
                 let (wait, _) = two()?;
                 let wait = wait.checked_mul(1000).ok_or(NUMBER)?;
-                // fio does not wait for less than 100 us.
+                // fio itself does not wait for less than 100 us.
                 let wait = if wait < 100_000 { 0 } else { wait };
                 self.clock = self.clock.checked_add(wait).ok_or(NUMBER)?;
                 return Ok(Said::LeftOut("waits"));
@@ -242,7 +243,8 @@ impl Parser {
         said
     }
 
-    /// A flush before a write is a request of its own.
+    /// Adds a request with the kinds that its letters say; a flush before a write is a request of
+    /// its own.
     fn kinds(
         &mut self,
         at: u64,
@@ -283,7 +285,7 @@ impl Parser {
     }
 }
 
-/// blocktrace-B2.
+/// Refuses what breaks blocktrace-B2.
 fn check(op: Op, (sector, sectors): (u64, u64)) -> Result<(), Fault> {
     let most = match op {
         Op::Flush => return Ok(()),
@@ -308,7 +310,7 @@ pub(super) fn fio_version(line: &[u8]) -> Option<u8> {
     }
 }
 
-/// What letters of the block layer say.
+/// What the letters of the block layer say about a request.
 struct Kinds {
     /// A flush comes first.
     flush: bool,
@@ -377,7 +379,7 @@ fn decimal(text: &[u8], digits: usize) -> Result<u64, Fault> {
     whole.checked_add(rest).ok_or(NUMBER)
 }
 
-/// Bytes as sectors: all that are touched.
+/// The sectors that a range of bytes touches, as (first sector, sectors).
 fn span(offset: u64, bytes: u64) -> Result<(u64, u64), Fault> {
     let unit = SECTOR_BYTES as u64;
     let end = offset.checked_add(bytes).ok_or(NUMBER)?;

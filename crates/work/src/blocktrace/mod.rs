@@ -1,19 +1,18 @@
-//! Recordings of requests to a block device: what a host asked of its disk, when, with addresses
-//! and lengths and without content.
+//! Recordings of requests to a block device: operation, time, address and length of each request
+//! that a host made to its disk, without content.
 //!
-//! A recording is read from a file ([`read`]), its addresses are folded onto a device ([`fold`]),
-//! and it is run on a translation layer that counts ([`counting`]) or on a device profile with its
-//! times ([`device`]). `docs/use/traces.md` says where the formats come from and what each field
-//! means.
+//! [`read`] reads a recording from a file, and [`fold`] maps its addresses onto a device of another
+//! size. Then it is run on a translation layer that only counts ([`counting`]) or on a device
+//! profile with its times ([`device`]). `docs/use/traces.md` has the sources of the formats and the
+//! meaning of each field.
 //!
-//! - B1: requests are in the order of their times; ties keep the order of the file. What stands
-//!   before the mark of a recording that has one stays before it.
+//! - B1: requests are in the order of their times; ties keep the order of the file. A recording may
+//!   have a mark: what stands before it stays before it.
 //! - B2: a request has at least one sector and at most [`TRANSFER_SECTORS_MAX`] (a discard
 //!   [`u32::MAX`]), and ends at [`SECTOR_END`] or before; a flush has none.
-//! - B3: memory is bounded by [`REQUESTS_MAX`], lines by [`LINE_BYTES_MAX`], whatever the file
-//!   says.
-//! - B4: of blkparse one event of each request counts: issued to the driver, else queued, else
-//!   completed.
+//! - B3: memory is bounded by [`REQUESTS_MAX`] and [`LINE_BYTES_MAX`], whatever the file says.
+//! - B4: blkparse shows several events of each request, and one kind of them counts: issued to the
+//!   driver, else queued, else completed.
 
 pub mod counting;
 pub mod device;
@@ -47,17 +46,17 @@ pub enum Op {
     Read,
     /// Writes.
     Write,
-    /// Says that content is no longer needed.
+    /// Tells the device that content is no longer needed.
     Discard,
     /// Flushes the cache of the device.
     Flush,
 }
 
 impl Op {
-    /// All of them.
+    /// Every operation.
     pub const ALL: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
 
-    /// The word for it in results.
+    /// The operation's name in results.
     pub const fn word(self) -> &'static str {
         match self {
             Op::Read => "read",
@@ -68,7 +67,7 @@ impl Op {
     }
 }
 
-/// One request.
+/// One request to a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
     /// When it was made, nanoseconds since the first one of the recording.
@@ -77,15 +76,15 @@ pub struct Request {
     pub sector: u64,
     /// Sectors; none of a flush.
     pub sectors: u32,
-    /// Number of the disk or file, as a place in [`BlockTrace::devices`].
+    /// The disk or file, as an index into [`BlockTrace::devices`].
     pub device: u16,
     /// What it does.
     pub op: Op,
-    /// A write that is non-volatile at completion.
+    /// True for a write that is non-volatile at completion.
     pub fua: bool,
 }
 
-/// A recording.
+/// A recording of block requests, as read from a file (B1, B2).
 #[derive(Clone, PartialEq, Debug)]
 pub struct BlockTrace {
     /// Name of the file, without its folder.
@@ -96,14 +95,14 @@ pub struct BlockTrace {
     pub devices: Vec<String>,
     /// The requests.
     pub requests: Vec<Request>,
-    /// So many of them, the first ones, only prepare the device (Pixel: what stands before
-    /// `preconditioning_ended`).
+    /// Number of requests, from the first, that only prepare the device: those before the mark
+    /// (Pixel: `preconditioning_ended`).
     pub preparing: usize,
-    /// What became of each line.
+    /// What became of each line of the file.
     pub reading: Reading,
 }
 
-/// Formats that are known.
+/// The formats that [`read`] knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
@@ -113,7 +112,7 @@ pub enum Format {
     Fio,
     /// Text of blkparse in its default form.
     Blkparse,
-    /// ASCII of MQSim (and SSDsim).
+    /// ASCII of MQSim (and of SSDsim).
     Mqsim,
     /// ASCII of DiskSim.
     Disksim,
@@ -122,7 +121,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them.
+    /// Every format.
     pub const ALL: [Format; 6] = [
         Format::Msr,
         Format::Fio,
@@ -132,7 +131,7 @@ impl Format {
         Format::Pixel,
     ];
 
-    /// The word for it on the command line and in results.
+    /// The format's name on the command line and in results.
     pub const fn word(self) -> &'static str {
         match self {
             Format::Msr => "msr",

@@ -1,5 +1,5 @@
-//! Reads a recording of block requests: unpacks it, finds out its format by its content, collects
-//! the requests in order.
+//! Reads a recording of block requests from a file: unpacks it, recognises its format by its
+//! content, and brings the requests in order.
 
 use super::formats::{Parser, Said, fio_version};
 use super::{BlockTrace, Format, LINE_BYTES_MAX, REQUESTS_MAX, Request};
@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{BufRead, Read};
 use std::path::Path;
 
-/// Lines by which a format is told.
+/// Number of lines at the beginning by which a format is recognised.
 const HEAD_LINES: usize = 64;
 
 /// Reads a recording of `format`, or of the format that its content shows. Lines at fault are
@@ -25,7 +25,7 @@ pub fn read(path: &Path, format: Option<Format>, strict: bool) -> Result<BlockTr
     read_from(&name, file, format, strict)
 }
 
-/// Reads a recording from anything that has bytes.
+/// Reads a recording from any reader of bytes.
 ///
 /// # Errors
 /// As [`read`].
@@ -50,7 +50,7 @@ pub fn read_from(
     })
 }
 
-/// The format of a file that begins like this, if it is one of block requests.
+/// The format of block requests in which a file begins like this, if there is one.
 pub fn detect(head: &str) -> Option<Format> {
     let lines = head.lines().map(str::trim).filter(|l| !l.is_empty());
     for (n, line) in lines.take(HEAD_LINES).enumerate() {
@@ -64,7 +64,7 @@ pub fn detect(head: &str) -> Option<Format> {
         if line.to_ascii_lowercase().starts_with("timestamp,hostname,") {
             return Some(Format::Msr);
         }
-        // Columns of numbers come last: they are the least telling.
+        // Formats that are plain columns of numbers come last, as their lines tell least.
         let guesses = [
             Format::Msr,
             Format::Blkparse,
@@ -107,7 +107,7 @@ fn collect(
             Err(kind) => reading.fault(strict, kind, reading.lines, text)?,
         }
         let held = parser.requests.len() + parser.others.iter().map(Vec::len).sum::<usize>();
-        // blocktrace-B3.
+        // blocktrace-B3: a file with more requests is refused.
         if held > REQUESTS_MAX {
             return Err(RunError::Recording(format!(
                 "{name}: more than {REQUESTS_MAX} requests (line {}); split the file",
@@ -133,7 +133,7 @@ fn collect(
     Ok(trace)
 }
 
-/// blocktrace-B4.
+/// Keeps one kind of event of blkparse (blocktrace-B4).
 fn one_kind(parser: &mut Parser, reading: &mut Reading) -> Vec<Request> {
     let [queued, completed] = std::mem::take(&mut parser.others);
     let issued = std::mem::take(&mut parser.requests);
@@ -156,7 +156,7 @@ fn one_kind(parser: &mut Parser, reading: &mut Reading) -> Vec<Request> {
     requests
 }
 
-/// blocktrace-B1, and times from the first request on.
+/// Orders the requests by time (blocktrace-B1) and counts times from the first one.
 fn in_order(trace: &mut BlockTrace) {
     let first = trace.requests.iter().map(|r| r.at).min().unwrap_or(0);
     trace.requests.iter_mut().for_each(|r| r.at -= first);
@@ -173,7 +173,8 @@ fn in_order(trace: &mut BlockTrace) {
     trace.reading.seconds = last as f64 / 1e9;
 }
 
-/// The next line; false at the end. A line that is too long is at fault and passed over.
+/// Reads the next line; false at the end. A line that is too long is a fault, and its rest is
+/// skipped.
 fn next_line(
     lines: &mut dyn BufRead,
     strict: bool,

@@ -1,5 +1,6 @@
-//! `trace.json` and the page beside it: what a recording of block requests is like, and what it
-//! came to. No wall time, date, host or path inside: same file, same bytes.
+//! `trace.json`, the page beside it and the tables of both: what a recording of block requests is
+//! like, and what came of its runs. Neither holds a wall time, date, host or path, so the same file
+//! gives the same bytes.
 
 use super::counting::CountingRun;
 use super::device::DeviceRun;
@@ -12,25 +13,25 @@ use serde::Serialize;
 /// Version of the layout of `trace.json`.
 pub const SCHEMA: u32 = 1;
 
-/// The whole file.
+/// The content of `trace.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Results {
-    /// [`SCHEMA`].
+    /// Version of this layout: [`SCHEMA`].
     pub schema: u32,
-    /// `replay`.
+    /// Always `replay`.
     pub command: &'static str,
-    /// The command line that makes the same again.
+    /// The command line that makes this file again.
     pub reproduce: String,
     /// The recording.
     pub trace: TraceWords,
-    /// What it is like.
+    /// Figures of the recording.
     pub stats: Stats,
-    /// How its addresses came onto the device.
+    /// How its addresses were mapped onto the device.
     pub folded: Folded,
-    /// Chips and layer of the counting runs; absent without.
+    /// Chips and layer of the counting runs; absent if there were none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<String>,
-    /// One entry per policy.
+    /// One counting run per policy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub counted: Vec<CountingRun>,
     /// The run on a device profile.
@@ -47,29 +48,29 @@ pub struct TraceWords {
     pub format: &'static str,
     /// Lines of the unpacked file.
     pub lines: u64,
-    /// Disks or files.
+    /// Names of its disks or files.
     pub devices: Vec<String>,
     /// What was skipped, left out and decided.
     pub reading: Reading,
 }
 
-/// How addresses came onto the device.
+/// How addresses were mapped onto the device.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Folded {
-    /// See [`Fold`](super::fold::Fold).
+    /// The way of folding: see [`Fold`](super::fold::Fold).
     pub fold: String,
     /// Size of the device as the host sees it, bytes.
     pub bytes: u64,
-    /// What was written before.
+    /// What was written before the recording ran.
     pub fill: String,
     /// How often the recording ran.
     pub passes: u32,
-    /// Addresses that differ may have fallen together.
+    /// True if addresses that differ may have fallen together.
     pub overlaps: bool,
 }
 
 impl TraceWords {
-    /// Of a recording.
+    /// Describes a recording.
     pub fn of(trace: &BlockTrace) -> TraceWords {
         TraceWords {
             name: trace.name.clone(),
@@ -81,7 +82,7 @@ impl TraceWords {
     }
 }
 
-/// A table: head, rows.
+/// A table: its head and its rows.
 pub type Table = (Vec<String>, Vec<Vec<String>>);
 
 fn texts(words: &[&str]) -> Vec<String> {
@@ -93,18 +94,18 @@ fn optional(x: Option<f64>) -> String {
 }
 
 impl Results {
-    /// The file.
+    /// The text of the file.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data");
         text + "\n"
     }
 
-    /// What the recording is like.
+    /// Table with the figures of the recording.
     pub fn about(&self) -> Table {
         about(&self.stats)
     }
 
-    /// One row a policy; absent without.
+    /// Table with one row per policy; absent without counting runs.
     pub fn policies(&self) -> Option<Table> {
         let head = [
             "policy",
@@ -134,7 +135,7 @@ impl Results {
         (!rows.is_empty()).then(|| (texts(&head), rows))
     }
 
-    /// One row a kind of request; absent without a run on a profile.
+    /// Table with one row per kind of request; absent without a run on a profile.
     pub fn latencies(&self) -> Option<Table> {
         let device = self.device.as_ref()?;
         let head = texts(&[
@@ -161,7 +162,7 @@ impl Results {
         Some((head, rows))
     }
 
-    /// Figures of the run on a profile; absent without.
+    /// Table with the figures of the run on a profile; absent without one.
     pub fn figures(&self) -> Option<Table> {
         let d = self.device.as_ref()?;
         let mut rows = vec![
@@ -247,7 +248,7 @@ fn markup((head, rows): &Table) -> Markup {
     }
 }
 
-/// What a recording is like.
+/// Table of the figures of a recording.
 pub fn about(stats: &Stats) -> Table {
     let head = texts(&[
         "requests",

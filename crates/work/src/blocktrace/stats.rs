@@ -1,4 +1,4 @@
-//! What a recording of block requests is like.
+//! Figures of a recording of block requests, by which people judge what it stresses.
 
 use super::fold::Footprint;
 use super::{BlockTrace, Op};
@@ -7,37 +7,37 @@ use report::metrics::round;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Of one kind of request.
+/// Figures of one kind of request.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct OfKind {
-    /// How many.
+    /// Number of requests.
     pub requests: u64,
     /// Their sectors of 512 bytes.
     pub sectors: u64,
-    /// Of them, requests that do not begin at a multiple of 4 KiB or are no multiple of it long.
+    /// Requests that do not begin at a multiple of 4 KiB or whose length is none.
     pub unaligned: u64,
-    /// Requests that go on where the one before them of the same kind and disk ended.
+    /// Requests that begin where the one before them, of the same kind and disk, ended.
     pub sequential: u64,
 }
 
-/// The figures.
+/// Figures of a recording.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Stats {
-    /// By kind.
+    /// Figures by kind of request.
     pub kinds: BTreeMap<&'static str, OfKind>,
     /// Writes that are non-volatile at completion.
     pub fua: u64,
-    /// Disks or files.
+    /// Number of disks or files.
     pub devices: u64,
-    /// From the first request to the last, seconds.
+    /// Seconds from the first request to the last.
     pub seconds: f64,
     /// Requests that only prepare the device.
     pub preparing: u64,
-    /// Bytes of the regions of 1 MiB that are read or written.
+    /// Bytes of the 1 MiB regions that are read or written.
     pub footprint_bytes: u64,
     /// 4 KiB units written at least once.
     pub units_written: u64,
-    /// 4 KiB units written, each time counted.
+    /// Writes of 4 KiB units: each time a unit is touched counts.
     pub unit_writes: u64,
 }
 
@@ -47,13 +47,13 @@ impl Stats {
         self.kinds.values().map(|k| k.requests).sum()
     }
 
-    /// How often a unit that is written is written.
+    /// Mean number of writes to a unit that is written at all.
     pub fn rewrites(&self) -> f64 {
         round(self.unit_writes as f64 / self.units_written.max(1) as f64)
     }
 }
 
-/// Of all requests.
+/// The figures of all requests.
 pub fn of(trace: &BlockTrace, footprint: &Footprint) -> Stats {
     let mut stats = Stats {
         devices: trace.devices.len() as u64,

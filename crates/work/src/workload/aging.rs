@@ -276,7 +276,7 @@ impl Aging {
     /// Every file has its size, and some of them are read.
     ///
     /// # Errors
-    /// The first difference; of the file system.
+    /// The first difference, or an error of the file system.
     pub(super) fn check(&self) -> Result<(), RunError> {
         for (n, &file) in self.live.iter().flatten().enumerate() {
             let path = self.path(file);

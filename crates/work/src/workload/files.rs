@@ -137,7 +137,7 @@ impl<'a> FilesRun<'a> {
     /// Makes the directory.
     ///
     /// # Errors
-    /// Of the file system.
+    /// The file system fails.
     pub fn prepare(
         spec: &'a FilesSpec,
         vfs: &Arc<Vfs>,
@@ -158,7 +158,7 @@ impl<'a> FilesRun<'a> {
     /// The three phases: create, transactions, remove all; the file system is synced after each.
     ///
     /// # Errors
-    /// Of the file system.
+    /// The file system fails.
     pub fn run(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         self.begin(done)?;
         self.finish(done)
@@ -167,7 +167,7 @@ impl<'a> FilesRun<'a> {
     /// The first phase.
     ///
     /// # Errors
-    /// Of the file system.
+    /// The file system fails.
     pub fn begin(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         self.phase("create", done, Self::create_all)
     }
@@ -175,7 +175,7 @@ impl<'a> FilesRun<'a> {
     /// The other phases.
     ///
     /// # Errors
-    /// Of the file system.
+    /// The file system fails.
     pub fn finish(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         self.phase("transactions", done, Self::transact)?;
         self.check_sizes()?;

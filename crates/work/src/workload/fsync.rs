@@ -155,7 +155,7 @@ impl<'a> FsyncRun<'a> {
     /// Makes what the operations work on, durably.
     ///
     /// # Errors
-    /// Of the file system.
+    /// The file system fails.
     pub fn prepare(
         spec: &'a FsyncSpec,
         vfs: &Arc<Vfs>,

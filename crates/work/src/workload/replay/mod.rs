@@ -238,7 +238,7 @@ impl<'a> Replay<'a> {
     /// Closes what is open, and compares names and sizes with those of the recording.
     ///
     /// # Errors
-    /// The first difference; of the file system.
+    /// The first difference, or an error of the file system.
     pub fn check(self) -> Result<(), RunError> {
         let open = std::mem::take(&mut *self.open.lock());
         open.into_values().try_for_each(close)?;

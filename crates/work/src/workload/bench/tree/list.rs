@@ -333,7 +333,7 @@ impl Wanted {
     /// Compares names, sizes and content with what is there.
     ///
     /// # Errors
-    /// The first difference; of the file system.
+    /// The first difference, or an error of the file system.
     pub fn check(&self, vfs: &Arc<Vfs>) -> Result<(), RunError> {
         let mut names: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
         self.dirs.iter().for_each(|dir| {
