@@ -1,8 +1,9 @@
 //! Recorded system calls: what an application asked of its files, when, from which thread.
 //!
-//! A recording comes from a file (`varve replay FILE`) or from a generator ([`apps`]); both are run
-//! by [`workload::replay`](crate::workload::replay) and described by [`stats`], so that a generated
-//! one can be compared with a recorded one.
+//! A recording comes from a file (`varve replay FILE`) or from a generator ([`apps`]). Both kinds
+//! are the same value, run by [`workload::replay`](crate::workload::replay) and described by
+//! [`stats`], so that a generated one can be compared with a recorded one. It holds no content,
+//! only counts of bytes.
 //!
 //! - N1: `calls` is ordered by time; ties keep the order of the file.
 //! - N2: a handle is opened before it is used, is used by calls up to its close only, and is never
@@ -22,93 +23,93 @@ pub use reading::{Lines, Reading};
 
 use base::Nanos;
 
-/// A recording.
+/// The system calls of one recording (N1 to N3).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recording {
-    /// Where it comes from: name of a file without its folder, or `app:facebook`.
+    /// Its source: the name of a file without its folder, or `app:facebook`.
     pub name: String,
     /// Directories that are there before the first call, parents first.
     pub folders: Vec<String>,
     /// Files that are there before the first call, with their sizes in bytes.
     pub files: Vec<(String, u64)>,
-    /// The calls.
+    /// The calls, by time (N1).
     pub calls: Vec<Call>,
 }
 
-/// One call.
+/// One system call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// When it began, since the beginning of the recording.
+    /// When the call began, since the beginning of the recording.
     pub at: Nanos,
     /// The thread that made it.
     pub thread: u32,
-    /// What it did.
+    /// What the call did.
     pub op: Op,
 }
 
-/// Number of an open file within its recording.
+/// Number of an open file or directory within its recording.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Handle(pub u32);
 
-/// What a call does. Bytes are counts: recordings hold no content.
+/// What a call does. It has lengths and no content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Opens a file or a directory.
     Open {
-        /// Number for later calls.
+        /// The number by which later calls name it.
         handle: Handle,
-        /// What.
+        /// Its path.
         path: String,
-        /// Made if it is not there.
+        /// It is made if it is not there.
         create: bool,
-        /// Emptied.
+        /// It is emptied.
         truncate: bool,
-        /// It is a directory: only fsync and close follow.
+        /// It is a directory, so that only fsync and close follow.
         directory: bool,
     },
-    /// Writes at a place.
+    /// Writes at an offset.
     Write {
-        /// Where to.
+        /// The open file.
         handle: Handle,
-        /// Byte offset.
+        /// Offset in bytes.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u32,
     },
-    /// Reads at a place.
+    /// Reads at an offset.
     Read {
-        /// Where from.
+        /// The open file.
         handle: Handle,
-        /// Byte offset.
+        /// Offset in bytes.
         offset: u64,
-        /// Bytes.
+        /// Length in bytes.
         bytes: u32,
     },
     /// fsync or fdatasync.
     Sync {
-        /// Of what.
+        /// The open file or directory.
         handle: Handle,
-        /// fdatasync.
+        /// True for fdatasync.
         data_only: bool,
     },
-    /// Changes the size.
+    /// Changes the size of a file.
     Truncate {
-        /// Of what.
+        /// The open file.
         handle: Handle,
-        /// Bytes.
+        /// The new size in bytes.
         size: u64,
     },
-    /// Closes.
+    /// Closes a file or directory.
     Close {
-        /// What.
+        /// The open file or directory.
         handle: Handle,
     },
     /// Removes a name.
     Unlink {
-        /// The name.
+        /// The name to remove.
         path: String,
     },
-    /// Gives a name to what has another one, replacing what had it.
+    /// Renames a file or directory; what had the new name is replaced.
     Rename {
         /// Old name.
         from: String,
@@ -117,23 +118,23 @@ pub enum Op {
     },
     /// Makes a directory.
     Mkdir {
-        /// Its name.
+        /// Path of the directory.
         path: String,
     },
     /// Removes an empty directory.
     Rmdir {
-        /// Its name.
+        /// Path of the directory.
         path: String,
     },
 }
 
 impl Op {
-    /// True if the time of this call is the device's and not the application's.
+    /// True for a sync: its duration is the device's and not the application's.
     pub fn is_sync(&self) -> bool {
         matches!(self, Op::Sync { .. })
     }
 
-    /// The word for it in results; every sync is an `fsync`.
+    /// The call's name in results; every sync is an `fsync`.
     pub const fn kind(&self) -> &'static str {
         match self {
             Op::Open { .. } => "open",

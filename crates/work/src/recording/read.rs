@@ -1,8 +1,8 @@
-//! Reads a recording from a file: unpacks it, finds out its format by its content, hands it to the
-//! reader of that format.
+//! Reads a recording from a file: unpacks it, recognises its format by its content, and hands it to
+//! the reader of that format.
 //!
-//! Formats that are not known are named where they can be told apart, so that nobody wonders why a
-//! file is refused.
+//! A file in a format that cannot be read is refused by the name of that format where it can be
+//! told, so that its owner knows why.
 
 use super::reading::Reading;
 use super::{Recording, mobibench};
@@ -12,12 +12,12 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
-/// Bytes by which a format is told.
+/// Number of bytes at the beginning by which a format is recognised.
 const HEAD_BYTES: usize = 64 << 10;
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 
-/// Formats that are known.
+/// The formats that are recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
     /// System calls as Mobibench's generator writes them.
@@ -29,7 +29,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// What it is, in words.
+    /// The format in words, for messages.
     pub fn words(self) -> String {
         match self {
             Format::Mobibench => "this is a recording of system calls (mobibench)".into(),
@@ -39,10 +39,10 @@ impl Format {
     }
 }
 
-/// The format of a file.
+/// Recognises the format of a file.
 ///
 /// # Errors
-/// It cannot be read, or is in no format that is known here.
+/// The file cannot be read, or is in no format that is known here.
 pub fn detect_file(path: &Path) -> Result<Format, RunError> {
     let (name, file) = opened(path)?;
     unpacked(&name, file, |head, _| {
@@ -57,7 +57,7 @@ fn opened(path: &Path) -> Result<(String, File), RunError> {
     Ok((name.into_owned(), file))
 }
 
-/// Reads a recording; skips what is at fault.
+/// Reads a recording; lines at fault are skipped.
 ///
 /// # Errors
 /// The file cannot be read, is in no format that is known here, or holds nothing to replay.
@@ -65,7 +65,7 @@ pub fn read(path: &Path) -> Result<Recording, RunError> {
     read_with(path, false).map(|(recording, _)| recording)
 }
 
-/// Reads a recording, and says what became of each line. `strict`: refuses what is at fault.
+/// Reads a recording and says what became of each line. With `strict` a line at fault is refused.
 ///
 /// # Errors
 /// As [`read`]; when `strict`, the first line at fault.
@@ -74,7 +74,7 @@ pub fn read_with(path: &Path, strict: bool) -> Result<(Recording, Reading), RunE
     read_from(&name, file, strict)
 }
 
-/// Reads a recording from anything that has bytes.
+/// Reads a recording from any reader of bytes.
 ///
 /// # Errors
 /// As [`read_with`].
@@ -98,7 +98,7 @@ pub fn read_from(
     })
 }
 
-/// Hands the beginning of a file and its lines to `work`, unpacked.
+/// Unpacks a file, and calls `work` with its beginning and its lines.
 pub(crate) fn unpacked<T>(
     name: &str,
     bytes: impl Read,
@@ -119,10 +119,10 @@ pub(crate) fn unpacked<T>(
     work(&head, &mut BufReader::new(peeked))
 }
 
-/// The format of a file that begins like this.
+/// Recognises the format of a file that begins like this.
 ///
 /// # Errors
-/// What it is instead, as far as that can be told.
+/// No known format; the error says what it is instead, as far as that can be told.
 pub fn detect(head: &[u8]) -> Result<Format, String> {
     const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
                          (`thread microseconds call arguments`) and of block requests (MSR/SNIA CSV, fio, blkparse, \
@@ -160,7 +160,7 @@ pub fn detect(head: &[u8]) -> Result<Format, String> {
     Err(format!("{looks}; {KNOWN}"))
 }
 
-/// A reader whose beginning is known already.
+/// A reader whose beginning has been read already, to recognise the format; it is given out again.
 struct Peek<R> {
     head: Vec<u8>,
     at: usize,
@@ -171,8 +171,8 @@ impl<R: Read> Peek<R> {
     fn new(mut rest: R) -> std::io::Result<Peek<R>> {
         let mut head = Vec::new();
         match (&mut rest).take(HEAD_BYTES as u64).read_to_end(&mut head) {
-            // What was unpacked before the fault is worth looking at; the fault comes again when it
-            // is reached.
+            // What was unpacked before the fault is worth looking at; the fault is reported when
+            // reading comes to it.
             Err(e) if head.is_empty() => Err(e),
             _ => Ok(Peek { head, at: 0, rest }),
         }

@@ -1,21 +1,23 @@
-//! What became of each line of a recording that was read.
+//! What became of each line of a recording that was read. A reader that guesses or skips says so
+//! here, because a recording that lost half its lines unseen would give figures of another
+//! application.
 
 use crate::RunError;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
-/// Lines of one kind, with the first of them.
+/// Lines of one kind: their number and the first of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Lines {
-    /// How many.
+    /// Number of such lines.
     pub count: u64,
     /// Number of the first one in the (unpacked) file, from 1.
     pub line: u64,
-    /// The first one, shortened.
+    /// The first one's text, shortened to [`EXAMPLE_CHARS`].
     pub example: String,
 }
 
-/// What was read, what was skipped and why, what was concluded.
+/// What was read, what was skipped and why, and what was concluded.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Reading {
     /// Name of the file, without its folder.
@@ -24,15 +26,16 @@ pub struct Reading {
     pub format: String,
     /// Lines of the unpacked file.
     pub lines: u64,
-    /// Time from the first to the last line, seconds.
+    /// Seconds from the first to the last line.
     pub seconds: f64,
     /// Threads that made any call.
     pub threads: usize,
-    /// Lines that are no calls, or none that the format has: skipped, refused by `--strict`.
+    /// Lines that are no calls, or none that the format has, by reason. They are skipped, or
+    /// refused by `--strict`.
     pub faults: BTreeMap<&'static str, Lines>,
-    /// Calls that are well formed and do nothing to files: by reason.
+    /// Well-formed calls that do nothing to files, by reason.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// How often each rule of the reader decided (see its documentation).
+    /// How often each rule of the reader decided; the reader's documentation explains its rules.
     pub rules: BTreeMap<&'static str, u64>,
 }
 
@@ -43,7 +46,7 @@ impl Reading {
     /// Counts a line that is at fault.
     ///
     /// # Errors
-    /// The line, if the reading is strict.
+    /// The line is refused, if the reading is strict.
     pub fn fault(
         &mut self,
         strict: bool,
@@ -76,7 +79,7 @@ impl Reading {
         *self.left_out.entry(why).or_default() += 1;
     }
 
-    /// Counts a decision.
+    /// Counts a decision by a rule.
     pub fn decided(&mut self, rule: &'static str) {
         *self.rules.entry(rule).or_default() += 1;
     }

@@ -1,5 +1,4 @@
-//! What a recording is like, in figures: for people, and for comparing a generated one with a
-//! recorded one.
+//! Figures of a recording: for people, and for comparing a generated one with a recorded one.
 
 use super::{Call, Op, Recording};
 use crate::workload::{Pace, Pacing, own_time};
@@ -8,7 +7,7 @@ use report::metrics::round;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Length of a window, nanoseconds: the paper counts fsyncs per 5 s.
+/// Nanoseconds of a window: the eMMC paper counts fsyncs per 5 s.
 const WINDOW_NANOS: u64 = 5_000_000_000;
 
 /// Mean, median, 90th percentile (nearest rank).
@@ -16,14 +15,14 @@ const WINDOW_NANOS: u64 = 5_000_000_000;
 pub struct Spread {
     /// Arithmetic mean.
     pub mean: f64,
-    /// The middle one.
+    /// The median.
     pub median: f64,
-    /// 90 % are not larger.
+    /// The 90th percentile.
     pub p90: f64,
 }
 
 impl Spread {
-    /// Of these values; all zero without any.
+    /// The spread of `values`, each divided by `unit`; all zero if there are none.
     pub fn of(values: impl IntoIterator<Item = u64>, unit: f64) -> Spread {
         let mut values: Vec<u64> = values.into_iter().collect();
         values.sort_unstable();
@@ -43,41 +42,43 @@ impl Spread {
 /// Figures of a recording.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Stats {
-    /// From the first call to the last, seconds.
+    /// Seconds from the first call to the last.
     pub seconds: f64,
     /// Threads that made calls on files.
     pub threads: usize,
-    /// Calls by kind.
+    /// Number of calls by kind.
     pub calls: BTreeMap<&'static str, u64>,
-    /// fsyncs and fdatasyncs.
+    /// Number of fsyncs and fdatasyncs.
     pub syncs: u64,
-    /// Those of directories.
+    /// Number of those that sync a directory.
     pub directory_syncs: u64,
-    /// Per 5 s.
+    /// Mean number of syncs in 5 s.
     pub syncs_per_5s: f64,
-    /// Windows of 5 s, from the beginning of the recording to the last call.
+    /// Windows of 5 s from the beginning of the recording to the last call.
     pub windows: u64,
-    /// Windows with a sync.
+    /// Windows in which there is a sync.
     pub windows_active: u64,
-    /// Most syncs in a window.
+    /// Most syncs in one window.
     pub windows_max: u64,
-    /// Different pages of 4 KiB that were written to the file since its last sync, for each sync; 0
-    /// for a directory.
+    /// For each sync the number of different 4 KiB pages that were written to its file since the
+    /// file's last sync; 0 for a directory.
     pub pages_per_sync: Spread,
-    /// Bytes written to the file since its last sync, for each sync.
+    /// For each sync the bytes that were written to its file since the file's last sync.
     pub bytes_per_sync: Spread,
-    /// Between the starts of two syncs, milliseconds.
+    /// Milliseconds between the starts of two successive syncs.
     pub sync_gap_ms: Spread,
-    /// The application's own time (see [`Pacing`]) per sync, microseconds.
+    /// The application's own time (see [`Pacing`]) in all, divided by the number of syncs,
+    /// microseconds.
     pub own_us_per_sync: f64,
-    /// Own time of a thread since its last sync (or since it paused for longer than `idle`), at
-    /// each sync, microseconds: the time between two syncs of a burst that is not the device's.
+    /// For each sync the own time of its thread since that thread's last sync, or since it paused
+    /// for longer than `idle`, microseconds: what lies between two syncs of a burst and is not the
+    /// device's.
     pub thread_own_us: Spread,
     /// The application's own time in all, seconds.
     pub own_seconds: f64,
-    /// Bytes written.
+    /// Bytes of all writes.
     pub written_bytes: u64,
-    /// Writes by size: up to so many bytes, how many.
+    /// Number of writes by size, as (largest size in bytes, number).
     pub write_sizes: Vec<(u64, u64)>,
 }
 
@@ -88,7 +89,7 @@ struct Dirty {
     bytes: u64,
 }
 
-/// Most pages of one write that are counted one by one: a gigabyte.
+/// Pages of one write that are counted one by one, at most: 1 GiB.
 const PAGES_MAX: u64 = 1 << 18;
 const SIZE_CLASSES: [u64; 8] = [
     64,
@@ -101,7 +102,7 @@ const SIZE_CLASSES: [u64; 8] = [
     u32::MAX as u64,
 ];
 
-/// The figures of `recording`.
+/// Computes the figures of `recording`.
 pub fn of(recording: &Recording) -> Stats {
     let calls = &recording.calls;
     let mut stats = Stats {
@@ -207,11 +208,11 @@ impl Stats {
     }
 }
 
-/// Which file a handle is, through unlinks and renames.
+/// Which file a handle stands for, through unlinks and renames.
 #[derive(Default)]
 struct Files {
     names: BTreeMap<String, usize>,
-    /// `None`: a directory.
+    /// Open handles with the number of their file; `None` for a directory.
     open: BTreeMap<u32, Option<usize>>,
     dirty: Vec<Dirty>,
 }
@@ -258,7 +259,7 @@ impl Files {
         }
     }
 
-    /// `None`: a directory.
+    /// What a sync makes durable; `None` if the handle is a directory.
     fn sync(&mut self, handle: u32) -> Option<Dirty> {
         let file = (*self.open.get(&handle)?)?;
         Some(std::mem::take(&mut self.dirty[file]))

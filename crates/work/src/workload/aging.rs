@@ -1,12 +1,15 @@
-//! Aging of a volume before a benchmark: it is filled, and then files go and others come until it
-//! has been written over so many times, as Geriatrix does (Kadekodi et al., Geriatrix: Aging what
-//! you see and what you don't see, ATC 2018): creations and removals alone, by distributions of
-//! size, age and depth; what remains is a volume whose free space is in pieces.
+//! Ages a volume before a benchmark, because a file system that is fast on an empty volume may be
+//! slow where free space is in pieces.
+//!
+//! As in Geriatrix (Kadekodi et al., Geriatrix: Aging what you see and what you don't see, ATC
+//! 2018) files are only created and removed, by distributions of size, age and depth: first until
+//! the volume is as full as wanted, then until it has been written over as often as wanted. The
+//! profiles of Geriatrix were not at hand, so the distributions are ours, after Agrawal et al., A
+//! Five-Year Study of File-System Metadata, FAST 2007 (most files are small, most bytes are in
+//! large ones, most files die young).
 //!
 //! The operations depend on seed, size of the device and parameters alone, so all file systems see
-//! the same ones; where they put the pieces is their own. Distributions are ours, after Agrawal et
-//! al., A Five-Year Study of File-System Metadata, FAST 2007 (most files small, most bytes in large
-//! ones; most files die young): the profiles of Geriatrix were not at hand.
+//! the same ones; where they place the files is their own.
 
 use super::bench::pattern;
 use super::spec::{SpecError, number};
@@ -19,10 +22,10 @@ use vfs::{OpenFlags, Vfs};
 /// How a volume is aged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Aged {
-    /// Percent of the device that files take in the end, an inode of 4 KiB for each counted; 0: it
-    /// is not aged.
+    /// Share of the device that files take in the end, percent, counting an inode of 4 KiB for
+    /// each; 0 switches aging off.
     pub percent: u32,
-    /// Bytes that are written after it was full, percent of the device.
+    /// Bytes that are written once the volume is full, as percent of the device.
     pub overwrites: u32,
 }
 
@@ -40,10 +43,10 @@ const OVERWRITES_MAX: u64 = 10_000;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 impl Aged {
-    /// The parameters.
+    /// Keys of the parameters, for messages.
     pub const KEYS: &'static str = "aged, overwrites";
 
-    /// False if the key is not one of these.
+    /// Sets one parameter; false if the key is not one of [`Aged::KEYS`].
     ///
     /// # Errors
     /// The value is not valid.
@@ -62,8 +65,10 @@ impl Aged {
         Ok(true)
     }
 
+    /// Checks that the parameters fit together.
+    ///
     /// # Errors
-    /// What goes with aging alone was said without it.
+    /// `overwrites` is given without `aged`.
     pub fn check(&self) -> Result<(), SpecError> {
         if self.percent == 0 && *self != Aged::default() {
             let what = "overwrites= says how a volume is aged: it wants aged=PERCENT";
@@ -77,9 +82,9 @@ impl Aged {
         bytes / BLOCK * u64::from(self.percent) / 100
     }
 
-    /// Files that there may be at most, and directories.
+    /// Most files that there are at a time, and the number of directories.
     pub fn names(&self, bytes: u64) -> (u64, u64) {
-        // Twice what the mean gives: ages and sizes are drawn.
+        // Twice what the mean size gives, as ages and sizes are drawn.
         let (weights, sum) = SIZES
             .iter()
             .fold((0, 0), |(weights, sum), (weight, blocks)| {
@@ -98,7 +103,7 @@ impl fmt::Display for Aged {
     }
 }
 
-/// Weight, and blocks of 4 KiB of a file: a mean of 22 blocks, 88 KiB.
+/// Sizes of files as (weight, blocks of 4 KiB): the mean is 22 blocks, 88 KiB.
 const SIZES: [(u32, u64); 11] = [
     (350, 1),
     (150, 2),
@@ -112,17 +117,18 @@ const SIZES: [(u32, u64); 11] = [
     (7, 512),
     (3, 1024),
 ];
-/// How long files live: weight at birth, weight at death of all of one kind.
+/// How long files live, in three kinds: weight at birth, and weight of all files of the kind at
+/// death.
 const LIVES: [(u32, u32); 3] = [(60, 75), (30, 22), (10, 3)];
 /// Weight of the depth of a file's directory.
 const DEPTHS: [u32; 4] = [10, 30, 40, 20];
 const ROOT: &str = "/aged";
-/// Bytes of a write.
+/// Bytes of one write.
 const CHUNK: u64 = 128 << 10;
-/// Of so many files one has its content compared in the end.
+/// One file of this many has its content compared in the end.
 const COMPARED_ONE_IN: usize = 8;
 
-/// Which of the weights a draw hits.
+/// Index of the weight that a draw hits.
 fn pick(weights: impl Iterator<Item = u32> + Clone, rng: &mut Rng) -> usize {
     let mut draw = rng.below(weights.clone().map(u64::from).sum());
     let hit = |weight: u32| {
@@ -149,7 +155,7 @@ fn dirs(bytes: u64) -> Vec<String> {
     all
 }
 
-/// A file.
+/// A file that is there.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     id: u64,
@@ -191,7 +197,7 @@ impl Aging {
         format!("{}/f{}", self.dirs[file.dir as usize], file.id)
     }
 
-    /// A directory of a depth that is drawn; those of one depth are neighbours.
+    /// A directory whose depth is drawn by [`DEPTHS`]; directories of one depth are neighbours.
     fn dir(&mut self) -> u32 {
         let depth = pick(DEPTHS.into_iter(), &mut self.rng);
         let slashes = |n: usize| self.dirs[n].matches('/').count() - 1;
@@ -252,7 +258,7 @@ impl Aging {
     /// Fills the volume and writes it over.
     ///
     /// # Errors
-    /// Of the file system: no space above all.
+    /// The file system fails, for lack of space above all.
     pub(super) fn run(&mut self) -> Result<(), RunError> {
         for dir in &self.dirs {
             self.vfs.mkdir(dir, 0o755)?;
@@ -273,7 +279,7 @@ impl Aging {
         Ok(())
     }
 
-    /// Every file has its size, and some of them are read.
+    /// Compares the size of every file, and the content of some.
     ///
     /// # Errors
     /// The first difference, or an error of the file system.

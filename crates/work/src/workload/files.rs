@@ -1,9 +1,9 @@
-//! PostMark's mix: many small files in one directory, created, read, appended to and removed.
+//! PostMark's mix: many small files in one directory are created, read, appended to and removed.
 //!
-//! As PostMark 1.5 with its defaults: sizes are equally distributed, each transaction is a read or
-//! an append of one random file and then the creation or the removal of one, all four equally
-//! likely; reads and writes go through buffers of 512 bytes, which is the unit of an append's
-//! length here too.
+//! As in PostMark 1.5 with its defaults sizes are equally distributed, and a transaction is a read
+//! or an append of one random file and then a creation or a removal, all four equally likely. Reads
+//! and writes go through buffers of 512 bytes, and the length of an append is a multiple of that,
+//! too.
 
 use super::spec::{SpecError, key, number, size, size_text, switch};
 use super::{Background, Done, names};
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-/// Parameters.
+/// Parameters of the workload `files`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilesSpec {
     /// Files created at first (`set number`).
@@ -27,7 +27,7 @@ pub struct FilesSpec {
     pub sync: bool,
     /// What runs beside it.
     pub background: Background,
-    /// Time of the application itself before each operation, microseconds.
+    /// CPU time of the application before each operation, microseconds.
     pub pause_us: u32,
 }
 
@@ -48,7 +48,7 @@ const COUNT_MAX: u64 = 1_000_000;
 const BYTES_MAX: u64 = 16 << 20;
 const PAUSE_US_MAX: u64 = 1_000_000;
 const APPEND_UNIT: u64 = 512;
-/// Where the files lie.
+/// The directory of the files.
 pub const DIR: &str = "/postmark";
 
 impl FilesSpec {
@@ -77,7 +77,7 @@ impl FilesSpec {
         Ok(())
     }
 
-    /// Operations at least: creations, transactions, and the removals at the end.
+    /// Least number of operations: creations, transactions, and the removals at the end.
     pub fn operations(&self) -> u64 {
         2 * u64::from(self.files) + 2 * u64::from(self.transactions)
     }
@@ -108,13 +108,14 @@ impl fmt::Display for FilesSpec {
 pub struct Phase {
     /// `create`, `transactions` or `delete`.
     pub name: &'static str,
-    /// When it began.
+    /// When the phase began.
     pub begin: Time,
-    /// When it was over; `None` while it runs.
+    /// When the phase was over; `None` while it runs.
     pub end: Option<Time>,
 }
 
-/// A run between two phases: the files there are, and the random numbers that follow.
+/// Where a run stands between two phases, to go on in a later mount: its files and its random
+/// numbers.
 #[derive(Clone, Debug)]
 pub struct FilesState {
     rng: Rng,
@@ -134,7 +135,7 @@ pub struct FilesRun<'a> {
 }
 
 impl<'a> FilesRun<'a> {
-    /// Makes the directory.
+    /// Makes the directory and returns a run at its beginning.
     ///
     /// # Errors
     /// The file system fails.
@@ -155,7 +156,8 @@ impl<'a> FilesRun<'a> {
         })
     }
 
-    /// The three phases: create, transactions, remove all; the file system is synced after each.
+    /// Runs the three phases (create, transactions, remove all) and syncs the file system after
+    /// each.
     ///
     /// # Errors
     /// The file system fails.
@@ -164,7 +166,7 @@ impl<'a> FilesRun<'a> {
         self.finish(done)
     }
 
-    /// The first phase.
+    /// Runs the first phase only.
     ///
     /// # Errors
     /// The file system fails.
@@ -172,7 +174,7 @@ impl<'a> FilesRun<'a> {
         self.phase("create", done, Self::create_all)
     }
 
-    /// The other phases.
+    /// Runs the other two phases.
     ///
     /// # Errors
     /// The file system fails.
@@ -182,7 +184,7 @@ impl<'a> FilesRun<'a> {
         self.phase("delete", done, Self::delete_all)
     }
 
-    /// Where it stands, to go on in a later life of the volume.
+    /// The state of the run, for [`FilesRun::resume`] on a later mount of the volume.
     pub fn state(&self) -> FilesState {
         FilesState {
             rng: self.rng.clone(),
@@ -191,7 +193,7 @@ impl<'a> FilesRun<'a> {
         }
     }
 
-    /// Goes on where an earlier life of the volume was unmounted.
+    /// Continues a run that was left with [`FilesRun::state`] when the volume was unmounted.
     pub fn resume(spec: &'a FilesSpec, vfs: &Arc<Vfs>, state: FilesState) -> FilesRun<'a> {
         FilesRun {
             spec,
@@ -203,8 +205,8 @@ impl<'a> FilesRun<'a> {
         }
     }
 
-    /// The phases so far, in their order; the last one is without an end while it runs, or if the
-    /// run broke off in it.
+    /// The phases so far, in order. The last one has no end while it runs, or if the run broke off
+    /// in it.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }
@@ -293,7 +295,7 @@ impl<'a> FilesRun<'a> {
         self.write(n, 0, bytes)
     }
 
-    /// Some file there is; none if all are gone.
+    /// Index of a random file; `None` if all are gone.
     fn pick(&mut self) -> Option<usize> {
         match self.live.len() {
             0 => None,

@@ -1,4 +1,5 @@
-//! One kind of file operation again and again, each made durable before the next.
+//! One kind of file operation, many times, each made durable before the next: what a commit costs
+//! shows most plainly where nothing else happens.
 
 use super::spec::{SpecError, key, number, size, size_text, words};
 use super::{Background, Done, names};
@@ -9,40 +10,40 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{File, OpenFlags, RenameMode, Vfs};
 
-/// Parameters.
+/// Parameters of the workload `fsync`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FsyncSpec {
     /// The operation.
     pub op: Op,
-    /// Bytes written by each operation (of rename and unlink: size of the files).
+    /// Bytes written by each operation; for `rename` and `unlink` the size of the files.
     pub bytes: u64,
-    /// Operations.
+    /// Number of operations.
     pub count: u32,
     /// Bytes of the file that `overwrite` and `random` write in.
     pub file_bytes: u64,
-    /// How it is made durable.
+    /// How a write is made durable.
     pub sync: Sync,
-    /// What writes beside it.
+    /// What runs beside it.
     pub background: Background,
 }
 
 words! {
     /// A file operation.
     Op {
-        /// At the end of a file that grows.
+        /// Writes at the end of a file that grows.
         Append = "append",
-        /// In the middle of a file, from beginning to end, then again.
+        /// Writes over a file, from beginning to end, then again.
         Overwrite = "overwrite",
-        /// In the middle of a file at random places.
+        /// Writes over a file at random places.
         Random = "random",
-        /// A new file.
+        /// Writes a new file.
         Create = "create",
-        /// A new file that takes the place of an old one: written under another name, synced,
-        /// renamed, directory synced.
+        /// Replaces a file safely: writes a new one under another name, syncs it, renames it, syncs
+        /// the directory.
         Replace = "replace",
-        /// A new name for a file; the directory is synced.
+        /// Renames a file and syncs the directory.
         Rename = "rename",
-        /// Removal of a file; the directory is synced.
+        /// Removes a file and syncs the directory.
         Unlink = "unlink",
     }
 }
@@ -54,7 +55,7 @@ words! {
         Fsync = "fsync",
         /// fdatasync.
         Fdatasync = "fdatasync",
-        /// Nothing.
+        /// No sync.
         None = "none",
     }
 }
@@ -72,7 +73,7 @@ impl Default for FsyncSpec {
     }
 }
 
-/// Above this the run would not end in a day.
+/// Largest number of operations: a run with more would not end in a day.
 const COUNT_MAX: u64 = 10_000_000;
 const BYTES_MAX: u64 = 64 << 20;
 const FILE_MAX: u64 = 1 << 30;
@@ -129,7 +130,7 @@ fn numbered(prefix: &str, n: u64) -> String {
     format!("{DIR}/{prefix}{n}")
 }
 
-/// Content of the `n`-th write: no two are equal, so a lost one is seen.
+/// Content of the `n`-th write. No two writes are equal, so a lost one shows.
 pub fn content(n: u64, bytes: u64) -> Vec<u8> {
     let stamp = n
         .wrapping_add(1)
@@ -144,15 +145,15 @@ pub fn content(n: u64, bytes: u64) -> Vec<u8> {
 pub struct FsyncRun<'a> {
     spec: &'a FsyncSpec,
     vfs: Arc<Vfs>,
-    /// The file that grows or is overwritten.
+    /// The file that is appended to or written over.
     file: Option<File>,
     rng: Rng,
-    /// Which write is the last one at each offset of the file.
+    /// The number of the last write at each offset of the file.
     last: BTreeMap<u64, u64>,
 }
 
 impl<'a> FsyncRun<'a> {
-    /// Makes what the operations work on, durably.
+    /// Makes the files that the operations work on, and makes them durable.
     ///
     /// # Errors
     /// The file system fails.
@@ -269,7 +270,7 @@ impl<'a> FsyncRun<'a> {
         }
     }
 
-    /// Closes, and compares what is there with what was written.
+    /// Closes the file, and compares what is there with what was written.
     ///
     /// # Errors
     /// The first difference.

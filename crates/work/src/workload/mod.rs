@@ -1,4 +1,9 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
+//!
+//! Each has a text form ([`Workload`]), because a run is described by text in reports and
+//! reproduced from it. A workload makes what it needs, runs its measured part, and then compares
+//! what is there with what it wrote. Its operations depend on its parameters and the seed alone, so
+//! two schemes are compared on the same ones.
 
 mod aging;
 pub mod background;
@@ -26,10 +31,10 @@ pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
 
 use base::Nanos;
 
-/// Told of each operation that is done: its kind and how long it took.
+/// Called at the end of each operation with its kind and its duration.
 pub type Done<'a> = dyn FnMut(&'static str, Nanos) + 'a;
 
-/// Number of names in a directory, less its own two.
+/// Number of names in a directory without `.` and `..`.
 fn names(vfs: &vfs::Vfs, dir: &str) -> Result<usize, crate::RunError> {
     let all = vfs.readdir(dir)?;
     Ok(all

@@ -1,4 +1,5 @@
-//! Parameters of the workloads that run recorded or generated system calls.
+//! Parameters of the two workloads that run system calls: those of a recording in a file, and those
+//! of a generated application.
 
 use super::Background;
 use super::spec::{SpecError, key, number, words};
@@ -9,12 +10,12 @@ use std::fmt;
 words! {
     /// What decides when a call starts, beside the order of the recording.
     Pace {
-        /// Not before the time that was recorded: timers and windows are those of the recording.
-        /// For characterisation.
+        /// Not before the recorded time: timers and windows are those of the recording. For
+        /// characterisation.
         Recorded = "recorded",
         /// After the application's own time, see [`Pacing`]. For performance.
         Busy = "busy",
-        /// At once.
+        /// As soon as the calls before it allow.
         None = "none",
     }
 }
@@ -22,18 +23,18 @@ words! {
 /// When calls start.
 ///
 /// With `pace=busy` the application's own time is the recorded time between the starts of two
-/// calls, times `think`, but
-/// - nothing if it is longer than `idle`: then the application waited for a user, for the network,
-///   for a timer;
-/// - nothing after a sync of the same thread: then the time is that of the recording device, which
-///   is what is modelled here.
+/// calls, times `think`, with two exceptions, where it is nothing:
+/// - if that time is longer than `idle`: then the application waited for a user, the network or a
+///   timer;
+/// - after a sync of the same thread: then that time is the recording device's, and a device is
+///   what is modelled here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
     /// What decides.
     pub pace: Pace,
     /// Factor on the application's own time, in thousandths.
     pub think_milli: u32,
-    /// Longer pauses are not the application's own time.
+    /// Longer times than this between two calls are pauses, not the application's own time.
     pub idle: Nanos,
 }
 
@@ -47,14 +48,14 @@ impl Default for Pacing {
     }
 }
 
-/// An application does not think longer than this factor says.
+/// Largest factor that is accepted.
 const THINK_MAX: f64 = 1000.0;
 const IDLE_MS_MAX: u64 = 3_600_000;
 
 impl Pacing {
     const KEYS: &'static str = "pace, think, idle";
 
-    /// False if the key is not one of these.
+    /// Sets one parameter; false if the key is not one of these.
     fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
             "pace" => self.pace = Pace::parse(value)?,
@@ -68,7 +69,7 @@ impl Pacing {
         Ok(true)
     }
 
-    /// `span` of the application's own time.
+    /// What `span` of recorded own time is in the replay.
     pub fn think(&self, span: Nanos) -> Nanos {
         let scaled = u128::from(span.0) * u128::from(self.think_milli) / 1000;
         Nanos(u64::try_from(scaled).unwrap_or(u64::MAX))
@@ -93,8 +94,8 @@ impl fmt::Display for Pacing {
     }
 }
 
-/// A recording that is in a file: its path is beside the workload, in
-/// [`RunConfig::recording`](crate::RunConfig::recording).
+/// Parameters of `replay:`, which runs a recording in a file. The path of the file is not among
+/// them, but in [`RunConfig::recording`](crate::RunConfig::recording).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReplaySpec {
     /// Name of the file without its folder, for people; may be empty.
@@ -106,7 +107,7 @@ pub struct ReplaySpec {
 }
 
 impl ReplaySpec {
-    /// The workload for the file of this name; what would end a parameter is replaced by `_`.
+    /// The workload for the file of this name; characters that would end a parameter become `_`.
     pub fn of_file(name: &str, pacing: Pacing) -> ReplaySpec {
         let plain = |c: char| match c {
             c if c.is_whitespace() || c.is_control() => '_',
@@ -140,7 +141,7 @@ impl fmt::Display for ReplaySpec {
     }
 }
 
-/// System calls of a generated application.
+/// Parameters of `app:`, which runs a generated application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AppSpec {
     /// One of [`APPS`].
@@ -153,7 +154,7 @@ pub struct AppSpec {
     pub background: Background,
 }
 
-/// Parameters that both have.
+/// Keys of the parameters that both workloads have, for messages.
 fn keys() -> String {
     format!("{}, {}", Pacing::KEYS, Background::KEYS)
 }
@@ -172,7 +173,7 @@ impl Default for AppSpec {
 const SECONDS_MAX: u64 = 3600;
 
 impl AppSpec {
-    /// `app:facebook,seconds=120`: the name stands without a key.
+    /// Sets one parameter. The name stands without a key: `app:facebook,seconds=120`.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
             "seconds" => self.seconds = number(value, 1..=SECONDS_MAX)? as u32,

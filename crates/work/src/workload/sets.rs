@@ -1,8 +1,8 @@
-//! Published benchmarks by name: `SET:TEST,KEY=VALUE,...` is one of the workloads here with the
-//! parameters of that benchmark.
+//! Published benchmarks by name: `SET:TEST,KEY=VALUE,...` is one of the workloads of this crate
+//! with the parameters of that benchmark.
 //!
-//! The first word behind the colon names the test; what follows are parameters of the workload that
-//! it is, and change it. The text in results is that of the workload.
+//! The first word behind the colon names the test; the parameters behind it are those of the
+//! workload and change it. Results carry the text of the workload, which says all that ran.
 //!
 //! | set | source |
 //! |---|---|
@@ -20,11 +20,10 @@ pub const NAMES: [&str; 4] = ["mobibench", "androbench", "pcmark", "postmark"];
 
 const SQLITE: &str = "insert, update, delete";
 
-/// The workload of a set before parameters change it, and whether a test was named; `None`: there
-/// is no such set.
+/// The workload of a test of a set, before parameters change it; `None`: there is no such set.
 ///
 /// # Errors
-/// The set has no such test, or wants one.
+/// The set has no such test, or needs one and none is named.
 pub(super) fn base(set: &str, test: &str) -> Option<Result<Workload, SpecError>> {
     let (found, tests) = match set {
         "mobibench" => (mobibench(test), format!("{SQLITE}, write, random, append")),
@@ -43,7 +42,7 @@ pub(super) fn base(set: &str, test: &str) -> Option<Result<Workload, SpecError>>
 fn mobibench(test: &str) -> Option<Workload> {
     let records = |op| fsync(op, 4 << 10, 1 << 20);
     match test {
-        // A file that does not exist yet, from its beginning: each record allocates.
+        // The file does not exist yet and is written from its beginning, so each record allocates.
         "write" | "append" => records(Op::Append),
         "random" => records(Op::Random),
         _ => sqlite(test, 100),
@@ -76,7 +75,8 @@ fn postmark(test: &str) -> Option<Workload> {
     test.is_empty().then_some(Workload::Files(spec))
 }
 
-/// One kind of transaction; updates and deletes find as many rows as there are transactions.
+/// A workload with one kind of transaction. Updates and deletes find as many rows as there are
+/// transactions.
 fn sqlite(test: &str, count: u32) -> Option<Workload> {
     let mut spec = SqliteSpec {
         inserts: 0,
@@ -93,7 +93,7 @@ fn sqlite(test: &str, count: u32) -> Option<Workload> {
     Some(Workload::Sqlite(spec))
 }
 
-/// A whole file, record by record, an fsync after each.
+/// A workload that writes a whole file, record by record, with an fsync after each.
 fn fsync(op: Op, bytes: u64, file_bytes: u64) -> Option<Workload> {
     Some(Workload::Fsync(FsyncSpec {
         op,

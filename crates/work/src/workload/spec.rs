@@ -1,4 +1,7 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
+//!
+//! A text names a workload and changes some of its parameters; printing a workload names all of
+//! them. So what a report prints can be run again, also when defaults change later.
 
 use super::{
     AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec, bench, sets,
@@ -17,7 +20,7 @@ pub enum Workload {
     Fsync(FsyncSpec),
     /// PostMark's mix on many small files.
     Files(FilesSpec),
-    /// A benchmark of writing.
+    /// A benchmark that writes.
     Bench(BenchSpec),
     /// The system calls of a recording in a file.
     Replay(ReplaySpec),
@@ -28,7 +31,7 @@ pub enum Workload {
 /// Why a workload text is not valid.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SpecError {
-    /// No workload of that name.
+    /// There is no workload of that name.
     #[error("unknown workload `{given}`; there is: {valid}")]
     Name {
         /// What was given.
@@ -36,7 +39,7 @@ pub enum SpecError {
         /// What would be valid.
         valid: String,
     },
-    /// A set of parameters has no test of that name.
+    /// The set of published benchmarks has no test of that name.
     #[error("the first word behind `{set}:` names a test; `{given}` is none, there is: {valid}")]
     Test {
         /// The set.
@@ -46,7 +49,7 @@ pub enum SpecError {
         /// What would be valid.
         valid: String,
     },
-    /// No parameter of that name.
+    /// The workload has no parameter of that name.
     #[error("workload `{workload}` has no parameter `{given}`; it has: {valid}")]
     Key {
         /// The workload.
@@ -56,7 +59,7 @@ pub enum SpecError {
         /// What would be valid.
         valid: String,
     },
-    /// Not a value of that parameter.
+    /// The value is not valid for its parameter.
     #[error("`{given}` is not a valid value here; valid: {valid}")]
     Value {
         /// What was given.
@@ -64,7 +67,7 @@ pub enum SpecError {
         /// What would be valid.
         valid: String,
     },
-    /// The parameters do not fit together.
+    /// The parameters do not fit together, for this reason.
     #[error("{0}")]
     Together(String),
 }
@@ -75,9 +78,9 @@ macro_rules! words {
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum $name { $($(#[$vdoc])* $variant,)* }
         impl $name {
-            /// All of them, in the order of SQLite's documentation.
+            /// Every value, in the order of SQLite's documentation.
             pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-            /// The word for it, in workload texts and pragmas alike.
+            /// The word of the value, in workload texts and in pragmas.
             pub const fn word(self) -> &'static str {
                 match self { $($name::$variant => $word,)* }
             }
@@ -94,7 +97,7 @@ macro_rules! words {
 
 pub(crate) use words;
 
-/// An unknown parameter.
+/// The error for an unknown parameter.
 pub(super) fn key(workload: &str, given: &str, valid: &str) -> SpecError {
     SpecError::Key {
         workload: workload.into(),
@@ -122,7 +125,7 @@ pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, Spec
     })
 }
 
-/// Bytes, with `k` or `m` behind for KiB and MiB.
+/// Parses bytes, with `k` or `m` behind the number for KiB and MiB.
 pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
     let (digits, unit) = match text.as_bytes().last() {
         Some(b'k') => (&text[..text.len() - 1], 1 << 10),
@@ -151,7 +154,8 @@ pub(super) fn size_text(bytes: u64) -> String {
     }
 }
 
-/// What `name` is before its parameters are known, and these; of a set the test is taken away.
+/// The workload of that name with its defaults, or that of a set, and the parameters that follow;
+/// the test of a set is taken off them.
 fn begin<'a>(name: &str, parameters: &'a str) -> Result<(Workload, &'a str), SpecError> {
     let (first, rest) = parameters.split_once(',').unwrap_or((parameters, ""));
     let (test, rest) = match first.contains('=') {
@@ -213,10 +217,11 @@ impl FromStr for Workload {
 }
 
 impl Workload {
-    /// The SQLite workload, for whoever can judge only that one, row by row from an empty table.
+    /// The SQLite workload with an empty table at first, for a caller that can judge nothing else.
     ///
     /// # Errors
-    /// Another workload, or one with rows that are there before.
+    /// It is another workload, or one with rows before the measured part or with a program beside
+    /// it.
     pub fn into_sqlite(self) -> Result<SqliteSpec, SpecError> {
         match self {
             Workload::Sqlite(spec) if spec.prefill == 0 && spec.background.beside().is_none() => {
@@ -228,7 +233,7 @@ impl Workload {
         }
     }
 
-    /// What runs beside it.
+    /// What runs beside the workload.
     pub fn background(&self) -> Background {
         match self {
             Workload::Sqlite(spec) => spec.background,
@@ -240,7 +245,7 @@ impl Workload {
         }
     }
 
-    /// True if SQLite may assume powersafe overwrite.
+    /// True if SQLite may assume powersafe overwrite (see [`SqliteSpec::powersafe_overwrite`]).
     pub fn powersafe_overwrite(&self) -> bool {
         match self {
             Workload::Sqlite(spec) => spec.powersafe_overwrite,
@@ -250,7 +255,7 @@ impl Workload {
 }
 
 impl fmt::Display for Workload {
-    /// The full text, every parameter named: two workloads are the same if their texts are.
+    /// The full text with every parameter: two workloads are equal if their texts are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Workload::Sqlite(spec) => spec.fmt(f),

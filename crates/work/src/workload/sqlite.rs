@@ -1,4 +1,5 @@
-//! Mobibench's SQLite test, and the table that each of its transactions must leave behind.
+//! Mobibench's SQLite test, with an oracle: the table that each prefix of its transactions leaves,
+//! so that what a crash left can be judged row by row.
 
 use super::{SqliteSpec, Synchronous};
 use base::{Nanos, Rng};
@@ -10,43 +11,43 @@ use thiserror::Error;
 /// Why the workload stopped.
 #[derive(Debug, Error)]
 pub enum SqliteFailure {
-    /// SQLite refused or failed a statement.
+    /// SQLite refused a statement, or failed in it.
     #[error("SQLite: {0}")]
     Sqlite(#[from] rusqlite::Error),
     /// The journal mode could not be set.
     #[error("SQLite stays in journal mode `{got}`, `{wanted}` was asked for")]
     JournalMode {
-        /// The mode of the workload.
+        /// The journal mode of the workload.
         wanted: &'static str,
-        /// The mode SQLite uses instead.
+        /// The journal mode that SQLite uses instead.
         got: String,
     },
 }
 
 type SqliteResult<T> = Result<T, SqliteFailure>;
 
-/// One transaction.
+/// One transaction; the number is the id of its row.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Transaction {
-    /// A new row.
+    /// Inserts a row.
     Insert(i64, Row),
-    /// A new value and date in an existing row.
+    /// Gives an existing row a new value and date.
     Update(i64, Row),
-    /// One row less.
+    /// Deletes a row.
     Delete(i64),
 }
 
 /// A row without its id.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Printable characters.
+    /// The value column: printable characters.
     pub value: String,
     /// Date and time as text.
     pub date: String,
 }
 
 impl Transaction {
-    /// What it is called in results.
+    /// The kind of transaction in results.
     pub const fn kind(&self) -> &'static str {
         match self {
             Transaction::Insert(..) => "insert",
@@ -56,11 +57,11 @@ impl Transaction {
     }
 }
 
-/// The content of the table.
+/// The content of the table, by id.
 pub type Table = BTreeMap<i64, Row>;
 
 impl Transaction {
-    /// What the transaction does to the table.
+    /// Applies the transaction to the oracle's table.
     pub fn apply(&self, table: &mut Table) {
         match self {
             Transaction::Insert(id, row) | Transaction::Update(id, row) => {
@@ -73,8 +74,8 @@ impl Transaction {
     }
 }
 
-/// All transactions of the workload: a function of `spec` and `seed` only, whatever the scheme
-/// below.
+/// All transactions of the workload. They are a function of `spec` and `seed` alone, so that every
+/// scheme below gets the same.
 pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
     let mut rng = Rng::named(seed, "workload/sqlite");
     let mut live: Vec<i64> = (1..=i64::from(spec.prefill)).collect();
@@ -99,7 +100,7 @@ pub fn transactions(spec: &SqliteSpec, seed: u64) -> Vec<Transaction> {
     all
 }
 
-/// The rows that are there before the first transaction: a function of `spec` only.
+/// The rows before the first transaction: a function of `spec` alone.
 pub fn prefill(spec: &SqliteSpec) -> Table {
     let mut rng = Rng::named(0, "workload/sqlite prefill");
     let ids = 0..spec.prefill;
@@ -121,7 +122,7 @@ fn row(rng: &mut Rng, spec: &SqliteSpec, n: u32) -> Row {
     Row { value, date }
 }
 
-/// The table after the first `count` transactions.
+/// The oracle's table after the first `count` transactions, from an empty one.
 pub fn table_after(transactions: &[Transaction], count: usize) -> Table {
     let mut table = Table::new();
     transactions[..count]
@@ -130,15 +131,15 @@ pub fn table_after(transactions: &[Transaction], count: usize) -> Table {
     table
 }
 
-/// A connection to a file of the host, through SQLite's own file layer.
+/// Opens a database in a file of the host, through SQLite's own file layer.
 ///
 /// # Errors
-/// What SQLite says.
+/// SQLite cannot open it.
 pub fn open_on_host(database: &Path) -> SqliteResult<Connection> {
     Ok(Connection::open(database)?)
 }
 
-/// Keeps SQLite's own file layer from the atomic writes of F2FS, for the whole process.
+/// Keeps SQLite's own file layer from using the atomic writes of F2FS, in the whole process.
 ///
 /// # Errors
 /// SQLite's own file layer does not let its system calls be replaced.
@@ -149,7 +150,7 @@ pub fn without_atomic_writes() -> Result<(), ::sqlite::SetupError> {
 /// Sets journal mode and level, and makes the table with the rows that are there before.
 ///
 /// # Errors
-/// What SQLite says; a journal mode it does not take is an error too.
+/// SQLite fails, or takes another journal mode.
 pub fn prepare(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
     set_modes(db, spec)?;
     db.execute_batch(
@@ -182,11 +183,11 @@ pub fn set_modes(db: &Connection, spec: &SqliteSpec) -> SqliteResult<()> {
     Ok(db.execute_batch(&format!("PRAGMA synchronous={}", level.word()))?)
 }
 
-/// Runs the transactions one by one. `done` learns of each, its kind and its duration, once it is
+/// Runs the transactions one by one. `done` is told the kind and the duration of each when it is
 /// acknowledged.
 ///
 /// # Errors
-/// What SQLite says of the first transaction that fails.
+/// SQLite's error at the first transaction that fails.
 pub fn run(
     db: &Connection,
     transactions: &[Transaction],
@@ -214,7 +215,7 @@ pub fn run(
 /// Reads the whole table.
 ///
 /// # Errors
-/// What SQLite says, e.g. that the database is malformed or the table is missing.
+/// SQLite's error, e.g. that the database is malformed or the table is missing.
 pub fn read_table(db: &Connection) -> SqliteResult<Table> {
     let mut select = db.prepare("SELECT id, Value, creation_date FROM tblMyList")?;
     let rows = select.query_map([], |r| {
@@ -229,10 +230,10 @@ pub fn read_table(db: &Connection) -> SqliteResult<Table> {
     Ok(rows.collect::<rusqlite::Result<_>>()?)
 }
 
-/// What `PRAGMA integrity_check` finds; `None` if it says ok.
+/// The findings of `PRAGMA integrity_check`; `None` if it says ok.
 ///
 /// # Errors
-/// What SQLite says.
+/// SQLite's error.
 pub fn integrity(db: &Connection) -> SqliteResult<Option<String>> {
     let mut check = db.prepare("PRAGMA integrity_check")?;
     let lines: Vec<String> = check

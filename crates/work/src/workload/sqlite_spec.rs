@@ -1,12 +1,12 @@
-//! Parameters of the SQLite workload.
+//! Parameters of the SQLite workload, with the words of SQLite's pragmas.
 
 use super::background::Background;
 use super::spec::{SpecError, key, number, switch, words};
 use std::fmt;
 
-/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date),
-/// one row per transaction; first the inserts, then the updates of random rows, then the deletes of
-/// random rows.
+/// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date)
+/// that each transaction changes in one row: first come the inserts, then updates of random rows,
+/// then deletes of random rows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SqliteSpec {
     /// Rows that are there before the measured part begins.
@@ -24,10 +24,10 @@ pub struct SqliteSpec {
     /// `PRAGMA synchronous`.
     pub synchronous: Synchronous,
     /// SQLite may assume that a write changes nothing beside it, whenever the power goes
-    /// ("powersafe overwrite"): its default on Linux. False on a device that can leave a sector as
-    /// garbage; SQLite then pads its log to whole sectors.
+    /// ("powersafe overwrite"), which is its default on Linux. It is false on a device that can
+    /// leave a sector as garbage; SQLite then pads its log to whole sectors.
     pub powersafe_overwrite: bool,
-    /// What writes beside it.
+    /// What runs beside it.
     pub background: Background,
 }
 
@@ -52,15 +52,15 @@ words! {
     JournalMode {
         /// The rollback journal is deleted at commit.
         Delete = "delete",
-        /// It is truncated to nothing.
+        /// The rollback journal is truncated to nothing.
         Truncate = "truncate",
-        /// Its header is overwritten with zeros.
+        /// The header of the rollback journal is overwritten with zeros.
         Persist = "persist",
-        /// Write-ahead log.
+        /// There is a write-ahead log in place of the rollback journal.
         Wal = "wal",
         /// The rollback journal is in memory: a crash may damage the database.
         Memory = "memory",
-        /// No rollback journal: likewise.
+        /// There is no rollback journal: a crash may damage the database.
         Off = "off",
     }
 }
@@ -70,7 +70,7 @@ words! {
     Synchronous {
         /// Never syncs.
         Off = "off",
-        /// Syncs at the critical moments less one.
+        /// Syncs at the most critical moments, less often than `full`.
         Normal = "normal",
         /// Syncs at every critical moment.
         Full = "full",
@@ -79,9 +79,9 @@ words! {
     }
 }
 
-/// Above this the run would not end in a day.
+/// Largest number of transactions: a run with more would not end in a day.
 const TRANSACTIONS_MAX: u64 = 10_000_000;
-/// A value must fit SQLite's own limit by far.
+/// Longest value, far below SQLite's own limit.
 const VALUE_CHARS_MAX: u64 = 1_000_000;
 
 impl SqliteSpec {
@@ -104,7 +104,7 @@ impl SqliteSpec {
         Ok(())
     }
 
-    /// Transactions in all.
+    /// Number of all transactions.
     pub fn transactions(&self) -> u64 {
         u64::from(self.inserts) + u64::from(self.updates) + u64::from(self.deletes)
     }

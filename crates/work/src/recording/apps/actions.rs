@@ -1,9 +1,11 @@
-//! What an application does: each action is what a library of the phone does for it, call by call.
+//! What an application does: each action is a series of calls that a library of the phone makes for
+//! it.
 //!
-//! The calls of a SQLite transaction are those of Mobibench's recording of Facebook: the journal is
-//! opened, filled (header with the first page's number and content, then number, page, checksum of
-//! each), synced, its folder synced because the file was opened anew; the pages of the database are
-//! written and synced; the journal is truncated, which the recording does not show, and closed.
+//! The calls of a SQLite transaction are those in Mobibench's recording of Facebook. The journal is
+//! opened, filled (a header with the first page's number and content, then number, page and
+//! checksum of each) and synced, and its folder is synced, because the file was opened anew. Then
+//! the pages of the database are written and synced. At the end the journal is truncated, which the
+//! recording does not show, and closed.
 
 use super::parameters::Parameters;
 use super::phone::{Phone, Thread};
@@ -13,47 +15,47 @@ use std::collections::VecDeque;
 
 /// Bytes of a database page.
 pub const PAGE: u32 = 4096;
-/// Pages of a database that is there before.
+/// Pages of a database that is there before the first call.
 const DATABASE_PAGES: u64 = 512;
 /// Header of a rollback journal: one sector.
 const JOURNAL_HEADER: u32 = 512;
-/// Header of a write-ahead log, and of each frame.
+/// Bytes of the header of a write-ahead log, and of the header of each frame.
 const WAL_HEADER: (u32, u32) = (32, 24);
 /// Frames after which a write-ahead log starts again (SQLite's `wal_autocheckpoint` is 1000;
 /// Android sets 100).
 const WAL_FRAMES: u64 = 100;
-/// Files of a cache that is there before.
+/// Files of the cache before the first call.
 const CACHED: u32 = 40;
-/// Preference files.
+/// Number of preference files.
 const PREFERENCES: u64 = 8;
 
-/// Files of other applications and the system, and those of them that are in use: with this
-/// distance their inodes are in different blocks.
+/// Number of files of other applications and the system, and how many of them are in use. With this
+/// distance the inodes of those in use lie in different blocks.
 const STATES: (u32, u32) = (192, 16);
-/// First of the threads that do not sync.
+/// Number of the first thread that does not sync.
 const OTHERS: u32 = 20;
-/// How many there are.
+/// Number of threads that do not sync.
 const OTHER_COUNT: usize = 4;
 
-/// What syncs.
+/// The actions that sync.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// SQLite, journal truncated.
+    /// A SQLite transaction whose rollback journal is truncated.
     Rollback,
-    /// SQLite, journal removed.
+    /// A SQLite transaction whose rollback journal is removed.
     Delete,
-    /// SQLite, write-ahead log.
+    /// A SQLite transaction in a write-ahead log.
     Wal,
-    /// A page written again.
+    /// A page of a file is written again.
     Overwrite,
-    /// A new cache file for an old one.
+    /// A new cache file is made and the oldest is removed.
     Cache,
-    /// Preferences replaced.
+    /// A preference file is replaced.
     Prefs,
 }
 
 impl Kind {
-    /// Its fsyncs.
+    /// Number of fsyncs of the action.
     pub const fn fsyncs(self) -> u32 {
         match self {
             Kind::Rollback | Kind::Delete => 3,
@@ -61,7 +63,7 @@ impl Kind {
         }
     }
 
-    /// Its commits: the folder of a journal is committed with the journal.
+    /// Number of commits of the action: the folder of a journal is committed with the journal.
     pub const fn commits(self) -> usize {
         match self {
             Kind::Rollback | Kind::Delete => 2,
@@ -70,7 +72,7 @@ impl Kind {
     }
 }
 
-/// What a thread that does not sync does.
+/// What a thread that does not sync does beside an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Other {
     /// Makes a file and removes an old one.
@@ -79,9 +81,9 @@ pub enum Other {
     Written,
 }
 
-/// One action.
+/// One action to be recorded.
 pub struct Action {
-    /// What.
+    /// Its kind.
     pub kind: Kind,
     /// Pages of its transaction or file.
     pub pages: u32,
@@ -95,7 +97,7 @@ struct Beside {
     others: Vec<Other>,
 }
 
-/// One worker's database.
+/// The database of one worker.
 struct Database {
     path: String,
     file: Handle,
@@ -103,7 +105,7 @@ struct Database {
     frames: u64,
 }
 
-/// The files of an application.
+/// The files of an application while calls are recorded.
 pub struct Files {
     root: String,
     databases: Vec<Database>,
@@ -116,7 +118,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Makes what is there before and opens the databases.
+    /// Puts in place what is there before the first call, and opens the databases.
     pub fn prepare(phone: &mut Phone<'_>, app: &Parameters, thread: &mut Thread) -> Files {
         let root = format!("/data/data/{}", app.package);
         for folder in ["cache", "databases", "shared_prefs"] {
@@ -169,8 +171,8 @@ impl Files {
             let file = phone.open(thread, &path);
             phone.read(thread, file, 0, 100);
             let log = (app.mix.wal > 0.0).then(|| {
-                // It was full once: from then on its frames are written over, as on a phone that is
-                // in use.
+                // The log was full once. From then on its frames are written over, as on a phone
+                // that is in use.
                 let bytes = u64::from(WAL_HEADER.0) + WAL_FRAMES * u64::from(WAL_HEADER.1 + PAGE);
                 phone.file(format!("{path}-wal"), bytes);
                 phone.open(thread, &format!("{path}-wal"))
@@ -184,7 +186,7 @@ impl Files {
         }
     }
 
-    /// Closes what is open.
+    /// Closes all that is open.
     pub fn close(self, phone: &mut Phone<'_>, thread: &mut Thread) {
         for database in self.databases {
             if let Some(log) = database.log {
@@ -213,7 +215,7 @@ impl Files {
         format!("{}/shared_prefs/{n}.xml", self.root)
     }
 
-    /// One action of a worker.
+    /// Records one action of a worker.
     pub fn act(
         &mut self,
         phone: &mut Phone<'_>,
@@ -295,8 +297,8 @@ impl Files {
         let database = &mut self.databases[worker];
         let log = database.log.expect("an app with a share of it has a log");
         if database.frames + u64::from(pages) > WAL_FRAMES {
-            // The pages go to the database without a sync of their own before the log starts again:
-            // a reader's checkpoint.
+            // The pages go to the database without a sync of their own before the log starts again,
+            // as in a checkpoint by a reader.
             write_pages(phone, thread, database.file, pages);
             database.frames = 0;
             phone.write(thread, log, 0, WAL_HEADER.0);
@@ -363,8 +365,8 @@ impl Files {
         phone.unlink(thread, backup);
     }
 
-    /// Syncs when other threads have made their last call. They began beside the action's first
-    /// call, not before: the time between a sync and the next call of its thread is the recording
+    /// Syncs after the last call of the other threads. They began beside the action's first call
+    /// and not earlier: the time between a sync and the next call of its thread is the recording
     /// device's and must not become theirs.
     fn sync(&mut self, phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, beside: Beside) {
         let end = self.others_do(phone, beside.start, beside.others);
@@ -372,7 +374,8 @@ impl Files {
         phone.sync(thread, file);
     }
 
-    /// Other threads begin at `start`; returns when the last of them made its last call.
+    /// Records what other threads do from `start` on; returns when the last of them made its last
+    /// call.
     fn others_do(&mut self, phone: &mut Phone<'_>, start: Nanos, others: Vec<Other>) -> Nanos {
         let mut threads: Vec<Thread> = (OTHERS..)
             .take(OTHER_COUNT)
@@ -406,7 +409,7 @@ impl Files {
     }
 }
 
-/// A new file of so many pages, the last one not full.
+/// Writes a new file of `pages` pages, the last one not full.
 fn write_file(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: u32) {
     let rest = phone.between(u64::from(PAGE) / 8, u64::from(PAGE)) as u32;
     for page in 0..pages {
@@ -415,12 +418,12 @@ fn write_file(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: u
     }
 }
 
-/// The first page of a database, which counts its changes, and others.
+/// Writes the first page of a database, which counts its changes, and others.
 fn write_pages(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: u32) {
     phone.write(thread, file, 0, PAGE);
     let first = phone.between(1, DATABASE_PAGES);
     for n in 1..u64::from(pages) {
-        // Distinct for as many as there are.
+        // Pages are distinct, as the prime step 7 comes back late.
         let page = 1 + (first + n * 7) % (DATABASE_PAGES - 1);
         phone.write(thread, file, page * u64::from(PAGE), PAGE);
     }

@@ -1,26 +1,26 @@
-//! Random numbers whose sum does not depend on the seed: dealt from a prepared deck instead of
-//! drawn.
+//! Random numbers whose sum does not depend on the seed: they are dealt from a prepared deck
+//! instead of being drawn.
 //!
-//! An application with three fsyncs in 5 s has 72 of them in two minutes. Drawn, its mean would be
-//! off by a tenth, and a run would have to be long before it says anything; dealt, only the order
-//! is random.
+//! An application with three fsyncs in 5 s has 72 of them in two minutes. If they were drawn, the
+//! mean would be off by a tenth and a run would have to be long before it says anything; when they
+//! are dealt, only the order is random.
 
 use super::parameters::Point;
 use base::{Nanos, Rng};
 
-/// A number in [0, 1).
+/// A random number in [0, 1).
 pub fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Any order.
+/// Brings the items in random order.
 pub fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     for i in (1..items.len()).rev() {
         items.swap(i, rng.below(i as u64 + 1) as usize);
     }
 }
 
-/// A time from a distribution.
+/// Draws a time from a distribution.
 ///
 /// # Panics
 /// The distribution has no points.
@@ -38,7 +38,7 @@ pub fn time(points: &[Point], rng: &mut Rng) -> Nanos {
     Nanos((us * 1e3) as u64)
 }
 
-/// Largest number of a deck; a geometric distribution has no largest one.
+/// Largest number in a deck, as a geometric distribution has none.
 const MOST: u32 = 256;
 
 /// `count` numbers from 1 on, geometrically distributed, whose sum is `count * mean` to the nearest
@@ -52,18 +52,18 @@ pub fn geometric(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
 /// `count` numbers from 0 on, distributed as Poisson's, whose sum is `count * mean` to the nearest
 /// whole number.
 pub fn poisson(count: usize, mean: f64, rng: &mut Rng) -> Vec<u32> {
-    // e to the power of -mean, by squaring: the same on every machine.
+    // This is e to the power of -mean by squaring, which gives the same bits on every machine.
     let mut none = 1.0 - mean / f64::from(1 << SQUARINGS);
     (0..SQUARINGS).for_each(|_| none *= none);
     let next = |n: u32, part: f64| (n + 1, part * mean / f64::from(n + 1));
     deck(count, mean, (0, none), next, rng)
 }
 
-/// Squarings in [`poisson`]: an error of a millionth for a mean of 1.
+/// Squarings in [`poisson`]; for a mean of 1 the error is a millionth.
 const SQUARINGS: u32 = 20;
 
-/// One number per quantile of the distribution that begins with (number, its part) and goes on with
-/// `next`.
+/// A deck with one number for each quantile of the distribution. It begins with (number, its
+/// probability), and `next` gives the pair that follows another.
 fn deck(
     count: usize,
     mean: f64,
@@ -85,7 +85,7 @@ fn deck(
     deck
 }
 
-/// Moves numbers by one until they add up to `sum`, or all are `least`.
+/// Changes numbers by one until they add up to `sum`, or all are `least`.
 fn settle(deck: &mut [u32], least: u32, sum: u64) {
     let mut have: u64 = deck.iter().map(|n| u64::from(*n)).sum();
     while have != sum && !deck.is_empty() {
@@ -103,8 +103,8 @@ fn settle(deck: &mut [u32], least: u32, sum: u64) {
     }
 }
 
-/// Kinds by their shares: at each step the kind that lacks most, among those that cost no more than
-/// what is left. The costs add up to `total`.
+/// Deals kinds by their shares: each step takes the kind that lacks most, among those that cost no
+/// more than what is left. The costs add up to `total`.
 ///
 /// # Panics
 /// No kind of cost 1 has a share.

@@ -1,6 +1,7 @@
-//! The eight applications of the eMMC paper, synthesised.
+//! The eight applications of the eMMC paper, synthesised, because recordings of only two are
+//! public.
 //!
-//! The paper characterises its applications by how often they sync, how much metadata and how much
+//! The paper characterises its applications by how often they sync and by how much metadata and
 //! data a commit carries. A generated application does what such applications do (SQLite
 //! transactions, cache files, preferences, thumbnails that other threads make and remove) in a mix
 //! that gives these three values on the baseline; times between calls come from a recording. The
@@ -39,10 +40,10 @@ pub const APPS: [&str; 8] = [
     "amazon",
 ];
 
-/// Longest recording, seconds.
+/// Longest recording that is generated, seconds.
 pub const SECONDS_MAX: u32 = 3600;
 
-/// Why there is no recording.
+/// Why no recording could be generated.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum AppError {
     /// No application of that name.
@@ -53,23 +54,23 @@ pub enum AppError {
         /// What would be valid.
         valid: String,
     },
-    /// Too short or too long.
+    /// The length is 0 or above [`SECONDS_MAX`].
     #[error("an app runs for 1 to {SECONDS_MAX} seconds, not {0}")]
     Seconds(u32),
-    /// The parameters make no sense.
+    /// A parameter is out of range.
     #[error("app `{app}`: {wrong}")]
     Parameters {
-        /// Which.
+        /// The application.
         app: String,
-        /// What.
+        /// The parameter and what is wrong with it.
         wrong: String,
     },
 }
 
-/// What the application does in `seconds`.
+/// Generates what the application does in `seconds`.
 ///
 /// # Errors
-/// A name that is not in [`APPS`], a length of 0 or above [`SECONDS_MAX`].
+/// The name is not in [`APPS`], or the length is 0 or above [`SECONDS_MAX`].
 pub fn generate(app: &str, seconds: u32, seed: u64) -> Result<Recording, AppError> {
     let table = table();
     let parameters = table.apps.iter().find(|p| p.name == app);
@@ -80,7 +81,7 @@ pub fn generate(app: &str, seconds: u32, seed: u64) -> Result<Recording, AppErro
     generate_with(&table, parameters, seconds, seed)
 }
 
-/// As [`generate`], with parameters that are not the committed ones.
+/// Like [`generate`], with parameters that the caller chooses.
 ///
 /// # Errors
 /// As [`generate`]; parameters out of range.

@@ -1,60 +1,61 @@
-//! The committed parameters.
+//! The parameters of the generated applications, as the committed file `apps.toml` has them.
 
 use super::AppError;
 use serde::Deserialize;
 
-/// The committed table.
+/// All parameters.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Table {
-    /// Time from a call that is no sync to the next call of its thread.
+    /// Distribution of the time from a call that is no sync to the next call of its thread.
     pub think: Vec<Point>,
-    /// Time from a sync to the next call of its thread.
+    /// Distribution of the time from a sync to the next call of its thread.
     pub sync: Vec<Point>,
     /// The applications.
     #[serde(rename = "app")]
     pub apps: Vec<Parameters>,
 }
 
-/// A point of a distribution; between two points it is linear.
+/// A point of a distribution function, which is linear between two points.
 #[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// Part of all values that are at most `us`.
+    /// Share of the values that are at most `us`.
     pub of: f64,
-    /// Microseconds.
+    /// A time in microseconds.
     pub us: u32,
 }
 
-/// One application.
+/// The parameters of one application.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
-    /// Name of the application, as the paper's table has it.
+    /// Name of the application, as in the table of the eMMC paper.
     pub name: String,
-    /// Its Android package: the folder of its files.
+    /// Its Android package, which names the folder of its files.
     pub package: String,
-    /// fsyncs in 5 s.
+    /// Number of fsyncs in 5 s.
     pub fsyncs: u32,
     /// Mean number of fsyncs in a burst.
     pub burst: f64,
     /// Threads that sync, each with a database of its own.
     pub workers: u32,
-    /// Mean number of 4 KiB pages that a transaction or file has.
+    /// Mean number of 4 KiB pages of a transaction or file.
     pub pages: f64,
     /// Mean number of changes that other threads make per commit, without syncing.
     pub others: f64,
-    /// Part of them that make a file and remove an old one; the rest write a page in place.
+    /// Share of those changes that make a file and remove an old one; the rest write a page in
+    /// place.
     pub made: f64,
-    /// Files of the other threads that are there at any time.
+    /// Number of files of the other threads at any time.
     pub kept: u32,
-    /// Folders they are spread over.
+    /// Number of folders that those files are spread over.
     pub shards: u32,
-    /// What syncs.
+    /// Shares of the actions.
     pub mix: Mix,
 }
 
-/// Shares of all fsyncs by the action that makes them. They need not add up to 1.
+/// Shares of all fsyncs by the action that makes them. They need not sum up to 1.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mix {
@@ -76,16 +77,16 @@ pub struct Mix {
 /// The committed parameters.
 ///
 /// # Panics
-/// Never: a test reads them.
+/// Never, as a test parses them.
 pub fn table() -> Table {
     toml::from_str(include_str!("apps.toml")).expect("a test reads the committed table")
 }
 
 impl Parameters {
-    /// Refuses what would not end or have no meaning.
+    /// Refuses parameters that would not end or have no meaning.
     ///
     /// # Errors
-    /// Names the parameter.
+    /// The error names the parameter.
     pub fn check(&self) -> Result<(), AppError> {
         let Mix {
             rollback,

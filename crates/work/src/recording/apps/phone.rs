@@ -1,31 +1,32 @@
-//! Writes down calls: gives handles numbers and calls their times.
+//! The recording while it is generated: it numbers handles, and gives each call its time by the
+//! distributions of the table.
 
 use super::deal;
 use super::parameters::Table;
 use crate::recording::{Call, Handle, Op, Recording};
 use base::{Nanos, Rng};
 
-/// The recording while it is made.
+/// The recording while it is generated.
 pub struct Phone<'a> {
     table: &'a Table,
-    /// What is done so far.
+    /// The recording so far.
     pub recording: Recording,
-    /// All that is random.
+    /// Source of all randomness.
     pub rng: Rng,
     handles: u32,
 }
 
-/// A thread: its number and when it makes its next call.
+/// A thread of the application: its number, and when it makes its next call.
 #[derive(Clone, Copy)]
 pub struct Thread {
-    /// Number.
+    /// Its number in the recording.
     pub number: u32,
-    /// Time.
+    /// The time of its next call.
     pub now: Nanos,
 }
 
 impl<'a> Phone<'a> {
-    /// Nothing recorded.
+    /// An empty recording.
     pub fn new(table: &'a Table, name: String, rng: Rng) -> Phone<'a> {
         let recording = Recording {
             name,
@@ -39,7 +40,7 @@ impl<'a> Phone<'a> {
         }
     }
 
-    /// A folder that is there before, with those above it.
+    /// Adds a folder that is there before the first call, and those above it.
     pub fn folder(&mut self, path: &str) {
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1);
         for end in ends.chain([path.len()]) {
@@ -49,12 +50,12 @@ impl<'a> Phone<'a> {
         }
     }
 
-    /// A file that is there before.
+    /// Adds a file that is there before the first call.
     pub fn file(&mut self, path: String, bytes: u64) {
         self.recording.files.push((path, bytes));
     }
 
-    /// One call, and the time until the thread's next one.
+    /// Records a call, and moves `thread` on to the time of its next one.
     pub fn call(&mut self, thread: &mut Thread, op: Op) {
         let after = match op.is_sync() {
             true => &self.table.sync,
@@ -69,7 +70,7 @@ impl<'a> Phone<'a> {
         thread.now += gap;
     }
 
-    /// Opens a file, made if it is not there.
+    /// Opens a file, which is made if it is not there.
     pub fn open(&mut self, thread: &mut Thread, path: &str) -> Handle {
         self.open_as(thread, path, false)
     }
@@ -93,7 +94,7 @@ impl<'a> Phone<'a> {
         handle
     }
 
-    /// Writes.
+    /// Writes `bytes` at `offset`.
     pub fn write(&mut self, thread: &mut Thread, handle: Handle, offset: u64, bytes: u32) {
         let op = Op::Write {
             handle,
@@ -103,7 +104,7 @@ impl<'a> Phone<'a> {
         self.call(thread, op);
     }
 
-    /// Reads.
+    /// Reads `bytes` at `offset`.
     pub fn read(&mut self, thread: &mut Thread, handle: Handle, offset: u64, bytes: u32) {
         let op = Op::Read {
             handle,
@@ -113,7 +114,7 @@ impl<'a> Phone<'a> {
         self.call(thread, op);
     }
 
-    /// fsync.
+    /// Syncs by fsync.
     pub fn sync(&mut self, thread: &mut Thread, handle: Handle) {
         let op = Op::Sync {
             handle,
@@ -122,22 +123,22 @@ impl<'a> Phone<'a> {
         self.call(thread, op);
     }
 
-    /// Closes.
+    /// Closes a handle.
     pub fn close(&mut self, thread: &mut Thread, handle: Handle) {
         self.call(thread, Op::Close { handle });
     }
 
-    /// Removes.
+    /// Removes a name.
     pub fn unlink(&mut self, thread: &mut Thread, path: String) {
         self.call(thread, Op::Unlink { path });
     }
 
-    /// A number from `least` to below `bound`.
+    /// A random number from `least` to below `bound`.
     pub fn between(&mut self, least: u64, bound: u64) -> u64 {
         least + self.rng.below(bound - least)
     }
 
-    /// The recording, its calls ordered by time.
+    /// The finished recording, its calls ordered by time.
     pub fn finish(mut self) -> Recording {
         self.recording.calls.sort_by_key(|call| call.at);
         self.recording

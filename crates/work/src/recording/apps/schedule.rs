@@ -1,4 +1,5 @@
-//! When an application does what: bursts of syncing actions, as a Poisson process.
+//! When an application does what: syncing actions come in bursts, and each burst begins at a random
+//! moment of its own share of the time between bursts.
 
 use super::actions::{Action, Files, Kind, Other};
 use super::deal;
@@ -7,11 +8,11 @@ use super::phone::{Phone, Thread};
 use crate::recording::Recording;
 use base::{Nanos, Rng};
 
-/// Thread of what belongs to no worker: opening and closing.
+/// Thread of what belongs to no worker: opening at first and closing at the end.
 const MAIN: u32 = 1;
-/// First of the workers' threads.
+/// Number of the first worker's thread.
 const WORKERS: u32 = 50;
-/// The whole recording.
+/// Generates the recording of an application.
 pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Recording {
     let mut phone = Phone::new(table, format!("app:{}", app.name), rng);
     let mut main = Thread {
@@ -20,8 +21,8 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
     };
     let mut files = Files::prepare(&mut phone, app, &mut main);
     let bursts = bursts(app, seconds, &mut phone.rng);
-    // Each burst is recorded as if it began at once and then moved to its place: only so is it
-    // known how long it takes.
+    // A burst is recorded as if it began at once, and then moved to its place, because how long it
+    // takes is known only afterwards.
     let mut spans = Vec::new();
     for burst in bursts {
         let start = phone.recording.calls.len();
@@ -44,19 +45,19 @@ pub fn record(table: &Table, app: &Parameters, seconds: u32, rng: Rng) -> Record
     phone.finish()
 }
 
-/// When each of `count` bursts begins: at any moment of its own part of the time.
+/// When each of `count` bursts begins: at a random moment of its part of `time`.
 fn starts(count: u64, time: u64, rng: &mut Rng) -> Vec<u64> {
     let begin = |n: u64| (u128::from(time) * u128::from(n) / u128::from(count.max(1))) as u64;
     let within = |n| begin(n) + rng.below((begin(n + 1) - begin(n)).max(1));
     (0..count).map(within).collect()
 }
 
-/// fsyncs of the whole run (apps-A1).
+/// Number of fsyncs of the whole recording (apps-A1).
 fn fsyncs(app: &Parameters, seconds: u32) -> u32 {
     ((u64::from(app.fsyncs) * u64::from(seconds) * 2 + 5) / 10) as u32
 }
 
-/// All actions in their bursts.
+/// All actions, divided into bursts.
 fn bursts(app: &Parameters, seconds: u32, rng: &mut Rng) -> Vec<Vec<Action>> {
     let mix = &app.mix;
     let shares: Vec<(Kind, f64, u32)> = [
@@ -99,7 +100,7 @@ fn bursts(app: &Parameters, seconds: u32, rng: &mut Rng) -> Vec<Vec<Action>> {
     bursts
 }
 
-/// Records a burst that begins at zero; returns when its last call is over.
+/// Records a burst that begins at time zero; returns when its last call is over.
 fn run_burst(
     phone: &mut Phone<'_>,
     files: &mut Files,

@@ -1,4 +1,4 @@
-//! Generated recordings are sound, and like the recordings there are.
+//! Generated recordings are sound, and resemble the recordings that there are.
 
 use super::*;
 use crate::recording::{Handle, Op};
@@ -9,7 +9,7 @@ fn fsyncs(recording: &Recording) -> usize {
     recording.calls.iter().filter(|c| c.op.is_sync()).count()
 }
 
-/// recording-N1 to recording-N3 of `recording`.
+/// Checks recording-N1 to recording-N3.
 fn check_invariants(recording: &Recording) {
     let mut names: Set<&str> = Set::default();
     for folder in &recording.folders {
@@ -58,7 +58,7 @@ fn check_invariants(recording: &Recording) {
     assert!(open.is_empty(), "recording-N2: all is closed at the end");
 }
 
-/// Absolute, plain, and in a folder that is there.
+/// True if `path` is absolute and plain and lies in a folder that is there.
 fn inside(path: &str, names: &Set<&str>) -> bool {
     let plain = path
         .split('/')

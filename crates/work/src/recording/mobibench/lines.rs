@@ -1,35 +1,35 @@
-//! Lines to calls.
+//! Parses the lines of a Mobibench recording into calls on descriptors.
 
 use crate::RunError;
 use crate::recording::reading::Reading;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 
-/// Longest line, bytes: a path is at most 4096.
+/// Longest line, bytes: a path has at most 4096.
 pub(super) const LINE_BYTES_MAX: usize = 16 << 10;
-/// Most calls of a recording: they are all in memory.
+/// Most calls of a recording, because all of them are in memory.
 const CALLS_MAX: usize = 4_000_000;
 const NAME_BYTES_MAX: usize = 255;
 const PATH_BYTES_MAX: usize = 4095;
 /// Largest offset: what follows it must still be a legal one.
 const OFFSET_MAX: u64 = i64::MAX as u64 >> 1;
 
-/// A line that is a call.
+/// A call as its line has it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Raw {
     pub thread: u32,
-    /// Microseconds.
+    /// When it was made, microseconds.
     pub us: u64,
     pub call: Said,
 }
 
-/// What a line says.
+/// What a line says that was called.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Said {
     Open {
         path: Path,
         flags: Flags,
-        /// `None`: it failed.
+        /// The new descriptor; `None`: the open failed.
         fd: Option<u32>,
     },
     Close(u32),
@@ -44,7 +44,7 @@ pub(super) enum Said {
         size: u64,
     },
     Fstat(u32),
-    /// access, stat, lstat: is it there?
+    /// `access`, `stat` or `lstat`: asks whether a name is there.
     Probe {
         path: Path,
         found: bool,
@@ -53,11 +53,11 @@ pub(super) enum Said {
     Rename(Path, Path),
     Mkdir(Path),
     Rmdir(Path),
-    /// A call that failed or moved nothing, on this descriptor.
+    /// A call on this descriptor that failed or moved nothing.
     Nothing(Option<u32>),
 }
 
-/// Place and length; without an offset where the last one ended.
+/// Offset and length; without an offset the call goes on where the last one ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Range {
     pub offset: Option<u64>,
@@ -67,11 +67,12 @@ pub(super) struct Range {
 /// How much of a path was recorded.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Path {
-    /// All of it.
+    /// The whole path.
     Known(String),
-    /// An absolute path without quotes: the recorder's own, see mobibench-M1, or a known one.
+    /// An absolute path without quotes: one that the recorder made up (mobibench-M1), or a known
+    /// one.
     Bare(String),
-    /// Its beginning only, as `data/data`.
+    /// The beginning of a path only, as `data/data`.
     Lost(String),
 }
 
@@ -87,12 +88,12 @@ pub(super) struct Flags {
     pub directory: bool,
 }
 
-/// True if the line is a call of this format.
+/// True if the line is a call in this format.
 pub fn is_call(line: &str) -> bool {
     parse(line).is_ok()
 }
 
-/// All calls by time; ties keep the order of the file.
+/// Reads all calls and orders them by time; ties keep the order of the file.
 pub(super) fn read(
     lines: &mut dyn BufRead,
     strict: bool,
@@ -109,7 +110,7 @@ pub(super) fn read(
             Ok(0) => break,
             Ok(_) => {}
             Err(e) => {
-                // What a cut or damaged archive held before the damage is a recording too.
+                // What was unpacked before the damage of an archive is a recording, too.
                 reading.fault(
                     strict,
                     "the file breaks off",
@@ -142,7 +143,7 @@ pub(super) fn read(
             Ok(raw) => {
                 let last = threads.entry(raw.thread).or_default();
                 if raw.us < *last {
-                    // It is put where its time says.
+                    // The call is put where its time says.
                     reading.fault(strict, "time goes back in a thread", number, &line)?;
                 }
                 *last = raw.us.max(*last);
@@ -189,7 +190,7 @@ fn skip_line(lines: &mut dyn BufRead) -> bool {
 
 const BROKEN: &str = "broken line";
 
-/// One line; what is wrong with it otherwise.
+/// Parses one line; the error says what is wrong with it.
 fn parse(line: &str) -> Result<Raw, &'static str> {
     let mut words = line.split_ascii_whitespace();
     let mut word = || words.next().ok_or(BROKEN);
@@ -273,7 +274,7 @@ fn offset(text: &str) -> Result<u64, &'static str> {
     }
 }
 
-/// A descriptor; `None` for -1, the mark of a failed open.
+/// Parses a descriptor; `None` for -1, which marks a failed open.
 fn descriptor(text: &str) -> Result<Option<u32>, &'static str> {
     match number(text)? {
         n if n < 0 => Ok(None),
@@ -285,7 +286,7 @@ fn with(fd: &str, said: impl FnOnce(u32) -> Said) -> Result<Said, &'static str> 
     Ok(descriptor(fd)?.map_or(Said::Nothing(None), said))
 }
 
-/// `said` unless the result says that the call failed.
+/// `said`, unless the result says that the call failed.
 fn done(
     result: Option<&&str>,
     said: impl FnOnce() -> Result<Said, &'static str>,
@@ -304,7 +305,7 @@ fn moved(
 ) -> Result<Said, &'static str> {
     let offset = at.map(|at| offset(at)).transpose()?;
     let bytes = match number(bytes)? {
-        // -1 is a call that failed; nothing else below 0 is a result.
+        // -1 marks a call that failed; no other result is below 0.
         -1 | 0 => return with(fd, |fd| Said::Nothing(Some(fd))),
         n if n < 0 => return Err("negative offset or size"),
         n => u32::try_from(n).map_err(|_| "offset or size too large")?,
@@ -329,7 +330,8 @@ fn flags_of(text: &str) -> Flags {
     flags
 }
 
-/// A path; it may hold blanks, so it is all words between the call and the last arguments.
+/// Parses a path. It may hold blanks, so it extends over all words between the call and the last
+/// arguments.
 fn path_of(words: &[&str]) -> Result<Path, &'static str> {
     let text = words.join(" ");
     if text.is_empty() {

@@ -1,9 +1,9 @@
-//! Recordings of system calls as Mobibench's generator makes them from strace:
-//! `thread microseconds call arguments`.
+//! Reads recordings of system calls as Mobibench's generator makes them from strace: `thread
+//! microseconds call arguments`.
 //!
-//! The recordings lost things on their way: paths of opens are cut to `data/data`, opens before the
-//! recording began are missing, and so are `ftruncate` and `rename`. What the application did can
-//! mostly be told from the other calls. The rules, each counted in [`Reading::rules`];
+//! These recordings have gaps: paths of opens are cut to `data/data`, opens before the recording
+//! began are missing, and so are `ftruncate` and `rename`. The other calls mostly tell what the
+//! application did, by the rules below. Each rule is counted in [`Reading::rules`];
 //! docs/use/recordings.md says how many calls each decides in the two recordings of the paper's
 //! applications:
 //!
@@ -42,8 +42,8 @@
 //!   did not save are new.
 //! - M14: A file of which nothing is known but that it was there has one block.
 //!
-//! What contradicts itself after all that (a name that is not there) is dropped or made true, and
-//! counted as `M15`.
+//! A call that still contradicts the others after that (a name that is not there) is dropped, or
+//! what it needs is put in place; either is counted as `M15`.
 
 mod lines;
 mod names;
@@ -58,10 +58,10 @@ use super::reading::Reading;
 use crate::RunError;
 use std::io::BufRead;
 
-/// Reads all lines.
+/// Reads a whole recording.
 ///
 /// # Errors
-/// More calls than can be held; when `strict`, the first line at fault.
+/// There are more calls than can be held; with `strict`, also the first line at fault.
 pub fn read(
     name: &str,
     lines: &mut dyn BufRead,

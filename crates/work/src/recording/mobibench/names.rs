@@ -1,9 +1,11 @@
-//! What the probes of a thread tell about the paths of its next opens.
+//! What the probes of a thread (`access`, `stat`) tell about the paths of its next opens: the
+//! recorder lost those paths, but a library asks for a name before it opens it.
 
 use super::lines::{Path, Raw, Said};
 use std::collections::BTreeMap;
 
-/// Where a name is looked for and found, by call: for looking ahead.
+/// For each name the calls that looked for it, and whether they found it, so that one can look
+/// ahead.
 pub(super) struct Looks(BTreeMap<String, Vec<(usize, bool)>>);
 
 impl Looks {
@@ -36,26 +38,26 @@ impl Looks {
     }
 }
 
-/// What a thread has asked lately.
+/// What a thread has asked lately, for rules M4 to M11.
 #[derive(Default)]
 pub(super) struct Asked {
     /// The database whose rollback journal it looked for last.
     pub database: Option<String>,
-    /// It has used no descriptor since.
+    /// The thread has used no descriptor since then.
     pub fresh: bool,
-    /// What it found missing last.
+    /// The name that it found missing last.
     pub missing: Option<String>,
-    /// What it found there last.
+    /// The name that it found present last.
     present: Option<String>,
-    /// X, if it then found X.bak missing.
+    /// A name X that it found present before it found X.bak missing.
     pub backed_up: Option<String>,
-    /// Directories it named, by the beginning that lost paths keep: `data/data`.
+    /// The directory it named last, for each beginning that lost paths keep (`data/data`).
     dirs: BTreeMap<String, String>,
-    /// The file of unknown name that it made last (number of the file).
+    /// Number of the file of unknown name that it made last.
     pub made: Option<usize>,
 }
 
-/// Words of a path that lost paths keep.
+/// Number of names that the recorder kept of a lost path.
 const KEPT_NAMES: usize = 2;
 
 pub(super) fn parent(path: &str) -> &str {
@@ -83,7 +85,7 @@ impl Asked {
         }
     }
 
-    /// A path was named: its directory is where files of unknown name may lie.
+    /// Takes note of a path: a file of unknown name may lie in its directory.
     pub(super) fn named(&mut self, path: &str) {
         let mut names = path.split('/').filter(|n| !n.is_empty());
         let kept: Vec<&str> = names.by_ref().take(KEPT_NAMES).collect();
@@ -92,7 +94,7 @@ impl Asked {
         }
     }
 
-    /// The directory for a file whose path was lost but for `beginning`.
+    /// The directory for a file of whose path only `beginning` is left.
     pub(super) fn dir(&self, beginning: &str) -> String {
         match self.dirs.get(beginning) {
             Some(dir) => dir.clone(),
@@ -101,7 +103,7 @@ impl Asked {
         }
     }
 
-    /// A lost path is opened: what `missing` and `backed_up` said is used up.
+    /// The name found missing last, if it fits the lost path that is opened; it is used up by this.
     pub(super) fn take_missing(&mut self, beginning: &str) -> Option<String> {
         let missing = self.missing.take()?;
         missing[1..].starts_with(beginning).then_some(missing)

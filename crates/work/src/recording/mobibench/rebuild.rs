@@ -1,4 +1,4 @@
-//! From calls on descriptors to events on files, by the rules of [`super`].
+//! Turns calls on descriptors into events on files, by the rules of [`super`].
 
 use super::lines::{Flags, Path, Range, Raw, Said};
 use super::names::{Asked, Looks, parent};
@@ -6,14 +6,14 @@ use super::sessions::{Session, Sessions};
 use crate::recording::reading::Reading;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path, or the file whose path it is: that may become known later.
+/// A path, or a file whose path may become known later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Name {
     Path(String),
     File(usize),
 }
 
-/// What an event does; sessions by number.
+/// What an event does. Sessions are given by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum What {
     Open(usize),
@@ -35,7 +35,7 @@ pub(super) struct Event {
     pub what: What,
 }
 
-/// What a session is on.
+/// What a session has open.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Target {
     File {
@@ -44,38 +44,38 @@ pub(super) enum Target {
         truncate: bool,
     },
     Dir(String),
-    /// Left out, and why.
+    /// Nothing that counts: it is left out, for this reason.
     None(&'static str),
 }
 
-/// A file as far as it is known.
+/// What is known of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FileSeen {
-    /// If it is known.
+    /// Its path, if known.
     pub path: Option<String>,
-    /// Where it lies if its path is not known.
+    /// Its directory, if its path is not known.
     pub dir: String,
     /// It was there before the recording.
     pub there: bool,
-    /// Its size then, as far as calls show.
+    /// Its size before the recording, as far as calls show.
     pub bytes: u64,
-    /// End of what was added to it.
+    /// End of the content that was added to it.
     grown: u64,
     made_by: (u32, usize),
     open: u32,
     emptied: bool,
 }
 
-/// Events with what they are on.
+/// The events, with the sessions and files that they refer to.
 pub(super) struct Rebuilt {
     pub events: Vec<Event>,
     pub targets: Vec<Target>,
     pub files: Vec<FileSeen>,
-    /// Microseconds of the first line.
+    /// Time of the first line, microseconds.
     pub start: u64,
 }
 
-/// A session while its calls are read.
+/// What is known of a session while its calls are read.
 #[derive(Clone, Default)]
 struct Track {
     target: Option<Target>,
@@ -84,7 +84,7 @@ struct Track {
     append: bool,
     position: u64,
     end: u64,
-    /// Calls without an offset.
+    /// Number of its calls without an offset.
     streamed: u64,
     journal_of: Option<String>,
     wrote: bool,
@@ -93,7 +93,7 @@ struct Track {
 /// Pages of a database that are written under one rollback journal.
 #[derive(Default)]
 struct Transaction {
-    /// Bytes at each offset.
+    /// Length of the write at each offset.
     pages: BTreeMap<u64, u32>,
     /// Sizes of the writes to the journal.
     saved: Vec<u32>,
@@ -110,13 +110,13 @@ struct Rebuilder<'a> {
     tracks: Vec<Track>,
     files: Vec<FileSeen>,
     names: BTreeMap<String, usize>,
-    /// Names that ever were, with the call that removed them last.
+    /// Every name that there has been, with the last call that removed it.
     ever: BTreeMap<String, Option<usize>>,
     transactions: BTreeMap<String, Transaction>,
     events: Vec<Event>,
 }
 
-/// The events of the calls.
+/// Turns the calls into events.
 pub(super) fn rebuild(calls: &[Raw], sessions: &Sessions, reading: &mut Reading) -> Rebuilt {
     let mut rebuilder = Rebuilder {
         calls,
@@ -160,7 +160,7 @@ fn known_dirs(calls: &[Raw]) -> BTreeSet<String> {
     known.collect()
 }
 
-/// What is no file of a disk.
+/// True for a path that is no file of a disk.
 fn is_device(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next();
     matches!(first, Some("dev" | "proc" | "sys" | "acct"))
@@ -246,7 +246,7 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// mobibench-M5.
+    /// Applies mobibench-M5 to a call that examines a file.
     fn examined(&mut self, n: usize, session: usize) {
         let asked = self.asked.entry(self.calls[n].thread).or_default();
         let track = &self.tracks[session];
@@ -278,7 +278,7 @@ impl Rebuilder<'_> {
         self.files[file].open += 1;
     }
 
-    /// The file of this name, which is there: now, or before the recording.
+    /// The file of this name, which is there now or was before the recording.
     fn there(&mut self, path: &str) -> usize {
         if let Some(file) = self.names.get(path) {
             return *file;
@@ -354,7 +354,8 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// A path of which only the beginning is left: mobibench-M4, mobibench-M7 to mobibench-M10.
+    /// Opens a path of which only the beginning is left: mobibench-M4, mobibench-M7 to
+    /// mobibench-M10.
     fn lost(&mut self, n: usize, session: usize, beginning: &str, flags: Flags) -> Target {
         let thread = self.calls[n].thread;
         let plain = flags.create && !flags.exclusive && !flags.truncate && !flags.append;
@@ -423,7 +424,7 @@ impl Rebuilder<'_> {
 
     fn journal(&mut self, session: usize, database: &str) -> Target {
         let path = format!("{database}-journal");
-        // A look found it or not; the open makes it if not.
+        // A look has found the name or not; if not, the open makes the file.
         let file = match (self.names.get(&path), self.ever.contains_key(&path)) {
             (Some(file), _) => *file,
             (None, seen) => {
@@ -491,7 +492,7 @@ impl Rebuilder<'_> {
         self.event(n, What::Write(session, offset, range.bytes));
     }
 
-    /// mobibench-M13: a call shows that the file reaches to `end`.
+    /// A call shows that the file reaches to `end` (mobibench-M13).
     fn shows(&mut self, session: usize, end: u64) {
         if let Some(file) = self.tracks[session].file {
             let file = &mut self.files[file];
@@ -514,7 +515,7 @@ impl Rebuilder<'_> {
         if let Some(transaction) = self.transactions.remove(&database) {
             self.ends(&database, &transaction);
         }
-        // mobibench-M6: the next look tells which of both it was.
+        // mobibench-M6: the next look tells whether it was emptied or removed.
         match self.looks.next(&path, n) {
             Some(false) => {
                 self.reading.decided("M6 journal removed at its close");
@@ -532,8 +533,8 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// mobibench-M13: pages that the rollback journal saved were there; of the others, those above
-    /// are new.
+    /// A transaction ended (mobibench-M13): pages that the rollback journal saved had been there;
+    /// of the others, those above them are new.
     fn ends(&mut self, database: &str, transaction: &Transaction) {
         let Some(&file) = self.names.get(database) else {
             return;
@@ -562,7 +563,7 @@ impl Rebuilder<'_> {
         self.ever.insert(path.into(), Some(n));
     }
 
-    /// Where the name is not known: mobibench-M11, else mobibench-M14.
+    /// Removes a name; where it is not known, by mobibench-M11, else mobibench-M14.
     fn unlink(&mut self, n: usize, path: &str) {
         let thread = self.calls[n].thread;
         self.asked.entry(thread).or_default().named(path);
@@ -598,7 +599,8 @@ impl Rebuilder<'_> {
         self.event(n, What::Rename(from.into(), to.into()));
     }
 
-    /// mobibench-M3 and mobibench-M10 for descriptors that were open before the recording.
+    /// Decides by mobibench-M3 and mobibench-M10 on descriptors that were open before the
+    /// recording.
     fn finish(mut self) -> Rebuilt {
         let mut targets = Vec::new();
         for (n, Session { seen, .. }) in self.sessions.all.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! Events to a recording that does not contradict itself.
+//! Turns events into a recording that does not contradict itself.
 //!
-//! Whatever the rules concluded, the recording that leaves here runs: each open finds its file or
-//! makes it, each directory is there. What has to be bent for that is counted as `M15`.
+//! The rules may conclude wrongly, but the recording made here runs in any case: each open finds
+//! its file or makes it, and each directory is there. A change that this needs is counted as `M15`.
 
 use super::names::parent;
 use super::rebuild::{Event, FileSeen, Name, Rebuilt, Target, What};
@@ -23,20 +23,20 @@ struct Repair<'a> {
     ever: BTreeSet<String>,
     /// Number of names in each directory.
     names: BTreeMap<String, u64>,
-    /// Folders that were there before.
+    /// Folders that were there before the recording.
     folders: BTreeSet<String>,
-    /// Those of them that were never removed: what is found in them first may have been there
-    /// before.
+    /// Those folders that were never removed: a name whose first mention is in one of them may have
+    /// been there before the recording.
     whole: BTreeSet<String>,
     files: Vec<(String, u64)>,
-    /// Sizes that are known of files that were there.
+    /// Known sizes of files that were there before the recording.
     known: BTreeMap<String, u64>,
     open: BTreeMap<usize, Handle>,
     handles: u32,
     calls: Vec<Call>,
 }
 
-/// The recording of the events.
+/// Makes the recording of the events.
 pub(super) fn recording(name: &str, rebuilt: Rebuilt, reading: &mut Reading) -> Recording {
     let mut known = BTreeMap::new();
     for (n, file) in rebuilt.files.iter().enumerate().filter(|(_, f)| f.there) {
@@ -121,7 +121,7 @@ impl Repair<'_> {
         self.calls.push(Call { at, thread, op });
     }
 
-    /// A call on an open file; left out with its session.
+    /// Adds a call on an open file; it is left out if its session is.
     fn on(&mut self, event: &Event, session: usize, op: impl FnOnce(Handle) -> Op) {
         match self.open.get(&session) {
             Some(handle) => {
@@ -181,7 +181,8 @@ impl Repair<'_> {
         }
     }
 
-    /// The file is there or is made by an open; whether that open makes it. `None`: it cannot be.
+    /// Makes sure that a file is there, or that an open makes it; returns whether that open does.
+    /// `None`: it cannot be there.
     fn ensure_file(&mut self, event: &Event, path: &str, create: bool) -> Option<bool> {
         match self.live.get(path) {
             Some(Kind::File) => return Some(create),
@@ -229,8 +230,7 @@ impl Repair<'_> {
         }
     }
 
-    /// The directory was there before, or is made now. `None`: it cannot be, as a file is in the
-    /// way.
+    /// Makes sure that a directory was there before, or makes it. `None`: a file is in the way.
     fn ensure_dir(&mut self, event: &Event, path: &str) -> Option<()> {
         if path == "/" {
             return Some(());

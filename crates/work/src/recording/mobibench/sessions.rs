@@ -1,4 +1,5 @@
-//! Descriptors to sessions: from an open to a close, or what is known of it.
+//! Divides the calls on descriptors into sessions: from an open to a close, or to the end of what
+//! is recorded of the descriptor.
 
 use super::lines::{Flags, Path, Raw, Said};
 use crate::recording::reading::Reading;
@@ -7,23 +8,23 @@ use std::collections::BTreeMap;
 /// A descriptor from its open to its close.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Session {
-    /// The open, if it was recorded: number of the call.
+    /// Number of the call that opened it, if that was recorded.
     pub opened: Option<usize>,
-    /// The close, if it was recorded.
+    /// Number of the call that closed it, if that was recorded.
     pub closed: Option<usize>,
     pub seen: Seen,
 }
 
-/// Calls on a descriptor.
+/// How many calls of each kind there are on a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
     /// Reads and writes without an offset: of a file, a pipe or a socket.
     pub streamed: u64,
     pub placed_reads: u64,
-    /// Writes with an offset, syncs, truncations: of a file only.
+    /// Writes with an offset, syncs and truncations, which only a file has.
     pub file_only: u64,
     pub syncs: u64,
-    /// Everything that moves or changes content.
+    /// All calls that move or change content.
     pub content: u64,
 }
 
@@ -59,7 +60,7 @@ impl Sessions {
             let session = match current.get(&fd) {
                 Some(session) if !opens => *session,
                 before => {
-                    // mobibench-M2: only a close frees the number.
+                    // mobibench-M2: a descriptor's number is free again only after a close.
                     if before.is_some() {
                         reading.decided("M2 close not recorded, as the descriptor is opened again");
                     }
@@ -107,8 +108,9 @@ impl Session {
     }
 }
 
-/// mobibench-M1: opens that the recorder made up for a descriptor it saw for the first time: a bare
-/// path, emptying, at the very time of the thread's next call, which is on that descriptor.
+/// Finds the opens that the recorder made up (mobibench-M1) for a descriptor it saw for the first
+/// time: a bare path that is emptied, at the time of the thread's next call, which is on that
+/// descriptor.
 fn recorders_own(calls: &[Raw]) -> Vec<bool> {
     let mut next_of_thread: BTreeMap<u32, (u64, Option<u32>)> = BTreeMap::new();
     let mut marks = vec![false; calls.len()];

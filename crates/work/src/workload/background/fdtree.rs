@@ -1,11 +1,11 @@
-//! `beside=fdtree`: a tree of directories and files, made and removed, again and again.
+//! `beside=fdtree`: a tree of directories and files is made and removed, again and again.
 //!
-//! As fdtree.bash 1.0.2 of LLNL (Seager, Loewe 2004): all directories are made by recursion, then
-//! all files, then the files are removed, then the directories; nothing is synced. The script
+//! As in fdtree.bash 1.0.2 of LLNL (Seager, Loewe 2004) all directories are made by recursion, then
+//! all files; then the files are removed, then the directories; nothing is synced. The script
 //! starts a process for each `mkdir` and for each file (`dd bs=4096`), one `rm` for the files of a
-//! directory, and one `rmdir` for the directories in one; what such a process costs is the only
-//! brake on it, as its operations themselves only change memory. No virtual CPU here is as slow as
-//! a shell, so that cost is a parameter.
+//! directory and one `rmdir` for the directories in one. The operations only change memory, so the
+//! cost of those processes is the only brake on the script. No virtual CPU here is as slow as a
+//! shell, so that cost is a parameter.
 
 use super::{Stop, unknown};
 use crate::RunError;
@@ -33,8 +33,8 @@ pub struct Fdtree {
 
 impl Default for Fdtree {
     /// The call in the head of the script (`-f 3 -d 5`; 4 levels and 10 blocks are its defaults):
-    /// 781 directories, 2343 files, 92 MiB. Its defaults for the other two are 10 each: 11,111
-    /// directories and 4.2 GiB, more than the volume of the figures.
+    /// 781 directories, 2343 files, 92 MiB. Its defaults for the other two are 10 each; that makes
+    /// 11,111 directories and 4.2 GiB, more than the volume of the figures.
     fn default() -> Self {
         Fdtree {
             levels: 4,
@@ -58,14 +58,14 @@ impl Fdtree {
             "dirs" => self.dirs = number(value, 0..=1000)? as u32,
             "files" => self.files = number(value, 0..=100_000)? as u32,
             "size" => self.bytes = size(value, 0..=BYTES_MAX)?,
-            // A loop in no time at all would never end.
+            // With 0 the loop would take no virtual time and never end.
             "process" => self.process_us = number(value, 1..=1_000_000)? as u32,
             _ => return Err(unknown("fdtree", name, Self::KEYS)),
         }
         Ok(())
     }
 
-    /// Directories of the tree, its root among them.
+    /// Number of directories of the tree, its root among them.
     pub fn directories(&self) -> u64 {
         let level = |sum: u64, _| sum.saturating_mul(self.dirs.into()).saturating_add(1);
         (0..=self.levels).fold(0, level)
@@ -105,14 +105,14 @@ impl fmt::Display for Fdtree {
     }
 }
 
-/// The program.
+/// The tree on a volume, ready to run.
 pub(super) struct Tree {
     spec: Fdtree,
     vfs: Arc<Vfs>,
     content: Vec<u8>,
 }
 
-/// Ended by request: what was begun stays as it is.
+/// The task was asked to stop: it leaves what it has begun as it is.
 struct Stopped;
 
 type Step = Result<Result<(), Stopped>, RunError>;
@@ -148,13 +148,13 @@ impl Tree {
         Ok(Ok(()))
     }
 
-    /// The start of one process of the script.
+    /// Spends the time of one process of the script.
     fn process(&self, stop: &Stop) -> Step {
         rt::sleep(Nanos::from_micros(self.spec.process_us.into()));
         Ok(if stop.asked() { Err(Stopped) } else { Ok(()) })
     }
 
-    /// Directories in one directory of this level, last one first as in the script.
+    /// The directories in one directory of this level, the last one first, as in the script.
     fn subdirs(&self, level: u32, dir: &str) -> Vec<String> {
         let count = if level == 0 { 0 } else { self.spec.dirs };
         let names = (1..=count).rev();

@@ -1,10 +1,11 @@
-//! `beside=writer`: 4 KiB after 4 KiB into a large file, without a pause and without a sync.
+//! `beside=writer`: 4 KiB after 4 KiB is written into a large file, without a pause and without a
+//! sync.
 //!
-//! The paper's data-intensive program "continuously wrote 4KB data to a 4GB file" and says no more.
-//! That is read as plain buffered writes from beginning to end: no sync is named, and a file of 4
-//! GB is larger than the 2 GB of memory of its board, so that the page cache cannot take it and its
-//! limit on dirty pages is what holds the program at the speed of the device. When the end is
-//! reached it begins again.
+//! The eMMC paper's data-intensive program "continuously wrote 4KB data to a 4GB file", and the
+//! paper says no more. We read that as plain buffered writes from beginning to end: it names no
+//! sync, and a file of 4 GB is larger than the 2 GB of memory of its board, so the page cache
+//! cannot hold it and the limit on dirty pages brings the program to the speed of the device. At
+//! the end of the file it begins again.
 
 use super::{Stop, unknown};
 use crate::RunError;
@@ -44,12 +45,12 @@ impl Default for FileWriter {
 }
 
 const FILE_MAX: u64 = 64 << 30;
-/// The paper's file.
+/// Bytes of the file in the eMMC paper.
 const PAPER_BYTES: u64 = 4 << 30;
 const PATH: &str = "/beside";
-/// CPU time of one buffered write of 4 KiB: copying at 1 GiB/s and the call itself, on a core of a
-/// phone. The device needs ten times that for the same block, so that it decides nothing; but a
-/// program that writes without end must not do so in no time.
+/// CPU time of one buffered write of 4 KiB: copying at 1 GiB/s, and the call itself, on a core of a
+/// phone. The device takes ten times as long for the same block, so this value decides nothing; but
+/// a program that writes without end must take some virtual time.
 const WRITE: Nanos = Nanos(10_000);
 
 impl FileWriter {
@@ -69,7 +70,7 @@ impl FileWriter {
         Ok(())
     }
 
-    /// Makes the file, empty; refuses one that does not fit.
+    /// Makes the empty file, or refuses a volume that has no room for it.
     pub(super) fn prepare(self, vfs: &Arc<Vfs>, seed: u64) -> Result<EndlessWriter, RunError> {
         let free = vfs.statfs()?.blocks_available;
         let blocks = match self.bytes {
@@ -103,7 +104,7 @@ impl fmt::Display for FileWriter {
     }
 }
 
-/// The program.
+/// The writer on a volume, ready to run.
 pub(super) struct EndlessWriter {
     file: File,
     blocks: u64,

@@ -1,10 +1,10 @@
 //! What runs beside a workload: a writer at a fixed rate (`writer=`), and a program that never
 //! pauses (`beside=`).
 //!
-//! A background task begins before the measured part and goes on until its end; then it is asked to
-//! stop and joined. Its operations are not the workload's: they count in no rate and no latency of
-//! operations. What it makes the file system and the device do counts, as nothing below can tell
-//! whose block it is.
+//! A background task begins before the measured part and ends with it: then it is asked to stop,
+//! and joined. Its operations are not the workload's and count in no rate and no latency of
+//! operations. What it makes file system and device do does count, as nothing below can tell whose
+//! block it is.
 
 mod fdtree;
 mod file_writer;
@@ -26,7 +26,7 @@ use vfs::Vfs;
 /// What runs beside a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Background {
-    /// KiB a second that the writer writes; 0: no writer.
+    /// KiB per second of the writer; 0: there is no writer.
     rate: u32,
     beside: Option<Beside>,
 }
@@ -40,14 +40,14 @@ pub enum Beside {
     Writer(FileWriter),
 }
 
-/// Largest rate: more than any device here takes.
+/// Largest rate: more than any device here accepts.
 const KIB_PER_S_MAX: u64 = 1 << 20;
 
 impl Background {
-    /// The parameters of a workload that say what runs beside it.
+    /// The keys of a workload that say what runs beside it.
     pub const KEYS: &'static str = "writer, beside";
 
-    /// Nothing but this.
+    /// Nothing runs but this program.
     pub fn of(beside: Beside) -> Background {
         Background {
             rate: 0,
@@ -55,10 +55,10 @@ impl Background {
         }
     }
 
-    /// Takes a parameter of a workload; false if it is none of [`Background::KEYS`].
+    /// Sets a parameter of a workload; false if the key is none of [`Background::KEYS`].
     ///
     /// # Errors
-    /// A value that is not valid.
+    /// The value is not valid.
     pub fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
             "writer" => self.rate = number(value, 0..=KIB_PER_S_MAX)? as u32,
@@ -73,15 +73,15 @@ impl Background {
         self.beside
     }
 
-    /// Time between two writes of the writer; `None` without it.
+    /// Time between two writes of the writer; `None` if there is none.
     pub fn pause(self) -> Option<Nanos> {
         rate::pause(self.rate)
     }
 
-    /// Prepares and starts what is to run; the file system holds what that needs when this returns.
+    /// Makes what the background needs, and starts it. Its files are there when this returns.
     ///
     /// # Errors
-    /// Of the file system; a volume on which it has no room.
+    /// The file system fails, or the volume has no room for it.
     pub fn start(self, vfs: &Arc<Vfs>, seed: u64) -> Result<Running, RunError> {
         let mut running = Running::default();
         if let Some(pause) = self.pause() {
@@ -104,7 +104,7 @@ impl Background {
 }
 
 impl fmt::Display for Background {
-    /// As parameters of a workload.
+    /// Prints it as parameters of a workload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "writer={}", self.rate)?;
         match self.beside {
@@ -149,7 +149,7 @@ impl fmt::Display for Beside {
     }
 }
 
-/// Asked between two operations: whether to end.
+/// A background task asks it between two operations whether to end.
 #[derive(Clone)]
 struct Stop(Arc<Mutex<bool>>);
 
@@ -166,7 +166,7 @@ impl Default for Stop {
     }
 }
 
-/// What is running.
+/// Background tasks that run; [`Running::stop`] ends them.
 #[derive(Default)]
 pub struct Running {
     stop: Stop,
@@ -184,10 +184,10 @@ impl Running {
             .push((name, rt::spawn(name, move || body(&stop))));
     }
 
-    /// Ends it and waits for the end.
+    /// Asks the tasks to stop, and waits for their end.
     ///
     /// # Errors
-    /// What the file system said to it first.
+    /// The first error that the file system gave to one of them.
     pub fn stop(self) -> Result<(), RunError> {
         *self.stop.0.lock() = true;
         let mut first = Ok(());
@@ -202,7 +202,7 @@ impl Running {
     }
 }
 
-/// A parameter that a program beside does not have.
+/// The error for a parameter that a program beside does not have.
 fn unknown(program: &str, given: &str, valid: &str) -> SpecError {
     key(&format!("beside={program}"), given, valid)
 }

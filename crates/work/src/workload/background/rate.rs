@@ -6,20 +6,20 @@ use base::{BLOCK_BYTES, Nanos, Rng};
 use std::sync::Arc;
 use vfs::{File, OpenFlags, Vfs};
 
-/// Size of the file it writes in.
+/// Blocks of the file that it writes in.
 const FILE_BLOCKS: u64 = 16 << 8;
 /// Blocks between two fdatasyncs: 256 KiB.
 const SYNC_EVERY: u64 = 64;
 const PATH: &str = "/background";
 
-/// Time between two writes at so many KiB a second; `None` at none.
+/// Time between two writes at `kib_per_s`; `None` for a rate of 0.
 pub(super) fn pause(kib_per_s: u32) -> Option<Nanos> {
     (BLOCK_BYTES as u64 * 1_000_000_000 / 1024)
         .checked_div(kib_per_s.into())
         .map(Nanos)
 }
 
-/// The writer: 4 KiB at random places of a file of 16 MiB, fdatasync after each 256 KiB.
+/// The writer: 4 KiB at random places of a file of 16 MiB, with fdatasync after each 256 KiB.
 pub(super) struct RateWriter {
     file: File,
     rng: Rng,

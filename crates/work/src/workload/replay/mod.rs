@@ -1,8 +1,7 @@
 //! Runs the calls of a recording on a mounted file system.
 //!
-//! One task per recorded thread. Of two calls the one that is first in the recording starts first,
-//! whatever the device: so two schemes see the same calls in the same order. Beyond that a call
-//! waits for
+//! Each recorded thread is a task. Calls start in the order of the recording, whatever the device,
+//! so that two schemes see the same calls in the same order. Beyond that a call waits for
 //!
 //! - R1: the end of the previous call of its own thread;
 //! - R2: the end of the calls it depends on ([`plan`]): the open before a write, the writes before
@@ -10,8 +9,7 @@
 //!   changes of a name before the next;
 //! - R3: its time, as [`Pacing`] says.
 //!
-//! What is only waited for by fsync (writes, opens) may thus run beside an fsync of another thread,
-//! as it did in the recording.
+//! So a write or open of one thread may run beside an fsync of another, as it did in the recording.
 
 mod plan;
 
@@ -28,19 +26,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::{File, OpenFlags, RenameMode, Vfs};
 
-/// Most threads of a recording: each is a task with a stack.
+/// Most threads of a recording, because each is a task with a stack.
 pub const THREADS_MAX: usize = 1024;
 
-/// Bytes of one `write_at` or `read_at`; longer calls are made of several.
+/// Bytes of one `write_at` or `read_at`; a longer call is made in several.
 const CHUNK_BYTES: usize = 1 << 20;
-/// Where in the noise the content of a call begins depends on the call: so neither blocks nor
-/// writes are alike.
+/// Number of offsets at which the content of a call may begin in the noise. A call begins at one
+/// that depends on its number, so neither blocks nor writes are alike.
 const NOISE_SHIFTS: usize = 4093;
 
-/// Prepares, runs and checks: for whoever has no use for the moments in between.
+/// Prepares, runs and checks, for callers that do nothing in between.
 ///
 /// # Errors
-/// As those three.
+/// As [`Replay::prepare`], [`Replay::run`] and [`Replay::check`].
 pub fn run(
     recording: &Recording,
     pacing: Pacing,
@@ -52,23 +50,23 @@ pub fn run(
     replay.check()
 }
 
-/// Whether the calls of a recording fit together: each finds what it needs, by number of the call
-/// if not.
+/// Checks that the calls of a recording fit together: each finds what it needs.
 ///
 /// # Errors
-/// The first contradiction; more threads than [`THREADS_MAX`].
+/// The first contradiction, with the number of its call; more threads than [`THREADS_MAX`].
 pub fn validate(recording: &Recording) -> Result<(), RunError> {
     Plan::of(recording, &Pacing::default()).map(drop)
 }
 
-/// A recording on its file system.
+/// A recording on the file system that it runs on.
 pub struct Replay<'a> {
     recording: &'a Recording,
     pacing: Pacing,
     plan: Plan,
     vfs: Arc<Vfs>,
     content: Content,
-    /// What is open: during the run, and what the recording never closed.
+    /// Handles that are open: those of the run, and at its end those that the recording never
+    /// closed.
     open: Mutex<BTreeMap<u32, Arc<File>>>,
 }
 
@@ -76,8 +74,8 @@ impl<'a> Replay<'a> {
     /// Makes the folders and files that are there before the first call, and syncs.
     ///
     /// # Errors
-    /// The recording contradicts itself (a call on what is not there or not open); of the file
-    /// system.
+    /// The recording contradicts itself (a call on what is not there or not open), its files do not
+    /// fit the volume, or the file system fails.
     pub fn prepare(
         recording: &'a Recording,
         pacing: Pacing,
@@ -106,7 +104,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Runs all calls; `done` is told the kind of each and how long it took.
+    /// Runs all calls; `done` is told the kind and the duration of each.
     ///
     /// # Errors
     /// The first call that fails.
@@ -125,7 +123,7 @@ impl<'a> Replay<'a> {
                         match this.one(lane, call, started, turns) {
                             None => return,
                             Some(Err(e)) => return turns.fail(e),
-                            // The receiver goes only after this task.
+                            // The receiver outlives this task.
                             Some(Ok(took)) => drop(told.send((call, took))),
                         }
                     }
@@ -139,7 +137,7 @@ impl<'a> Replay<'a> {
         turns.result()
     }
 
-    /// One call in its turn. `None`: another one failed, so the run is over.
+    /// Makes one call when its turn comes. `None`: another call failed, so the run is over.
     fn one(
         &self,
         lane: usize,
@@ -175,7 +173,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// The call itself.
+    /// Makes the call on the file system.
     fn make(&self, call: u32) -> Result<(), RunError> {
         match &self.recording.calls[call as usize].op {
             Op::Open {
@@ -235,7 +233,8 @@ impl<'a> Replay<'a> {
             .clone()
     }
 
-    /// Closes what is open, and compares names and sizes with those of the recording.
+    /// Closes what is still open, and compares names and sizes with those at the end of the
+    /// recording.
     ///
     /// # Errors
     /// The first difference, or an error of the file system.
@@ -263,7 +262,7 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// The files that are there at first fit on the volume.
+/// Refuses a volume that cannot hold the files which are there at first.
 fn has_room(recording: &Recording, vfs: &Vfs) -> Result<(), RunError> {
     let needed: u128 = recording.files.iter().map(|(_, n)| u128::from(*n)).sum();
     let stat = vfs.statfs()?;
@@ -278,7 +277,7 @@ fn has_room(recording: &Recording, vfs: &Vfs) -> Result<(), RunError> {
     )))
 }
 
-/// Messages under way from the tasks to who counts.
+/// Most messages under way from the tasks to the one that counts.
 const CHANNEL: usize = 256;
 
 fn close(file: Arc<File>) -> Result<(), RunError> {
@@ -302,7 +301,7 @@ fn read(file: &File, mut offset: u64, mut bytes: usize) -> Result<(), RunError> 
     Ok(())
 }
 
-/// What is written: noise.
+/// The noise that writes take their content from.
 struct Content(Vec<u8>);
 
 impl Content {
@@ -337,18 +336,18 @@ impl Content {
     }
 }
 
-/// Whose turn it is.
+/// Lets calls start in the order of the recording, each when the calls it depends on have ended.
 struct Turns<'a> {
     plan: &'a Plan,
     state: Mutex<State>,
-    /// One for each lane, so that only who can go on wakes up.
+    /// One condition for each lane, so that only the lane that can go on wakes up.
     wake: Vec<Condvar>,
 }
 
 struct State {
     /// The call that starts next.
     next: u32,
-    /// When the one before it started.
+    /// When the call before `next` started.
     started: Time,
     ended: Vec<bool>,
     failed: Option<RunError>,
@@ -370,8 +369,8 @@ impl Turns<'_> {
         }
     }
 
-    /// Waits until `call` may start (R2); tells when the call before it started. `None`: the run is
-    /// over.
+    /// Waits until `call` may start (R2); returns when the call before it started. `None`: the run
+    /// is over.
     fn wait(&self, lane: usize, call: u32) -> Option<Time> {
         let mut state = self.state.lock();
         let needs = self.plan.needs(call);

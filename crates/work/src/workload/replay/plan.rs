@@ -1,7 +1,7 @@
-//! What a recording means before it runs: whom each call waits for, how long the application
-//! thinks, what is left at the end.
+//! What a recording means, found out before it runs: which calls each call waits for, how long the
+//! application thinks, and what is left at the end.
 //!
-//! The calls are followed through a model of the names: so a recording that contradicts itself is
+//! The calls are followed through a model of the names. So a recording that contradicts itself is
 //! refused with the number of the call, and never fails in the middle of a run.
 
 use super::THREADS_MAX;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// Largest size of a file: `loff_t`.
 const OFFSET_MAX: u64 = i64::MAX as u64;
 
-/// What was found out about a recording.
+/// What is known of a recording before it runs. A lane is the calls of one thread.
 pub(super) struct Plan {
     /// The calls of each thread, in the order in which the threads first appear.
     pub lanes: Vec<Vec<u32>>,
@@ -23,12 +23,13 @@ pub(super) struct Plan {
     /// The application's own time before each call, since the start of the call before it; zero
     /// unless `pace=busy`.
     pub pauses: Vec<Nanos>,
-    /// Calls of other lanes whose end a call waits for: its range in `needed`.
+    /// The calls of other lanes whose end a call waits for, as a range of `needed`.
     ranges: Vec<(u32, u32)>,
     needed: Vec<u32>,
     /// Sizes of the files that have a name at the end.
     pub sizes: BTreeMap<String, u64>,
-    /// Number of names in each directory at the end, but for the root, which is not ours alone.
+    /// Number of names in each directory at the end, except the root, which also holds names of
+    /// others.
     pub entries: BTreeMap<String, usize>,
 }
 
@@ -79,7 +80,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Calls of other lanes whose end `call` waits for; none for a call that is not there.
+    /// Calls of other lanes whose end `call` waits for; none for a number beyond the last call.
     pub(super) fn needs(&self, call: u32) -> &[u32] {
         match self.ranges.get(call as usize) {
             Some((from, to)) => &self.needed[*from as usize..*to as usize],
@@ -108,9 +109,9 @@ impl Plan {
     }
 }
 
-/// The application's own time before each call. The time since the previous call is the recording
-/// device's where the thread itself was in a sync before; that other threads made calls meanwhile
-/// does not change that.
+/// The application's own time before each call. After a sync of the same thread the time since the
+/// previous call is the recording device's, and is left out; calls that other threads made
+/// meanwhile do not change that.
 pub fn own_time(calls: &[Call], pacing: &Pacing) -> Vec<Nanos> {
     let mut last_of_thread: BTreeMap<u32, bool> = BTreeMap::new();
     let mut before = None;
@@ -130,7 +131,7 @@ pub fn own_time(calls: &[Call], pacing: &Pacing) -> Vec<Nanos> {
     pauses
 }
 
-/// A file, whatever its name.
+/// Number of a file, which stays while names change.
 type FileId = usize;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,7 +143,7 @@ enum Node {
 /// An open file or directory.
 struct Opened {
     target: Target,
-    /// The open itself, then the last use by each lane.
+    /// The call that opened it, then the last use by each lane.
     uses: BTreeMap<u32, u32>,
     by: u32,
 }
@@ -153,7 +154,7 @@ enum Target {
     Dir(String),
 }
 
-/// Names and sizes as the calls change them, with the last call that changed each.
+/// The model of names and sizes, with the last call that changed each.
 #[derive(Default)]
 struct World {
     names: BTreeMap<String, Node>,
@@ -168,7 +169,7 @@ struct World {
 
 const ROOT: &str = "/";
 
-/// The directory that a name is in.
+/// The directory that a name lies in.
 fn parent(path: &str) -> &str {
     match path.rfind('/') {
         Some(0) | None => ROOT,
@@ -234,7 +235,7 @@ impl World {
         Ok(node)
     }
 
-    /// Changes the model as the call does; answers whom it waits for.
+    /// Applies the call to the model, and returns the calls that it waits for.
     fn follow(&mut self, call: u32, lane: u32, op: &Op) -> Result<Vec<u32>, String> {
         match op {
             Op::Open { .. } => self.opens(call, lane, op),
@@ -371,8 +372,8 @@ impl World {
         Ok(needs)
     }
 
-    /// A name came, went or changed its file: after the last change of it, of its directory, and of
-    /// the directory's own name.
+    /// A name came, went or changed its file. It waits for the last change of the name, of its
+    /// directory, and of the directory's own name.
     fn renamed(&mut self, call: u32, path: &str) -> Vec<u32> {
         let dir = parent(path);
         let mut needs: Vec<u32> = self.name_changed.get(dir).copied().into_iter().collect();
@@ -382,7 +383,7 @@ impl World {
         needs
     }
 
-    /// A handle is used: after its open.
+    /// A handle is used. It waits for its open.
     fn uses(&mut self, call: u32, lane: u32, handle: u32) -> Result<(Target, Vec<u32>), String> {
         let opened = self.open.get_mut(&handle);
         let opened = opened.ok_or_else(|| format!("handle {handle} is not open"))?;
@@ -390,7 +391,7 @@ impl World {
         Ok((opened.target.clone(), vec![opened.by]))
     }
 
-    /// A file is changed: after the last change of it.
+    /// A file is changed. It waits for the last change of it.
     fn changes(&mut self, call: u32, lane: u32, handle: u32) -> Result<(FileId, Vec<u32>), String> {
         let (target, needs) = self.uses(call, lane, handle)?;
         match target {
@@ -413,7 +414,7 @@ impl World {
     }
 }
 
-/// A list with one more, perhaps.
+/// Appends an element if there is one.
 trait And {
     fn chain(self, more: Option<u32>) -> Self;
 }
