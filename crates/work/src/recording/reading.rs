@@ -13,7 +13,7 @@ pub struct Lines {
     pub count: u64,
     /// Number of the first one in the (unpacked) file, from 1.
     pub line: u64,
-    /// The first one's text, shortened to [`EXAMPLE_CHARS`].
+    /// The first one's text, shortened.
     pub example: String,
 }
 

@@ -423,7 +423,7 @@ fn write_pages(phone: &mut Phone<'_>, thread: &mut Thread, file: Handle, pages: 
     phone.write(thread, file, 0, PAGE);
     let first = phone.between(1, DATABASE_PAGES);
     for n in 1..u64::from(pages) {
-        // Pages are distinct, as the prime step 7 comes back late.
+        // The first 73 are distinct: beside the first page the database has 7 * 73.
         let page = 1 + (first + n * 7) % (DATABASE_PAGES - 1);
         phone.write(thread, file, page * u64::from(PAGE), PAGE);
     }

@@ -1,5 +1,5 @@
-//! The eight applications of the eMMC paper, synthesised, because recordings of only two are
-//! public.
+//! The eight applications of the eMMC paper, synthesised, because there are recordings of only two
+//! of them.
 //!
 //! The paper characterises its applications by how often they sync and by how much metadata and
 //! data a commit carries. A generated application does what such applications do (SQLite

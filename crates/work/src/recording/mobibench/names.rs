@@ -38,7 +38,7 @@ impl Looks {
     }
 }
 
-/// What a thread has asked lately, for rules M4 to M11.
+/// What a thread has asked lately.
 #[derive(Default)]
 pub(super) struct Asked {
     /// The database whose rollback journal it looked for last.

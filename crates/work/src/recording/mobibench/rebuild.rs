@@ -354,8 +354,8 @@ impl Rebuilder<'_> {
         }
     }
 
-    /// Opens a path of which only the beginning is left: mobibench-M4, mobibench-M7 to
-    /// mobibench-M10.
+    /// Opens a path of which only the beginning is left: mobibench-M4,
+    /// mobibench-M7 to mobibench-M10.
     fn lost(&mut self, n: usize, session: usize, beginning: &str, flags: Flags) -> Target {
         let thread = self.calls[n].thread;
         let plain = flags.create && !flags.exclusive && !flags.truncate && !flags.append;

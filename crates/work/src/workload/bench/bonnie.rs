@@ -1,11 +1,12 @@
-//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie): one file, from its beginning to its
-//! end.
+//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie) on one file, from its beginning to
+//! its end.
 //!
-//! - `char`: each byte by `putc`, through a stdio buffer of 4 KiB, so the file system sees writes
-//!   of 4 KiB; the processor's time for `putc` is not charged.
+//! - `char`: each byte goes by `putc` through a stdio buffer of 4 KiB, so the file system sees
+//!   writes of 4 KiB; the processor's time for `putc` is not charged.
 //! - `block`: `write` of 4 KiB.
-//! - `rewrite`: each 4 KiB read, changed, and written to the same place. (Bonnie's own chunk is
-//!   larger; the JFTL paper names 4 KiB.)
+//! - `rewrite`: each 4 KiB is read, changed, and written to the same place.
+//!
+//! Bonnie's own chunk for `rewrite` is larger; the JFTL paper names 4 KiB.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, words};
@@ -18,26 +19,26 @@ use vfs::{File, OpenFlags, Vfs};
 words! {
     /// A phase of Bonnie.
     Phase {
-        /// `putc` through a buffer.
+        /// `putc` through a stdio buffer.
         Char = "char",
         /// `write` of 4 KiB.
         Block = "block",
-        /// Read, change, write.
+        /// Reads, changes and writes each chunk.
         Rewrite = "rewrite",
     }
 }
 
-/// Parameters.
+/// Parameters of the program `bonnie`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BonnieSpec {
-    /// The phase.
+    /// The phase that runs.
     pub phase: Phase,
     /// Size of the file, MiB.
     pub mib: u32,
 }
 
 const MIB_MAX: u64 = 1 << 16;
-/// Unit of a call, and of the stdio buffer.
+/// Bytes of a call, and of the stdio buffer.
 const CHUNK: usize = 4096;
 const FILE: &str = "/Bonnie";
 
@@ -82,8 +83,8 @@ pub(super) struct Bonnie {
     vfs: Arc<Vfs>,
 }
 
-/// The byte at `at`: each block begins with its number, so no two are equal: a block in a wrong
-/// place is seen, and a device that looks at content has nothing to share.
+/// The byte at `at`. Each block begins with its number, so no two are equal: a block in a wrong
+/// place shows, and a device that looks at content has nothing to share.
 fn byte(at: u64) -> u8 {
     let (block, within) = (at / CHUNK as u64, (at % CHUNK as u64) as usize);
     match (block + 1).to_le_bytes().get(within) {
@@ -92,7 +93,7 @@ fn byte(at: u64) -> u8 {
     }
 }
 
-/// What the rewrite makes of a byte.
+/// Mask by which the rewrite changes a byte.
 const DIRTIED: u8 = 0x80;
 
 fn chunk(n: u64) -> Vec<u8> {
@@ -110,7 +111,7 @@ impl Bonnie {
         Ok(self.vfs.open(FILE, flags, 0o644)?)
     }
 
-    /// `write` of 4 KiB after 4 KiB.
+    /// Writes 4 KiB after 4 KiB.
     fn blocks(&self, done: &mut Done<'_>) -> Result<(), RunError> {
         let file = self.open(OpenFlags::WRITE | OpenFlags::CREATE)?;
         for n in 0..self.spec.operations() {
@@ -121,7 +122,7 @@ impl Bonnie {
         Self::end(file)
     }
 
-    /// `putc` of each byte.
+    /// Writes byte after byte by `putc`.
     fn characters(&self, done: &mut Done<'_>) -> Result<(), RunError> {
         let file = self.open(OpenFlags::WRITE | OpenFlags::CREATE)?;
         let mut buffer = Vec::with_capacity(CHUNK);

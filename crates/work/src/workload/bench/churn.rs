@@ -1,5 +1,5 @@
-//! Trees that come and go: directories with files are made, the file system is synced, the tree is
-//! removed.
+//! Trees that come and go: directories with files are made, the file system is synced, and the tree
+//! is removed, several times. So a volume sees allocation and freeing in turn.
 
 use super::super::spec::{SpecError, number, size, size_text};
 use super::super::{Done, names};
@@ -10,16 +10,16 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-/// Parameters.
+/// Parameters of the program `churn`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ChurnSpec {
     /// How often a tree is made and removed.
     pub rounds: u32,
-    /// Directories of a tree.
+    /// Number of directories of a tree.
     pub dirs: u32,
-    /// Files in each.
+    /// Number of files in each directory.
     pub files: u32,
-    /// Bytes of each.
+    /// Bytes of each file.
     pub size: u64,
 }
 
@@ -57,7 +57,7 @@ impl ChurnSpec {
         u64::from(self.dirs) * u64::from(self.files)
     }
 
-    /// Each directory and file is made and removed, the root of the tree too.
+    /// Number of operations: each directory and file is made and removed, and the tree's root, too.
     pub(super) fn operations(&self) -> u64 {
         2 * u64::from(self.rounds) * (1 + u64::from(self.dirs) + self.files_of_a_round())
     }
@@ -139,7 +139,7 @@ impl Bench for Churn {
         Ok(())
     }
 
-    /// The directory that every tree was in has `lost+found` and nothing else.
+    /// Checks that the directory in which every tree was has `lost+found` and nothing else.
     fn check(&mut self) -> Result<(), RunError> {
         match names(&self.vfs, "/")? {
             1 => Ok(()),

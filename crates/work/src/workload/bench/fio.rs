@@ -1,9 +1,9 @@
-//! One file of fio: `rw`, `bs`, `iodepth`, `rwmixread`, and the eight named cases of the F2FSJ
+//! One file under fio: `rw`, `bs`, `iodepth`, `rwmixread`, and the eight named cases of the F2FSJ
 //! paper (section 5.3, talk: Seq_write to RanWR_R).
 //!
-//! - A queue of `depth` requests is `depth` tasks of one job, as calls here are synchronous: each
-//!   takes the next request of the one sequence. Their CPU time is thus shared out over cores where
-//!   fio's one thread has one.
+//! - Calls here are synchronous, so a queue of `depth` requests is `depth` tasks of one job: each
+//!   takes the next request of one sequence. Their CPU time is thus spread over cores, while fio
+//!   spends it in one thread.
 //! - Random places come in shuffled order, each once before any comes again (fio's random map). In
 //!   sequential mixes reads and writes have a position each (fio: `last_pos` of a direction), both
 //!   from the beginning.
@@ -26,47 +26,47 @@ use std::sync::Arc;
 use vfs::{FallocateMode, File, OpenFlags, Vfs};
 
 words! {
-    /// What is done, in fio's words.
+    /// The directions of a run, in fio's words.
     Rw {
-        /// Written from beginning to end.
+        /// Writes from beginning to end.
         Write = "write",
-        /// Read from beginning to end.
+        /// Reads from beginning to end.
         Read = "read",
-        /// Written at random places.
+        /// Writes at random places.
         RandWrite = "randwrite",
-        /// Read at random places.
+        /// Reads at random places.
         RandRead = "randread",
-        /// Both, each from beginning to end.
+        /// Reads and writes, each from beginning to end.
         Mixed = "rw",
-        /// Both, at random places.
+        /// Reads and writes at random places.
         RandMixed = "randrw",
     }
 }
 
 words! {
-    /// The named cases; those of a mix are one run of which each reports a half.
+    /// The named cases. Two cases of a mix are one run, of which each reports a half.
     Case {
         /// Sequential writes of 1 MiB.
         SeqWrite = "Seq_write",
-        /// Sequential reads.
+        /// Sequential reads of 1 MiB.
         SeqRead = "Seq_read",
         /// Random writes of 4 KiB.
         RandWrite = "Rand_write",
-        /// Random reads.
+        /// Random reads of 4 KiB.
         RandRead = "Rand_read",
         /// The writes of a sequential mix.
         SeqMixWrites = "SeqWR_W",
-        /// The reads of it.
+        /// The reads of a sequential mix.
         SeqMixReads = "SeqWR_R",
         /// The writes of a random mix.
         RandMixWrites = "RanWR_W",
-        /// The reads of it.
+        /// The reads of a random mix.
         RandMixReads = "RanWR_R",
     }
 }
 
 impl Case {
-    /// What it does.
+    /// The direction of the case.
     pub const fn rw(self) -> Rw {
         match self {
             Case::SeqWrite => Rw::Write,
@@ -83,7 +83,7 @@ impl Case {
         self.rw().usual_bytes()
     }
 
-    /// The kind of operation whose rate it reports.
+    /// The kind of operation whose rate the case reports.
     pub const fn kind(self) -> &'static str {
         match self {
             Case::SeqWrite | Case::RandWrite | Case::SeqMixWrites | Case::RandMixWrites => WRITE,
@@ -102,29 +102,29 @@ impl Rw {
     const fn writes(self) -> bool {
         !matches!(self, Rw::Read | Rw::RandRead)
     }
-    /// Bytes of a request in the named cases: neither block size nor depth is published; these are
-    /// the usual ones.
+    /// Bytes of a request in the named cases. The paper publishes neither block size nor depth;
+    /// these are the usual ones.
     const fn usual_bytes(self) -> u64 {
         if self.random() { 4 << 10 } else { 1 << 20 }
     }
 }
 
-/// Parameters.
+/// Parameters of the program `fio`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FioSpec {
-    /// What is done.
+    /// The direction.
     pub rw: Rw,
     /// Bytes of a request.
     pub bs: u64,
-    /// Requests under way.
+    /// Most requests under way at a time.
     pub depth: u32,
     /// Bytes of the file.
     pub file: u64,
-    /// Of a mix: reads in a hundred requests.
+    /// For a mix: the number of reads in a hundred requests.
     pub mix: u32,
-    /// Requests; 0: as many as places in the file.
+    /// Number of requests; 0: as many as there are places in the file.
     pub count: u64,
-    /// What the file is before.
+    /// How the file is laid out before.
     pub fill: Fill,
     /// Everything is synced at the end, within the measured time.
     pub end: bool,
@@ -134,12 +134,12 @@ const FILE_MAX: u64 = 16 << 30;
 const SIZE_MAX: u64 = 64 << 20;
 const COUNT_MAX: u64 = 100_000_000;
 const DEPTH_MAX: u64 = 256;
-/// Of each place the last write is kept.
+/// Most places of a file, because the last write of each is kept.
 const PLACES_MAX: u64 = 16 << 20;
 const PATH: &str = "/fio.0";
 const READ: &str = "read";
 const WRITE: &str = "write";
-/// Bytes that the file is filled and compared by.
+/// Bytes by which the file is laid out and compared.
 const CHUNK: u64 = 1 << 20;
 
 impl Default for FioSpec {
@@ -215,7 +215,7 @@ impl FioSpec {
         }
     }
 
-    /// Of a mix both directions count.
+    /// Bytes of all requests; for a mix of both directions.
     pub(super) fn bytes(&self) -> u64 {
         self.operations() * self.bs
     }
@@ -235,7 +235,7 @@ impl fmt::Display for FioSpec {
     }
 }
 
-/// A request.
+/// One request of the sequence.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     place: u64,
@@ -243,20 +243,20 @@ struct Request {
     version: Option<u64>,
 }
 
-/// The one sequence of requests.
+/// The sequence of requests that all tasks take from.
 struct Sequence {
     spec: FioSpec,
     rng: Rng,
     /// Places of this round that are still to come, last first.
     shuffled: Vec<u32>,
-    /// Next places of reads and of writes.
+    /// The next places in order, of reads and of writes.
     next: [u64; 2],
     writes: u64,
-    /// Requests that were not taken yet.
+    /// Requests that no task has taken yet.
     left: u64,
-    /// Of these, in this round.
+    /// Those of them that belong to this round.
     round: u64,
-    /// Number of the last write at each place; 0: as laid out.
+    /// Number of the last write at each place; 0: the place is as laid out.
     versions: Vec<u64>,
     failed: Option<RunError>,
 }
@@ -276,7 +276,7 @@ impl Sequence {
         }
     }
 
-    /// The requests that may be under way together (W1); false: none are left.
+    /// Begins a round of requests that may be under way together (W1); false: none are left.
     fn begin_round(&mut self) -> bool {
         let places = self.spec.places();
         self.round = self.left.min(places);
@@ -331,7 +331,7 @@ pub(super) struct Fio {
     sequence: Mutex<Sequence>,
 }
 
-/// Messages under way from the tasks to who counts.
+/// Most messages under way from the tasks to the one that counts.
 const CHANNEL: usize = 256;
 
 impl Fio {
@@ -366,11 +366,11 @@ impl Fio {
         Ok(())
     }
 
-    /// One of `depth` tasks: takes requests until none is left in this round.
+    /// Body of one of `depth` tasks: it takes requests until none is left in this round.
     fn work(&self, told: &rt::Sender<(&'static str, Nanos)>) {
         let mut buffer = vec![0; self.spec.bs as usize];
         loop {
-            // Bound on its own: the lock is not held during the request.
+            // This is a statement of its own, so that the lock is not held during the request.
             let taken = self.sequence.lock().take();
             let Some(request) = taken else {
                 return;
@@ -398,7 +398,7 @@ impl Fio {
                 return;
             }
             let kind = if bytes.is_some() { WRITE } else { READ };
-            // The receiver goes only after this task.
+            // The receiver outlives this task.
             let _ = told.send((kind, took));
         }
     }
@@ -446,7 +446,7 @@ impl Bench for Fio {
     }
 }
 
-/// Each place has the content of its last write, or that which was laid out.
+/// Checks that each place has the content of its last write, or that which was laid out.
 fn compare(file: &File, spec: &FioSpec, versions: &[u64]) -> Result<(), RunError> {
     let bs = spec.bs;
     let together = (CHUNK / bs).max(1) as usize;

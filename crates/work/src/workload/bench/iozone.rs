@@ -1,8 +1,8 @@
-//! IOzone's write and rewrite (iozone.org): a file record by record, each forced to the medium
-//! before the next.
+//! IOzone's write and rewrite (iozone.org): a file is written record by record, each forced to the
+//! medium before the next.
 //!
 //! `write` makes the file, so records allocate; `rewrite` writes the same records again; `both` is
-//! one after the other, with everything home in between.
+//! one after the other, and between them everything is brought home.
 
 use super::super::Done;
 use super::super::spec::{SpecError, size, size_text, words};
@@ -14,21 +14,21 @@ use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
 words! {
-    /// What is measured.
+    /// The test that is measured.
     IozoneOp {
-        /// A new file.
+        /// Writes a new file.
         Write = "write",
-        /// The same file once more.
+        /// Writes an existing file once more.
         Rewrite = "rewrite",
-        /// One after the other.
+        /// Runs `write`, then `rewrite`.
         Both = "both",
     }
 }
 
-/// Parameters.
+/// Parameters of the program `iozone`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct IozoneSpec {
-    /// What is measured.
+    /// The test that is measured.
     pub op: IozoneOp,
     /// Bytes of the file (`-s`).
     pub file: u64,
@@ -115,7 +115,7 @@ impl Iozone {
         Iozone { spec, vfs }
     }
 
-    /// All records, the content that of round `round`.
+    /// Writes all records with the content of round `round`.
     fn round(&self, round: u64, done: &mut Done<'_>) -> Result<(), RunError> {
         let flags = OpenFlags::WRITE | OpenFlags::CREATE;
         let file = self.vfs.open(FILE, flags, 0o644)?;
@@ -134,7 +134,7 @@ impl Iozone {
         Ok(file.close()?)
     }
 
-    /// No two blocks of 4 KiB are equal.
+    /// Content of a record; no two blocks of 4 KiB are equal.
     fn record(&self, round: u64, n: u64) -> Vec<u8> {
         const BLOCK: u64 = 4096;
         let blocks = self.spec.record.div_ceil(BLOCK);

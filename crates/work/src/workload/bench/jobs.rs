@@ -1,5 +1,5 @@
-//! Processes that write in files of their own, as fio runs them: `numjobs`, `rw`, `fsync=N`,
-//! `fallocate`.
+//! Processes that each write in a file of their own, as fio runs them with `numjobs`, `rw`,
+//! `fsync=N` and `fallocate`.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, size, size_text, words};
@@ -14,9 +14,9 @@ use std::sync::Arc;
 use vfs::{FallocateMode, File, OpenFlags, Vfs};
 
 words! {
-    /// In which order places are written.
+    /// The order in which places are written.
     Order {
-        /// Any place, with repetition.
+        /// Any place at random, with repetition.
         Random = "random",
         /// Each place once, shuffled (fio's random map), then again.
         Shuffled = "shuffled",
@@ -26,35 +26,35 @@ words! {
 }
 
 words! {
-    /// What the file is before.
+    /// How a file is laid out before the run.
     Fill {
-        /// Written.
+        /// Written from beginning to end.
         Write = "write",
-        /// Allocated, unwritten.
+        /// Allocated but unwritten.
         Fallocate = "fallocate",
         /// Empty.
         None = "none",
     }
 }
 
-/// Parameters.
+/// Parameters of the program `jobs`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobsSpec {
-    /// Processes, each with its file.
+    /// Number of processes.
     pub processes: u32,
     /// Bytes of each file.
     pub file: u64,
     /// Bytes of a write.
     pub size: u64,
-    /// Writes of each process; 0: as many as places in the file.
+    /// Number of writes of each process; 0: as many as there are places in the file.
     pub count: u64,
-    /// Writes of each process before the measured part.
+    /// Number of writes of each process before the measured part.
     pub warm: u64,
-    /// fsync after so many writes; 0: none.
+    /// Number of writes after which an fsync follows; 0: none follows.
     pub every: u64,
     /// The order of places.
     pub order: Order,
-    /// What the files are before.
+    /// How the files are laid out before.
     pub fill: Fill,
 }
 
@@ -140,16 +140,16 @@ pub(super) struct Jobs {
     spec: JobsSpec,
     vfs: Arc<Vfs>,
     seed: u64,
-    /// The processes between two runs.
+    /// The processes, while they do not run.
     processes: Vec<Process>,
 }
 
-/// One process.
+/// One process and its file.
 struct Process {
     spec: JobsSpec,
     file: File,
     rng: Rng,
-    /// Content is numbered from here.
+    /// Number of its first write, by which content differs between processes.
     first: u64,
     /// Places that are still to be written in this round.
     left: Vec<u64>,
@@ -216,7 +216,7 @@ impl Jobs {
         })
     }
 
-    /// These writes of each process, all processes at once.
+    /// Lets every process make these writes, all processes at once.
     fn together(&mut self, writes: &Range<u64>) -> Result<(), RunError> {
         let mut running = Vec::new();
         for (number, mut process) in std::mem::take(&mut self.processes).into_iter().enumerate() {
@@ -238,7 +238,7 @@ impl Jobs {
     }
 }
 
-/// Makes the file what it is before.
+/// Lays out a file.
 fn fill(file: &File, spec: &JobsSpec) -> Result<(), RunError> {
     const CHUNK: u64 = 64 << 10;
     match spec.fill {

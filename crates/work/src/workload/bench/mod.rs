@@ -1,9 +1,9 @@
 //! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that
-//! come and go, one operation on names.
+//! come and go, operations on names, fio, Filebench and commands on a source tree.
 //!
 //! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as
-//! well, the committed blocks whose home is still old. That is in the time: the JFTL paper (section
-//! 4) says of its runs that all data are written to flash memory.
+//! well, the committed blocks whose home is still old. That is part of the measured time, because
+//! the JFTL paper (section 4) says of its runs that all data are written to flash memory.
 
 mod bonnie;
 mod churn;
@@ -35,18 +35,18 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// A benchmark and what runs beside it.
+/// A benchmark, and what surrounds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BenchSpec {
-    /// What it does.
+    /// The benchmark itself.
     pub program: Program,
     /// What runs beside it.
     pub background: Background,
-    /// How the volume was aged before; not at all by default.
+    /// How the volume is aged before; by default it is not.
     pub aged: Aged,
 }
 
-/// What a benchmark does.
+/// A benchmark by its program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Program {
     /// One phase of Bonnie on one file.
@@ -55,13 +55,13 @@ pub enum Program {
     Iozone(IozoneSpec),
     /// Several processes, each writing in a file of its own.
     Jobs(JobsSpec),
-    /// Many small files, some removed.
+    /// Many small files, of which some are removed.
     Small(SmallSpec),
-    /// Trees of directories, made and removed.
+    /// Trees of directories that are made and removed.
     Churn(ChurnSpec),
     /// One operation on names, many times.
     Meta(MetaSpec),
-    /// One file of fio.
+    /// One file under fio.
     Fio(FioSpec),
     /// A workload model of Filebench.
     Filebench(FilebenchSpec),
@@ -69,33 +69,34 @@ pub enum Program {
     Tree(TreeSpec),
 }
 
-/// Brings everything home: what `sync` does in Linux.
+/// Brings everything home, as `sync` does in Linux.
 pub type Sync<'a> = dyn Fn() -> Result<(), RunError> + 'a;
 
 /// A benchmark on a mounted file system.
 pub trait Bench {
-    /// Makes what it works on; not measured. Everything is home when it returns.
+    /// Makes what the benchmark works on, which is not measured. Everything is home when it
+    /// returns.
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
-    /// The measured part but its last sync.
+    /// Runs the measured part, without its last sync.
     fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError>;
-    /// When each operation of the measured part ended, in the order in which they were told; empty
-    /// if each was told when it ended.
+    /// When each operation of the measured part ended, in the order in which they were told to
+    /// `done`; empty if each was told at its end.
     fn ended(&mut self) -> Vec<Time> {
         Vec::new()
     }
     /// Compares what is there with what was written.
     fn check(&mut self) -> Result<(), RunError>;
-    /// Bytes of file content that the measured part wrote, where only the run knows.
+    /// Bytes of file content that the measured part wrote, if only the run knows them.
     fn written(&self) -> Option<u64> {
         None
     }
-    /// What is to be said of the run beside its figures.
+    /// Remarks on the run for the report.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// The names of the programs.
+/// The names of all programs.
 pub const NAMES: [&str; 9] = [
     "bonnie",
     "iozone",
@@ -109,7 +110,7 @@ pub const NAMES: [&str; 9] = [
 ];
 
 impl BenchSpec {
-    /// The benchmark of that name with its defaults.
+    /// The benchmark of that name with default parameters.
     pub(super) fn named(name: &str) -> Option<BenchSpec> {
         let program = match name {
             "bonnie" => Program::Bonnie(BonnieSpec::default()),
@@ -165,7 +166,7 @@ impl BenchSpec {
         }
     }
 
-    /// Operations of the measured part; 0: it does not say.
+    /// Number of operations of the measured part; 0: not known before the run.
     pub fn operations(&self) -> u64 {
         match &self.program {
             Program::Bonnie(spec) => spec.operations(),
@@ -195,10 +196,10 @@ impl BenchSpec {
         }
     }
 
-    /// Reads the file that it names, if it does; `path`: where it is.
+    /// Reads the model file of the benchmark, if it has one; `path` is where that file is.
     ///
     /// # Errors
-    /// No path is given, it cannot be read, or is wrong.
+    /// No path is given, or the file cannot be read or is not valid.
     pub fn load(&mut self, path: Option<&std::path::Path>) -> Result<(), RunError> {
         match &mut self.program {
             Program::Filebench(spec) => spec.load(path),
@@ -206,8 +207,8 @@ impl BenchSpec {
         }
     }
 
-    /// It on a mounted file system, which is aged first, within [`Bench::prepare`], as on a volume
-    /// of `bytes` if it is to be.
+    /// The benchmark on a mounted file system. [`Bench::prepare`] first ages the volume if the
+    /// parameters say so, as one of `bytes`.
     pub fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
         let program = self.on(vfs, seed);
         match self.aged.percent {
@@ -219,7 +220,7 @@ impl BenchSpec {
         }
     }
 
-    /// It on a mounted file system as that is.
+    /// The benchmark on a mounted file system, without aging.
     pub fn on(&self, vfs: &Arc<Vfs>, seed: u64) -> Box<dyn Bench> {
         let vfs = vfs.clone();
         match &self.program {
@@ -286,7 +287,7 @@ impl Bench for OnAged {
     }
 }
 
-/// Content number `id` from the byte `at` of a file on, which begins a block: each 4 KiB its own.
+/// Content number `id` from byte `at` of a file on, where a block begins. Each 4 KiB differ.
 pub(in crate::workload) fn pattern(id: u64, at: u64, bytes: u64) -> Vec<u8> {
     const BLOCK: u64 = base::BLOCK_BYTES as u64;
     let first = (id << 24) ^ (at / BLOCK);
@@ -298,7 +299,7 @@ pub(in crate::workload) fn pattern(id: u64, at: u64, bytes: u64) -> Vec<u8> {
     all
 }
 
-/// Times one operation.
+/// Measures the duration of one operation.
 fn timed<T>(
     kind: &'static str,
     done: &mut Done<'_>,
@@ -310,7 +311,7 @@ fn timed<T>(
     Ok(value)
 }
 
-/// The file has to hold this at `at`.
+/// Checks that the file holds `wanted` at `at`.
 pub(in crate::workload) fn expect(
     file: &vfs::File,
     at: u64,

@@ -1,10 +1,10 @@
-//! Whether a benchmark has room on its volume: asked before it starts, so that none fails after
-//! minutes for lack of space.
+//! Whether a benchmark has room on its volume. This is asked before it starts, so that none fails
+//! for lack of space after minutes.
 //!
-//! What is counted is what the benchmark takes at most at one time, on the safe side: content in
-//! whole blocks; on F2FS a block of node for each file and directory, and those that map large
-//! files; on ext4 an inode, and the blocks of directories. Journal, overprovisioning and inode
-//! tables are off the volume already ([`rig::Config::room`]).
+//! What is counted is an upper bound of what the benchmark takes at one time: content in whole
+//! blocks; on F2FS a node block for each file and directory, and those that map large files; on
+//! ext4 an inode, and the blocks of directories. [`rig::Config::room`] has already subtracted
+//! journal, overprovisioning and inode tables.
 
 use super::{BenchSpec, Program};
 use crate::workload::Workload;
@@ -13,44 +13,44 @@ use base::BLOCK_BYTES;
 use rig::{Config, Fs, Room};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Names in a directory that F2FS keeps in its inode: 182 slots less "." and "..", names of two
-/// slots.
+/// Number of names that an F2FS directory keeps in its inode: 182 slots less those of "." and "..",
+/// two slots for a name.
 const F2FS_INLINE_NAMES: u64 = 90;
-/// Slots of a block of names.
+/// Slots of an F2FS dentry block.
 const F2FS_SLOTS: u64 = 214;
 /// Bytes of a directory entry of ext4 with a name of 12 to 15 bytes.
 const EXT4_ENTRY_BYTES: u64 = 24;
-/// Blocks that an inode of F2FS addresses itself, at least; a node below it.
+/// Least number of blocks that an inode of F2FS addresses itself.
 const F2FS_INODE_BLOCKS: u64 = 873;
 const F2FS_NODE_BLOCKS: u64 = 1018;
-/// ext4 keeps blocks back for what delayed allocation has underrated: 2 % of the volume, at most
-/// 4096.
+/// ext4 keeps blocks back for what delayed allocation has underrated: one in this many of the
+/// volume (2 %), but at most 4096.
 const EXT4_KEPT: u64 = 50;
 const EXT4_KEPT_MAX: u64 = 4096;
-/// Tried volumes differ by this.
+/// Bytes between two volumes that are tried when the smallest sufficient one is searched.
 const STEP: u64 = 16 << 20;
 const VOLUME_MAX: u64 = 64 << 30;
 
-/// What a benchmark takes at most.
+/// What a benchmark takes at most at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
-    /// Files and directories.
+    /// Number of files and directories.
     pub inodes: u64,
     /// Blocks of content.
     pub content: u64,
     /// Nodes of F2FS below inodes.
     pub nodes: u64,
-    /// Blocks of names: of F2FS, of ext4.
+    /// Blocks of directories: on F2FS, on ext4.
     pub names: [u64; 2],
 }
 
 impl Needs {
-    /// `count` files of `bytes` each.
+    /// Adds `count` files of `bytes` each.
     #[must_use]
     pub fn files(mut self, count: u64, bytes: u64) -> Needs {
         let blocks = bytes.div_ceil(BLOCK);
         let mapped = blocks.saturating_sub(F2FS_INODE_BLOCKS);
-        // Two levels above the nodes that map content.
+        // There are up to two levels above the nodes that map content.
         let below = match mapped.div_ceil(F2FS_NODE_BLOCKS) {
             0 => 0,
             n => n + n.div_ceil(F2FS_NODE_BLOCKS) + 2,
@@ -61,10 +61,10 @@ impl Needs {
         self
     }
 
-    /// `count` directories with `entries` names each.
+    /// Adds `count` directories with `entries` names each.
     #[must_use]
     pub fn dirs(mut self, count: u64, entries: u64) -> Needs {
-        // Blocks of both are about two thirds full: hash buckets, split blocks.
+        // Such blocks are about two thirds full: F2FS hashes into buckets, ext4 splits blocks.
         let f2fs = match entries {
             0..=F2FS_INLINE_NAMES => 0,
             n => (n * 2 * 3 / 2).div_ceil(F2FS_SLOTS) + 2,
@@ -76,12 +76,11 @@ impl Needs {
         self
     }
 
-    /// Blocks on such a file system.
+    /// Number of blocks that this takes on such a file system.
     pub fn blocks(&self, fs: Fs) -> u64 {
         let parts = match fs {
             Fs::F2fs => [self.content, self.inodes, self.nodes, self.names[0]],
-            // A block for each of the few files with so many extents that the inode does not hold
-            // them.
+            // The few files with more extents than an inode holds need a block each.
             Fs::Ext4 | Fs::Ext3 => [self.content, self.names[1], self.nodes, 0],
         };
         parts.into_iter().fold(0, u64::saturating_add)
@@ -97,8 +96,8 @@ impl Needs {
 }
 
 impl BenchSpec {
-    /// What it takes at most on a device of `bytes`, aging included; nothing of what runs beside
-    /// it.
+    /// What the benchmark takes at most on a device of `bytes`, aging included, but without what
+    /// runs beside it.
     pub fn needs(&self, bytes: u64) -> Needs {
         let needs = Needs::default();
         let needs = match &self.program {
@@ -117,7 +116,7 @@ impl BenchSpec {
             Program::Meta(spec) => spec.needs(needs),
             Program::Fio(spec) => needs.files(1, spec.file),
             Program::Tree(spec) => spec.needs(needs),
-            // What its model asks for is known when it is read: it looks at the volume itself.
+            // Its needs are known when its model is read; it then looks at the volume itself.
             Program::Filebench(_) => needs,
         };
         if self.aged.percent == 0 {
@@ -125,7 +124,7 @@ impl BenchSpec {
         }
         let (files, dirs) = self.aged.names(bytes);
         let mut needs = needs.dirs(dirs, files / dirs.max(1));
-        // Its blocks count an inode for each file.
+        // The blocks of aging already count an inode for each file.
         needs.content = needs.content.saturating_add(self.aged.blocks(bytes));
         needs.nodes = needs.nodes.saturating_add(files / 8);
         needs
@@ -135,13 +134,13 @@ impl BenchSpec {
 /// Refuses a benchmark that the volume has no room for.
 ///
 /// # Errors
-/// [`RunError::Room`]: what it needs, what there is, and which size would do; the configuration is
-/// not possible.
+/// [`RunError::Room`] with what it needs, what there is, and which size would do; a configuration
+/// that is not possible.
 pub fn check(config: &RunConfig) -> Result<(), RunError> {
     check_loaded(config, &config.workload.parse()?)
 }
 
-/// The same, for whoever has parsed the workload.
+/// Like [`check`], for a caller that has parsed the workload.
 ///
 /// # Errors
 /// As [`check`].
@@ -172,7 +171,7 @@ pub fn check_loaded(config: &RunConfig, workload: &Workload) -> Result<(), RunEr
     )))
 }
 
-/// The smallest volume, in steps of 16 MiB, that has room.
+/// Bytes of the smallest volume, in steps of 16 MiB, that has room.
 fn volume(stack: &Config, spec: &BenchSpec) -> Option<u64> {
     let fits = |steps: u64| {
         let bytes = steps * STEP;
@@ -223,8 +222,8 @@ mod tests {
         }
     }
 
-    /// The largest number that is let through runs to its end, and one more is refused before it
-    /// starts.
+    /// Checks that the largest number which is let through runs to its end, and that one more is
+    /// refused before it starts.
     fn both_sides(fs: Fs, workload: &dyn Fn(u64) -> String) {
         let passes = |n| check(&config(fs, 64, workload(n))).is_ok();
         let (mut low, mut high) = (1, 1 << 20);

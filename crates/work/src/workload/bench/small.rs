@@ -1,4 +1,4 @@
-//! Small files in one directory, with a sync now and then; some are removed at the end.
+//! Small files in one directory, with a sync after every so many; some are removed at the end.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, size, size_text};
@@ -9,16 +9,16 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-/// Parameters.
+/// Parameters of the program `small`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SmallSpec {
-    /// Files.
+    /// Number of files.
     pub count: u32,
-    /// Bytes of each.
+    /// Bytes of each file.
     pub size: u64,
-    /// Sync of the file system after so many.
+    /// Number of files after which the file system is synced.
     pub every: u32,
-    /// How many of them, from the first, are removed at the end.
+    /// Number of files that are removed at the end, the first ones.
     pub unlink: u32,
 }
 

@@ -1,9 +1,10 @@
 //! One operation on names, many times: the microbenchmarks of the F2FSJ paper (section 5.3;
-//! filebench's makedir, removedir, createfile, deletefile, copyfiles), `width` entries a directory.
+//! filebench's makedir, removedir, createfile, deletefile, copyfiles), with `width` entries in a
+//! directory.
 //!
 //! Several processes share one set of objects, as the threads of a filebench process share a
-//! fileset: each takes the next object when it has done its last one (filebench's rotor), so that
-//! they meet in the directories. With one process nothing is taken in turn.
+//! fileset: each takes the next object when it is done with its last one (filebench's rotor), so
+//! they meet in the directories. A single process goes through the objects in order.
 
 mod objects;
 mod op;
@@ -21,21 +22,21 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// Parameters.
+/// Parameters of the program `meta`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetaSpec {
-    /// Operation.
+    /// The operation.
     pub op: MetaOp,
-    /// How many.
+    /// Number of objects.
     pub count: u32,
-    /// Bytes of a file, where there are files. May be 0.
+    /// Bytes of a file, which may be 0; without meaning for directories.
     pub size: u64,
-    /// Entries of a directory.
+    /// Number of entries in a directory.
     pub width: u32,
-    /// Processes.
+    /// Number of processes.
     pub processes: u32,
-    /// How often it is done with all objects. Between two rounds it is undone, by operations that
-    /// count.
+    /// How often the operation is done with all objects. Between two rounds it is undone by
+    /// operations that count.
     pub rounds: u32,
 }
 
@@ -74,7 +75,7 @@ impl MetaSpec {
         Ok(true)
     }
 
-    /// What is done with all objects, one after the other.
+    /// The operations in turn, each done with all objects before the next.
     fn passes(&self) -> impl Iterator<Item = MetaOp> + use<> {
         let (op, undo, rounds) = (self.op, self.op.undo(), self.rounds);
         (0..rounds).flat_map(move |round| {
@@ -83,10 +84,10 @@ impl MetaSpec {
         })
     }
 
-    /// What it takes at most.
+    /// Adds what the program takes at most.
     pub(super) fn needs(&self, needs: Needs) -> Needs {
         let (count, width) = (u64::from(self.count), u64::from(self.width));
-        // Files, and those that they are copied from.
+        // A copy also needs the files that it is made from.
         let (files, dirs) = match self.op {
             MetaOp::Mkdir | MetaOp::Rmdir => (0, count),
             MetaOp::Copy => (2 * count, 0),
@@ -129,7 +130,7 @@ pub(super) struct Meta {
     ended: Vec<Time>,
 }
 
-/// An operation that is done: when, and how long it took.
+/// The end of an operation, and its duration.
 type Ended = (Time, Nanos);
 
 impl Meta {
@@ -177,7 +178,7 @@ impl Meta {
     }
 }
 
-/// One process: takes objects until there are none.
+/// Body of one process: takes objects until there are none.
 fn process(objects: &Objects, op: MetaOp, next: &rt::Mutex<u32>) -> Result<Vec<Ended>, RunError> {
     let mut ended = Vec::new();
     loop {

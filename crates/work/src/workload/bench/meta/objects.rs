@@ -1,4 +1,5 @@
-//! The objects of `meta:` and what is done with one of them.
+//! The objects of `meta:` in their tree of directories, and what each operation does with one of
+//! them.
 
 use super::{MetaOp, MetaSpec};
 use crate::RunError;
@@ -7,20 +8,21 @@ use crate::workload::fsync::content;
 use std::sync::Arc;
 use vfs::{Errno, OpenFlags, Vfs};
 
-/// Where the files stand that `copy` reads.
+/// Root of the tree with the files that `copy` reads.
 const SOURCE: &str = "/source";
-/// Where everything else stands: in the root.
+/// Root of the tree with everything else: the root of the volume.
 const TREE: &str = "";
 
-/// A set of objects in a tree of directories, numbered as filebench's are: `width` successive ones
-/// in a directory.
+/// A set of objects in a tree of directories. They are numbered like those of filebench: `width`
+/// successive ones are in one directory.
 pub(super) struct Objects {
     pub spec: MetaSpec,
     pub vfs: Arc<Vfs>,
 }
 
 impl Objects {
-    /// The directories above the `n`th object of a tree, from its top: `width` directories a level.
+    /// The directories above the `n`th object, from the top of its tree: each has `width`
+    /// directories.
     fn dirs(&self, tree: &str, n: u32) -> Vec<String> {
         let width = self.spec.width;
         let mut above = vec![n / width];
@@ -44,12 +46,12 @@ impl Objects {
         format!("{}/e{n}", self.dir(tree, n))
     }
 
-    /// The name of the `n`th object.
+    /// The path of the `n`th object.
     pub fn path(&self, n: u32) -> String {
         self.at(TREE, n)
     }
 
-    /// Makes the directories, and the sources of a copy.
+    /// Makes the directories, and the sources for a copy.
     pub fn prepare(&self) -> Result<(), RunError> {
         self.make_dirs(TREE)?;
         if self.spec.op == MetaOp::Copy {
@@ -78,7 +80,7 @@ impl Objects {
         Ok(())
     }
 
-    /// Does it with the `n`th object.
+    /// Does `op` with the `n`th object.
     pub fn apply(&self, op: MetaOp, n: u32) -> Result<(), RunError> {
         let path = self.path(n);
         match op {
@@ -93,7 +95,8 @@ impl Objects {
         Ok(())
     }
 
-    /// As filebench's `createfile`, `writewholefile`, `closefile`: an empty file is not written.
+    /// Writes a file whole, as filebench's `createfile`, `writewholefile`, `closefile` do; nothing
+    /// is written to an empty file.
     fn write(&self, path: &str, bytes: &[u8]) -> Result<(), RunError> {
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::EXCL;
         let file = self.vfs.open(path, flags, 0o644)?;
@@ -103,7 +106,8 @@ impl Objects {
         Ok(file.close()?)
     }
 
-    /// As filebench's copyfiles: the source is open until the copy is written.
+    /// Copies a file as filebench's copyfiles does: the source stays open until the copy is
+    /// written.
     fn copy(&self, from: &str, to: &str) -> Result<(), RunError> {
         let source = self.vfs.open(from, OpenFlags::READ, 0)?;
         let mut bytes = vec![0; self.spec.size as usize];
@@ -126,7 +130,7 @@ impl Objects {
         }
     }
 
-    /// Compares what stands under the name of the `n`th object with what `op` leaves there.
+    /// Compares what has the name of the `n`th object with what `op` leaves there.
     pub fn check(&self, op: MetaOp, n: u32) -> Result<(), RunError> {
         let path = self.path(n);
         let there = self

@@ -1,10 +1,10 @@
-//! The operations of `meta:`.
+//! The operations of `meta:`, with what each needs before and leaves behind.
 
 use crate::workload::spec::SpecError;
 use std::str::FromStr;
 use vfs::FileKind;
 
-/// What is done.
+/// An operation on one name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum MetaOp {
     /// Makes directories.
@@ -15,7 +15,7 @@ pub enum MetaOp {
     Create,
     /// Removes files.
     Unlink,
-    /// Reads files whole and makes others with what they hold.
+    /// Reads files whole and writes others with the same content.
     Copy,
     /// Asks for the attributes of files by their names.
     Stat,
@@ -24,7 +24,7 @@ pub enum MetaOp {
 }
 
 impl MetaOp {
-    /// All of them.
+    /// Every operation.
     pub const ALL: [MetaOp; 7] = [
         MetaOp::Mkdir,
         MetaOp::Rmdir,
@@ -34,7 +34,7 @@ impl MetaOp {
         MetaOp::Stat,
         MetaOp::Readdir,
     ];
-    /// Its name in specs and results.
+    /// The operation's name in specs and results.
     pub const fn name(self) -> &'static str {
         match self {
             MetaOp::Mkdir => "mkdir",
@@ -47,7 +47,7 @@ impl MetaOp {
         }
     }
 
-    /// What has to be done so that it can be done once more; `None`: nothing.
+    /// The operation that undoes it so that it can be done once more; `None`: it needs none.
     pub(super) const fn undo(self) -> Option<MetaOp> {
         match self {
             MetaOp::Mkdir => Some(MetaOp::Rmdir),
@@ -58,7 +58,7 @@ impl MetaOp {
         }
     }
 
-    /// What has to be done once before it can be done.
+    /// The operation that has to be done with all objects before; `None`: it needs none.
     pub(super) const fn before(self) -> Option<MetaOp> {
         match self {
             MetaOp::Rmdir => Some(MetaOp::Mkdir),
@@ -67,7 +67,7 @@ impl MetaOp {
         }
     }
 
-    /// What stands under each name when it is done.
+    /// What has each name when the operation is done; `None`: nothing has.
     pub(super) const fn leaves(self) -> Option<FileKind> {
         match self {
             MetaOp::Mkdir => Some(FileKind::Dir),
@@ -76,7 +76,7 @@ impl MetaOp {
         }
     }
 
-    /// True if it writes a file of the given size.
+    /// True if the operation writes a file of the given size.
     pub(super) const fn writes(self) -> bool {
         matches!(self, MetaOp::Create | MetaOp::Copy)
     }

@@ -1,57 +1,57 @@
 //! The operation lists of `cp -r`, `git clone` and `make`: what those programs ask of a file
-//! system, from their documentation and from watching them with strace; docs/use/workloads.md has
-//! each list in words.
+//! system. They are taken from the programs' documentation and from watching them with strace;
+//! docs/use/workloads.md has each list in words.
 
 use super::list::{Stage, Step, Task, write};
 use super::shape::{Kind, Leaf, Shape, shuffle, sizes, sources};
 use base::{Nanos, Rng};
 
-/// Where the sources are.
+/// Root of the source tree.
 pub const SOURCE: &str = "/src";
-/// Where a copy goes.
+/// Root of a copy.
 pub const TARGET: &str = "/dst";
-/// Where a clone goes.
+/// Root of a clone.
 pub const CLONE: &str = "/clone";
-/// Bytes of a `read` and `write` of `cp` (coreutils: `IO_BUFSIZE`).
+/// Bytes of a `read` and of a `write` of `cp` (coreutils: `IO_BUFSIZE`).
 const COPY_CHUNK: u32 = 128 << 10;
 /// Bytes of a `write` of `git index-pack` into the pack.
 const PACK_CHUNK: u32 = 4 << 10;
-/// Of its index and of `.git/index`.
+/// Bytes of a `write` into the index of the pack and into `.git/index`.
 const HASHFILE_CHUNK: u32 = 128 << 10;
-/// A file that git checks out is written with one `write`.
+/// Bytes of the largest file; git writes a file that it checks out with one `write`.
 const WHOLE: u32 = 16 << 20;
-/// Of the compiler and the linker (stdio).
+/// Bytes of a `write` of the compiler and of the linker (stdio).
 const STDIO_CHUNK: u32 = 4 << 10;
-/// What a program reads its input by.
+/// Bytes of a `read` with which a program reads its input.
 const READ_CHUNK: u32 = 64 << 10;
-/// Bytes of an object file of a source of one byte: no debug information.
+/// Bytes of an object file for each byte of source, without debug information.
 const OBJECT_PER_SOURCE: u64 = 2;
 /// Bytes of a path in a list of dependencies.
 const DEPENDENCY_BYTES: u64 = 44;
 /// Bytes that an entry of `.git/index` takes: 62, the path, padding.
 const INDEX_ENTRY_BYTES: u64 = 104;
-/// Parts of a pack that its index and its reverse index have: 28 and 4 bytes of about 380 an
-/// object.
+/// One byte of the index, and of the reverse index, for this many bytes of the pack: an object
+/// takes 28 and 4 bytes there, and about 380 in the pack.
 const PACK_PER_INDEX: u64 = 13;
 const PACK_PER_REVERSE: u64 = 95;
-/// Content numbers of what is not a file of the tree begin here.
+/// Numbers of content from here on are not those of files of the tree.
 const OTHERS: u64 = 1 << 32;
 
-/// What a command is made from.
+/// What a command's list is made from.
 pub struct Parts<'a> {
-    /// The tree.
+    /// The source tree.
     pub shape: &'a Shape,
     /// Bytes of the pack.
     pub pack: u64,
-    /// Of `cp`: times and modes are kept.
+    /// For `cp`: times and modes are kept.
     pub preserve: bool,
-    /// Of `make`: sources in a hundred that are compiled.
+    /// For `make`: percent of the sources that are compiled.
     pub build: u32,
-    /// Of `make`: headers that a source includes.
+    /// For `make`: number of headers that a source includes.
     pub headers: u32,
-    /// CPU time of the program for each file (copied, checked out, compiled).
+    /// CPU time of the program for each file that it copies, checks out or compiles.
     pub cpu: Nanos,
-    /// Of the choice of sources and headers.
+    /// Seed for the choice of sources and headers.
     pub seed: u64,
 }
 
@@ -59,7 +59,7 @@ fn task(kind: &'static str, steps: Vec<Step>) -> Task {
     Task { kind, steps }
 }
 
-/// The tree itself, made before the measured part.
+/// Makes the source tree, before the measured part.
 pub fn tree(parts: &Parts<'_>) -> Vec<Stage> {
     let dirs = parts
         .shape
@@ -97,7 +97,7 @@ fn cpu(parts: &Parts<'_>) -> Option<Step> {
     (parts.cpu.0 > 0).then_some(Step::Cpu(parts.cpu))
 }
 
-/// `cp -r /src /dst`.
+/// The list of `cp -r /src /dst`.
 pub fn copy(parts: &Parts<'_>) -> Vec<Stage> {
     let by_dir = parts.shape.by_dir();
     let mut all = Vec::new();
@@ -129,7 +129,7 @@ pub fn copy(parts: &Parts<'_>) -> Vec<Stage> {
         all.push(task("file", vec![file("/.git/pack")]));
     }
     if parts.preserve {
-        // Each directory when all in it is done.
+        // cp finishes a directory after all in it.
         for dir in parts.shape.dirs.iter().rev() {
             let to = format!("{TARGET}{dir}");
             all.push(task(
@@ -141,7 +141,7 @@ pub fn copy(parts: &Parts<'_>) -> Vec<Stage> {
     vec![all]
 }
 
-/// A file that is written under a lock's name and then renamed, as git does with all its own.
+/// Writes a file under the name of its lock and renames it, as git does with all its own files.
 fn locked(path: &str, id: u64, bytes: u64) -> Vec<Step> {
     let lock = format!("{CLONE}/.git/{path}.lock");
     let to = format!("{CLONE}/.git/{path}");
@@ -151,7 +151,7 @@ fn locked(path: &str, id: u64, bytes: u64) -> Vec<Step> {
     ]
 }
 
-/// `git clone` of a repository whose working tree is the tree.
+/// The list of `git clone` for a repository whose working tree is the tree.
 pub fn clone(parts: &Parts<'_>) -> Vec<Stage> {
     vec![init(), pack(parts), checkout(parts)]
 }
@@ -188,7 +188,7 @@ fn init() -> Stage {
         240,
         WHOLE,
     ));
-    // The templates of 13 hooks.
+    // git copies templates of 13 hooks.
     let hook = |n| {
         write(
             format!("{CLONE}/.git/hooks/hook{n}.sample"),
@@ -246,7 +246,7 @@ fn pack(parts: &Parts<'_>) -> Stage {
 fn checkout(parts: &Parts<'_>) -> Stage {
     let mut all = Vec::new();
     for (dir, files) in parts.shape.dirs.iter().zip(parts.shape.by_dir()) {
-        // The root is there.
+        // The root of the clone is there already.
         if !dir.is_empty() {
             let path = format!("{CLONE}{dir}");
             all.push(task(
@@ -270,8 +270,8 @@ fn checkout(parts: &Parts<'_>) -> Stage {
     all
 }
 
-/// The sources that are compiled, and for each the size of its object: of so many quantiles of all
-/// sizes, so the sum does not depend on the seed.
+/// The sources that are compiled, each with the size of its object. The sizes are as many quantiles
+/// of all sizes, so their sum does not depend on the seed.
 fn units<'a>(parts: &Parts<'a>) -> Vec<(&'a Leaf, u64)> {
     let mut rng = Rng::named(parts.seed, "workload/tree-make");
     let mut all: Vec<&Leaf> = parts
@@ -296,7 +296,7 @@ pub fn compiled(files: u32, build: u32) -> usize {
         .min(sources(files))
 }
 
-/// The sizes of so many object files.
+/// The sizes of `count` object files.
 pub fn object_sizes(count: usize) -> Vec<u64> {
     sizes(count)
         .into_iter()
@@ -304,19 +304,18 @@ pub fn object_sizes(count: usize) -> Vec<u64> {
         .collect()
 }
 
-/// `path` with `.` in front of its name, and a suffix: where kbuild keeps what it knows of a
-/// target.
+/// `path` with `.` before its name and a suffix, where kbuild keeps what it knows of a target.
 fn beside(path: &str, suffix: &str) -> String {
     let (dir, name) = path.rsplit_once('/').expect("paths begin with a slash");
     format!("{dir}/.{name}{suffix}")
 }
 
-/// The object of a source.
+/// Path of the object file of a source.
 fn object(leaf: &Leaf) -> String {
     format!("{SOURCE}{}.o", leaf.path.trim_end_matches(".c"))
 }
 
-/// `make` of a part of the tree.
+/// The list of `make` for a part of the tree.
 pub fn make(parts: &Parts<'_>) -> Vec<Stage> {
     let units = units(parts);
     let headers: Vec<&Leaf> = parts
@@ -360,8 +359,8 @@ pub fn make(parts: &Parts<'_>) -> Vec<Stage> {
     ]
 }
 
-/// Makefiles, Kconfig and what else kbuild reads: a third of what is neither source nor header; and
-/// the headers that it generates.
+/// kbuild reads Makefiles, Kconfig and the like, here a third of what is neither source nor header;
+/// and it generates headers.
 fn read_makefiles(shape: &Shape) -> Stage {
     let others = shape
         .files
@@ -395,7 +394,8 @@ fn read_makefiles(shape: &Shape) -> Stage {
     all
 }
 
-/// Headers of a unit: of four draws the first of them in the list, as some are in every unit.
+/// Draws the headers of a unit. Of four draws the first in the list counts, as some headers are in
+/// every unit.
 fn include(headers: &[&Leaf], count: u32, rng: &mut Rng) -> Vec<String> {
     let Some(most) = (!headers.is_empty()).then_some(headers.len() as u64) else {
         return Vec::new();
@@ -435,7 +435,7 @@ fn compiling(
             from: temporary,
             to: object.into(),
         },
-        // fixdep makes the one from the other.
+        // fixdep makes the command file from the list of dependencies.
         read(dependencies.clone()),
         write(command, OTHERS * 4 + n, listed + 3000, STDIO_CHUNK),
         Step::Unlink(dependencies),
@@ -443,7 +443,7 @@ fn compiling(
     steps
 }
 
-/// A thin archive: names and symbols of the objects.
+/// Makes a thin archive: names and symbols of the objects.
 fn archive(path: &str, n: u64, objects: Vec<String>) -> Task {
     let bytes = 68 + 400 * objects.len() as u64;
     let mut steps = vec![Step::Missing(path.into())];
@@ -459,7 +459,7 @@ fn archive(path: &str, n: u64, objects: Vec<String>) -> Task {
     task("archive", steps)
 }
 
-/// `vmlinux.o` of all objects, `vmlinux` of that, and the list of symbols.
+/// Links `vmlinux.o` of all objects, `vmlinux` of that, and the list of symbols.
 fn link(objects: Vec<String>, bytes: u64) -> Task {
     let chunk = READ_CHUNK;
     let whole = format!("{SOURCE}/vmlinux.o");

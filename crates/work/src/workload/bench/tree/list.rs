@@ -1,5 +1,5 @@
-//! Operation lists: what a command asks of its files, step by step; running them, and comparing
-//! what they leave.
+//! Operation lists: what a command asks of its files, step by step. A list is data, so that it can
+//! be run by several tasks, and so that what it should leave is computed from the list itself.
 
 use crate::RunError;
 use crate::workload::bench::pattern;
@@ -9,54 +9,54 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use vfs::{Errno, File, FileKind, OpenFlags, RenameMode, TimeSet, Vfs};
 
-/// Bytes of content that are made at a time.
+/// Bytes of content that are generated at a time.
 const BUFFER: u64 = 1 << 20;
 
-/// One step: some system calls that belong together. Content is named by a number ([`pattern`]);
-/// chunks are whole blocks of 4 KiB.
+/// One step: some system calls that belong together. Its content is named by a number
+/// ([`pattern`]), and its chunks are whole blocks of 4 KiB.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// `mkdir`.
     Mkdir(String),
     /// `open`, `getdents`, `close`.
     ReadDir(String),
-    /// `lstat` of what is there.
+    /// `lstat` of a path that exists.
     Lstat(String),
-    /// `lstat` of what is not there.
+    /// `lstat` of a path that does not exist.
     Missing(String),
     /// `open`, `fstat`, `read` to the end, `close`.
     Read {
-        /// What.
+        /// Path of the file.
         path: String,
         /// Bytes of a `read`.
         chunk: u32,
     },
     /// `open` of a new file, `write`, `fstat`, `close`.
     Write {
-        /// What.
+        /// Path of the new file.
         path: String,
-        /// Its content.
+        /// Number of its content.
         id: u64,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
         /// Bytes of a `write`.
         chunk: u32,
-        /// fsync before the close.
+        /// fsync precedes the close.
         sync: bool,
     },
-    /// As `cp` copies a file: `lstat`, `open` and `fstat` of both, `read` and `write`, `close` of
-    /// both.
+    /// Copies as `cp` does: `lstat`, `open` and `fstat` of both files, `read` and `write`, `close`
+    /// of both.
     Copy {
-        /// From.
+        /// Path of the source.
         from: String,
-        /// To: a new file.
+        /// Path of the copy, a new file.
         to: String,
         /// Bytes of a `read` and `write`.
         chunk: u32,
-        /// Times and mode are set, as `cp -a` does.
+        /// Times and mode are kept, as by `cp -a`.
         preserve: bool,
     },
-    /// `rename`, replacing.
+    /// `rename`, which replaces what had the new name.
     Rename {
         /// Old name.
         from: String,
@@ -67,7 +67,7 @@ pub enum Step {
     Unlink(String),
     /// `chmod`.
     Chmod(String, u16),
-    /// `utimensat` with times of another file.
+    /// `utimensat` with the times of another file.
     Utimes(String),
     /// CPU time of the program itself.
     Cpu(Nanos),
@@ -76,16 +76,16 @@ pub enum Step {
 /// Steps that are told as one operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Task {
-    /// Its kind in results.
+    /// The kind of the operation in results.
     pub kind: &'static str,
-    /// What is done.
+    /// The steps in order.
     pub steps: Vec<Step>,
 }
 
-/// Tasks that may run beside each other; stages come one after the other.
+/// Tasks that may run beside each other; a list is stages that run one after the other.
 pub type Stage = Vec<Task>;
 
-/// A new file that is written with whole-buffer writes of `chunk` bytes, not synced.
+/// The step that makes a file and writes it by whole buffers of `chunk` bytes, without a sync.
 pub fn write(path: impl Into<String>, id: u64, bytes: u64, chunk: u32) -> Step {
     Step::Write {
         path: path.into(),
@@ -99,7 +99,7 @@ pub fn write(path: impl Into<String>, id: u64, bytes: u64, chunk: u32) -> Step {
 /// Runs one step.
 ///
 /// # Errors
-/// Of the file system; what should be missing is there.
+/// The file system fails, or a path of [`Step::Missing`] exists.
 pub fn run(vfs: &Arc<Vfs>, step: &Step) -> Result<(), RunError> {
     match step {
         Step::Mkdir(path) => vfs.mkdir(path, 0o755).map(drop)?,
@@ -152,7 +152,7 @@ fn missing(vfs: &Vfs, path: &str) -> Result<(), RunError> {
     }
 }
 
-/// Opens, works, closes, whatever came of it.
+/// Opens a file, calls `work`, and closes the file whatever `work` returned.
 fn with(
     vfs: &Arc<Vfs>,
     path: &str,
@@ -235,7 +235,8 @@ fn copy(
     Ok(())
 }
 
-/// The tasks of a stage, taken one after the other by `processes` tasks; `done` is told of each.
+/// Runs the tasks of a stage: `processes` of ours take them one after the other. `done` is told of
+/// each.
 ///
 /// # Errors
 /// The first step that fails.
@@ -266,13 +267,13 @@ pub fn run_stage(
             let (told, left, failed) = (told.clone(), &left, &failed);
             scope.spawn(&format!("tree {n}"), move || {
                 loop {
-                    // Bound on its own: the lock is not held during the task.
+                    // This is a statement of its own, so that the lock is not held during the task.
                     let next = left.lock().pop_front();
                     let Some(task) = next else {
                         return;
                     };
                     match one(&task) {
-                        // The receiver goes only after this task.
+                        // The receiver outlives this task.
                         Ok(took) => drop(told.send((task.kind, took))),
                         Err(e) => {
                             failed.lock().get_or_insert(e);
@@ -288,7 +289,7 @@ pub fn run_stage(
     failed.into_inner().map_or(Ok(()), Err)
 }
 
-/// What lists leave: directories, and files with number and size of their content.
+/// What lists leave behind: directories, and files with number and size of their content.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     dirs: BTreeSet<String>,
@@ -296,7 +297,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// After one more step.
+    /// Takes one more step into account.
     pub fn apply(&mut self, step: &Step) {
         match step {
             Step::Mkdir(path) => drop(self.dirs.insert(path.clone())),
@@ -324,7 +325,7 @@ impl Wanted {
         }
     }
 
-    /// After these stages.
+    /// Takes all steps of these stages into account.
     pub fn apply_all(&mut self, stages: &[Stage]) {
         let steps = stages.iter().flatten().flat_map(|task| &task.steps);
         steps.for_each(|step| self.apply(step));

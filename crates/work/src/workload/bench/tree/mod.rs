@@ -1,10 +1,10 @@
-//! Commands on a source tree: `cp -r`, `git clone`, `make`, as generated operation lists on a
+//! Commands on a source tree: `cp -r`, `git clone` and `make`, as generated operation lists on a
 //! synthetic tree ([`shape`]).
 //!
 //! The F2FSJ paper (section 5.3) measures them with 4.7 GB cloned, 3.9 GB copied, and a kernel
-//! compiled. What is listed is what the programs ask of the file system ([`commands`]); their own
-//! CPU time is the parameter `cpu`, which is nothing by default: what part of the published times
-//! was waiting for files is not published.
+//! compiled. The lists have what the programs ask of the file system ([`commands`]). Their own CPU
+//! time is the parameter `cpu`, by default 0, as it is not published which part of the times was
+//! waiting for files.
 
 mod commands;
 mod list;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use vfs::Vfs;
 
 words! {
-    /// A command.
+    /// The command that runs.
     Command {
         /// `cp -r`.
         Copy = "cp",
@@ -37,22 +37,22 @@ words! {
     }
 }
 
-/// Parameters.
+/// Parameters of the program `tree`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TreeSpec {
-    /// What runs.
+    /// The command that runs.
     pub op: Command,
-    /// Files of the tree.
+    /// Number of files of the tree.
     pub files: u32,
-    /// Bytes of the pack of the repository in percent of the content of the tree.
+    /// Size of the repository's pack, percent of the content of the tree.
     pub pack: u32,
-    /// Of `cp`: times and modes are kept (`cp -a`).
+    /// For `cp`: times and modes are kept (`cp -a`).
     pub preserve: bool,
-    /// Of `make`: percent of the sources that are compiled.
+    /// For `make`: percent of the sources that are compiled.
     pub build: u32,
-    /// Of `make`: headers that a source includes.
+    /// For `make`: number of headers that a source includes.
     pub headers: u32,
-    /// Of `make`: compilations at a time (`-j`).
+    /// For `make`: number of compilations at a time (`-j`).
     pub processes: u32,
     /// CPU time of the program for each file, microseconds.
     pub cpu: u64,
@@ -106,12 +106,12 @@ impl TreeSpec {
         Ok(())
     }
 
-    /// Bytes of the files of the tree.
+    /// Bytes of all files of the tree.
     fn content(&self) -> u64 {
         shape::sizes(self.files as usize).iter().sum()
     }
 
-    /// Of the pack; `make` has none in its way.
+    /// Bytes of the pack; the tree that `make` works on has none.
     fn pack_bytes(&self) -> u64 {
         match self.op {
             Command::Make => 0,
@@ -119,7 +119,7 @@ impl TreeSpec {
         }
     }
 
-    /// The list of a seed, and the tree that it works on.
+    /// The list that makes the tree for a seed, and the list of the command on it.
     fn lists(&self, seed: u64) -> (Vec<Stage>, Vec<Stage>) {
         let parts = Parts {
             shape: &Shape::new(self.files, seed),
@@ -137,7 +137,7 @@ impl TreeSpec {
         }
     }
 
-    /// Neither depends on the seed.
+    /// Number of operations and bytes written; neither depends on the seed.
     fn totals(&self) -> (u64, u64) {
         let (_, run) = self.lists(0);
         let tasks = run.iter().map(|stage| stage.len() as u64).sum();
@@ -161,7 +161,7 @@ impl TreeSpec {
         self.totals().1
     }
 
-    /// What it takes in the end, and so at most: temporaries are small.
+    /// What the command takes in the end, which is also the most, as temporaries are small.
     pub(super) fn needs(&self, mut needs: Needs) -> Needs {
         let files: Vec<u64> = shape::sizes(self.files as usize);
         let trees = if self.op == Command::Copy { 2 } else { 1 };
@@ -181,13 +181,13 @@ impl TreeSpec {
                     .files(1, *bytes)
                     .files(1, 4096 + 44 * u64::from(self.headers));
             }
-            // The archives, and what is linked of all.
+            // These are the archives, and what is linked of all objects.
             needs = needs.files(2 * dirs, 4096).files(3, all).files(50, 4096);
         }
         needs.dirs(trees * dirs + 20, 2 * u64::from(self.files) / dirs)
     }
 
-    /// What is there at the end.
+    /// What has to be there at the end.
     pub(super) fn wanted(&self, seed: u64) -> Wanted {
         let (tree, run) = self.lists(seed);
         let mut wanted = Wanted::default();

@@ -1,4 +1,5 @@
-//! A synthetic source tree with the shape of a Linux kernel's.
+//! A synthetic source tree with the shape of a Linux kernel's, generated so that it may have any
+//! number of files.
 //!
 //! | figure | Linux 5.15 | here | source |
 //! |---|---|---|---|
@@ -13,21 +14,21 @@
 
 use base::Rng;
 
-/// Files for one directory.
+/// Number of files for each directory.
 const FILES_PER_DIR: f64 = 15.4;
-/// Parts of the directories at depths 1, 2, ...
+/// Shares of the directories at depths 1, 2, ...
 const LEVELS: [f64; 7] = [0.005, 0.125, 0.27, 0.34, 0.17, 0.07, 0.02];
-/// Median of the sizes, bytes, and standard deviation of their logarithms.
+/// Median of the sizes in bytes, and standard deviation of their logarithms.
 const MEDIAN: f64 = 4500.0;
 const SIGMA: f64 = 1.55;
 const SOURCES: f64 = 0.42;
 const HEADERS: f64 = 0.32;
-/// Stems of names: as long as those of a kernel are, about ten characters with number and suffix.
+/// Stems of names. With number and suffix a name has about ten characters, as in a kernel.
 const STEMS: [&str; 8] = [
     "core", "main", "ops", "driver", "regs", "irq", "debugfs", "util",
 ];
 
-/// What a file is.
+/// Kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// `.c`.
@@ -48,25 +49,25 @@ impl Kind {
     }
 }
 
-/// A file.
+/// A file of the tree.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leaf {
-    /// Number of its directory.
+    /// Its directory, as an index into [`Shape::dirs`].
     pub dir: usize,
     /// Its path below the root of the tree, with a slash at the front.
     pub path: String,
-    /// Bytes.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
 }
 
-/// A tree; paths are below its root, with a slash at the front.
+/// A tree. Its paths begin below its root, with a slash at the front.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Directories, parents first; the root itself, with an empty path, is the first.
     pub dirs: Vec<String>,
-    /// Files.
+    /// All files.
     pub files: Vec<Leaf>,
 }
 
@@ -81,7 +82,7 @@ fn normal(p: f64) -> f64 {
     if p < 0.5 { -x } else { x }
 }
 
-/// The sizes of `count` files, least first: their sum depends on nothing else.
+/// The sizes of `count` files, least first; their sum depends on `count` alone.
 pub fn sizes(count: usize) -> Vec<u64> {
     let size = |n: usize| {
         let x = normal((n as f64 + 0.5) / count as f64);
@@ -90,7 +91,7 @@ pub fn sizes(count: usize) -> Vec<u64> {
     (0..count).map(|n| size(n).max(1)).collect()
 }
 
-/// Any order.
+/// Brings the items in random order.
 pub fn shuffle<T>(items: &mut [T], rng: &mut Rng) {
     for n in (1..items.len()).rev() {
         items.swap(n, rng.below(n as u64 + 1) as usize);
@@ -108,7 +109,7 @@ pub fn directories(files: u32) -> usize {
 }
 
 impl Shape {
-    /// The tree of `files` files of this seed.
+    /// Makes the tree of `files` files for this seed.
     pub fn new(files: u32, seed: u64) -> Shape {
         let mut rng = Rng::named(seed, "workload/tree");
         let dirs = dirs(directories(files), &mut rng);
@@ -121,7 +122,7 @@ impl Shape {
         kinds.resize(count, Kind::Other);
         shuffle(&mut kinds, &mut rng);
         let leaf = |(n, (bytes, kind)): (usize, (u64, Kind))| {
-            // Some directories have many files: of two draws the smaller.
+            // Of two draws the smaller counts, so that some directories have many files.
             let draw = |rng: &mut Rng| rng.below(dirs.len() as u64) as usize;
             let dir = if rng.one_in(4) {
                 draw(&mut rng).min(draw(&mut rng))
@@ -163,7 +164,8 @@ fn dirs(count: usize, rng: &mut Rng) -> Vec<String> {
         let first = all.len();
         for _ in 0..wanted.min(count - first) {
             let draw = |rng: &mut Rng| above.start + rng.below(above.len() as u64) as usize;
-            // As `drivers` and `arch` have most of what is below the root.
+            // As in a kernel, some directories (`drivers`, `arch`) have most of what is below the
+            // root.
             let parent = draw(rng).min(draw(rng));
             let stem = STEMS[rng.below(STEMS.len() as u64) as usize];
             all.push(format!("{}/{stem}{}", all[parent], all.len()));
