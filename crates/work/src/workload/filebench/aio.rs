@@ -1,5 +1,5 @@
-//! Asynchronous writes of one process: tasks that take them from a queue, as many as glibc starts
-//! for `aio_write` (`aio_threads`, 20).
+//! Asynchronous writes of one process. Tasks take them from a queue, as many as glibc starts for
+//! `aio_write` (`aio_threads`, 20), because Filebench uses that.
 
 use super::files::{Set, Stamp};
 use crate::RunError;
@@ -10,32 +10,32 @@ use vfs::File;
 
 const WORKERS: usize = 20;
 
-/// A write that is to be done.
+/// A write that waits for a task.
 pub struct Job {
-    /// Where to.
+    /// The file to write to.
     pub file: Arc<File>,
-    /// Byte offset.
+    /// Offset in bytes.
     pub at: u64,
-    /// Bytes.
+    /// Length in bytes.
     pub length: usize,
-    /// What.
+    /// What the file holds there afterwards.
     pub stamp: Stamp,
-    /// Whose entry grows.
+    /// The set of the file.
     pub set: Arc<Set>,
-    /// Which.
+    /// Index of the file in its set.
     pub entry: u32,
-    /// Who waits for it.
+    /// The writes of the thread that asked for it.
     pub owner: Arc<Pending>,
 }
 
-/// The writes of one thread that did not end yet.
+/// The asynchronous writes of one thread that have not ended.
 pub struct Pending {
     state: Mutex<(u64, Result<(), RunError>)>,
     changed: Condvar,
 }
 
 impl Pending {
-    /// None so far.
+    /// No writes are pending.
     pub fn new() -> Arc<Pending> {
         Arc::new(Pending {
             state: Mutex::named("filebench aio", (0, Ok(()))),
@@ -43,10 +43,10 @@ impl Pending {
         })
     }
 
-    /// Waits for all of them.
+    /// Waits until no write is pending.
     ///
     /// # Errors
-    /// The first that failed.
+    /// The first write that failed.
     pub fn wait(&self) -> Result<(), RunError> {
         let mut state = self.state.lock();
         while state.0 > 0 {
@@ -65,7 +65,7 @@ impl Pending {
     }
 }
 
-/// The queue of a process.
+/// The queue of writes of one process.
 pub struct Queue {
     state: Mutex<(VecDeque<Job>, bool)>,
     more: Condvar,
@@ -78,7 +78,7 @@ pub struct Aio {
 }
 
 impl Aio {
-    /// Starts the tasks.
+    /// Starts the tasks of a process.
     pub fn start(process: &str) -> Aio {
         let queue = Arc::new(Queue {
             state: Mutex::named("filebench aio queue", (VecDeque::new(), false)),
@@ -94,15 +94,15 @@ impl Aio {
         }
     }
 
-    /// Where to put writes.
+    /// The queue that threads put writes into.
     pub fn queue(&self) -> Arc<Queue> {
         self.queue.clone()
     }
 
-    /// Ends the tasks when the queue is empty.
+    /// Lets the tasks work off the queue, and ends them.
     ///
     /// # Errors
-    /// One of them panicked.
+    /// A task panicked.
     pub fn stop(self) -> Result<(), RunError> {
         self.queue.state.lock().1 = true;
         self.queue.more.notify_all();
@@ -115,7 +115,7 @@ impl Aio {
 }
 
 impl Queue {
-    /// Begins a write.
+    /// Puts a write into the queue.
     pub fn put(&self, job: Job) {
         job.owner.state.lock().0 += 1;
         self.state.lock().0.push_back(job);
@@ -138,7 +138,7 @@ impl Queue {
             drop(state);
             let result = write(&job, &mut buffer);
             let Job { file, owner, .. } = job;
-            // The owner may close the file as soon as it hears of the end.
+            // This comes first, as the owner may close the file as soon as it hears of the end.
             drop(file);
             owner.ended(result);
         }

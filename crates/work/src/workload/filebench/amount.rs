@@ -1,14 +1,14 @@
-//! Values of attributes: numbers with units, words, random variables.
+//! Values of attributes in a `.f` file: numbers with units, words, and random variables.
 
 use super::error::{Fault, fault};
 use base::Rng;
 
-/// A value of a variable or an attribute.
+/// The value of a variable or an attribute.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Value {
-    /// A whole number; bytes where it is a size.
+    /// A whole number; in bytes where it is a size.
     Int(u64),
-    /// A name, a path, a number with a fraction.
+    /// A name, a path, or a number with a fraction.
     Text(String),
     /// `true`, `false`, or an attribute without a value.
     Bool(bool),
@@ -16,20 +16,20 @@ pub enum Value {
     Random(Random),
 }
 
-/// A number, or one that is drawn.
+/// A number that is fixed, or drawn at each use.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Amount {
-    /// This.
+    /// A fixed number.
     Fixed(u64),
     /// Drawn anew at each use.
     Random(Random),
 }
 
-/// Largest number in a file: what a file of a file system may have in bytes.
+/// Largest number in a model, sizes in bytes: 16 TiB.
 pub const INT_MAX: u64 = 1 << 44;
 
 impl Value {
-    /// The value that a word means.
+    /// Parses a word.
     pub fn of_word(word: &str) -> Value {
         match word {
             "true" | "yes" => Value::Bool(true),
@@ -38,7 +38,7 @@ impl Value {
         }
     }
 
-    /// As a whole number.
+    /// The value as a whole number, if it is one.
     pub fn int(&self) -> Option<u64> {
         match self {
             Value::Int(n) => Some(*n),
@@ -47,7 +47,7 @@ impl Value {
         }
     }
 
-    /// For messages.
+    /// The value as text, for messages.
     pub fn text(&self) -> String {
         match self {
             Value::Int(n) => n.to_string(),
@@ -58,7 +58,7 @@ impl Value {
     }
 }
 
-/// A whole number with a unit behind: `k`, `m`, `g`, `t` for KiB to TiB.
+/// Parses a whole number with a unit behind it: `k`, `m`, `g`, `t` for KiB to TiB.
 fn whole(word: &str) -> Option<u64> {
     let (digits, shift) = match word.as_bytes().last()? {
         b'k' | b'K' => (&word[..word.len() - 1], 10),
@@ -70,12 +70,12 @@ fn whole(word: &str) -> Option<u64> {
     if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
         return None;
     }
-    // Digits that do not fit are no number for anybody.
+    // Digits that do not fit are no number.
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 impl Amount {
-    /// The number, or one of them.
+    /// The fixed number, or one that is drawn.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         match self {
             Amount::Fixed(n) => *n,
@@ -83,7 +83,7 @@ impl Amount {
         }
     }
 
-    /// The number, or the most that is drawn.
+    /// The fixed number, or the largest that may be drawn.
     pub fn most(&self) -> u64 {
         match self {
             Amount::Fixed(n) => *n,
@@ -92,31 +92,31 @@ impl Amount {
     }
 }
 
-/// How a random variable is distributed.
+/// The distribution of a random variable.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Shape {
-    /// Gamma, by its mean and its shape.
+    /// A gamma distribution, by its mean and its shape.
     Gamma {
         /// Mean.
         mean: f64,
-        /// Shape; Filebench's `gamma`.
+        /// Shape; Filebench calls it `gamma`.
         shape: f64,
     },
-    /// Evenly between two numbers.
+    /// A uniform distribution.
     Uniform {
-        /// Least.
+        /// Least value.
         lower: f64,
-        /// Most.
+        /// Largest value.
         upper: f64,
     },
-    /// Normal.
+    /// A normal distribution.
     Normal {
         /// Mean.
         mean: f64,
         /// Standard deviation.
         sigma: f64,
     },
-    /// Exponential.
+    /// An exponential distribution.
     Exponential {
         /// Mean.
         mean: f64,
@@ -128,16 +128,16 @@ pub enum Shape {
 pub struct Random {
     /// Its distribution.
     pub shape: Shape,
-    /// What is less becomes this.
+    /// A smaller value becomes this.
     pub min: u64,
-    /// What is more becomes this.
+    /// A larger value becomes this.
     pub max: u64,
-    /// Multiples of this; 0 and 1: any.
+    /// Values are rounded to multiples of this; with 0 and 1 they are any whole number.
     pub round: u64,
 }
 
 impl Random {
-    /// Gamma around `mean`; as far as ten times of it.
+    /// A gamma distribution with this mean, cut off at ten times the mean.
     pub fn gamma(mean: u64, shape: f64) -> Random {
         Random {
             shape: Shape::Gamma {
@@ -150,7 +150,7 @@ impl Random {
         }
     }
 
-    /// Its mean without its bounds.
+    /// The mean of the distribution, without regard to the bounds.
     pub fn mean(&self) -> f64 {
         match self.shape {
             Shape::Gamma { mean, .. } | Shape::Normal { mean, .. } => mean,
@@ -159,7 +159,7 @@ impl Random {
         }
     }
 
-    /// One of its values.
+    /// Draws a value.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         let real = match self.shape {
             Shape::Gamma { mean, shape } => gamma(rng, shape) * mean / shape,
@@ -167,7 +167,7 @@ impl Random {
             Shape::Normal { mean, sigma } => mean + sigma * normal(rng),
             Shape::Exponential { mean } => -mean * libm::log(1.0 - unit(rng)),
         };
-        // A cast of a float saturates, and makes 0 of what is no number.
+        // A cast of a float saturates, and turns NaN into 0.
         let whole = ((real + 0.5) as u64).clamp(self.min, self.max.max(self.min));
         match self.round {
             0 | 1 => whole,
@@ -178,7 +178,7 @@ impl Random {
     /// Refuses parameters that make no distribution.
     ///
     /// # Errors
-    /// Them.
+    /// Names the parameter, at `line`.
     pub fn checked(self, line: u32) -> Result<Random, Fault> {
         let good = |x: f64| x.is_finite() && (0.0..=INT_MAX as f64).contains(&x);
         let fits = match self.shape {
@@ -199,16 +199,16 @@ impl Random {
     }
 }
 
-/// A drawn value is at most so many means: beyond lies less than one in a hundred thousand of a
-/// gamma of 1.5.
+/// A drawn value is at most this many means: of a gamma with shape 1.5 less than one value in a
+/// hundred thousand is larger.
 pub const TAIL: u64 = 10;
 
-/// From 0 to below 1.
+/// A random number from 0 to below 1.
 fn unit(rng: &mut Rng) -> f64 {
     (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Marsaglia's polar method.
+/// Draws from the standard normal distribution, by Marsaglia's polar method.
 fn normal(rng: &mut Rng) -> f64 {
     loop {
         let (x, y) = (2.0 * unit(rng) - 1.0, 2.0 * unit(rng) - 1.0);
@@ -219,8 +219,8 @@ fn normal(rng: &mut Rng) -> f64 {
     }
 }
 
-/// Of scale 1. Marsaglia and Tsang, "A simple method for generating gamma variables", ACM TOMS 26
-/// (2000).
+/// Draws from a gamma distribution of scale 1: Marsaglia and Tsang, "A simple method for generating
+/// gamma variables", ACM TOMS 26 (2000).
 fn gamma(rng: &mut Rng, shape: f64) -> f64 {
     if shape < 1.0 {
         let below = unit(rng).max(f64::MIN_POSITIVE);

@@ -1,21 +1,22 @@
-//! The attributes of one definition.
+//! The attributes of one definition: which ones a definition may have, and what was given. An
+//! attribute that is unknown is refused, because ignoring it would measure another model.
 
 use super::amount::{Amount, Random, Value};
 use super::error::{Fault, fault};
 use super::model::{Ignored, Model};
 use std::collections::BTreeMap;
 
-/// What may stand in a definition.
+/// The attributes that a kind of definition may have.
 pub struct Known {
-    /// What is defined.
+    /// The kind of definition, for messages.
     pub of: &'static str,
-    /// Attributes that mean something.
+    /// Attributes that are used.
     pub used: &'static [&'static str],
-    /// Attributes of the language that mean nothing here.
+    /// Attributes of the language that mean nothing on a simulated volume.
     pub ignored: &'static [&'static str],
 }
 
-/// Of a set of files.
+/// Attributes of a set of files.
 pub const FILESET: Known = Known {
     of: "fileset",
     used: &[
@@ -42,7 +43,7 @@ pub const FILESET: Known = Known {
     ],
 };
 
-/// Of one file.
+/// Attributes of a single file.
 pub const FILE: Known = Known {
     of: "file",
     used: &[
@@ -56,21 +57,21 @@ pub const FILE: Known = Known {
     ignored: FILESET.ignored,
 };
 
-/// Of a process.
+/// Attributes of a process.
 pub const PROCESS: Known = Known {
     of: "process",
     used: &["name", "instances"],
     ignored: &["nice"],
 };
 
-/// Of a thread.
+/// Attributes of a thread.
 pub const THREAD: Known = Known {
     of: "thread",
     used: &["name", "instances"],
     ignored: &["memsize", "useism", "ioprio"],
 };
 
-/// Of a flowop.
+/// Attributes of a flowop.
 pub const FLOWOP: Known = Known {
     of: "flowop",
     used: &[
@@ -95,14 +96,14 @@ pub const FLOWOP: Known = Known {
     ignored: &["directio", "noreadahead"],
 };
 
-/// Of a flowop that `define flowop` made.
+/// Attributes of a flowop that is composed by `define flowop`.
 pub const GROUP: Known = Known {
     of: "flowop of this file",
     used: &["name", "iters"],
     ignored: &[],
 };
 
-/// Of a random variable.
+/// Attributes of a random variable.
 pub const RANDVAR: Known = Known {
     of: "random variable",
     used: &[
@@ -118,7 +119,7 @@ pub const RANDVAR: Known = Known {
     ignored: &["seed", "randsrc"],
 };
 
-/// Attributes that were given.
+/// The attributes that a definition has.
 pub struct Attributes {
     known: &'static Known,
     /// Line of the definition.
@@ -127,10 +128,10 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    /// Takes what means something; counts in `model` what does not.
+    /// Takes the attributes that are used, and counts those that mean nothing in `model`.
     ///
     /// # Errors
-    /// One is unknown, or given twice.
+    /// An attribute is unknown, or given twice.
     pub fn new(
         known: &'static Known,
         line: u32,
@@ -159,12 +160,12 @@ impl Attributes {
         fault(*line, what)
     }
 
-    /// True if it was given.
+    /// True if the attribute was given.
     pub fn has(&self, name: &str) -> bool {
         self.given.contains_key(name)
     }
 
-    /// A word.
+    /// The attribute as a word.
     ///
     /// # Errors
     /// It is a random variable.
@@ -176,10 +177,10 @@ impl Attributes {
         }
     }
 
-    /// The name that it has to have, fit for a path.
+    /// The attribute `name`, which has to be there and to be fit for a path.
     ///
     /// # Errors
-    /// There is none, or not such a one.
+    /// It is missing, or not fit for a path.
     pub fn name(&self) -> Result<String, Fault> {
         let Some(name) = self.text("name")? else {
             return Err(fault(
@@ -195,10 +196,10 @@ impl Attributes {
         }
     }
 
-    /// A whole number, or `otherwise`.
+    /// The attribute as a whole number of at most `most`, or `otherwise` if it was not given.
     ///
     /// # Errors
-    /// It is none, or out of range.
+    /// It is no whole number, or larger.
     pub fn int(&self, name: &str, otherwise: u64, most: u64) -> Result<u64, Fault> {
         let Some((value, _)) = self.given.get(name) else {
             return Ok(otherwise);
@@ -207,7 +208,7 @@ impl Attributes {
         found.ok_or_else(|| self.wrong(name, &format!("a whole number, at most {most}")))
     }
 
-    /// The same, at least 1.
+    /// Like [`int`](Attributes::int), and at least 1.
     ///
     /// # Errors
     /// As [`int`](Attributes::int).
@@ -218,10 +219,10 @@ impl Attributes {
         }
     }
 
-    /// A number or a random variable.
+    /// The attribute as a number or a random variable of at most `most`.
     ///
     /// # Errors
-    /// It is neither, or out of range.
+    /// It is neither, or may be larger.
     pub fn amount(&self, name: &str, most: u64) -> Result<Option<Amount>, Fault> {
         match self.given.get(name) {
             None => Ok(None),
@@ -238,7 +239,7 @@ impl Attributes {
         }
     }
 
-    /// True if it stands there and is not switched off.
+    /// True if the attribute was given and is not off.
     ///
     /// # Errors
     /// It is neither on nor off.
@@ -266,7 +267,7 @@ impl Known {
     }
 }
 
-/// Counts what is left out.
+/// Counts something that is left out.
 pub fn ignore(model: &mut Model, what: String, line: u32) {
     let new = Ignored { count: 0, line };
     model.ignored.entry(what).or_insert(new).count += 1;

@@ -1,4 +1,4 @@
-//! `define fileset`, `file`, `process`, `flowop`, `randvar`.
+//! Parses what follows `define`: `fileset`, `file`, `process`, `flowop`, `randvar`.
 
 use super::amount::{Amount, INT_MAX, Random};
 use super::attributes::{Attributes, FILE, FILESET, FLOWOP, GROUP, PROCESS, THREAD};
@@ -7,25 +7,25 @@ use super::model::{Fileset, Flowop, Op, Process, Step, Thread};
 use super::parse::Parser;
 use super::random;
 
-/// Files and directories of all sets.
+/// Most files and directories of all sets, as each is kept in memory.
 pub const ENTRIES_MAX: u64 = 2_000_000;
-/// Threads of all processes.
+/// Most threads of all processes, as each is a task.
 pub const THREADS_MAX: u64 = 1024;
-/// Slots of open files of a thread.
+/// Number of slots for open files of a thread.
 pub const FDS: u32 = 128;
-/// Bytes of one transfer.
+/// Most bytes of one transfer.
 pub const IO_MAX: u64 = 64 << 20;
-/// Groups in groups.
+/// Deepest nesting of composed flowops.
 const DEPTH_MAX: usize = 8;
-/// Flowops of a file, those of its own flowops counted at each use.
+/// Most flowops of a model; those of a composed flowop count at each use.
 const FLOWOPS_MAX: usize = 10_000;
 const SETS_MAX: usize = 100;
 const ITERS_MAX: u64 = 1 << 40;
 
-/// Shape of the distributions of a tree, thousandths, where none is given.
+/// Shape of the distributions of a tree in thousandths, if the set gives none.
 const GAMMA: u64 = 1500;
 
-/// What stands behind `define`.
+/// Parses the rest of a definition.
 pub fn define(parser: &mut Parser<'_>) -> Result<(), Fault> {
     let (what, line) = parser.word("what to define")?;
     match what.as_str() {
@@ -98,8 +98,8 @@ fn fileset(parser: &mut Parser<'_>, single: bool) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The size of the files: a number, a random variable, or with `filesizegamma` gamma around a
-/// number.
+/// The size of the files of a set: a number, a random variable, or with `filesizegamma` a gamma
+/// distribution around a number.
 fn size(given: &Attributes) -> Result<Amount, Fault> {
     if given.has("size") && given.has("filesize") {
         return Err(fault(
@@ -183,7 +183,7 @@ fn thread(parser: &mut Parser<'_>, line: u32) -> Result<Thread, Fault> {
     }
 }
 
-/// `{ flowop ... }`.
+/// Parses `{ flowop ... }`.
 fn body(parser: &mut Parser<'_>) -> Result<Vec<Step>, Fault> {
     let line = parser.line();
     parser.mark('{')?;
@@ -282,7 +282,7 @@ fn unknown_flowop(parser: &Parser<'_>, word: &str) -> String {
     format!("`{word}` is no flowop here; there is: {all}{of_file}{own}")
 }
 
-/// The number of the fileset, or file, that a flowop names, if it names one.
+/// Index of the set of files that a flowop names, if it names one.
 fn fileset_of(parser: &Parser<'_>, given: &Attributes, line: u32) -> Result<Option<usize>, Fault> {
     let name = match (given.text("filesetname")?, given.text("filename")?) {
         (Some(_), Some(_)) => {

@@ -1,9 +1,9 @@
-//! Runs a model on a mounted file system: makes its files, starts its threads, adds up, and checks
-//! what is left.
+//! Runs a model on a mounted file system: makes its files, starts its threads, adds up what they
+//! did, and checks what is left.
 //!
-//! Throughput is what Filebench's summary calls so: flowops of input and output, asynchronous ones
-//! too, over the time from the start to the end of the last thread. Hogs, delays, semaphores and
-//! limits do not count.
+//! Throughput is what Filebench's summary means by it, so that figures can be compared: flowops of
+//! input and output, asynchronous ones too, over the time from the start to the end of the last
+//! thread. Hogs, delays, semaphores and limits do not count.
 
 use super::aio::{Aio, Pending};
 use super::files::{Entries, Set};
@@ -24,21 +24,21 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{FileKind, OpenFlags, Vfs};
 
-/// Most operations of a run: each is remembered with its time.
+/// Most operations of a run, because each is kept with its time.
 pub const OPS_MAX: u64 = 50_000_000;
-/// Content of files that is compared after a run, bytes; of a larger set a part of the files.
+/// Bytes of content that are compared after a run; of a larger set only some files are.
 const COMPARED: u64 = 64 << 20;
-/// Bytes of one write that makes a file before the run.
+/// Bytes of one write while a file is made before the run.
 const FILL: u64 = 1 << 20;
 
 /// Why a thread ended.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Why {
-    /// Its time was over.
+    /// The time of the run was over.
     Time,
-    /// As many operations as were asked for.
+    /// The run did as many operations as were asked for.
     Operations,
-    /// This flowop said so.
+    /// This flowop ended it.
     Done(String),
     /// This flowop found no file of its kind.
     NoFile(String),
@@ -58,21 +58,21 @@ impl fmt::Display for Why {
     }
 }
 
-/// Flowops and their bytes.
+/// Number and bytes of flowops that have ended.
 #[derive(Default)]
 pub struct Counters {
     pub(super) ops: AtomicU64,
     pub(super) bytes: AtomicU64,
 }
 
-/// What all threads share.
+/// The state that all threads of a run share.
 pub struct Shared {
     pub(super) vfs: Arc<Vfs>,
     pub(super) model: Model,
     pub(super) sets: Vec<Arc<Set>>,
-    /// Semaphores by the flowop that waits, one for each thread that has it.
+    /// Semaphores by the name of the flowop that waits, one for each of its threads.
     pub(super) sems: BTreeMap<String, Vec<Arc<Sem>>>,
-    /// Counters of flowops that are the target of another one.
+    /// Counters of the flowops that another flowop names as its target.
     pub(super) totals: BTreeMap<String, Counters>,
     pub(super) events: Events,
     over: AtomicBool,
@@ -87,12 +87,12 @@ impl Shared {
         self.span.0
     }
 
-    /// When it ends.
+    /// When the run is to end.
     pub(super) fn deadline(&self) -> Time {
         self.span.1
     }
 
-    /// Why no further flowop begins.
+    /// Why no further flowop may begin; `None`: the run goes on.
     pub(super) fn over(&self) -> Option<Why> {
         if self.over.load(Ordering::Relaxed) {
             let all = self.ops.load(Ordering::Relaxed) >= self.most;
@@ -101,7 +101,7 @@ impl Shared {
         (rt::now() >= self.deadline()).then_some(Why::Time)
     }
 
-    /// Nobody waits and nobody begins from here on.
+    /// Ends the run: threads that wait wake up, and no flowop begins any more.
     pub(super) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
         self.sems.values().flatten().for_each(|sem| sem.close());
@@ -111,7 +111,7 @@ impl Shared {
         }
     }
 
-    /// An operation that counts has ended.
+    /// Counts an operation that has ended, and ends the run if it was the last.
     pub(super) fn operation(&self) {
         if self.ops.fetch_add(1, Ordering::Relaxed) + 1 == self.most {
             self.end();
@@ -131,7 +131,7 @@ pub struct Filebench {
     vfs: Arc<Vfs>,
     spec: FilebenchSpec,
     seed: u64,
-    /// Known when everything is prepared.
+    /// The model, once everything is prepared.
     model: Model,
     /// Operations after which the run ends.
     most: u64,
@@ -142,7 +142,7 @@ pub struct Filebench {
 }
 
 impl Filebench {
-    /// It, before anything is made.
+    /// The model of `spec`; nothing is made yet.
     pub fn new(spec: &FilebenchSpec, vfs: Arc<Vfs>, seed: u64) -> Filebench {
         Filebench {
             vfs,
@@ -202,7 +202,7 @@ impl Filebench {
         Ok(file.close()?)
     }
 
-    /// Semaphores of one thread, by flowop.
+    /// The semaphores of one thread, by the flowop that waits.
     fn sems(thread: &Thread) -> BTreeMap<String, Arc<Sem>> {
         let mut sems = BTreeMap::new();
         for step in &thread.body {
@@ -229,7 +229,7 @@ impl Filebench {
     }
 }
 
-/// `percent` of `count`, in random order.
+/// Chooses `percent` of `count`, in random order.
 fn chosen(count: usize, percent: u64, rng: &mut Rng) -> Vec<u32> {
     let mut all: Vec<u32> = (0..count as u32).collect();
     for n in (1..all.len()).rev() {
@@ -239,7 +239,7 @@ fn chosen(count: usize, percent: u64, rng: &mut Rng) -> Vec<u32> {
     all
 }
 
-/// A thread that is to be started.
+/// A thread that is ready to start.
 struct Ready {
     name: String,
     process: String,
@@ -247,7 +247,7 @@ struct Ready {
 }
 
 impl Filebench {
-    /// All threads, none of them started; and the queues of their processes.
+    /// All threads, ready to start, and the queues of their processes.
     fn threads(
         &self,
         shared: &Arc<Shared>,
@@ -267,7 +267,7 @@ impl Filebench {
                 let name = format!("{name}/{}-{instance}", thread.name);
                 let mut rng = Rng::named(self.seed, &format!("workload/filebench/{name}"));
                 let sets = self.model.filesets.iter();
-                // Each thread begins its rotations somewhere else.
+                // Each thread begins its rotations at another place.
                 let mut begin = |count: u64| rng.below(count.max(1)) as u32;
                 let rotors = sets.clone().map(|set| begin(set.entries)).collect();
                 let leaf_rotors = sets.map(|set| begin(set.leafdirs)).collect();
@@ -302,7 +302,7 @@ impl Filebench {
         (ready, queues)
     }
 
-    /// Waits for all threads; answers how each ended.
+    /// Waits for all threads, and returns how each ended.
     fn join(threads: Vec<(String, JoinHandle<Left>)>) -> Result<Vec<Left>, RunError> {
         let mut all = Vec::new();
         for (name, thread) in threads {
@@ -432,7 +432,7 @@ impl Bench for Filebench {
     }
 }
 
-/// Compares a file with what the run left of it: its name, its size, and if `whole` what is in it.
+/// Checks that a file is as the run left it: its name, its size, and if `whole` its content.
 fn check_file(vfs: &Arc<Vfs>, set: &Set, n: u32, there: bool, whole: bool) -> Result<(), RunError> {
     let path = set.tree.file(n);
     let entry = set.files.entry(n);

@@ -1,13 +1,13 @@
-//! What is wrong with a `.f` file, and where.
+//! The error of the reader: what is wrong with a `.f` file, and in which line.
 
 use std::fmt;
 
-/// What is wrong with a file.
+/// An error in a `.f` file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub line: u32,
-    /// What is there, and what there could be.
+    /// What is there, and what would be valid.
     pub what: String,
 }
 

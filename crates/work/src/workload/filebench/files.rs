@@ -1,9 +1,10 @@
 //! The state of a set while it runs: which files are there, which are in use, and which one comes
 //! next.
 //!
-//! As in Filebench: a file that is picked is busy until its operation ends. Files that exist are
-//! picked in rotation, by each thread for itself; files that do not exist in one rotation for all;
-//! with `opennext` each file once, at random. Files that are open are not deleted.
+//! As in Filebench a file that is picked is busy until its operation ends, and a file that is open
+//! is not deleted. Files that exist are picked in rotation, by each thread for itself; files that
+//! do not exist are picked in one rotation for all threads; with `opennext` each file is picked
+//! once, at random.
 //!
 //! - I1: each entry is in exactly one of `exists` and `absent`; `fresh` is a part of `exists`.
 
@@ -12,66 +13,66 @@ use base::{Rng, Time};
 use rt::{Condvar, Mutex};
 use std::collections::BTreeSet;
 
-/// What is wanted.
+/// The kind of entry that a pick asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// One that is there.
+    /// An entry that is there.
     Exists,
-    /// One that is not there.
+    /// An entry that is not there.
     Absent,
-    /// One that is there and was not picked in this way before.
+    /// An entry that is there and has not been picked as fresh before.
     Fresh,
 }
 
-/// What came of a pick.
+/// The result of a pick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Picked {
-    /// This one; it is busy now.
+    /// The entry that was picked; it is busy now.
     Entry(u32),
-    /// There is none of the kind.
+    /// There is no entry of that kind.
     None,
-    /// The deadline passed, or the run ended, while all were busy.
+    /// The deadline passed or the run ended, while all entries of the kind were busy.
     Late,
 }
 
-/// Files or empty directories of a set.
+/// All files of a set, or all its empty directories.
 pub struct Entries {
     state: Mutex<State>,
-    /// An entry is no longer busy, or the run ends.
+    /// Signalled when an entry is no longer busy, or the run ends.
     idle: Condvar,
 }
 
 struct State {
-    /// Those that are there.
+    /// Entries that are there.
     exists: BTreeSet<u32>,
-    /// Those that are not there.
+    /// Entries that are not there.
     absent: BTreeSet<u32>,
-    /// Of those that are there: never picked by `opennext`.
+    /// Entries that are there and were never picked by `opennext`.
     fresh: BTreeSet<u32>,
-    /// Where the rotation of those that are not there goes on.
+    /// Where the common rotation of absent entries goes on.
     next_absent: u32,
     entries: Vec<Entry>,
     ended: bool,
 }
 
-/// One file.
+/// The state of one file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Entry {
-    /// Bytes.
+    /// Size in bytes.
     pub size: u64,
     /// How often it was made.
     pub generation: u32,
-    /// A write began beyond its end, so not all of it is what was written.
+    /// A write began beyond its end, so a part of it was never written.
     pub holes: bool,
-    /// Handles on it.
+    /// Number of open handles.
     opened: u32,
     busy: bool,
-    /// Somebody appends.
+    /// A thread appends to it.
     appending: bool,
 }
 
 impl Entries {
-    /// So many, of which none is there.
+    /// `count` entries, of which none is there.
     pub fn new(count: usize) -> Entries {
         let state = State {
             exists: BTreeSet::new(),
@@ -87,8 +88,8 @@ impl Entries {
         }
     }
 
-    /// Picks an entry and makes it busy; waits while all that would do are. `rotor`: where the
-    /// thread's rotation goes on.
+    /// Picks an entry and makes it busy; waits while all entries of that kind are busy. `rotor` is
+    /// where the thread's own rotation goes on.
     pub fn pick(&self, want: Want, rotor: &mut u32, rng: &mut Rng, deadline: Time) -> Picked {
         let mut state = self.state.lock();
         loop {
@@ -121,7 +122,8 @@ impl Entries {
         }
     }
 
-    /// Ends what the pick began: `exists` if that changed, and handles on it more or fewer.
+    /// Ends a pick: the entry is no longer busy. `exists` is given if that changed; `handles` is
+    /// the number of handles more or fewer.
     pub fn give_back(&self, n: u32, exists: Option<bool>, handles: i32) {
         let mut state = self.state.lock();
         let state = &mut *state;
@@ -143,29 +145,29 @@ impl Entries {
         self.idle.notify_all();
     }
 
-    /// A handle on it was closed.
+    /// Counts a handle that was closed.
     pub fn closed(&self, n: u32) {
         let mut state = self.state.lock();
         let entry = &mut state.entries[n as usize];
         entry.opened = entry.opened.saturating_sub(1);
     }
 
-    /// True if somebody has it open.
+    /// True if a handle is open.
     pub fn is_open(&self, n: u32) -> bool {
         self.state.lock().entries[n as usize].opened > 0
     }
 
-    /// How many are there.
+    /// Number of entries that are there.
     pub fn existing(&self) -> usize {
         self.state.lock().exists.len()
     }
 
-    /// As it is.
+    /// The state of an entry.
     pub fn entry(&self, n: u32) -> Entry {
         self.state.lock().entries[n as usize]
     }
 
-    /// It is made anew: empty, of the next generation.
+    /// A file was made anew: it is empty and of the next generation. Returns its state.
     pub fn made(&self, n: u32) -> Entry {
         let mut state = self.state.lock();
         let entry = &mut state.entries[n as usize];
@@ -174,22 +176,22 @@ impl Entries {
         *entry
     }
 
-    /// A write of these bytes begins.
+    /// Notes that a write at `at` begins.
     pub fn begins(&self, n: u32, at: u64) {
         let mut state = self.state.lock();
         let entry = &mut state.entries[n as usize];
         entry.holes |= at > entry.size;
     }
 
-    /// It was written as far as `end`.
+    /// Notes that the file was written as far as `end`.
     pub fn reaches(&self, n: u32, end: u64) {
         let mut state = self.state.lock();
         let entry = &mut state.entries[n as usize];
         entry.size = entry.size.max(end);
     }
 
-    /// Keeps others from appending and answers where the file ends; [`appended`](Entries::appended)
-    /// has to follow.
+    /// Keeps others from appending, and returns the end of the file.
+    /// [`appended`](Entries::appended) has to follow.
     pub fn append(&self, n: u32) -> u64 {
         let mut state = self.state.lock();
         while state.entries[n as usize].appending {
@@ -200,7 +202,7 @@ impl Entries {
         entry.size
     }
 
-    /// The append ended; the file reaches to `end`.
+    /// Ends an append after which the file reaches to `end`.
     pub fn appended(&self, n: u32, end: u64) {
         let mut state = self.state.lock();
         let entry = &mut state.entries[n as usize];
@@ -209,13 +211,13 @@ impl Entries {
         self.idle.notify_all();
     }
 
-    /// Nobody waits from here on.
+    /// Ends the run: nobody waits for an entry any more.
     pub fn end(&self) {
         self.state.lock().ended = true;
         self.idle.notify_all();
     }
 
-    /// Which of them are there, in order.
+    /// For each entry whether it is there.
     pub fn there(&self) -> Vec<bool> {
         let state = self.state.lock();
         let there = |n| state.exists.contains(&n);
@@ -223,29 +225,30 @@ impl Entries {
     }
 }
 
-/// A set of files that runs.
+/// A set of files while it runs.
 pub struct Set {
-    /// Where everything lies.
+    /// Its directories, and where each file lies.
     pub tree: Tree,
     /// Its files.
     pub files: Entries,
-    /// Its directories that hold nothing.
+    /// Its empty directories.
     pub leaves: Entries,
-    /// Opened for reading only.
+    /// Files are opened for reading only.
     pub readonly: bool,
-    /// Number among the sets: content depends on it.
+    /// Number of the set, on which the content of its files depends.
     pub number: u64,
 }
 
 impl Set {
-    /// What stands in this generation of a file.
+    /// The content of this generation of a file.
     pub fn stamp(&self, n: u32, generation: u32) -> Stamp {
         let key = self.number << 56 ^ u64::from(n) << 24 ^ u64::from(generation);
         Stamp(base::collections::mix(key))
     }
 }
 
-/// What a file holds: each word of eight bytes says where it stands, and in which file.
+/// The content of a file: each word of eight bytes says at which offset and in which file it is, so
+/// a word in a wrong place shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp(u64);
 
@@ -264,7 +267,7 @@ impl Stamp {
         word.to_le_bytes()
     }
 
-    /// Fills `buffer` with what stands at `at`.
+    /// Fills `buffer` with the content at offset `at`.
     pub fn fill(self, at: u64, buffer: &mut [u8]) {
         let head = ((8 - at % 8) % 8).min(buffer.len() as u64) as usize;
         let (first, rest) = buffer.split_at_mut(head);
@@ -277,7 +280,7 @@ impl Stamp {
         }
     }
 
-    /// Where `found`, which was read at `at`, first differs.
+    /// The offset at which `found`, read at `at`, first differs; `None` if it does not.
     pub fn differs(self, at: u64, found: &[u8]) -> Option<u64> {
         let head = ((8 - at % 8) % 8).min(found.len() as u64) as usize;
         let (first, rest) = found.split_at(head);

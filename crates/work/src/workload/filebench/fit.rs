@@ -1,4 +1,5 @@
-//! Whether a model fits a volume.
+//! Whether a model fits a volume: asked before files are made, because a full volume would end the
+//! run in its middle.
 
 use super::amount::Amount;
 use super::engine::OPS_MAX;
@@ -7,13 +8,13 @@ use crate::RunError;
 use vfs::Vfs;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
-/// Of what is needed, so much more stays free: cleaning and journals need room (percent).
+/// Percent of what is needed that has to stay free: cleaning and journals need room.
 const RESERVE: u64 = 10;
 
 /// Refuses a model that does not fit.
 ///
 /// # Errors
-/// It does not, with what it needs and what there is.
+/// It does not fit; the error says what it needs and what there is.
 pub fn check(model: &Model, most: u64, vfs: &Vfs) -> Result<(), RunError> {
     let stat = vfs.statfs()?;
     let free = stat
@@ -35,7 +36,7 @@ pub fn check(model: &Model, most: u64, vfs: &Vfs) -> Result<(), RunError> {
         );
         return Err(RunError::Filebench(what));
     }
-    // F2FS counts inodes by blocks, so there are enough wherever the blocks are.
+    // F2FS counts inodes by blocks, so there are enough inodes where there are enough blocks.
     if files > stat.inodes_free {
         let what = format!(
             "{files} files and directories, the volume has {} inodes free",
@@ -46,7 +47,8 @@ pub fn check(model: &Model, most: u64, vfs: &Vfs) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Bytes of all files, there or not before the run, with what is appended, metadata and reserve.
+/// Bytes that the model needs: all files, whether there before the run or not, what is appended,
+/// metadata, and the reserve.
 pub fn needed(model: &Model, most: u64) -> u64 {
     let sets = model
         .filesets
@@ -62,7 +64,7 @@ fn of_set(set: &Fileset) -> u64 {
         Amount::Fixed(n) => *n,
         Amount::Random(random) => (random.mean() as u64).clamp(random.min, random.max),
     };
-    // A block for the inode, and one for the names of a few dozen files.
+    // Each file has a block for its inode and, below, 64 bytes for its name.
     let file = mean.div_ceil(BLOCK).saturating_add(1).saturating_mul(BLOCK);
     let dirs = (set.entries + 2 * set.leafdirs) / set.width + set.leafdirs + 1;
     let files = file.saturating_mul(set.entries);
@@ -71,7 +73,7 @@ fn of_set(set: &Fileset) -> u64 {
         .saturating_add(set.entries * 64)
 }
 
-/// What files grow by that nobody deletes, where the number of operations is known.
+/// Bytes of appends to files that nobody deletes, if the number of operations is known.
 fn appended(model: &Model, most: u64) -> u64 {
     let mut deleted = vec![false; model.filesets.len()];
     model.each(&mut |op, _| {

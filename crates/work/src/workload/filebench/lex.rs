@@ -1,16 +1,16 @@
-//! Words of a `.f` file, with their lines.
+//! Divides a `.f` file into tokens, each with its line for messages.
 
 use super::error::{Fault, fault};
 
-/// Bytes of a file: personalities have a few thousand.
+/// Most bytes of a file: personalities have a few thousand.
 pub const TEXT_MAX: usize = 1 << 20;
-/// Bytes of a word or a string.
+/// Most bytes of a word or a string.
 const WORD_MAX: usize = 4096;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A command, name, number, path.
+    /// A command, a name, a number or a path.
     Word(String),
     /// Text in double quotes.
     Text(String),
@@ -21,7 +21,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// As it stands in the file.
+    /// The token as it stands in the file.
     pub fn text(&self) -> String {
         match self {
             Kind::Word(word) => word.clone(),
@@ -35,11 +35,11 @@ impl Kind {
 /// A token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Token {
-    /// Its line, from 1.
+    /// Number of its line, from 1.
     pub line: u32,
-    /// What it is.
+    /// Its kind and text.
     pub kind: Kind,
-    /// It follows the one before without a space.
+    /// No space separates it from the token before.
     pub glued: bool,
 }
 
@@ -53,7 +53,7 @@ fn in_name(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_'
 }
 
-/// True if a text begins as a model does: a variable, a definition or a mode before anything else
+/// True if a text begins as a model does: with a variable, a definition or a mode, after nothing
 /// but comments.
 pub fn is_model(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim);
@@ -68,11 +68,11 @@ pub fn is_model(text: &str) -> bool {
     }
 }
 
-/// All tokens of a file.
+/// Divides a file into tokens.
 ///
 /// # Errors
-/// The text is too long or holds control characters, a word is too long, a string has no end, a `$`
-/// has no name.
+/// The text is too long or has control characters, a word is too long, a string has no end, or a
+/// `$` has no name.
 pub fn tokens(text: &str) -> Result<Vec<Token>, Fault> {
     if text.len() > TEXT_MAX {
         let what = format!("the file has {} bytes; at most {TEXT_MAX}", text.len());
@@ -97,7 +97,7 @@ struct Reader<'a> {
     text: &'a str,
     at: usize,
     line: u32,
-    /// Where the last token ended.
+    /// Offset of the end of the last token.
     end: usize,
 }
 
@@ -125,7 +125,7 @@ impl Reader<'_> {
         Ok(Some(Token { line, kind, glued }))
     }
 
-    /// Spaces and comments.
+    /// Skips spaces and comments.
     fn skip(&mut self) {
         while let Some(&c) = self.bytes.get(self.at) {
             match c {
@@ -150,7 +150,7 @@ impl Reader<'_> {
             let what = format!("a word of {length} bytes; at most {WORD_MAX}");
             return Err(fault(self.line, what));
         }
-        // The borders are ASCII, so this is on borders of characters.
+        // Both borders are at ASCII characters, so they do not split one.
         let word = &self.text[self.at..self.at + length];
         self.at += length;
         Ok(word.into())
@@ -179,7 +179,7 @@ impl Reader<'_> {
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 
-    /// `$name`, `${name}` or `$(name)`.
+    /// Takes `$name`, `${name}` or `$(name)`.
     fn variable(&mut self) -> Result<Kind, Fault> {
         self.at += 1;
         let close = match self.bytes.get(self.at) {

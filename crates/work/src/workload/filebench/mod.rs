@@ -1,8 +1,9 @@
-//! Workload models of Filebench: reads the `.f` files that its well known personalities need, and
+//! Workload models of Filebench: reads the `.f` files that its well-known personalities need, and
 //! runs them on a mounted file system.
 //!
-//! The personalities here are our own files, with the parameters that the artifact of the F2FSJ
-//! paper gives (docs/use/filebench.md).
+//! The personalities here are files of our own, with the parameters that the artifact of the F2FSJ
+//! paper gives (docs/use/filebench.md). A model goes through [`parse`], `resolve` and `fit` before
+//! anything is made, so that what is wrong with it is known at once; then `engine` runs it.
 
 mod aio;
 mod amount;

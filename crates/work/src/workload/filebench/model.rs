@@ -1,5 +1,5 @@
-//! What a `.f` file describes: sets of files, processes of threads, and what each thread does in a
-//! loop.
+//! What a `.f` file describes, as values: sets of files, processes of threads, and what each thread
+//! does in a loop.
 
 use super::amount::{Amount, Value};
 use std::collections::BTreeMap;
@@ -7,38 +7,38 @@ use std::collections::BTreeMap;
 /// A workload model.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Model {
-    /// Sets of files, and single files.
+    /// Sets of files; a single file is a set, too.
     pub filesets: Vec<Fileset>,
-    /// Processes.
+    /// Kinds of processes.
     pub processes: Vec<Process>,
     /// Seconds of `run`; `None`: the file has none.
     pub seconds: Option<u64>,
-    /// What ends the run beside time.
+    /// What ends the run, beside its time.
     pub quit: Quit,
-    /// Events a second for the flowops that limit a rate; 0: they limit nothing.
+    /// Events per second for the flowops that limit a rate; 0: they limit nothing.
     pub rate: u64,
-    /// Variables of the file with their last values.
+    /// Variables of the file, with their last values.
     pub variables: BTreeMap<String, Value>,
-    /// What was read and has no meaning here: how often, and the first line.
+    /// What the reader accepted although it has no meaning here, by its words.
     pub ignored: BTreeMap<String, Ignored>,
 }
 
-/// Something without meaning here.
+/// Something without meaning here: how often it occurs, and where first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ignored {
-    /// How often.
+    /// Number of occurrences.
     pub count: u64,
-    /// First line.
+    /// Line of the first one.
     pub line: u32,
 }
 
-/// `set mode quit`.
+/// `set mode quit`: what ends the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Quit {
-    /// A thread that is done ends; the run ends with its time or its last thread.
+    /// A thread that is done ends by itself; the run ends at its time, or with its last thread.
     #[default]
     Timeout,
-    /// As [`Quit::Timeout`].
+    /// Here this is [`Quit::Timeout`].
     AllDone,
     /// The first thread that is done ends the run.
     FirstDone,
@@ -47,21 +47,21 @@ pub enum Quit {
 /// A set of files in a tree of directories, or one file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fileset {
-    /// Its name, and that of its directory.
+    /// Its name, and the name of its directory.
     pub name: String,
     /// Line of its definition.
     pub line: u32,
-    /// Made by `define file`: one file.
+    /// True for a single file, made by `define file`.
     pub single: bool,
-    /// Files, there or not.
+    /// Number of files, whether there before the run or not.
     pub entries: u64,
-    /// Directories that hold nothing, there or not.
+    /// Number of directories that hold nothing, whether there before the run or not.
     pub leafdirs: u64,
-    /// Mean entries of a directory.
+    /// Mean number of entries in a directory.
     pub width: u64,
-    /// Shape of the gamma distribution of widths and depths, thousandths; 0: all are the mean.
+    /// Shape of the gamma distribution of widths and depths in thousandths; 0: all are the mean.
     pub dir_gamma: u64,
-    /// Bytes of a file when it is made before the run, or written whole.
+    /// Bytes of a file that is made before the run or written whole.
     pub size: Amount,
     /// Percent of the entries that are there before the run.
     pub prealloc: u64,
@@ -69,38 +69,38 @@ pub struct Fileset {
     pub readonly: bool,
 }
 
-/// Processes of one kind.
+/// A number of equal processes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Process {
-    /// Name.
+    /// Their name.
     pub name: String,
-    /// How many.
+    /// Number of such processes.
     pub instances: u64,
-    /// Its threads.
+    /// The kinds of threads of each.
     pub threads: Vec<Thread>,
 }
 
-/// Threads of one kind.
+/// A number of equal threads of a process.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Thread {
-    /// Name.
+    /// Their name.
     pub name: String,
-    /// How many in each process.
+    /// Number of such threads in each process.
     pub instances: u64,
-    /// What each does, again and again.
+    /// The loop that each of them runs.
     pub body: Vec<Step>,
 }
 
-/// A step of a thread.
+/// A step of the loop of a thread.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     /// One flowop.
     Op(Box<Flowop>),
-    /// Flowops defined by `define flowop`.
+    /// A flowop that is composed by `define flowop`.
     Group {
-        /// How often.
+        /// How often in a row.
         iters: u64,
-        /// The steps.
+        /// Its steps.
         body: Vec<Step>,
     },
 }
@@ -108,35 +108,35 @@ pub enum Step {
 /// One flowop.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Flowop {
-    /// What it does.
+    /// The kind of flowop.
     pub op: Op,
     /// Its name.
     pub name: String,
-    /// Line.
+    /// Line of its definition.
     pub line: u32,
-    /// Index of the set whose files it picks.
+    /// Index of the set that it picks files of.
     pub fileset: Option<usize>,
-    /// Slot of the open file.
+    /// Slot of the open file that it uses.
     pub fd: u32,
-    /// Bytes of one transfer; `None`: the default of the kind.
+    /// Bytes of one transfer; `None`: the default of its kind.
     pub iosize: Option<Amount>,
     /// How often in a row.
     pub iters: Amount,
-    /// At random places.
+    /// Transfers go to random places.
     pub random: bool,
     /// Each write is durable when it ends.
     pub dsync: bool,
-    /// Picks each file once (openfile), or uses the next slot each time (read, write).
+    /// `openfile` picks each file once; a read or write uses the next slot each time.
     pub opennext: bool,
     /// Bytes of a file that are used; 0: all.
     pub workingset: u64,
-    /// `value`: how much, how long, how often.
+    /// `value`: an amount, a time or a number, by the kind of flowop.
     pub value: Amount,
-    /// Name of another flowop.
+    /// Name of the flowop that it refers to.
     pub target: Option<String>,
-    /// Most posts of a semaphore that a blocking poster leaves; 0: any number.
+    /// Most posts that a poster which blocks leaves on a semaphore; 0: any number.
     pub highwater: u64,
-    /// Waits while the target has `highwater` posts.
+    /// It waits while the target has `highwater` posts.
     pub blocking: bool,
 }
 
@@ -146,13 +146,13 @@ macro_rules! ops {
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
         pub enum Op { $(#[doc = concat!("`", $word, "`")] $variant,)* }
         impl Op {
-            /// All of them.
+            /// Every kind.
             pub const ALL: &'static [Op] = &[$(Op::$variant,)*];
             /// Its word in the language, and in results.
             pub const fn word(self) -> &'static str {
                 match self { $(Op::$variant => $word,)* }
             }
-            /// True if it counts in Filebench's summary: input and output, also asynchronous.
+            /// True if Filebench's summary counts it: input and output, also asynchronous.
             pub const fn counted(self) -> bool {
                 match self { $(Op::$variant => $counted,)* }
             }
@@ -192,7 +192,7 @@ ops! {
 }
 
 impl Op {
-    /// True if it opens a file by itself, of the set it names, when its slot is empty.
+    /// True if it opens a file of its set by itself when its slot is empty.
     pub const fn transfers(self) -> bool {
         matches!(
             self,
@@ -206,7 +206,7 @@ impl Op {
         )
     }
 
-    /// True if it has to name a set.
+    /// True if it has to name a set of files.
     pub const fn needs_set(self) -> bool {
         matches!(
             self,
@@ -223,7 +223,7 @@ impl Op {
 }
 
 impl Step {
-    /// Calls `with` on each flowop of it.
+    /// Calls `with` on each flowop of the step.
     pub fn each<'a>(&'a self, with: &mut dyn FnMut(&'a Flowop)) {
         match self {
             Step::Op(op) => with(op),
@@ -233,7 +233,7 @@ impl Step {
 }
 
 impl Model {
-    /// Calls `with` on each flowop, and how many threads do it.
+    /// Calls `with` on each flowop with the number of threads that run it.
     pub fn each<'a>(&'a self, with: &mut dyn FnMut(&'a Flowop, u64)) {
         for process in &self.processes {
             for thread in &process.threads {
@@ -246,13 +246,13 @@ impl Model {
         }
     }
 
-    /// Threads of all processes.
+    /// Number of threads of all processes.
     pub fn threads(&self) -> u64 {
         let of = |p: &Process| p.instances * p.threads.iter().map(|t| t.instances).sum::<u64>();
         self.processes.iter().map(of).sum()
     }
 
-    /// What was ignored, in words.
+    /// What has no meaning here, in words for the report.
     pub fn ignored_words(&self) -> Vec<String> {
         let words = |(what, i): (&String, &Ignored)| {
             format!(

@@ -1,4 +1,4 @@
-//! What each flowop does.
+//! What each kind of flowop does to the file system, and what it counts.
 
 use super::aio::Job;
 use super::engine::Why;
@@ -11,7 +11,7 @@ use rt::atomic::Ordering;
 use std::sync::Arc;
 use vfs::OpenFlags;
 
-/// A write has to write all.
+/// Refuses a write that was not done whole.
 pub fn whole(count: usize, wanted: usize) -> Result<(), RunError> {
     match count == wanted {
         true => Ok(()),
@@ -23,7 +23,7 @@ pub fn whole(count: usize, wanted: usize) -> Result<(), RunError> {
 }
 
 impl Worker {
-    /// Does it once.
+    /// Runs the flowop once.
     pub(super) fn once(&mut self, op: &Flowop) -> Result<Did, RunError> {
         match op.op {
             Op::CreateFile => self.create(op),
@@ -89,7 +89,7 @@ impl Worker {
         Ok(Did::Bytes(0))
     }
 
-    /// What the target was done, or the process.
+    /// Number and bytes of the flowop's target so far, or of the whole process if it names none.
     fn counted(&self, op: &Flowop) -> (u64, u64) {
         let counters = match &op.target {
             Some(target) => &self.shared.totals[target],
@@ -106,7 +106,7 @@ impl Worker {
         }
     }
 
-    /// Waits for as many events as there was work since the last time.
+    /// Waits for as many events as there was work since this was called last.
     fn since(&mut self, op: &Flowop, work: impl Fn(u64, u64) -> u64) {
         let (count, bytes) = self.counted(op);
         let now = work(count, bytes);
@@ -242,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// Reads, and compares what was there before the read began.
+    /// Reads, and compares with what was in the file before the read began.
     fn read_at(&mut self, fd: u32, at: u64, length: u64) -> Result<u64, RunError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.resize(length as usize, 0);
@@ -274,12 +274,12 @@ impl Worker {
         let at = self.place(op, fd, length)?;
         let count = self.read_at(fd, at, length)?;
         let open = self.slot(fd)?;
-        // At the end a sequential reader begins again.
+        // A sequential reader begins again at the end of the file.
         open.position = if count < length { 0 } else { at + count };
         Ok(Did::Bytes(count))
     }
 
-    /// Where the next transfer of a slot begins.
+    /// The offset at which the next transfer of a slot begins.
     fn place(&mut self, op: &Flowop, fd: u32, length: u64) -> Result<u64, RunError> {
         let open = self.slot(fd)?;
         let size = open.set.files.entry(open.entry).size;

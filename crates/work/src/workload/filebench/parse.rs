@@ -1,8 +1,8 @@
 //! Reads a `.f` file into a [`Model`].
 //!
-//! What is unknown is refused with its line. What is known and means nothing on a simulated volume
-//! is counted in [`Model::ignored`]. Sizes, threads, nesting and lengths have limits, so that no
-//! file makes the reader or the run grow without bounds.
+//! A command or attribute that is unknown is refused with its line; one that is known and means
+//! nothing on a simulated volume is counted in [`Model::ignored`]. Sizes, threads, nesting and
+//! lengths have limits, so that no file makes the reader or the run grow without bounds.
 
 use super::amount::Value;
 use super::attributes::ignore;
@@ -16,14 +16,14 @@ use std::collections::BTreeMap;
 
 /// Longest run, seconds of virtual time.
 pub const SECONDS_MAX: u64 = 86_400;
-/// Seconds of a `run` without a number.
+/// Seconds of a `run` that gives no number.
 const SECONDS: u64 = 60;
 const VARIABLES_MAX: usize = 1000;
 
-/// Settings of variables from outside: they replace what `set` gives.
+/// Values of variables from outside, which replace what `set` gives.
 pub type Settings = BTreeMap<String, String>;
 
-/// Commands that mean nothing on a simulated volume; the rest of their line is passed over.
+/// Commands that mean nothing on a simulated volume; the rest of their line is skipped.
 const IGNORED: [&str; 13] = [
     "echo",
     "usage",
@@ -43,10 +43,10 @@ const IGNORED: [&str; 13] = [
 const COMMANDS: &str = "set, define, create, run, psrun, eventgen, quit, echo, usage, version, debug, list, stats, sleep, \
                         system, enable";
 
-/// Reads a file.
+/// Reads a model.
 ///
 /// # Errors
-/// The first thing that is wrong with it.
+/// The first thing that is wrong with the text.
 pub fn parse(text: &str, settings: &Settings) -> Result<Model, Fault> {
     let tokens = tokens(text)?;
     let mut parser = Parser {
@@ -74,28 +74,28 @@ pub fn parse(text: &str, settings: &Settings) -> Result<Model, Fault> {
     Ok(parser.model)
 }
 
-/// Where the reader is.
+/// The reader, at some token of the file.
 pub struct Parser<'a> {
     tokens: Vec<Token>,
     at: usize,
-    /// Last line.
+    /// Number of the last line.
     last: u32,
-    /// What was read.
+    /// What has been read so far.
     pub model: Model,
-    /// What `define flowop` made.
+    /// Flowops composed by `define flowop`.
     pub groups: BTreeMap<String, Vec<Step>>,
-    /// Flowops so far, those of [`groups`](Self::groups) at each use.
+    /// Number of flowops so far; those of [`groups`](Self::groups) count at each use.
     pub flowops: usize,
     settings: &'a Settings,
 }
 
 impl Parser<'_> {
-    /// The next token.
+    /// The next token, which is not taken.
     pub fn peek(&self) -> Option<&Token> {
         self.tokens.get(self.at)
     }
 
-    /// Its line, or the last one.
+    /// Line of the next token, or the last line.
     pub fn line(&self) -> u32 {
         self.peek().map_or(self.last, |token| token.line)
     }
@@ -103,7 +103,7 @@ impl Parser<'_> {
     /// Takes the next token.
     ///
     /// # Errors
-    /// The file ends; `wanted` says what should be there.
+    /// The file ends here; `wanted` says what should follow.
     pub fn next(&mut self, wanted: &str) -> Result<Token, Fault> {
         let token = self.peek().cloned();
         self.at += 1;
@@ -118,7 +118,7 @@ impl Parser<'_> {
     /// Takes a word.
     ///
     /// # Errors
-    /// Something else is there.
+    /// The next token is no word.
     pub fn word(&mut self, wanted: &str) -> Result<(String, u32), Fault> {
         let token = self.next(wanted)?;
         match token.kind {
@@ -140,7 +140,7 @@ impl Parser<'_> {
     /// Takes a mark.
     ///
     /// # Errors
-    /// Something else is there.
+    /// The next token is not this mark.
     pub fn mark(&mut self, mark: char) -> Result<(), Fault> {
         let wanted = format!("`{mark}`");
         let token = self.next(&wanted)?;
@@ -164,7 +164,7 @@ impl Parser<'_> {
         }
     }
 
-    /// False at the end of the file.
+    /// Reads one command; false at the end of the file.
     fn command(&mut self) -> Result<bool, Fault> {
         if self.peek().is_none() {
             return Ok(false);
@@ -182,7 +182,7 @@ impl Parser<'_> {
             }
             "run" => self.run(line)?,
             "psrun" => {
-                // The period of its statistics.
+                // This is the period of Filebench's statistics, which are not printed here.
                 self.seconds_here(line)?;
                 self.run(line)?;
             }
@@ -200,7 +200,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// A number of seconds that stands in this line.
+    /// Takes a number of seconds, if it is in this line.
     fn seconds_here(&mut self, line: u32) -> Result<Option<u64>, Fault> {
         if self.line() != line || self.peek().is_none() {
             return Ok(None);
@@ -260,10 +260,10 @@ impl Parser<'_> {
         self.define_variable(name, value, line)
     }
 
-    /// Gives a variable its value, or the one from outside.
+    /// Sets a variable, to the value from outside if there is one.
     ///
     /// # Errors
-    /// There are too many.
+    /// There are too many variables.
     pub fn define_variable(&mut self, name: String, value: Value, line: u32) -> Result<(), Fault> {
         let value = match self.settings.get(&name) {
             Some(outside) => Value::of_word(outside),
@@ -302,7 +302,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// A value, or values with `+ - * /` between, from left to right.
+    /// Reads a value, or values with `+ - * /` between them, computed from left to right.
     fn expression(&mut self) -> Result<Value, Fault> {
         let line = self.line();
         if self.at_word("cvar") || self.at_word("random") || self.at_word("randvar") {
@@ -343,10 +343,10 @@ impl Parser<'_> {
         Some(operator)
     }
 
-    /// One value; parts without space between are one word.
+    /// Reads one value; parts without a space between them are one word.
     ///
     /// # Errors
-    /// There is none, or a variable has no value.
+    /// There is none, or a variable in it is not set.
     pub fn value(&mut self) -> Result<Value, Fault> {
         let first = self.next("a value")?;
         let mut value = self.part(first)?;
@@ -375,8 +375,8 @@ impl Parser<'_> {
         }
     }
 
-    /// `name=value,name,name=value`, or nothing; they begin in the line of what they belong to, and
-    /// what follows a comma may stand in the next one.
+    /// Reads `name=value,name,name=value`, or nothing. Attributes begin in the line of what they
+    /// belong to; after a comma they may go on in the next line.
     ///
     /// # Errors
     /// A name or a value is missing.
@@ -411,7 +411,8 @@ impl Parser<'_> {
         }
     }
 
-    /// The value of an attribute; `define randvar name=$x` names a variable that is not set yet.
+    /// Reads the value of an attribute; `define randvar name=$x` names a variable that is not set
+    /// yet.
     fn named_value(&mut self, name: &str) -> Result<Value, Fault> {
         if let Some(Token {
             kind: Kind::Variable(variable),

@@ -1,4 +1,4 @@
-//! Random variables: `set $x=cvar(...)`, `set $x=random(...)`, `define randvar`.
+//! Parses random variables: `set $x=cvar(...)`, `set $x=random(...)`, `define randvar`.
 
 use super::amount::{INT_MAX, Random, Shape, TAIL, Value};
 use super::attributes::{Attributes, RANDVAR};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 const TYPES: &str = "gamma, uniform, normal, exponential";
 
-/// What stands behind the word: `(type=cvar-gamma,parameters=mean:16384;gamma:1.5,min=1)`.
+/// Parses what follows the word: `(type=cvar-gamma,parameters=mean:16384;gamma:1.5,min=1)`.
 pub fn variable(parser: &mut Parser<'_>) -> Result<Random, Fault> {
     let line = parser.line();
     parser.mark('(')?;
@@ -31,7 +31,7 @@ pub fn variable(parser: &mut Parser<'_>) -> Result<Random, Fault> {
     of(&given)
 }
 
-/// `define randvar name=$x,type=gamma,mean=16k,gamma=1500`.
+/// Parses `define randvar name=$x,type=gamma,mean=16k,gamma=1500`.
 pub fn define(parser: &mut Parser<'_>) -> Result<(), Fault> {
     let line = parser.line();
     let all = parser.attributes()?;
@@ -40,7 +40,7 @@ pub fn define(parser: &mut Parser<'_>) -> Result<(), Fault> {
     parser.define_variable(name, Value::Random(random), line)
 }
 
-/// `mean:16384;gamma:1.5`, which has a mark of its own.
+/// Takes `mean:16384;gamma:1.5`, which is not a single token.
 fn parameters(parser: &mut Parser<'_>) -> Result<String, Fault> {
     let mut text = String::new();
     loop {
@@ -118,7 +118,7 @@ fn shape(
     match kind {
         "gamma" => Ok(Shape::Gamma {
             mean: take("mean", mean_given)?,
-            // As an attribute in thousandths, as a parameter as it is.
+            // An attribute is in thousandths, a parameter is not.
             shape: take(
                 "gamma",
                 Some(given.int("gamma", 1500, 1_000_000)? as f64 / 1e3),

@@ -1,19 +1,20 @@
-//! What can only be said of a whole model: names that lead somewhere, memory.
+//! Checks what can only be said of a whole model: that names lead somewhere, and that buffers fit
+//! in memory.
 
 use super::amount::Amount;
 use super::error::{Fault, fault};
 use super::model::{Flowop, Model, Op};
 use std::collections::BTreeSet;
 
-/// Bytes of the buffers of all threads.
+/// Most bytes of the buffers of all threads.
 const BUFFERS_MAX: u64 = 1 << 30;
-/// Bytes of a transfer where none is given.
+/// Bytes of a transfer that names no size.
 pub const IO_DEFAULT: u64 = 1 << 20;
 
 /// Refuses a model that cannot run.
 ///
 /// # Errors
-/// Why.
+/// The first reason why it cannot.
 pub fn resolve(model: &mut Model, last: u32) -> Result<(), Fault> {
     if model.processes.iter().all(|p| p.threads.is_empty()) {
         return Err(fault(
@@ -45,7 +46,7 @@ pub fn resolve(model: &mut Model, last: u32) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Bytes that one transfer of it holds.
+/// Bytes of the buffer that one transfer of the flowop needs.
 fn buffer(op: &Flowop) -> u64 {
     match op.op.transfers() {
         true => op.iosize.as_ref().map_or(IO_DEFAULT, Amount::most),

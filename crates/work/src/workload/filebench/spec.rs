@@ -1,4 +1,4 @@
-//! The text form: `filebench:varmail,scale=1/20,ops=10000`.
+//! The text form of a model with its changes: `filebench:varmail,scale=1/20,ops=10000`.
 
 use super::define::ENTRIES_MAX;
 use super::engine::OPS_MAX;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 macro_rules! personalities {
     ($($name:literal),* $(,)?) => {
-        /// The personalities that are built in: name and text.
+        /// The personalities that are built in, as (name, text of the model).
         pub const PERSONALITIES: &[(&str, &str)] =
             &[$(($name, include_str!(concat!($name, ".f"))),)*];
     };
@@ -33,25 +33,26 @@ personalities![
     "listdir",
 ];
 
-/// A model, and what is changed of it.
+/// A model, and what is changed in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FilebenchSpec {
     source: Source,
-    /// Variables of the file.
+    /// Values for variables of the file.
     settings: Settings,
-    /// Files, directories and counts times this.
+    /// Factor on the numbers of files and directories, and on counts that end the run, as a
+    /// fraction.
     scale: (u32, u32),
     /// Operations after which the run ends.
     ops: Option<u64>,
-    /// Seconds after which it ends, instead of those of the file.
+    /// Seconds after which the run ends, instead of those in the file.
     seconds: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Source {
-    /// Index in [`PERSONALITIES`].
+    /// A built-in personality, as an index into [`PERSONALITIES`].
     BuiltIn(usize),
-    /// A file of this name; its text once it is known.
+    /// A file of this name, with its text once it has been read.
     File(String, Option<Arc<str>>),
 }
 
@@ -74,8 +75,8 @@ impl FilebenchSpec {
     pub(crate) const KEYS: &'static str = "a personality (varmail, oltp, fileserver, webserver, webproxy, makedir, removedir, createfile, \
                                            deletefile, copyfiles, listdir), scale, ops, seconds, file, variables of the file";
 
-    /// The model of a file of this name and text; what would end a parameter is replaced in the
-    /// name.
+    /// The model in a file of this name and text. Characters of the name that would end a parameter
+    /// are replaced.
     pub fn of_file(name: &str, text: Arc<str>) -> FilebenchSpec {
         let plain = |c: char| match c {
             c if c.is_whitespace() || c.is_control() => '_',
@@ -88,14 +89,14 @@ impl FilebenchSpec {
         }
     }
 
-    /// False if the key is none of its own.
+    /// Sets one parameter; false if the key is none of its own.
     pub(crate) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
             "scale" => self.scale = scale(value)?,
             "ops" => self.ops = Some(number(value, 1..=OPS_MAX)?),
             "seconds" => self.seconds = Some(number(value, 1..=SECONDS_MAX)?),
             "file" if !value.is_empty() => self.source = Source::File(value.into(), None),
-            // What runs beside it has these names.
+            // These keys belong to what runs beside the workload.
             "writer" | "beside" => return Ok(false),
             _ if value.is_empty() => {
                 let found = PERSONALITIES.iter().position(|(own, _)| *own == name);
@@ -107,7 +108,7 @@ impl FilebenchSpec {
                 })?);
             }
             _ if self.settings.len() < SETTINGS_MAX => {
-                // The two that nobody has to look up.
+                // The two variables with a short name of their own.
                 let name = match name {
                     "files" => "nfiles",
                     "threads" => "nthreads",
@@ -134,10 +135,10 @@ impl FilebenchSpec {
         }
     }
 
-    /// Reads the text of a model that is in a file; `path`: where it is.
+    /// Reads the text of a model that is in a file at `path`.
     ///
     /// # Errors
-    /// No path is given, it cannot be read, or is wrong.
+    /// No path is given, or the file cannot be read or is not valid.
     pub fn load(&mut self, path: Option<&Path>) -> Result<(), RunError> {
         let Source::File(name, text @ None) = &mut self.source else {
             return Ok(());
@@ -151,10 +152,10 @@ impl FilebenchSpec {
         self.model().map(drop)
     }
 
-    /// The model with its settings and its scale.
+    /// The model with its settings and its scale applied.
     ///
     /// # Errors
-    /// The file is wrong, or there is none.
+    /// The text is not valid, or has not been read.
     pub fn model(&self) -> Result<Model, RunError> {
         let (name, text) = match &self.source {
             Source::BuiltIn(n) => (format!("{}.f", PERSONALITIES[*n].0), PERSONALITIES[*n].1),
@@ -179,7 +180,7 @@ impl FilebenchSpec {
         Ok(model)
     }
 
-    /// Operations after which the run ends.
+    /// Number of operations after which the run ends, if there is a limit.
     pub fn ops(&self) -> Option<u64> {
         self.ops
     }
@@ -188,7 +189,7 @@ impl FilebenchSpec {
 /// Reads a file of Filebench.
 ///
 /// # Errors
-/// It cannot be read, is too long, or no text.
+/// It cannot be read, is too long, or is no text.
 pub fn read(path: &Path) -> Result<Arc<str>, RunError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let wrong = |what: String| RunError::Filebench(format!("{name}: {what}"));
@@ -201,14 +202,15 @@ pub fn read(path: &Path) -> Result<Arc<str>, RunError> {
     Ok(text.into())
 }
 
-/// `1/20`, `3` or `1`.
+/// Parses `1/20`, `3` or `1`.
 fn scale(text: &str) -> Result<(u32, u32), SpecError> {
     let (a, b) = text.split_once('/').unwrap_or((text, "1"));
     let (a, b) = (number(a, 1..=SCALE_MAX)?, number(b, 1..=SCALE_MAX)?);
     Ok((a as u32, b as u32))
 }
 
-/// Files, directories, and counts that end the run, times the scale; sizes of files stay.
+/// Multiplies numbers of files and directories, and counts that end the run, by the scale; sizes of
+/// files stay.
 fn scaled(model: &mut Model, (a, b): (u32, u32)) {
     let times = |n: u64| match n {
         0 => 0,

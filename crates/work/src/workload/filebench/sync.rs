@@ -1,25 +1,25 @@
-//! What threads wait for beside files: semaphores and events of a rate.
+//! What threads wait for beside files: semaphores, and events at a fixed rate.
 
 use base::{Nanos, Time};
 use rt::{Condvar, Mutex};
 
-/// The semaphore of one `semblock` of one thread.
+/// The semaphore of one `semblock` in one thread.
 pub struct Sem {
     state: Mutex<Posts>,
     changed: Condvar,
-    /// `highwater`; 0: any number.
+    /// Most posts (`highwater`); 0: any number.
     most: u64,
 }
 
 #[derive(Default)]
 struct Posts {
     count: u64,
-    /// Its thread ended, or the run: nobody waits.
+    /// Its thread or the run has ended, so nobody waits any more.
     closed: bool,
 }
 
 impl Sem {
-    /// One without posts.
+    /// A semaphore without posts.
     pub fn new(most: u64) -> Sem {
         Sem {
             state: Mutex::named("filebench semaphore", Posts::default()),
@@ -28,7 +28,7 @@ impl Sem {
         }
     }
 
-    /// Takes `count` posts; waits for them, but not beyond `deadline`.
+    /// Takes `count` posts, and waits for them until `deadline` at the latest.
     pub fn take(&self, count: u64, deadline: Time) {
         let mut state = self.state.lock();
         while state.count < count && !state.closed {
@@ -40,7 +40,7 @@ impl Sem {
         self.changed.notify_all();
     }
 
-    /// Gives `count` posts; `blocking`: waits first while there are as many as may be.
+    /// Gives `count` posts. With `blocking` it first waits while there are as many as there may be.
     pub fn post(&self, count: u64, blocking: bool, deadline: Time) {
         let mut state = self.state.lock();
         while blocking && self.most > 0 && state.count >= self.most && !state.closed {
@@ -52,21 +52,21 @@ impl Sem {
         self.changed.notify_all();
     }
 
-    /// Nobody waits from here on.
+    /// Wakes all that wait; nobody waits any more.
     pub fn close(&self) {
         self.state.lock().closed = true;
         self.changed.notify_all();
     }
 }
 
-/// Events at a fixed rate: each taker waits for its own.
+/// Events at a fixed rate, of which each caller takes some and waits until they have happened.
 pub struct Events {
     taken: Mutex<u64>,
     rate: u64,
 }
 
 impl Events {
-    /// So many a second; 0: nobody waits.
+    /// `rate` events per second; with 0 nobody waits.
     pub fn new(rate: u64) -> Events {
         Events {
             taken: Mutex::named("filebench events", 0),
@@ -74,7 +74,8 @@ impl Events {
         }
     }
 
-    /// Takes `count` events; answers when the last of them happens, of a run that began at `start`.
+    /// Takes `count` events, and returns when the last of them happens in a run that began at
+    /// `start`.
     pub fn take(&self, count: u64, start: Time) -> Time {
         if self.rate == 0 {
             return start;

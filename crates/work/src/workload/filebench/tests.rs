@@ -1,4 +1,4 @@
-//! The language, and models run on small volumes.
+//! The language is read as documented, and models run on small volumes.
 
 use super::model::{Op, Quit, Step};
 use super::*;

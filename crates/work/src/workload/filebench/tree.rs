@@ -1,14 +1,14 @@
-//! The tree of directories of a set, and which file lies where.
+//! The tree of directories of a set, and the directory of each file.
 //!
-//! As Filebench lays it out: the mean depth is the logarithm of the entries to the base of the mean
-//! width; each directory draws from gamma distributions how many entries it has, and whether it
-//! holds files or directories. The files of a set all lie at the leaves.
+//! As in Filebench the mean depth is the logarithm of the number of entries to the base of the mean
+//! width. Each directory draws from gamma distributions how many entries it has, and whether it
+//! holds files or directories, so all files lie in directories without subdirectories.
 
 use super::amount::{Amount, Random};
 use super::model::Fileset;
 use base::Rng;
 
-/// Deepest directory: what a path of 4096 bytes holds many times over.
+/// Deepest directory, far from the 4096 bytes of the longest path.
 const DEPTH_MAX: u64 = 64;
 
 /// Directories and files of a set.
@@ -16,9 +16,9 @@ const DEPTH_MAX: u64 = 64;
 pub struct Tree {
     /// Paths of the directories that are always there, parents first.
     pub dirs: Vec<String>,
-    /// Each file: the directory it lies in, and its size when it is made.
+    /// For each file its directory, and its size in bytes when it is made.
     pub files: Vec<(u32, u64)>,
-    /// Each directory that holds nothing: the one it lies in.
+    /// For each directory that holds nothing the directory it lies in.
     pub leaves: Vec<u32>,
 }
 
@@ -37,7 +37,7 @@ impl Tree {
         )
     }
 
-    /// The tree of a set.
+    /// Draws the tree of a set.
     pub fn of(set: &Fileset, seed: u64) -> Tree {
         let mut tree = Tree::default();
         let root = format!("/{}", set.name);
@@ -72,7 +72,7 @@ impl Tree {
     }
 }
 
-/// What is still to be placed.
+/// What has still to be placed.
 struct Left {
     files: u64,
     leaves: u64,
@@ -84,11 +84,11 @@ impl Left {
     }
 }
 
-/// How directories are drawn.
+/// The distributions that directories are drawn by.
 struct Layout {
     width: Amount,
     depth: Amount,
-    /// No more directories than this: narrow trees would have many for each entry.
+    /// Most directories: a narrow tree would have many for each entry.
     dirs_max: usize,
 }
 
@@ -115,7 +115,7 @@ impl Layout {
         }
     }
 
-    /// Fills the directory `dir`, which is `depth` deep; the root is 1 deep.
+    /// Fills the directory `dir`, whose depth is `depth`; the root has depth 1.
     fn below(&self, tree: &mut Tree, dir: u32, depth: u64, left: &mut Left, rng: &mut Rng) {
         let width = self.width.draw(rng).max(1);
         let full = depth >= DEPTH_MAX || tree.dirs.len() >= self.dirs_max;
@@ -128,7 +128,8 @@ impl Layout {
             }
             let child = tree.dirs.len() as u32;
             let path = format!("{}/d{number:08}", tree.dirs[dir as usize]);
-            // The root is filled until all is placed, so a name may be there from the round before.
+            // The root is filled again and again until all is placed, so the name may exist
+            // already.
             let path = match dir {
                 0 => format!("{}/d{child:08}", tree.dirs[0]),
                 _ => path,

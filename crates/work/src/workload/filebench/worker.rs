@@ -1,4 +1,4 @@
-//! One thread of a model: its loop, its open files, what it counts.
+//! One thread of a model: its loop, its open files, and what it counts.
 
 use super::aio::{Pending, Queue};
 use super::amount::Amount;
@@ -13,85 +13,85 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use vfs::File;
 
-/// Flowops in a row in which no time passes: a loop that would never end.
+/// Most flowops in a row in which no virtual time passes: such a loop would never end.
 const STUCK_MAX: u64 = 1_000_000;
 
 /// An open file of a thread.
 pub struct Open {
-    /// Shared with asynchronous writes.
+    /// The handle, which asynchronous writes share.
     pub file: Arc<File>,
-    /// Of this set.
+    /// The set of the file.
     pub set: Arc<Set>,
-    /// This one.
+    /// Index of the file in its set.
     pub entry: u32,
-    /// Its generation when it was opened; it cannot change while it is open.
+    /// The file's generation, which cannot change while the file is open.
     pub generation: u32,
     /// Where the next sequential transfer begins.
     pub position: u64,
 }
 
-/// What a flowop came to.
+/// The result of a flowop.
 pub enum Did {
     /// It was done, and moved so many bytes.
     Bytes(u64),
-    /// There was nothing to do; Filebench does not count it either.
+    /// There was nothing to do, and Filebench does not count that either.
     Nothing,
-    /// The thread is done.
+    /// It ends the thread.
     End(Why),
 }
 
-/// A thread.
+/// A thread of a model while it runs.
 pub struct Worker {
     pub(super) shared: Arc<Shared>,
-    /// What its process counted.
+    /// Counters of its process.
     pub(super) process: Arc<Counters>,
     pub(super) body: Arc<Vec<Step>>,
     pub(super) rng: Rng,
     /// Open files by slot.
     pub(super) open: BTreeMap<u32, Open>,
-    /// Where the rotations of files go on, by set.
+    /// Where its rotation through the files of each set goes on.
     pub(super) rotors: Vec<u32>,
-    /// Of directories without entries.
+    /// Where its rotation through the empty directories of each set goes on.
     pub(super) leaf_rotors: Vec<u32>,
-    /// Of the other directories.
+    /// Where its rotation through the other directories goes on.
     pub(super) dir_rotor: usize,
-    /// Of slots.
+    /// The slot that `opennext` uses next.
     pub(super) next_fd: u32,
-    /// Its own semaphores.
+    /// Its own semaphores, by the flowop that waits.
     pub(super) sems: BTreeMap<String, Arc<Sem>>,
     pub(super) aio: Option<Arc<Queue>>,
     pub(super) pending: Arc<Pending>,
-    /// What was counted when a flowop that limits a rate was last done, by its line.
+    /// By the line of a flowop that limits a rate: what had been counted when it ran last.
     pub(super) marks: BTreeMap<u32, u64>,
     pub(super) buffer: Vec<u8>,
-    /// Operations that count.
+    /// Operations that count, so far.
     pub(super) done: Vec<Operation>,
     pub(super) written: u64,
     pub(super) stuck: u64,
 }
 
-/// An operation that counts.
+/// An operation that counts in the summary.
 pub struct Operation {
-    /// Its flowop's word.
+    /// The word of its flowop.
     pub kind: &'static str,
     /// When it ended.
     pub ended: Time,
-    /// How long it took.
+    /// Its duration.
     pub took: Nanos,
 }
 
-/// What a thread leaves.
+/// What a thread leaves when it ends.
 pub struct Left {
-    /// Operations that count, in order.
+    /// Its operations that count, in order.
     pub done: Vec<Operation>,
-    /// Bytes written.
+    /// Bytes that it wrote.
     pub written: u64,
     /// Why it ended.
     pub why: Result<Why, RunError>,
 }
 
 impl Worker {
-    /// Runs until its time is over or it is done.
+    /// Runs until the time is over or the thread is done.
     pub fn run(mut self) -> Left {
         let body = self.body.clone();
         let why = loop {
@@ -157,7 +157,7 @@ impl Worker {
         Ok(None)
     }
 
-    /// Refuses a thread that goes round without any time passing.
+    /// Refuses a thread whose loop takes no virtual time.
     fn judge_progress(&mut self, op: &Flowop, start: Time) -> Result<(), RunError> {
         self.stuck = if rt::now() > start { 0 } else { self.stuck + 1 };
         if self.stuck < STUCK_MAX {
@@ -182,7 +182,7 @@ impl Worker {
         self.shared.operation();
     }
 
-    /// The open file of a slot.
+    /// The open file in a slot.
     pub(super) fn slot(&mut self, fd: u32) -> Result<&mut Open, RunError> {
         let none = || RunError::Filebench(format!("no file is open as fd={fd}"));
         self.open.get_mut(&fd).ok_or_else(none)
@@ -211,7 +211,7 @@ impl Worker {
         Ok(fd)
     }
 
-    /// Closes a slot.
+    /// Closes the file of a slot.
     pub(super) fn close(&mut self, fd: u32) -> Result<(), RunError> {
         self.pending.wait()?;
         let Some(open) = self.open.remove(&fd) else {
@@ -231,7 +231,7 @@ impl Worker {
         result
     }
 
-    /// Bytes of one transfer.
+    /// Bytes of one transfer of the flowop.
     pub(super) fn iosize(&mut self, op: &Flowop) -> u64 {
         let default = Amount::Fixed(super::resolve::IO_DEFAULT);
         let size = op.iosize.as_ref().unwrap_or(&default).draw(&mut self.rng);
@@ -239,7 +239,7 @@ impl Worker {
     }
 }
 
-/// Says where something went wrong.
+/// Adds the flowop's name and line to an error.
 fn at(op: &Flowop, error: RunError) -> RunError {
     let (name, line, word) = (&op.name, op.line, op.op.word());
     RunError::Filebench(format!("flowop {name} ({word}, line {line}): {error}"))
