@@ -1,15 +1,15 @@
-//! Energy of a run, estimated from what was counted: an estimate from a model, not a measurement.
-//!
-//! Each class of operation has a constant ([`EnergyModel::TYPICAL`]); docs/design/energy.md says
-//! where each comes from. What no count knows (CPU work of the file system, DRAM, background work
-//! of the card's controller) is part of the board's constant power, the same for every scheme.
+//! Estimates the energy of a run from what was counted. This is a model and not a measurement: each
+//! class of operation has a constant ([`EnergyModel::TYPICAL`]), and docs/design/energy.md says
+//! where each comes from. What no count shows (CPU work of the file system, DRAM, background work
+//! of the card's controller) is part of the board's constant power, which is the same for every
+//! scheme.
 
 use base::{BLOCK_BYTES, SECTOR_BYTES};
 use report::results::Run;
 use std::collections::BTreeMap;
 use std::ops::Add;
 
-/// What is counted of a run.
+/// The counts of a run that the estimate needs.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Counts {
     /// NAND page reads.
@@ -22,12 +22,12 @@ pub struct Counts {
     pub bus_bytes: u64,
     /// Time with a command under way, seconds.
     pub busy_s: f64,
-    /// The whole time, seconds.
+    /// Length of the run, seconds.
     pub seconds: f64,
 }
 
 impl Counts {
-    /// Of the measured part of a run.
+    /// The counts of the measured part of a run.
     pub fn of(run: &Run) -> Counts {
         let flash = run.flash.clone().unwrap_or_default();
         let commands = &run.device.commands;
@@ -57,55 +57,55 @@ impl Add for Counts {
     }
 }
 
-/// What each class of operation costs.
+/// Power, or energy, of each class of operation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct EnergyModel {
-    /// One die while it reads, programs or erases, milliwatts.
+    /// Power of one die while it reads, programs or erases, milliwatts.
     pub die_mw: f64,
     /// Time of a page read, a page program and a block erase, microseconds.
     pub die_us: [f64; 3],
-    /// One byte on the bus, picojoules.
+    /// Energy of one byte on the bus, picojoules.
     pub bus_pj: f64,
-    /// The card's controller while a command is under way, milliwatts.
+    /// Power of the card's controller while a command is under way, milliwatts.
     pub controller_mw: f64,
-    /// The card while none is, milliwatts.
+    /// Power of the card while no command is under way, milliwatts.
     pub standby_mw: f64,
-    /// The board without the card, milliwatts.
+    /// Power of the board without the card, milliwatts.
     pub board_mw: f64,
 }
 
-/// MLC: the times of the profile `emmc-odroid-xu4`.
+/// Times of MLC chips as in the profile `emmc-odroid-xu4`, in the order of [`EnergyModel::die_us`].
 const MLC_US: [f64; 3] = [50.0, 800.0, 3000.0];
 
 impl EnergyModel {
-    /// Typical values (docs/design/energy.md).
+    /// Typical values; docs/design/energy.md has their sources.
     pub const TYPICAL: EnergyModel = EnergyModel {
-        // 20 mA at 3.3 V.
+        // This is 20 mA at 3.3 V.
         die_mw: 66.0,
         die_us: MLC_US,
-        // 8 lines, every second bit toggles, C V^2 / 2 with 30 pF and 1.8 V.
+        // The bus has 8 lines, and every second bit toggles: C V^2 / 2 with 30 pF and 1.8 V.
         bus_pj: 194.4,
-        // 100 mA at 1.8 V.
+        // This is 100 mA at 1.8 V.
         controller_mw: 180.0,
-        // 0.1 mA at 1.8 V and 0.03 mA at 3.3 V.
+        // This is 0.1 mA at 1.8 V and 0.03 mA at 3.3 V.
         standby_mw: 0.28,
-        // 0.8 A at 5 V.
+        // This is 0.8 A at 5 V.
         board_mw: 4000.0,
     };
-    /// What makes the difference between two schemes on one board largest: the dearest card, the
-    /// thriftiest board.
+    /// The values that make the difference between two schemes largest: a card that takes much on a
+    /// board that takes little.
     pub const LARGEST_DIFFERENCE: EnergyModel = EnergyModel {
-        // 50 mA at 3.3 V.
+        // This is 50 mA at 3.3 V.
         die_mw: 165.0,
         bus_pj: 388.8,
-        // 200 mA at 1.8 V.
+        // This is 200 mA at 1.8 V.
         controller_mw: 360.0,
-        // 0.4 A at 5 V.
+        // This is 0.4 A at 5 V.
         board_mw: 2000.0,
         ..EnergyModel::TYPICAL
     };
 
-    /// The energy of what was counted.
+    /// Estimates the energy of a run.
     pub fn of(&self, counts: &Counts) -> Energy {
         let die = |operations: u64, us: f64| operations as f64 * self.die_mw * us * 1e-9;
         let [read, program, erase] = self.die_us;
@@ -125,12 +125,12 @@ impl EnergyModel {
     }
 }
 
-/// Joules.
+/// The energy of a run, joules.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Energy {
-    /// Of the storage device, by part.
+    /// Energy of the storage device, by the words of [`PARTS`].
     pub parts: BTreeMap<&'static str, f64>,
-    /// Of the board without it.
+    /// Energy of the board without the storage device.
     pub board_j: f64,
 }
 
@@ -145,11 +145,11 @@ pub const PARTS: [&str; 6] = [
 ];
 
 impl Energy {
-    /// Of the storage device.
+    /// Energy of the storage device in all, joules.
     pub fn device_j(&self) -> f64 {
         self.parts.values().sum()
     }
-    /// Of the board with it.
+    /// Energy of the board with the storage device, joules.
     pub fn whole_j(&self) -> f64 {
         self.device_j() + self.board_j
     }

@@ -1,4 +1,4 @@
-//! Why a paper could not be measured again.
+//! The error type of this crate: why a paper could not be measured again.
 
 use super::TableError;
 use crash::CrashError;
@@ -11,42 +11,42 @@ use work::workload::SpecError;
 /// Why a paper could not be measured again.
 #[derive(Debug, Error)]
 pub enum PaperError {
-    /// A run.
+    /// A run failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// A run with power cuts.
+    /// A run with power cuts failed.
     #[error(transparent)]
     Crash(#[from] CrashError),
-    /// The committed table of published values.
+    /// The committed table of published values is not valid.
     #[error("published values: {0}")]
     Table(#[from] TableError),
-    /// A plot that cannot be drawn.
+    /// A plot cannot be drawn.
     #[error("drawing a plot: {0}")]
     Plot(String),
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
-    /// What remained is wrong.
+    /// The content after a run is wrong, or an outcome is missing.
     #[error("after the run: {0}")]
     Check(String),
-    /// The host.
+    /// An operation of the host failed.
     #[error("{doing}: {source}")]
     Host {
         /// What was being done.
         doing: String,
-        /// What the host says.
+        /// The host's error.
         source: io::Error,
     },
 }
 
 impl From<Box<dyn std::error::Error>> for PaperError {
-    /// From the drawing library, whose errors are boxed.
+    /// Takes over an error of the drawing library, which boxes its errors.
     fn from(e: Box<dyn std::error::Error>) -> PaperError {
         PaperError::Plot(e.to_string())
     }
 }
 
-/// What a run may end with is an error of a run here too.
+/// Errors of the layers below a run are errors of a run here, too.
 macro_rules! of_run {
     ($($error:ty),* $(,)?) => {$(
         impl From<$error> for PaperError {

@@ -1,8 +1,10 @@
 //! Publications measured again: each published value beside the one measured here, and whether they
 //! agree.
 //!
-//! A paper's values and how far a measured one may be away stand in one committed table
-//! ([`published`]), written before the first run.
+//! The values of a paper, and how far a measured one may be from each, stand in one committed table
+//! ([`published`]). It was written before the first run, so that a tolerance cannot follow a
+//! result. A paper is a list of parts, each with the jobs it needs and a section of the report made
+//! of their outcomes ([`study`]).
 
 pub mod characterise;
 pub mod emmc;

@@ -1,15 +1,16 @@
-//! The page of a paper: sections with rows, tables and plots. Same report, same bytes.
+//! The page of a paper as HTML: sections with rows, tables and plots. Equal reports give equal
+//! bytes.
 
 use super::{Report, Row, Section, Summary, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report::STYLE;
 
-/// Colours of what became of a row; the word stands beside them.
+/// Colours for the verdict of a row; the verdict also stands there as a word.
 const COLOURS: &str = ".within{color:#1a6f37}.outside{color:#b3261e;font-weight:600}.none{color:#57606a}\
 td.text{white-space:normal;text-align:left;min-width:16rem}\
 td.why{white-space:normal;text-align:left;color:#57606a;font-size:.85rem;padding-left:2rem}";
 
-/// The report as one HTML page.
+/// Makes the page of a report.
 pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String {
     let outside: Vec<&Row> = report.rows.iter().filter(|r| r.is_outside()).collect();
     let body = html! {
@@ -79,7 +80,7 @@ fn one(n: usize, section: &Section) -> Markup {
     }
 }
 
-/// A table of rows; columns in which nothing stands are left out.
+/// A table of rows, without the columns that are empty in all of them.
 fn rows(rows: &[&Row]) -> Markup {
     let any = |cell: fn(&Row) -> bool| rows.iter().any(|r| cell(r));
     let of = any(|r| r.of.is_some());

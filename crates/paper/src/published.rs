@@ -1,4 +1,6 @@
-//! Published values with their class of tolerance, read from the committed table of a paper.
+//! Published values, read from the committed table of a paper, and the rules by which a measured
+//! value agrees. The rules are few and the same for all papers, so that no value has a tolerance of
+//! its own that was chosen to fit.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -8,13 +10,13 @@ use thiserror::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
-    /// A count or an identity.
+    /// A count or an identity: it agrees only if it is equal.
     Count,
-    /// A ratio of counts.
+    /// A ratio of counts: it may differ by [`RATIO`].
     Ratio,
-    /// A share of a time.
+    /// A share of a time: it may differ by [`SHARE`].
     Share,
-    /// A gain or loss over a baseline.
+    /// A gain or loss over a baseline: it may differ by [`GAIN`] of the published gain.
     Gain,
     /// A published range that the value has to lie in.
     Range,
@@ -22,7 +24,7 @@ pub enum Class {
     Least,
     /// A published upper bound.
     Most,
-    /// Never compared.
+    /// A value that is never compared.
     None,
 }
 
@@ -30,14 +32,15 @@ pub enum Class {
 pub const RATIO: f64 = 0.03;
 /// Absolute tolerance of [`Class::Share`].
 pub const SHARE: f64 = 0.04;
-/// Tolerance of [`Class::Gain`] as a part of the published gain.
+/// Tolerance of [`Class::Gain`] as a share of the published gain.
 pub const GAIN: f64 = 0.30;
 
-/// Differences below this are rounding: published values have three digits at most.
+/// Differences below this come from rounding: published values have three digits at most.
 const ROUNDING: f64 = 1e-9;
 
 impl Class {
-    /// Greatest difference that counts as agreement, in the unit of the value.
+    /// Greatest difference that counts as agreement, in the unit of the value; `None` if the class
+    /// has none.
     pub fn tolerance(self, published: &Published) -> Option<f64> {
         match self {
             Class::Count => Some(0.0),
@@ -69,43 +72,43 @@ impl Class {
     }
 }
 
-/// A published value.
+/// A published value, as an entry of the table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Published {
-    /// Figure, table or section.
+    /// The figure, table or section of the paper that has it.
     pub figure: String,
     /// What is counted.
     pub item: String,
-    /// Which of several.
+    /// Which of several it is, as an app or a size.
     pub of: Option<String>,
-    /// Unit.
+    /// Its unit.
     pub unit: String,
-    /// How it is compared.
+    /// How a measured value is compared with it.
     pub class: Class,
     /// The value, or the bound.
     pub value: Option<f64>,
-    /// The range.
+    /// The range, for [`Class::Range`].
     pub range: Option<(f64, f64)>,
     /// Why it cannot be measured here.
     pub why: Option<String>,
 }
 
-/// All published values of a paper, in its order.
+/// All published values of a paper, in the order of its table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Table(Vec<Published>);
 
-/// A table that contradicts itself.
+/// Why a table of published values is not valid.
 #[derive(Debug, Error)]
 pub enum TableError {
-    /// Not TOML, or an unknown key.
+    /// It is no TOML, or has an unknown key.
     #[error("{0}")]
     Text(#[from] toml::de::Error),
-    /// An entry without what its class needs.
+    /// An entry lacks what its class needs.
     #[error("{figure}, {item}: {what}")]
     Entry {
-        /// Figure.
+        /// The figure of the entry.
         figure: String,
-        /// Item.
+        /// The item of the entry.
         item: String,
         /// What is missing.
         what: &'static str,
@@ -159,10 +162,10 @@ struct PerSize {
 }
 
 impl Table {
-    /// Reads a table; entries of each app are repeated for all of `apps`.
+    /// Reads a table. An entry for each app is repeated for all of `apps`.
     ///
     /// # Errors
-    /// Unknown keys, or a value without what its class needs.
+    /// A key is unknown, or a value lacks what its class needs.
     pub fn parse(text: &str, apps: &[&str]) -> Result<Table, TableError> {
         let text: Text = toml::from_str(text)?;
         let mut all = Vec::new();
@@ -208,7 +211,7 @@ impl Table {
         Ok(Table(all))
     }
 
-    /// All of them.
+    /// All values.
     pub fn all(&self) -> &[Published] {
         &self.0
     }
@@ -216,7 +219,7 @@ impl Table {
     /// The value of that name.
     ///
     /// # Panics
-    /// There is none: names are literals of the code, and a test asks for each.
+    /// There is none. Names are literals of the code, and a test asks for each.
     pub fn get(&self, figure: &str, item: &str, of: Option<&str>) -> &Published {
         let found = self
             .0

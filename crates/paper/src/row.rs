@@ -1,47 +1,47 @@
-//! A row of a paper: a published value, the measured one, and whether they agree. `paper.json` and
+//! A row of a report: a published value, the measured one, and whether they agree. `paper.json` and
 //! the page are made of rows.
 
 use crate::{Class, Published};
 use report::metrics::round;
 use serde::{Deserialize, Serialize};
 
-/// Version of `paper.json`.
+/// Version of the layout of `paper.json`.
 pub const SCHEMA: u32 = 1;
 
-/// What one paper gave here.
+/// The content of `paper.json`: what one paper gave here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// Version of this layout: [`SCHEMA`].
     pub schema: u32,
-    /// `emmc`.
+    /// Short name of the paper, as `emmc`.
     pub paper: String,
-    /// The command that makes the same again.
+    /// The command that makes this report again.
     pub command: String,
-    /// What ended it, and which parts were complete then; absent if all were.
+    /// Why the report ended early and which parts were complete then; absent if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
     /// All rows, in the order of the paper.
     pub rows: Vec<Row>,
 }
 
-/// One value.
+/// One value of a report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// Figure, table or section, as `Fig 13`.
     pub figure: String,
     /// What is counted.
     pub item: String,
-    /// Which of several: an app, a size. `None` where there is one.
+    /// Which of several it is, as an app or a size. `None` where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// Timing set of the device; `None` where time does not matter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timing: Option<String>,
-    /// `fraction`, `gain`, `blocks`, `s`.
+    /// Unit of the values: `fraction`, `gain`, `blocks`, `s`.
     pub unit: String,
-    /// The published value; `None` where only a lost figure shows it, or where it is a range.
+    /// The published value; `None` if it is a range, or if only a lost figure shows it.
     pub published: Option<f64>,
-    /// A published range.
+    /// The published range, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(f64, f64)>,
     /// `least` or `most` where the published value is a bound.
@@ -49,21 +49,21 @@ pub struct Row {
     pub bound: Option<String>,
     /// What was measured here; `None` with a `why` where that is impossible.
     pub measured: Option<f64>,
-    /// Greatest difference that counts as agreement, in the unit; `None`: not comparable, or a
-    /// bound or range.
+    /// Greatest difference that counts as agreement, in the unit; `None` for a bound, for a range,
+    /// and for a value that is not compared.
     pub tolerance: Option<f64>,
-    /// Whether they agree; `None` where they are not comparable.
+    /// Whether they agree; `None` where they are not compared.
     pub within: Option<bool>,
-    /// Why it is outside, or cannot be measured.
+    /// Why the measured value is outside, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What a reader has to know, as: a generator stands in for a recording.
+    /// What a reader has to know, as that a generator stands in for a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl Row {
-    /// `measured` beside `published`.
+    /// The row of a measured value beside its published one.
     pub fn judged(published: &Published, measured: f64) -> Row {
         let mut row = Row::unmeasured(published, None);
         row.within = published.class.within(published, measured);
@@ -71,7 +71,7 @@ impl Row {
         row
     }
 
-    /// A published value that cannot be measured here, with the reason.
+    /// The row of a published value that cannot be measured here, with the reason.
     pub fn unmeasured(published: &Published, why: Option<&str>) -> Row {
         Row {
             figure: published.figure.clone(),
@@ -94,7 +94,7 @@ impl Row {
         }
     }
 
-    /// A value that the paper does not have, or shows only in a lost figure.
+    /// The row of a value that the paper does not have, or shows only in a lost figure.
     pub fn ours(figure: &str, item: &str, unit: &str, measured: f64) -> Row {
         Row {
             figure: figure.into(),
@@ -113,19 +113,19 @@ impl Row {
         }
     }
 
-    /// The same, of one of several.
+    /// Sets `of`: which of several the value is.
     pub fn of(mut self, which: &str) -> Row {
         self.of = Some(which.into());
         self
     }
 
-    /// The same, made with this timing set of the device.
+    /// Sets the timing set of the device that the value was measured with.
     pub fn timed(mut self, timing: &str) -> Row {
         self.timing = Some(timing.into());
         self
     }
 
-    /// The same with the cause of a difference; kept only where there is one.
+    /// Sets the cause of a difference; it is kept only where there is one.
     pub fn because(mut self, why: &str) -> Row {
         if self.within == Some(false) || self.measured.is_none() {
             self.why = Some(why.into());
@@ -133,7 +133,7 @@ impl Row {
         self
     }
 
-    /// The same with a note.
+    /// Sets the note.
     pub fn noted(mut self, note: &str) -> Row {
         self.note = Some(match self.note {
             Some(earlier) => format!("{earlier}; {note}"),
@@ -143,7 +143,7 @@ impl Row {
     }
 }
 
-/// A number as people read it: four digits that count, at most six after the point.
+/// A number as people read it: four significant digits, at most six after the point.
 pub fn number(x: f64) -> String {
     let digits = match x.abs() {
         x if x >= 1000.0 => 0,
@@ -159,7 +159,7 @@ pub fn number(x: f64) -> String {
         false => &text,
     };
     match text {
-        // An empty sum, and what rounds to nothing from below.
+        // An empty sum is -0, and so is a small negative value once it is rounded.
         "-0" => "0".into(),
         text => text.into(),
     }
@@ -181,7 +181,7 @@ impl Row {
         self.measured.map_or(String::new(), number)
     }
 
-    /// Whether it agrees, in a word.
+    /// The verdict on the row in a word.
     pub fn verdict(&self) -> &'static str {
         match (self.within, self.measured) {
             (Some(true), _) => "within",
@@ -191,7 +191,7 @@ impl Row {
         }
     }
 
-    /// True if it is compared and does not agree.
+    /// True if the values are compared and do not agree.
     pub fn is_outside(&self) -> bool {
         self.within == Some(false)
     }
@@ -206,21 +206,21 @@ impl Report {
     }
 }
 
-/// A table of a section: caption, head, lines.
+/// A table of a section: caption, head, rows.
 pub type Listed = (String, Vec<String>, Vec<Vec<String>>);
 
 /// A figure or table of the page: rows with words, tables and plots around them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Section {
-    /// `Fig 13`, `Sensitivity`.
+    /// Its title, as `Fig 13` or `Sensitivity`.
     pub title: String,
-    /// Paragraphs, plain text.
+    /// Paragraphs of plain text.
     pub words: Vec<String>,
-    /// Rows that also stand in `paper.json`.
+    /// Rows, which also stand in `paper.json`.
     pub rows: Vec<Row>,
     /// Tables beside the rows.
     pub tables: Vec<Listed>,
-    /// Plots: caption, SVG.
+    /// Plots, each as caption and SVG text.
     pub plots: Vec<(String, String)>,
 }
 

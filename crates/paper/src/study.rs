@@ -1,9 +1,9 @@
-//! What the papers share: parts, the jobs that they need, and the report that is made of the
+//! What the papers share: parts, the jobs that these need, and the report that is made of the
 //! outcomes.
 //!
-//! A part says which jobs it needs and makes its rows from their outcomes; a job that two parts
-//! need runs once. Jobs are compared by their JSON text. Each runs in a worker process of its own,
-//! in any order.
+//! A part says which jobs it needs and makes its rows from their outcomes. Jobs are compared by
+//! their JSON text, so a job that two parts need runs once. Each runs in a worker process of its
+//! own, in any order, as no job sees another's outcome.
 
 use super::{Report, Row, SCHEMA, Section, Table};
 use crate::PaperError;
@@ -11,18 +11,18 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A job of a paper.
+/// A job of a paper: one simulation, or a few that belong together.
 pub trait Work: Serialize + DeserializeOwned {
-    /// What it gives.
+    /// What the job gives.
     type Outcome: Serialize + DeserializeOwned;
 
-    /// Runs it, in this process.
+    /// Runs the job in this process.
     ///
     /// # Errors
-    /// Whatever went wrong, first failure first.
+    /// The first failure.
     fn run(&self) -> Result<Self::Outcome, PaperError>;
 
-    /// The name by which jobs are the same.
+    /// The JSON text of the job; equal texts mean equal jobs.
     fn key(&self) -> String {
         serde_json::to_string(self).expect("plain data serialises")
     }
@@ -35,16 +35,16 @@ pub type Outcomes<O> = BTreeMap<String, O>;
 pub struct Part<P: 'static, J: Work + 'static> {
     /// Its name for `--only`, as `fig13`.
     pub name: &'static str,
-    /// What has to run.
+    /// The jobs that have to run for it.
     pub jobs: fn(&P) -> Vec<J>,
-    /// Rows, tables and plots.
+    /// Makes its rows, tables and plots from the outcomes of its jobs.
     pub section: fn(&P, &Outcomes<J::Outcome>) -> Result<Section, PaperError>,
 }
 
-/// The parts of these names, in the order of the page; all if there is none.
+/// The parts of these names, in the order of the page; without names all parts.
 ///
 /// # Errors
-/// The name that no part has.
+/// The first name that no part has.
 pub fn parts<'n, P, J: Work>(
     all: &'static [Part<P, J>],
     names: &'n [String],
@@ -62,14 +62,14 @@ pub fn names<P, J: Work>(all: &[Part<P, J>]) -> String {
     all.iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
 }
 
-/// All jobs of these parts, each once.
+/// All jobs of these parts, each of them once.
 pub fn jobs<P, J: Work>(plan: &P, parts: &[&Part<P, J>]) -> Vec<J> {
     let mut seen = BTreeSet::new();
     let all = parts.iter().flat_map(|part| (part.jobs)(plan));
     all.filter(|job| seen.insert(job.key())).collect()
 }
 
-/// Those of the parts whose jobs have all been run.
+/// The parts of which all jobs have been run.
 pub fn complete<P, J: Work>(
     plan: &P,
     parts: &[&'static Part<P, J>],
@@ -80,10 +80,10 @@ pub fn complete<P, J: Work>(
     parts.iter().filter(whole).copied().collect()
 }
 
-/// The outcome of `job`.
+/// Looks up the outcome of `job`.
 ///
 /// # Errors
-/// It was not run: the part that wants it did not ask for it.
+/// It was not run, because the part did not ask for it.
 pub fn outcome<'a, J: Work>(
     outcomes: &'a Outcomes<J::Outcome>,
     job: &J,
@@ -96,8 +96,8 @@ pub fn outcome<'a, J: Work>(
     })
 }
 
-/// The report and the sections of its page. `command` makes the same again; `note` stands in each
-/// row.
+/// Makes the report and the sections of its page. `command` is what makes the same again; `note` is
+/// put into each row.
 ///
 /// # Errors
 /// An outcome that a part needs is missing or of another kind.
@@ -127,12 +127,12 @@ pub fn report<P, J: Work>(
     Ok((report, sections))
 }
 
-/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`.
-/// Meant for a report of all parts.
+/// Published values that have no rows, or rows in more than one section, as `Fig 13, item, app`.
+/// This is meant for a report of all parts.
 pub fn unanswered(table: &Table, sections: &[Section]) -> Vec<String> {
     let mut wrong = Vec::new();
     for published in table.all() {
-        // A value that the paper has once may have rows of several schemes or circumstances.
+        // A value that the paper has once may have rows for several schemes or circumstances.
         let same = |row: &Row| {
             (&row.figure, &row.item) == (&published.figure, &published.item)
                 && (published.of.is_none() || row.of == published.of)

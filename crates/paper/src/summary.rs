@@ -1,28 +1,29 @@
-//! How many rows agree, in all and with each timing set.
+//! How many rows agree, in all and with each timing set of the device.
 
 use super::Row;
 use std::collections::BTreeMap;
 
-/// Rows by what became of them.
+/// Number of rows by verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Within the tolerance.
+    /// Rows within the tolerance.
     pub within: usize,
-    /// Outside of it.
+    /// Rows outside of it.
     pub outside: usize,
-    /// Of those outside, the ones without a cause.
+    /// Rows outside of it for which no cause is known.
     pub unexplained: usize,
-    /// Measured, and nothing to compare with: a lost figure, an absolute time, a value of our own.
+    /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
+    /// value of our own.
     pub not_compared: usize,
-    /// Cannot be measured here.
+    /// Rows that cannot be measured here.
     pub unmeasured: usize,
 }
 
-/// What stands where a cause is not known.
+/// The text of a row whose cause is not known.
 pub const NOT_EXPLAINED: &str = "not explained";
 
 impl Summary {
-    /// Counts rows.
+    /// Counts the verdicts of rows.
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Summary {
         let mut sum = Summary::default();
         for row in rows {
@@ -40,7 +41,7 @@ impl Summary {
         sum
     }
 
-    /// The same for each timing set; `counts` are rows that depend on none.
+    /// Counts the verdicts for each timing set; `counts` stands for rows that depend on none.
     pub fn by_timing(rows: &[Row]) -> Vec<(String, Summary)> {
         let mut by: BTreeMap<Option<&str>, Vec<&Row>> = BTreeMap::new();
         for row in rows {

@@ -1,8 +1,8 @@
-//! Results, and what is shown of them: `results.json`, tables, plots and the page.
+//! Results, and how they are shown: `results.json`, tables, plots and the page.
 //!
-//! `index.html` is one self-contained page with tables and plots; the same results give the same
-//! bytes. Everything here is made from values that a run has left, so this crate names no crate
-//! that could run one.
+//! `index.html` is one self-contained page with tables and plots; equal results give equal bytes.
+//! Everything here is made from the values that a run has left, so this crate names no crate that
+//! could run one.
 
 pub mod metrics;
 mod page;

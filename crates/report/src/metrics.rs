@@ -1,13 +1,14 @@
-//! Latencies as a histogram, summed up for `results.json`.
+//! Latencies as a histogram, which takes little memory for millions of operations, and their
+//! summary for `results.json`.
 
 use base::Nanos;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// Three significant digits up to a bit more than an hour.
+/// Longest latency of the histogram, which has three significant digits: a bit more than an hour.
 const HIGHEST_NANOS: u64 = 1 << 42;
 
-/// Durations of one kind of operation.
+/// Durations of one kind of operation, as a histogram.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     histogram: Histogram<u64>,
@@ -24,8 +25,8 @@ impl Default for Latencies {
     }
 }
 
-/// Percentiles in microseconds of virtual time. Nearest rank in a histogram of three significant
-/// digits; mean and maximum are exact up to rounding to 0.001 us.
+/// Percentiles in microseconds of virtual time: nearest rank in a histogram of three significant
+/// digits. Mean and maximum are exact up to rounding to 0.001 us.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Arithmetic mean.
@@ -59,7 +60,7 @@ impl Latencies {
         self.histogram.len()
     }
 
-    /// Their sum.
+    /// The sum of all durations.
     pub fn sum(&self) -> Nanos {
         Nanos(u64::try_from(self.sum).unwrap_or(u64::MAX))
     }
@@ -82,7 +83,7 @@ impl Latencies {
         }
     }
 
-    /// The distribution, at most some hundred points.
+    /// The cumulative distribution, with some hundred points at most.
     pub fn cdf(&self) -> Vec<CdfPoint> {
         let total = self.count();
         let mut below = 0;

@@ -1,4 +1,5 @@
-//! The page itself.
+//! The page of a comparison as HTML. It holds its style and its plots, so that it can be kept and
+//! mailed as one file.
 
 use super::plot;
 use crate::results::{Results, Run};
@@ -12,10 +13,10 @@ th,td{padding:.25rem .55rem;border-bottom:1px solid #d5dae0;text-align:right}th:
 td{white-space:nowrap}thead th{border-bottom:2px solid #8b949e}figure{margin:1rem 0}svg{max-width:100%;height:auto}\
 p.note{color:#57606a}code{background:#f1f3f5;padding:0 .25rem}";
 
-/// The report of a comparison as one HTML page.
+/// Makes the page of a comparison.
 ///
 /// # Errors
-/// A plot that cannot be drawn, as text.
+/// The message of the drawing library, if a plot cannot be drawn.
 pub fn page(results: &Results) -> Result<String, String> {
     let figures = figures(&results.runs).map_err(|e| format!("drawing the plots: {e}"))?;
     let of_first = |field: fn(&Run) -> &str| results.runs.first().map_or("", field);
@@ -144,7 +145,7 @@ fn classes(runs: &[Run]) -> BTreeSet<String> {
     runs.iter().flat_map(|r| r.blocks.keys().cloned()).collect()
 }
 
-/// A table with a row a run.
+/// A table with one row per run.
 fn table(head: &[String], runs: &[Run], cells: impl Fn(&Run) -> Vec<String>) -> Markup {
     html! {
         table {
@@ -198,7 +199,7 @@ fn summary(runs: &[Run]) -> Markup {
     })
 }
 
-/// Rates of each kind of operation.
+/// The table of the rates of each kind of operation.
 fn kinds(runs: &[Run]) -> Markup {
     let kinds = super::kinds(runs);
     let columns = |kind: &String| [format!("{kind}/s"), "gain %".into()];
@@ -207,7 +208,7 @@ fn kinds(runs: &[Run]) -> Markup {
     table(&head, runs, |r| {
         let cells = kinds.iter().flat_map(|kind| {
             let here = rate(r, kind);
-            // What only reads the page cache takes no virtual time.
+            // An operation that only reads the page cache takes no virtual time and has no rate.
             let shown = match here > 0.0 {
                 true => format!("{here:.1}"),
                 false => "-".into(),

@@ -1,11 +1,12 @@
-//! Plots as SVG text, drawn with `plotters`. Colours and order depend on the data only.
+//! Plots as SVG text, drawn with `plotters`. Colours and order depend on the data only, so that
+//! equal results give equal bytes.
 
 use plotters::prelude::*;
 
 /// Size of every plot, pixels.
 const SIZE: (u32, u32) = (760, 360);
-/// Colours that stay apart for colour-blind readers (Okabe and Ito), in the order they are handed
-/// out.
+/// Colours in the order in which they are used: those of Okabe and Ito, which colour-blind readers
+/// can tell apart.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -23,14 +24,14 @@ fn colour(n: usize) -> RGBColor {
     COLOURS[n % COLOURS.len()]
 }
 
-/// The largest value with some room above; never zero.
+/// The largest value with some room above it, at least above zero.
 fn top(values: impl Iterator<Item = f64>) -> f64 {
     let max = values.fold(0.0, f64::max);
     if max > 0.0 { max * 1.12 } else { 1.0 }
 }
 
-/// One bar a scheme, in parts stacked from the bottom. `parts` names them; each bar has as many
-/// values.
+/// Draws one bar per scheme, made of parts stacked from the bottom. `parts` names the parts; each
+/// bar has as many values.
 pub fn stacked_bars(
     title: &str,
     unit: &str,
@@ -42,7 +43,8 @@ pub fn stacked_bars(
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
-        // Several parts have a legend: a quarter of the width at the end keeps it off the bars.
+        // Several parts have a legend: a free quarter of the width at the end keeps it off the
+        // bars.
         let empty = if parts.len() > 1 {
             bars.len().div_ceil(3)
         } else {
@@ -97,21 +99,22 @@ pub fn stacked_bars(
     Ok(svg)
 }
 
-/// Groups of bars side by side: each series has one value a group; what lies below zero hangs.
+/// Draws groups of bars side by side: each series has one value per group; negative values hang
+/// below the axis.
 pub fn grouped_bars(
     title: &str,
     unit: &str,
     groups: &[String],
     series: &[(String, Vec<f64>)],
 ) -> PlotResult {
-    /// Part of the width of a group that its bars take.
+    /// Share of the width of a group that its bars take.
     const FILLED: f64 = 0.84;
     let mut svg = String::new();
     {
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let all = || series.iter().flat_map(|(_, values)| values.iter().copied());
-        // Room above for the legend.
+        // The legend needs room above the bars.
         let high = top(all()) * (1.0 + 0.1 * series.len() as f64);
         let low = all().fold(0.0, f64::min) * 1.12;
         let places = groups.len().max(1);
@@ -153,7 +156,8 @@ pub fn grouped_bars(
     Ok(svg)
 }
 
-/// The corners of a distribution drawn as steps: between two latencies nothing completes.
+/// The corners of a distribution that is drawn as steps, as nothing completes between two
+/// latencies.
 fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
     let mut corners = vec![(low, 0.0)];
     for &(x, y) in points {
@@ -163,8 +167,8 @@ fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
     corners
 }
 
-/// Cumulative distributions, one line a scheme, over a logarithmic axis that starts at a
-/// microsecond: what is faster counts as one.
+/// Draws cumulative distributions, one line per scheme. The axis is logarithmic and begins at one
+/// microsecond; shorter latencies are drawn there.
 pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
     let mut svg = String::new();
     {
@@ -201,16 +205,16 @@ pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot
                     PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
                 });
         }
-        // Fast calls are few: the curves leave this corner free.
+        // Few calls are fast, so the curves leave this corner free.
         legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
         area.present()?;
     }
     Ok(svg)
 }
 
-/// The slow end of distributions: the fraction of operations that took longer, both axes
-/// logarithmic. One line a system; the slowest operation of each ends its line at the fraction that
-/// one operation is.
+/// Draws the slow end of distributions: the fraction of operations that took longer than a latency,
+/// on two logarithmic axes. Each system has one line, which its slowest operation ends at the
+/// fraction of a single operation.
 pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
     const LEAST: f64 = 1e-6;
     let all = || lines.iter().flat_map(|(_, points)| points.iter());
@@ -252,8 +256,8 @@ pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plo
     Ok(svg)
 }
 
-/// One line a system over a linear axis; values on a logarithmic one if they span more than two
-/// orders, from a thousandth of the largest on.
+/// Draws one line per system over a linear axis. The axis of values is logarithmic if they span
+/// more than two orders of magnitude, and then begins at a thousandth of the largest.
 pub fn lines(
     title: &str,
     (x_unit, y_unit): (&str, &str),
@@ -277,7 +281,7 @@ pub fn lines(
         match high / low > 100.0 {
             true => {
                 let low = low.max(high / 1e6);
-                // Room above for the legend.
+                // The legend needs room above the lines.
                 let axis = (low..high * 4.0).log_scale();
                 let chart = builder.build_cartesian_2d(0.0..right, axis)?;
                 drawn(chart, (x_unit, y_unit), all, low)?;
@@ -292,7 +296,7 @@ pub fn lines(
     Ok(svg)
 }
 
-/// What lies below `low` is drawn there.
+/// Draws lines; values below `low` are drawn at `low`.
 fn drawn<'a, Y>(
     mut chart: ChartContext<
         'a,

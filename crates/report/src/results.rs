@@ -1,5 +1,5 @@
-//! `results.json`: what a comparison found. No wall time, date, host or path inside: same seed,
-//! same bytes.
+//! The layout of `results.json`: what a comparison found. It has no wall time, date, host or path,
+//! so the same seed gives the same bytes.
 
 use crate::metrics::{CdfPoint, LatencySummary, round};
 use base::Nanos;
@@ -10,74 +10,76 @@ use std::collections::BTreeMap;
 /// Version of the layout of `results.json`.
 pub const SCHEMA: u32 = 1;
 
-/// The whole file.
+/// The content of `results.json`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Results {
-    /// [`SCHEMA`].
+    /// Version of this layout: [`SCHEMA`].
     pub schema: u32,
-    /// The subcommand that made it.
+    /// Name of the subcommand that made it.
     pub command: String,
     /// The seed of every random stream.
     pub seed: u64,
-    /// The device profile.
+    /// Name of the device profile, with its changes.
     pub profile: String,
     /// The command line that makes the same runs again.
     pub reproduce: String,
-    /// What ended it, and how much was complete then; absent if all was.
+    /// Why the comparison ended early and how much of it was complete; absent if all of it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
-    /// One entry per file system and scheme, in the order asked for.
+    /// One entry per file system and scheme, in the order of the command line.
     pub runs: Vec<Run>,
 }
 
-/// One workload on one scheme.
+/// The figures of one workload on one file system with one scheme.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Run {
-    /// File system.
+    /// Name of the file system.
     pub fs: String,
-    /// Journaling scheme.
+    /// Name of the journaling scheme.
     pub scheme: String,
     /// The device: its profile and the host commands it got.
     pub device: Device,
-    /// Timing set of the profile.
+    /// Timing set of the device profile.
     pub timing: String,
-    /// The workload with all its parameters.
+    /// Text of the workload, with all its parameters.
     pub workload: String,
     /// Virtual time of the measured part, seconds.
     pub virtual_seconds: f64,
-    /// Operations of the workload (transactions).
+    /// Operations of the workload; for SQLite transactions.
     pub ops: u64,
     /// Operations per virtual second.
     pub ops_per_s: f64,
-    /// The same by kind of operation, each over the time of its own operations.
+    /// Number and rate by kind of operation; a rate is over the time of the operations of its kind.
     pub ops_by_kind: BTreeMap<String, Kind>,
     /// Latencies in virtual microseconds.
     pub latency_us: LatencyTable,
     /// 4 KiB blocks written by class; classes without traffic are left out.
     pub blocks: BTreeMap<String, u64>,
-    /// Journal blocks over all blocks.
+    /// Journal blocks as a share of all blocks written.
     pub journal_block_ratio: f64,
     /// Flash operations; absent for a device without flash below.
     pub flash: Option<Flash>,
     /// Transactions that the journal committed.
     pub commits: u64,
-    /// One fsync in its parts, mean microseconds; the parts do not overlap and add up to the mean.
+    /// Mean microseconds of each part of an fsync; the parts do not overlap, and add up to its
+    /// mean.
     pub fsync_us: BTreeMap<String, f64>,
-    /// Virtual time tasks spent waiting, by cause, microseconds.
+    /// Virtual time that tasks spent waiting, by cause, microseconds.
     pub waits_us: BTreeMap<String, f64>,
-    /// Begin and end of the phases of a workload that has some, seconds of the measured part.
+    /// Beginning and end of each phase, seconds since the beginning of the measured part; empty for
+    /// a workload without phases.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases_s: BTreeMap<String, (f64, f64)>,
     /// Blocks that came home by REMAP instead of a write (`home=remap`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remapped_blocks: u64,
-    /// Of them, those that the device copied.
+    /// Those of `remapped_blocks` that the device copied.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remap_copies: u64,
-    /// Of a benchmark: file content written, 10^6 bytes a virtual second.
+    /// For a benchmark: 10^6 bytes of file content written per virtual second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mb_per_s: Option<f64>,
-    /// What is to be said beside the figures: why the run ended, what of its model was ignored.
+    /// Remarks beside the figures: why the run ended, what of its model was ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Fingerprint of the schedule and of every traced event.
@@ -88,17 +90,17 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// Operations of one kind.
+/// Number and rate of the operations of one kind.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Kind {
-    /// How many.
+    /// Number of operations.
     pub ops: u64,
-    /// Over the time that they took.
+    /// Operations per second of the virtual time that they took.
     pub ops_per_s: f64,
 }
 
 impl Kind {
-    /// `ops` operations that took `span` together.
+    /// The figures of `ops` operations that took `span` in sum.
     pub fn of((ops, span): (u64, Nanos)) -> Kind {
         let seconds = span.0 as f64 / 1e9;
         let ops_per_s = if span.0 == 0 {
@@ -110,23 +112,23 @@ impl Kind {
     }
 }
 
-/// Latencies of the two kinds of operation.
+/// Latencies of operations and of syncs.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyTable {
-    /// One operation of the workload.
+    /// Latency of an operation of the workload.
     pub op: LatencySummary,
-    /// One fsync or fdatasync.
+    /// Latency of an fsync or fdatasync.
     pub fsync: LatencySummary,
-    /// Distribution of the fsyncs, for the plot.
+    /// Cumulative distribution of the fsyncs, for the plot.
     pub fsync_cdf: Vec<CdfPoint>,
 }
 
 /// The device and the host commands it got during the measured part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Device {
-    /// Profile name.
+    /// Name of the device profile.
     pub profile: String,
-    /// The commands, key by key beside the profile.
+    /// Number of commands of each kind; in the file they stand beside `profile`.
     #[serde(flatten)]
     pub commands: DeviceStats,
 }

@@ -1,10 +1,10 @@
-//! What the tables of a comparison have in common: the order of kinds and of the parts of an fsync,
-//! and gains.
+//! What the tables of a comparison have in common, on the page and in the terminal: the order of
+//! kinds of operations and of the parts of an fsync, and how gains are written.
 
 use crate::results::Run;
 use std::collections::BTreeSet;
 
-/// The parts of an fsync in the order in which they come.
+/// The parts of an fsync, in the order in which they happen.
 const PARTS: [&str; 8] = [
     "data",
     "home",
@@ -15,13 +15,13 @@ const PARTS: [&str; 8] = [
     "commit-record",
     "tail",
 ];
-/// What is left over comes last.
+/// The parts for what is left over, which come last.
 const LAST: [&str; 2] = ["hand-over", "other"];
 
-/// The kinds of operations in the order in which a workload begins with them.
+/// Known kinds of operations, in the order in which a workload runs them.
 const KINDS: [&str; 6] = ["insert", "create", "read", "append", "update", "delete"];
 
-/// The kinds of operations of the first run, as people read them; all runs have the same.
+/// The kinds of operations of the first run, in the order of tables; all runs have the same kinds.
 pub fn kinds(runs: &[Run]) -> Vec<String> {
     let present = runs.iter().take(1).flat_map(|r| r.ops_by_kind.keys());
     let mut kinds: Vec<String> = present.cloned().collect();
@@ -30,7 +30,7 @@ pub fn kinds(runs: &[Run]) -> Vec<String> {
     kinds
 }
 
-/// How much more than `first` `here` is, as `+1.5`, in per cent; `-` if either is nothing.
+/// How much larger `here` is than `first`, in per cent, as `+1.5`; `-` if either is zero.
 pub fn gain(here: f64, first: f64) -> String {
     match first > 0.0 && here > 0.0 {
         true => format!("{:+.1}", (here / first - 1.0) * 100.0),
@@ -38,7 +38,7 @@ pub fn gain(here: f64, first: f64) -> String {
     }
 }
 
-/// The parts of an fsync that take time in any of the runs, in the order in which they come.
+/// The parts of an fsync that take time in any of the runs, in the order in which they happen.
 pub fn fsync_parts(runs: &[Run]) -> Vec<String> {
     const NOTICED_US: f64 = 0.5;
     let noticed = runs

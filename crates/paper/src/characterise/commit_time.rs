@@ -1,9 +1,10 @@
 //! What a persistence path waits for: the commit time ratio of the eMMC paper (III.C.3).
 //!
-//! From the times of the commands alone. Of what is at the device at a moment the path waits for
-//! that which comes last in a commit: the record, else the flush, else the log, else file data.
-//! Under `jbd2` these follow each other, so that with one path at a time nothing is hidden; with
-//! several, one that waits for data while another's flush runs counts as waiting for the flush.
+//! It is computed from the times of the commands alone. Of the commands that are at the device at a
+//! moment, the path counts as waiting for the one that comes last in a commit: the record, else the
+//! flush, else the log, else file data. Under `jbd2` these follow each other, so that nothing is
+//! hidden while there is one path at a time; with several paths, one that waits for data while
+//! another's flush runs counts as waiting for the flush.
 
 use super::{Command, Kind};
 use base::Time;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vfs::SyncRecord;
 
-/// What is waited for, the least first.
+/// Causes of waiting; of several at a time the last one in this order counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Cause {
     Home,
@@ -24,7 +25,7 @@ enum Cause {
 
 const CAUSES: usize = 5;
 
-/// Times of one path or of many, nanoseconds.
+/// Waiting times of one path or of several, nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Waiting {
     /// Metadata on its way home, and the journal's superblock.
@@ -33,7 +34,7 @@ pub struct Waiting {
     pub data: u64,
     /// Descriptor and metadata (Tdb + Tm).
     pub log: u64,
-    /// Flush: with the record the paper's Tcb.
+    /// Flush; flush and record together are the paper's Tcb.
     pub flush: u64,
     /// Commit record.
     pub record: u64,
@@ -51,7 +52,8 @@ impl Waiting {
         }
     }
 
-    /// Flush and record over everything; `None` if nothing was waited for.
+    /// The commit time ratio: flush and record as a share of all waiting; `None` if nothing was
+    /// waited for.
     pub fn ratio(&self) -> Option<f64> {
         let all = self.home + self.data + self.log + self.flush + self.record;
         (all > 0).then(|| (self.flush + self.record) as f64 / all as f64)
@@ -69,20 +71,20 @@ impl Waiting {
 /// All persistence paths of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Paths {
-    /// Paths that waited for a commit record.
+    /// Syncs that waited for a commit record: these are the paths.
     pub paths: u64,
-    /// Syncs that did not: nothing to commit, or somebody else's commit was behind them.
+    /// Syncs that did not: there was nothing to commit, or another task's commit had covered it.
     pub without: u64,
     /// What the paths waited for.
     pub waiting: Waiting,
     /// What all syncs waited for.
     pub all: Waiting,
-    /// Paths by their ratio, in hundredths rounded down.
+    /// Number of paths by their ratio, in hundredths rounded down.
     pub by_ratio: BTreeMap<u32, u64>,
 }
 
 impl Paths {
-    /// The waits of `syncs` for `commands`.
+    /// Computes what `syncs` waited for, from the times of `commands`.
     pub fn of(commands: &[Command], syncs: &[SyncRecord]) -> Paths {
         let line = Line::of(commands);
         let mut paths = Paths::default();
@@ -102,11 +104,11 @@ impl Paths {
     }
 }
 
-/// Cumulated waiting over time, by cause.
+/// Waiting by cause, cumulated over time.
 struct Line {
-    /// Times in order, with the sums up to there.
+    /// The moments at which the cause changes, each with the sums up to there.
     corners: Vec<(Time, [u64; CAUSES])>,
-    /// What is waited for from each corner on.
+    /// The cause from each corner on.
     after: Vec<Option<Cause>>,
 }
 
@@ -133,7 +135,7 @@ impl Line {
         line
     }
 
-    /// Adds the time up to `at` to the cause that holds since the last corner.
+    /// Adds the time up to `at` to the cause that has held since the last corner.
     fn extend(&self, at: Time, sums: &mut [u64; CAUSES]) {
         if let (Some((before, _)), Some(Some(cause))) = (self.corners.last(), self.after.last()) {
             sums[*cause as usize] += (at - *before).0;

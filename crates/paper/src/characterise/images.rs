@@ -1,24 +1,25 @@
-//! The images of metadata blocks as the log makes them, and how much each transaction changed.
+//! Images of metadata blocks, built from what the log says, and how much each transaction changed
+//! of them.
 
 use super::{Logged, ReadError, Transaction};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::jbd2::{Format, Segment, post_image_checksum};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A block that a transaction logged.
+/// What a transaction did to a block that it logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     /// Its home.
     pub home: BlockNo,
     /// Bytes in which its image differs from the previous one (characterise-X3).
     pub modified: u32,
-    /// It was logged as a full image.
+    /// True if it was logged as a full image.
     pub full: bool,
-    /// It is file data (`data=journal`).
+    /// True if it is file data (`data=journal`).
     pub data: bool,
 }
 
-/// Images by home.
+/// The newest image of each block that was logged.
 pub struct Images<'a> {
     at_mount: &'a dyn Fn(BlockNo) -> Bytes,
     now: BTreeMap<u64, Bytes>,
@@ -26,7 +27,7 @@ pub struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
-    /// Nothing has been logged; homes hold what `at_mount` answers.
+    /// No image yet; `at_mount` tells what each home held at the mount.
     pub fn new(at_mount: &'a dyn Fn(BlockNo) -> Bytes) -> Images<'a> {
         Images {
             at_mount,
@@ -35,14 +36,14 @@ impl<'a> Images<'a> {
         }
     }
 
-    /// The image of a block.
+    /// The newest image of a block.
     pub fn get(&self, home: BlockNo) -> Bytes {
         let logged = self.now.get(&home.0).cloned();
         logged.unwrap_or_else(|| (self.at_mount)(home))
     }
 
-    /// A write to a home: past the log, if the block was never logged; otherwise an image that the
-    /// log had. `offset` in bytes.
+    /// Takes note of a write to a home, `offset` in bytes. If the block was never logged, the write
+    /// changes its image past the log; otherwise it brings an image home that the log had.
     pub fn written(&mut self, home: BlockNo, offset: usize, bytes: &[u8]) {
         if self.logged.contains(&home.0) {
             return;
@@ -53,10 +54,12 @@ impl<'a> Images<'a> {
         self.now.insert(home.0, image.into());
     }
 
-    /// Takes in a transaction: what it changed of each block, in the order of their homes.
+    /// Applies a transaction, and returns what it changed of each block, in the order of their
+    /// homes.
     ///
     /// # Errors
-    /// A block that deltas describe does not come out as the log foretells (characterise-X2).
+    /// A block that deltas describe does not have the checksum that the log foretells
+    /// (characterise-X2).
     pub fn take(
         &mut self,
         format: &Format,
@@ -90,7 +93,7 @@ impl<'a> Images<'a> {
     }
 }
 
-/// A block after the transaction.
+/// A block as it is after the transaction.
 struct After {
     bytes: Bytes,
     full: bool,
@@ -143,7 +146,7 @@ fn patched(image: &[u8], segments: &[Segment]) -> Bytes {
     image.into()
 }
 
-/// Bytes at which two images of a block differ.
+/// Number of bytes in which two images of a block differ.
 pub fn differing(a: &[u8], b: &[u8]) -> u32 {
     if a == b {
         return 0;

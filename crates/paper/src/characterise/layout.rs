@@ -1,4 +1,5 @@
-//! Where the log and the fixed metadata of an ext4 file system lie.
+//! Where the log and the fixed metadata of an ext4 or ext3 volume lie, read from the device before
+//! the mount.
 
 use super::ReadError;
 use base::bytes::get_le32;
@@ -10,7 +11,7 @@ use ondisk::ext4::{
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a metadata block is to ext4.
+/// The role of a metadata block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -35,7 +36,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name in tables.
+    /// The role's name in tables.
     pub const fn name(self) -> &'static str {
         match self {
             Role::Superblock => "superblock",
@@ -51,7 +52,7 @@ impl Role {
     }
 }
 
-/// A run of the log: its first log block, where it lies, its length.
+/// A contiguous run of the log: its first log block, its place on the device, its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     at: u32,
@@ -59,25 +60,25 @@ struct Run {
     len: u32,
 }
 
-/// Where things lie. Made from a device as it is before the mount.
+/// The places of log and fixed metadata on a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Layout {
     log: Vec<Run>,
-    /// First block of a run of fixed metadata: its length and what it is.
+    /// Runs of fixed metadata, by their first block: length and role.
     fixed: BTreeMap<u64, (u64, Role)>,
 }
 
-/// Levels of an extent tree, at most (ext4 has no more).
+/// Most levels of an extent tree: ext4 has no more.
 const DEPTH_MAX: u16 = 5;
-/// Magic number of a block of extended attributes, as it stands on disk.
+/// Magic number of a block of extended attributes, in the byte order of the medium.
 const ATTRIBUTES_MAGIC: [u8; 4] = 0xEA02_0000u32.to_le_bytes();
 
 impl Layout {
-    /// Reads superblock, group descriptors and the journal's inode; `read` answers a block of 4
-    /// KiB.
+    /// Reads superblock, group descriptors and the journal's inode; `read` gives a block of 4 KiB.
     ///
     /// # Errors
-    /// Neither ext4 nor ext3 with blocks of 4 KiB, damaged, or without an internal journal.
+    /// The device holds no ext4 or ext3 with blocks of 4 KiB and an internal journal, or it is
+    /// damaged.
     pub fn read(read: &dyn Fn(BlockNo) -> Bytes) -> Result<Layout, ReadError> {
         let first = read(BlockNo(0));
         let sb = Superblock::parse(&first[SUPERBLOCK_AT as usize..])?;
@@ -97,7 +98,7 @@ impl Layout {
         })
     }
 
-    /// A log in one run, of a file system without anything else.
+    /// A log of one run, on a device without any other metadata.
     #[cfg(test)]
     pub(super) fn of_run(home: BlockNo, len: u32) -> Layout {
         let run = Run {
@@ -111,7 +112,7 @@ impl Layout {
         }
     }
 
-    /// The log block that lies at a block of the device.
+    /// The log block at a block of the device, if there is one.
     pub fn log_block(&self, home: BlockNo) -> Option<u32> {
         let run = self
             .log
@@ -120,13 +121,13 @@ impl Layout {
         Some(run.at + (home.0 - run.home) as u32)
     }
 
-    /// The log block that a sector belongs to, and its sector therein.
+    /// The log block that a sector belongs to, and the number of the sector in it.
     pub fn log_sector(&self, lba: Lba) -> Option<(u32, u64)> {
         let block = self.log_block(BlockNo(lba.0 / SECTORS_PER_BLOCK))?;
         Some((block, lba.0 % SECTORS_PER_BLOCK))
     }
 
-    /// Where a log block lies; `None` beyond the log.
+    /// The block of the device with a log block; `None` beyond the end of the log.
     pub fn home_of(&self, at: u32) -> Option<BlockNo> {
         let run = self
             .log
@@ -135,12 +136,12 @@ impl Layout {
         Some(BlockNo(run.home + u64::from(at - run.at)))
     }
 
-    /// Blocks of the log, its superblock included.
+    /// Number of blocks of the log, its superblock included.
     pub fn log_blocks(&self) -> u32 {
         self.log.iter().map(|r| r.len).sum()
     }
 
-    /// What a block is: by its place where that is fixed, else by its content.
+    /// The role of a block: by its place if it is fixed, else by its content.
     pub fn role(&self, home: BlockNo, content: &[u8]) -> Role {
         let before = self.fixed.range(..=home.0).next_back();
         match before {
@@ -233,14 +234,14 @@ fn walk(
     Ok(())
 }
 
-/// The runs of a file of `blocks` blocks with a block map (ext3).
+/// The runs of a file of `blocks` blocks that has a block map (ext3).
 fn by_pointers(
     area: &[u8],
     blocks: u64,
     read: &dyn Fn(BlockNo) -> Bytes,
     runs: &mut Vec<Run>,
 ) -> Result<(), ReadError> {
-    // The pointer block read last, of each level.
+    // The pointer block that was read last, for each level.
     let mut held: [Option<(u32, Bytes)>; 3] = Default::default();
     for at in 0..blocks as u32 {
         let path = BlockPath::to(at, BLOCK_BYTES as u32)

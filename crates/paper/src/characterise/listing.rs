@@ -1,4 +1,4 @@
-//! What lies in the log of an image, block by block: for `varve dump journal`.
+//! Lists what is in the log of an image, block by block, for `varve dump journal`.
 
 use super::{Layout, ReadError};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
@@ -7,14 +7,14 @@ use ondisk::jbd2::{BlockKind, DescriptorReader, Header, Revoke, Superblock};
 use rig::HostFile;
 use std::fmt::Write;
 
-/// The superblock of the log, and each block of the ring with a header, from where the log begins.
-/// `journal`: the device of an external journal.
+/// Lists the superblock of the log, and each block of the ring that has a header, from the
+/// beginning of the log on. `journal` is the device of an external journal.
 ///
 /// # Errors
-/// No ext4 or ext3 of 4 KiB blocks with a log, or damage where the log is found; `journal` is not
-/// that of the volume.
+/// The image is no ext4 or ext3 with 4 KiB blocks and a log, the way to the log is damaged, or
+/// `journal` does not belong to the volume.
 pub fn log_listing(image: &HostFile, journal: Option<&HostFile>) -> Result<String, ReadError> {
-    // What cannot be read is zeros: no header.
+    // A block that cannot be read counts as zeros, which are no header.
     let read_of = |file: &HostFile, n: BlockNo| {
         let mut bytes = vec![0; BLOCK_BYTES];
         let read = file.read_exact_at(&mut bytes, n.0 * BLOCK_BYTES as u64);
@@ -47,7 +47,7 @@ pub fn log_listing(image: &HostFile, journal: Option<&HostFile>) -> Result<Strin
     list(&*log)
 }
 
-/// Where the superblock of the external journal lies, if its device is that of the volume.
+/// The place of the superblock of an external journal, if its device belongs to the volume.
 fn external(volume: &[u8], journal: &[u8]) -> Result<BlockNo, ReadError> {
     let at = SUPERBLOCK_AT as usize;
     let sb = Ext4Superblock::parse(&volume[at..])?;

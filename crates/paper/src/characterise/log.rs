@@ -1,8 +1,8 @@
 //! Reads transactions from the writes that went to the log.
 //!
-//! Blocks wait in `fresh` until all of the next transaction are there; what was read is taken out,
-//! so that an older life of the ring is never taken for a newer one. Where the log begins says its
-//! superblock, when it becomes non-empty.
+//! Blocks wait in `fresh` until all of the next transaction are there; a block that was read is
+//! taken out, so that an older life of the ring is never taken for a newer one. The log's
+//! superblock says where the log begins, when it becomes non-empty.
 
 use super::transaction::Part;
 use super::{Layout, Logged, ReadError, Span, Transaction};
@@ -15,14 +15,14 @@ use rig::Class;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Reads the log as it is written.
+/// Reads the log from the writes as they pass.
 pub struct LogReader {
     layout: Arc<Layout>,
-    /// The journal superblock as the writes so far have left it.
+    /// The journal superblock after the writes so far.
     superblock: Vec<u8>,
-    /// What it says about the log; `None` while the log is empty.
+    /// Where the log goes on, by that superblock; `None` while the log is empty.
     ring: Option<Ring>,
-    /// Blocks that no transaction was made of, with the number of the command that wrote them.
+    /// Blocks that belong to no transaction yet, with the number of the command that wrote them.
     fresh: BTreeMap<u32, Fresh>,
 }
 
@@ -52,11 +52,11 @@ impl Ring {
 }
 
 impl LogReader {
-    /// A reader of a log whose superblock is `superblock` now. What stands in the log already is
-    /// not read.
+    /// A reader of a log whose superblock is `superblock` now. It does not read what is in the log
+    /// already.
     ///
     /// # Errors
-    /// No journal superblock, or the log is not empty.
+    /// This is no journal superblock, or the log is not empty.
     pub fn new(layout: Arc<Layout>, superblock: &[u8]) -> Result<LogReader, ReadError> {
         let sb = Superblock::parse(superblock)?;
         if !sb.is_clean() {
@@ -71,10 +71,10 @@ impl LogReader {
         })
     }
 
-    /// A reader that begins where the superblock says, for a log that holds transactions.
+    /// A reader of a log that holds transactions; it begins where the superblock says.
     ///
     /// # Errors
-    /// No journal superblock, or the log is empty.
+    /// This is no journal superblock, or the log is empty.
     pub fn within(layout: Arc<Layout>, superblock: &[u8]) -> Result<LogReader, ReadError> {
         let mut reader = LogReader {
             layout,
@@ -94,10 +94,10 @@ impl LogReader {
         self.ring.as_ref().map(|ring| ring.format)
     }
 
-    /// Takes in a piece of command number `command`; what lies outside of the log is passed over.
+    /// Takes a piece of command number `command`; a piece outside the log is ignored.
     ///
     /// # Errors
-    /// A log block was not written whole, or the superblock is damaged.
+    /// A log block is not written whole, or the superblock is damaged.
     pub fn take(&mut self, span: &Span, command: usize) -> Result<(), ReadError> {
         let Some((at, sector)) = self.layout.log_sector(span.lba) else {
             return Ok(());
@@ -175,7 +175,7 @@ impl LogReader {
     /// The next transaction, if all its blocks have passed (characterise-X1).
     ///
     /// # Errors
-    /// What stands there is no transaction, or one of its checksums is wrong (characterise-X2).
+    /// The blocks are no transaction, or a checksum in them is wrong (characterise-X2).
     pub fn next_transaction(&mut self) -> Result<Option<Transaction>, ReadError> {
         let Some(ring) = &self.ring else {
             return Ok(None);
@@ -200,13 +200,13 @@ impl LogReader {
         Ok(Some(transaction))
     }
 
-    /// Blocks that belong to no transaction yet.
+    /// Number of blocks that belong to no transaction yet.
     pub fn unread(&self) -> usize {
         self.fresh.len()
     }
 }
 
-/// A full image that follows a coalition part: home, escaped, checksum.
+/// A full image that follows a coalition part: its home, whether it is escaped, its checksum.
 type FullImage = (BlockNo, bool, u32);
 
 /// One attempt to read the next transaction.
@@ -215,7 +215,7 @@ struct Parse<'a> {
     fresh: &'a BTreeMap<u32, Fresh>,
     used: u32,
     out: Transaction,
-    /// Coalition parts so far, and what they say about full images.
+    /// The coalition parts so far, each with the full images that it announces.
     parts: Vec<(Bytes, Vec<FullImage>)>,
 }
 
@@ -231,7 +231,7 @@ impl Parse<'_> {
         })
     }
 
-    /// The next block, once it has passed.
+    /// Takes the next block, which is `part` of the transaction, once it has passed.
     fn block(&mut self, part: Part) -> Option<Bytes> {
         let fresh = self.fresh.get(&self.at())?;
         self.out.blocks.push((part, fresh.command));
@@ -239,7 +239,7 @@ impl Parse<'_> {
         Some(fresh.bytes.clone())
     }
 
-    /// The next block, a logged one.
+    /// Takes the next block as a logged image.
     fn image(&mut self) -> Option<(Bytes, bool)> {
         let data = self.fresh.get(&self.at())?.class == Class::JournalData;
         Some((self.block(Part::Image)?, data))
@@ -249,7 +249,7 @@ impl Parse<'_> {
         self.fresh.get(&self.at()).map(|fresh| &fresh.bytes)
     }
 
-    /// True if the transaction is complete.
+    /// Reads the transaction; true if it is complete.
     fn run(&mut self) -> Result<bool, ReadError> {
         let format = self.ring.format;
         while let Some(next) = self.peek() {
@@ -360,7 +360,7 @@ impl Parse<'_> {
         }
     }
 
-    /// The full images behind the last part.
+    /// Takes the full images behind the last part.
     fn images(
         &mut self,
         format: &Format,
@@ -396,11 +396,11 @@ impl Parse<'_> {
 
 /// What follows a coalition part.
 enum End {
-    /// Nothing: the transaction is complete.
+    /// Nothing follows: the transaction is complete.
     Here,
-    /// More blocks of it.
+    /// More blocks of the transaction follow.
     Later,
-    /// A block that has not passed yet.
+    /// The next block has not passed yet.
     Missing,
 }
 

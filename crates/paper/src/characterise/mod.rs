@@ -9,14 +9,14 @@
 //! ```
 //!
 //! The reader knows the byte formats of `ondisk` and the writes that passed, and nothing of the
-//! journal's own state: so its counts can be held against the journal's.
+//! journal's own state, so that its counts are a check of the journal's.
 //!
 //! - X1: a transaction is read when all its blocks have passed, whatever the order of the commands
 //!   that brought them.
 //! - X2: every checksum that the log carries is checked; blocks that only deltas describe are put
 //!   together and must have the checksum that the log foretells.
 //! - X3: the modified bytes of a block are those in which its new image differs from its previous
-//!   logged one, or, logged for the first time, from what its home held at the mount.
+//!   logged one or, where it is logged for the first time, from what its home held at the mount.
 
 mod commit_time;
 mod images;
@@ -43,16 +43,16 @@ mod tests;
 
 use thiserror::Error;
 
-/// A log or a file system that cannot be read.
+/// Why a log or a file system cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
     /// A structure is damaged.
     #[error("{0}")]
     Corrupt(#[from] ondisk::Corrupt),
-    /// The structures are sound and contradict each other.
+    /// The structures are sound but contradict each other.
     #[error("log block {at}: {what}")]
     Log {
-        /// Block of the log, from its superblock.
+        /// Number of the block in the log, counted from its superblock.
         at: u32,
         /// What is wrong.
         what: String,

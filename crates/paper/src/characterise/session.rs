@@ -1,4 +1,4 @@
-//! A mount that is listened to, and what its log says afterwards.
+//! Listens to a mount, and reads its log afterwards.
 
 use super::{Change, Command, Images, Layout, LogReader, ReadError, Role, Span, Tap, Transaction};
 use crate::PaperError;
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A fresh file system as it is before the mount, and the tap of its mount.
+/// A fresh file system as it was before the mount, and the tap that listens to the mount.
 pub struct Session {
     blocks: BTreeMap<u64, Bytes>,
     zeros: Bytes,
@@ -19,18 +19,18 @@ pub struct Session {
 /// A transaction and what it changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// As it stands in the log.
+    /// The transaction as it is in the log.
     pub transaction: Transaction,
-    /// What it changed, in the order of the homes.
+    /// What it changed, in the order of the blocks' homes.
     pub changes: Vec<Change>,
-    /// What each of them is.
+    /// The role of each changed block.
     pub roles: Vec<Role>,
     /// Number of the write command that completed it.
     pub write: u64,
 }
 
 impl Session {
-    /// Prepares for a mount of what [`Config::format`] makes.
+    /// Prepares for a mount of the volume that [`Config::format`] makes.
     ///
     /// # Errors
     /// The configuration makes no file system, or one without a log.
@@ -49,7 +49,7 @@ impl Session {
         })
     }
 
-    /// What goes between queue and device.
+    /// The tap as the layer between queue and device ([`work::life::Between`]).
     pub fn between(&self) -> impl Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         |device| {
             let tap = Arc::new(Tap::new(device, self.layout.clone()));
@@ -64,20 +64,20 @@ impl Session {
         tap.as_ref().map_or_else(Vec::new, |tap| tap.take())
     }
 
-    /// All commits of the mount; takes the commands.
+    /// All commits of the mount. This takes the commands.
     ///
     /// # Errors
-    /// The log is not what a log has to be.
+    /// The log cannot be read.
     pub fn commits(&self) -> Result<Vec<Commit>, PaperError> {
         let mut commits = Vec::new();
         self.read(&self.commands(), &mut |commit| commits.push(commit.clone()))?;
         Ok(commits)
     }
 
-    /// Calls `each` with the commits among all commands of a mount.
+    /// Calls `each` with the commits that are in all commands of a mount.
     ///
     /// # Errors
-    /// The log is not what a log has to be.
+    /// The log cannot be read.
     pub fn read(
         &self,
         commands: &[Command],
@@ -128,7 +128,7 @@ impl Session {
     }
 }
 
-/// The superblock is written in place, too: at the mount, before it is ever logged.
+/// Notes a write of the superblock in place: it is written at the mount, before it is ever logged.
 fn past_the_log(span: &Span, images: &mut Images<'_>) {
     if let Some(bytes) = &span.bytes
         && span.lba.0 < SECTORS_PER_BLOCK

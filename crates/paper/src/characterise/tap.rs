@@ -1,5 +1,5 @@
-//! Between queue and device: keeps every write and flush with its times, and the bytes of what went
-//! to the log.
+//! A layer between queue and device that keeps every write and flush with its times, and the bytes
+//! of what went to the log.
 
 use super::Layout;
 use base::{Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
@@ -7,28 +7,28 @@ use rig::{BlockDevice, Caps, Class, DevError, Op, Piece, Reply, Request, Ticket}
 use rt::Mutex;
 use std::sync::Arc;
 
-/// What a command was.
+/// The kind of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A write, packed or not.
     Write {
-        /// Non-volatile at completion.
+        /// It is non-volatile at completion.
         fua: bool,
     },
     /// A flush of the cache.
     Flush,
 }
 
-/// A piece of a write.
+/// A contiguous piece of a write.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// First sector.
     pub lba: Lba,
     /// 512-byte sectors.
     pub sectors: u64,
-    /// Why it was written.
+    /// The class of the write, which says why it was made.
     pub class: Class,
-    /// What was written: of the log and of the file system's superblock only.
+    /// The content; it is kept only of writes to the log and to the file system's superblock.
     pub bytes: Option<Bytes>,
 }
 
@@ -37,13 +37,13 @@ pub struct Span {
 pub struct Command {
     /// When it was submitted.
     pub submitted: Time,
-    /// When its submitter learnt of the completion; `None` while nobody did.
+    /// When its submitter learnt of the completion; `None` if it has not learnt yet.
     pub completed: Option<Time>,
-    /// What it was.
+    /// The kind of the command.
     pub kind: Kind,
-    /// Its number among the write commands since the mount; of a flush, that of the next write.
+    /// Its number among the write commands since the mount; for a flush that of the next write.
     pub write: u64,
-    /// What was written, in order.
+    /// The pieces of a write, in order.
     pub spans: Vec<Span>,
 }
 
@@ -62,7 +62,7 @@ struct Log {
 }
 
 impl Tap {
-    /// Keeps what goes to `inner`.
+    /// Listens to what goes to `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>, layout: Arc<Layout>) -> Tap {
         Tap {
             inner,
@@ -71,7 +71,7 @@ impl Tap {
         }
     }
 
-    /// What has passed so far, in the order of submission.
+    /// Takes the commands that have passed so far, in the order of submission.
     pub fn take(&self) -> Vec<Command> {
         let mut log = self.log.lock();
         log.open.clear();
@@ -127,7 +127,8 @@ impl BlockDevice for Tap {
         let spans = self.spans(&request);
         let mut log = self.log.lock();
         let command = log.command(&request, spans);
-        // Under the lock: the order kept is the order in which the device got them.
+        // This is under the lock, so that the order kept is the order in which the device got the
+        // commands.
         let ticket = self.inner.submit(request);
         if let Some(command) = command {
             let index = log.commands.len();

@@ -1,4 +1,4 @@
-//! A whole run, read from its log.
+//! What a whole run logged: the figures of all its commits, read from its log.
 
 use super::{Command, Commit, Part, Paths, Role, Session};
 use crate::PaperError;
@@ -11,26 +11,26 @@ use std::collections::BTreeMap;
 use work::RunConfig;
 use work::run::{Measured, run_through};
 
-/// How often each number of bytes (or blocks) occurred.
+/// A distribution: how often each number of bytes (or blocks) occurred.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Bytes(pub BTreeMap<u32, u64>);
 
 impl Bytes {
-    /// Adds one.
+    /// Adds one occurrence.
     pub fn add(&mut self, value: u32) {
         *self.0.entry(value).or_default() += 1;
     }
-    /// Adds all of another.
+    /// Adds all occurrences of another distribution.
     pub fn merge(&mut self, other: &Bytes) {
         for (value, n) in &other.0 {
             *self.0.entry(*value).or_default() += n;
         }
     }
-    /// How many.
+    /// Number of occurrences.
     pub fn count(&self) -> u64 {
         self.0.values().sum()
     }
-    /// Arithmetic mean; 0 of nothing.
+    /// Arithmetic mean; 0 if it is empty.
     pub fn mean(&self) -> f64 {
         let sum: u64 = self.0.iter().map(|(v, n)| u64::from(*v) * n).sum();
         match self.count() {
@@ -38,7 +38,7 @@ impl Bytes {
             n => sum as f64 / n as f64,
         }
     }
-    /// Share of those below `limit`; 0 of nothing.
+    /// Share of the values below `limit`; 0 if it is empty.
     pub fn below(&self, limit: f64) -> f64 {
         let below: u64 = self
             .0
@@ -51,7 +51,7 @@ impl Bytes {
             n => below as f64 / n as f64,
         }
     }
-    /// The value at `share` of all, nearest rank; 0 of nothing.
+    /// The value at `share` of all occurrences, by nearest rank; 0 if it is empty.
     pub fn at(&self, share: f64) -> u32 {
         let rank = (share * self.count() as f64).ceil().max(1.0) as u64;
         let mut seen = 0;
@@ -61,7 +61,7 @@ impl Bytes {
         });
         found.map_or(0, |(value, _)| *value)
     }
-    /// Cumulative distribution: (value over `unit`, share at or below it).
+    /// Cumulative distribution as (value over `unit`, share at or below it).
     pub fn cdf(&self, unit: f64) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut below = 0;
@@ -78,9 +78,9 @@ impl Bytes {
 /// The logged blocks of one role.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RoleSum {
-    /// Logged blocks.
+    /// Number of logged blocks.
     pub blocks: u64,
-    /// Of them those that came out as they had been.
+    /// Number of those that were the same as before.
     pub unchanged: u64,
     /// Modified bytes of each.
     pub modified: Bytes,
@@ -89,35 +89,35 @@ pub struct RoleSum {
 /// What a run logged. The commits are those whose last block was written in the measured part.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Traffic {
-    /// The run as `varve compare` sees it.
+    /// The run as `varve compare` measures it.
     pub run: Run,
-    /// Commits.
+    /// Number of commits.
     pub commits: u64,
-    /// fsync and fdatasync calls.
+    /// Number of fsync and fdatasync calls.
     pub syncs: u64,
-    /// Of them fdatasync.
+    /// Number of fdatasync calls among them.
     pub data_syncs: u64,
-    /// Log blocks read back, by class: all that were written in the measured part.
+    /// Log blocks that were written in the measured part and read back, by class.
     pub blocks: BTreeMap<String, u64>,
     /// Descriptors and commit blocks, per commit.
     pub control: Bytes,
-    /// Metadata blocks per commit: logged images and blocks that deltas describe, file data left
-    /// out.
+    /// Metadata blocks per commit: logged images and blocks that deltas describe, without file
+    /// data.
     pub metadata: Bytes,
-    /// Control blocks over control and metadata blocks of each commit, mean; revoke blocks stand on
-    /// neither side.
+    /// Mean over the commits of control blocks over control and metadata blocks; revoke blocks
+    /// count on neither side.
     pub control_ratio_mean: f64,
     /// Modified bytes of each logged metadata block.
     pub modified: Bytes,
     /// Modified bytes of each commit.
     pub modified_per_commit: Bytes,
-    /// By role; file data apart.
+    /// Logged metadata blocks by role.
     pub roles: BTreeMap<Role, RoleSum>,
     /// Bytes of coalition records per commit; empty without coalition.
     pub record_bytes: Bytes,
-    /// Full images per commit; all metadata blocks without coalition.
+    /// Full images per commit; without coalition these are all metadata blocks.
     pub fulls: Bytes,
-    /// Bytes in use of a commit block, the greatest; 0 without one.
+    /// Most bytes in use of a commit block; 0 if there is none.
     pub commit_block_bytes: u64,
     /// What the syncs waited for.
     pub paths: Paths,
@@ -129,7 +129,7 @@ impl Traffic {
         let control = self.control.mean();
         control / (control + self.metadata.mean())
     }
-    /// Share of the logged metadata blocks that came out as they had been.
+    /// Share of the logged metadata blocks that were the same as before.
     pub fn unchanged(&self) -> f64 {
         self.modified.below(1.0)
     }
@@ -137,11 +137,11 @@ impl Traffic {
     pub fn below_one_percent(&self) -> f64 {
         self.modified.below(BLOCK_BYTES as f64 / 100.0)
     }
-    /// fsync and fdatasync calls in five seconds.
+    /// Mean number of fsync and fdatasync calls in five seconds.
     pub fn syncs_in_5_s(&self) -> f64 {
         self.syncs as f64 * 5.0 / self.run.virtual_seconds
     }
-    /// File data blocks written per sync, whoever wrote them.
+    /// File data blocks written per sync, whichever task wrote them.
     pub fn data_per_sync(&self) -> f64 {
         let data = self.run.blocks.get(Class::Data.name());
         data.copied().unwrap_or(0) as f64 / self.syncs as f64
@@ -151,7 +151,7 @@ impl Traffic {
 /// Runs the workload and reads its log.
 ///
 /// # Errors
-/// The run failed, or its log is not what a log has to be.
+/// The run fails, or its log cannot be read.
 pub fn traffic(config: &RunConfig) -> Result<Traffic, PaperError> {
     let session = Session::new(&config.stack)?;
     let finished = run_through(config, &session.between(), &mut |_, _| {})?;
@@ -165,7 +165,7 @@ pub fn traffic(config: &RunConfig) -> Result<Traffic, PaperError> {
     Ok(sums.into_traffic(finished.run, &commands))
 }
 
-/// What adds up over the transactions.
+/// Sums over the transactions.
 struct Sums {
     measured: Measured,
     blocks: BTreeMap<Class, u64>,

@@ -1,4 +1,4 @@
-//! A transaction as it stands in the log.
+//! A committed transaction, as it is in the log.
 
 use base::{BlockNo, Bytes, Tid};
 use ondisk::jbd2::Segment;
@@ -7,36 +7,36 @@ use rig::Class;
 /// What a transaction says about a block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Logged {
-    /// All of it, unescaped.
+    /// The whole block, unescaped.
     Image {
-        /// Its home.
+        /// Home of the block.
         home: BlockNo,
-        /// What it is after the transaction.
+        /// Its content after the transaction.
         bytes: Bytes,
-        /// It is file data (`data=journal`), as whoever wrote it says.
+        /// True if it is file data (`data=journal`), by the class of the write.
         data: bool,
     },
-    /// Bytes of it (coalition).
+    /// Some bytes of the block (coalition).
     Delta {
-        /// Its home.
+        /// Home of the block.
         home: BlockNo,
-        /// [`post_image_checksum`](ondisk::jbd2::post_image_checksum) of what it is after the
+        /// [`post_image_checksum`](ondisk::jbd2::post_image_checksum) of the block after the
         /// transaction.
         post_crc: u32,
-        /// Sorted and disjoint.
+        /// The bytes, in sorted and disjoint pieces.
         segments: Vec<Segment>,
     },
 }
 
 impl Logged {
-    /// Its home.
+    /// Home of the block.
     pub fn home(&self) -> BlockNo {
         match self {
             Logged::Image { home, .. } | Logged::Delta { home, .. } => *home,
         }
     }
 
-    /// Of an image, whether it is file data.
+    /// For an image, whether it is file data.
     pub fn is_data(&self) -> Option<bool> {
         match self {
             Logged::Image { data, .. } => Some(*data),
@@ -45,7 +45,7 @@ impl Logged {
     }
 }
 
-/// Why a block stands in the log.
+/// The function of a block in the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Part {
     /// Lists logged blocks.
@@ -56,24 +56,25 @@ pub enum Part {
     Revoke,
     /// Ends the transaction.
     Commit,
-    /// Modified bytes of many blocks.
+    /// Holds modified bytes of many blocks.
     Coalition,
 }
 
 /// A committed transaction, read from the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Transaction {
-    /// Its number.
+    /// Number of the transaction.
     pub tid: Tid,
-    /// What each of its blocks is, in log order, with the number of the command that wrote it.
+    /// The function of each of its blocks, in log order, with the number of the command that wrote
+    /// it.
     pub blocks: Vec<(Part, usize)>,
-    /// What it says about blocks, in log order. A block may have several deltas.
+    /// What it says about blocks, in log order; a block may have several deltas.
     pub logged: Vec<Logged>,
-    /// Revoked blocks.
+    /// Blocks that it revokes.
     pub revoked: Vec<BlockNo>,
     /// Bytes of coalition records, their headers included.
     pub record_bytes: u64,
-    /// Bytes of its commit block up to the last that is not zero; `None` without one.
+    /// Bytes of its commit block up to the last that is not zero; `None` if it has no commit block.
     pub commit_bytes: Option<usize>,
 }
 
@@ -89,14 +90,14 @@ impl Transaction {
         }
     }
 
-    /// How many of its blocks are of this kind.
+    /// Number of its blocks with this function.
     pub fn count(&self, part: Part) -> u64 {
         self.blocks.iter().filter(|(p, _)| *p == part).count() as u64
     }
 
     /// The class of each of its blocks, with the number of the command that wrote it.
     pub fn classes(&self) -> Vec<(Class, usize)> {
-        // Images come in the order of their blocks; the deltas among what is logged have none.
+        // Images come in the order of their blocks; a delta has no block of its own.
         let mut data = self.logged.iter().filter_map(Logged::is_data);
         let mut class = |part| match part {
             Part::Descriptor => Class::JournalDescriptor,
@@ -112,7 +113,7 @@ impl Transaction {
             .collect()
     }
 
-    /// Number of the command that completed it.
+    /// Number of the command that completed the transaction.
     pub fn record(&self) -> usize {
         self.blocks
             .iter()

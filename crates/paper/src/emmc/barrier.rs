@@ -29,7 +29,7 @@ const FILL: usize = 512 << 10;
 /// What is measured.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Barrier {
-    /// Device profile with changes.
+    /// Name of the device profile, with changes behind it.
     pub device: String,
     /// Timing set.
     pub timing: String,

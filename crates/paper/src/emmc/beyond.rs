@@ -81,7 +81,7 @@ fn taken<'o>(
     APPS.into_iter().map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.

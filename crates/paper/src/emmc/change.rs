@@ -13,7 +13,7 @@ pub fn jobs(_plan: &Plan) -> Vec<Job> {
 /// The row.
 ///
 /// # Errors
-/// The committed table is wrong.
+/// The committed table is not valid.
 pub fn section(_plan: &Plan, _outcomes: &Outcomes) -> Result<Section, PaperError> {
     let table = published()?;
     let lines = table.get("V", "lines changed in Linux 3.10", None);

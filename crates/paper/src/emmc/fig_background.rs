@@ -94,7 +94,7 @@ impl<'a> Beside<'a> {
     }
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

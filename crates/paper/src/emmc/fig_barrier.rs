@@ -57,7 +57,7 @@ fn times<'a>(
     }
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

@@ -86,7 +86,7 @@ impl Path {
     }
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

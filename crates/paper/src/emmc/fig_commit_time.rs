@@ -23,7 +23,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

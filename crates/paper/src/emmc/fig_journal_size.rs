@@ -125,7 +125,7 @@ fn plateau(sizes: &[u32], rates: &[f64]) -> usize {
     last.map_or(0, |n| n + 1)
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

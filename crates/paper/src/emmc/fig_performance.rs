@@ -159,7 +159,7 @@ impl Gains {
     }
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

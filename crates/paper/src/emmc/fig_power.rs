@@ -72,7 +72,7 @@ impl Boards {
     }
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -90,7 +90,7 @@ fn seconds(all: &Recoveries) -> f64 {
     mean_of(&timed(all), Recovery::recovery_ms) / 1e3
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A job is missing.

@@ -39,7 +39,7 @@ fn job(plan: &Plan, kind: &str, mode: JournalMode, scheme: &str, timing: &str) -
     plan.workload(&text, scheme, timing)
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

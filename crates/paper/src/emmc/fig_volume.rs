@@ -74,7 +74,7 @@ impl Volumes<'_> {
     }
 }
 
-/// The figure.
+/// Makes the section of this figure.
 ///
 /// # Errors
 /// A run is missing.

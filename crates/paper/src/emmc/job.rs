@@ -15,7 +15,7 @@ use rig::Config;
 use serde::{Deserialize, Serialize};
 use work::{RunConfig, run};
 
-/// One simulation, or a few that belong together.
+/// One simulation, or a few that belong together, in a worker process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
@@ -31,19 +31,19 @@ pub enum Job {
     Recovery(RecoveryJob),
 }
 
-/// What a job gave.
+/// The outcome of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Of [`Job::Run`].
+    /// The outcome of [`Job::Run`].
     Run(Box<Run>),
-    /// Of [`Job::Traffic`].
+    /// The outcome of [`Job::Traffic`].
     Traffic(Box<Traffic>),
-    /// Of [`Job::Creation`].
+    /// The outcome of [`Job::Creation`].
     Creation(Creation),
-    /// Of [`Job::Barrier`].
+    /// The outcome of [`Job::Barrier`].
     Barrier(Times),
-    /// Of [`Job::Recovery`].
+    /// The outcome of [`Job::Recovery`].
     Recovery(Box<Recoveries>),
 }
 
@@ -64,10 +64,10 @@ impl Work for Job {
     }
 }
 
-/// The figures of a [`Job::Run`].
+/// Looks up the outcome of a [`Job::Run`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Run(run) => Ok(run),

@@ -41,10 +41,10 @@ pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static 
     path.is_file().then_some((path, *file))
 }
 
-/// What is run, and how long.
+/// What a report runs, and for how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Fewer and shorter runs.
+    /// True for a quick report: fewer and shorter runs.
     pub quick: bool,
     /// Seed of every random stream.
     pub seed: u64,

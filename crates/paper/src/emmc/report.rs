@@ -5,7 +5,7 @@ use super::{PARTS, Part, Plan, published};
 use crate::PaperError;
 use crate::{Report, Section, study};
 
-/// What stands in each row of a quick report.
+/// The note in each row of a quick report.
 pub const QUICK: &str = "quick: fewer and shorter runs";
 
 /// The parts of these names, in the order of the page; all if there is none.
@@ -44,7 +44,7 @@ pub fn report(
 /// Meant for a report of all parts.
 ///
 /// # Errors
-/// The committed table is wrong.
+/// The committed table is not valid.
 pub fn unanswered(sections: &[Section]) -> Result<Vec<String>, PaperError> {
     Ok(study::unanswered(&published()?, sections))
 }

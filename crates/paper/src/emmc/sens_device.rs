@@ -182,7 +182,7 @@ impl Gains {
     }
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.

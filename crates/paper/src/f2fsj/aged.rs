@@ -60,7 +60,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     OPS.into_iter().flat_map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -162,7 +162,7 @@ struct Shown {
     f2fsj: Spent,
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.

@@ -92,7 +92,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     Command::ALL.into_iter().flat_map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -25,7 +25,7 @@ pub fn share(of: &Measured) -> f64 {
     of.checkpoints.inside_s / of.seconds.max(f64::MIN_POSITIVE)
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

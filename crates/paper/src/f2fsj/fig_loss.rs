@@ -78,7 +78,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     Op::FOUR.into_iter().flat_map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -144,7 +144,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -85,7 +85,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     APPS.iter().flat_map(each).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

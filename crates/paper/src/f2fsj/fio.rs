@@ -83,7 +83,7 @@ fn parts(system: System, found: &Measured) -> String {
     )
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -65,7 +65,7 @@ impl Shown {
     }
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing, or the plot cannot be drawn.

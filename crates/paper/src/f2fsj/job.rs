@@ -13,7 +13,7 @@ use report::results::Run;
 use serde::{Deserialize, Serialize};
 use work::{RunConfig, run};
 
-/// One simulation, or a few that belong together.
+/// One simulation, or a few that belong together, in a worker process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
@@ -53,19 +53,19 @@ impl RunJob {
     }
 }
 
-/// What a job gave.
+/// The outcome of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Of [`Job::Bench`].
+    /// The outcome of [`Job::Bench`].
     Bench(Box<Measured>),
-    /// Of [`Job::Run`].
+    /// The outcome of [`Job::Run`].
     Run(Box<Run>),
-    /// Of [`Job::Loss`].
+    /// The outcome of [`Job::Loss`].
     Loss(Lost),
-    /// Of [`Job::Recovery`].
+    /// The outcome of [`Job::Recovery`].
     Recovery(Recovering),
-    /// Of [`Job::Crash`].
+    /// The outcome of [`Job::Crash`].
     Crash(Judged),
 }
 
@@ -89,10 +89,10 @@ impl Work for Job {
     }
 }
 
-/// The figures of a [`Job::Bench`].
+/// Looks up the outcome of a [`Job::Bench`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measured, PaperError> {
     let job = Job::Bench(job.clone());
     match outcome(outcomes, &job)? {
@@ -101,10 +101,10 @@ pub fn measured<'a>(outcomes: &'a Outcomes, job: &BenchJob) -> Result<&'a Measur
     }
 }
 
-/// The figures of a [`Job::Run`].
+/// Looks up the outcome of a [`Job::Run`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn run_of<'a>(outcomes: &'a Outcomes, job: &RunJob) -> Result<&'a Run, PaperError> {
     let job = Job::Run(job.clone());
     match outcome(outcomes, &job)? {
@@ -118,10 +118,10 @@ fn other<T>(job: &Job) -> Result<T, PaperError> {
     Err(PaperError::Check(what))
 }
 
-/// What [`Job::Loss`] found.
+/// Looks up the outcome of a [`Job::Loss`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, PaperError> {
     let job = Job::Loss(job.clone());
     match outcome(outcomes, &job)? {
@@ -130,10 +130,10 @@ pub fn lost<'a>(outcomes: &'a Outcomes, job: &LossJob) -> Result<&'a Lost, Paper
     }
 }
 
-/// What [`Job::Recovery`] found.
+/// Looks up the outcome of a [`Job::Recovery`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn recovering<'a>(
     outcomes: &'a Outcomes,
     job: &RecoveryJob,
@@ -145,10 +145,10 @@ pub fn recovering<'a>(
     }
 }
 
-/// What [`Job::Crash`] found.
+/// Looks up the outcome of a [`Job::Crash`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn judged<'a>(outcomes: &'a Outcomes, job: &CrashJob) -> Result<&'a Judged, PaperError> {
     let job = Job::Crash(job.clone());
     match outcome(outcomes, &job)? {

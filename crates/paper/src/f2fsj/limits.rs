@@ -79,7 +79,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     names.chain(loads).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -39,7 +39,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     Op::ALL.into_iter().flat_map(of).chain(pages).collect()
 }
 
-/// Operations a second.
+/// Operations of a run per second.
 pub fn rate(of: &Measured) -> f64 {
     of.ops as f64 / of.seconds.max(f64::MIN_POSITIVE)
 }
@@ -123,7 +123,7 @@ pub fn title(system: System) -> String {
     }
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -42,7 +42,7 @@ use std::path::PathBuf;
 /// A figure, table or section of the page.
 pub type Part = study::Part<Plan, Job>;
 
-/// What stands in each row of a quick report.
+/// The note in each row of a quick report.
 pub const QUICK: &str = "quick: fewer objects";
 
 /// All parts in the order of the page.
@@ -129,7 +129,7 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// What is run, and how long.
+/// What a report runs, and for how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Fewer objects.

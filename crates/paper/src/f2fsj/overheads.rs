@@ -39,7 +39,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     overheads.into_iter().chain(long).map(Job::Bench).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -45,7 +45,7 @@ fn journal(found: &Measured) -> Result<&Journaled, PaperError> {
     found.journal.as_ref().ok_or_else(missing)
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

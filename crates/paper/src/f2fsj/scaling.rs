@@ -86,7 +86,7 @@ impl Runs<'_> {
     }
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.

@@ -39,7 +39,7 @@ pub(super) fn job(
     }
 }
 
-/// Operations a second.
+/// Operations of a run per second.
 pub(super) fn rate(found: &Measured) -> f64 {
     match found.seconds {
         s if s > 0.0 => found.ops as f64 / s,

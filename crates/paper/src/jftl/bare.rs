@@ -38,7 +38,7 @@ impl Home {
 /// A run on a bare device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BareJob {
-    /// Profile with changes.
+    /// Name of the device profile, with changes behind it.
     pub device: String,
     /// Bytes that the device exports.
     pub bytes: u64,

@@ -61,7 +61,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     loads.flat_map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -9,7 +9,7 @@ use report::results::Run;
 use serde::{Deserialize, Serialize};
 use work::{RunConfig, run};
 
-/// One simulation, or a few that belong together.
+/// One simulation, or a few that belong together, in a worker process.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Job {
@@ -23,15 +23,15 @@ pub enum Job {
     Recovery(RecoveryJob),
 }
 
-/// What a job gave.
+/// The outcome of a job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Of [`Job::Run`] and [`Job::Whole`].
+    /// The outcome of [`Job::Run`] and of [`Job::Whole`].
     Run(Box<Run>),
-    /// Of [`Job::Bare`].
+    /// The outcome of [`Job::Bare`].
     Samples(Vec<Sample>),
-    /// Of [`Job::Recovery`].
+    /// The outcome of [`Job::Recovery`].
     Recovered(Box<Recovered>),
 }
 
@@ -51,10 +51,10 @@ impl Work for Job {
     }
 }
 
-/// The figures of a [`Job::Run`] or [`Job::Whole`].
+/// Looks up the outcome of a [`Job::Run`] or [`Job::Whole`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Run(run) => Ok(run),
@@ -62,10 +62,10 @@ pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperErr
     }
 }
 
-/// The samples of a [`Job::Bare`].
+/// Looks up the outcome of a [`Job::Bare`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn samples_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a [Sample], PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Samples(samples) => Ok(samples),
@@ -73,10 +73,10 @@ pub fn samples_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a [Sample],
     }
 }
 
-/// What a [`Job::Recovery`] found.
+/// Looks up the outcome of a [`Job::Recovery`].
 ///
 /// # Errors
-/// It was not run, or is of another kind.
+/// The job was not run, or its outcome is of another kind.
 pub fn recovered_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Recovered, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Recovered(found) => Ok(found),

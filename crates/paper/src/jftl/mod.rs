@@ -28,7 +28,7 @@ use job::Job;
 /// A figure, table or section of the page.
 pub type Part = study::Part<Plan, Job>;
 
-/// What stands in each row of a quick report.
+/// The note in each row of a quick report.
 pub const QUICK: &str = "quick: fewer and shorter runs";
 
 /// All parts in the order of the page: as in the paper, then what goes beyond it.

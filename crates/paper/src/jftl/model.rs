@@ -116,7 +116,7 @@ fn caused_rate(state: State, run: &Run) -> f64 {
     ratio(content, Parts::of(run).caused(state))
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -73,7 +73,7 @@ fn words() -> Vec<String> {
         ]
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

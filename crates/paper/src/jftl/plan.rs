@@ -9,10 +9,10 @@ pub const DEVICE: &str = "nandsim-2007";
 /// Bytes of the volume: the paper's 128 MB; spare blocks lie behind them.
 pub const BYTES: u64 = 128 << 20;
 
-/// What is run, and how long.
+/// What a report runs, and for how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Fewer and shorter runs.
+    /// True for a quick report: fewer and shorter runs.
     pub quick: bool,
     /// Seed of every random stream.
     pub seed: u64,

@@ -37,9 +37,9 @@ pub struct Recovered {
     pub transactions: u64,
     /// Blocks brought home.
     pub blocks: u64,
-    /// Read during the mount.
+    /// KiB read during the mount.
     pub kib_read: u64,
-    /// Written during the mount.
+    /// KiB written during the mount.
     pub kib_written: u64,
     /// REMAP commands.
     pub remaps: u64,

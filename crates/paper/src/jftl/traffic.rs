@@ -73,7 +73,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     rows.iter().flat_map(of).flatten().collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.

@@ -49,7 +49,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     utilisations(plan).iter().flat_map(of).collect()
 }
 
-/// The section.
+/// Makes this section of the report.
 ///
 /// # Errors
 /// A run is missing.
