@@ -1,6 +1,5 @@
 //! Published values, read from the committed table of a paper, and the rules by which a measured
-//! value agrees. The rules are few and the same for all papers, so that no value has a tolerance of
-//! its own that was chosen to fit.
+//! value agrees. The tolerance follows from the class of a value, not from the single value.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -16,7 +15,8 @@ pub enum Class {
     Ratio,
     /// A share of a time: it may differ by [`SHARE`].
     Share,
-    /// A gain or loss over a baseline: it may differ by [`GAIN`] of the published gain.
+    /// A gain or loss over a baseline: it may differ by [`GAIN`] of the published gain, and has its
+    /// sign.
     Gain,
     /// A published range that the value has to lie in.
     Range,

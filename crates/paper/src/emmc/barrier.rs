@@ -1,13 +1,13 @@
-//! The paper's driver experiment (III.C.3, Fig 8) on the device model alone, without file system
-//! and queue.
+//! The driver experiment of the eMMC paper (III.C.3, Fig 8) on the device model alone, without file
+//! system and queue. It compares two ways to make data and a commit block durable:
 //!
 //! - flush at the end: n KiB through the cache in one sequential write, flush, commit block with
 //!   FUA;
 //! - direct persistence: the same n KiB with FUA, commit block with FUA.
 //!
-//! Each is repeated one after another over ever new addresses, so that what is measured is the
-//! steady state. On a used device, too: all of its logical space was written once and a quarter of
-//! it again at random, so that garbage has to be collected.
+//! Each is repeated over ever new addresses, so that the steady state is measured. It is measured
+//! on a used device, too: all of its logical space was written once and a quarter of it again at
+//! random, so that garbage has to be collected.
 
 use crate::PaperError;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
@@ -15,18 +15,18 @@ use report::metrics::micros;
 use rig::{AnyModel, Class, Config, Model, Preset, Request};
 use serde::{Deserialize, Serialize};
 
-/// Sizes of the paper, KiB.
+/// Sizes of the data in the paper, KiB.
 pub const SIZES_KIB: [u32; 7] = [4, 8, 16, 32, 64, 128, 256];
 
-/// Bytes of the device: enough for as many erase blocks as garbage collection needs to choose from,
-/// and soon filled.
+/// Bytes of the device: garbage collection needs so many erase blocks to choose from, and a small
+/// device is soon filled.
 const BYTES: u64 = 256 << 20;
-/// Measured transactions of each size and scheme, and those before them.
+/// Number of transactions of each size and scheme that are measured, and of those before them.
 const REPEATS: (u32, u32) = (64, 16);
-/// Largest write that fills the device.
+/// Bytes of the largest write that fills the device.
 const FILL: usize = 512 << 10;
 
-/// What is measured.
+/// The job: on which device to measure.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Barrier {
     /// Name of the device profile, with changes behind it.
@@ -40,27 +40,27 @@ pub struct Barrier {
 /// Mean times of a transaction of one size, microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Size {
-    /// Its data, KiB.
+    /// KiB of data in a transaction.
     pub kib: u32,
-    /// Flush at the end: the data through the cache.
+    /// Time of the data through the cache, with a flush at the end.
     pub write: f64,
-    /// The flush.
+    /// Time of that flush.
     pub flush: f64,
-    /// The commit block.
+    /// Time of the commit block after it.
     pub commit: f64,
-    /// Direct persistence: the data with FUA.
+    /// Time of the data with FUA, in direct persistence.
     pub direct: f64,
-    /// The commit block.
+    /// Time of the commit block after it.
     pub direct_commit: f64,
 }
 
 impl Size {
-    /// The flush over the whole of a flush-at-end commit.
+    /// Share of the flush in a commit with a flush at the end.
     pub fn flush_share(&self) -> f64 {
         self.flush / (self.write + self.flush + self.commit)
     }
-    /// What writing and flushing takes longer than direct persistence of the same data, as a part
-    /// of the latter.
+    /// By how much writing and flushing takes longer than direct persistence of the same data, as a
+    /// share of the latter.
     pub fn gain(&self) -> f64 {
         (self.write + self.flush) / self.direct - 1.0
     }
@@ -69,17 +69,17 @@ impl Size {
 /// Times by size, on a fresh and on a used device.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Times {
-    /// Nothing was ever written.
+    /// On a device that was never written.
     pub fresh: Vec<Size>,
-    /// Everything was written, some of it twice.
+    /// On a device that was written whole, and a part of it twice.
     pub used: Vec<Size>,
 }
 
 impl Barrier {
-    /// Measures.
+    /// Measures both devices.
     ///
     /// # Errors
-    /// Unknown profile or timing; the device refuses a command.
+    /// The profile or timing is unknown, or the device fails a command.
     pub fn run(&self) -> Result<Times, PaperError> {
         let mut bench = Bench::new(self, BYTES)?;
         let fresh = bench.sizes()?;
@@ -91,7 +91,7 @@ impl Barrier {
 
 const BLOCK_KIB: u32 = (BLOCK_BYTES >> 10) as u32;
 
-/// A device and the host's clock.
+/// A device, and the clock of its host.
 #[derive(Clone)]
 struct Bench {
     model: AnyModel,
@@ -115,7 +115,7 @@ impl Bench {
         })
     }
 
-    /// All sizes, each on a device as it is now.
+    /// Measures all sizes, each on a copy of the device as it is now.
     fn sizes(&self) -> Result<Vec<Size>, PaperError> {
         SIZES_KIB.iter().map(|kib| self.size(*kib)).collect()
     }
@@ -140,7 +140,7 @@ impl Bench {
         })
     }
 
-    /// Mean times of the steps of a transaction that is repeated, microseconds.
+    /// Mean microseconds of each step of a transaction that is repeated.
     fn means<const STEPS: usize>(
         &self,
         transaction: impl Fn(&mut Bench) -> Result<[Nanos; STEPS], PaperError>,
@@ -204,7 +204,7 @@ impl Bench {
 mod tests {
     use super::*;
 
-    /// Small enough for a debug build.
+    /// Bytes of a device that is small enough for a debug build.
     const SMALL: u64 = 64 << 20;
 
     fn bench(device: &str, timing: &str) -> Bench {

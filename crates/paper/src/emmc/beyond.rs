@@ -1,5 +1,5 @@
-//! Beyond the paper: what data sent past the cache gains over both of its mechanisms, and how far
-//! no journal is still ahead.
+//! Beyond the paper: what data that is sent past the cache gains over both of the paper's
+//! mechanisms, and how far ahead a file system without journal still is.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
@@ -12,13 +12,14 @@ use report::results::Run;
 use work::recording::apps::APPS;
 
 const FIGURE: &str = "Beyond";
-/// What no journal may be ahead of `adaptive`, mean over the apps (issue 5).
+/// Our aim: a file system without journal is at most this far ahead of `adaptive`, mean over the
+/// apps.
 const AIM: f64 = 0.04;
-/// What is run. `adaptive` is `emmc` with the order chosen per commit, which brings direct data
-/// (`emmc+order=adaptive`).
+/// The schemes that run. `adaptive` is `emmc` with the order chosen per commit, which includes
+/// direct data (`emmc+order=adaptive`).
 const SCHEMES: [&str; 3] = ["emmc", "adaptive", "none"];
 
-/// What a cut leaves of a packed command: its name, and the device.
+/// What a cut leaves of a packed command, as (name, device).
 const PACKS: [(&str, &str); 2] = [
     ("packs keep a prefix", ""),
     ("packs keep any subset", ",card.pack_order=any-subset"),
@@ -30,7 +31,7 @@ fn job(plan: &Plan, app: &str, scheme: &str, packs: &str, timing: &str) -> Job {
     plan.on(stack, &plan.app_text(app, Pace::BUSY))
 }
 
-/// The apps on both kinds of packs, under both timing sets.
+/// The jobs: the apps on both kinds of packs, under both timing sets.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -57,7 +58,7 @@ impl Runs<'_> {
         gain(self.adaptive, self.emmc)
     }
 
-    /// How far no journal is ahead of `adaptive`.
+    /// How far a file system without journal is ahead of `adaptive`.
     fn behind(&self) -> f64 {
         gain(self.none, self.adaptive)
     }
@@ -155,7 +156,7 @@ fn rows(plan: &Plan, runs: &[Runs<'_>], packs: &str, timing: &str) -> Vec<Row> {
     rows
 }
 
-/// What an fsync costs: commands and time, adaptive beside no journal.
+/// What an fsync costs in commands and time, `adaptive` beside no journal.
 fn commands(runs: &[Runs<'_>], packs: &str, timing: &str) -> crate::Listed {
     let head = [
         "app",

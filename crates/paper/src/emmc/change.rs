@@ -1,16 +1,16 @@
-//! V: the size of the paper's change, which has no counterpart here.
+//! Section V: the size of the paper's change to the kernel, which has no counterpart here.
 
 use super::job::{Job, Outcomes};
 use super::{Plan, published};
 use crate::PaperError;
 use crate::{Row, Section};
 
-/// Nothing has to run.
+/// There are no jobs.
 pub fn jobs(_plan: &Plan) -> Vec<Job> {
     Vec::new()
 }
 
-/// The row.
+/// Makes the section, with a row that says so.
 ///
 /// # Errors
 /// The committed table is not valid.

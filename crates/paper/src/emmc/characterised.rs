@@ -1,12 +1,12 @@
-//! What the characterisation (III.C) shares: each app at its own pace under the baseline, its log
-//! read back.
+//! What the parts of the characterisation (III.C) share: each app at its own pace under the
+//! baseline, with its log read back.
 
 use super::job::{Job, Outcomes, Work, outcome};
 use super::plan::{FIG8, Pace, Plan, Source};
 use crate::PaperError;
 use crate::characterise::Traffic;
 
-/// The standard run of a source with its log read back.
+/// The job that runs a source at its own pace and reads its log back.
 pub fn job(plan: &Plan, source: &Source, scheme: &str, timing: &str) -> Job {
     match plan.run(source, scheme, timing, Pace::Recorded) {
         Job::Run(config) => Job::Traffic(config),
@@ -14,17 +14,17 @@ pub fn job(plan: &Plan, source: &Source, scheme: &str, timing: &str) -> Job {
     }
 }
 
-/// Every source under the baseline; what is counted does not depend on the timing set.
+/// The jobs of every source under the baseline; counts do not depend on the timing set.
 pub fn baseline(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let one = |source| job(plan, source, "jbd2", FIG8);
     sources.iter().map(one).collect()
 }
 
-/// The outcome of [`job`].
+/// Looks up the outcome of [`job`].
 ///
 /// # Errors
-/// It was not run.
+/// The job was not run.
 pub fn traffic<'a>(
     plan: &Plan,
     outcomes: &'a Outcomes,
@@ -38,10 +38,10 @@ pub fn traffic<'a>(
     }
 }
 
-/// The sources with their traffic under the baseline.
+/// All sources with their traffic under the baseline.
 ///
 /// # Errors
-/// One was not run.
+/// One of the jobs was not run.
 pub fn all<'a>(
     plan: &Plan,
     outcomes: &'a Outcomes,
@@ -57,12 +57,12 @@ pub fn all<'a>(
         .collect()
 }
 
-/// A number of bytes, blocks, calls in a table.
+/// A number for a table, with `digits` digits after the point.
 pub fn digits(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
 }
 
-/// Per cent in a table.
+/// A share for a table, in per cent.
 pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }

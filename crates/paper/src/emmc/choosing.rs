@@ -1,5 +1,6 @@
-//! Which scheme to choose: measured on small workloads, said in words that follow the figures. The
-//! section of the report and `docs/use/choosing.md` are the same text (`tests/choosing.rs`).
+//! Which scheme to choose: measured on small workloads, and said in words that follow the figures.
+//! The section of the report and `docs/use/choosing.md` are the same text (`tests/choosing.rs`), so
+//! that the advice cannot differ from what was measured.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
@@ -10,11 +11,11 @@ use crate::Section;
 use std::fmt::Write as _;
 
 const BASE: &str = "jbd2";
-/// Logs that Linux and e2fsck can replay, the simplest first.
+/// Schemes whose logs Linux and e2fsck can replay, the simplest first.
 const STOCK: [&str; 3] = [BASE, "flush-ahead", ORDERED];
 /// The stock record with the order of `adaptive`.
 const ORDERED: &str = "jbd2+order=adaptive";
-/// Every journaled scheme, the simplest first: of those that are equal the first is named first.
+/// Every journaled scheme, the simplest first: among equal ones the first is named first.
 const JOURNALED: [&str; 7] = [
     BASE,
     "coalition",
@@ -24,14 +25,14 @@ const JOURNALED: [&str; 7] = [
     ORDERED,
     "adaptive",
 ];
-/// What has no promises.
+/// The scheme that promises nothing.
 const NONE: &str = "none";
-/// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); the
-/// others are those of the ordinary card there.
+/// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); for the
+/// others the figures of the ordinary card count there, too.
 const PACKERS: [&str; 4] = ["flush-ahead", "emmc", ORDERED, "adaptive"];
 const PACK_CARDS: [&str; 2] = ["packs keep any subset", "no packs"];
 
-/// A use: what people call it, and the workload.
+/// A use of storage: what people call it, and the workload for it.
 struct Use {
     name: &'static str,
     workload: &'static str,
@@ -76,7 +77,7 @@ const USES: [Use; 9] = [
     },
 ];
 
-/// A card under a timing set: a column.
+/// A column of the tables: a card under a timing set.
 struct Column {
     card: &'static Card,
     timing: &'static str,
@@ -116,7 +117,7 @@ fn job(plan: &Plan, column: &Column, workload: &str, scheme: &str) -> Job {
     plan.on(stack, workload)
 }
 
-/// Every scheme, use and column.
+/// The jobs: every scheme with every use and column.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for column in &COLUMNS {
@@ -128,10 +129,11 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// Gains over the baseline: by use, by column, by scheme of [`JOURNALED`] and then [`NONE`].
+/// Gains over the baseline by use, column and scheme: those of [`JOURNALED`], then [`NONE`].
 struct Measured(Vec<Vec<[f64; JOURNALED.len() + 1]>>);
 
-/// What is best among some: their names, the simplest first, and the gain of the first.
+/// The best of some schemes: the names of all that are equal, the simplest first, and the gain of
+/// that one.
 struct Best {
     names: Vec<&'static str>,
     gain: f64,
@@ -161,7 +163,7 @@ impl Measured {
         self.0[used][column][place.unwrap_or(JOURNALED.len())]
     }
 
-    /// Within [`MARGIN`] of the best of `among`.
+    /// The schemes of `among` that are within [`MARGIN`] of the best of them.
     fn best(&self, used: usize, column: usize, among: &[&'static str]) -> Best {
         let of = |s: &&'static str| 1.0 + self.gain(used, column, s);
         let most = among.iter().map(of).fold(0.0, f64::max);
@@ -171,7 +173,8 @@ impl Measured {
         Best { names, gain }
     }
 
-    /// By how much `scheme` is below the best of `among`: the worst case with its use and column.
+    /// By how much `scheme` is below the best of `among` in its worst case, with the use and column
+    /// of that.
     fn worst(&self, scheme: &str, among: &[&'static str]) -> (f64, usize, usize) {
         let mut worst = (0.0, 0, 0);
         for used in 0..USES.len() {
@@ -189,7 +192,7 @@ impl Measured {
 }
 
 fn per_cent(gain: f64) -> String {
-    // No minus before a zero.
+    // Adding zero turns -0 into 0.
     let rounded = (gain * 100.0).round() + 0.0;
     format!("{rounded:+.0} %")
 }
@@ -199,7 +202,7 @@ fn quoted(names: &[&str]) -> String {
     names.join(" or ")
 }
 
-/// A cell: who is best, and by how much.
+/// The text of a cell: the best schemes and their gain.
 fn cell(best: &Best) -> String {
     match best.names.contains(&BASE) {
         true => "no difference".into(),
@@ -237,7 +240,7 @@ const TOOLS: &str = "
 - **Data may be lost**: `none` has no promise at all after a cut, and is not always faster.
 ";
 
-/// The page.
+/// Makes the page.
 ///
 /// # Errors
 /// A run is missing.
@@ -291,7 +294,7 @@ fn table(text: &mut String, title: &str, of: impl Fn(usize, usize) -> String) {
     }
 }
 
-/// One choice for everything: with any log, and with a stock one.
+/// The rules that name one scheme for all uses: with any log, and with a stock log.
 fn rules(measured: &Measured) -> Vec<String> {
     let mut rules = Vec::new();
     for (whose, among) in [
@@ -337,11 +340,11 @@ fn rules(measured: &Measured) -> Vec<String> {
     rules
 }
 
-/// What is best somewhere.
+/// The best scheme somewhere, and the words for that place.
 type At<'a> = (Best, &'a str);
 
-/// The scheme that is best most often, with its gains there; where it is another; where there is no
-/// difference.
+/// Says which scheme is best most often, with its gains there; where it is another; and where there
+/// is no difference.
 fn often(bests: &[At<'_>]) -> String {
     let (same, differ): (Vec<&At<'_>>, Vec<&At<'_>>) =
         bests.iter().partition(|(b, _)| b.names.contains(&BASE));
@@ -415,7 +418,7 @@ fn reproduce() -> String {
     text
 }
 
-/// The section: the same words and tables.
+/// Makes the section, with the words and tables of the page.
 ///
 /// # Errors
 /// A run is missing.
@@ -435,7 +438,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 row.map(|cell| plain(cell.trim())).collect()
             };
             let head = cells(words);
-            // The line below the head.
+            // This skips the line below the head of a table.
             lines.next();
             let mut body = Vec::new();
             while let Some(row) = lines.next_if(|l| l.starts_with('|')) {

@@ -1,4 +1,4 @@
-//! What the creation of one file dirties (III.C.1): the metadata blocks of the commit that holds
+//! What the creation of one file dirties (III.C.1): the metadata blocks of a commit that holds
 //! nothing else.
 
 use crate::PaperError;
@@ -9,20 +9,20 @@ use vfs::OpenFlags;
 use work::life::live_through;
 use work::{RunConfig, RunError};
 
-/// Files in the directory before: it is warm, and no block is new.
+/// Files in the directory before, so that it is cached and the creation needs no new block.
 const BEFORE: u32 = 8;
 
-/// The blocks of one commit.
+/// The metadata blocks of one commit.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Creation {
-    /// What each logged metadata block is.
+    /// The role of each.
     pub roles: Vec<Role>,
 }
 
 /// Creates an empty file in a warm directory between two commits.
 ///
 /// # Errors
-/// Of the file system, or there is not exactly one commit.
+/// The file system fails, or there is not exactly one commit.
 pub fn run(stack: &Config, seed: u64) -> Result<Creation, PaperError> {
     let mut stack = stack.clone();
     stack.timers = false;
@@ -53,7 +53,7 @@ pub fn run(stack: &Config, seed: u64) -> Result<Creation, PaperError> {
     }
 }
 
-/// Numbers of the write commands of the commit.
+/// Creates the file; returns the numbers of the write commands of its commit.
 fn create(stack: &Stack) -> Result<std::ops::Range<u64>, RunError> {
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
     stack.vfs.mkdir("/d", 0o755)?;

@@ -1,6 +1,6 @@
-//! A journal and its homes on a bare device, without a file system: transactions of so many random
-//! blocks are logged and come home, by a copy or by REMAP. What a utilisation or a page size does
-//! to either is seen without the file system's own traffic.
+//! A journal and its homes on a bare device, without a file system: transactions of random blocks
+//! are logged and come home, by a copy or by REMAP. So the effect of utilisation and page size on
+//! both is seen without the traffic of a file system.
 
 use super::measure::ratio;
 use crate::PaperError;
@@ -13,13 +13,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Home {
-    /// Written again, then a flush.
+    /// Each is written again, and then flushed.
     Copy,
-    /// Written again, durable with the next flush.
+    /// Each is written again, and durable with the next flush.
     CopyLater,
-    /// REMAP, durable with the next flush.
+    /// Each is remapped, which is durable with the next flush.
     Remap,
-    /// REMAP that is durable when it completes.
+    /// Each is remapped by a command that is durable when it completes.
     RemapFua,
 }
 
@@ -42,28 +42,28 @@ pub struct BareJob {
     pub device: String,
     /// Bytes that the device exports.
     pub bytes: u64,
-    /// Blocks of the journal, at its beginning.
+    /// Blocks of the journal, which lies at the beginning of the device.
     pub journal: u64,
-    /// Home blocks behind them, each written once before the run.
+    /// Number of home blocks behind the journal; each is written once before the run.
     pub homes: u64,
-    /// Blocks of a transaction, besides a descriptor and a commit block.
+    /// Logged blocks of a transaction, besides a descriptor and a commit block.
     pub pairs: u64,
-    /// How they come home.
+    /// How committed blocks come home.
     pub home: Home,
-    /// Transactions between two samples.
+    /// Number of transactions between two samples.
     pub transactions: u64,
-    /// Samples.
+    /// Number of samples.
     pub samples: u64,
-    /// Seed of the places.
+    /// Seed of the homes that transactions choose.
     pub seed: u64,
 }
 
-/// What happened between two samples.
+/// What happened in the time of one sample.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Sample {
     /// Pages programmed.
     pub programs: u64,
-    /// Of them for the map.
+    /// Pages programmed for the map, of those.
     pub map: u64,
     /// 4 KiB units that the host wrote.
     pub host: u64,
@@ -73,11 +73,11 @@ pub struct Sample {
     pub erases: u64,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// Blocks that came home.
+    /// Number of blocks that came home.
     pub blocks: u64,
-    /// Virtual seconds.
+    /// Duration in virtual seconds.
     pub seconds: f64,
 }
 
@@ -96,13 +96,13 @@ impl Sample {
         self.programs as f64 * f64::from(self.page_bytes) / BLOCK_BYTES as f64
     }
 
-    /// Pages programmed for a transaction.
+    /// Pages programmed per transaction.
     pub fn pages_per_transaction(&self) -> f64 {
         ratio(self.programs as f64, self.transactions as f64)
     }
 }
 
-/// Descriptor and commit block.
+/// Control blocks of a transaction: descriptor and commit block.
 const CONTROL: u64 = 2;
 
 struct Host<'a> {
@@ -115,10 +115,10 @@ struct Host<'a> {
 }
 
 impl BareJob {
-    /// Runs it.
+    /// Runs the job on a fresh device.
     ///
     /// # Errors
-    /// The device cannot be built or refuses a command.
+    /// The device cannot be built or fails a command.
     pub fn run(&self) -> Result<Vec<Sample>, PaperError> {
         let mut config = Config::new(Preset::default(), &self.device, self.seed);
         config.bytes = self.bytes;
@@ -163,7 +163,7 @@ impl Host<'_> {
         stats.ok_or_else(|| PaperError::Check(format!("{} has no flash", self.job.device)))
     }
 
-    /// Log, flush, home. A transaction lies in one piece in the log.
+    /// Runs one transaction: log, flush, homes. It lies in one piece in the log.
     fn transaction(&mut self) -> Result<(), PaperError> {
         let needed = self.job.pairs + CONTROL;
         if self.head + needed > self.job.journal {
@@ -193,7 +193,7 @@ impl Host<'_> {
         }
     }
 
-    /// Distinct random homes.
+    /// Draws distinct homes for one transaction.
     fn places(&mut self) -> Vec<u64> {
         let mut chosen = std::collections::BTreeSet::new();
         let mut homes = Vec::new();

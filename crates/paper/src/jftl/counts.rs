@@ -1,5 +1,5 @@
-//! What each mode writes, by class, and the two identities that hold exactly where transactions are
-//! the same.
+//! Counts of what each mode writes, by class, and two identities that hold exactly where the
+//! transactions of two modes are the same.
 //!
 //! - A: pages programmed by the plain mode less those by the mode with JFTL are those of the home
 //!   writes that remap satisfied.
@@ -18,10 +18,11 @@ const FIGURE: &str = "Counts";
 const TOS: &str = "TOS 2009";
 /// Pages of a 4 KiB block.
 const PAGES: u64 = 8;
-/// Journal, MiB: no run here is short of log space, so that syncs alone make the transactions.
+/// Size of the journal, MiB: no run here is short of log space, so syncs alone make the
+/// transactions.
 const JOURNAL_MIB: u32 = 40;
 
-/// What runs: name, workload.
+/// The loads, as (name, workload).
 fn loads(plan: &Plan) -> Vec<(&'static str, String)> {
     let (mib, count, files) = plan.pick((8, 1000, 1000), (2, 200, 200));
     vec![
@@ -54,7 +55,7 @@ fn job(plan: &Plan, mode: Mode, load: &str) -> Job {
     plan.untimed(mode, JOURNAL_MIB, load)
 }
 
-/// Every load in every mode.
+/// The jobs: every load in every mode.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let loads = loads(plan).into_iter();
     let of = |(_, load): (&str, String)| Mode::ALL.map(|mode| job(plan, mode, &load));
@@ -162,11 +163,11 @@ fn line(name: &str, mode: Mode, run: &Run) -> Vec<String> {
     line
 }
 
-/// Identities A and B, of one load.
+/// The rows of the identities A and B for one load.
 fn identities(load: &str, mode: Mode, plain: &Run, remap: &Run) -> Vec<Row> {
     let of = format!("{load}, {}", mode.name());
     let superblocks = |run| blocks(run, &["journal_superblock"]);
-    // Homes that remap satisfied are those that the plain mode wrote and this one did not.
+    // Remap has satisfied the homes that the plain mode wrote and this one did not.
     let satisfied = home_blocks(plain) as f64 - home_blocks(remap) as f64;
     let tails = superblocks(plain) as f64 - superblocks(remap) as f64;
     let programs = host_programs(plain) as f64 - host_programs(remap) as f64;

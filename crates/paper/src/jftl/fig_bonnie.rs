@@ -9,7 +9,7 @@ use crate::{Row, Section, number};
 use report::plot;
 use report::results::Run;
 
-/// Sizes of the file, MiB, rising.
+/// Sizes of the file in MiB, ascending.
 fn sizes(plan: &Plan) -> &'static [u32] {
     plan.pick(&[2, 4, 8, 16, 32, 64], &[2, 8])
 }
@@ -23,17 +23,17 @@ fn jobs(plan: &Plan, phase: &str) -> Vec<Job> {
     sizes(plan).iter().flat_map(of).collect()
 }
 
-/// Jobs of Fig. 7a.
+/// The jobs of Fig. 7a.
 pub fn jobs_of_char(plan: &Plan) -> Vec<Job> {
     jobs(plan, "char")
 }
 
-/// Jobs of Fig. 7b.
+/// The jobs of Fig. 7b.
 pub fn jobs_of_block(plan: &Plan) -> Vec<Job> {
     jobs(plan, "block")
 }
 
-/// Fig. 7a.
+/// Makes the section of Fig. 7a.
 ///
 /// # Errors
 /// A run is missing.
@@ -47,7 +47,7 @@ pub fn char(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     Ok(section)
 }
 
-/// Fig. 7b.
+/// Makes the section of Fig. 7b.
 ///
 /// # Errors
 /// A run is missing.
@@ -55,7 +55,7 @@ pub fn block(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     section(plan, outcomes, "Fig 7b", "block")
 }
 
-/// Runs of one size, in the order of [`Mode::ALL`].
+/// The runs of one size, in the order of [`Mode::ALL`].
 type Runs<'a> = [&'a Run; Mode::ALL.len()];
 
 fn runs<'a>(
@@ -182,7 +182,7 @@ fn rows(figure: &str, lines: &[(u32, Runs<'_>)]) -> Vec<Row> {
     ]
 }
 
-/// Where ordered mode with JFTL is slower: the parts of the difference.
+/// Explains where ordered mode is slower with JFTL: the parts of the difference.
 fn least_cause(lines: &[(u32, Runs<'_>)]) -> String {
     let ratio_of = |runs: &Runs<'_>| {
         ratio(

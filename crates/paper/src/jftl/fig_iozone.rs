@@ -1,4 +1,4 @@
-//! Figs. 8a and 8b: IOzone's write and rewrite of 4,096 KiB over the size of a record.
+//! Figs. 8a and 8b: IOzone's write and rewrite of 4,096 KiB, over the size of a record.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};
@@ -9,7 +9,7 @@ use crate::{Row, Section, number};
 use report::plot;
 use report::results::Run;
 
-/// Sizes of a record, KiB, rising.
+/// Sizes of a record in KiB, ascending.
 fn records(plan: &Plan) -> &'static [u32] {
     plan.pick(
         &[4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096],
@@ -26,26 +26,27 @@ fn jobs(plan: &Plan, op: &str) -> Vec<Job> {
     records(plan).iter().flat_map(of).collect()
 }
 
-/// Jobs of Fig. 8a.
+/// The jobs of Fig. 8a.
 pub fn jobs_of_write(plan: &Plan) -> Vec<Job> {
     jobs(plan, "write")
 }
 
-/// Jobs of Fig. 8b; and the ordered mode once more where times alone are nothing to commit.
+/// The jobs of Fig. 8b, and its runs in ordered mode once more where changed times alone commit
+/// nothing.
 pub fn jobs_of_rewrite(plan: &Plan) -> Vec<Job> {
     let mut all = jobs(plan, "rewrite");
     all.extend(records(plan).iter().map(|kib| coarse(plan, *kib)));
     all
 }
 
-/// A rewrite in ordered mode as on a file system whose times are whole seconds: records of the same
+/// A rewrite in ordered mode as on a file system that keeps times in whole seconds: records in one
 /// second change no inode.
 fn coarse(plan: &Plan, kib: u32) -> Job {
     let text = format!("iozone:op=rewrite,file=4m,record={kib}k,sync=fdatasync");
     plan.run(Mode::Ordered, &text)
 }
 
-/// Runs of all records, in the order of [`Mode::ALL`] each.
+/// The runs of each record size, in the order of [`Mode::ALL`].
 type Lines<'a> = Vec<(u32, Vec<&'a Run>)>;
 
 fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>, PaperError> {
@@ -57,7 +58,7 @@ fn lines<'a>(plan: &Plan, outcomes: &'a Outcomes, op: &str) -> Result<Lines<'a>,
     Ok(lines)
 }
 
-/// Fig. 8a.
+/// Makes the section of Fig. 8a.
 ///
 /// # Errors
 /// A run is missing.
@@ -82,7 +83,7 @@ pub fn write(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     Ok(section)
 }
 
-/// Fig. 8b.
+/// Makes the section of Fig. 8b.
 ///
 /// # Errors
 /// A run is missing.
@@ -123,7 +124,7 @@ fn judged(figure: &str, item: &str, measured: f64) -> Row {
     Row::judged(published().get(figure, item, None), measured)
 }
 
-/// Rate with the largest record over that with the smallest.
+/// Rate with the largest record as a multiple of that with the smallest.
 fn growth(lines: &Lines<'_>, mode: Mode) -> f64 {
     let of = |at: usize| rate(lines[at].1[mode as usize]);
     ratio(of(lines.len() - 1), of(0))
@@ -133,7 +134,7 @@ fn over(runs: &[&Run], a: Mode, b: Mode) -> f64 {
     ratio(rate(runs[a as usize]), rate(runs[b as usize]))
 }
 
-/// The least of JFTL over its plain version.
+/// The row of the least gain of JFTL over its plain version.
 fn gains(figure: &str, lines: &Lines<'_>, mode: Mode) -> Row {
     let plain = mode.copied();
     let item = format!(

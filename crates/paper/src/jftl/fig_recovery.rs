@@ -1,4 +1,4 @@
-//! 3.2: the time of recovery over the length of the log, by copying and by remapping.
+//! Section 3.2: the time of recovery over the length of the log, by copying and by remapping.
 
 use super::job::{Job, Outcomes, recovered_of};
 use super::measure::ratio;
@@ -10,10 +10,10 @@ use crate::{Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "3.2";
-/// Journal, MiB: nothing is short of space.
+/// Size of the journal, MiB, so that no run is short of log space.
 const JOURNAL_MIB: u32 = 48;
 
-/// Who wrote the log, and who recovers it.
+/// The schemes that write the log and that recover it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Way {
     Copied,
@@ -54,7 +54,7 @@ fn job(plan: &Plan, blocks: u64, way: Way) -> Job {
     })
 }
 
-/// Each length in each way.
+/// The jobs: each length in each way.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |blocks: &u64| Way::ALL.map(|way| job(plan, *blocks, way));
     lengths(plan).iter().flat_map(of).collect()

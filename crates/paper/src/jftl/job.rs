@@ -1,4 +1,4 @@
-//! What has to run for the figures of the JFTL paper.
+//! The jobs of the JFTL paper's report: what has to run for its figures.
 
 use super::bare::{BareJob, Sample};
 use super::recovery::{Recovered, RecoveryJob};
@@ -15,7 +15,7 @@ use work::{RunConfig, run};
 pub enum Job {
     /// A workload, measured as `varve compare` does.
     Run(RunConfig),
-    /// The same, counted from the mount to when everything is home.
+    /// A workload, measured from the mount until everything is home ([`run::run_whole`]).
     Whole(RunConfig),
     /// A journal and its homes on a bare device.
     Bare(BareJob),

@@ -1,22 +1,23 @@
-//! The committed table of what Linux wrote (`linux.toml`), and how far a count may be from it.
+//! The committed table of what Linux wrote (`linux.toml`), and how far a count of ours may be from
+//! it.
 
 use crate::{Class, Published};
 use serde::Deserialize;
 
-/// A column may always differ by this: counts of one or two have no two per cent.
+/// Difference that a column may always have, because a count of one or two has no two per cent.
 pub const LEAST: f64 = 2.0;
-/// The figure of its rows.
+/// The name of its rows' figure.
 pub const FIGURE: &str = "Linux 6.18";
 
-/// One workload in one data mode.
+/// What Linux wrote for one workload in one data mode, in 4 KiB blocks.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinuxRow {
-    /// What ran.
+    /// The workload that ran.
     pub workload: String,
     /// `ordered` or `journal`.
     pub mode: String,
-    /// Part of a value that counts as agreement.
+    /// Share of a value by which a count of ours may differ.
     pub part: f64,
     /// Data and metadata blocks in the journal.
     pub journal_data: u64,
@@ -24,25 +25,25 @@ pub struct LinuxRow {
     pub descriptors: u64,
     /// Commit blocks.
     pub commits: u64,
-    /// Superblock of the journal, revoke blocks.
+    /// Superblock of the journal and revoke blocks.
     pub other: u64,
     /// Blocks at their home address.
     pub home: u64,
-    /// All.
+    /// All blocks.
     pub total: u64,
-    /// All but home writes that were the journal's copy.
+    /// All blocks without those home writes that were the journal's copy.
     pub remapped: u64,
-    /// What was deduced of the program.
+    /// What had to be deduced of the program, if anything.
     pub assumed: Option<String>,
-    /// Why it cannot be run here.
+    /// Why it cannot be run here; `None` if it can.
     pub why: Option<String>,
 }
 
-/// The columns, as in the table of the notes: item, value.
+/// The columns of the table, as (item, value).
 pub type Columns = [(&'static str, f64); 7];
 
 impl LinuxRow {
-    /// Its counts by column.
+    /// The row's counts by column.
     pub fn columns(&self) -> Columns {
         [
             ("logged blocks", self.journal_data as f64),
@@ -55,7 +56,7 @@ impl LinuxRow {
         ]
     }
 
-    /// A column as a published value with its tolerance.
+    /// A column as a published value, with its tolerance.
     pub fn published(&self, item: &str, value: f64) -> Published {
         let away = (self.part * value).max(LEAST);
         Published {
@@ -70,15 +71,15 @@ impl LinuxRow {
         }
     }
 
-    /// Workload and mode.
+    /// Workload and mode as a name.
     pub fn name(&self) -> String {
         format!("{}, data={}", self.workload, self.mode)
     }
 }
 
-/// The column of all blocks.
+/// Name of the column of all blocks.
 pub const TOTAL: &str = "all blocks";
-/// The column of all blocks with remap.
+/// Name of the column of all blocks with remap.
 pub const REMAPPED: &str = "all blocks with remap";
 
 #[derive(Deserialize)]
@@ -87,7 +88,7 @@ struct Text {
     row: Vec<LinuxRow>,
 }
 
-/// The committed table.
+/// Reads the committed table.
 pub fn rows() -> Vec<LinuxRow> {
     let text: Text =
         toml::from_str(include_str!("linux.toml")).expect("the committed table is valid");

@@ -1,4 +1,4 @@
-//! What the figures read out of runs.
+//! Figures that several parts of the report compute from runs.
 
 use crate::{Published, Row};
 use report::results::Run;
@@ -14,14 +14,14 @@ pub fn all_blocks(run: &Run) -> u64 {
     run.blocks.values().sum()
 }
 
-/// Blocks of file content and metadata at their home address, in place or as a copy of the
-/// journal's.
+/// Blocks of file content and metadata at their home address, whether written in place or as a copy
+/// of the journal's.
 pub fn home_blocks(run: &Run) -> u64 {
     blocks(run, &["data", "home"])
 }
 
-/// Descriptors, logged blocks, revokes and commit records; not the journal's superblock, whose
-/// writes depend on when the tail moves.
+/// Descriptors, logged blocks, revokes and commit records. The journal's superblock is left out,
+/// because its writes depend on when the tail moves.
 pub fn log_blocks(run: &Run) -> u64 {
     blocks(
         run,
@@ -35,17 +35,17 @@ pub fn log_blocks(run: &Run) -> u64 {
     )
 }
 
-/// `a / b`; nothing over nothing is 0.
+/// `a / b`; 0 if both are 0.
 pub fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
-/// MB/s of a benchmark.
+/// Rate of a benchmark, MB/s of file content.
 pub fn rate(run: &Run) -> f64 {
     run.mb_per_s.unwrap_or(0.0)
 }
 
-/// A count that has to be exactly this, by an identity.
+/// The row of a count that an identity fixes exactly.
 pub fn identity(figure: &str, item: &str, unit: &str, wanted: f64, measured: f64) -> Row {
     let published = Published {
         figure: figure.into(),
@@ -60,7 +60,7 @@ pub fn identity(figure: &str, item: &str, unit: &str, wanted: f64, measured: f64
     Row::judged(&published, measured)
 }
 
-/// Pages programmed for blocks that the host wrote: neither map nor copies.
+/// Pages programmed for blocks that the host wrote, without those for the map and for copies.
 pub fn host_programs(run: &Run) -> u64 {
     const PAGES: u64 = 8;
     run.flash.as_ref().map_or(0, |f| {

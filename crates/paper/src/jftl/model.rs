@@ -1,5 +1,5 @@
-//! The time model: on one die without overlap a run takes the sum of its chip operations, so
-//! bandwidths follow by arithmetic from counts.
+//! The time model: one die does one operation at a time, so a run takes the sum of its chip
+//! operations, and bandwidths follow by arithmetic from counts.
 //!
 //! A 4 KiB block is 8 pages of 120 us (100 us program, 20 us transfer); in steady state each page
 //! also carries 1/32 of an erase of 2 ms.
@@ -13,22 +13,22 @@ use crate::{Row, Section, number};
 use report::results::{Flash, Run};
 
 const FIGURE: &str = "Model";
-/// Program and transfer of a page of 512 bytes, seconds (nandsim with the paper's values).
+/// Program and transfer of a page of 512 bytes, seconds (nandsim with the values of the paper).
 pub const PROGRAM_S: f64 = 120e-6;
-/// Read and transfer of a page, seconds.
+/// Read and transfer of a page of 512 bytes, seconds.
 pub const READ_S: f64 = 50e-6;
 /// Erase of a block, seconds.
 pub const ERASE_S: f64 = 2e-3;
 /// Pages of a 4 KiB block.
 const PAGES: u64 = 8;
-/// Journal, MiB: transactions are large.
+/// Size of the journal, MiB, for large transactions.
 const JOURNAL_MIB: u32 = 32;
-/// Tags of a descriptor: JBD without checksums, and JBD2 with checksums v3 in 64-bit form.
+/// Number of tags that a descriptor of JBD holds, which has no checksums.
 const TAGS_JBD: f64 = 506.0;
 
 const MODES: [Mode; 3] = [Mode::Ordered, Mode::Journaled, Mode::JournaledJftl];
 
-/// The two states of the device.
+/// The state of the device before a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Fresh,
@@ -48,8 +48,8 @@ fn job(plan: &Plan, state: State, mode: Mode) -> Job {
     let mib: u32 = plan.pick(48, 24);
     let text = match state {
         State::Fresh => format!("bonnie:phase=block,mib={mib}"),
-        // In order, so that erase blocks are invalid as a whole; until each block that is written
-        // has been erased before.
+        // The writes are in order, so that erase blocks become invalid as a whole; they go on until
+        // each block that is written has been erased before.
         State::Steady => {
             let warm =
                 (3 * super::plan::BYTES / (u64::from(mib) << 20) + 1) * (u64::from(mib) << 8);
@@ -60,7 +60,7 @@ fn job(plan: &Plan, state: State, mode: Mode) -> Job {
     plan.untimed(mode, JOURNAL_MIB, &text)
 }
 
-/// Large transactions on a fresh device and in steady state.
+/// The jobs: large transactions on a fresh device and in steady state.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |state| MODES.map(|mode| job(plan, state, mode));
     [State::Fresh, State::Steady]
@@ -69,7 +69,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
         .collect()
 }
 
-/// Where the time of a run goes, seconds.
+/// The parts of the time of a run, seconds.
 struct Parts {
     host: f64,
     erases: f64,
@@ -94,10 +94,10 @@ impl Parts {
         }
     }
 
-    /// What the host's own blocks cause: their programs, and in steady state their erases.
+    /// Time that the host's own blocks cause: their programs, and in steady state their erases.
     fn caused(&self, state: State) -> f64 {
         let erases = match state {
-            // Our layer erases every block when it opens it, chips from the factory too; the
+            // Our layer erases each block when it opens it, also fresh from the factory; the
             // model's fresh device does not.
             State::Fresh => self.erases,
             State::Steady => 0.0,
@@ -110,7 +110,7 @@ impl Parts {
     }
 }
 
-/// File content over the time that the host's blocks cause, MB/s.
+/// File content per time that the host's blocks cause, MB/s.
 fn caused_rate(state: State, run: &Run) -> f64 {
     let content = run.mb_per_s.unwrap_or(0.0) * run.virtual_seconds;
     ratio(content, Parts::of(run).caused(state))
@@ -198,13 +198,13 @@ fn words() -> Vec<String> {
     ]
 }
 
-/// Tags that a descriptor holds on this file system.
+/// Number of tags that a descriptor holds on this file system.
 fn tags(run: &Run) -> f64 {
     const TAGS_V3: f64 = 253.0;
     if run.fs == "ext3" { TAGS_JBD } else { TAGS_V3 }
 }
 
-/// Time of the run that no chip operation accounts for, over all.
+/// The row of the share of a run's time that no chip operation accounts for.
 fn left(mode: Mode, state: State, run: &Run) -> Row {
     let parts = Parts::of(run);
     let measured = ratio(parts.all - parts.sum(), parts.all);

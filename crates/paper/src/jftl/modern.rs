@@ -1,4 +1,5 @@
-//! The same question today: ext4 with checksums v3 on TLC flash with pages of 16 KiB.
+//! The paper's question on today's storage: ext4 with checksums v3 on TLC flash with pages of 16
+//! KiB.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};
@@ -11,7 +12,7 @@ use rig::Fs;
 const TLC: &str = "raw-tlc";
 const TLC_BYTES: u64 = 256 << 20;
 
-/// What runs: name, workload.
+/// The loads, as (name, workload).
 pub(super) fn loads(plan: &Plan) -> Vec<(&'static str, String)> {
     let (mib, count, files) = plan.pick((64, 2000, 2000), (8, 200, 200));
     vec![
@@ -41,14 +42,14 @@ fn on_tlc(plan: &Plan, load: &str, mode: Mode) -> Job {
     Job::Run(plan.config(stack, load))
 }
 
-/// Every load in the paper's modes.
+/// The jobs: every load in the four modes of the paper.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let all = loads(plan).into_iter();
     all.flat_map(|(_, load)| Mode::PAPER.map(|mode| on_tlc(plan, &load, mode)))
         .collect()
 }
 
-/// ext4 on TLC.
+/// Makes the section of ext4 on TLC.
 ///
 /// # Errors
 /// A run is missing.

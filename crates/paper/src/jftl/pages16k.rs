@@ -1,4 +1,5 @@
-//! Where remap loses: records of a few pairs, each made durable by itself, on large pages.
+//! Where remap loses: its records hold a few pairs, each record is made durable by itself, and a
+//! large page is programmed for it.
 
 use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};
@@ -7,7 +8,7 @@ use crate::PaperError;
 use crate::{Row, Section, number};
 
 const FIGURE: &str = "Large pages";
-/// Profiles by size of their pages.
+/// Device profiles by ascending size of their pages.
 const DEVICES: [&str; 3] = [DEVICE, "raw-slc", "raw-tlc"];
 const PAIRS: [u64; 5] = [1, 2, 4, 16, 256];
 const HOMES: [Home; 4] = [Home::Copy, Home::CopyLater, Home::Remap, Home::RemapFua];
@@ -44,7 +45,7 @@ const HEAD: [&str; 15] = [
     "remap with FUA",
 ];
 
-/// Each page size, size of a record, and way home.
+/// The jobs: each page size with each size of a record and each way home.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for device in DEVICES {
@@ -55,8 +56,8 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// Pages that REMAP saves by arithmetic (a record of 12 bytes a pair behind a header of 32, in
-/// pages of its own).
+/// Pages that REMAP saves, computed: a record has 12 bytes per pair behind a header of 32 bytes, in
+/// pages of its own.
 fn arithmetic(pairs: u64, page: u32) -> f64 {
     let fits = u64::from((page - 32) / 12);
     pairs as f64 * 4096.0 / f64::from(page) - pairs.div_ceil(fits) as f64

@@ -1,4 +1,4 @@
-//! What the figures of the JFTL paper share: the device, the modes, and the standard runs.
+//! What the parts of the JFTL report share: the device, the modes, and the standard runs.
 
 use super::job::Job;
 use rig::{Config, Fs, Preset};
@@ -6,7 +6,7 @@ use work::RunConfig;
 
 /// The paper's device: nandsim of 128 MiB with pages of 512 bytes (section 4).
 pub const DEVICE: &str = "nandsim-2007";
-/// Bytes of the volume: the paper's 128 MB; spare blocks lie behind them.
+/// Bytes of the volume: the paper's 128 MB. Spare blocks are behind them.
 pub const BYTES: u64 = 128 << 20;
 
 /// What a report runs, and for how long.
@@ -18,7 +18,7 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// A journaling mode of the paper, and the published variant beside it.
+/// A journaling mode of the paper, or the published variant of JFTL.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mode {
     /// Metadata is logged and copied home.
@@ -29,19 +29,19 @@ pub enum Mode {
     Journaled,
     /// Data and metadata are logged and remapped home.
     JournaledJftl,
-    /// The same as published: the journal's mapping is cleared.
+    /// As [`Mode::JournaledJftl`], as published: the mapping of the journal's address is cleared.
     JournaledPaper,
 }
 
 impl Mode {
-    /// The four of the paper's figures.
+    /// The four modes of the paper's figures.
     pub const PAPER: [Mode; 4] = [
         Mode::Ordered,
         Mode::OrderedJftl,
         Mode::Journaled,
         Mode::JournaledJftl,
     ];
-    /// With the published variant.
+    /// Those four, and the published variant.
     pub const ALL: [Mode; 5] = [
         Mode::Ordered,
         Mode::OrderedJftl,
@@ -61,7 +61,7 @@ impl Mode {
         }
     }
 
-    /// Its name in tables.
+    /// The mode's name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Mode::Ordered => "ordered",
@@ -72,7 +72,7 @@ impl Mode {
         }
     }
 
-    /// The same data mode with copies home.
+    /// The mode that logs the same data and copies it home.
     pub fn copied(self) -> Mode {
         match self {
             Mode::Ordered | Mode::OrderedJftl => Mode::Ordered,
@@ -87,15 +87,15 @@ impl Plan {
         Plan { quick, seed }
     }
 
-    /// The standard stack: [`DEVICE`], [`BYTES`], the journal that `mke2fs` would choose.
+    /// The standard stack: [`DEVICE`] with [`BYTES`] and the journal that `mke2fs` would choose.
     pub fn stack(&self, mode: Mode) -> Config {
         self.stack_of(mode.scheme(), DEVICE, BYTES)
     }
 
-    /// ext3 with any scheme on any device.
+    /// A stack of ext3 with any scheme on any device.
     ///
     /// # Panics
-    /// Not a scheme: schemes are literals of the code.
+    /// `scheme` names no scheme. Schemes are literals of the code.
     pub fn stack_of(&self, scheme: &str, device: &str, bytes: u64) -> Config {
         let mut stack = Config::new(Preset::default(), device, self.seed);
         stack
@@ -105,7 +105,7 @@ impl Plan {
         stack
     }
 
-    /// What a worker gets.
+    /// The configuration of a run on this stack.
     pub fn config(&self, stack: Config, workload: &str) -> RunConfig {
         RunConfig {
             stack,
@@ -115,13 +115,13 @@ impl Plan {
         }
     }
 
-    /// A workload in a mode on the standard stack.
+    /// The job that runs a workload in a mode on the standard stack.
     pub fn run(&self, mode: Mode, workload: &str) -> Job {
         Job::Run(self.config(self.stack(mode), workload))
     }
 
-    /// The same, where only syncs and lack of space commit: the transactions of all modes are the
-    /// same.
+    /// Like [`Plan::run`], but only syncs and lack of space commit, not timers, so that all modes
+    /// have the same transactions.
     pub fn untimed(&self, mode: Mode, journal_mib: u32, workload: &str) -> Job {
         let mut stack = self.stack(mode);
         stack.timers = false;
@@ -129,7 +129,7 @@ impl Plan {
         Job::Run(self.config(stack, workload))
     }
 
-    /// One of two, by the length of the plan.
+    /// `full` or `quick`, by the length of the report.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
     }

@@ -1,5 +1,5 @@
-//! The job of section 3.2: a log of so many blocks that nothing brought home, and the mount that
-//! has to.
+//! The job of section 3.2: it writes a log of which nothing has come home, cuts the power, and
+//! measures the mount that recovers it.
 
 use crate::PaperError;
 use base::Nanos;
@@ -15,48 +15,48 @@ use work::RunError;
 use work::life::live;
 use work::run::sync_home;
 
-/// What to log, and who recovers it.
+/// How long a log to write, and with which scheme to recover it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecoveryJob {
     /// The stack that writes the log; its workload is not run.
     pub run: RunConfig,
     /// Blocks of file content in the log.
     pub blocks: u64,
-    /// The scheme that recovers it.
+    /// The scheme that recovers the log.
     pub by: String,
 }
 
-/// What recovery took.
+/// What the recovery took.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Recovered {
-    /// The whole mount, virtual milliseconds.
+    /// Duration of the whole mount, virtual milliseconds.
     pub mount_ms: f64,
-    /// A mount of the same volume after a clean unmount.
+    /// Duration of a mount of the same volume after a clean unmount, virtual milliseconds.
     pub clean_mount_ms: f64,
-    /// Transactions found.
+    /// Transactions that recovery found in the log.
     pub transactions: u64,
-    /// Blocks brought home.
+    /// Blocks that recovery brought home.
     pub blocks: u64,
     /// KiB read during the mount.
     pub kib_read: u64,
     /// KiB written during the mount.
     pub kib_written: u64,
-    /// REMAP commands.
+    /// REMAP commands during the mount.
     pub remaps: u64,
-    /// Pages programmed.
+    /// Pages programmed during the mount.
     pub programs: u64,
-    /// The steps, milliseconds.
+    /// Duration of each step, virtual milliseconds.
     pub steps_ms: BTreeMap<String, f64>,
 }
 
 impl Recovered {
-    /// What the cut adds to a mount.
+    /// What the cut adds to a mount, virtual milliseconds.
     pub fn recovery_ms(&self) -> f64 {
         self.mount_ms - self.clean_mount_ms
     }
 }
 
-/// Blocks of a transaction.
+/// Blocks logged by one transaction.
 const TRANSACTION: u64 = 128;
 const FILE: &str = "/file";
 
@@ -71,7 +71,7 @@ impl RecoveryJob {
     /// Writes the log, cuts the power, recovers, and reads the file back.
     ///
     /// # Errors
-    /// A run fails; the file is not as it was written.
+    /// A run fails, or the file is not as it was written.
     pub fn run(&self) -> Result<Recovered, PaperError> {
         let media = self.logged()?;
         let mut config = self.run.clone();
@@ -90,13 +90,13 @@ impl RecoveryJob {
         Ok(found)
     }
 
-    /// What a cut leaves when all blocks are committed.
+    /// What a cut leaves once all blocks are committed.
     fn logged(&self) -> Result<Media, PaperError> {
         let model = self.run.stack.format()?;
         let life = live(&self.run, model, |stack, _| {
             let flags = OpenFlags::WRITE | OpenFlags::CREATE;
             let file = stack.vfs.open(FILE, flags, 0o644)?;
-            // Everything there is before is home: the log has the content of the file alone.
+            // All that was there before is home, so the log has the content of the file alone.
             sync_home(stack)?;
             for block in 0..self.blocks {
                 file.write_at(block * base::BLOCK_BYTES as u64, &content(block))?;
@@ -158,7 +158,7 @@ fn ms(span: Nanos) -> f64 {
     round(span.0 as f64 / 1e6)
 }
 
-/// The stack with a log that holds everything.
+/// `stack` with a log that holds everything, and without timers.
 pub fn untimed(mut stack: Config, journal_mib: u32) -> Config {
     stack.timers = false;
     stack.journal_blocks = Some(journal_mib << 8);

@@ -1,4 +1,4 @@
-//! Parts and table fit together.
+//! Each part fits the table of published values, and the other way round.
 
 use super::bare::Sample;
 use super::job::{Job, Outcome, Outcomes, Work};

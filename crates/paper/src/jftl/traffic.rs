@@ -1,4 +1,4 @@
-//! The same workloads on our ext4, against what Linux wrote.
+//! The workloads of Linux's table on our ext4, compared with what Linux wrote.
 
 use super::job::{Job, Outcomes, run_of};
 use super::linux::{self, LinuxRow, REMAPPED, TOTAL};
@@ -9,13 +9,13 @@ use crate::{Class, NOT_EXPLAINED, Published, Row, Section};
 use report::results::Run;
 use rig::Fs;
 
-/// The same chips at the speed of a buffered file: how often a file's times change within a run,
-/// and so how many commits its rewrites need, depends on how many ticks of 4 ms the run lasts. With
-/// 10 us a page 1024 rewrites take as many ticks as Linux's had.
+/// The paper's chips at the speed of a buffered file. The times of a file change with each tick of
+/// 4 ms, so the number of ticks in a run decides how many commits its rewrites need. With 10 us a
+/// page 1024 rewrites take as many ticks as they took under Linux.
 const FAST: &str = "nandsim-2007,nand.timing.program_us=10,nand.timing.program_bus_ns_per_byte=0,nand.timing.read_us=1,nand.timing.bus_ns_per_byte=0,nand.timing.erase_us=1";
-/// Bytes of the volume: all workloads fit, and nothing is short of space.
+/// Bytes of the volume, on which all workloads fit and nothing is short of space.
 const BYTES: u64 = 512 << 20;
-/// Journal, MiB.
+/// Size of the journal, MiB.
 const JOURNAL_MIB: u32 = 32;
 
 /// The workload that a row of Linux's table is; `None` if it cannot run here.
@@ -36,7 +36,7 @@ fn workload(row: &LinuxRow) -> Option<&'static str> {
     })
 }
 
-/// What runs in a quick report: one of each kind.
+/// The rows that run: all, or in a quick report one of each kind.
 fn chosen(plan: &Plan) -> Vec<LinuxRow> {
     const QUICK: [&str; 2] = [
         "3000 small files, sync every 50, 1000 unlinks",
@@ -66,7 +66,7 @@ fn remapped(plan: &Plan, row: &LinuxRow) -> Option<Job> {
     job(plan, row, "jftl")
 }
 
-/// Each workload with copies and with remap.
+/// The jobs: each workload with copies and with remap.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let rows = chosen(plan);
     let of = |row: &LinuxRow| [copied(plan, row), remapped(plan, row)];
@@ -173,7 +173,7 @@ fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
     rows
 }
 
-/// Where a column differs, from what is known of both sides.
+/// Explains the difference of a column by what is known of both sides.
 fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
     let name = row.workload.as_str();
     let journal = row.mode == "journal";

@@ -1,4 +1,4 @@
-//! A device that remaps by itself, under an unchanged journal.
+//! A device that finds repeated content and remaps by itself, under an unchanged journal.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;
@@ -13,7 +13,7 @@ fn transparent(plan: &Plan, load: &str, mode: Mode) -> Job {
     Job::Run(plan.config(plan.stack_of(mode.scheme(), &device, BYTES), load))
 }
 
-/// Each load with an unchanged journal on both devices, and with JFTL.
+/// The jobs: each load with an unchanged journal on both devices, and with JFTL.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for (_, load) in loads(plan) {
@@ -25,7 +25,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// A device that remaps by itself.
+/// Makes the section of a device that remaps by itself.
 ///
 /// # Errors
 /// A run is missing.

@@ -9,15 +9,15 @@ use crate::{Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Write amplification";
-/// Live blocks over blocks of the chips, per cent.
+/// Live blocks as a share of the blocks of the chips, per cent.
 const UTILISATIONS: [u64; 4] = [70, 80, 90, 95];
-/// Spare blocks of the device, so that all of [`UTILISATIONS`] can be reached.
+/// Over-provisioning of the device, low enough that all of [`UTILISATIONS`] can be reached.
 const OVER_PROVISIONING: f64 = 0.04;
 /// Bytes that the device exports.
 const BYTES: u64 = 32 << 20;
 /// Blocks of the journal.
 const JOURNAL: u64 = 512;
-/// Blocks of a transaction.
+/// Blocks logged by one transaction.
 const PAIRS: u64 = 16;
 const HOMES: [Home; 2] = [Home::Copy, Home::Remap];
 
@@ -32,7 +32,7 @@ fn job(plan: &Plan, utilisation: u64, home: Home) -> Job {
         homes: live.min(units) - JOURNAL,
         pairs: PAIRS,
         home,
-        // A sample is a quarter of the device written home.
+        // A sample is the time in which a quarter of the device is written home.
         transactions: units / PAIRS / 4,
         samples: plan.pick(16, 4),
         seed: plan.seed,
@@ -43,7 +43,7 @@ fn utilisations(plan: &Plan) -> &'static [u64] {
     plan.pick(&UTILISATIONS, &[70, 90])
 }
 
-/// Each utilisation, by copies and by remap.
+/// The jobs: each utilisation, by copies and by remap.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |u: &u64| HOMES.map(|home| job(plan, *u, home));
     utilisations(plan).iter().flat_map(of).collect()
@@ -125,7 +125,7 @@ fn over_time(utilisation: u64, home: Home, samples: &[Sample]) -> Vec<String> {
     line
 }
 
-/// The last quarter of the samples together.
+/// The last quarter of the samples, added up.
 fn last(samples: &[Sample]) -> Sample {
     let from = samples.len() - (samples.len() / 4).max(1);
     let mut sum = Sample::default();

@@ -1,4 +1,4 @@
-//! What a generated app does to a scheme, for the fit and for its check.
+//! Counts of a generated app on a scheme, for fitting its parameters and for checking the fit.
 
 use crate::PaperError;
 use crate::emmc::plan::{FIG8, Plan};
@@ -9,22 +9,22 @@ use work::recording::Recording;
 use work::workload::replay::Replay;
 use work::workload::{Pace, Pacing};
 
-/// Blocks by class, and commits.
+/// Blocks by class, and commits, of one run.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Counts {
-    /// Transactions.
+    /// Number of transactions.
     pub commits: u64,
     /// Descriptors and commit blocks.
     pub control: u64,
-    /// Logged metadata.
+    /// Logged metadata blocks.
     pub metadata: u64,
-    /// All in the journal.
+    /// All blocks in the journal.
     pub journal: u64,
-    /// File content.
+    /// Blocks of file content.
     pub data: u64,
-    /// Metadata at home.
+    /// Metadata blocks written home.
     pub home: u64,
-    /// Control over control and metadata, of each commit, summed.
+    /// Sum over the commits of control blocks over control and metadata blocks.
     ratios: f64,
 }
 
@@ -33,7 +33,7 @@ impl Counts {
     pub fn control_ratio(&self) -> f64 {
         self.control as f64 / (self.control + self.metadata) as f64
     }
-    /// The same of each commit, mean.
+    /// Mean over the commits of control blocks over control and metadata blocks.
     pub fn control_ratio_mean(&self) -> f64 {
         self.ratios / self.commits as f64
     }
@@ -45,7 +45,7 @@ impl Counts {
     pub fn data_per_commit(&self) -> f64 {
         self.data as f64 / self.commits as f64
     }
-    /// Journal blocks over journal and data blocks.
+    /// Journal blocks as a share of journal and data blocks.
     pub fn journal_ratio(&self) -> f64 {
         self.journal as f64 / (self.journal + self.data) as f64
     }
@@ -78,7 +78,7 @@ impl Counts {
     }
 }
 
-/// Runs `recording` at its own pace on the standard stack of the paper's runs.
+/// Runs `recording` at its own pace on the standard stack of the paper.
 pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, PaperError> {
     let config = RunConfig {
         stack: Plan::new(true, 1, None).stack(scheme, FIG8),
@@ -95,7 +95,8 @@ pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, PaperError> {
         let mut replay = Replay::prepare(recording, pacing, &stack.vfs)?;
         let start = Counts::take(stack);
         let (mut last, mut ratios) = (start, 0.0);
-        // Calls are denser than commits: nearly always one commit lies between two looks.
+        // Calls are denser than commits, so there is nearly always at most one commit between two
+        // looks.
         replay.run(&mut |_, _| {
             let now = Counts::take(stack);
             let step = now.since(&last);

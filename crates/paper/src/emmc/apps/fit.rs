@@ -1,10 +1,10 @@
-//! Finds `pages` and `others` of each app from the characterisation of the baseline, and nothing
-//! else:
+//! Finds `pages` and `others` of each app from the characterisation of the baseline, and from
+//! nothing else, so that what other schemes gain stays a prediction:
 //!
 //!     cargo test --release -p varve-paper --lib emmc::apps::fit::fit -- --ignored --nocapture
 //!
-//! `VARVE_FIT=gmail,amazon` fits these; `VARVE_FIT_TABLE` names a table to begin from instead of
-//! the committed one.
+//! `VARVE_FIT=gmail,amazon` fits these apps; `VARVE_FIT_TABLE` names a table to begin from instead
+//! of the committed one.
 
 #![allow(clippy::disallowed_methods)]
 
@@ -12,7 +12,7 @@ use super::baseline::{Counts, run};
 use crate::emmc::published;
 use work::recording::apps::{Parameters, Table, generate_with, table};
 
-/// Seconds of each run of the fit.
+/// Length of each run of the fit, seconds of recording.
 const SECONDS: u32 = 120;
 /// Most rounds of the fit of an app.
 const ROUNDS: u32 = 8;
@@ -28,8 +28,8 @@ fn start() -> Table {
     }
 }
 
-/// (Rcontrol, journal block ratio of the baseline, journal block ratio with coalition), as
-/// published.
+/// The published values of an app: Rcontrol, and the journal block ratio of the baseline and of
+/// coalition.
 fn wanted(app: &Parameters) -> (f64, f64, f64) {
     let published = published().expect("a test reads the committed table");
     let value = |figure, item| {
@@ -50,7 +50,7 @@ fn measure(table: &Table, app: &Parameters, seconds: u32, seed: u64) -> Counts {
     run(&recording, "jbd2").expect("a sound recording runs")
 }
 
-/// What one set of parameters gives, mean over some seeds: more where there are few commits.
+/// What one set of parameters gives, as the mean over some seeds: more seeds where commits are few.
 struct Point {
     control: f64,
     journal: f64,
@@ -71,19 +71,20 @@ impl Point {
         }
     }
 
-    /// Grows with `others`, nearly by a constant.
+    /// A function of Rcontrol that grows nearly linearly with `others`.
     fn record(control: f64) -> f64 {
         2.0 / control
     }
 
-    /// Data blocks per commit if the journal block ratio were `journal`; grows with `pages`.
+    /// Data blocks per commit at which the journal block ratio would be `journal`; it grows with
+    /// `pages`.
     fn data(&self, journal: f64) -> f64 {
         self.journal_per_commit * (1.0 - journal) / journal
     }
 }
 
-/// A secant in each of the two parameters: `others` for Rcontrol, `pages` for the journal block
-/// ratio.
+/// Fits by a secant in each of the two parameters: `others` by Rcontrol, `pages` by the journal
+/// block ratio.
 fn fitted(table: &Table, start: &Parameters) -> Parameters {
     let ((control, journal, _), mut app) = (wanted(start), start.clone());
     let (mut per_other, mut per_page) = (1.5, 1.0);
@@ -141,7 +142,7 @@ fn fit() {
     }
 }
 
-/// The table of docs/use/apps.md.
+/// Prints the table of docs/use/apps.md.
 #[test]
 #[ignore = "prints a table of the documentation"]
 fn report() {

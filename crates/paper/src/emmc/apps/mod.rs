@@ -1,4 +1,4 @@
-//! The generated apps are characterised as the paper's.
+//! Checks that the generated apps have the characteristics that the paper publishes.
 
 mod baseline;
 mod fit;
@@ -24,7 +24,7 @@ fn the_committed_table_has_the_papers_apps_and_rates() {
 }
 
 /// Seconds of a checked run: an app that seldom syncs runs longer, so that the mean of its commits
-/// means something.
+/// is over enough of them.
 fn length(app: &Parameters) -> u32 {
     if app.fsyncs < 9 { 600 } else { 60 }
 }
