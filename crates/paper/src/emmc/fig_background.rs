@@ -1,7 +1,7 @@
-//! Fig 16: the apps while another program runs: one that is all metadata, one that is all data.
+//! Fig 16: the apps while another program runs that makes only metadata, or only data.
 //!
-//! Performance is that of the app alone, one over its time. The programs are those of
-//! [`background`](work::workload::background); how their parameters were chosen stands there, as
+//! Performance is that of the app alone, 1 over its time. The programs are those of
+//! [`background`](work::workload::background), where the choice of their parameters is explained:
 //! the paper gives none but "4KB data to a 4GB file".
 
 use super::job::{Job, Outcomes, run_of};
@@ -18,7 +18,7 @@ const FIGURE: &str = "Fig 16";
 const BASE: &str = "jbd2";
 const BOTH: &str = "emmc";
 
-/// The program beside, the item of its row, and what it is called.
+/// Each program beside, with the item of its row and its description.
 const BESIDE: [(&str, &str, &str); 2] = [
     (
         "fdtree",
@@ -32,8 +32,8 @@ const BESIDE: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Seconds of an app's recording beside a program: full and quick. Beside the writer every sync
-/// waits for data, so that less of it is enough.
+/// Seconds of an app's recording beside a program. Beside the writer every sync waits for data, so
+/// a shorter recording is enough there.
 fn seconds(plan: &Plan, beside: &str) -> u64 {
     match (beside, plan.quick) {
         ("writer", false) => 20,
@@ -42,7 +42,7 @@ fn seconds(plan: &Plan, beside: &str) -> u64 {
     }
 }
 
-/// Every app beside every program, on the baseline and on both together.
+/// The jobs: every app beside every program, on the baseline and with both mechanisms.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -133,7 +133,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     Ok(section)
 }
 
-/// Mean of something over the runs of all apps.
+/// Mean of a figure over the runs of all apps.
 fn over(runs: &[&Run], of: impl Fn(&Run) -> f64) -> f64 {
     mean(&runs.iter().map(|run| of(run)).collect::<Vec<_>>())
 }
@@ -142,7 +142,7 @@ fn part(run: &Run, part: &str) -> f64 {
     run.fsync_us.get(part).copied().unwrap_or_default()
 }
 
-/// Blocks of the log for each commit.
+/// Log blocks per commit.
 fn log_blocks(run: &Run) -> f64 {
     ratio(
         super::measure::journal_blocks(run) as f64,
@@ -177,7 +177,7 @@ fn cause(beside: &str, runs: &Beside<'_>) -> String {
     }
 }
 
-/// One sync of each app in its parts.
+/// Table of the parts of a sync, one row per app.
 fn parts(runs: &Beside<'_>, beside: &str, timing: &str) -> crate::Listed {
     let head = [
         "app",

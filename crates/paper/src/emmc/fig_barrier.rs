@@ -19,8 +19,8 @@ const CALIBRATED: &str =
 const FITTED: &str =
     "timing paper-fit was fitted to other results of the paper, not to this figure";
 
-/// Cards with chips of one bit per cell and no work of the firmware at a flush, and with a flush
-/// three times as dear: name, change of the profile.
+/// Cards with chips of one bit per cell: one whose firmware does no work at a flush, and one with a
+/// flush three times as dear. Each is (name, change of the profile).
 const CARDS: [(&str, &str); 2] = [
     (
         "cheap flush",
@@ -29,7 +29,7 @@ const CARDS: [(&str, &str); 2] = [
     ("expensive flush", "timing.fig8.flush_us=3345"),
 ];
 
-/// The standard device with both timing sets, and the two other cards.
+/// The jobs: the standard device under both timing sets, and the two other cards.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let standard = plan.timings.map(|timing| job(plan, DEVICE, timing));
     let others = CARDS.map(|(_, change)| job(plan, &format!("{DEVICE},{change}"), FIG8));
@@ -131,7 +131,7 @@ fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
     Ok(noted.collect())
 }
 
-/// Of a share that is too small.
+/// Explains a share of the flush that is too small.
 fn share_cause(timing: &str) -> &'static str {
     match timing == FIT {
         true => {
@@ -141,7 +141,7 @@ fn share_cause(timing: &str) -> &'static str {
     }
 }
 
-/// Of a gain of direct persistence that does not end.
+/// Explains a gain of direct persistence that does not end with larger writes.
 fn gain_cause(timing: &str) -> &'static str {
     match timing == FIT {
         true => {

@@ -1,5 +1,5 @@
-//! Fig 12: one persistence path in its parts, baseline and both mechanisms, over the baseline's
-//! whole.
+//! Fig 12: one persistence path in its parts, on the baseline and with both mechanisms, as shares
+//! of the baseline's whole path.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, parts_us, ratio};
@@ -13,7 +13,7 @@ use report::results::Run;
 const FIGURE: &str = "Fig 12";
 const SCHEMES: [&str; 2] = ["jbd2", "emmc"];
 
-/// The steps of the paper.
+/// The steps of a path in the paper.
 const STEPS: [&str; 5] = [
     "data",
     "descriptor and metadata",
@@ -22,8 +22,9 @@ const STEPS: [&str; 5] = [
     "rest",
 ];
 
-/// What the steps are made of. A record of `emmc` holds the metadata and is the commit record in
-/// one: its write is what a commit block's is, the one after which the transaction is durable.
+/// The parts of an fsync that make up the steps, on the baseline and on `emmc`. A record of `emmc`
+/// holds the metadata and is the commit record at the same time; it counts as commit block, because
+/// its write is the one after which the transaction is durable.
 const PARTS: [[&[&str]; 4]; 2] = [
     [
         &["data", "home"],
@@ -39,7 +40,7 @@ const PARTS: [[&[&str]; 4]; 2] = [
     ],
 ];
 
-/// Each app, busy, on both.
+/// The jobs: each app, busy, on both schemes.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -50,12 +51,12 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// A mean path in its steps.
+/// The mean path of a run, in its steps.
 #[derive(Clone, Default)]
 struct Path {
     /// Microseconds of each step.
     us: [f64; STEPS.len()],
-    /// The same over the baseline's whole.
+    /// Each step as a share of the baseline's whole path.
     share: [f64; STEPS.len()],
 }
 
@@ -71,7 +72,7 @@ impl Path {
         Path { us, share }
     }
 
-    /// Mean over the apps, step by step.
+    /// Mean over the apps, for each step.
     fn mean(all: &[Path]) -> Path {
         let mut path = Path::default();
         for n in 0..STEPS.len() {

@@ -1,4 +1,4 @@
-//! Fig 7: what a persistence path waits for flush and commit block, over all its waits.
+//! Fig 7: how much of its waiting a persistence path spends on flush and commit block.
 
 use super::characterised::{self, digits, percent, traffic};
 use super::job::{Job, Outcomes};
@@ -12,7 +12,7 @@ use report::plot;
 const ITEM: &str =
     "commit time ratio: commit block and flush over all synchronous waits of a persistence path";
 
-/// Each app at its own pace under the baseline, with both timing sets.
+/// The jobs: each app at its own pace under the baseline, with both timing sets.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -87,7 +87,7 @@ fn means(paths: &Paths) -> [f64; 5] {
     [w.data, w.log, w.home, w.flush, w.record].map(mean)
 }
 
-/// What the other waits would have to be for the top of the published range.
+/// Explains a ratio by what the other waits would have to be for the top of the published range.
 fn cause(paths: &Paths, ratio: f64) -> String {
     const TOP: f64 = 0.60;
     let [data, log, home, flush, record] = means(paths);

@@ -1,8 +1,8 @@
 //! Fig 17: performance over the size of the journal.
 //!
-//! A journal costs time when it is full: what is in it has to go home first. So a load has to write
-//! more log than the journal holds, or the size shows nothing; the table says how often each run
-//! went round.
+//! A journal costs time when it is full, as what is in it has to go home first. So a load has to
+//! write more log than the journal holds, or the size shows nothing; the table says how often each
+//! run went round the journal.
 //!
 //! "The size from which a larger one gains nothing" is the smallest measured size from which no
 //! step to a larger one gains [`NOTHING`] or more for each doubling.
@@ -19,14 +19,14 @@ use report::results::Run;
 const FIGURE: &str = "Fig 17";
 const ITEM: &str = "journal size from which a larger one gains nothing";
 const SCHEMES: [&str; 2] = ["jbd2", "emmc"];
-/// A gain below this for a doubling is nothing.
+/// A gain below this for each doubling of the journal counts as none.
 pub const NOTHING: f64 = 0.01;
-/// The size that others are compared with, MiB: the paper's default.
+/// The size in MiB that others are compared with: the default in the paper.
 const DEFAULT_MIB: u32 = super::plan::JOURNAL_MIB;
-/// Size of the volume: a journal may take half of what is free on it, and the largest is 1 GiB.
+/// Bytes of the volume: a journal may take half of what is free on it, and the largest has 1 GiB.
 const VOLUME_BYTES: u64 = 4 << 30;
 
-/// Sizes, MiB, rising.
+/// Sizes of the journal in MiB, ascending.
 fn sizes(plan: &Plan) -> &'static [u32] {
     if plan.quick {
         &[4, 256, 512, 1024]
@@ -35,7 +35,7 @@ fn sizes(plan: &Plan) -> &'static [u32] {
     }
 }
 
-/// What runs, by name.
+/// The loads, as (name, workload).
 fn loads(plan: &Plan) -> [(&'static str, String); 2] {
     let (transactions, seconds) = if plan.quick { (200, 20) } else { (2000, 600) };
     let longer = Plan {
@@ -51,7 +51,8 @@ fn loads(plan: &Plan) -> [(&'static str, String); 2] {
     ]
 }
 
-/// Kinds of operation whose rate is a line of the figure; of the app it is the whole run.
+/// The lines of the figure, as (name, load, kind of operation); without a kind the whole run
+/// counts.
 const LINES: [(&str, &str, Option<&str>); 4] = [
     ("SQLite insert", "sqlite", Some("insert")),
     ("SQLite update", "sqlite", Some("update")),
@@ -59,7 +60,7 @@ const LINES: [(&str, &str, Option<&str>); 4] = [
     ("facebook", "facebook", None),
 ];
 
-/// Every load on every size.
+/// The jobs: every load with every size.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -80,7 +81,7 @@ fn job(plan: &Plan, text: &str, scheme: &str, timing: &str, mib: u32) -> Job {
     plan.on(stack, text)
 }
 
-/// Rates of one line by size.
+/// The rates of one line, by size.
 struct Line<'a> {
     name: &'static str,
     runs: Vec<&'a Run>,
@@ -113,7 +114,7 @@ fn lines<'a>(
     Ok(all)
 }
 
-/// Position of the first size from which no step gains [`NOTHING`] or more for each doubling.
+/// Index of the first size from which no step gains [`NOTHING`] or more for each doubling.
 fn plateau(sizes: &[u32], rates: &[f64]) -> usize {
     let steps = sizes.windows(2).zip(rates.windows(2));
     let gains = steps.map(|(mib, rate)| {
@@ -185,14 +186,14 @@ fn rows(
     Ok(rows)
 }
 
-/// Seconds in which somebody waited for space in the log.
+/// Seconds in which any task waited for space in the log.
 fn waited(run: &Run) -> f64 {
     let causes = ["log-space", "log-start", "tail"];
     let us = causes.map(|cause| run.waits_us.get(cause).copied().unwrap_or_default());
     us.iter().sum::<f64>() / 1e6
 }
 
-/// How often the log was written from one end to the other.
+/// How often the log was written from its beginning to its end.
 fn rounds(run: &Run, mib: u32) -> f64 {
     journal_blocks(run) as f64 / (f64::from(mib) * 256.0)
 }

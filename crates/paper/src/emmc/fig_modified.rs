@@ -12,15 +12,15 @@ use base::BLOCK_BYTES;
 use report::plot;
 use std::collections::BTreeMap;
 
-/// Bytes that a coalition block leaves for records.
+/// Bytes that the header of a coalition block leaves for records.
 const ROOM: usize = BLOCK_BYTES - ondisk::jbd2::COALITION_HEADER_BYTES;
 
-/// Jobs of Fig 6.
+/// The jobs of Fig 6.
 pub fn jobs_of_blocks(plan: &Plan) -> Vec<Job> {
     baseline(plan)
 }
 
-/// Fig 6.
+/// Makes the section of Fig 6.
 ///
 /// # Errors
 /// A run is missing.
@@ -71,7 +71,7 @@ pub fn blocks(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     })
 }
 
-/// The roles with the most modified bytes, measured.
+/// Names the roles with the most modified bytes, as measured.
 fn most_modified(apps: &[(Source, &Traffic)]) -> String {
     let mut sums: BTreeMap<Role, Distribution> = BTreeMap::new();
     for (_, t) in apps {
@@ -128,7 +128,7 @@ fn by_role(apps: &[(Source, &Traffic)]) -> crate::Listed {
     )
 }
 
-/// Jobs of Fig 9: the baseline, and coalition for what really goes into its records.
+/// The jobs of Fig 9: the baseline, and coalition to see what really goes into its records.
 pub fn jobs_of_commits(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let coalition = sources
@@ -137,7 +137,7 @@ pub fn jobs_of_commits(plan: &Plan) -> Vec<Job> {
     baseline(plan).into_iter().chain(coalition).collect()
 }
 
-/// Fig 9.
+/// Makes the section of Fig 9.
 ///
 /// # Errors
 /// A run is missing.

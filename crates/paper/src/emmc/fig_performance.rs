@@ -1,4 +1,4 @@
-//! Fig 13, performance: how much sooner the calls of an app are done than on the baseline.
+//! Fig 13, performance: how much faster than on the baseline an app makes its calls.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{decrease, gain, mean, parts_us, persistence_share};
@@ -10,7 +10,7 @@ use report::plot;
 
 const FIGURE: &str = "Fig 13";
 const BASE: &str = "jbd2";
-/// What is compared with the baseline, in the words of the rows.
+/// The schemes that are compared with the baseline, and their words in the rows.
 const SCHEMES: [(&str, &str); 5] = [
     ("coalition", "journal coalition"),
     ("flush-ahead", "flush-ahead commit"),
@@ -18,15 +18,16 @@ const SCHEMES: [(&str, &str); 5] = [
     ("adaptive", "the adaptive order"),
     ("none", "no journal"),
 ];
-/// Factors of the application's own time; the figure itself is made with the recording's.
+/// Factors of the application's own time. The figure is made with factor 1, the time in the
+/// recording.
 const THINK: [f64; 3] = [0.5, 1.0, 2.0];
 
 fn schemes() -> impl Iterator<Item = &'static str> {
     [BASE].into_iter().chain(SCHEMES.iter().map(|(s, _)| *s))
 }
 
-/// Each app as fast as its own time allows, on every scheme, under both timing sets; shorter and
-/// longer own times besides.
+/// The jobs: each app as fast as its own time allows, on every scheme, under both timing sets; and
+/// the same with shorter and longer own times.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -39,29 +40,29 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// A quick report has the own time of the recording only.
+/// The factors of a report; a quick one has the time in the recording only.
 fn thinks(plan: &Plan) -> &'static [f64] {
     if plan.quick { &THINK[1..2] } else { &THINK }
 }
 
-/// Gains of one timing set and one factor.
+/// Gains with one timing set and one factor; each list is by source.
 struct Gains {
     sources: Vec<Source>,
-    /// Over the baseline, as [`SCHEMES`], by source.
+    /// Gain of each of [`SCHEMES`] over the baseline.
     over_base: Vec<[f64; SCHEMES.len()]>,
-    /// No journal over both, by source.
+    /// Gain of no journal over both mechanisms.
     none_over_both: Vec<f64>,
-    /// No journal over the adaptive order, by source.
+    /// Gain of no journal over the adaptive order.
     none_over_adaptive: Vec<f64>,
-    /// The application's own part of the baseline's time, by source.
+    /// Share of the application's own time in the baseline's time.
     own: Vec<f64>,
-    /// Mean time of a sync, microseconds, as [`SCHEMES`], by source.
+    /// Mean time of a sync with each of [`SCHEMES`], microseconds.
     sync_us: Vec<[f64; SCHEMES.len()]>,
-    /// By how much that is below the baseline's.
+    /// By which share that is below the baseline's.
     shorter: Vec<[f64; SCHEMES.len()]>,
-    /// Home writes of a sync without a journal, microseconds.
+    /// Time of home writes in a sync without a journal, microseconds.
     home_us: Vec<f64>,
-    /// The record of a sync with both.
+    /// Time of the record in a sync with both mechanisms, microseconds.
     record_us: Vec<f64>,
 }
 
@@ -118,12 +119,12 @@ impl Gains {
     }
 }
 
-/// Own time over persistence time of the baseline that the paper's Figs 12 and 13 amount to.
+/// Own time over persistence time of the baseline, as it follows from the paper's Figs 12 and 13.
 const PAPER_OWN: f64 = 0.33;
 
 impl Gains {
-    /// Why a gain is another than the published one: how much of the time is the app's own, and
-    /// what happened to the rest.
+    /// Explains a gain that is not the published one, by the share of the app's own time and by
+    /// what became of the rest.
     fn why(&self, own: f64, shorter: f64) -> String {
         let with = (1.0 + PAPER_OWN) / (1.0 - shorter + PAPER_OWN) - 1.0;
         format!(
@@ -135,7 +136,7 @@ impl Gains {
         )
     }
 
-    /// The same for the mean of a scheme over the baseline.
+    /// Explains the mean gain of a scheme over the baseline.
     fn why_mean(&self, scheme: usize) -> String {
         let why = self.why(
             self.mean(|n| self.own[n]),
@@ -233,7 +234,7 @@ fn per_app(gains: &Gains, timing: &str) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// The means where the application's own time is another: nobody published them.
+/// Rows of the mean gains with another own time; there are no published values for them.
 fn with_think(gains: &Gains, timing: &str, think: f64) -> Vec<Row> {
     let row = |item: String, measured| {
         let note = format!("the application's own time x {think}");
@@ -265,7 +266,7 @@ fn plotted(gains: &Gains, timing: &str) -> Result<(String, String), PaperError> 
     ))
 }
 
-/// The application's own part of the baseline's time.
+/// Table of the share of the application's own time in the baseline's time.
 fn own(gains: &Gains, timing: &str) -> crate::Listed {
     let head = ["app", "own time, %"].map(String::from).to_vec();
     let lines = gains.sources.iter().zip(&gains.own);

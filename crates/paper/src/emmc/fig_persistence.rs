@@ -18,7 +18,7 @@ const SCHEMES: [(&str, &str); 4] = [
     ("adaptive", "the adaptive order"),
 ];
 
-/// Each app, busy.
+/// The jobs: each app, busy, on each scheme.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -59,11 +59,11 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     Ok(section)
 }
 
-/// All runs of one timing set.
+/// The runs of all sources under one timing set.
 struct Paths<'a> {
     sources: Vec<Source>,
     base: Vec<&'a Run>,
-    /// As [`SCHEMES`], then by source.
+    /// Runs by scheme, in the order of [`SCHEMES`], then by source.
     schemes: Vec<Vec<&'a Run>>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Paths<'a> {
         Ok(rows)
     }
 
-    /// One sync in its parts.
+    /// Table of the parts of a sync.
     fn listed(&self, timing: &str) -> crate::Listed {
         let head = ["app", "scheme"].into_iter().chain(PARTS);
         let head = head.chain(["mean", "log blocks a commit"]);
@@ -140,7 +140,7 @@ impl<'a> Paths<'a> {
     }
 }
 
-/// What flush-ahead commit saves and what it costs, from the parts of both.
+/// Says what flush-ahead commit saves and what it costs, from the parts of a sync under both.
 pub(super) fn why(base: &Run, ahead: &Run) -> String {
     let parts = |run, part| parts_us(run, &[part]);
     let gone = parts(base, "flush") - parts(ahead, "flush");

@@ -1,4 +1,4 @@
-//! VI.F, power: what a board with each scheme takes, estimated from counted operations.
+//! Section VI.F, power: what a board with each scheme takes, estimated from counted operations.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, ratio};
@@ -11,9 +11,9 @@ use report::results::Run;
 
 const FIGURE: &str = "VI.F";
 const ITEM: &str = "difference of the energy of the whole board, absolute";
-/// Compared on the board: the baseline and the paper's system.
+/// Schemes compared on the whole board: the baseline and the paper's system.
 const BOARD: [&str; 2] = ["jbd2", "emmc"];
-/// Compared at the storage device.
+/// Schemes compared at the storage device.
 const DEVICE: [&str; 6] = [
     "jbd2",
     "coalition",
@@ -24,8 +24,8 @@ const DEVICE: [&str; 6] = [
 ];
 const ESTIMATE: &str = "estimate from a model";
 
-/// The apps at their recorded pace, so that both systems take the same time; and busy, where the
-/// storage device is at work.
+/// The jobs: the apps at their recorded pace, where all systems take the same time; and busy, where
+/// the storage device is at work.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -37,7 +37,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     all
 }
 
-/// Mean power of the board in both systems, watts, of each app.
+/// Mean power of the board with both systems, watts, by app.
 struct Boards {
     apps: Vec<(Source, [f64; 2])>,
 }
@@ -65,7 +65,8 @@ impl Boards {
         let each = self.apps.iter().map(|(_, [a, b])| ratio(b - a, *a).abs());
         mean(&each.collect::<Vec<_>>())
     }
-    /// Power of a board without card at which the card's difference would be 1 % of it, watts.
+    /// Power that a board without card would have if the difference of the cards were 1 % of it,
+    /// watts.
     fn one_percent_at(&self) -> f64 {
         let each = self.apps.iter().map(|(_, [a, b])| (b - a).abs() / 0.01);
         mean(&each.collect::<Vec<_>>())
@@ -148,7 +149,7 @@ fn board(
     Ok(())
 }
 
-/// Energy of the card of all apps together, by scheme, for each 1000 fsyncs.
+/// Energy of the card per 1000 fsyncs, of all apps together, by scheme.
 fn device(
     plan: &Plan,
     outcomes: &Outcomes,

@@ -1,5 +1,5 @@
-//! VI.G, recovery: is what a cut leaves a clean file system, and how long does a mount take that
-//! has to recover it?
+//! Section VI.G, recovery: whether a cut leaves a clean file system, and how long the mount takes
+//! that recovers it.
 
 use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::{mean, ratio};
@@ -12,22 +12,22 @@ use work::RunConfig;
 
 const FIGURE: &str = "VI.G";
 const SCHEMES: [&str; 3] = ["jbd2", "emmc", "adaptive"];
-/// The paper's system.
+/// Scheme of the paper's system.
 const BOTH: &str = "emmc";
 const BASE: &str = "jbd2";
-/// The phase in which the paper cuts to measure time.
+/// The phase in which the paper cuts the power to measure time.
 const TIMED: &str = "transactions";
-/// Cuts in a phase, as in the paper, and in a quick report.
+/// Number of cuts in a phase, as in the paper, and in a quick report.
 const CUTS: (usize, usize) = (10, 2);
-/// Cuts in a phase where only time is looked at.
+/// Number of cuts in a phase of which only the time counts.
 const CUTS_TIMED: (usize, usize) = (5, 2);
-/// Size of the device: recovery does not depend on it, but images have to be written for the
-/// checkers.
+/// Bytes of the device: small, as images are written for the checkers, and recovery does not depend
+/// on it.
 const BYTES: u64 = 1 << 30;
-/// Table 5. Own time of the application: so that a phase lasts for some commit intervals, as it
-/// must to be cut by hand.
+/// The workload of Table 5, with own time of the application, so that a phase lasts for several
+/// commit intervals, as it must to be cut by hand.
 const POSTMARK: &str = "files:count=10000,transactions=20000,min=1000,max=10240,pause=1000";
-/// A tenth of the files, at a tenth of the rate.
+/// As [`POSTMARK`], with a tenth of the files at a tenth of the rate.
 const POSTMARK_QUICK: &str = "files:count=1000,transactions=2000,min=1000,max=10240,pause=10000";
 
 fn job(plan: &Plan, scheme: &str, timing: &str, remounted: bool) -> Job {
@@ -49,8 +49,8 @@ fn job(plan: &Plan, scheme: &str, timing: &str, remounted: bool) -> Job {
     })
 }
 
-/// PostMark on the baseline, the paper's system and the adaptive order, under both timing sets; and
-/// once more with a log that begins behind the creation of the files.
+/// The jobs: PostMark on the baseline, the paper's system and the adaptive order, under both timing
+/// sets; and once more with a log that begins after the creation of the files.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -75,12 +75,12 @@ fn of<'a>(
     }
 }
 
-/// The cuts of the phase that is timed.
+/// The cuts in the phase that is timed.
 fn timed(all: &Recoveries) -> Vec<&Recovery> {
     all.cuts.iter().filter(|c| c.phase == TIMED).collect()
 }
 
-/// Mean of something over cuts.
+/// Mean of a figure over cuts.
 fn mean_of(cuts: &[&Recovery], what: impl Fn(&Recovery) -> f64) -> f64 {
     mean(&cuts.iter().map(|c| what(c)).collect::<Vec<_>>())
 }
@@ -216,7 +216,7 @@ fn times(
     Ok(())
 }
 
-/// Why recovery does not take longer by as much as in the paper, from what was counted.
+/// Explains, from counts, why recovery does not get longer by as much as in the paper.
 fn cause(base: &Recoveries, both: &Recoveries, remounted: &Recoveries) -> String {
     let (base, both, remounted) = (timed(base), timed(both), timed(remounted));
     let count = |cuts: &[&Recovery], what: fn(&Recovery) -> f64| number(mean_of(cuts, what));
@@ -237,7 +237,7 @@ fn cause(base: &Recoveries, both: &Recoveries, remounted: &Recoveries) -> String
     )
 }
 
-/// Means over the cuts of each phase: what was done, and where the time went.
+/// Tables of the means over the cuts of each phase: what was done, and where the time went.
 fn tables(
     plan: &Plan,
     outcomes: &Outcomes,

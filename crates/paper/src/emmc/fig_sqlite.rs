@@ -1,8 +1,9 @@
 //! Fig 15: transactions per second of SQLite, by kind of transaction.
 //!
-//! With Mobibench's parameters, as the paper names its SQLite benchmark only by reference: one row
-//! a transaction, rollback journal that is truncated (Mobibench's and Android's default then),
-//! `synchronous=FULL`. The other journal modes are rows without a published value.
+//! The paper names its SQLite benchmark only by reference, so the parameters are those of
+//! Mobibench: one row per transaction, a rollback journal that is truncated (the default of
+//! Mobibench and Android then), `synchronous=FULL`. The other journal modes are rows without a
+//! published value.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;
@@ -18,10 +19,10 @@ const FIGURE: &str = "Fig 15";
 const BASE: &str = "jbd2";
 const BOTH: &str = "emmc";
 const KINDS: [&str; 3] = ["insert", "update", "delete"];
-/// Journal mode of the published rows.
+/// Journal mode of the rows with a published value.
 const MODE: JournalMode = JournalMode::Truncate;
 
-/// Every kind in every journal mode, on the baseline and on both together.
+/// The jobs: every kind in every journal mode, on the baseline and with both mechanisms.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -93,7 +94,7 @@ fn row(
     Ok(row.of(&format!("journal={}", mode.word())))
 }
 
-/// Time of a transaction in its syncs, in milliseconds, and what they consist of.
+/// Explains a gain by the time that a transaction spends in its syncs, and what they consist of.
 fn cause(base: &Run, both: &Run, published: f64) -> String {
     let words = |run: &Run| {
         let parts = ["data", "log", "flush", "commit-record"].map(|part| {
@@ -122,20 +123,20 @@ fn cause(base: &Run, both: &Run, published: f64) -> String {
     )
 }
 
-/// Milliseconds a transaction that would have to be added to both for the gain to be `gain`.
+/// Milliseconds that would have to be added to a transaction on both for the gain to be `gain`.
 fn unchanged_ms(base: &Run, both: &Run, gain: f64) -> f64 {
     let (base, both) = (ratio(1e3, base.ops_per_s), ratio(1e3, both.ops_per_s));
     ratio(base - (1.0 + gain) * both, gain)
 }
 
-/// Number of syncs of a run: what was waited for over the mean.
+/// Number of syncs of a run: the sum of all waiting over its mean.
 fn syncs(run: &Run) -> f64 {
     let waited = ["fsync-data", "fsync-commit", "fsync-home", "fsync-flush"];
     let waited = waited.map(|cause| run.waits_us.get(cause).copied().unwrap_or_default());
     ratio(waited.iter().sum(), run.latency_us.fsync.mean)
 }
 
-/// What a transaction of the published mode costs in blocks, commands and time.
+/// Table of what a transaction of the published mode costs in blocks, commands and time.
 fn parts(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<crate::Listed, PaperError> {
     let head = [
         "kind", "scheme", "per s", "blocks", "flushes", "FUA", "sync, us", "data", "log", "flush",

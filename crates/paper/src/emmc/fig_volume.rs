@@ -1,5 +1,5 @@
 //! Fig 13, data volume: what an app writes to the device with journal coalition and without a
-//! journal, over the baseline.
+//! journal, over what it writes on the baseline.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};
@@ -18,20 +18,20 @@ fn job(plan: &Plan, source: &Source, scheme: &str) -> Job {
     plan.run(source, scheme, FIG8, Pace::Recorded)
 }
 
-/// Each app at its own pace.
+/// The jobs: each app at its own pace on each scheme.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let all = |source| SCHEMES.map(|scheme| job(plan, source, scheme));
     sources.iter().flat_map(all).collect()
 }
 
-/// Blocks before the syncs returned, and with those that go home later.
+/// Blocks written before the syncs returned, and blocks including those that go home later.
 fn volumes(run: &Run) -> (f64, f64) {
     let path = journal_blocks(run) + data_blocks(run);
     (path as f64, (path + home_blocks(run)) as f64)
 }
 
-/// An app on the three schemes.
+/// The runs of an app on the three schemes.
 struct Volumes<'a> {
     base: &'a Run,
     coalition: &'a Run,
@@ -46,7 +46,7 @@ impl Volumes<'_> {
     fn rows(&self, source: &Source, published: &Published) -> Vec<Row> {
         let [base, coalition, none] = self.runs().map(volumes);
         let by = |what: &str| format!("{ITEM}, {what}");
-        // What each metadata block of a commit adds if it goes home once: the same for both.
+        // If each metadata block of a commit goes home once, it adds the same to both.
         let each = metadata_blocks(self.base) as f64;
         let once = decrease(base.0 + each, coalition.0 + each);
         let path = decrease(base.0, coalition.0);

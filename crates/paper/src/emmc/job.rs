@@ -1,7 +1,5 @@
-//! What has to run for the figures of the paper: each job in a worker process of its own, in any
-//! order.
-//!
-//! See [`study`].
+//! The jobs of the eMMC paper's report: what has to run for its figures. How jobs are run is told
+//! in [`study`].
 
 use super::barrier::{Barrier, Times};
 use super::creation::{self, Creation};
@@ -21,9 +19,9 @@ use work::{RunConfig, run};
 pub enum Job {
     /// A workload, measured as `varve compare` does.
     Run(RunConfig),
-    /// The same, with its log read back.
+    /// A workload with its log read back.
     Traffic(RunConfig),
-    /// The creation of one file on this stack.
+    /// The creation of one file on this stack, with this seed.
     Creation(Config, u64),
     /// Flush at the end and direct persistence on the device alone.
     Barrier(Barrier),

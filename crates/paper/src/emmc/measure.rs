@@ -1,8 +1,8 @@
-//! What the figures read out of runs.
+//! Figures that several parts of the report compute from runs.
 
 use report::results::Run;
 
-/// Blocks in the journal: control blocks, metadata and data in it, coalition blocks.
+/// Blocks in the journal: control blocks, metadata, data, and coalition blocks.
 pub fn journal_blocks(run: &Run) -> u64 {
     sum(run, |class| {
         class.starts_with("journal") || class == "coalition"
@@ -19,7 +19,8 @@ pub fn metadata_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "journal_metadata")
 }
 
-/// Metadata blocks at their home address: checkpoint, write-back, or no journal.
+/// Metadata blocks at their home address, whether by checkpoint, by write-back or without a
+/// journal.
 pub fn home_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "home")
 }
@@ -29,39 +30,40 @@ fn sum(run: &Run, of: impl Fn(&str) -> bool) -> u64 {
     chosen.map(|(_, blocks)| blocks).sum()
 }
 
-/// Journal blocks over what a persistence path writes: journal and data, without home writes.
+/// Journal blocks as a share of what a persistence path writes, which is journal and data without
+/// home writes.
 pub fn journal_ratio(run: &Run) -> f64 {
     let journal = journal_blocks(run) as f64;
     ratio(journal, journal + data_blocks(run) as f64)
 }
 
-/// Parts of the mean fsync, microseconds together.
+/// Sum of these parts of the mean fsync, microseconds.
 pub fn parts_us(run: &Run, parts: &[&str]) -> f64 {
     let of = |part: &&str| run.fsync_us.get(*part).copied().unwrap_or(0.0);
     parts.iter().map(of).sum()
 }
 
-/// `a / b`; nothing over nothing is 0.
+/// `a / b`; 0 if both are 0.
 pub fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
-/// By how much `after` is below `before`, as a fraction of `before`.
+/// By which share `after` is below `before`.
 pub fn decrease(before: f64, after: f64) -> f64 {
     1.0 - ratio(after, before)
 }
 
-/// By how much a run is ahead of `base`: its performance is 1 over its virtual time.
+/// Gain of a run over `base`, where performance is 1 over virtual time.
 pub fn gain(run: &Run, base: &Run) -> f64 {
     ratio(base.virtual_seconds, run.virtual_seconds) - 1.0
 }
 
-/// Arithmetic mean; 0 of nothing.
+/// Arithmetic mean; 0 of an empty list.
 pub fn mean(values: &[f64]) -> f64 {
     ratio(values.iter().sum(), values.len() as f64)
 }
 
-/// Parts of a sync in the order in which they come, as the tables name them.
+/// Parts of a sync as the tables name them, in the order in which they happen.
 pub const PARTS: [&str; 10] = [
     "data",
     "home",
@@ -75,12 +77,12 @@ pub const PARTS: [&str; 10] = [
     "other",
 ];
 
-/// Journal blocks of a commit, mean.
+/// Mean number of journal blocks per commit.
 pub fn blocks_per_commit(run: &Run) -> f64 {
     ratio(journal_blocks(run) as f64, run.commits as f64)
 }
 
-/// The part of a run's time in which its syncs ran; syncs of several threads at once count each.
+/// Time of all syncs as a share of a run's time; syncs of several threads at once count each.
 pub fn persistence_share(run: &Run) -> f64 {
     let syncs = run.ops_by_kind.get("fsync").map_or(run.ops, |k| k.ops);
     let time = run.latency_us.fsync.mean * syncs as f64 / 1e6;

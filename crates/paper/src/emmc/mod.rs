@@ -1,4 +1,5 @@
-//! The eMMC paper: characterisation of journaling on phones, journal coalition, flush-ahead commit.
+//! The eMMC paper, measured again: characterisation of journaling on phones, journal coalition, and
+//! flush-ahead commit.
 
 #[cfg(test)]
 mod apps;
@@ -143,10 +144,10 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// The paper's values.
+/// The committed table of published values.
 ///
 /// # Errors
-/// The committed table is wrong; a test reads it.
+/// The table is not valid; a test reads it.
 pub fn published() -> Result<Table, TableError> {
     Table::parse(include_str!("published.toml"), &APPS)
 }

@@ -1,7 +1,7 @@
-//! What the figures of the eMMC paper share: seed, length, device, and the standard runs.
+//! What the parts of the eMMC report share: seed, length, device, and the standard runs.
 //!
-//! A figure asks for its runs here, so that two figures that need the same one have it once. The
-//! standard device is `emmc-odroid-xu4` of 2 GiB with a journal of 256 MiB, as the paper's.
+//! A part asks for its runs here, so that two parts that need the same run have it once. The
+//! standard device is `emmc-odroid-xu4` of 2 GiB with a journal of 256 MiB, as in the paper.
 
 use super::job::Job;
 use crate::{Published, Row};
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use work::RunConfig;
 use work::recording::apps::APPS;
 
-/// Device profile of every figure that names no other.
+/// Device profile of every part that names no other.
 pub const DEVICE: &str = "emmc-odroid-xu4";
-/// Bytes of the device.
+/// Bytes of the standard device.
 pub const BYTES: u64 = 2 << 30;
 /// Size of the journal, MiB (paper, II.B).
 pub const JOURNAL_MIB: u32 = 256;
-/// Timing set that was measured on devices. Rows that do not depend on time are made with it.
+/// Timing set that was measured on devices. Rows that do not depend on time are made with it, too.
 pub const FIG8: &str = "fig8";
 /// Timing set that was fitted to the paper's own results.
 pub const FIT: &str = "paper-fit";
-/// Schemes of the paper in its order: its baseline, coalition, flush-ahead, both.
+/// The schemes of the paper, in its order: its baseline, coalition, flush-ahead, both.
 pub const PAPER_SCHEMES: [&str; 4] = ["jbd2", "coalition", "flush-ahead", "emmc"];
 
-/// Apps of which there are recordings, and the names of their files.
+/// Apps that have a recording, with the name of its file.
 const RECORDED: [(&str, &str); 2] = [
     ("facebook", "mobibench-facebook.txt.gz"),
     ("twitter", "mobibench-twitter.txt.gz"),
 ];
 const STANDS_IN: &str = "generator stands in for the recording";
 
-/// Length of an app run, seconds of its recording: full and quick.
+/// Length of an app run in a full and in a quick report, seconds of its recording.
 const SECONDS: (u64, u64) = (120, 20);
 
 /// The file with the recording of an app, and its name in a workload; `None` if the folder has
@@ -48,27 +48,27 @@ pub struct Plan {
     pub quick: bool,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Folder of recordings, if there are any.
+    /// Folder of recordings, if there is one.
     pub traces: Option<PathBuf>,
     /// Length of an app run, seconds of its recording.
     pub seconds: u64,
-    /// Timing sets of rows that depend on time.
+    /// The timing sets of rows that depend on time.
     pub timings: [&'static str; 2],
 }
 
-/// How the calls of an application follow each other.
+/// When the calls of an application start.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// As recorded: for characterisation.
+    /// At the recorded times: for characterisation.
     Recorded,
-    /// As fast as the application's own time allows, that time multiplied by this: for performance.
+    /// After the application's own time multiplied by this factor: for performance.
     Busy(f64),
-    /// One after another.
+    /// One directly after the other.
     None,
 }
 
 impl Pace {
-    /// The application as it was recorded, without pauses.
+    /// The recorded own time of the application, without its pauses.
     pub const BUSY: Pace = Pace::Busy(1.0);
 
     fn words(self) -> String {
@@ -92,10 +92,10 @@ impl Plan {
         }
     }
 
-    /// The standard stack: [`DEVICE`], [`BYTES`], [`JOURNAL_MIB`].
+    /// The standard stack: [`DEVICE`] with [`BYTES`] and [`JOURNAL_MIB`].
     ///
     /// # Panics
-    /// Not a scheme: schemes are literals of the code.
+    /// `scheme` names no scheme. Schemes are literals of the code.
     pub fn stack(&self, scheme: &str, timing: &str) -> Config {
         let mut stack = Config::new(Preset::default(), DEVICE, self.seed);
         stack
@@ -107,12 +107,12 @@ impl Plan {
         stack
     }
 
-    /// Any workload on the standard stack.
+    /// The job that runs any workload on the standard stack.
     pub fn workload(&self, text: &str, scheme: &str, timing: &str) -> Job {
         self.on(self.stack(scheme, timing), text)
     }
 
-    /// Any workload on any stack.
+    /// The job that runs any workload on any stack.
     pub fn on(&self, stack: Config, text: &str) -> Job {
         Job::Run(RunConfig {
             stack,
@@ -122,17 +122,17 @@ impl Plan {
         })
     }
 
-    /// The standard run of a generated app.
+    /// The job of the standard run of a generated app.
     pub fn app(&self, app: &str, scheme: &str, timing: &str, pace: Pace) -> Job {
         self.workload(&self.app_text(app, pace), scheme, timing)
     }
 
-    /// The workload of [`Plan::app`].
+    /// The workload that [`Plan::app`] runs.
     pub fn app_text(&self, app: &str, pace: Pace) -> String {
         format!("app:{app},seconds={},{}", self.seconds, pace.words())
     }
 
-    /// The eight apps, and behind an app its recording where there is one.
+    /// The eight apps, each followed by its recording where there is one.
     pub fn sources(&self) -> Vec<Source> {
         let mut all = Vec::new();
         for app in APPS {
@@ -160,7 +160,7 @@ impl Plan {
         recording(self.traces.as_deref(), app).map(|(path, _)| path)
     }
 
-    /// The standard run of an app or of its recording.
+    /// The job of the standard run of an app or of its recording.
     pub fn run(&self, source: &Source, scheme: &str, timing: &str, pace: Pace) -> Job {
         let Some(path) = &source.recording else {
             return self.app(source.app, scheme, timing, pace);
@@ -177,19 +177,19 @@ impl Plan {
     }
 }
 
-/// Where the calls of an app come from.
+/// The source of the calls of an app: its generator or its recording.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Source {
-    /// The app.
+    /// Name of the app.
     pub app: &'static str,
-    /// Its recording; `None`: the generator.
+    /// File of its recording; `None` means the generator.
     pub recording: Option<PathBuf>,
-    /// What a reader of its rows has to know.
+    /// What a reader of the app's rows has to know.
     pub note: Option<&'static str>,
 }
 
 impl Source {
-    /// The `of` of its rows.
+    /// The `of` of rows with this source.
     pub fn name(&self) -> String {
         match self.recording {
             None => self.app.into(),
@@ -197,7 +197,7 @@ impl Source {
         }
     }
 
-    /// The same where there is little room.
+    /// A shorter name, for plots.
     pub fn short(&self) -> String {
         match self.recording {
             None => self.app.into(),
@@ -205,17 +205,17 @@ impl Source {
         }
     }
 
-    /// True for the eight that a mean is made of.
+    /// True for the eight generated apps, over which a mean is taken.
     pub fn is_generated(&self) -> bool {
         self.recording.is_none()
     }
 
-    /// A value of this app beside the published one.
+    /// The row of a value of this app beside the published one.
     pub fn row(&self, published: &Published, measured: f64) -> Row {
         self.mark(Row::judged(published, measured))
     }
 
-    /// A value of this app that the paper does not have.
+    /// The row of a value of this app that the paper does not have.
     pub fn ours(&self, figure: &str, item: &str, unit: &str, measured: f64) -> Row {
         self.mark(Row::ours(figure, item, unit, measured))
     }

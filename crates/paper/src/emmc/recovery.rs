@@ -1,8 +1,8 @@
-//! The job of section VI.G: PostMark, power cuts in its phases, and for each what recovery gives
-//! and what it costs.
+//! The job of section VI.G: runs PostMark, cuts the power in its phases, and sees for each cut what
+//! recovery gives and what it costs.
 //!
-//! A cut is recovered in a simulation of its own: its mount is timed, and so is a mount of the same
-//! volume after a clean unmount, so that the difference is recovery.
+//! A cut is recovered in a simulation of its own. Its mount is timed, and so is a mount of the same
+//! volume after a clean unmount, so that the difference is the cost of recovery.
 
 use crate::PaperError;
 use base::{Nanos, SECTOR_BYTES};
@@ -18,32 +18,32 @@ use work::life::live;
 /// What to cut and recover.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecoveryJob {
-    /// Stack, workload (`files:`) and seed.
+    /// Stack, workload (`files:`) and seed of the run.
     pub run: RunConfig,
-    /// Cuts in each phase.
+    /// Number of cuts in each phase.
     pub cuts: usize,
-    /// The volume is unmounted and mounted again behind the phase `create`.
+    /// The volume is unmounted and mounted again after the phase `create`.
     pub remounted: bool,
-    /// What recovery leaves is judged by checkers.
+    /// Checkers judge what recovery leaves.
     pub checked: bool,
 }
 
 /// What came of all cuts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Recoveries {
-    /// The phases that were cut, in their order, and their length in virtual seconds.
+    /// The phases that were cut, in their order, with their length in virtual seconds.
     pub phases: Vec<(String, f64)>,
-    /// One entry a cut, by ascending time.
+    /// One entry per cut, by ascending time.
     pub cuts: Vec<Recovery>,
-    /// Who judged.
+    /// The checker that judged.
     pub checker: Checker,
 }
 
-/// Who judged what recovery leaves.
+/// The checker that judged what recovery leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checker {
-    /// Nobody.
+    /// None: nothing was judged.
     #[default]
     Nobody,
     /// e2fsck.
@@ -52,43 +52,43 @@ pub enum Checker {
     VarveFsck,
 }
 
-/// One cut.
+/// What came of one cut.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Recovery {
-    /// The phase it falls into.
+    /// The phase in which the power was cut.
     pub phase: String,
-    /// When, virtual seconds after the mount.
+    /// Moment of the cut, virtual seconds after the mount.
     pub at_s: f64,
-    /// The whole mount, virtual milliseconds.
+    /// Duration of the whole mount, virtual milliseconds.
     pub mount_ms: f64,
-    /// A mount of the same volume after a clean unmount.
+    /// Duration of a mount of the same volume after a clean unmount, virtual milliseconds.
     pub clean_mount_ms: f64,
-    /// The steps of journal recovery.
+    /// Duration of each step of journal recovery, virtual milliseconds.
     pub steps_ms: BTreeMap<String, f64>,
-    /// Transactions replayed.
+    /// Transactions that were replayed.
     pub transactions: u64,
-    /// Blocks written home.
+    /// Blocks that recovery wrote home.
     pub blocks_replayed: u64,
-    /// Homes read.
+    /// Home blocks that recovery read.
     pub home_reads: u64,
-    /// Commands for these.
+    /// Commands with which it read them.
     pub home_read_commands: u64,
-    /// KiB read and written during the mount.
+    /// KiB read during the mount.
     pub kib_read: u64,
-    /// KiB written.
+    /// KiB written during the mount.
     pub kib_written: u64,
-    /// What is wrong with what recovery leaves; empty if all is well.
+    /// What is wrong with what recovery leaves; empty if nothing is.
     pub findings: Vec<String>,
 }
 
 impl Recovery {
-    /// What the cut adds to a mount, milliseconds.
+    /// What the cut adds to a mount, virtual milliseconds.
     pub fn recovery_ms(&self) -> f64 {
         self.mount_ms - self.clean_mount_ms
     }
 }
 
-/// A mount as it was measured.
+/// What was measured of a mount.
 struct Mount {
     took: Nanos,
     recovery: Option<RecoveryReport>,
@@ -97,10 +97,11 @@ struct Mount {
 }
 
 impl RecoveryJob {
-    /// Runs, cuts, recovers, judges.
+    /// Runs the workload, cuts, recovers and judges.
     ///
     /// # Errors
     /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a
+    /// finding and no error.
     /// finding.
     pub fn run(&self) -> Result<Recoveries, PaperError> {
         let phases = record_phases(&self.run, self.cuts, self.remounted)?;
@@ -167,7 +168,7 @@ impl RecoveryJob {
         Ok((found, checker))
     }
 
-    /// The time of a mount without recovery.
+    /// Duration of a mount without recovery.
     fn clean_mount(&self, media: Media) -> Result<Nanos, PaperError> {
         let model = self.run.stack.attach(media)?;
         let life = live(&self.run, model, |stack, _| Ok(measured(stack)))?;
@@ -211,7 +212,7 @@ impl Recovery {
     }
 }
 
-/// What `varve fsck` finds.
+/// The findings of `varve fsck`.
 fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, PaperError> {
     let image = folder.join("own");
     rig::write_image(model, &image)?;

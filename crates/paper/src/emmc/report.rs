@@ -1,4 +1,5 @@
-//! From parts to the report: which jobs, and from their outcomes the sections with all rows.
+//! The report of the eMMC paper: the functions of [`study`](crate::study) with this paper's parts
+//! and table.
 
 use super::job::{Job, Outcomes};
 use super::{PARTS, Part, Plan, published};
@@ -8,10 +9,10 @@ use crate::{Report, Section, study};
 /// The note in each row of a quick report.
 pub const QUICK: &str = "quick: fewer and shorter runs";
 
-/// The parts of these names, in the order of the page; all if there is none.
+/// The parts of these names, in the order of the page; without names all parts.
 ///
 /// # Errors
-/// The name that no part has.
+/// The first name that no part has.
 pub fn parts(names: &[String]) -> Result<Vec<&'static Part>, &str> {
     study::parts(PARTS, names)
 }
@@ -21,12 +22,12 @@ pub fn names() -> String {
     study::names(PARTS)
 }
 
-/// All jobs of these parts, each once.
+/// All jobs of these parts, each of them once.
 pub fn jobs(plan: &Plan, parts: &[&Part]) -> Vec<Job> {
     study::jobs(plan, parts)
 }
 
-/// The report and the sections of its page. `command` makes the same again.
+/// Makes the report and the sections of its page. `command` is what makes the same again.
 ///
 /// # Errors
 /// An outcome that a part needs is missing or of another kind.
@@ -40,8 +41,8 @@ pub fn report(
     study::report("emmc", plan, (parts, outcomes), command, note)
 }
 
-/// Published values that not exactly one of the sections has rows for, as `Fig 13, item, app`.
-/// Meant for a report of all parts.
+/// Published values that have no rows, or rows in more than one section, as `Fig 13, item, app`.
+/// This is meant for a report of all parts.
 ///
 /// # Errors
 /// The committed table is not valid.

@@ -1,9 +1,8 @@
-//! Sensitivity to the device: all schemes over apps, on cards with cheaper and dearer flushes,
-//! other packs, and no cache.
+//! Sensitivity to the device: all schemes over some apps, on cards with cheaper and dearer flushes,
+//! with other packs, and without a cache.
 //!
-//! A device is the standard one with single fields changed, as `--device` takes them. What a flush
-//! costs is given as F, the time of a flush with one dirty block of 4 KiB: the same F under both
-//! timing sets.
+//! A card is the standard one with single fields changed, as `--device` takes them. F is the time
+//! of a flush with one dirty block of 4 KiB; a card has the same F under both timing sets.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};
@@ -16,7 +15,7 @@ use work::recording::apps::APPS;
 
 const FIGURE: &str = "Sensitivity";
 const BASE: &str = "jbd2";
-/// What is compared with the baseline.
+/// The schemes that are compared with the baseline.
 pub(super) const SCHEMES: [&str; 6] = [
     "flush-ahead",
     "coalition",
@@ -25,27 +24,28 @@ pub(super) const SCHEMES: [&str; 6] = [
     "adaptive",
     "none",
 ];
-/// Apps of a quick report: many small transactions, many blocks each, few of them.
+/// Apps of a quick report: one with many small transactions, one with many blocks in each, one with
+/// few of them.
 const QUICK: [&str; 3] = ["facebook", "twitter", "gmail"];
-/// Longest run, seconds of recording: there are many.
+/// Length of a run at most, seconds of recording, as there are many runs.
 const SECONDS_MAX: u64 = 20;
-/// Differences of gains below this are none.
+/// Gains that differ by less than this count as equal.
 pub(super) const MARGIN: f64 = 0.02;
 
-/// A card to try.
+/// A card that is tried.
 pub(super) struct Card {
     /// Its name in rows.
     pub name: &'static str,
-    /// What is changed and why it is worth a look.
+    /// What is changed, and why.
     pub why: &'static str,
-    /// F in milliseconds, where it belongs to the series of flush costs.
+    /// F in milliseconds, if the card belongs to the series of flush costs.
     pub flush_ms: Option<f64>,
-    /// Changed fields: under `fig8`, under `paper-fit`.
+    /// The changed fields under `fig8` and under `paper-fit`.
     changes: [&'static str; 2],
 }
 
 impl Card {
-    /// The device string.
+    /// The device as a configuration names it.
     pub fn device(&self, timing: &str) -> String {
         let changes = self.changes[usize::from(timing != FIG8)];
         match changes {
@@ -55,7 +55,7 @@ impl Card {
     }
 }
 
-/// The standard device first, the series of flush costs, then everything else.
+/// All cards: the standard one, the series of flush costs, then the others.
 pub(super) const CARDS: [Card; 8] = [
     Card {
         name: "ordinary",
@@ -121,7 +121,7 @@ fn apps(plan: &Plan) -> &'static [&'static str] {
     if plan.quick { &QUICK } else { &APPS }
 }
 
-/// An app on a card.
+/// The job that runs an app on a card.
 pub(super) fn job(plan: &Plan, app: &str, scheme: &str, card: &Card, timing: &str) -> Job {
     let mut stack = plan.stack(scheme, timing);
     stack.device = card.device(timing);
@@ -136,7 +136,7 @@ fn schemes() -> impl Iterator<Item = &'static str> {
     [BASE].into_iter().chain(SCHEMES)
 }
 
-/// Every scheme on every card, under both timing sets.
+/// The jobs: every scheme on every card, under both timing sets.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
@@ -151,7 +151,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 
 /// Gains over the baseline on one card, under one timing set.
 struct Gains {
-    /// As [`SCHEMES`], by app.
+    /// Gains in the order of [`SCHEMES`], by app.
     by_app: Vec<[f64; SCHEMES.len()]>,
 }
 
@@ -273,13 +273,13 @@ fn plotted(all: &Measured<'_>, timing: &str) -> Result<(String, String), PaperEr
     ))
 }
 
-/// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, F3 and
-/// paper-fit).
+/// F of the ordinary card under a timing set, milliseconds (docs/design/models.md, `F3` and
+/// `paper-fit`).
 fn ordinary_flush(timing: &str) -> f64 {
     if timing == FIG8 { 1.48 } else { 0.52 }
 }
 
-/// Where one scheme overtakes another as flushes get dearer.
+/// Says where one scheme overtakes another as flushes get dearer.
 fn crossings(all: &Measured<'_>, timing: &str) -> String {
     let mut series: Vec<(f64, &Gains)> = Vec::new();
     for (n, (card, gains)) in all.iter().enumerate() {
@@ -325,7 +325,7 @@ fn crossings(all: &Measured<'_>, timing: &str) -> String {
     }
 }
 
-/// The source of a generated app, for its note.
+/// The source of a generated app, for the note of its rows.
 pub(super) fn source(plan: &Plan, app: &str) -> Option<Source> {
     let mut all = plan.sources().into_iter();
     all.find(|s| s.app == app && s.is_generated())
@@ -352,8 +352,8 @@ mod tests {
     #[test]
     fn flushes_of_the_series_cost_what_the_cards_say() {
         use crate::emmc::plan::FIT;
-        // One append of a block and its flush, less the write: the difference of two cards is that
-        // of their F.
+        // This is one append of a block and its flush. The write takes the same on all cards, so
+        // the difference of two cards is that of their F.
         let flush = |card: &Card, timing: &str| {
             let mut stack = Plan::new(true, 1, None).stack("none", timing);
             stack.device = card.device(timing);

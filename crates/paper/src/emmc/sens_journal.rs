@@ -1,4 +1,4 @@
-//! Sensitivity to the size of the journal: an app with much metadata, and PostMark's mix with
+//! Sensitivity to the size of the journal, of an app with much metadata and of PostMark's mix with
 //! fsync.
 
 use super::job::{Job, Outcomes, run_of};
@@ -9,12 +9,12 @@ use crate::{Row, Section};
 use report::results::Run;
 
 const FIGURE: &str = "Sensitivity";
-/// Sizes in MiB, the standard one last. Fig 17 asks about larger ones.
+/// Sizes of the journal in MiB, the standard one last. Larger ones are in Fig 17.
 const SIZES: [u32; 4] = [4, 16, 64, 256];
 const SCHEMES: [&str; 3] = ["jbd2", "emmc", "adaptive"];
 /// The app with the most metadata blocks in a commit (Table 3).
 const APP: &str = "amazon";
-/// PostMark's mix with fsync: its name, full and quick.
+/// PostMark's mix with fsync: its name, and the workload of a full and of a quick report.
 const FILES: (&str, [&str; 2]) = (
     "files with fsync",
     [
@@ -37,7 +37,7 @@ fn job(plan: &Plan, text: &str, scheme: &str, mib: u32, timing: &str) -> Job {
     plan.on(stack, text)
 }
 
-/// Each size under each scheme and both timing sets.
+/// The jobs: each size under each scheme and both timing sets.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {

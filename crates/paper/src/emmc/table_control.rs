@@ -1,5 +1,5 @@
-//! Table 3 and the numbers of III.C: syncs, control blocks, metadata blocks of a commit, what a
-//! creation dirties.
+//! Table 3 and the numbers of III.C: syncs, control blocks and metadata blocks of a commit, and
+//! what the creation of a file dirties.
 
 use super::characterised::{all, baseline, digits, percent};
 use super::job::{Job, Outcome, Outcomes, outcome};
@@ -16,7 +16,7 @@ const CONTROL: &str = "control blocks over journal blocks";
 const SYNCS: &str = "fsyncs in 5 s";
 const FITTED: &str = "the generator was fitted to it: no prediction";
 
-/// Each app at its own pace under the baseline, and one creation.
+/// The jobs: each app at its own pace under the baseline, and one creation.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = baseline(plan);
     all.push(creation(plan));
@@ -27,7 +27,7 @@ fn creation(plan: &Plan) -> Job {
     Job::Creation(plan.stack("jbd2", FIG8), plan.seed)
 }
 
-/// The table.
+/// Makes the section of this table.
 ///
 /// # Errors
 /// A run is missing.
@@ -144,7 +144,8 @@ fn numbers(
     ])
 }
 
-/// The mean over the apps, each with the same weight; weighted by its syncs in the note.
+/// The row of the mean over the apps, each with the same weight; its note has the mean weighted by
+/// syncs.
 fn metadata(published: &crate::Published, apps: &[(Source, &Traffic)]) -> Row {
     let generated: Vec<_> = apps.iter().filter(|(s, _)| s.is_generated()).collect();
     let means: Vec<f64> = generated.iter().map(|(_, t)| t.metadata.mean()).collect();

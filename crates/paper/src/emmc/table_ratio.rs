@@ -1,5 +1,5 @@
-//! Table 4: journal blocks over the blocks of the persistence paths, baseline and journal
-//! coalition.
+//! Table 4: journal blocks over the blocks of the persistence paths, on the baseline and with
+//! journal coalition.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks_per_commit, data_blocks, decrease, journal_ratio, ratio};
@@ -18,14 +18,14 @@ fn job(plan: &Plan, source: &Source, scheme: &str) -> Job {
     plan.run(source, scheme, FIG8, Pace::Recorded)
 }
 
-/// Each app at its own pace, on both.
+/// The jobs: each app at its own pace on both schemes.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let both = |source| SCHEMES.map(|scheme| job(plan, source, scheme));
     sources.iter().flat_map(both).collect()
 }
 
-/// The table.
+/// Makes the section of this table.
 ///
 /// # Errors
 /// A run is missing.
@@ -80,8 +80,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     Ok(section)
 }
 
-/// Journal and data blocks of a commit for which Tables 3 and 4 stand together, with one descriptor
-/// and one commit block: baseline and coalition.
+/// Journal and data blocks of a commit that agree with Tables 3 and 4, if there is one descriptor
+/// and one commit block: on the baseline and with coalition.
 fn published_blocks(
     control: Option<f64>,
     base: Option<f64>,
