@@ -1,4 +1,4 @@
-//! Section 5.3: operations on names on a volume that was aged.
+//! Section 5.3: operations on names on a volume that was aged, beside a fresh one.
 
 use super::Plan;
 use super::job::{Job, Outcomes, measured};
@@ -21,8 +21,8 @@ const SYSTEMS: [System; 4] = [
     System::F2fsj,
     System::Ext4,
 ];
-/// What files take of the volume before the operations and how often it is written over, percent.
-/// Of the smaller volumes F2FS keeps a larger part for itself.
+/// Share of the volume that files take before the operations, and how often it is written over,
+/// both in percent. A smaller volume is filled less, as F2FS keeps a larger part of it for itself.
 fn aging(plan: &Plan) -> (u32, u32) {
     plan.pick((60, 60), (40, 30), (3, 3))
 }
@@ -51,7 +51,7 @@ fn job(plan: &Plan, op: Op, system: System, aged: bool) -> BenchJob {
     }
 }
 
-/// Each operation on each system, on an aged volume and on a fresh one.
+/// The jobs: each operation on each system, on an aged volume and on a fresh one.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let each = |aged| SYSTEMS.map(|system| Job::Bench(job(plan, op, system, aged)));
@@ -118,7 +118,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// What a run was made of.
+/// Says what a run consisted of.
 fn parts(system: System, found: &Measured) -> String {
     format!(
         "{}: {} s, of it {} s inside of checkpoints and {} s cleaning {} sections, longest operation {} ms",

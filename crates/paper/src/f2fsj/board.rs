@@ -1,9 +1,9 @@
-//! Section 5.7: the board. Operations on names, replays of two applications, and SQLite in its
+//! Section 5.7, the board: operations on names, replays of two applications, and SQLite in its
 //! journal modes, on an eMMC.
 //!
 //! The paper's board has an RK3588S (4 x A76, 4 x A55) and an eMMC of 128 GB under Linux 5.10. Ours
-//! is the eMMC of an ODROID-XU4 with the CPU costs of its slower cores: another board, so that no
-//! row is a measurement of the paper's.
+//! is the eMMC of an ODROID-XU4 with the CPU costs of its slower cores. It is another board, so no
+//! row measures the paper's.
 
 use super::job::{Job, Outcomes, RunJob, measured, run_of};
 use super::measure::{BenchJob, Host, Measured};
@@ -22,11 +22,11 @@ const FIGURE: &str = "5.7";
 const DEVICE: &str = "emmc-odroid-xu4";
 const CORES: usize = 8;
 const BYTES: u64 = 2 << 30;
-/// Ring of the runs of applications, which are small beside it.
+/// Bytes of the ring for the applications, which change little in comparison.
 const RING: u64 = 16 << 20;
 
 const SYSTEMS: [System; 3] = [System::Checkpoint60, System::Ext4, System::F2fsj];
-/// The baselines by their names in the table of published values.
+/// The baselines, and their names in the table of published values.
 const BASES: [(System, &str); 2] = [
     (System::Checkpoint60, "checkpoint-60"),
     (System::Ext4, "ext4"),
@@ -67,8 +67,8 @@ fn run(plan: &Plan, workload: String, system: System) -> RunJob {
     }
 }
 
-/// The replay of an app: its recording where there is one, one call after another; `busy`: with the
-/// application's own time between.
+/// The job that replays an app, by its recording where there is one: one call directly after
+/// another or, if `busy`, with the application's own time between them.
 fn replay(plan: &Plan, app: &str, busy: bool, system: System) -> RunJob {
     let pace = if busy { "busy" } else { "none" };
     let seconds = plan.pick(120, 20, 2);
@@ -87,7 +87,7 @@ fn sqlite(plan: &Plan, kind: &str, mode: JournalMode, system: System) -> RunJob 
     run(plan, text, system)
 }
 
-/// The modes of the paper, in its groups.
+/// The journal modes of the paper, in its groups.
 const MODES: [JournalMode; 5] = [
     JournalMode::Delete,
     JournalMode::Truncate,
@@ -100,7 +100,7 @@ fn kinds(plan: &Plan) -> &'static [&'static str] {
     plan.pick(&KINDS, &KINDS[..1], &KINDS[..1])
 }
 
-/// All on stock F2FS, ext4 and F2FSJ.
+/// The jobs: all of it on stock F2FS, ext4 and F2FSJ.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for system in SYSTEMS {
@@ -154,7 +154,7 @@ fn names(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// An operation, and what of its time is none of its own.
+/// Says what an operation takes, and which part of its time is not its own.
 fn parts(m: &Measured) -> String {
     let us = m.seconds * 1e6 / m.ops.max(1) as f64;
     let blocks: u64 = m.blocks.values().sum();
@@ -163,7 +163,7 @@ fn parts(m: &Measured) -> String {
         number(us),
         blocks
     );
-    // The sum of nothing is -0.
+    // An empty sum is -0; adding zero makes it 0.
     let share = |span: f64| number(span / m.seconds + 0.0);
     if m.checkpoints.packs > 0 {
         let inside = share(m.checkpoints.inside_s);
@@ -215,7 +215,7 @@ fn replays(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// What the syncs of a run cost.
+/// Says what the syncs of a run cost.
 fn syncs(run: &Run) -> String {
     let commands = &run.device.commands;
     let blocks: u64 = run.blocks.values().sum();
@@ -229,7 +229,8 @@ fn syncs(run: &Run) -> String {
     )
 }
 
-/// A group of journal modes, and whether the paper says the largest gain of it.
+/// A group of journal modes: its name, the modes, and whether the paper gives its largest gain over
+/// each baseline.
 type Group = (&'static str, &'static [JournalMode], [bool; 2]);
 const GROUPS: [Group; 3] = [
     (
@@ -270,7 +271,7 @@ fn databases(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// F2FSJ over a baseline with one kind of transaction in one mode.
+/// The gain of F2FSJ over a baseline with one kind of transaction in one mode.
 struct Gain<'a> {
     of: String,
     gain: f64,

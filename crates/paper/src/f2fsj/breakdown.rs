@@ -1,4 +1,4 @@
-//! Fig 4 and Fig 17: where the time of journaling goes, in ext4, in a journal of pages on F2FS, and
+//! Fig 4 and Fig 17: where the time of journaling goes in ext4, in a journal of pages on F2FS, and
 //! in F2FSJ.
 
 use super::job::{Job, Outcomes, measured};
@@ -14,18 +14,19 @@ use report::plot;
 use std::collections::BTreeMap;
 
 const SYSTEMS: [System; 3] = [System::Ext4, System::PageJournal, System::F2fsj];
-/// Our aim for the log of F2FSJ over that of the journal of pages.
+/// Our aim: bytes that F2FSJ logs, over those that the journal of pages logs.
 const LOG_AIM: f64 = 0.25;
-/// JBD2's waits until a transaction is closed: one that is closing, one that is full.
+/// Waits of ext4's operations until a transaction is closed: for one that is closing, and for one
+/// that is full.
 const JBD2_SWITCH: [&str; 2] = ["wait: transaction-locked", "wait: transaction-full"];
-/// For room in the log: the writing of homes.
+/// Waits of ext4's operations for room in the log, until homes are written.
 const JBD2_ROOM: [&str; 1] = ["wait: log-space"];
-/// What operations spend in handles, whole, and in and for locks.
+/// Times of ext4's operations in handles as a whole, and in and for locks.
 const JBD2_LOGGING: &str = "wait: logging";
 pub const JBD2_LOCKING: &str = "wait: locking";
-/// Waits of the task that commits, not of operations.
+/// Waits of JBD2's task that commits; they are not those of operations.
 pub const JBD2_COMMITTER: &str = "wait: updates";
-/// The same for a journal of F2FS.
+/// Waits of operations until an epoch is closed, in a journal of F2FS.
 const F2FS_SWITCH: [&str; 1] = ["epoch-full"];
 const F2FS_ROOM: [&str; 3] = ["ring", "memory", "pace"];
 
@@ -33,40 +34,40 @@ fn of(plan: &Plan, op: Op, system: System) -> BenchJob {
     op.job(plan, system, 100)
 }
 
-/// Each operation on each system.
+/// The jobs: each operation on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let each = |op: Op| SYSTEMS.map(|system| Job::Bench(of(plan, op, system)));
     Op::FOUR.into_iter().flat_map(each).collect()
 }
 
-/// Where the time went, seconds.
+/// Where the time of a run went, in seconds.
 #[derive(Clone, Copy, Default)]
 struct Spent {
-    /// The whole run.
+    /// Duration of the run.
     run: f64,
-    /// Operations in the journal, without waits.
+    /// Time of operations in the journal, without their waits.
     logging: f64,
-    /// Of it in and for locks.
+    /// The part of it in and for locks.
     locking: f64,
-    /// Operations waiting until an epoch or transaction was closed.
+    /// Time that operations waited until an epoch or transaction was closed.
     switch: f64,
-    /// Operations waiting for room in the log: until homes are written.
+    /// Time that operations waited for room in the log, until homes were written.
     room: f64,
-    /// Operations waiting for anything else: a commit.
+    /// Time that operations waited for anything else, as a commit.
     waits: f64,
-    /// Commits, by their task.
+    /// Time of the commits, in their task.
     commit: f64,
-    /// Applies: the writing of homes, by whoever does it.
+    /// Time of the applies, which write homes, in whichever task.
     apply: f64,
-    /// Blocks that were written home.
+    /// Number of blocks that were written home.
     homes: u64,
-    /// Bytes of the log.
+    /// Bytes that were written into the log.
     log: f64,
-    /// Commits, as a number.
+    /// Number of commits.
     commits: u64,
 }
 
-/// What stands under these names.
+/// Sum of the times with these names.
 fn sum(spans: &BTreeMap<String, f64>, names: &[&str]) -> f64 {
     let found = names.iter().filter_map(|name| spans.get(*name));
     found.sum()
@@ -123,7 +124,7 @@ impl Spent {
         }
     }
 
-    /// What operations spend on the journal.
+    /// Time that operations spend on the journal.
     fn journaling(&self) -> f64 {
         self.logging + self.switch + self.room + self.waits
     }
@@ -135,7 +136,7 @@ impl Spent {
         }
     }
 
-    /// In words, for the reason of a row.
+    /// Says it in words, for the reason of a row.
     fn told(&self) -> String {
         format!(
             "of a run of {} s operations spend {} s on logging, of it {} s in and for locks, wait {} s for a switch, {} s for room in the log and {} s for \
@@ -154,7 +155,7 @@ impl Spent {
     }
 }
 
-/// One operation on the systems.
+/// The times of one operation on each system.
 struct Shown {
     name: &'static str,
     ext4: Spent,
@@ -189,10 +190,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// What is said of an operation, and how it comes of the times.
+/// An item of the figure, and how it is computed from the times.
 type Item = (&'static str, fn(&Spent) -> f64);
 
-/// What JBD2 costs ext4.
+/// Rows of Fig 4: what JBD2 costs ext4.
 fn fig4(shown: &[Shown]) -> Vec<Row> {
     let table = published();
     let items: [Item; 4] = [
@@ -229,7 +230,7 @@ fn fig4(shown: &[Shown]) -> Vec<Row> {
     rows
 }
 
-/// F2FSJ against both.
+/// Rows of Fig 17: F2FSJ against both other journals.
 fn fig17(shown: &[Shown]) -> Vec<Row> {
     let table = published();
     let items: [Item; 3] = [

@@ -19,12 +19,12 @@ const SYSTEMS: [System; 5] = [
     System::F2fsj,
     System::Ext4,
 ];
-/// Of these a compilation with its CPU time.
+/// Systems on which a compilation also runs with its CPU time.
 const WITH_CPU: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
-/// CPU time of a compilation, microseconds: about what a kernel's source takes on a fast core.
+/// CPU time of one compilation in microseconds: about that of a kernel's source on a fast core.
 const COMPILE_US: u64 = 200_000;
 
-/// A command.
+/// A command of the section.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Command {
     Clone,
@@ -57,7 +57,8 @@ impl Command {
         }
     }
 
-    /// 4.7 GB cloned and 3.9 GB copied of a kernel whose files have 1.2: the rest is the pack.
+    /// The workload. The paper clones 4.7 GB and copies 3.9 GB of a kernel whose files have 1.2 GB,
+    /// so the rest is the pack.
     fn workload(self, plan: &Plan) -> String {
         let files = plan.pick(1500, 300, 40);
         match self {
@@ -83,7 +84,7 @@ impl Command {
     }
 }
 
-/// Each command on each system.
+/// The jobs: each command on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |command: Command| {
         let systems = command.systems().iter();
@@ -158,7 +159,7 @@ fn seconds(plan: &Plan, outcomes: &Outcomes) -> Result<crate::Listed, PaperError
     Ok(("Seconds".into(), head, lines))
 }
 
-/// What a run was made of.
+/// Says what a run consisted of.
 fn parts(system: System, found: &Measured) -> String {
     let blocks: u64 = found.blocks.values().sum();
     let data = found.blocks.get("data").copied().unwrap_or(0);

@@ -1,38 +1,38 @@
-//! The job of CrashMonkey's two tests in section 5.4: the workload is cut everywhere within a
-//! bound, and every state is recovered and judged.
+//! The job of CrashMonkey's two tests in section 5.4: cuts the workload everywhere within a bound,
+//! and recovers and judges every state.
 
 use crate::PaperError;
 use crash::campaign::{BATCH, Explored, Reach, explore};
 use crash::case::{Case, Volumes};
 use serde::{Deserialize, Serialize};
 
-/// What to explore.
+/// The job: what to explore.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CrashJob {
-    /// The workload under a scheme on a device of stated promises.
+    /// The workload, with a scheme and a device whose promises are stated.
     pub case: Case,
-    /// How far to look.
+    /// The bound of the exploration.
     pub reach: Reach,
 }
 
-/// What was found.
+/// What the exploration found.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Judged {
-    /// Moments at which the power was cut.
+    /// Number of moments at which the power was cut.
     pub cuts: u64,
-    /// States recovered and judged.
+    /// Number of states that were recovered and judged.
     pub states: u64,
-    /// States that break a promise.
+    /// Number of states that break a promise.
     pub violations: u64,
-    /// What the first of them breaks.
+    /// What the first of those states breaks.
     pub first: Option<String>,
 }
 
 impl CrashJob {
-    /// Explores.
+    /// Explores the workload.
     ///
     /// # Errors
-    /// The run itself fails; something that is no property of a state does.
+    /// The run itself fails, or something that is no property of a state.
     pub fn run(&self) -> Result<Judged, PaperError> {
         let setup = self.case.setup(&mut Volumes::default())?;
         let Explored {

@@ -1,5 +1,5 @@
-//! Fig 2 and section 2.3: what the checkpoints of stock F2FS cost on four operations on names. What
-//! a cut loses (2c, 2d) is in another part.
+//! Fig 2 and section 2.3: what the checkpoints of stock F2FS cost with four operations on names.
+//! What a cut loses (2c, 2d) is in [`fig_loss`](super::fig_loss).
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::Measured;
@@ -9,7 +9,7 @@ use super::{Plan, published};
 use crate::PaperError;
 use crate::{Row, Section, Table, number};
 
-/// Each operation with each share of the CPU costs, and with an interval of 1 s.
+/// The jobs: each operation with each level of CPU costs, and with an interval of 1 s.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let levels = At::LEVELS.map(|at| op.at(plan, System::Checkpoint60, at));
@@ -20,7 +20,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
     Op::FOUR.into_iter().flat_map(of).collect()
 }
 
-/// Part of the run time that was inside of checkpoints.
+/// Share of the time of a run that was inside checkpoints.
 pub fn share(of: &Measured) -> f64 {
     of.checkpoints.inside_s / of.seconds.max(f64::MIN_POSITIVE)
 }

@@ -1,4 +1,4 @@
-//! Fig 2c and 2d: how much of a run a power cut takes, by system.
+//! Fig 2c and 2d: the share of a run's operations that a power cut takes, by system.
 
 use super::job::{Job, Outcomes, lost};
 use super::loss::{LossJob, Lost};
@@ -15,11 +15,11 @@ use rig::{Config, Scheme};
 use work::RunConfig;
 
 const BYTES: u64 = 1 << 30;
-/// Objects of the paper's runs.
+/// Number of objects in the paper's runs.
 const PUBLISHED: u32 = 4_000_000;
 
-/// System, seconds between its commits where it has a choice, and the period within which all is
-/// durable.
+/// A system, the seconds between its commits where it has a choice, and the period in seconds
+/// within which everything becomes durable.
 type Kept = (System, Option<u32>, f64);
 const KEPT: [Kept; 6] = [
     (System::Checkpoint60, None, 60.0),
@@ -34,7 +34,7 @@ fn objects(plan: &Plan) -> u32 {
     plan.pick(20_000, 3_000, 300)
 }
 
-/// Each operation stands for so many.
+/// Number of the paper's operations that one of ours stands for.
 fn stands_for(plan: &Plan) -> u32 {
     PUBLISHED / objects(plan)
 }
@@ -72,7 +72,7 @@ fn job(plan: &Plan, op: Op, kept: Kept) -> LossJob {
     }
 }
 
-/// Each operation on each system.
+/// The jobs: each operation on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op| KEPT.map(|kept| Job::Loss(job(plan, op, kept)));
     Op::FOUR.into_iter().flat_map(of).collect()
@@ -186,7 +186,7 @@ fn of_system(plan: &Plan, kept: Kept, found: &[&Lost]) -> Vec<Row> {
     rows
 }
 
-/// What decides how much is lost, by operation.
+/// Explains, by operation, what decides how much is lost.
 fn why(plan: &Plan, found: &[&Lost]) -> String {
     let parts = Op::FOUR.iter().zip(found).map(|(op, l)| {
         let worst = l.worst();

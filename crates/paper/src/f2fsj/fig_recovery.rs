@@ -1,5 +1,5 @@
-//! Section 5.4: the mount behind a power cut, over the number of files, by system; and
-//! CrashMonkey's two tests.
+//! Section 5.4: the duration of the mount after a power cut, over the number of files, by system;
+//! and CrashMonkey's two tests.
 
 use super::crash::{CrashJob, Judged};
 use super::job::{Job, Outcomes, judged, recovering};
@@ -15,13 +15,13 @@ use crash::case::Case;
 use report::plot;
 
 const FIGURE: &str = "5.4";
-/// The paper's ring.
+/// Bytes of the paper's ring.
 const RING: u64 = 256 << 20;
-/// A volume that is eight times as large: what of a mount grows with it?
+/// Bytes of a volume eight times as large, which shows what of a mount grows with the volume.
 const LARGE: u64 = 8 * VOLUME;
 const K: u32 = 1024;
 
-/// A system, and how the changes are made durable.
+/// A system, and how the changes are made durable on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Rollback,
@@ -59,13 +59,14 @@ impl Way {
         }
     }
 
-    /// A removal cannot be rolled forward: the fsync of a directory writes a checkpoint.
+    /// False for fsyncs of removals: a removal cannot be rolled forward, so the fsync of its
+    /// directory writes a checkpoint.
     fn can(self, act: Act) -> bool {
         self != Way::RollForward || act == Act::Create
     }
 }
 
-/// Numbers of files that are published, and those beyond.
+/// The numbers of files that are published, and larger ones.
 fn counts(plan: &Plan, act: Act) -> Vec<u32> {
     let published: &[u32] = plan.pick(&[K, 2 * K, 4 * K, 8 * K], &[K, 2 * K, 8 * K], &[64, 128]);
     let beyond: &[u32] = match act {
@@ -108,7 +109,7 @@ fn large(plan: &Plan) -> RecoveryJob {
     )
 }
 
-/// CrashMonkey's tests, and the systems that they are for.
+/// The names of CrashMonkey's tests.
 const TESTS: [&str; 2] = ["rename_root_to_sub", "create_delete"];
 const SCHEMES: [&str; 2] = ["f2fsj", "page-journal"];
 
@@ -129,7 +130,7 @@ fn crash(plan: &Plan, test: &str, scheme: &str) -> CrashJob {
     }
 }
 
-/// Each way with each number of files, and the tests.
+/// The jobs: each way with each number of files, and the tests.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = vec![Job::Recovery(large(plan))];
     for &act in acts(plan) {
@@ -166,13 +167,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// What was found, by way, act and number of files.
+/// The outcomes, by way, act and number of files.
 struct Found<'a> {
     plan: &'a Plan,
     outcomes: &'a Outcomes,
 }
 
-/// `1 K created`.
+/// The name of a case, as `1 K created`.
 fn label(act: Act, files: u32) -> String {
     match files % K {
         0 => format!("{} K {}", files / K, act.name()),
@@ -185,7 +186,7 @@ impl Found<'_> {
         recovering(self.outcomes, &job(self.plan, way, act, files))
     }
 
-    /// Least and most of the published numbers of files.
+    /// The least and the largest of the published numbers of files.
     fn ends(&self) -> (u32, u32) {
         let counts = counts(self.plan, Act::Create);
         let few = counts.iter().copied().filter(|n| *n <= 8 * K);
@@ -230,7 +231,8 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    /// What a mount costs on the paper's volume by what it costs on ours and on a larger one, ms.
+    /// Milliseconds that a mount would take on the paper's volume, extrapolated from ours and a
+    /// larger one.
     fn rollback_of_the_drive(&self) -> Result<f64, PaperError> {
         let large = recovering(self.outcomes, &large(self.plan))?;
         let small = self.of(Way::Rollback, Act::Create, self.ends().0)?;
@@ -418,7 +420,7 @@ impl Found<'_> {
     }
 }
 
-/// The steps of a recovery, in milliseconds.
+/// The steps of a recovery in words, in milliseconds.
 fn steps(found: &Recovering) -> String {
     let steps = found.steps_ms.iter().filter(|(_, ms)| **ms > 0.0);
     let all: Vec<String> = steps

@@ -1,5 +1,5 @@
-//! Section 5.3, applications: OLTP, Fileserver, Webserver, Webproxy and Varmail of Filebench, one
-//! set of parameters for all systems.
+//! Section 5.3, applications: OLTP, Fileserver, Webserver, Webproxy and Varmail of Filebench, with
+//! one set of parameters for all systems.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Journaled, Measured};
@@ -14,7 +14,7 @@ use work::RunConfig;
 const FIGURE: &str = "5.3 applications";
 const NO_XFS: &str = "there is no XFS here";
 
-/// What is compared.
+/// The systems that are compared.
 const SYSTEMS: [System; 5] = [
     System::Checkpoint60,
     System::Checkpoint5Bg,
@@ -31,8 +31,9 @@ struct App {
     tiny: &'static str,
 }
 
-/// Files and operations are a twentieth of the artifact's, as the ring is of its ring; quick: a two
-/// hundredth of the files. Of `oltp`, which runs for 120 s there, 30,000 operations.
+/// Files and operations are a twentieth of the artifact's, as our ring is about a twentieth of its
+/// ring; in a quick report the files are a two-hundredth. `oltp` runs for 120 s there, and for
+/// 30,000 operations here.
 const APPS: [App; 5] = [
     App {
         name: "oltp",
@@ -79,7 +80,7 @@ fn of(plan: &Plan, app: &App, system: System) -> BenchJob {
     }
 }
 
-/// Each application on each system.
+/// The jobs: each application on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let each = |app| SYSTEMS.map(|system| Job::Bench(of(plan, app, system)));
     APPS.iter().flat_map(each).collect()
@@ -146,7 +147,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// F2FSJ over another system, if the paper has it.
+/// The row of the gain of F2FSJ over another system, if the paper has it.
 fn judged(
     table: &Table,
     app: &App,
@@ -162,7 +163,7 @@ fn judged(
     Some(Row::judged(published, more).because(&why(f2fsj, other, name)))
 }
 
-/// The parts of both times.
+/// Explains a gain by the parts of both times.
 fn why(f2fsj: &Measured, other: &Measured, name: &str) -> String {
     let share = other.checkpoints.inside_s / other.seconds.max(1e-9);
     let theirs = match name {
@@ -207,7 +208,7 @@ fn on_journal(found: &Measured) -> f64 {
     found.journal.as_ref().map_or(0.0, Journaled::of_operations)
 }
 
-/// The same by what it was.
+/// The time of [`on_journal`] in its parts, in words.
 fn in_parts(found: &Measured) -> String {
     let parts = found.journal.iter().flat_map(Journaled::operations_s);
     let parts: Vec<_> = parts

@@ -1,4 +1,4 @@
-//! Section 5.3: fio on one large file, eight named cases.
+//! Section 5.3: fio on one large file, in eight named cases.
 
 use super::Plan;
 use super::job::{Job, Outcomes, measured};
@@ -20,7 +20,7 @@ const SYSTEMS: [System; 4] = [
     System::Ext4,
 ];
 
-/// The runs; those of a mix serve two cases.
+/// The runs; a run of a mix serves two cases.
 const RUNS: [Case; 6] = [
     Case::SeqWrite,
     Case::SeqRead,
@@ -30,7 +30,7 @@ const RUNS: [Case; 6] = [
     Case::RandMixWrites,
 ];
 
-/// The run that a case is a part of.
+/// The run that has the figure of a case.
 fn run_of(case: Case) -> Case {
     match case {
         Case::SeqMixReads => Case::SeqMixWrites,
@@ -53,20 +53,20 @@ fn job(plan: &Plan, case: Case, system: System) -> BenchJob {
     }
 }
 
-/// Each run on each system.
+/// The jobs: each run on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |case: Case| SYSTEMS.map(|system| Job::Bench(job(plan, case, system)));
     RUNS.into_iter().flat_map(of).collect()
 }
 
-/// Bytes a second of the half that the case reports, in MB.
+/// MB per second of the half of a run that the case reports.
 fn rate(case: Case, found: &Measured) -> f64 {
     let ops = found.kinds.get(case.kind()).copied().unwrap_or(0);
     let bytes = ops * case.request_bytes();
     bytes as f64 / 1e6 / found.seconds.max(f64::MIN_POSITIVE)
 }
 
-/// What a run wrote and how long its parts took: the causes of differences.
+/// Says what a run wrote and how long its parts took, which are the causes of differences.
 fn parts(system: System, found: &Measured) -> String {
     let mut classes: Vec<String> = Vec::new();
     classes.extend(found.blocks.iter().map(|(class, n)| format!("{n} {class}")));

@@ -13,15 +13,15 @@ use crate::{Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Fig 16";
-/// A gain that is smaller has no shares: they would be quotients of differences that are near
-/// nothing.
+/// Least gain that is divided into shares: those of a smaller one would be quotients of differences
+/// near zero.
 const LEAST_GAIN: f64 = 0.02;
 
 fn count(plan: &Plan) -> u32 {
     plan.pick(16_000, 2_000, 200)
 }
 
-/// The journal with these ideas; bit `n` of a set is idea `n` of [`IDEAS`].
+/// The journal with a set of ideas; bit `n` of the set is idea `n` of [`IDEAS`].
 fn system(set: usize) -> System {
     match set {
         0 => System::PageJournal,
@@ -34,16 +34,16 @@ fn of(plan: &Plan, op: Op, set: usize) -> BenchJob {
     job(plan, system(set), op, (count(plan), ""), CORES)
 }
 
-/// Each operation with each set of ideas.
+/// The jobs: each operation with each set of ideas.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let each = |op: Op| (0..SETS).map(move |set| Job::Bench(of(plan, op, set)));
     Op::FOUR.into_iter().flat_map(each).collect()
 }
 
-/// What one operation showed.
+/// The results of one operation.
 struct Shown {
     name: &'static str,
-    /// Operations a second with each set.
+    /// Operations per second with each set of ideas.
     rates: [f64; SETS],
 }
 
@@ -52,12 +52,12 @@ impl Shown {
         gain(self.rates[SETS - 1], self.rates[0]).unwrap_or(0.0)
     }
 
-    /// Of the journal of pages: what an idea adds, in parts of its rate.
+    /// What each idea adds, as a share of the rate of the journal of pages.
     fn parts(&self, of: [f64; PLAYERS]) -> [f64; PLAYERS] {
         of.map(|rate| rate / self.rates[0].max(f64::MIN_POSITIVE))
     }
 
-    /// Shares of the gain; `None` if there is next to none.
+    /// The ideas' shares of the gain; `None` if the gain is too small for shares.
     fn shares(&self) -> Option<[f64; PLAYERS]> {
         let whole = self.gain();
         let values = self.parts(shapley::values(&self.rates));

@@ -1,4 +1,4 @@
-//! What has to run.
+//! The jobs of the F2FSJ paper's report: what has to run for its figures.
 
 use super::Plan;
 use super::crash::{CrashJob, Judged};
@@ -21,9 +21,9 @@ pub enum Job {
     Bench(BenchJob),
     /// Any workload, measured as `varve compare` does.
     Run(RunJob),
-    /// Operations on names, and what power cuts take of them.
+    /// Operations on names, and what power cuts lose of them.
     Loss(LossJob),
-    /// Files made or removed, and the mount behind a power cut.
+    /// Files that are made or removed, and the mount after a power cut.
     Recovery(RecoveryJob),
     /// A workload that is cut everywhere within a bound.
     Crash(CrashJob),
@@ -32,14 +32,14 @@ pub enum Job {
 /// A run on a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunJob {
-    /// System and workload.
+    /// System and workload of the run.
     pub run: RunConfig,
-    /// On what.
+    /// The host that it runs on.
     pub host: Host,
 }
 
 impl RunJob {
-    /// A workload on a system, on the paper's drive and PC.
+    /// A workload on a system, with the paper's drive and PC.
     pub fn new(plan: &Plan, system: System, workload: String) -> RunJob {
         RunJob {
             run: RunConfig {

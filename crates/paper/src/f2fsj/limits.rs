@@ -13,18 +13,18 @@ use report::results::Run;
 
 const FIGURE: &str = "Limits";
 
-/// What gains less than this, or loses, is not helped.
+/// Least gain of a load that counts as helped.
 const HELPED: f64 = 0.02;
 
-/// A load, and the words for it.
+/// A load, with the words for it.
 struct Load {
     name: &'static str,
-    /// `{n}` stands for the number of operations.
+    /// Text of the workload, in which `{n}` stands for the number of operations.
     workload: &'static str,
     amount: Amount,
 }
 
-/// Operations of the whole, the quick and the tiny report.
+/// Number of operations in a whole, a quick and a tiny report.
 type Amount = [u32; 3];
 
 const SYNCS: Amount = [3_000, 500, 30];
@@ -67,7 +67,7 @@ impl Load {
     }
 }
 
-/// Each load on each system, and the operations on names.
+/// The jobs: each load on each system, and the operations on names.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let names = Op::ALL.into_iter().flat_map(|op| {
         let systems = [System::Checkpoint60, System::Checkpoint5Bg, System::F2fsj];
@@ -110,14 +110,14 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// Runs of a load in the order of [`SYSTEMS`].
+/// The runs of a load, in the order of [`SYSTEMS`].
 type Runs<'a> = [&'a Run; SYSTEMS.len()];
 
 fn gain(runs: &Runs<'_>, other: usize) -> f64 {
     runs[2].ops_per_s / runs[other].ops_per_s.max(f64::MIN_POSITIVE) - 1.0
 }
 
-/// What checkpoints in the background gain alone, and what is left for the journal.
+/// Rows of what checkpoints in the background gain alone, and of what remains for the journal.
 fn background(op: Op, found: &Found<'_>) -> Result<[Row; 2], PaperError> {
     use System::{Checkpoint5Bg, Checkpoint60, F2fsj};
     let row = |a: System, b: System| {

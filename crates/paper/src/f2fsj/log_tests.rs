@@ -1,4 +1,4 @@
-//! How much F2FSJ logs, and how much a journal of pages logs for the same operations.
+//! How much F2FSJ logs, compared with a journal of pages for the same operations.
 
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
@@ -7,7 +7,7 @@ use super::system::{Size, System};
 use base::BLOCK_BYTES;
 use work::RunConfig;
 
-/// Objects, and a ring in which the page journal has several epochs of them.
+/// Number of objects, with a ring in which the page journal has several epochs of them.
 const OBJECTS: u32 = 3000;
 const RING: u64 = 4 << 20;
 
@@ -28,16 +28,16 @@ fn run(system: System, op: Op) -> Measured {
     job.run_synced().expect("a run")
 }
 
-/// Bytes of the ring for an operation.
+/// Bytes that go into the ring per operation.
 fn per_op(measured: &Measured) -> f64 {
     let journal = measured.journal.as_ref().expect("a journal");
     assert_eq!(journal.by_pack, 0, "all of it is in the ring: {journal:?}");
     (journal.blocks * BLOCK_BYTES as u64) as f64 / measured.ops as f64
 }
 
-/// The target: F2FSJ logs at most a quarter of what a journal of pages does, where files and
-/// directories are made. Where they are removed nothing is logged of the nodes that are gone, so
-/// that both logs hold little more than what says so.
+/// The aim: F2FSJ logs at most a quarter of what a journal of pages does where files and
+/// directories are made. Where they are removed, neither logs anything of the nodes that are gone,
+/// so both logs hold little more than the fact.
 #[test]
 fn records_are_at_most_a_quarter_of_pages_where_names_are_made() {
     for op in Op::FOUR {

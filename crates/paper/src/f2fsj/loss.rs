@@ -1,10 +1,11 @@
-//! The job of Fig 2c and 2d: operations on names, the power is cut, and what recovery gives back.
+//! The job of Fig 2c and 2d: runs operations on names, cuts the power, and sees what recovery gives
+//! back.
 //!
-//! - L1: what is there is the state behind some prefix of the operations: one process did them, and
+//! - L1: what is there is the state after some prefix of the operations: one process did them, and
 //!   every system here orders its changes.
 //! - L2: one run has all its cuts: a task takes what a cut would leave, and the run goes on. The
-//!   worst moment for the system is when what makes changes durable is about to be sent: just
-//!   before the last write of a commit or a checkpoint is given to the device.
+//!   worst moment for the system is when a write that makes changes durable is about to be sent:
+//!   just before the last write of a commit or a checkpoint is given to the device.
 
 use super::measure::Host;
 use super::objects::{meta, recovered};
@@ -23,55 +24,56 @@ use work::RunConfig;
 use work::workload::bench::MetaSpec;
 use work::workload::{BenchSpec, Workload};
 
-/// What to run and cut.
+/// The job: what to run and cut.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LossJob {
     /// System, and a `meta:` workload of one process.
     pub run: RunConfig,
-    /// On what.
+    /// The host that it runs on.
     pub host: Host,
-    /// Each operation stands for so many: behind it passes the time that the others would take, so
-    /// that intervals of seconds are as long beside the run as in a run with all of them.
+    /// Number of operations that each one stands for. After it passes the time that the others
+    /// would take, so that an interval of seconds is as long compared with the run as in a run with
+    /// all of them.
     pub stands_for: u32,
-    /// Cuts at seeded moments beside the one at the worst.
+    /// Number of cuts at seeded moments, beside the one at the worst moment.
     pub cuts: u32,
 }
 
-/// What came of it. Times are virtual.
+/// What all cuts of a run lost. Times are virtual.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Lost {
-    /// Operations.
+    /// Number of operations.
     pub ops: u64,
     /// Length of the run, seconds.
     pub seconds: f64,
-    /// Commits or checkpoints in it.
+    /// Number of commits or checkpoints in the run.
     pub commits: u64,
-    /// What passed between two operations, microseconds.
+    /// Time between two operations that stands for the operations left out, microseconds.
     pub pause_us: f64,
     /// The cut at the worst moment in the second half of the run, then the seeded ones by ascending
     /// time.
     pub cuts: Vec<Cut>,
 }
 
-/// One cut.
+/// What one cut lost.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cut {
-    /// When, seconds of the run.
+    /// Moment of the cut, seconds since the beginning of the run.
     pub at_s: f64,
-    /// Operations that had ended.
+    /// Number of operations that had ended.
     pub done: u64,
-    /// Of them, those that are not there.
+    /// Number of those that are not there after recovery.
     pub lost: u64,
-    /// Files that are there and have not their bytes.
+    /// Number of files that are there without their content.
     pub hollow: u64,
     /// Age of the oldest operation that is lost, seconds.
     pub oldest_s: f64,
-    /// The mount that recovers, ms.
+    /// Duration of the mount that recovers, milliseconds.
     pub mount_ms: f64,
 }
 
 impl Cut {
-    /// Lost of what had ended.
+    /// Share of the operations that had ended and are lost.
     pub fn share(&self) -> f64 {
         self.lost as f64 / self.done.max(1) as f64
     }
@@ -89,21 +91,21 @@ impl Lost {
         shares.fold(0.0, f64::max)
     }
 
-    /// The greatest age of a lost operation, of all cuts.
+    /// The greatest age of a lost operation over all cuts, seconds.
     pub fn oldest_s(&self) -> f64 {
         self.cuts.iter().map(|c| c.oldest_s).fold(0.0, f64::max)
     }
 }
 
-/// Operations at the begin whose median says how long one takes: one of so many.
+/// The first operations, one in this many of all, are timed: their median says how long one takes.
 const WARM: u32 = 50;
-/// From power to the mount: the drive recovers its own map meanwhile.
+/// Time from power on to the mount, in which the drive recovers its own map.
 pub const BOOT: Nanos = Nanos::from_secs(10);
 
-/// What a cut would leave, and when.
+/// A moment, and what a cut at it would leave.
 type Remainder = (Time, Media);
 
-/// The run as it was seen.
+/// What was seen of a run.
 struct Seen {
     start: Time,
     ended: Vec<Time>,
@@ -114,7 +116,7 @@ struct Seen {
     seeded: Vec<Remainder>,
 }
 
-/// Takes what a cut would leave when a write that makes changes durable is about to be sent.
+/// Takes what a cut would leave whenever a write that makes changes durable is about to be sent.
 struct Watch {
     device: Arc<Modelled<AnyModel>>,
     class: Class,
@@ -130,7 +132,7 @@ struct Watching {
     last: Option<Remainder>,
 }
 
-/// Sees every command pass.
+/// A layer above the device that sees every command pass.
 struct Tap {
     inner: Arc<dyn BlockDevice>,
     watch: Arc<Watch>,
@@ -158,7 +160,7 @@ impl Watch {
         if !pieces.iter().any(|piece| piece.class == self.class) {
             return;
         }
-        // Between the count and the snapshot no operation may end.
+        // No operation may end between the count and the snapshot.
         rt::no_yield(|| {
             let mut state = self.state.lock();
             if !state.armed || state.taken_at == state.done {
@@ -169,7 +171,7 @@ impl Watch {
         });
     }
 
-    /// What a cut now would leave; the choice of what survives comes from a stream for each number.
+    /// What a cut now would leave. A random stream for each `number` chooses what survives.
     fn snapshot(&self, number: u64) -> Option<Media> {
         let choice = Rng::named(self.seed, &format!("loss/{number}")).next_u64();
         self.device.snapshot(choice)
@@ -181,7 +183,7 @@ impl Watch {
     }
 }
 
-/// The class of the write that makes a checkpoint or a commit whole.
+/// The class of the write that completes a checkpoint or a commit.
 fn committing(run: &RunConfig) -> Class {
     match run.stack.scheme {
         rig::Scheme::F2fs(scheme) if scheme.journal().is_none() => Class::CheckpointPack,
@@ -190,10 +192,10 @@ fn committing(run: &RunConfig) -> Class {
 }
 
 impl LossJob {
-    /// Runs, cuts, recovers.
+    /// Runs the workload, cuts, and recovers.
     ///
     /// # Errors
-    /// A run fails; a remainder cannot be recovered, or is that of no prefix (L1).
+    /// A run fails, or a remainder cannot be recovered or is the state of no prefix (L1).
     pub fn run(&self) -> Result<Lost, PaperError> {
         let spec = meta(&self.run.workload)?;
         let seen = self.recorded(&spec)?;
@@ -246,7 +248,7 @@ impl LossJob {
         })
     }
 
-    /// The run, each operation followed by the time of those that it stands for.
+    /// Runs the workload; each operation is followed by the time of those that it stands for.
     fn paced(
         &self,
         spec: &MetaSpec,
@@ -290,7 +292,7 @@ impl LossJob {
         };
         watch.ended(ended.len(), false);
         let last = watch.state.lock().last.take();
-        // L2. Nothing was sent in the second half: then the end is the worst moment.
+        // L2: if nothing was sent in the second half, the end is the worst moment.
         let worst = last.or_else(|| Some((rt::now(), watch.snapshot(0)?)));
         let power = || PaperError::Check("the power is off".into());
         Ok(Seen {
@@ -304,7 +306,7 @@ impl LossJob {
         })
     }
 
-    /// Takes what cuts at seeded moments in the next `left` would leave.
+    /// Starts a task that takes, at seeded moments in the next `left`, what a cut would leave.
     fn cutter(&self, watch: Arc<Watch>, left: Nanos) -> rt::JoinHandle<Vec<Remainder>> {
         let mut rng = Rng::named(self.run.seed, "loss/moments");
         let now = rt::now();
@@ -340,7 +342,7 @@ impl LossJob {
     }
 }
 
-/// Commits of a journal, or checkpoints where there is none.
+/// Number of commits of the journal, or of checkpoints where there is no journal.
 fn commits(stack: &Stack) -> u64 {
     let fs = stack.fs.f2fs().filter(|fs| fs.journal_stats().is_none());
     match fs {
@@ -349,8 +351,8 @@ fn commits(stack: &Stack) -> u64 {
     }
 }
 
-/// Runs `body` in a simulation. A body that fails leaves tasks of a mount behind, which end with
-/// the power of its device.
+/// Runs `body` in a simulation. A body that fails leaves tasks of its mount behind; they end when
+/// the power of the device is cut.
 pub fn simulated<T>(
     sim: SimConfig,
     body: impl FnOnce() -> Result<T, PaperError>,

@@ -1,4 +1,4 @@
-//! What a power cut may take, and what it may not.
+//! What a power cut may lose, and what it may not.
 
 use super::loss::{LossJob, Lost, simulated};
 use super::measure::Host;
@@ -23,7 +23,7 @@ fn stack(system: System) -> Config {
     system.stack("nvme-980pro", size, 1)
 }
 
-/// An operation each 50 to 500 ms: the run is several periods long.
+/// Runs with an operation each 50 to 500 ms, so that the run is several periods long.
 fn loss(system: System, workload: &str) -> Lost {
     let job = LossJob {
         run: RunConfig {
@@ -39,8 +39,8 @@ fn loss(system: System, workload: &str) -> Lost {
     job.run().expect("runs, and recovers to a prefix")
 }
 
-/// Of every cut: what is older than the commit before the last one is there, so no committed epoch
-/// is lost.
+/// After every cut, what is older than the commit before the last one is there, so no committed
+/// epoch is lost.
 #[test]
 fn loss_is_bounded_by_a_period() {
     for system in [System::F2fsj, System::PageJournal, System::Checkpoint5Bg] {

@@ -1,5 +1,5 @@
-//! A benchmark on one of the systems, measured from its first operation to the end of its last, as
-//! filebench does: what is home by then and what is not does not count.
+//! Measures a benchmark on one of the systems, from its first operation to the end of its last, as
+//! filebench does. So what comes home only later is not in the time.
 
 use super::scale;
 use crate::PaperError;
@@ -14,7 +14,7 @@ use work::life::{directly, live_in};
 use work::workload::Workload;
 use work::workload::bench::room;
 
-/// What it runs on beside the device.
+/// The host that a run has, beside the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Host {
     /// CPU costs in percent of the table.
@@ -24,7 +24,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// The table as it is, on so many cores.
+    /// A host with this many cores and the CPU costs of the table.
     pub const fn cores(cores: usize) -> Host {
         Host {
             cpu_percent: 100,
@@ -32,7 +32,7 @@ impl Host {
         }
     }
 
-    /// The simulation of it.
+    /// The configuration of a simulation of this host.
     pub fn sim(self, seed: u64) -> SimConfig {
         SimConfig {
             cpu_percent: self.cpu_percent,
@@ -42,124 +42,123 @@ impl Host {
     }
 }
 
-/// What to run.
+/// The job: a benchmark on a system.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct BenchJob {
     /// System, and a benchmark as workload.
     pub run: RunConfig,
-    /// On what.
+    /// The host that it runs on.
     pub host: Host,
 }
 
-/// What came of it. Times are virtual.
+/// The figures of a benchmark. Times are virtual.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
-    /// Operations.
+    /// Number of operations.
     pub ops: u64,
-    /// From the first operation to the end of the last.
+    /// Seconds from the first operation to the end of the last.
     pub seconds: f64,
-    /// Operations by kind.
+    /// Number of operations by kind.
     pub kinds: BTreeMap<String, u64>,
-    /// Of an operation.
+    /// Latency of an operation.
     pub latency_us: LatencySummary,
     /// Distribution of the latencies.
     pub cdf: Vec<CdfPoint>,
-    /// The run in slices of equal length; empty where all operations are told at the end of the
-    /// run.
+    /// The run in slices of equal length; empty if all operations are told at its end.
     pub series: Vec<Slice>,
-    /// Mean of those operations that met a checkpoint: as many as there were checkpoints, the
-    /// slowest, and nine in ten of them below, ms.
+    /// 90th percentile, in milliseconds, of the operations that met a checkpoint. As many
+    /// operations as there were checkpoints are taken for these, the slowest ones.
     pub met_p90_ms: f64,
-    /// Checkpoints.
+    /// The checkpoints of F2FS.
     pub checkpoints: Checkpoints,
-    /// Cleaning of F2FS.
+    /// The cleaning of F2FS.
     pub cleaned: Cleaned,
     /// Commits and applies; `None` without a journal of F2FS.
     pub journal: Option<Journaled>,
-    /// JBD2's waits and steps by name, and `home`: the writing of committed blocks; seconds. Empty
-    /// on F2FS.
+    /// JBD2's waits and steps by name, and the writing of committed blocks as `home`, in seconds;
+    /// empty on F2FS.
     pub jbd2_s: BTreeMap<String, f64>,
-    /// Transactions of JBD2 that were committed, and blocks that they wrote into the log.
+    /// Transactions that JBD2 committed, and blocks that it wrote into the log for them.
     pub jbd2: (u64, u64),
-    /// Blocks written by class.
+    /// Number of blocks written, by class.
     pub blocks: BTreeMap<String, u64>,
-    /// CPU time charged in the run, of all cores together, seconds; work of the benchmark itself is
-    /// not charged.
+    /// CPU time that was charged in the run, of all cores together, in seconds. The benchmark's own
+    /// work is not charged.
     pub cpu_s: f64,
-    /// What the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty on
-    /// ext4.
+    /// Bytes that the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty
+    /// on ext4.
     pub memory_bytes: BTreeMap<String, u64>,
 }
 
-/// A part of a run.
+/// One of the slices of a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Slice {
-    /// Its beginning, in seconds of the run.
+    /// Its beginning, seconds since the beginning of the run.
     pub at: f64,
-    /// Operations that ended in it.
+    /// Number of operations that ended in it.
     pub ops: u64,
     /// Their mean latency, microseconds.
     pub mean_us: f64,
-    /// The longest, microseconds.
+    /// Their greatest latency, microseconds.
     pub max_us: f64,
 }
 
-/// Sections of F2FS that were picked to be cleaned.
+/// Sections of F2FS that were chosen to be cleaned.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Cleaned {
-    /// From the mount to the run: while the volume was aged, or filled.
+    /// Number of them from the mount to the run, while the volume was aged or filled.
     pub before: u64,
-    /// In the run.
+    /// Number of them in the run.
     pub sections: u64,
-    /// Time of operations that cleaned, seconds.
+    /// Time that operations spent cleaning, seconds.
     pub foreground_s: f64,
 }
 
 /// Checkpoints in a run.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Checkpoints {
-    /// How many.
+    /// Number of checkpoint packs.
     pub packs: u64,
-    /// Time inside, from the freeze to the end of the commit, seconds.
+    /// Time inside checkpoints, from the freeze to the end of the commit, seconds.
     pub inside_s: f64,
-    /// The longest since the mount, ms.
+    /// The longest checkpoint since the mount, milliseconds.
     pub longest_ms: f64,
 }
 
 /// What a journal of F2FS did in a run.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Journaled {
-    /// Epochs committed.
+    /// Number of epochs committed.
     pub commits: u64,
-    /// Bytes of records.
+    /// Bytes of records that were logged.
     pub bytes: u64,
-    /// Blocks written into the ring.
+    /// Number of blocks written into the ring.
     pub blocks: u64,
-    /// Whole blocks in them, by kind: none but with `records=pages`.
+    /// Whole blocks among what was logged, by kind; there are some only with `records=pages`.
     pub pages: BTreeMap<String, u64>,
-    /// Commits by a checkpoint pack, as the ring was too small.
+    /// Number of commits that were made by a checkpoint pack, as the ring was too small.
     pub by_pack: u64,
-    /// Most bytes of one epoch.
+    /// Bytes of the largest epoch.
     pub bytes_max: u64,
-    /// Time of commits by phase, seconds.
+    /// Time of commits, by phase, seconds.
     pub commit_s: BTreeMap<String, f64>,
-    /// Time of applies by phase, seconds.
+    /// Time of applies, by phase, seconds.
     pub apply_s: BTreeMap<String, f64>,
-    /// Time that operations waited by cause, seconds.
+    /// Time that operations waited, by cause, seconds.
     pub waits_s: BTreeMap<String, f64>,
     /// Time that operations spent on logging, seconds.
     pub logging_s: f64,
-    /// Of it in and for locks, seconds.
+    /// The part of `logging_s` in and for locks, seconds.
     pub locking_s: f64,
     /// Time that operations waited until an epoch was closed, seconds.
     pub switch_s: f64,
     /// Blocks that applies wrote home: nodes, directory pages, NAT, SIT, SSA.
     pub home_blocks: u64,
-    /// Of nodes and pages, written as they were in memory.
+    /// Number of nodes and pages that were written as they were in memory.
     pub fast_forwarded: u64,
-    /// Of nodes and pages, made of the block at home and records.
+    /// Number of nodes and pages that were made from the block at home and from records.
     pub patched: u64,
-    /// Nodes of which nothing had to be written.
+    /// Number of nodes of which nothing had to be written.
     pub skipped: u64,
 }
 
@@ -169,7 +168,8 @@ impl Journaled {
         self.operations_s().values().sum()
     }
 
-    /// The same by what it was, those that took none left out.
+    /// The time of [`of_operations`](Self::of_operations) by what it was spent on, without parts
+    /// that took none, seconds.
     pub fn operations_s(&self) -> BTreeMap<String, f64> {
         let own = [("logging", self.logging_s), ("switch", self.switch_s)];
         let own = own.map(|(name, s)| (name.to_string(), s));
@@ -179,18 +179,18 @@ impl Journaled {
         all.filter(|(_, s)| *s > 0.0).collect()
     }
 
-    /// Time of commits and applies, which tasks beside the operations make; seconds.
+    /// Time of commits and applies, which run in tasks beside the operations, seconds.
     pub fn of_tasks(&self) -> f64 {
         self.commit_s.values().chain(self.apply_s.values()).sum()
     }
 }
 
-/// Counters at one moment.
+/// All counters at one moment.
 struct Reading {
     at: Time,
     sectors: BTreeMap<Class, u64>,
     checkpoints: CheckpointStats,
-    /// Sections that were cleaned, and the time of operations that did it.
+    /// Number of sections that were cleaned, and the time of operations that did it.
     cleaned: (u64, Nanos),
     journal: Option<F2fsJournalStats>,
     jbd2: JournalStats,
@@ -226,16 +226,16 @@ impl Reading {
 }
 
 impl BenchJob {
-    /// Runs it.
+    /// Runs the benchmark.
     ///
     /// # Errors
-    /// A run fails; the workload is no benchmark.
+    /// The run fails, or the workload is no benchmark.
     pub fn run(&self) -> Result<Measured, PaperError> {
         self.measured(false)
     }
 
-    /// Runs it, and a sync that counts as well: all that its operations log is in the log at the
-    /// end.
+    /// Runs the benchmark and a sync, whose writes count as well, so that all that the operations
+    /// log is in the log at the end.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -339,8 +339,8 @@ fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measu
     }
 }
 
-/// Operations by the time at which they ended; empty if most ended at one time, as those of several
-/// processes that are told at the end.
+/// Divides the operations into slices by the time at which they ended. It is empty if most ended at
+/// one time, as those of several processes do that are told at the end.
 fn series(start: Time, all: Nanos, ended: &[(Time, Nanos)]) -> Vec<Slice> {
     let told_at_once = ended.len() > 1 && ended.first().map(|e| e.0) == ended.last().map(|e| e.0);
     if told_at_once || all.0 == 0 {
@@ -415,7 +415,7 @@ fn journaled(before: &F2fsJournalStats, after: &F2fsJournalStats) -> Journaled {
     }
 }
 
-/// What was added to a sum of times, seconds.
+/// Seconds that were added to a sum of times.
 fn seconds(after: Nanos, before: Nanos) -> f64 {
     round(after.0.saturating_sub(before.0) as f64 / 1e9)
 }
@@ -449,7 +449,7 @@ fn between<K: Ord + Copy>(
     spans.collect()
 }
 
-/// In seconds; those that took none are left out.
+/// Times in seconds by name, without those that are 0.
 fn named(spans: Vec<(String, Nanos)>) -> BTreeMap<String, f64> {
     let some = spans.into_iter().filter(|(_, span)| span.0 > 0);
     some.map(|(name, span)| (name, round(span.0 as f64 / 1e9)))

@@ -13,7 +13,7 @@ use crate::PaperError;
 use crate::{Listed, Row, Section, Table, number};
 use report::plot;
 
-/// All systems, in the order of tables.
+/// The systems, in the order of tables.
 pub const SYSTEMS: [System; 6] = [
     System::Checkpoint60,
     System::Checkpoint1,
@@ -22,11 +22,11 @@ pub const SYSTEMS: [System; 6] = [
     System::F2fsj,
     System::Ext4,
 ];
-/// Those that published values compare: with half and twice the CPU costs as well.
+/// Systems that published values compare; they also run with half and twice the CPU costs.
 const COMPARED: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
 const FIGURE: &str = "5.3 names";
 
-/// Every operation on every system.
+/// The jobs: every operation on every system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
@@ -44,28 +44,28 @@ pub fn rate(of: &Measured) -> f64 {
     of.ops as f64 / of.seconds.max(f64::MIN_POSITIVE)
 }
 
-/// Outcomes of the operations of a plan.
+/// The outcomes of the operations on names, and their plan.
 pub struct Found<'a> {
-    /// Of this plan.
+    /// The plan of the report.
     pub plan: &'a Plan,
     outcomes: &'a Outcomes,
 }
 
 impl<'a> Found<'a> {
-    /// Of a report.
+    /// The outcomes of a report.
     pub fn new(plan: &'a Plan, outcomes: &'a Outcomes) -> Found<'a> {
         Found { plan, outcomes }
     }
 
-    /// Of one run.
+    /// The figures of one run.
     ///
     /// # Errors
-    /// It is missing.
+    /// The run is missing.
     pub fn of(&self, op: Op, system: System, at: At) -> Result<&'a Measured, PaperError> {
         measured(self.outcomes, &op.at(self.plan, system, at))
     }
 
-    /// Gain of `a` over `b` in throughput.
+    /// The gain of `a` over `b` in throughput.
     ///
     /// # Errors
     /// A run is missing.
@@ -75,10 +75,10 @@ impl<'a> Found<'a> {
     }
 }
 
-/// What is compared with what, as the table of published values says it.
+/// A comparison in the table of published values.
 struct Compared {
     op: Op,
-    /// Gain of the first over the second.
+    /// The systems; the gain is that of the first over the second.
     pair: (System, System),
 }
 
@@ -115,7 +115,7 @@ const XFS: [&str; 4] = [
     "copy-4KB: F2FSJ over XFS",
 ];
 
-/// As the table of published values calls a system.
+/// The name of a system in the table of published values.
 pub fn title(system: System) -> String {
     match system {
         System::F2fsj => "F2FSJ".into(),
@@ -168,7 +168,7 @@ fn words(plan: &Plan) -> Vec<String> {
     ]
 }
 
-/// Section 5.1: sizes.
+/// Rows of section 5.1: sizes of volume and journal.
 fn sizes(plan: &Plan, table: &Table) -> Vec<Row> {
     let size = plan.size();
     let ext4 = System::Ext4.stack(DEVICE, size, plan.seed);
@@ -185,7 +185,7 @@ fn sizes(plan: &Plan, table: &Table) -> Vec<Row> {
     ]
 }
 
-/// Operations of `fsync:` that are one transaction each.
+/// Workloads `fsync:` whose operations are one transaction each.
 const PAGES: [(&str, &str); 2] = [
     ("create", "op=create,size=4k"),
     ("unlink", "op=unlink,size=4k"),
@@ -196,7 +196,7 @@ fn one_by_one(plan: &Plan, op: &str) -> RunJob {
     RunJob::new(plan, System::Ext4, format!("fsync:{op},count={count}"))
 }
 
-/// Section 5.3.1: pages that one operation gives to JBD2.
+/// Rows of section 5.3.1: pages that one operation hands to JBD2.
 fn pages(plan: &Plan, outcomes: &Outcomes, table: &Table) -> Result<Vec<Row>, PaperError> {
     let item = "pages of metadata that a creation or removal on ext4 journals";
     let published = table.get("5.3.1", item, None);
@@ -218,17 +218,17 @@ fn micros_each(seconds: f64, of: &Measured) -> f64 {
     seconds * 1e6 / of.ops.max(1) as f64
 }
 
-/// What operations of ext4 spend on JBD2: in handles, and waiting; not what its task does.
+/// Seconds that operations of ext4 spend on JBD2, in handles and waiting; its task is left out.
 fn jbd2_s(of: &Measured) -> f64 {
     let not = [JBD2_LOCKING, JBD2_COMMITTER];
     let waits = of.jbd2_s.iter().filter(|(name, _)| {
-        // Locks are in the time of handles already.
+        // The time of handles already has the locks.
         name.starts_with("wait: ") && !not.contains(&name.as_str())
     });
     waits.map(|(_, s)| *s).sum()
 }
 
-/// Where an operation's time goes, in a few words.
+/// Says where the time of an operation goes.
 fn parts_of(system: System, of: &Measured) -> String {
     let all = number(micros_each(of.seconds, of));
     let name = title(system);
@@ -253,7 +253,8 @@ fn parts_of(system: System, of: &Measured) -> String {
     }
 }
 
-/// What an operation takes without what keeps it consistent: checkpoints, or its part of a journal.
+/// Time of an operation without what keeps the volume consistent: checkpoints, or its share of a
+/// journal.
 fn bare(system: System, of: &Measured) -> f64 {
     let kept = match (system, &of.journal) {
         (System::Ext4, _) => jbd2_s(of),
@@ -342,7 +343,7 @@ fn gains(found: &Found<'_>) -> Result<Listed, PaperError> {
     ))
 }
 
-/// What each run consists of.
+/// Table of what each run consists of.
 fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
     const HEAD: [&str; 10] = [
         "system",

@@ -1,7 +1,8 @@
 //! Cui, Wang, Chen, Shao: Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash
 //! Recovery (OSDI 2025), measured again.
 //!
-//! `published.toml` has all that its text says; each value stands in one part.
+//! `published.toml` has all values that the paper's text gives; each of them is in one part of the
+//! report.
 
 mod aged;
 mod board;
@@ -132,13 +133,13 @@ pub const PARTS: &[Part] = &[
 /// What a report runs, and for how long.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Fewer objects.
+    /// True for a quick report: fewer objects.
     pub quick: bool,
-    /// Next to none: for tests in debug builds; `quick` as well.
+    /// True for tests in debug builds: hardly any objects. `quick` is true then, as well.
     pub tiny: bool,
     /// Seed of every random stream.
     pub seed: u64,
-    /// Folder of recordings, if there are any.
+    /// Folder of recordings, if there is one.
     pub traces: Option<PathBuf>,
 }
 
@@ -153,13 +154,13 @@ impl Plan {
         }
     }
 
-    /// The same with recordings of this folder.
+    /// Sets the folder of recordings.
     #[must_use]
     pub fn with_traces(self, traces: Option<PathBuf>) -> Plan {
         Plan { traces, ..self }
     }
 
-    /// As few objects as a debug build runs in seconds, with all jobs and rows.
+    /// The plan for tests: all jobs and rows, with as few objects as a debug build runs in seconds.
     pub fn tiny(seed: u64) -> Plan {
         Plan {
             quick: true,
@@ -170,7 +171,7 @@ impl Plan {
     }
 }
 
-/// What is published of XFS in a figure: nothing of it can be measured here.
+/// Rows for the published values of XFS in a figure, which cannot be measured here.
 fn xfs_rows(table: &Table, figure: &str) -> Vec<Row> {
     let all = table.all().iter();
     let of = all.filter(|p| p.figure == figure && p.item.ends_with("over XFS"));

@@ -1,5 +1,5 @@
-//! The operations on names of sections 2.3, 5.2 and 5.3, as jobs: one process, 100 entries a
-//! directory.
+//! The operations on names of sections 2.3, 5.2 and 5.3, as jobs of one process with 100 entries in
+//! a directory.
 
 use super::Plan;
 use super::measure::{BenchJob, Host};
@@ -7,21 +7,21 @@ use super::scale::{CORES, DEVICE, VOLUME, ring};
 use super::system::{Size, System};
 use work::RunConfig;
 
-/// Where a run stands in the report.
+/// The size and the CPU costs of a run in the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum At {
     /// All objects, the table of CPU costs as it is.
     Whole,
-    /// So many percent of the CPU costs of the table; fewer objects with a ring as much smaller, as
-    /// these runs are for comparison only.
+    /// This many percent of the CPU costs of the table. Such runs are compared among each other
+    /// only, so they have fewer objects, and a ring that is as much smaller.
     Cpu(u32),
 }
 
 impl At {
-    /// Half, the whole and twice the CPU costs.
+    /// Runs with half, the whole and twice the CPU costs of the table.
     pub const LEVELS: [At; 3] = [At::Cpu(50), At::Cpu(100), At::Cpu(200)];
 
-    /// What a row of it is called.
+    /// Its name in rows.
     pub fn text(self, plan: &Plan) -> String {
         match self {
             At::Whole => format!("{} objects", plan.objects()),
@@ -30,27 +30,27 @@ impl At {
     }
 }
 
-/// An operation of the paper.
+/// An operation on names in the paper.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Op {
     /// Makes directories.
     Mkdir,
-    /// Removes them.
+    /// Removes directories.
     Rmdir,
     /// Makes empty files.
     CreateEmpty,
-    /// Removes them.
+    /// Removes empty files.
     UnlinkEmpty,
     /// Makes files of 4 KiB.
     Create4k,
-    /// Removes them.
+    /// Removes files of 4 KiB.
     Unlink4k,
-    /// Copies them: half as many, so that there are as many files in the end.
+    /// Copies files of 4 KiB: half as many, so that there are as many files in the end.
     Copy4k,
 }
 
 impl Op {
-    /// All of them, as section 5.3 has them.
+    /// All operations, in the order of section 5.3.
     pub const ALL: [Op; 7] = [
         Op::Mkdir,
         Op::Rmdir,
@@ -60,10 +60,10 @@ impl Op {
         Op::Unlink4k,
         Op::Copy4k,
     ];
-    /// Those of Figs. 2, 4, 18 and section 5.2.
+    /// The operations of Figs. 2, 4, 18 and section 5.2.
     pub const FOUR: [Op; 4] = [Op::Mkdir, Op::Rmdir, Op::Create4k, Op::Unlink4k];
 
-    /// Its name in the paper.
+    /// The operation's name in the paper.
     pub const fn name(self) -> &'static str {
         match self {
             Op::Mkdir => "mkdir",
@@ -76,7 +76,7 @@ impl Op {
         }
     }
 
-    /// The workload with so many objects.
+    /// The workload with this many objects.
     pub fn workload(self, objects: u32) -> String {
         let (op, count) = match self {
             Op::Mkdir => ("op=mkdir", objects),
@@ -90,13 +90,13 @@ impl Op {
         format!("meta:{op},count={count},width=100")
     }
 
-    /// It on a system, on the paper's PC with so many percent of the CPU costs of the table. Parts
-    /// that ask for the same share the run.
+    /// The job on a system, with the paper's PC and this many percent of the CPU costs of the
+    /// table. Parts that ask for equal jobs share the run.
     pub fn job(self, plan: &Plan, system: System, cpu_percent: u32) -> BenchJob {
         self.sized(plan, system, cpu_percent, plan.objects())
     }
 
-    /// The same at a point of the report.
+    /// The job with the size and CPU costs of `at`.
     pub fn at(self, plan: &Plan, system: System, at: At) -> BenchJob {
         match at {
             At::Whole => self.job(plan, system, 100),

@@ -1,4 +1,4 @@
-//! Which objects of a `meta:` workload a recovery gives back.
+//! Finds out which objects of a `meta:` workload a recovery gives back.
 
 use crate::PaperError;
 use std::collections::BTreeSet;
@@ -8,19 +8,20 @@ use work::workload::bench::{MetaOp, MetaSpec};
 use work::workload::fsync::content;
 use work::workload::{BenchSpec, Program, Workload};
 
-/// What of a run is there after a recovery.
+/// What is there of a run after a recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovered {
-    /// Operations whose effect is there: the first so many.
+    /// Number of operations whose effect is there; they are the first ones of the run.
     pub ops: u64,
-    /// Of the files that these made, those that have their bytes; of other operations all.
+    /// Number of the files made by these that have their content; for operations that make none,
+    /// `ops`.
     pub whole: u64,
 }
 
-/// The parameters of a `meta:` workload.
+/// Parses the parameters of a `meta:` workload.
 ///
 /// # Errors
-/// Another one.
+/// It is another workload.
 pub fn meta(workload: &str) -> Result<MetaSpec, PaperError> {
     match workload.parse()? {
         Workload::Bench(BenchSpec {
@@ -33,10 +34,11 @@ pub fn meta(workload: &str) -> Result<MetaSpec, PaperError> {
     }
 }
 
-/// Looks what of the run of `spec` by one process is there.
+/// Finds out what is there of the run of `spec` by one process.
 ///
 /// # Errors
-/// Of the file system; the state is that of no prefix of the operations, which no cut may leave.
+/// The file system fails, or the state is that of no prefix of the operations, which no cut may
+/// leave.
 pub fn recovered(vfs: &Arc<Vfs>, spec: &MetaSpec) -> Result<Recovered, PaperError> {
     let there = numbers(vfs)?;
     let (count, found) = (spec.count, there.len() as u32);
@@ -77,7 +79,7 @@ fn numbers(vfs: &Arc<Vfs>) -> Result<BTreeSet<u32>, PaperError> {
     Ok(paths(vfs)?.into_iter().map(|(_, n)| n).collect())
 }
 
-/// Directory and number of every object.
+/// Directory and number of every object that is there.
 fn paths(vfs: &Arc<Vfs>) -> Result<Vec<(String, u32)>, PaperError> {
     let mut found = Vec::new();
     let mut todo = vec![String::new()];

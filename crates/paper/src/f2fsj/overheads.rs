@@ -1,4 +1,4 @@
-//! Overheads with create-4KB, memory and CPU; and a long run.
+//! The overheads of journaling with create-4KB, in memory and CPU; and a long run.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Measured, Slice};
@@ -12,16 +12,16 @@ use crate::{Row, Section, number};
 
 const FIGURE: &str = "5.3 overheads";
 const LONG: &str = "300 runs of more than 6 hours: throughput of the last over the first";
-/// Systems of the long run.
+/// The systems of the long run.
 const SYSTEMS: [System; 3] = [System::Checkpoint60, System::PageJournal, System::F2fsj];
-/// The first and the last of so many parts of a long run are compared.
+/// A long run is divided into this many parts, of which the first and the last are compared.
 const PARTS: usize = 10;
 
 fn overhead(plan: &Plan, system: System) -> BenchJob {
     Op::Create4k.job(plan, system, 100)
 }
 
-/// Objects and rounds of the long run: it makes as many files as other runs, many times a few.
+/// Objects and rounds of the long run: it makes as many files as other runs, a few at a time.
 fn long_of(plan: &Plan) -> (u32, u32) {
     plan.pick((2_000, 50), (500, 10), (50, 3))
 }
@@ -32,7 +32,7 @@ fn long(plan: &Plan, system: System) -> BenchJob {
     job(plan, system, Op::Create4k, (objects, &more), CORES)
 }
 
-/// Both overheads, and the long runs.
+/// The jobs: the runs for both overheads, and the long runs.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let overheads = [System::Checkpoint60, System::F2fsj].map(|s| overhead(plan, s));
     let long = SYSTEMS.map(|s| long(plan, s));
@@ -89,7 +89,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     })
 }
 
-/// Operations a second in the first and in the last tenth of a run.
+/// Operations per second in the first and in the last part of a run.
 fn ends(series: &[Slice]) -> Option<(f64, f64)> {
     let part = series.len() / PARTS;
     let length = series.get(1)?.at * part as f64;
@@ -125,7 +125,7 @@ fn memory(stock: &Measured, ours: &Measured) -> Vec<Row> {
     ]
 }
 
-/// Busy time over that of all cores.
+/// Charged CPU time as a share of the time of all cores.
 fn busy(found: &Measured) -> f64 {
     found.cpu_s / (found.seconds * CORES as f64).max(f64::MIN_POSITIVE)
 }

@@ -1,4 +1,4 @@
-//! Fig 18: the period of commits, 1 s and 5 s.
+//! Fig 18: throughput over the period of commits, which is 1 s or 5 s.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Journaled, Measured};
@@ -13,14 +13,14 @@ use base::Nanos;
 use rig::Scheme;
 
 const FIGURE: &str = "Fig 18";
-/// Periods of the paper, seconds.
+/// The periods of the paper, seconds.
 const PERIODS: [u64; 2] = [1, 5];
 
 fn count(plan: &Plan) -> u32 {
     plan.pick(60_000, 10_000, 300)
 }
 
-/// A period of the paper in a run as much shorter as it has fewer objects, ms.
+/// A period of the paper in milliseconds, shortened as the run is by its fewer objects.
 fn scaled_ms(plan: &Plan, seconds: u64) -> u64 {
     let ms = seconds as f64 * 1e3 / fewer(count(plan));
     (ms.round() as u64).max(1)
@@ -34,7 +34,7 @@ fn of(plan: &Plan, op: Op, seconds: u64) -> BenchJob {
     job
 }
 
-/// Each operation with each period.
+/// The jobs: each operation with each period.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let each = |op: Op| PERIODS.map(|s| Job::Bench(of(plan, op, s)));
     Op::FOUR.into_iter().flat_map(each).collect()

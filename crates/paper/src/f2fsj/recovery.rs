@@ -1,8 +1,8 @@
-//! The job of section 5.4: files are made or removed, the changes are durable and behind the last
-//! checkpoint, the power goes, and the mount is timed.
+//! The job of section 5.4: makes or removes files, makes the changes durable without a checkpoint
+//! after them, cuts the power, and times the mount.
 //!
-//! No timer and no count makes a checkpoint due, and nothing is applied: all of it is for the
-//! recovery to do. The drive has recovered its own map before the mount begins.
+//! No timer and no count makes a checkpoint due, and nothing is applied, so all of it is left to
+//! the recovery. The drive has recovered its own map before the mount begins.
 
 use super::loss::{BOOT, simulated};
 use super::measure::Host;
@@ -22,14 +22,14 @@ use work::workload::bench::{MetaOp, MetaSpec};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Act {
-    /// Empty files are made.
+    /// Makes empty files.
     Create,
-    /// Empty files that are at home are removed.
+    /// Removes empty files that are at home.
     Delete,
 }
 
 impl Act {
-    /// In words.
+    /// The act in words.
     pub fn name(self) -> &'static str {
         match self {
             Act::Create => "created",
@@ -45,45 +45,45 @@ impl Act {
     }
 }
 
-/// What to do, and how often.
+/// The job: what to do with how many files.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecoveryJob {
-    /// The stack.
+    /// The stack that it runs on.
     pub stack: Config,
-    /// Each file is fsynced; else one `sync` commits all, or writes a checkpoint.
+    /// Each file is fsynced; otherwise one `sync` commits all of them, or writes a checkpoint.
     pub fsynced: bool,
-    /// Made or removed.
+    /// Whether files are made or removed.
     pub act: Act,
-    /// How many files.
+    /// Number of files.
     pub files: u32,
-    /// On what.
+    /// The host that it runs on.
     pub host: Host,
 }
 
-/// What the mount took.
+/// What the mount after the cut took.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Recovering {
-    /// The whole mount, ms.
+    /// Duration of the whole mount, milliseconds.
     pub mount_ms: f64,
-    /// A mount of the same volume after a clean unmount, ms.
+    /// Duration of a mount of the same volume after a clean unmount, milliseconds.
     pub clean_ms: f64,
-    /// Changes that are there, of all.
+    /// Share of the changes that are there afterwards.
     pub recovered: f64,
-    /// Read by it.
+    /// KiB that the mount read.
     pub kib_read: u64,
-    /// Written by it.
+    /// KiB that the mount wrote.
     pub kib_written: u64,
-    /// Epochs or transactions redone.
+    /// Number of epochs or transactions that were redone.
     pub epochs: u64,
-    /// Records redone, node blocks rolled forward, or blocks of the log brought home.
+    /// Number of records redone, node blocks rolled forward, or log blocks brought home.
     pub records: u64,
-    /// Its steps, ms.
+    /// Duration of each step, milliseconds.
     pub steps_ms: BTreeMap<String, f64>,
 }
 
-/// Files of a directory, as in the paper's file sets.
+/// Number of files in a directory, as in the paper's file sets.
 const WIDTH: u32 = 100;
-/// Bytes of the caches: the paper's host has 64 GB.
+/// Bytes of the caches, ample as the paper's host has 64 GB.
 const CACHE: usize = 1 << 30;
 
 fn dir(n: u32) -> String {
@@ -104,10 +104,10 @@ fn create(vfs: &Arc<Vfs>, n: u32, fsync: bool) -> Result<(), PaperError> {
 }
 
 impl RecoveryJob {
-    /// Does it, cuts the power, mounts.
+    /// Makes the changes, cuts the power, and mounts.
     ///
     /// # Errors
-    /// A run fails; a remainder cannot be recovered, or is that of no prefix of the changes.
+    /// A run fails, or a remainder cannot be recovered or is the state of no prefix of the changes.
     pub fn run(&self) -> Result<Recovering, PaperError> {
         let media = self.cut(self.volume()?)?;
         let (mut found, rest) = self.recover(media)?;
@@ -135,7 +135,7 @@ impl RecoveryJob {
         Ok(Stack::mount_with(device, options, |device| device)?)
     }
 
-    /// The volume before the changes, at rest.
+    /// The volume before the changes, unmounted.
     pub(super) fn volume(&self) -> Result<Media, PaperError> {
         let model = self.stack.format()?;
         self.simulated(|| {
@@ -151,7 +151,7 @@ impl RecoveryJob {
         })
     }
 
-    /// The changes, and the cut.
+    /// Makes the changes and cuts the power; returns what that leaves.
     pub(super) fn cut(&self, volume: Media) -> Result<Media, PaperError> {
         let model = self.stack.attach(volume)?;
         self.simulated(|| {

@@ -1,8 +1,8 @@
-//! How many objects there are, and how large the volume and its journal are with them.
+//! Numbers of objects, and the sizes of volume and journal that go with them.
 //!
 //! The paper has 4 million objects, a ring of 256 MiB, a journal of 1 GiB for ext4 and a drive of
-//! 256 GB. Ours are 200,000 objects and a ring of 12 MiB: the ring is as large over the work as
-//! published, so it fills as often. Fewer objects have a ring as much smaller.
+//! 256 GB. Ours are 200,000 objects and a ring of 12 MiB: compared with the work the ring is as
+//! large as published, so it fills as often. With fewer objects the ring is as much smaller.
 
 use super::Plan;
 use super::system::Size;
@@ -10,40 +10,41 @@ use crate::PaperError;
 use base::BLOCK_BYTES;
 use work::workload::{BenchSpec, MetaOp, Program};
 
-/// The paper's drive.
+/// The profile of the paper's drive.
 pub const DEVICE: &str = "nvme-980pro";
-/// The same without its SLC area, behind which the model is slower than the drive
-/// (docs/design/models.md, N7): for what writes more than that holds.
+/// That drive without its SLC area, for what writes more than the area holds: behind it the model
+/// is slower than the drive (docs/design/models.md, `N7`).
 pub const FLAT_DEVICE: &str = "nvme-980pro,slc.on=false";
-/// Cores of the paper's PC, an i9-10850K.
+/// Number of cores of the paper's PC, an i9-10850K.
 pub const CORES: usize = 10;
 /// Bytes of the volume.
 pub const VOLUME: u64 = 4 << 30;
-/// Objects of the whole report.
+/// Number of objects in a whole report.
 const OBJECTS: u32 = 200_000;
-/// Their ring, bytes.
+/// Bytes of the ring for these.
 const RING: u64 = 12 << 20;
-/// The smallest journal of ext4 is four times this, as the ratio of the paper is; F2FSJ would do
-/// with a sixteenth.
+/// Bytes of the smallest ring. The smallest journal of ext4 is four times this, by the ratio of the
+/// paper; F2FSJ would do with a sixteenth.
 const RING_LEAST: u64 = 1 << 20;
-/// A power of ten less has rings below [`RING_LEAST`]: two thirds of a tenth.
+/// Number of objects in a quick report: still enough that their ring is above [`RING_LEAST`], and
+/// so in proportion.
 const OBJECTS_QUICK: u32 = 20_000;
-/// For tests in debug builds.
+/// Number of objects in tests in debug builds.
 const OBJECTS_TINY: u32 = 300;
-/// mke2fs makes an inode for so many bytes.
+/// Bytes of the volume for which mke2fs makes one inode.
 const INODE_RATIO: u64 = 16 << 10;
 const BLOCK: u64 = BLOCK_BYTES as u64;
-/// Metadata areas and segments that F2FS keeps free; groups of ext4.
+/// Bytes for metadata areas and segments that F2FS keeps free, or for groups of ext4.
 const FIXED: u64 = 192 << 20;
 
-/// Bytes of the ring for so many objects.
+/// Bytes of the ring for this many objects.
 pub fn ring(objects: u32) -> u64 {
     let share = u64::from(objects) * RING / u64::from(OBJECTS);
     (share / BLOCK * BLOCK).max(RING_LEAST)
 }
 
 impl Plan {
-    /// One of three, by the length of the plan.
+    /// One of three values, by the length of the report.
     pub fn pick<T>(&self, full: T, quick: T, tiny: T) -> T {
         match (self.tiny, self.quick) {
             (true, _) => tiny,
@@ -52,17 +53,17 @@ impl Plan {
         }
     }
 
-    /// Objects of a benchmark on names.
+    /// Number of objects of a benchmark on names.
     pub fn objects(&self) -> u32 {
         self.pick(OBJECTS, OBJECTS_QUICK, OBJECTS_TINY)
     }
 
-    /// Objects of runs with half and twice the CPU costs.
+    /// Number of objects of runs with half and twice the CPU costs.
     pub fn objects_varied(&self) -> u32 {
         self.pick(OBJECTS / 5, OBJECTS_QUICK / 5, OBJECTS_TINY / 3)
     }
 
-    /// Volume and journal for them.
+    /// Sizes of volume and journal for the objects.
     pub fn size(&self) -> Size {
         Size {
             bytes: VOLUME,
@@ -71,11 +72,11 @@ impl Plan {
     }
 }
 
-/// Refuses a benchmark on names for whose objects, and a journal in proportion to them, a volume of
-/// `bytes` has no room, before it has run for minutes.
+/// Refuses a benchmark on names for which a volume of `bytes` has no room, with a journal in
+/// proportion to its objects. So it does not fail after minutes.
 ///
 /// # Errors
-/// How large the volume would have to be.
+/// It has no room; the error says how large the volume would have to be.
 pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), PaperError> {
     let Program::Meta(meta) = &spec.program else {
         return Ok(());
@@ -87,7 +88,7 @@ pub fn check(spec: &BenchSpec, bytes: u64) -> Result<(), PaperError> {
         _ => meta.size.next_multiple_of(BLOCK),
     };
     let inodes = (objects + dirs) * INODE_RATIO;
-    // A block of node for each object; a log needs a quarter more than what is valid.
+    // Each object has a block of node; a log needs a quarter more than what is valid.
     let blocks = (objects * (BLOCK + content) + dirs * 2 * BLOCK) * 5 / 4;
     let need = inodes.max(blocks) + 4 * ring(objects as u32) + FIXED;
     match need <= bytes {

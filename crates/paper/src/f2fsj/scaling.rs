@@ -1,4 +1,4 @@
-//! Section 5.3, scaling: several processes on as many cores.
+//! Section 5.3, scaling: several processes on as many cores share one set of objects.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Measured};
@@ -12,11 +12,11 @@ use report::plot;
 use std::collections::BTreeMap;
 
 const FIGURE: &str = "5.3 scaling";
-/// Cores of the paper's machine, as it says; processes have one each, the tasks of the file system
-/// take what is left.
+/// Number of cores of the machine, as the paper states it. Each process has its own, and the tasks
+/// of the file system take the others.
 const CORES: usize = 19;
 const PROCESSES: [u32; 5] = [1, 2, 4, 8, 16];
-/// The operations, and the number of processes that the text names.
+/// The operations, and the number of processes that the text names for each.
 const OPS: [(Op, u32); 2] = [(Op::Mkdir, 2), (Op::Create4k, 4)];
 const SYSTEMS: [System; 4] = [
     System::Checkpoint60,
@@ -42,7 +42,7 @@ fn of(plan: &Plan, op: Op, system: System, processes: u32) -> BenchJob {
     job(plan, system, op, (count(plan), &more), CORES)
 }
 
-/// Each operation on each system with each number of processes.
+/// The jobs: each operation on each system with each number of processes.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for (op, _) in OPS {
@@ -70,7 +70,7 @@ impl Runs<'_> {
         gain(self.rate(of.0, of.1), self.rate(over.0, over.1)).unwrap_or(0.0)
     }
 
-    /// Rates with one process and with `n`, for the reason of a row.
+    /// Says the rates with one process and with `n`, for the reason of a row.
     fn told(&self, systems: &[System], n: u32) -> String {
         let one = |system: &System| {
             let (one, many) = (self.rate(*system, 1), self.rate(*system, n));

@@ -1,16 +1,15 @@
-//! The share of each of four ideas in what all of them gain together, whatever the order in which
-//! they come: the Shapley value.
+//! The Shapley value: the share of each of four ideas in what all of them gain together.
 //!
-//! Ideas help and hinder each other: what one of them gains depends on which of the others are
-//! there. Shapley's value of an idea is the mean, over all orders in which the four can be added,
-//! of what it adds when it comes. The four values sum up to the whole gain.
+//! Ideas help and hinder each other, so what one of them gains depends on which of the others are
+//! there. The Shapley value of an idea is the mean of what it adds, over all orders in which the
+//! four can be added. The four values sum up to the whole gain.
 
-/// Ideas.
+/// Number of ideas.
 pub(super) const PLAYERS: usize = 4;
-/// Sets of them.
+/// Number of sets of ideas.
 pub(super) const SETS: usize = 1 << PLAYERS;
 
-/// Which ideas a set has, by their numbers.
+/// For each idea whether it is in the set.
 pub(super) fn members(set: usize) -> [bool; PLAYERS] {
     std::array::from_fn(|n| set & (1 << n) != 0)
 }
@@ -19,15 +18,15 @@ fn factorial(n: usize) -> f64 {
     (1..=n).product::<usize>() as f64
 }
 
-/// The value of each idea; `worth[set]` is what a set is worth, bit `n` of its number stands for
-/// idea `n`.
+/// The Shapley value of each idea. `worth[set]` is the worth of a set, in whose number bit `n`
+/// stands for idea `n`.
 pub(super) fn values(worth: &[f64; SETS]) -> [f64; PLAYERS] {
     std::array::from_fn(|player| {
         let bit = 1 << player;
         let without = (0..SETS).filter(|set| set & bit == 0);
         let added = without.map(|set| {
             let before = set.count_ones() as usize;
-            // Orders in which exactly these came before.
+            // This is the number of orders in which exactly these came before.
             let orders = factorial(before) * factorial(PLAYERS - 1 - before);
             orders / factorial(PLAYERS) * (worth[set | bit] - worth[set])
         });
@@ -35,12 +34,12 @@ pub(super) fn values(worth: &[f64; SETS]) -> [f64; PLAYERS] {
     })
 }
 
-/// What is lost of the whole when one idea is left out, for each.
+/// What the whole loses when an idea is left out, for each idea.
 pub(super) fn left_out(worth: &[f64; SETS]) -> [f64; PLAYERS] {
     std::array::from_fn(|player| worth[SETS - 1] - worth[(SETS - 1) & !(1 << player)])
 }
 
-/// What each adds to nothing.
+/// What each idea adds when no other is there.
 pub(super) fn alone(worth: &[f64; SETS]) -> [f64; PLAYERS] {
     std::array::from_fn(|player| worth[1 << player] - worth[0])
 }
@@ -59,8 +58,8 @@ mod tests {
         }
     }
 
-    /// One left glove and three right ones: a pair is worth 1 (Shapley's own example, with four
-    /// players: 3/4 and 1/12 each).
+    /// One left glove and three right ones, where a pair is worth 1: Shapley's own example, with
+    /// four players (3/4 and 1/12 each).
     #[test]
     fn the_glove_game() {
         let gloves = game(|has| f64::from(has[0] && (has[1] || has[2] || has[3])));

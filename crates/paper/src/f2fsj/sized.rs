@@ -1,5 +1,5 @@
-//! Operations on names with fewer objects than the rest of the report, for parts that need many
-//! runs: the ring is smaller in proportion.
+//! Operations on names with fewer objects than in the rest of the report, for parts that need many
+//! runs. The ring is smaller in proportion.
 
 use super::Plan;
 use super::measure::{BenchJob, Host, Measured};
@@ -8,15 +8,15 @@ use super::scale::{DEVICE, VOLUME, ring};
 use super::system::{Size, System};
 use work::RunConfig;
 
-/// Objects of the paper's runs.
+/// Number of objects in the paper's runs.
 const PAPER_OBJECTS: f64 = 4e6;
 
-/// How many times fewer objects than in the paper; a run is about as much shorter.
+/// By which factor the objects are fewer than in the paper; a run is about as much shorter.
 pub(super) fn fewer(objects: u32) -> f64 {
     PAPER_OBJECTS / f64::from(objects)
 }
 
-/// An operation with so many objects; `more`: further keys of the workload.
+/// The job of an operation with this many objects; `more` has further keys of the workload.
 pub(super) fn job(
     plan: &Plan,
     system: System,
@@ -47,7 +47,7 @@ pub(super) fn rate(found: &Measured) -> f64 {
     }
 }
 
-/// `a` over `b`, less one; `None` where there is no `b`.
+/// The gain of `a` over `b`; `None` if `b` is 0.
 pub(super) fn gain(a: f64, b: f64) -> Option<f64> {
     (b > 0.0).then(|| a / b - 1.0)
 }

@@ -1,5 +1,5 @@
-//! What is compared: F2FS with its checkpoints, with a journal of pages, with F2FSJ and with F2FSJ
-//! less one of its ideas; and ext4.
+//! The systems that are compared: F2FS with its checkpoints, with a journal of pages, with F2FSJ
+//! and with F2FSJ less one of its ideas; and ext4.
 
 use rig::{Config, F2fsPreset, F2fsScheme, Fs, Ideas, Preset, Scheme};
 
@@ -8,11 +8,12 @@ use rig::{Config, F2fsPreset, F2fsScheme, Fs, Ideas, Preset, Scheme};
 pub enum System {
     /// Stock F2FS: a checkpoint each 60 s, or when too much is dirty.
     Checkpoint60,
-    /// Each second.
+    /// Stock F2FS with a checkpoint each second.
     Checkpoint1,
-    /// A task in the background writes one each 5 s: what the released prototype really is.
+    /// F2FS whose checkpoints are written by a background task each 5 s, as in the released
+    /// prototype.
     Checkpoint5Bg,
-    /// F2FS with a journal as JBD2 is.
+    /// F2FS with a journal like JBD2.
     PageJournal,
     /// F2FSJ.
     F2fsj,
@@ -22,7 +23,7 @@ pub enum System {
     Ext4,
 }
 
-/// The ideas by their names in the paper's Fig 16, in its order.
+/// The names of the ideas in Fig 16 of the paper, in its order.
 pub const IDEAS: [&str; 4] = [
     "change-only journaling",
     "per-inode lists",
@@ -30,7 +31,7 @@ pub const IDEAS: [&str; 4] = [
     "fast-forward apply",
 ];
 
-/// These of [`IDEAS`], the others not.
+/// The set of those ideas of [`IDEAS`] for which `has` is true.
 pub const fn ideas(has: [bool; 4]) -> Ideas {
     Ideas {
         change_records: has[0],
@@ -40,24 +41,24 @@ pub const fn ideas(has: [bool; 4]) -> Ideas {
     }
 }
 
-/// How large a volume is, and its journal.
+/// The size of a volume and of its journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Bytes of the volume.
     pub bytes: u64,
-    /// Bytes of the journal of F2FS; ext4 has four times as many (paper, section 5.1: 256 MiB and 1
-    /// GiB).
+    /// Bytes of the journal of F2FS; that of ext4 is four times as large (paper, section 5.1: 256
+    /// MiB and 1 GiB).
     pub ring: u64,
 }
 
-/// As the paper's machines, whose 64 GB hold all that their 4 million objects are, this holds all
-/// that ours are.
+/// Memory of the caches, MiB. It holds all that our objects are, as the 64 GB of the paper's
+/// machines hold all that their 4 million objects are.
 const MEMORY_MIB: u32 = 4096;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 
 impl System {
-    /// Its name in tables.
+    /// The system's name in tables.
     pub fn name(self) -> String {
         match self {
             System::Ext4 => "ext4".into(),
@@ -65,7 +66,7 @@ impl System {
         }
     }
 
-    /// Its scheme; `ring`: bytes of the journal of F2FS.
+    /// The scheme of the system; `ring` is the size of the journal of F2FS in bytes.
     pub fn scheme(self, ring: Option<u64>) -> Scheme {
         let preset = match self {
             System::Ext4 => return Preset::Jbd2.into(),
@@ -85,7 +86,7 @@ impl System {
         Scheme::F2fs(scheme)
     }
 
-    /// A stack with it.
+    /// A stack with the system.
     pub fn stack(self, device: &str, size: Size, seed: u64) -> Config {
         let mut stack = Config::new(self.scheme(Some(size.ring)), device, seed);
         stack.bytes = size.bytes;

@@ -12,8 +12,8 @@ use report::plot;
 
 const FIGURE: &str = "5.2";
 
-/// Every operation of the section on every system; the two that are compared with half and twice
-/// the CPU costs as well.
+/// The jobs: every operation of the section on every system. The two systems that are compared also
+/// run with half and twice the CPU costs.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
@@ -125,7 +125,7 @@ fn why_time(stock: &Measured, journal: &Journaled) -> String {
     }
 }
 
-/// The causes of the operations' part, milliseconds.
+/// The parts of the operations' time, by cause, in milliseconds.
 fn named(journal: &Journaled) -> String {
     let parts = journal.operations_s();
     let parts = parts
@@ -250,7 +250,7 @@ fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
     Ok((caption, svg))
 }
 
-/// The longest operation of each slice of the run.
+/// Plot of the longest operation in each slice of the run.
 fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
     let shown = [
         System::Checkpoint60,
