@@ -1,9 +1,9 @@
 //! What every [`FileSystem`] must answer: a table of cases, each on a fresh file system, seen
 //! through [`Vfs`].
 //!
-//! The model is the reference; `ext4` and `f2fs` run the same cases. A case panics with what it
-//! expected. Reads of access times are left out (mount options decide), and so is everything that
-//! needs a full device.
+//! The model is the reference; `ext4` and `f2fs` run the same cases, so that programs find one
+//! behaviour on all of them. A case panics with what it expected. Reads of access times are left
+//! out, as mount options decide about them, and so is everything that needs a full device.
 
 mod attributes;
 mod content;
@@ -18,10 +18,10 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use vfs::{Errno, File, FileSystem, FsError, FsResult, OpenFlags, Vfs};
 
-/// One case: its name and what it does with a fresh mount.
+/// One case: its name, and what it does with a fresh mount.
 pub type Case = (&'static str, fn(&Arc<Vfs>));
 
-/// All cases.
+/// Every case, by subject.
 pub fn cases() -> Vec<Case> {
     [
         walks::CASES,
@@ -36,20 +36,20 @@ pub fn cases() -> Vec<Case> {
     .concat()
 }
 
-/// Runs all cases; each gets a file system from `make`, fresh and empty, and unmounts it.
+/// Runs all cases. Each gets a fresh and empty file system from `make`, and unmounts it.
 ///
 /// # Panics
-/// With the case and its expectation, at the first one that fails.
+/// The first case that fails panics with its name and expectation.
 pub fn run(make: impl Fn() -> Arc<dyn FileSystem>) {
     for case in cases() {
         run_case(case, &make);
     }
 }
 
-/// Runs one case, as [`run`].
+/// Runs one case on a file system from `make`.
 ///
 /// # Panics
-/// As [`run`].
+/// The case fails; it panics with its name and expectation.
 pub fn run_case((name, case): Case, make: impl Fn() -> Arc<dyn FileSystem>) {
     let vfs = Vfs::new(make());
     case(&vfs);
@@ -73,13 +73,13 @@ fn ok<T>(result: FsResult<T>, what: &str) -> T {
     result.unwrap_or_else(|error| panic!("{what}: expected success, got {error:?}"))
 }
 
-/// As [`ok`], for calls whose answer does not matter.
+/// Like [`ok`], for calls whose answer does not matter.
 #[track_caller]
 fn done<T>(result: FsResult<T>, what: &str) {
     ok(result, what);
 }
 
-/// An open file that exists afterwards.
+/// Opens a file, and makes it if it does not exist.
 #[track_caller]
 fn open(vfs: &Arc<Vfs>, path: &str) -> File {
     let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
@@ -113,7 +113,7 @@ fn read_file(vfs: &Arc<Vfs>, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Names in a directory without the dots, sorted.
+/// Names in a directory without `.` and `..`, sorted.
 #[track_caller]
 fn names(vfs: &Vfs, path: &str) -> Vec<String> {
     let mut names: Vec<String> = ok(vfs.readdir(path), path)

@@ -1,17 +1,17 @@
 //! Writers on a volume that is full most of the time, for the tests of file systems.
 //!
 //! Several tasks change files of their own at random, in every way in which blocks are taken or
-//! given back, while the volume has room for hardly anything. Each keeps what its files hold. What
-//! has to be true, whoever runs them:
+//! given back, while the volume has room for hardly anything. Each knows what its files have to
+//! hold. Four rules hold for every file system:
 //!
 //! - F1 a call is done or answers ENOSPC; what gives blocks back (unlink, rmdir, a truncation, an
 //!   fsync of what was taken) is done;
-//! - F2 a refused call has changed nothing, but for those of which a part may be done: a write says
-//!   how much, `fallocate` may have given the front;
+//! - F2 a refused call has changed nothing, except where a part may be done: a write says how much,
+//!   `fallocate` may have allocated the front;
 //! - F3 what was answered is there, at once and after a remount: no byte is lost, and none is in
 //!   two files;
-//! - F4 who together never want more than the volume has are never refused, however fast they take
-//!   and give back ([`share`]).
+//! - F4 tasks that together never want more than the volume has are never refused, however fast
+//!   they take and give back ([`share`]).
 
 use base::{Ino, Rng};
 use fscore::{
@@ -19,39 +19,39 @@ use fscore::{
 };
 use std::sync::Arc;
 
-/// Files of a task at most.
+/// Most files of a task.
 const FILES: usize = 24;
-/// Directories of a task at most.
+/// Most directories of a task.
 const DIRS: usize = 6;
 /// Largest file, bytes.
 const LEN_MAX: u64 = 700_000;
 /// A page of the kernel's cache, bytes.
 const PAGE: u64 = 4096;
-/// The attribute that files have.
+/// Name of the attribute that files have.
 const XATTR: &[u8] = b"user.full";
 
 /// How a volume is filled and used.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Seeds what the tasks do.
+    /// Seed of what the tasks do.
     pub seed: u64,
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: u64,
-    /// Steps of each.
+    /// Number of steps of each task.
     pub steps: usize,
-    /// Bytes that are free when they begin: the rest is taken by one file.
+    /// Bytes that are free when the tasks begin; one file takes the rest.
     pub room: u64,
 }
 
-/// What the tasks have left, and what they know of it.
+/// The files that the tasks have left, and what they have to hold.
 pub struct Crowd {
     writers: Vec<Writer>,
     filler: Ino,
-    /// Calls for which there was no room, or not enough for all of a write.
+    /// Number of calls for which there was no room, or not enough for a whole write.
     pub refused: u64,
 }
 
-/// A file, and what it holds.
+/// A file, and what it has to hold.
 struct Held {
     ino: Ino,
     content: Vec<u8>,
@@ -67,10 +67,10 @@ struct Writer {
     refused: u64,
 }
 
-/// Takes all room but so much, runs the tasks, and answers what they know.
+/// Takes all but `room` bytes of the volume, runs the tasks, and returns what they know.
 ///
 /// # Panics
-/// If a rule is broken.
+/// A rule is broken.
 pub fn run(fs: &Arc<dyn FileSystem>, plan: Plan) -> Crowd {
     let filler = fill(&**fs, plan.room);
     let tasks: Vec<_> = (0..plan.tasks)
@@ -94,14 +94,14 @@ pub fn run(fs: &Arc<dyn FileSystem>, plan: Plan) -> Crowd {
     }
 }
 
-/// Tasks that make a file of a share of the volume each, write or allocate it, and remove it, again
-/// and again.
+/// Runs tasks that each make a file of a share of the volume, write or allocate it, and remove it,
+/// again and again.
 ///
 /// # Panics
-/// If one of them is refused (F4).
+/// One of them is refused (F4).
 pub fn share(fs: &Arc<dyn FileSystem>, plan: Plan) {
     let stat = fs.statfs().expect("mounted");
-    // Something is for the trees of the files.
+    // An eighth is left for the trees that map the files.
     let bytes = stat.blocks_available * u64::from(stat.block_bytes) / plan.tasks * 7 / 8;
     let tasks: Vec<_> = (0..plan.tasks)
         .map(|number| {
@@ -118,7 +118,7 @@ pub fn share(fs: &Arc<dyn FileSystem>, plan: Plan) {
     }
 }
 
-/// One file of so many bytes, for a moment.
+/// Makes a file of `bytes` bytes, and removes it.
 fn take_share(fs: &dyn FileSystem, number: u64, bytes: u64, round: usize) {
     let taken = try_share(fs, number, bytes);
     if let Err(e) = taken {
@@ -145,7 +145,7 @@ fn try_share(fs: &dyn FileSystem, number: u64, bytes: u64) -> FsResult<()> {
     fs.unlink(root, name.as_bytes())
 }
 
-/// One file takes what is free, but for `room` bytes.
+/// Makes a file that takes all that is free but `room` bytes.
 fn fill(fs: &dyn FileSystem, room: u64) -> Ino {
     let creds = Creds::default();
     let made = fs.create(fs.root(), b"filler", FileKind::File, 0o644, 0, creds);
@@ -154,7 +154,7 @@ fn fill(fs: &dyn FileSystem, room: u64) -> Ino {
     while step >= PAGE {
         match take(fs, ino, end, step) {
             Ok(n) => end += n,
-            // Less may fit.
+            // A smaller piece may still fit.
             Err(e) if e.errno() == Errno::NoSpc => step /= 2,
             Err(e) => panic!("filling: {e}"),
         }
@@ -164,8 +164,8 @@ fn fill(fs: &dyn FileSystem, room: u64) -> Ino {
     ino
 }
 
-/// Gives a file `len` bytes more; answers how many. ext4 without extents knows no blocks without
-/// content.
+/// Makes a file `len` bytes longer, and returns by how many. ext4 without extents has no blocks
+/// without content, so it gets content there.
 fn take(fs: &dyn FileSystem, ino: Ino, at: u64, len: u64) -> FsResult<u64> {
     match fs.fallocate(ino, FallocateMode::Allocate, at, len) {
         Err(e) if e.errno() == Errno::NotSup => {
@@ -185,7 +185,7 @@ fn set_size(fs: &dyn FileSystem, ino: Ino, size: u64) -> FsResult<()> {
 }
 
 impl Crowd {
-    /// Lets go of the open files: before an unmount.
+    /// Releases the open files, which has to be done before an unmount.
     pub fn close(&self) {
         for writer in &self.writers {
             for held in writer.files.iter().flatten() {
@@ -197,7 +197,7 @@ impl Crowd {
     /// Compares all files with what a file system holds (F3).
     ///
     /// # Panics
-    /// If they differ, with the file.
+    /// A file differs; the message names it.
     pub fn compare(&self, fs: &dyn FileSystem, what: &str) {
         for writer in &self.writers {
             for (slot, held) in writer.files.iter().enumerate() {
@@ -215,10 +215,10 @@ impl Crowd {
         }
     }
 
-    /// Removes everything.
+    /// Removes all files and directories.
     ///
     /// # Panics
-    /// If it cannot (F1).
+    /// A removal fails (F1).
     pub fn remove(&mut self, fs: &dyn FileSystem) {
         for writer in &mut self.writers {
             for slot in 0..FILES {
@@ -259,7 +259,7 @@ impl Writer {
         }
     }
 
-    /// Long, so that the directory grows.
+    /// A long name, so that the directory grows.
     fn name(&self, slot: usize) -> Vec<u8> {
         format!("{}-{slot}-{}", self.number, "n".repeat(60)).into_bytes()
     }
@@ -268,7 +268,7 @@ impl Writer {
         format!("{}-dir{slot}", self.number).into_bytes()
     }
 
-    /// What a call answered; `None` if there was no room (F1).
+    /// The answer of a call; `None` if there was no room (F1).
     fn judge<T>(&mut self, what: &str, done: FsResult<T>) -> Option<T> {
         match done {
             Ok(done) => Some(done),
@@ -323,7 +323,7 @@ impl Writer {
         &mut self.files[slot].as_mut().expect("made").content
     }
 
-    /// What a range holds now.
+    /// Takes note of what a range holds now.
     fn note(&mut self, slot: usize, at: u64, data: &[u8]) {
         if data.is_empty() {
             return;
@@ -338,14 +338,14 @@ impl Writer {
 
     fn bytes(&mut self, len: u64) -> Vec<u8> {
         let mut data = vec![self.rng.below(255) as u8 + 1; len as usize];
-        // Blocks that change places show.
+        // Sectors differ, so that blocks which change places show.
         for (n, part) in data.chunks_mut(512).enumerate() {
             part[0] = n as u8;
         }
         data
     }
 
-    /// As write(2).
+    /// Writes as write(2) does.
     fn write(&mut self, slot: usize, ino: Ino) {
         let at = self.rng.below(LEN_MAX);
         let len = self.rng.below(60_000) + 1;
@@ -357,8 +357,8 @@ impl Writer {
         }
     }
 
-    /// As the kernel writes back the pages of a shared mapping: those below the end, and those that
-    /// find no room are left out.
+    /// Writes as the kernel writes back the pages of a shared mapping: only those below the end of
+    /// the file, and those that find no room are left out.
     fn write_pages(&mut self, slot: usize, ino: Ino) {
         let size = self.content(slot).len() as u64;
         if size == 0 {
@@ -376,7 +376,7 @@ impl Writer {
         }
     }
 
-    /// As a direct write: whole sectors, all of them or as far as there is room, and durable.
+    /// Writes as a direct write does: whole sectors, as far as there is room, durable at once.
     fn write_direct(&mut self, slot: usize, ino: Ino) {
         let at = self.rng.below(LEN_MAX / 512) * 512;
         let len = 512 * (1 + self.rng.below(100));
@@ -399,7 +399,7 @@ impl Writer {
         if size <= self.content(slot).len() as u64 {
             assert!(set.is_ok(), "F1: a truncation: {set:?}");
         }
-        // Content that leaves its inode needs a block.
+        // Content that moves out of the inode needs a block.
         if self.judge("truncate", set).is_some() {
             self.content(slot).resize(size as usize, 0);
         }
@@ -447,7 +447,7 @@ impl Writer {
             return;
         }
         if self.judge("punch or zero", done).is_none() {
-            // Part of it may be done.
+            // A part of it may be done, so what the file holds is unknown, and it goes.
             return self.remove(slot);
         }
         let content = self.content(slot);
@@ -455,7 +455,7 @@ impl Writer {
         content[end.min(at as usize)..end].fill(0);
     }
 
-    /// Takes blocks out of the middle, or moves what lies behind.
+    /// Takes blocks out of the middle of a file, or inserts a hole there.
     fn shift(&mut self, slot: usize, ino: Ino) {
         let blocks = self.content(slot).len() as u64 / PAGE;
         if blocks < 4 {
@@ -488,7 +488,7 @@ impl Writer {
         synced.expect("F1: what was acknowledged has its blocks");
     }
 
-    /// Over another file.
+    /// Renames a file over another one.
     fn rename(&mut self, from: usize) {
         let to = self.rng.below(FILES as u64) as usize;
         if from == to {

@@ -1,7 +1,8 @@
 //! A file system in memory: the reference for what every operation answers.
 //!
-//! One lock around everything, ordered maps, no cleverness. There is no device: nothing is lost,
-//! sync calls do nothing. Reading does not change access times (as a `noatime` mount).
+//! It has one lock around everything and ordered maps, so that it is easy to check by reading.
+//! There is no device: nothing is lost, and sync calls do nothing. Reading does not change access
+//! times (as on a `noatime` mount).
 
 mod inode;
 mod names;
@@ -17,17 +18,17 @@ use rt::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The root directory, as in ext4.
+/// Number of the root directory, as in ext4.
 const ROOT: Ino = Ino(2);
-/// First ordinary inode, as in ext4.
+/// Number of the first ordinary inode, as in ext4.
 const FIRST_INO: u32 = 11;
-/// Largest file: 2^32-1 blocks of 4 KiB, the limit of ext4 with extents.
+/// Bytes of the largest file: 2^32-1 blocks of 4 KiB, the limit of ext4 with extents.
 pub const FILE_BYTES_MAX: u64 = 0xFFFF_FFFF * 4096;
 /// Most hard links of one file, as in ext4.
 pub const LINKS_MAX: u32 = 65_000;
 /// Longest symlink target, bytes, as in ext4 with 4 KiB blocks.
 const SYMLINK_BYTES_MAX: usize = 4095;
-/// Size that `statfs` reports, in 4 KiB blocks: 4 TiB.
+/// Size of the volume that `statfs` reports, in 4 KiB blocks: 4 TiB.
 const STATFS_BLOCKS: u64 = 1 << 30;
 
 /// The model file system.
@@ -35,7 +36,7 @@ pub struct ModelFs(Mutex<State>);
 
 struct State {
     inodes: BTreeMap<Ino, Inode>,
-    /// Numbers below `next` that are free again; the lowest is used first, as in ext4.
+    /// Numbers below `next` that are free again. The lowest is used first, as in ext4.
     free: BTreeSet<Ino>,
     next: u32,
     generations: u32,
@@ -70,6 +71,8 @@ impl ModelFs {
 }
 
 impl State {
+    /// Looks up an inode.
+    ///
     /// # Errors
     /// ESTALE for a number that is not in use.
     fn inode(&mut self, ino: Ino) -> FsResult<&mut Inode> {

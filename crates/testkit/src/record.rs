@@ -1,4 +1,4 @@
-//! A wrapper that records every request with the times of its submission and completion.
+//! A device that records every request with the times of its submission and completion.
 
 use base::{Map, Time};
 use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
@@ -7,17 +7,17 @@ use rt::Mutex;
 /// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// When it was submitted.
+    /// When the request was submitted.
     pub submitted: Time,
     /// When its submitter learnt of the completion; `None` until then.
     pub completed: Option<Time>,
-    /// Whether it failed.
+    /// True if it failed.
     pub failed: bool,
     /// The request itself; payloads are shared, not copied.
     pub request: Request,
 }
 
-/// A device that keeps a log of all requests in the order of submission.
+/// A device that keeps all requests in the order of submission.
 pub struct Record<D> {
     inner: D,
     log: Mutex<Log>,
@@ -37,7 +37,7 @@ impl<D: BlockDevice> Record<D> {
             log: Mutex::named("record", Log::default()),
         }
     }
-    /// The log so far; recording starts anew.
+    /// The requests since this was called last.
     pub fn take(&self) -> Vec<Event> {
         let mut log = self.log.lock();
         log.open.clear();

@@ -1,5 +1,5 @@
-//! A file system that writes down what reaches it: for tests of what a front door asks for, and of
-//! the write-back policy.
+//! A file system that records what reaches it, for tests of what a front door asks for, and of the
+//! write-back policy.
 
 use base::{Ino, Map, Time};
 use fscore::{
@@ -74,18 +74,18 @@ pub enum Call {
 pub struct SpyFs {
     below: Arc<dyn FileSystem>,
     calls: Mutex<Vec<Call>>,
-    /// Pages written since the last write-back: what [`FileSystem::dirty_pages`] answers.
+    /// Pages written since the last write-back, for [`FileSystem::dirty_pages`].
     dirty: AtomicU64,
-    /// Write-back leaves the pages dirty, as a device that does not keep up.
+    /// True if write-back leaves the pages dirty, as on a device that does not keep up.
     stuck: AtomicBool,
-    /// Planted failures of write-back.
+    /// Planted failures of write-back, by inode.
     failures: Mutex<Map<Ino, WriteErrors>>,
-    /// Pages, of any file, for which there is no room.
+    /// Pages of any file for which there is no room.
     without_room: Mutex<Range<u64>>,
 }
 
 impl SpyFs {
-    /// Watches `below`.
+    /// Records what reaches `below`.
     pub fn new(below: Arc<dyn FileSystem>) -> Arc<SpyFs> {
         Arc::new(SpyFs {
             below,
@@ -100,19 +100,19 @@ impl SpyFs {
     pub fn take(&self) -> Vec<Call> {
         std::mem::take(&mut self.calls.lock())
     }
-    /// From now on write-back cleans no page.
+    /// Lets write-back clean no page from now on, or clean pages again.
     pub fn set_stuck(&self, stuck: bool) {
         self.stuck.store(stuck, Ordering::Relaxed);
     }
-    /// Data of `ino` could not be written: the next fsync is told.
+    /// Plants a failure to write data of `ino`, which the next fsync reports.
     pub fn fail_write(&self, ino: Ino, why: FsError) {
         self.failures.lock().entry(ino).or_default().note(why);
     }
-    /// From now on these pages, of any file, find no room: a write ends before them.
+    /// Lets these pages of any file find no room from now on, so that a write ends before them.
     pub fn set_without_room(&self, pages: Range<u64>) {
         *self.without_room.lock() = pages;
     }
-    /// How many of `len` bytes at `offset` lie before the first page without room.
+    /// Number of the `len` bytes at `offset` that are before the first page without room.
     fn room(&self, offset: u64, len: usize) -> usize {
         const PAGE: u64 = base::BLOCK_BYTES as u64;
         let without = self.without_room.lock();

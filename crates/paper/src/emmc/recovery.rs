@@ -102,7 +102,6 @@ impl RecoveryJob {
     /// # Errors
     /// The run itself fails, or something outside of it. A remainder that cannot be recovered is a
     /// finding and no error.
-    /// finding.
     pub fn run(&self) -> Result<Recoveries, PaperError> {
         let phases = record_phases(&self.run, self.cuts, self.remounted)?;
         let folder = tempfile::tempdir().map_err(|source| PaperError::Host {

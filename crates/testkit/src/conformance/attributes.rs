@@ -1,4 +1,4 @@
-//! Attributes and which operation moves which time stamp.
+//! Attributes, and which operation moves which time stamp.
 
 use super::{Case, done, ok, open, tick, write_file};
 use rt::WallTime;

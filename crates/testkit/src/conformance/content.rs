@@ -1,4 +1,4 @@
-//! Content of files: offsets, holes, sizes, append, open files without a name.
+//! Content of files: offsets, holes, sizes, append, and open files without a name.
 
 use super::{Case, content, fails, ok, open, read_file, write_file};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(super) const CASES: &[Case] = &[
     ("content: many files at once", many),
 ];
 
-/// Bytes that differ from their neighbours, pages included.
+/// Bytes that differ from their neighbours, also from page to page.
 fn pattern(seed: usize, len: usize) -> Vec<u8> {
     (0..len)
         .map(|i| (i * 7 + i / 251 + seed * 13 + 1) as u8)

@@ -1,4 +1,4 @@
-//! Directories: making, removing, link counts, reading.
+//! Directories: how they are made, removed, read, and how their links are counted.
 
 use super::{Case, fails, names, ok, open, write_file};
 use std::collections::BTreeSet;

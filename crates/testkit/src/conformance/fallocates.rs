@@ -1,5 +1,5 @@
-//! fallocate: sizes, blocks, zeros, errors. Modes beside allocation are left out, and files that
-//! cannot have it (EOPNOTSUPP).
+//! fallocate: sizes, blocks, zeros and errors of plain allocation, with and without a new size. A
+//! file system without fallocate (EOPNOTSUPP) passes.
 
 use super::attributes::{BOTH, moves};
 use super::{Case, content, fails, ok, open, write_file};
@@ -13,7 +13,7 @@ pub(super) const CASES: &[Case] = &[
     ("fallocate: errors", errors),
 ];
 
-/// False, and nothing to check, where the file system has no such thing.
+/// True if the file system has fallocate; otherwise there is nothing to check.
 fn supported(vfs: &Arc<Vfs>) -> bool {
     let file = open(vfs, "/probe");
     let answer = file.fallocate(FallocateMode::KeepSize, 0, 1);

@@ -1,4 +1,4 @@
-//! The path walk.
+//! The path walk: how names lead to inodes, and which errors a path gives.
 
 use super::{Case, fails, names, ok, open, read_file, write_file};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ fn trailing_slashes(vfs: &Arc<Vfs>) {
     assert_eq!(names(vfs, "/"), expected(vfs, &["f", "to_d", "to_f"]));
 }
 
-/// The names, and `lost+found` where the file system has one.
+/// `names`, and `lost+found` where the file system has that directory.
 fn expected(vfs: &Vfs, names: &[&str]) -> Vec<String> {
     let mut all: Vec<String> = names.iter().map(ToString::to_string).collect();
     if vfs.stat("/lost+found").is_ok() {

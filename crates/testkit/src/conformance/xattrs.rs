@@ -1,4 +1,4 @@
-//! Extended attributes: values, modes, names, kinds of inodes, and what becomes of them.
+//! Extended attributes: values, modes, names, kinds of inodes, and when attributes go.
 
 use super::attributes::{CTIME, moves};
 use super::{Case, done, fails, ok, open, write_file};

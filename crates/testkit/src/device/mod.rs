@@ -1,11 +1,14 @@
-//! The contract of [`BlockDevice`] as a test that every implementer runs.
+//! The contract of [`BlockDevice`], as a test that every implementer runs.
 
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use blockdev::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 
 mod remap;
 
-/// Runs the contract against a blank device of at least 1 MiB. Panics where the device breaks it.
+/// Runs the contract against a blank device of at least 1 MiB.
+///
+/// # Panics
+/// The device breaks it.
 pub fn run(device: &dyn BlockDevice) {
     assert!(device.caps().sectors >= 2048, "the contract needs 1 MiB");
     reads_zeros_where_nothing_was_written(device);
@@ -186,7 +189,7 @@ fn packs_are_executed_or_refused(device: &dyn BlockDevice) {
     let writes = vec![
         entry(device, 1536, 10, 1),
         entry(device, 1152, 20, 2),
-        // This entry touches the first one; entries are not in order of address.
+        // This entry touches the first one, but entries are not in order of address.
         entry(device, 1536 + 2 * unit, 30, 1),
     ];
     write(device, 1152, filled(9, 8 * unit));

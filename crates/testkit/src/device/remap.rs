@@ -9,7 +9,7 @@ use blockdev::{BlockDevice, Class, Remap, RemapMode, RemapPair, Remapped, Reques
 const FIRST: u64 = 1664;
 const END: u64 = 2048;
 
-/// The sectors of the cases, in units that the device can alias.
+/// The sectors of the cases, counted in units that the device can alias.
 struct Field<'a> {
     device: &'a dyn BlockDevice,
     sectors: u64,
@@ -115,7 +115,7 @@ impl Field<'_> {
         shown("remap-S1, remap-S2: after the REMAP");
         self.flush();
         shown("remap-S1, remap-S2: after a flush");
-        // Sending the same batch again changes nothing, which recovery relies on.
+        // To send the same batch again changes nothing, which recovery relies on.
         self.send(batch(vec![self.pair(0, 4), self.pair(1, 5)]));
         shown("remap-S1, remap-S2: sent twice");
     }

@@ -1,4 +1,4 @@
-//! Inodes of the model.
+//! Inodes of the model, with the content of files and directories.
 
 use super::FILE_BYTES_MAX;
 use base::Ino;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const PAGE_BYTES: usize = 4096;
 
-/// One inode.
+/// One inode of the model.
 pub(super) struct Inode {
     pub(super) body: Body,
     pub(super) perm: u16,
@@ -20,13 +20,13 @@ pub(super) struct Inode {
     pub(super) ctime: WallTime,
     crtime: WallTime,
     generation: u32,
-    /// Opens less releases.
+    /// Number of opens less releases.
     pub(super) pins: u64,
-    /// Extended attributes by full name.
+    /// Extended attributes by full name, as `user.a`.
     pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
 }
 
-/// What depends on the kind.
+/// The part of an inode that depends on its kind.
 pub(super) enum Body {
     File(File),
     Dir(Dir),
@@ -40,8 +40,8 @@ pub(super) struct File {
     size: u64,
     /// Pages by number; a missing one is a hole. Bytes beyond `size` are zero.
     pages: BTreeMap<u64, Box<[u8]>>,
-    /// Pages that fallocate gave a place, as ranges that do not touch: one past the last by the
-    /// first. They read as zeros while they are not in `pages`.
+    /// Pages that fallocate allocated, as ranges that do not touch: each first page with the one
+    /// past its last. They read as zeros unless they are in `pages`.
     reserved: BTreeMap<u64, u64>,
 }
 
@@ -49,14 +49,14 @@ pub(super) struct File {
 pub(super) struct Dir {
     pub(super) parent: Ino,
     pub(super) names: BTreeMap<Vec<u8>, (Ino, Cookie)>,
-    /// In the order of making; a cookie is never used twice.
+    /// Names in the order in which they were made; a cookie is never used twice.
     pub(super) order: BTreeMap<Cookie, Vec<u8>>,
     next: Cookie,
 }
 
 /// The place of an entry in the order of `readdir`.
 pub(super) type Cookie = u64;
-/// 0 is `.` and 1 is `..`.
+/// The first cookie of an entry; 0 is `.` and 1 is `..`.
 const FIRST_COOKIE: Cookie = 2;
 
 impl Inode {
@@ -130,18 +130,18 @@ impl Inode {
             _ => Err(Errno::NotDir.into()),
         }
     }
-    /// The content has changed now.
+    /// Sets the times of a change of content.
     pub(super) fn touch_content(&mut self) {
         self.mtime = rt::wall();
         self.ctime = self.mtime;
     }
-    /// The inode has changed now.
+    /// Sets the time of a change of the inode.
     pub(super) fn touch_inode(&mut self) {
         self.ctime = rt::wall();
     }
 }
 
-/// Page number and the range inside of it that begins at `at`, and ends with the page or after
+/// The number of a page, and the range in it that begins at `at` and ends with the page or after
 /// `left` bytes.
 fn piece(at: u64, left: usize) -> (u64, std::ops::Range<usize>) {
     let page = at / PAGE_BYTES as u64;
@@ -183,7 +183,7 @@ impl File {
         self.size = self.size.max(offset + len as u64);
         Ok(len)
     }
-    /// Gives `offset..end` a place; with `grow` the size reaches `end`.
+    /// Allocates `offset..end`; with `grow` the size reaches `end`.
     pub(super) fn reserve(&mut self, offset: u64, end: u64, grow: bool) -> FsResult<()> {
         if end > FILE_BYTES_MAX {
             return Err(Errno::FBig.into());
@@ -203,7 +203,7 @@ impl File {
         }
         Ok(())
     }
-    /// Pages with a place.
+    /// Number of pages that are allocated.
     fn allocated(&self) -> u64 {
         let unwritten = |(&from, &to): (&u64, &u64)| {
             let written = self.pages.range(from..to).count() as u64;
@@ -217,7 +217,7 @@ impl File {
         }
         let first_gone = size.div_ceil(PAGE_BYTES as u64);
         self.pages.split_off(&first_gone);
-        // Growing keeps what lies beyond the end.
+        // A file that grows keeps what is allocated beyond its end.
         if size <= self.size {
             self.reserved.split_off(&first_gone);
             if let Some(mut last) = self.reserved.last_entry() {
@@ -253,7 +253,7 @@ impl Dir {
             self.order.remove(&cookie);
         }
     }
-    /// Points an existing name to another inode; its place stays.
+    /// Points an existing name to another inode; the name keeps its cookie.
     pub(super) fn replace(&mut self, name: &[u8], ino: Ino) {
         if let Some(entry) = self.names.get_mut(name) {
             entry.0 = ino;

@@ -1,4 +1,4 @@
-//! Operations on names of the model.
+//! The model's operations on names.
 
 use super::inode::Body;
 use super::{LINKS_MAX, State};
@@ -33,7 +33,7 @@ impl State {
         Ok(self.inode(ino)?.kind() == FileKind::Dir)
     }
 
-    /// A name can be made in `dir`.
+    /// Checks that a name can be made in `dir`.
     fn check_new(&mut self, dir: Ino, name: &[u8]) -> FsResult<()> {
         if self.find(dir, name)?.is_some() {
             return Err(Errno::Exist.into());
@@ -58,7 +58,7 @@ impl State {
         Ok(())
     }
 
-    /// The count of links moves by `by`: a subdirectory's `..` comes or goes.
+    /// Changes the number of links by `by`, when the `..` of a subdirectory comes or goes.
     fn count_links(&mut self, ino: Ino, by: i32) -> FsResult<()> {
         let inode = self.inode(ino)?;
         inode.nlink = inode.nlink.strict_add_signed(by);
@@ -108,7 +108,7 @@ impl State {
         self.drop_file(ino)
     }
 
-    /// A file has lost one name.
+    /// Accounts for a file that has lost one name.
     fn drop_file(&mut self, ino: Ino) -> FsResult<()> {
         self.count_links(ino, -1)?;
         self.inode(ino)?.touch_inode();
@@ -116,7 +116,7 @@ impl State {
         Ok(())
     }
 
-    /// An empty directory has lost its name in `parent`.
+    /// Accounts for an empty directory that has lost its name in `parent`.
     fn drop_dir(&mut self, ino: Ino, parent: Ino) -> FsResult<()> {
         self.count_links(parent, -1)?;
         let inode = self.inode(ino)?;
@@ -171,7 +171,7 @@ impl State {
         }
     }
 
-    /// Moves a name to a place that is free.
+    /// Moves a name to a name that is free.
     fn relocate(&mut self, ino: Ino, from: (Ino, &[u8]), to: (Ino, &[u8])) -> FsResult<()> {
         self.take(from.0, from.1)?;
         self.add(to.0, to.1, ino)?;
@@ -233,6 +233,8 @@ impl State {
     }
 }
 
+/// Checks the length of a name.
+///
 /// # Errors
 /// ENAMETOOLONG.
 fn check(name: &[u8]) -> FsResult<()> {

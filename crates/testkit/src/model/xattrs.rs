@@ -1,4 +1,4 @@
-//! Extended attributes of the model: any number of any size, with the errors of Linux.
+//! The model's extended attributes: any number of any size, with the errors of Linux.
 
 use super::inode::Inode;
 use fscore::{Errno, FileKind, FsResult, XattrMode};
@@ -7,6 +7,8 @@ const PREFIXES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default"];
 
 impl Inode {
+    /// Checks a name for this inode.
+    ///
     /// # Errors
     /// EOPNOTSUPP, EINVAL for the name; `on_user` for `user.` on an inode that cannot have it.
     fn check_xattr_name(&self, name: &[u8], on_user: Errno) -> FsResult<()> {

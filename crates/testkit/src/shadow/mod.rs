@@ -1,5 +1,6 @@
-//! What the names of a file system should be: a tree in memory, and random operations on both. Each
-//! file system's tests of names use it, and judge the image that remains by their own checkers.
+//! A shadow of a file system: a tree in memory, and random operations that are done on both and
+//! have to agree. Each file system's tests of names use it, and judge the image that remains by
+//! their own checkers.
 
 mod race;
 mod tree;
@@ -11,8 +12,8 @@ use base::{Ino, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use std::collections::BTreeMap;
 
-/// Lengths of targets that are drawn, bytes: on both sides of where file systems keep them, up to
-/// the longest.
+/// Lengths of targets that are drawn, bytes: on both sides of those at which file systems keep a
+/// target elsewhere, up to the longest.
 const TARGET_BYTES: [usize; 9] = [1, 59, 60, 61, 300, 3400, 3488, 3489, 4095];
 
 #[derive(Clone, Debug)]
@@ -24,7 +25,7 @@ struct Node {
     parent: Ino,
 }
 
-/// The tree, by the inode numbers of the file system.
+/// The tree that the file system should hold, by the file system's inode numbers.
 #[derive(Clone, Debug)]
 pub struct Shadow {
     nodes: BTreeMap<Ino, Node>,
@@ -34,19 +35,20 @@ pub struct Shadow {
 /// How operations are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Mix {
-    /// Different names.
+    /// Number of different names.
     pub names: u64,
     /// Most directories.
     pub dirs: usize,
     /// Bytes of the longest name.
     pub longest: u64,
-    /// Bytes of the longest target of a symbolic link that takes no block, where no option decides
-    /// that.
+    /// Bytes of the longest target of a symbolic link that takes no block; `None` where an option
+    /// decides that.
     pub fast_target: Option<usize>,
 }
 
 impl Shadow {
-    /// The tree that the file system holds at the start, which has no link but of directories.
+    /// The shadow of what the file system holds at the start; there only directories may have
+    /// several links.
     ///
     /// # Panics
     /// As [`read_tree`].
@@ -126,7 +128,7 @@ impl Shadow {
         }
     }
 
-    /// The tree by paths, as [`read_tree`] finds it.
+    /// The tree by paths, in the form of [`read_tree`].
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
         self.tree_below(self.root, &mut b"/".to_vec(), &mut tree);
@@ -161,10 +163,10 @@ impl Shadow {
             .collect()
     }
 
-    /// One random operation on both; the answers must agree.
+    /// Does one random operation on both.
     ///
     /// # Panics
-    /// They do not.
+    /// The answers differ.
     pub fn step(&mut self, fs: &dyn FileSystem, rng: &mut Rng, mix: Mix) {
         let dirs = self.dirs();
         let mut dir = || dirs[rng.below(dirs.len() as u64) as usize];
@@ -189,7 +191,7 @@ impl Shadow {
         self.get(dir, name).map_or(Ok(()), |_| Err(Errno::Exist))
     }
 
-    /// Makes a file, FIFO, device or socket in both.
+    /// Makes a file, FIFO, device or socket on both.
     ///
     /// # Panics
     /// The answers differ.
@@ -210,7 +212,7 @@ impl Shadow {
         }
     }
 
-    /// Makes a directory in both.
+    /// Makes a directory on both.
     ///
     /// # Panics
     /// The answers differ.
@@ -251,7 +253,7 @@ impl Shadow {
         }
     }
 
-    /// Takes a name off in both.
+    /// Removes a name on both.
     ///
     /// # Panics
     /// The answers differ.
@@ -274,7 +276,7 @@ impl Shadow {
         }
     }
 
-    /// Removes a directory in both.
+    /// Removes a directory on both.
     ///
     /// # Panics
     /// The answers differ.
@@ -307,7 +309,7 @@ impl Shadow {
         }
     }
 
-    /// Renames in both; leaves out what would put a directory into itself.
+    /// Renames on both, unless that would put a directory into itself.
     ///
     /// # Panics
     /// The answers differ.
@@ -319,7 +321,7 @@ impl Shadow {
         mode: RenameMode,
     ) {
         let (source, target) = (self.get(from.0, from.1), self.get(to.0, to.1));
-        // To keep directories out of themselves is the caller's duty.
+        // The caller of a file system has to keep directories out of themselves.
         let loops = |ino: Option<Ino>, dir| {
             ino.is_some_and(|ino| self.is_dir(ino) && self.is_above(ino, dir))
         };
@@ -368,7 +370,7 @@ fn node(kind: FileKind, parent: Ino) -> Node {
     }
 }
 
-/// The file system's answer if it is a success, after comparing with what was expected.
+/// The file system's answer if it is a success, once it agrees with what was expected.
 #[track_caller]
 fn agree<T: std::fmt::Debug>(got: FsResult<T>, expected: Result<(), Errno>) -> Option<T> {
     match (got, expected) {

@@ -1,18 +1,19 @@
-//! Many tasks on the same few names.
+//! Many tasks on the same few names: what one does, another may have undone, but no answer may be
+//! anything else.
 
 use base::Rng;
 use fscore::{Creds, Errno, FileKind, FileSystem, FsError, FsResult, RenameMode};
 
-/// Tasks.
+/// Number of tasks.
 const TASKS: u64 = 4;
-/// Operations of each.
+/// Number of operations of each task.
 const STEPS: u32 = 60;
 
 /// Lets tasks loose on four names in each of the directories `p` and `q` of the root, which must be
-/// there. Answers how many operations did something.
+/// there. Returns the number of operations that changed something.
 ///
 /// # Panics
-/// An answer is none that another task explains.
+/// An answer is not explained by what other tasks did.
 pub fn race(fs: &dyn FileSystem, seed: u64) -> u32 {
     rt::scope(|s| {
         let tasks: Vec<_> = (0..TASKS)
@@ -27,7 +28,7 @@ pub fn race(fs: &dyn FileSystem, seed: u64) -> u32 {
     })
 }
 
-/// What may be answered when somebody else was quicker.
+/// True for a success, false for an error that another task explains.
 fn tolerate<T>(result: FsResult<T>) -> bool {
     match result {
         Ok(_) => true,

@@ -1,30 +1,30 @@
-//! The tree of a file system, found by reading it.
+//! Reads the tree of a file system, directory by directory.
 
 use base::Ino;
 use fscore::{FileKind, FileSystem};
 use std::collections::BTreeMap;
 
-/// What stands under a path.
+/// What has a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Entry {
-    /// Inode.
+    /// Number of its inode.
     pub ino: Ino,
-    /// Kind.
+    /// Its kind.
     pub kind: FileKind,
-    /// Link count.
+    /// Its number of links.
     pub links: u32,
-    /// Target of a symbolic link, else empty.
+    /// Its target, for a symbolic link; otherwise empty.
     pub target: Vec<u8>,
 }
 
-/// Paths, each with a slash at its end.
+/// Entries by path; each path has a slash at its end.
 pub type Tree = BTreeMap<Vec<u8>, Entry>;
 
 /// Reads all directories, in pieces of `batch` entries.
 ///
 /// # Panics
-/// A call fails, or two of them disagree: a name twice, an entry of another kind than its inode,
-/// `.` or `..` elsewhere.
+/// A call fails, or two answers disagree: a name is there twice, an entry has another kind than its
+/// inode, or `.` or `..` leads elsewhere.
 pub fn read_tree(fs: &dyn FileSystem, batch: usize) -> Tree {
     let mut tree = Tree::new();
     below(
