@@ -240,7 +240,7 @@ mod tests {
             command(Some(Class::JournalMetadata), 210, 280),
             command(None, 280, 480),
             command(Some(Class::JournalCommit), 480, 580),
-            // Long after: nobody waits for it.
+            // This is long after the sync, so no path waits for it.
             command(Some(Class::Home), 900, 1000),
         ];
         let paths = Paths::of(&commands, &[sync(100, 600), sync(600, 700)]);

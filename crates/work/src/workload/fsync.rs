@@ -220,7 +220,7 @@ impl<'a> FsyncRun<'a> {
     /// Runs all operations.
     ///
     /// # Errors
-    /// Of the file system, at the first operation that fails.
+    /// The first operation that fails.
     pub fn run(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         for n in 0..self.spec.count.into() {
             let start = rt::now();

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-/// Parameters.
+/// Parameters of `beside=fdtree`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fdtree {
     /// Levels below the root of the tree (`-l`).

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{File, OpenFlags, Vfs};
 
-/// Parameters.
+/// Parameters of `beside=writer`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FileWriter {
     /// Bytes of the file; 0: a quarter of what is free, at most 4 GiB.

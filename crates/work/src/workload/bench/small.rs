@@ -1,4 +1,4 @@
-//! Small files in one directory, with a sync after every so many; some are removed at the end.
+//! Small files in one directory, with a sync after each group of them; some are removed at the end.
 
 use super::super::Done;
 use super::super::spec::{SpecError, number, size, size_text};

@@ -73,7 +73,7 @@ fn of_set(set: &Fileset) -> u64 {
         .saturating_add(set.entries * 64)
 }
 
-/// Bytes of appends to files that nobody deletes, if the number of operations is known.
+/// Bytes of appends to files that are never deleted, if the number of operations is known.
 fn appended(model: &Model, most: u64) -> u64 {
     let mut deleted = vec![false; model.filesets.len()];
     model.each(&mut |op, _| {

@@ -32,7 +32,7 @@ pub struct Open {
 
 /// The result of a flowop.
 pub enum Did {
-    /// It was done, and moved so many bytes.
+    /// It was done, and moved this many bytes.
     Bytes(u64),
     /// There was nothing to do, and Filebench does not count that either.
     Nothing,
