@@ -213,7 +213,7 @@ mod tests {
         let two = image(&[(0, 1), (4095, 2)]);
         assert_eq!(modified(vec![full(9, two.clone())]), [(9, 2, true)]);
         assert_eq!(modified(vec![full(9, two.clone())]), [(9, 0, true)]);
-        // A delta stores a byte that is the same already: it is logged, not modified.
+        // The delta stores a byte that has this value already: it is logged but not modified.
         let three = image(&[(0, 1), (5, 8), (4095, 2)]);
         let bytes: &'static [u8] = &[7, 8];
         let both = vec![delta(9, &three, &[(4, bytes)]), full(4, image(&[]))];

@@ -32,8 +32,8 @@ fn logged(traffic: &Traffic) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// characterise-X1, characterise-X2: what the reader found is what the queue counted by class and
-/// what the journal says it committed.
+/// characterise-X1, characterise-X2: the reader finds what the queue counted by class and what the
+/// journal says it committed.
 #[test]
 fn the_log_read_back_agrees_with_the_runs_own_figures() {
     let sqlite = "sqlite:insert=15,update=10,delete=5";
@@ -64,7 +64,7 @@ fn the_log_read_back_agrees_with_the_runs_own_figures() {
     }
 }
 
-/// A ring that wraps many times, so that older lives lie under newer ones, and the tail moves.
+/// The ring wraps many times, so that older lives lie under newer ones, and the tail moves.
 #[test]
 fn a_log_that_wraps_is_read_to_its_end() {
     for scheme in ["jbd2", "emmc"] {
@@ -84,7 +84,7 @@ fn a_log_that_wraps_is_read_to_its_end() {
 /// The times of the commands and the steps of the commit plan are two views of the same waits.
 #[test]
 fn the_waits_agree_with_the_steps_of_the_commit_plan() {
-    // Steps hold the host's own time, commands do not: here it has next to none.
+    // Steps include the host's own time and commands do not, so the host here takes next to none.
     let mut config = config("jbd2", "sqlite:insert=20,update=20,delete=0");
     config.stack.device.push_str(",host.cpu_percent=1");
     let found = traffic(&config).unwrap();
@@ -106,7 +106,7 @@ fn the_waits_agree_with_the_steps_of_the_commit_plan() {
     }
 }
 
-/// The same blocks change by the same bytes whether the log holds them whole or as deltas, but for
+/// Blocks change by equally many bytes whether the log holds them whole or as deltas, except for
 /// times of day.
 #[test]
 fn images_and_deltas_tell_of_the_same_changes() {
@@ -126,7 +126,7 @@ fn images_and_deltas_tell_of_the_same_changes() {
     assert!(full.roles[&Role::InodeTable].blocks > 0);
 }
 
-/// What the journal says of itself, against what stands in its log.
+/// The journal's own figures agree with what is in its log.
 #[test]
 fn the_journals_own_figures_are_those_of_its_log() {
     for scheme in ["jbd2", "coalition", "emmc"] {
@@ -137,7 +137,7 @@ fn the_journals_own_figures_are_those_of_its_log() {
         let life = live_through(&config, model, &between, |stack, _| churn(stack)).unwrap();
         let stats = life.value;
         let mut commits = session.commits().unwrap();
-        // What the unmount commits comes after the reading.
+        // The unmount commits after the reading, so those commits are left out.
         commits.truncate(stats.transactions as usize);
         let sum = |of: &dyn Fn(&Commit) -> u64| commits.iter().map(of).sum::<u64>();
         let blocks = |full| {
@@ -165,7 +165,7 @@ fn the_journals_own_figures_are_those_of_its_log() {
             stats.parts_logged,
             "{scheme}"
         );
-        // The journal counts of a revoke record its blocks, not its head of 12 bytes.
+        // Of a revoke record the journal counts the blocks, but not the head of 12 bytes.
         let heads = |c: &Commit| match c.transaction.count(Part::Coalition) {
             0 => 0,
             _ => 12 * u64::from(!c.transaction.revoked.is_empty()),

@@ -298,7 +298,7 @@ impl Field<'_> {
                 "{what}: a refused batch leaves nothing"
             );
         }
-        // The device works as before.
+        // After the refusal the device works as before.
         let class = Class::Data;
         let request = Request::write(Lba(self.lba(0)), class, filled(62, self.sectors));
         self.device

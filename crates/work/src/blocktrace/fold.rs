@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(places(&folder, trace.requests[0]), [(2048 + 2040, 16)]);
         assert_eq!(places(&folder, trace.requests[4]), [(3 * 2048, 1)]);
         assert_eq!(places(&folder, write(1, 100, 8)), [(4 * 2048 + 100, 8)]);
-        // Discards: nothing in between, a part at either end.
+        // A discard has no part between the regions, and one part at either end.
         let discard = |sector, n| places(&folder, request(Op::Discard, 0, sector, n));
         assert_eq!(discard(4096, 1 << 20), []);
         assert_eq!(discard(108, 1 << 20), [(108, 2048 - 108)]);

@@ -318,15 +318,15 @@ mod tests {
             (2, 2, 2)
         );
         assert_eq!(stats.syncs_per_5s, 1.5);
-        // Two pages; none; the third page through another handle.
+        // The syncs have two pages, none, and a third page that came through another handle.
         let spread = |mean, median, p90| Spread { mean, median, p90 };
         assert_eq!(stats.pages_per_sync, spread(1.0, 1.0, 2.0));
         assert_eq!(stats.bytes_per_sync, spread(1573.333333, 100.0, 4620.0));
         assert_eq!(stats.sync_gap_ms, spread(2998.5, 6.0, 5991.0));
-        // 1 + 1 + 1 before the first sync; 1 before the second; 1 before the open of the other
-        // thread.
+        // There is 1 + 1 + 1 before the first sync, 1 before the second, and 1 before the open of
+        // the other thread.
         assert_eq!(stats.own_us_per_sync, 1666.666667);
-        // 3 ms before the first sync; of the last one the thread had paused.
+        // There are 3 ms before the first sync; before the last one its thread had paused.
         assert_eq!(stats.thread_own_us, spread(1333.333333, 1000.0, 3000.0));
         assert_eq!(stats.write_sizes[0], (64, 1));
         assert_eq!(stats.calls["open"], 3);

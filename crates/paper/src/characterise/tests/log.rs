@@ -116,7 +116,7 @@ fn a_log_of_debugfs_is_read_wherever_it_lies_and_whatever_comes_first() {
 
 #[test]
 fn a_log_with_one_wrong_byte_is_refused() {
-    // Descriptor, first block, second block, commit block: a byte that counts in each
+    // In each block (descriptor, two images, commit block) one byte that counts is damaged
     // (characterise-X2).
     for (part, byte) in [(0, 30), (1, 7), (2, 4000), (3, 0x33)] {
         let mut reader = reader(1);
@@ -210,7 +210,7 @@ fn debugfs_reads_the_same_transactions() {
     let ours: Vec<_> = commits.iter().map(|c| homes(&c.transaction)).collect();
     assert!(ours.len() >= 12, "{} commits", ours.len());
 
-    // The same from the medium alone.
+    // The same commits are read from the medium alone.
     let read = |block: BlockNo| -> Bytes { model.visible(block.0) };
     let layout = Arc::new(Layout::read(&read).unwrap());
     let first = layout.home_of(0).unwrap();

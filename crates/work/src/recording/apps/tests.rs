@@ -146,8 +146,8 @@ fn recorded(name: &str) -> Option<crate::recording::stats::Stats> {
     Some(crate::recording::stats::of(&recording))
 }
 
-/// The generators of the two apps of which there are recordings, beside them. Where a recording and
-/// the paper disagree the generator follows the paper: docs/use/apps.md has the differences.
+/// Compares the generators of two apps with the recordings of these. Where a recording and the
+/// paper disagree, the generator follows the paper: docs/use/apps.md has the differences.
 #[test]
 fn generated_facebook_and_twitter_are_like_their_recordings() {
     let of = |app| crate::recording::stats::of(&generate(app, 118, 1).unwrap());

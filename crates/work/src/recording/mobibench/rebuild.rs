@@ -456,7 +456,7 @@ impl Rebuilder<'_> {
             None => track.position,
         };
         let end = offset.saturating_add(range.bytes.into());
-        // mobibench-M12.
+        // mobibench-M12: a call without an offset moves the position.
         if range.offset.is_none() {
             track.position = end;
             track.streamed += 1;

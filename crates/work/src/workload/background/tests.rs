@@ -44,7 +44,7 @@ fn fdtree_puts_its_metadata_into_the_commits_of_others_and_no_operations() {
         more > less + 60,
         "{more} blocks of metadata, {less} without"
     );
-    // Nobody syncs what it makes: the limit on dirty pages is far away.
+    // Its data is never synced, and the limit on dirty pages is far away.
     assert_eq!(blocks(&tree, "data"), blocks(&alone, "data"));
     let slower = beside("fdtree+process=20000", 256).unwrap();
     assert!(

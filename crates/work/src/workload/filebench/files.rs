@@ -127,7 +127,7 @@ impl Entries {
     pub fn give_back(&self, n: u32, exists: Option<bool>, handles: i32) {
         let mut state = self.state.lock();
         let state = &mut *state;
-        // I1.
+        // I1: the entry moves from one set to the other.
         match exists {
             Some(true) if state.absent.remove(&n) => {
                 state.exists.insert(n);

@@ -2,8 +2,8 @@
 //! runs them on a mounted file system.
 //!
 //! The personalities here are files of our own, with the parameters that the artifact of the F2FSJ
-//! paper gives (docs/use/filebench.md). A model goes through [`parse`], `resolve` and `fit` before
-//! anything is made, so that what is wrong with it is known at once; then `engine` runs it.
+//! paper gives (docs/use/filebench.md). What is wrong with a model is known before anything is
+//! made: `parse` and `resolve` check it by itself, `fit` checks it against the volume.
 
 mod aio;
 mod amount;

@@ -234,7 +234,7 @@ fn no_text_makes_the_reader_panic() {
                 rng.fill(&mut bytes);
                 String::from_utf8_lossy(&bytes).into_owned()
             }
-            // A good file with a part taken out or changed.
+            // Each text is a good file with a part taken out or changed.
             _ => {
                 let text = PERSONALITIES[rng.below(PERSONALITIES.len() as u64) as usize].1;
                 let at = rng.below(text.len() as u64) as usize;
@@ -385,7 +385,7 @@ fn a_file_runs_and_its_faults_are_named() {
 
 #[test]
 fn waits_end_with_the_run_and_rates_are_kept() {
-    // Nobody posts: the second is over, and so is the wait.
+    // There is no post, so the wait ends after the second that the run has.
     let run = of_text(&thread(
         "flowop statfile name=s,filesetname=a\nflowop semblock name=b,value=3",
     ))

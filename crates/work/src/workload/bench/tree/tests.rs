@@ -15,7 +15,8 @@ fn spec(text: &str) -> TreeSpec {
     spec
 }
 
-/// Runs it; `between` run and check. Kinds of operations, how many of each.
+/// Runs a workload, with `between` between run and check. Returns how many operations of each kind
+/// ran.
 fn ran(
     text: &str,
     between: impl FnOnce(&Arc<Vfs>) + Send + 'static,
