@@ -1,5 +1,4 @@
-//! The page of a paper as HTML: sections with rows, tables and plots. Equal reports give equal
-//! bytes.
+//! The page of a paper: sections with rows, tables and plots. Equal reports give equal bytes.
 
 use super::{Report, Row, Section, Summary, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};

@@ -15,8 +15,7 @@ pub enum Class {
     Ratio,
     /// A share of a time: it may differ by [`SHARE`].
     Share,
-    /// A gain or loss over a baseline: it may differ by [`GAIN`] of the published gain, and has its
-    /// sign.
+    /// A gain or loss over a baseline: same sign, and within the share [`GAIN`] of the value.
     Gain,
     /// A published range that the value has to lie in.
     Range,
@@ -39,8 +38,7 @@ pub const GAIN: f64 = 0.30;
 const ROUNDING: f64 = 1e-9;
 
 impl Class {
-    /// Greatest difference that counts as agreement, in the unit of the value; `None` if the class
-    /// has none.
+    /// Greatest difference that counts as agreement, in the value's unit; `None` for bounds.
     pub fn tolerance(self, published: &Published) -> Option<f64> {
         match self {
             Class::Count => Some(0.0),

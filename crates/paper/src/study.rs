@@ -1,5 +1,4 @@
-//! What the papers share: parts, the jobs that these need, and the report that is made of the
-//! outcomes.
+//! What the papers share: parts, the jobs that these need, and the report made of the outcomes.
 //!
 //! A part says which jobs it needs and makes its rows from their outcomes. Jobs are compared by
 //! their JSON text, so a job that two parts need runs once. Each runs in a worker process of its

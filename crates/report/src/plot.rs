@@ -43,8 +43,7 @@ pub fn stacked_bars(
         let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
-        // Several parts have a legend: a free quarter of the width at the end keeps it off the
-        // bars.
+        // With several parts a free quarter of the width at the end keeps the legend off the bars.
         let empty = if parts.len() > 1 {
             bars.len().div_ceil(3)
         } else {
@@ -156,8 +155,7 @@ pub fn grouped_bars(
     Ok(svg)
 }
 
-/// The corners of a distribution that is drawn as steps, as nothing completes between two
-/// latencies.
+/// The corners of a distribution drawn as steps, as nothing completes between two latencies.
 fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
     let mut corners = vec![(low, 0.0)];
     for &(x, y) in points {

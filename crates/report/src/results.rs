@@ -61,8 +61,7 @@ pub struct Run {
     pub flash: Option<Flash>,
     /// Transactions that the journal committed.
     pub commits: u64,
-    /// Mean microseconds of each part of an fsync; the parts do not overlap, and add up to its
-    /// mean.
+    /// Mean microseconds of each part of an fsync; the parts add up to the mean fsync.
     pub fsync_us: BTreeMap<String, f64>,
     /// Virtual time that tasks spent waiting, by cause, microseconds.
     pub waits_us: BTreeMap<String, f64>,

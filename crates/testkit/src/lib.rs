@@ -2,8 +2,7 @@
 //! contract of a device, a model file system in memory, a shadow of a tree, writers of full
 //! volumes, a spy between `vfs` and a file system and one between a queue and a device.
 //!
-//! It is for tests only: every crate names it among its `dev-dependencies`, so nothing of it is in
-//! a program.
+//! It is for tests only: each edge to it is a dev-dependency, so nothing of it is in a program.
 
 pub mod conformance;
 pub mod device;

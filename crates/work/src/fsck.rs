@@ -27,8 +27,7 @@ pub const fn checker(fs: Fs) -> &'static str {
     }
 }
 
-/// Runs the checker of this kind of file system in the mode that checks everything and changes
-/// nothing.
+/// Runs the checker of this kind of file system so that it checks all and changes nothing.
 ///
 /// # Errors
 /// The checker is installed but cannot be run.

@@ -52,8 +52,7 @@ impl Waiting {
         }
     }
 
-    /// The commit time ratio: flush and record as a share of all waiting; `None` if nothing was
-    /// waited for.
+    /// The commit time ratio: share of flush and record in all waiting; `None` without waiting.
     pub fn ratio(&self) -> Option<f64> {
         let all = self.home + self.data + self.log + self.flush + self.record;
         (all > 0).then(|| (self.flush + self.record) as f64 / all as f64)

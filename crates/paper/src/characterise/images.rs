@@ -1,5 +1,4 @@
-//! Images of metadata blocks, built from what the log says, and how much each transaction changed
-//! of them.
+//! Images of metadata blocks, built from the log, and how much each transaction changed of them.
 
 use super::{Logged, ReadError, Transaction};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
@@ -54,8 +53,7 @@ impl<'a> Images<'a> {
         self.now.insert(home.0, image.into());
     }
 
-    /// Applies a transaction, and returns what it changed of each block, in the order of their
-    /// homes.
+    /// Applies a transaction; returns what it changed of each block, in the order of homes.
     ///
     /// # Errors
     /// A block that deltas describe does not have the checksum that the log foretells

@@ -1,5 +1,5 @@
-//! Where the log and the fixed metadata of an ext4 or ext3 volume lie, read from the device before
-//! the mount.
+//! Places of the log and the fixed metadata of an ext4 or ext3 volume, as they are before the
+//! mount.
 
 use super::ReadError;
 use base::bytes::get_le32;

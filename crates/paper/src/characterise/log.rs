@@ -52,8 +52,7 @@ impl Ring {
 }
 
 impl LogReader {
-    /// A reader of a log whose superblock is `superblock` now. It does not read what is in the log
-    /// already.
+    /// A reader of a log whose superblock is `superblock` now. It skips what is in the log already.
     ///
     /// # Errors
     /// This is no journal superblock, or the log is not empty.

@@ -1,5 +1,4 @@
-//! What journaling costs, taken from the log itself: the characterisation of the eMMC paper
-//! (III.C).
+//! What journaling costs, taken from the log: the characterisation of the eMMC paper (III.C).
 //!
 //! ```text
 //! Layout::read(device before the mount)     where the log and the fixed metadata lie

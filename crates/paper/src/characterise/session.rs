@@ -1,4 +1,4 @@
-//! Listens to a mount, and reads its log afterwards.
+//! Listens to a mount, and reads its log afterwards, so that the reading takes no part in the run.
 
 use super::{Change, Command, Images, Layout, LogReader, ReadError, Role, Span, Tap, Transaction};
 use crate::PaperError;

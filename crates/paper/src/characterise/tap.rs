@@ -127,8 +127,7 @@ impl BlockDevice for Tap {
         let spans = self.spans(&request);
         let mut log = self.log.lock();
         let command = log.command(&request, spans);
-        // This is under the lock, so that the order kept is the order in which the device got the
-        // commands.
+        // The lock is held, so that the order kept is the one in which the device got commands.
         let ticket = self.inner.submit(request);
         if let Some(command) = command {
             let index = log.commands.len();

@@ -101,8 +101,7 @@ pub struct Traffic {
     pub blocks: BTreeMap<String, u64>,
     /// Descriptors and commit blocks, per commit.
     pub control: Bytes,
-    /// Metadata blocks per commit: logged images and blocks that deltas describe, without file
-    /// data.
+    /// Metadata blocks per commit, without file data: logged images, and blocks with deltas.
     pub metadata: Bytes,
     /// Mean over the commits of control blocks over control and metadata blocks; revoke blocks
     /// count on neither side.

@@ -65,8 +65,7 @@ pub enum Part {
 pub struct Transaction {
     /// Number of the transaction.
     pub tid: Tid,
-    /// The function of each of its blocks, in log order, with the number of the command that wrote
-    /// it.
+    /// The function of each block, in log order, and the number of the command that wrote it.
     pub blocks: Vec<(Part, usize)>,
     /// What it says about blocks, in log order; a block may have several deltas.
     pub logged: Vec<Logged>,

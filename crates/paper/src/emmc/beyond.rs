@@ -12,8 +12,7 @@ use report::results::Run;
 use work::recording::apps::APPS;
 
 const FIGURE: &str = "Beyond";
-/// Our aim: a file system without journal is at most this far ahead of `adaptive`, mean over the
-/// apps.
+/// Our aim: a file system without journal is at most this far ahead of `adaptive`, in the mean.
 const AIM: f64 = 0.04;
 /// The schemes that run. `adaptive` is `emmc` with the order chosen per commit, which includes
 /// direct data (`emmc+order=adaptive`).

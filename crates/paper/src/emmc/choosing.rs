@@ -132,8 +132,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 /// Gains over the baseline by use, column and scheme: those of [`JOURNALED`], then [`NONE`].
 struct Measured(Vec<Vec<[f64; JOURNALED.len() + 1]>>);
 
-/// The best of some schemes: the names of all that are equal, the simplest first, and the gain of
-/// that one.
+/// The best of some schemes: all that are equal, the simplest first, and the gain of that one.
 struct Best {
     names: Vec<&'static str>,
     gain: f64,

@@ -51,8 +51,7 @@ fn loads(plan: &Plan) -> [(&'static str, String); 2] {
     ]
 }
 
-/// The lines of the figure, as (name, load, kind of operation); without a kind the whole run
-/// counts.
+/// The lines of the figure, as (name, load, kind of operation or the whole run).
 const LINES: [(&str, &str, Option<&str>); 4] = [
     ("SQLite insert", "sqlite", Some("insert")),
     ("SQLite update", "sqlite", Some("update")),

@@ -1,4 +1,5 @@
-//! Figs 6 and 9: how many bytes of the logged metadata were modified, per block and per commit.
+//! Figs 6 and 9: how many bytes of the logged metadata were modified, per block and per commit. A
+//! block is compared with its previous image in the log (characterise-X3).
 
 use super::characterised::{all, baseline, digits, percent, traffic};
 use super::job::{Job, Outcomes};

@@ -18,8 +18,7 @@ const SCHEMES: [(&str, &str); 5] = [
     ("adaptive", "the adaptive order"),
     ("none", "no journal"),
 ];
-/// Factors of the application's own time. The figure is made with factor 1, the time in the
-/// recording.
+/// Factors of the application's own time; the figure is made with 1, the time in the recording.
 const THINK: [f64; 3] = [0.5, 1.0, 2.0];
 
 fn schemes() -> impl Iterator<Item = &'static str> {

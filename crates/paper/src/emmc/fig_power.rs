@@ -65,8 +65,7 @@ impl Boards {
         let each = self.apps.iter().map(|(_, [a, b])| ratio(b - a, *a).abs());
         mean(&each.collect::<Vec<_>>())
     }
-    /// Power that a board without card would have if the difference of the cards were 1 % of it,
-    /// watts.
+    /// Watts of a board without card for which the difference of the cards would be 1 %.
     fn one_percent_at(&self) -> f64 {
         let each = self.apps.iter().map(|(_, [a, b])| (b - a).abs() / 0.01);
         mean(&each.collect::<Vec<_>>())

@@ -21,8 +21,7 @@ const TIMED: &str = "transactions";
 const CUTS: (usize, usize) = (10, 2);
 /// Number of cuts in a phase of which only the time counts.
 const CUTS_TIMED: (usize, usize) = (5, 2);
-/// Bytes of the device: small, as images are written for the checkers, and recovery does not depend
-/// on it.
+/// Bytes of the device: small, as checkers need images and recovery does not depend on it.
 const BYTES: u64 = 1 << 30;
 /// The workload of Table 5, with own time of the application, so that a phase lasts for several
 /// commit intervals, as it must to be cut by hand.

@@ -19,8 +19,7 @@ pub fn metadata_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "journal_metadata")
 }
 
-/// Metadata blocks at their home address, whether by checkpoint, by write-back or without a
-/// journal.
+/// Metadata blocks at their home address, by checkpoint, by write-back or without a journal.
 pub fn home_blocks(run: &Run) -> u64 {
     sum(run, |class| class == "home")
 }
@@ -30,8 +29,7 @@ fn sum(run: &Run, of: impl Fn(&str) -> bool) -> u64 {
     chosen.map(|(_, blocks)| blocks).sum()
 }
 
-/// Journal blocks as a share of what a persistence path writes, which is journal and data without
-/// home writes.
+/// Journal blocks as a share of what a persistence path writes (journal and data, no homes).
 pub fn journal_ratio(run: &Run) -> f64 {
     let journal = journal_blocks(run) as f64;
     ratio(journal, journal + data_blocks(run) as f64)

@@ -33,8 +33,7 @@ const STANDS_IN: &str = "generator stands in for the recording";
 /// Length of an app run in a full and in a quick report, seconds of its recording.
 const SECONDS: (u64, u64) = (120, 20);
 
-/// The file with the recording of an app, and its name in a workload; `None` if the folder has
-/// none.
+/// The file with the recording of an app, and its name in a workload; `None`: there is none.
 pub fn recording(traces: Option<&Path>, app: &str) -> Option<(PathBuf, &'static str)> {
     let (_, file) = RECORDED.iter().find(|(name, _)| *name == app)?;
     let path = traces?.join(file);

@@ -24,8 +24,7 @@ pub(super) const SCHEMES: [&str; 6] = [
     "adaptive",
     "none",
 ];
-/// Apps of a quick report: one with many small transactions, one with many blocks in each, one with
-/// few of them.
+/// Apps of a quick report: with many small transactions, with large ones, and with few.
 const QUICK: [&str; 3] = ["facebook", "twitter", "gmail"];
 /// Length of a run at most, seconds of recording, as there are many runs.
 const SECONDS_MAX: u64 = 20;

@@ -1,5 +1,4 @@
-//! Sensitivity to the size of the journal, of an app with much metadata and of PostMark's mix with
-//! fsync.
+//! Sensitivity to the size of the journal: an app with much metadata, PostMark's mix with fsync.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;

@@ -1,5 +1,5 @@
-//! Table 4: journal blocks over the blocks of the persistence paths, on the baseline and with
-//! journal coalition.
+//! Table 4: journal blocks over journal and data blocks of the persistence paths, on the baseline
+//! and with journal coalition. Home writes do not count, as the paper defines the ratio.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks_per_commit, data_blocks, decrease, journal_ratio, ratio};

@@ -1,5 +1,6 @@
 //! Fig 4 and Fig 17: where the time of journaling goes in ext4, in a journal of pages on F2FS, and
-//! in F2FSJ.
+//! in F2FSJ. The paper compares F2FSJ with JBD2 inside ext4; the journal of pages is a comparison
+//! on the same file system, where only the journal differs.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Journaled, Measured};

@@ -1,4 +1,5 @@
-//! Section 5.3: `git clone`, `cp -r` and `make` on a source tree.
+//! Section 5.3: `git clone`, `cp -r` and `make` on a source tree, as operation lists on a synthetic
+//! one ([`bench::tree`](work::workload::bench)).
 
 use super::Plan;
 use super::job::{Job, Outcomes, measured};

@@ -231,8 +231,7 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    /// Milliseconds that a mount would take on the paper's volume, extrapolated from ours and a
-    /// larger one.
+    /// Milliseconds of a mount on the paper's volume, extrapolated from ours and a larger one.
     fn rollback_of_the_drive(&self) -> Result<f64, PaperError> {
         let large = recovering(self.outcomes, &large(self.plan))?;
         let small = self.of(Way::Rollback, Act::Create, self.ends().0)?;

@@ -1,4 +1,5 @@
-//! Section 5.3: fio on one large file, in eight named cases.
+//! Section 5.3: fio on one large file, in eight named cases. Sizes of requests, depth and mix are
+//! ours, because the paper publishes none of them.
 
 use super::Plan;
 use super::job::{Job, Outcomes, measured};

@@ -13,8 +13,7 @@ use crate::{Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Fig 16";
-/// Least gain that is divided into shares: those of a smaller one would be quotients of differences
-/// near zero.
+/// Least gain that is divided into shares: a smaller one would be a divisor near zero.
 const LEAST_GAIN: f64 = 0.02;
 
 fn count(plan: &Plan) -> u32 {

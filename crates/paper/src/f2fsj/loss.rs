@@ -1,5 +1,4 @@
-//! The job of Fig 2c and 2d: runs operations on names, cuts the power, and sees what recovery gives
-//! back.
+//! The job of Fig 2c and 2d: runs operations on names, cuts the power, and looks what is back.
 //!
 //! - L1: what is there is the state after some prefix of the operations: one process did them, and
 //!   every system here orders its changes.
@@ -50,8 +49,7 @@ pub struct Lost {
     pub commits: u64,
     /// Time between two operations that stands for the operations left out, microseconds.
     pub pause_us: f64,
-    /// The cut at the worst moment in the second half of the run, then the seeded ones by ascending
-    /// time.
+    /// The cut at the worst moment of the second half, then the seeded ones by ascending time.
     pub cuts: Vec<Cut>,
 }
 

@@ -85,8 +85,7 @@ pub struct Measured {
     /// CPU time that was charged in the run, of all cores together, in seconds. The benchmark's own
     /// work is not charged.
     pub cpu_s: f64,
-    /// Bytes that the mount holds in memory at the end of the run, by part (`F2fs::memory`); empty
-    /// on ext4.
+    /// Bytes in memory at the end of the run, by part (`F2fs::memory`); empty on ext4.
     pub memory_bytes: BTreeMap<String, u64>,
 }
 

@@ -253,8 +253,7 @@ fn parts_of(system: System, of: &Measured) -> String {
     }
 }
 
-/// Time of an operation without what keeps the volume consistent: checkpoints, or its share of a
-/// journal.
+/// Time of an operation without what it costs to be consistent: checkpoints, or the journal.
 fn bare(system: System, of: &Measured) -> f64 {
     let kept = match (system, &of.journal) {
         (System::Ext4, _) => jbd2_s(of),

@@ -1,8 +1,7 @@
 //! Cui, Wang, Chen, Shao: Decentralized, Epoch-based F2FS Journaling with Fine-grained Crash
 //! Recovery (OSDI 2025), measured again.
 //!
-//! `published.toml` has all values that the paper's text gives; each of them is in one part of the
-//! report.
+//! `published.toml` has all values that the text gives; each of them is in one part of the report.
 
 mod aged;
 mod board;

@@ -1,5 +1,4 @@
-//! The operations on names of sections 2.3, 5.2 and 5.3, as jobs of one process with 100 entries in
-//! a directory.
+//! The operations on names (sections 2.3, 5.2, 5.3) as jobs: one process, 100 entries a directory.
 
 use super::Plan;
 use super::measure::{BenchJob, Host};

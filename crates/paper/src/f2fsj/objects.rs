@@ -13,8 +13,7 @@ use work::workload::{BenchSpec, Program, Workload};
 pub struct Recovered {
     /// Number of operations whose effect is there; they are the first ones of the run.
     pub ops: u64,
-    /// Number of the files made by these that have their content; for operations that make none,
-    /// `ops`.
+    /// Files made by these that have their content; for operations that make no files, `ops`.
     pub whole: u64,
 }
 

@@ -10,8 +10,7 @@ pub enum System {
     Checkpoint60,
     /// Stock F2FS with a checkpoint each second.
     Checkpoint1,
-    /// F2FS whose checkpoints are written by a background task each 5 s, as in the released
-    /// prototype.
+    /// F2FS with a checkpoint each 5 s by a background task, as in the released prototype.
     Checkpoint5Bg,
     /// F2FS with a journal like JBD2.
     PageJournal,

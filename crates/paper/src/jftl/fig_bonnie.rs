@@ -1,4 +1,5 @@
-//! Figs. 7a and 7b: Bonnie's character and block phase over the size of the file.
+//! Figs. 7a and 7b: Bonnie's character and block phase over the size of the file. Everything is
+//! home when the clock stops.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, log_blocks, rate, ratio};

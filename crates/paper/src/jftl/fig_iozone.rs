@@ -31,8 +31,7 @@ pub fn jobs_of_write(plan: &Plan) -> Vec<Job> {
     jobs(plan, "write")
 }
 
-/// The jobs of Fig. 8b, and its runs in ordered mode once more where changed times alone commit
-/// nothing.
+/// The jobs of Fig. 8b, and those in ordered mode where changed times alone commit nothing.
 pub fn jobs_of_rewrite(plan: &Plan) -> Vec<Job> {
     let mut all = jobs(plan, "rewrite");
     all.extend(records(plan).iter().map(|kib| coarse(plan, *kib)));

@@ -1,5 +1,4 @@
-//! The committed table of what Linux wrote (`linux.toml`), and how far a count of ours may be from
-//! it.
+//! The table of what Linux wrote (`linux.toml`), and how far a count of ours may be from it.
 
 use crate::{Class, Published};
 use serde::Deserialize;

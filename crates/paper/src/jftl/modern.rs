@@ -1,5 +1,4 @@
-//! The paper's question on today's storage: ext4 with checksums v3 on TLC flash with pages of 16
-//! KiB.
+//! The paper's question today: ext4 with checksums v3 on TLC flash with pages of 16 KiB.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{all_blocks, rate, ratio};

@@ -1,4 +1,5 @@
-//! Write amplification over time on a full device, with copies home and with remap.
+//! Write amplification over time on a full device, with copies home and with remap. There is no
+//! file system, so that utilisation alone decides.
 
 use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};

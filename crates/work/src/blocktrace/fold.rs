@@ -10,8 +10,7 @@
 //!   request touches take no place. On a device that is not smaller than the footprint no two
 //!   addresses fall together.
 //! - F2: a request that passes the end of the device goes on at its beginning, as a second part.
-//! - F3: a discard counts only where a read or write of the recording goes: nothing else has a
-//!   place.
+//! - F3: a discard counts only where the recording reads or writes: nothing else has a place.
 
 use super::{BlockTrace, Op, Request};
 use crate::RunError;

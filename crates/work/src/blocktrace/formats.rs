@@ -1,5 +1,6 @@
 //! Parsers for one line of each format. `docs/use/traces.md` has the source of each format and the
-//! meaning of its fields.
+//! meaning of its fields. A well-formed line that is no request to a device is told apart from a
+//! line at fault, because only the latter is refused by `strict`.
 
 use super::{Format, Op, Request, SECTOR_END, TRANSFER_SECTORS_MAX};
 use base::{Map, SECTOR_BYTES};
@@ -243,8 +244,7 @@ impl Parser {
         said
     }
 
-    /// Adds a request with the kinds that its letters say; a flush before a write is a request of
-    /// its own.
+    /// Adds a request by its letters; a flush before a write is a request of its own.
     fn kinds(
         &mut self,
         at: u64,

@@ -173,8 +173,7 @@ fn in_order(trace: &mut BlockTrace) {
     trace.reading.seconds = last as f64 / 1e9;
 }
 
-/// Reads the next line; false at the end. A line that is too long is a fault, and its rest is
-/// skipped.
+/// Reads the next line; false at the end. A line that is too long is a fault and is skipped.
 fn next_line(
     lines: &mut dyn BufRead,
     strict: bool,

@@ -117,8 +117,7 @@ const SIZES: [(u32, u64); 11] = [
     (7, 512),
     (3, 1024),
 ];
-/// How long files live, in three kinds: weight at birth, and weight of all files of the kind at
-/// death.
+/// Three lifetimes of files: weight at birth, and weight of all such files at death.
 const LIVES: [(u32, u32); 3] = [(60, 75), (30, 22), (10, 3)];
 /// Weight of the depth of a file's directory.
 const DEPTHS: [u32; 4] = [10, 30, 40, 20];

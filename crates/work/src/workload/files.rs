@@ -114,8 +114,7 @@ pub struct Phase {
     pub end: Option<Time>,
 }
 
-/// Where a run stands between two phases, to go on in a later mount: its files and its random
-/// numbers.
+/// Where a run stands between two phases, for a later mount: its files and random numbers.
 #[derive(Clone, Debug)]
 pub struct FilesState {
     rng: Rng,
@@ -156,8 +155,7 @@ impl<'a> FilesRun<'a> {
         })
     }
 
-    /// Runs the three phases (create, transactions, remove all) and syncs the file system after
-    /// each.
+    /// Runs the phases create, transactions and remove all, each followed by a sync.
     ///
     /// # Errors
     /// The file system fails.
@@ -205,8 +203,7 @@ impl<'a> FilesRun<'a> {
         }
     }
 
-    /// The phases so far, in order. The last one has no end while it runs, or if the run broke off
-    /// in it.
+    /// The phases so far, in order. The last one has no end if it runs or broke off.
     pub fn phases(&self) -> &[Phase] {
         &self.phases
     }

@@ -95,8 +95,7 @@ pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, PaperError> {
         let mut replay = Replay::prepare(recording, pacing, &stack.vfs)?;
         let start = Counts::take(stack);
         let (mut last, mut ratios) = (start, 0.0);
-        // Calls are denser than commits, so there is nearly always at most one commit between two
-        // looks.
+        // Calls are denser than commits, so there is mostly one commit between two looks at most.
         replay.run(&mut |_, _| {
             let now = Counts::take(stack);
             let step = now.since(&last);

@@ -76,8 +76,7 @@ impl Point {
         2.0 / control
     }
 
-    /// Data blocks per commit at which the journal block ratio would be `journal`; it grows with
-    /// `pages`.
+    /// Data blocks per commit for a journal block ratio of `journal`; it grows with `pages`.
     fn data(&self, journal: f64) -> f64 {
         self.journal_per_commit * (1.0 - journal) / journal
     }

@@ -1,5 +1,4 @@
-//! What an application does: each action is a series of calls that a library of the phone makes for
-//! it.
+//! What an application does: an action is a series of calls that a library of the phone makes.
 //!
 //! The calls of a SQLite transaction are those in Mobibench's recording of Facebook. The journal is
 //! opened, filled (a header with the first page's number and content, then number, page and
@@ -374,8 +373,7 @@ impl Files {
         phone.sync(thread, file);
     }
 
-    /// Records what other threads do from `start` on; returns when the last of them made its last
-    /// call.
+    /// Records what other threads do from `start` on; returns when the last of them is done.
     fn others_do(&mut self, phone: &mut Phone<'_>, start: Nanos, others: Vec<Other>) -> Nanos {
         let mut threads: Vec<Thread> = (OTHERS..)
             .take(OTHER_COUNT)

@@ -1,5 +1,4 @@
-//! The eight applications of the eMMC paper, synthesised, because there are recordings of only two
-//! of them.
+//! The eight applications of the eMMC paper, synthesised: only two of them have recordings.
 //!
 //! The paper characterises its applications by how often they sync and by how much metadata and
 //! data a commit carries. A generated application does what such applications do (SQLite

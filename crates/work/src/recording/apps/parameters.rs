@@ -44,8 +44,7 @@ pub struct Parameters {
     pub pages: f64,
     /// Mean number of changes that other threads make per commit, without syncing.
     pub others: f64,
-    /// Share of those changes that make a file and remove an old one; the rest write a page in
-    /// place.
+    /// Share of those changes that replace an old file by a new one; the rest write a page.
     pub made: f64,
     /// Number of files of the other threads at any time.
     pub kept: u32,

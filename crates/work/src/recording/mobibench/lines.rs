@@ -1,4 +1,5 @@
-//! Parses the lines of a Mobibench recording into calls on descriptors.
+//! Parses the lines of a Mobibench recording into calls on descriptors. Calls that failed or moved
+//! nothing are kept, because the rules conclude from them, too.
 
 use crate::RunError;
 use crate::recording::reading::Reading;
@@ -69,8 +70,7 @@ pub(super) struct Range {
 pub(super) enum Path {
     /// The whole path.
     Known(String),
-    /// An absolute path without quotes: one that the recorder made up (mobibench-M1), or a known
-    /// one.
+    /// An absolute path without quotes: made up by the recorder (mobibench-M1), or known.
     Bare(String),
     /// The beginning of a path only, as `data/data`.
     Lost(String),

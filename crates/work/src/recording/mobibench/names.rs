@@ -4,8 +4,7 @@
 use super::lines::{Path, Raw, Said};
 use std::collections::BTreeMap;
 
-/// For each name the calls that looked for it, and whether they found it, so that one can look
-/// ahead.
+/// For each name the calls that looked for it and whether it was found, for looking ahead.
 pub(super) struct Looks(BTreeMap<String, Vec<(usize, bool)>>);
 
 impl Looks {

@@ -1,4 +1,5 @@
-//! Turns calls on descriptors into events on files, by the rules of [`super`].
+//! Turns calls on descriptors into events on files, by the rules of [`super`]. An event names a
+//! file by number while its path is not known, because a later call may tell the path.
 
 use super::lines::{Flags, Path, Range, Raw, Said};
 use super::names::{Asked, Looks, parent};

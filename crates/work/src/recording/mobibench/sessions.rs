@@ -1,5 +1,5 @@
 //! Divides the calls on descriptors into sessions: from an open to a close, or to the end of what
-//! is recorded of the descriptor.
+//! is recorded. Descriptors are used again, so a session is what the calls on one open file share.
 
 use super::lines::{Flags, Path, Raw, Said};
 use crate::recording::reading::Reading;

@@ -1,5 +1,4 @@
-//! `beside=writer`: 4 KiB after 4 KiB is written into a large file, without a pause and without a
-//! sync.
+//! `beside=writer`: writes 4 KiB after 4 KiB into a large file, without a pause and without a sync.
 //!
 //! The eMMC paper's data-intensive program "continuously wrote 4KB data to a 4GB file", and the
 //! paper says no more. We read that as plain buffered writes from beginning to end: it names no

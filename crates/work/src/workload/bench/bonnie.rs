@@ -1,5 +1,4 @@
-//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie) on one file, from its beginning to
-//! its end.
+//! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie) on one file, from its beginning on.
 //!
 //! - `char`: each byte goes by `putc` through a stdio buffer of 4 KiB, so the file system sees
 //!   writes of 4 KiB; the processor's time for `putc` is not charged.

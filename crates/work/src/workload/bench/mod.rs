@@ -74,8 +74,7 @@ pub type Sync<'a> = dyn Fn() -> Result<(), RunError> + 'a;
 
 /// A benchmark on a mounted file system.
 pub trait Bench {
-    /// Makes what the benchmark works on, which is not measured. Everything is home when it
-    /// returns.
+    /// Makes what the benchmark works on, unmeasured. Everything is home when it returns.
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
     /// Runs the measured part, without its last sync.
     fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError>;

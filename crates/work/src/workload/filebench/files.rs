@@ -1,5 +1,4 @@
-//! The state of a set while it runs: which files are there, which are in use, and which one comes
-//! next.
+//! The state of a set while it runs: which files are there, which are in use, which comes next.
 //!
 //! As in Filebench a file that is picked is busy until its operation ends, and a file that is open
 //! is not deleted. Files that exist are picked in rotation, by each thread for itself; files that

@@ -1,4 +1,5 @@
-//! What each kind of flowop does to the file system, and what it counts.
+//! What each kind of flowop does to the file system, and what it counts. A read is compared with
+//! what the file held before it began, so that lost data fails the run.
 
 use super::aio::Job;
 use super::engine::Why;

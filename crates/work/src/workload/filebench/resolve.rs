@@ -1,5 +1,4 @@
-//! Checks what can only be said of a whole model: that names lead somewhere, and that buffers fit
-//! in memory.
+//! Checks what concerns a whole model: names lead somewhere, and buffers fit in memory.
 
 use super::amount::Amount;
 use super::error::{Fault, fault};

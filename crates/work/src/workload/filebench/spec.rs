@@ -39,8 +39,7 @@ pub struct FilebenchSpec {
     source: Source,
     /// Values for variables of the file.
     settings: Settings,
-    /// Factor on the numbers of files and directories, and on counts that end the run, as a
-    /// fraction.
+    /// Factor, as a fraction, on numbers of files and directories and on counts that end the run.
     scale: (u32, u32),
     /// Operations after which the run ends.
     ops: Option<u64>,

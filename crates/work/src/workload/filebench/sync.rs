@@ -74,8 +74,7 @@ impl Events {
         }
     }
 
-    /// Takes `count` events, and returns when the last of them happens in a run that began at
-    /// `start`.
+    /// Takes `count` events; returns when the last of them happens, if the run began at `start`.
     pub fn take(&self, count: u64, start: Time) -> Time {
         if self.rate == 0 {
             return start;

@@ -128,8 +128,7 @@ impl Layout {
             }
             let child = tree.dirs.len() as u32;
             let path = format!("{}/d{number:08}", tree.dirs[dir as usize]);
-            // The root is filled again and again until all is placed, so the name may exist
-            // already.
+            // The root is filled repeatedly until all is placed, so the name may exist already.
             let path = match dir {
                 0 => format!("{}/d{child:08}", tree.dirs[0]),
                 _ => path,

@@ -1,4 +1,5 @@
-//! One thread of a model: its loop, its open files, and what it counts.
+//! One thread of a model: its loop, its open files, and what it counts. Whether the run is over is
+//! looked at between two flowops, so none is broken off.
 
 use super::aio::{Pending, Queue};
 use super::amount::Amount;

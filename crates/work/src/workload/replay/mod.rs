@@ -65,8 +65,7 @@ pub struct Replay<'a> {
     plan: Plan,
     vfs: Arc<Vfs>,
     content: Content,
-    /// Handles that are open: those of the run, and at its end those that the recording never
-    /// closed.
+    /// Open handles of the run; at its end those that the recording never closed.
     open: Mutex<BTreeMap<u32, Arc<File>>>,
 }
 
@@ -233,8 +232,7 @@ impl<'a> Replay<'a> {
             .clone()
     }
 
-    /// Closes what is still open, and compares names and sizes with those at the end of the
-    /// recording.
+    /// Closes what is open, and compares names and sizes with those that the recording ends with.
     ///
     /// # Errors
     /// The first difference, or an error of the file system.
@@ -369,8 +367,7 @@ impl Turns<'_> {
         }
     }
 
-    /// Waits until `call` may start (R2); returns when the call before it started. `None`: the run
-    /// is over.
+    /// Waits until `call` may start (R2); returns the start of the call before. `None`: run over.
     fn wait(&self, lane: usize, call: u32) -> Option<Time> {
         let mut state = self.state.lock();
         let needs = self.plan.needs(call);

@@ -28,8 +28,7 @@ pub(super) struct Plan {
     needed: Vec<u32>,
     /// Sizes of the files that have a name at the end.
     pub sizes: BTreeMap<String, u64>,
-    /// Number of names in each directory at the end, except the root, which also holds names of
-    /// others.
+    /// Number of names in each directory at the end; the root, which has names of others, not.
     pub entries: BTreeMap<String, usize>,
 }
 

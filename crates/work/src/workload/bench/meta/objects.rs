@@ -1,5 +1,4 @@
-//! The objects of `meta:` in their tree of directories, and what each operation does with one of
-//! them.
+//! The objects of `meta:` in their tree, and what each operation does with one of them.
 
 use super::{MetaOp, MetaSpec};
 use crate::RunError;
@@ -21,8 +20,7 @@ pub(super) struct Objects {
 }
 
 impl Objects {
-    /// The directories above the `n`th object, from the top of its tree: each has `width`
-    /// directories.
+    /// The directories above the `n`th object, from the top: each holds `width` directories.
     fn dirs(&self, tree: &str, n: u32) -> Vec<String> {
         let width = self.spec.width;
         let mut above = vec![n / width];
@@ -106,8 +104,7 @@ impl Objects {
         Ok(file.close()?)
     }
 
-    /// Copies a file as filebench's copyfiles does: the source stays open until the copy is
-    /// written.
+    /// Copies as filebench's copyfiles does: the source is open until the copy is written.
     fn copy(&self, from: &str, to: &str) -> Result<(), RunError> {
         let source = self.vfs.open(from, OpenFlags::READ, 0)?;
         let mut bytes = vec![0; self.spec.size as usize];

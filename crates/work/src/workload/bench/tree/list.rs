@@ -235,8 +235,7 @@ fn copy(
     Ok(())
 }
 
-/// Runs the tasks of a stage: `processes` of ours take them one after the other. `done` is told of
-/// each.
+/// Runs the tasks of a stage, taken in order by `processes` of ours; `done` is told of each.
 ///
 /// # Errors
 /// The first step that fails.

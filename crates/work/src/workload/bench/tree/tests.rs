@@ -15,8 +15,7 @@ fn spec(text: &str) -> TreeSpec {
     spec
 }
 
-/// Runs a workload, with `between` between run and check. Returns how many operations of each kind
-/// ran.
+/// Runs a workload, with `between` before the check; returns how many operations of each kind ran.
 fn ran(
     text: &str,
     between: impl FnOnce(&Arc<Vfs>) + Send + 'static,
