@@ -1,4 +1,4 @@
-//! The report of the eMMC paper: [`study`](crate::study) with this paper's parts and table.
+//! The report of the eMMC paper: [`study`] with this paper's parts and table.
 
 use super::job::{Job, Outcomes};
 use super::{PARTS, Part, Plan, published};

@@ -1,4 +1,4 @@
-//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`Remap`](blockdev::Remap),
+//! The contract of REMAP: remap-S1, remap-S2, remap-S5 to remap-S7 of [`blockdev::Remap`],
 //! as far as reads can tell.
 
 use super::{filled, is_misuse, read, unit, write};

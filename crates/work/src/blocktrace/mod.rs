@@ -1,10 +1,10 @@
 //! Recordings of requests to a block device: operation, time, address and length of each request
 //! that a host made to its disk, without content.
 //!
-//! [`read`] reads a recording from a file, and [`fold`] maps its addresses onto a device of another
-//! size. Then it is run on a translation layer that only counts ([`counting`]) or on a device
-//! profile with its times ([`device`]). `docs/use/traces.md` has the sources of the formats and the
-//! meaning of each field.
+//! [`mod@read`] reads a recording from a file, and [`fold`] maps its addresses onto a device of
+//! another size. Then it is run on a translation layer that only counts ([`counting`]) or on a
+//! device profile with its times ([`device`]). `docs/use/traces.md` has the sources of the formats
+//! and their fields.
 //!
 //! - B1: requests are in the order of their times; ties keep the order of the file. A recording may
 //!   have a mark: what stands before it stays before it.
@@ -102,7 +102,7 @@ pub struct BlockTrace {
     pub reading: Reading,
 }
 
-/// The formats that [`read`] knows.
+/// The formats that [`read()`] knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Format {
