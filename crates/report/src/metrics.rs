@@ -31,7 +31,7 @@ impl Default for Latencies {
 pub struct LatencySummary {
     /// Arithmetic mean.
     pub mean: f64,
-    /// Median.
+    /// Median, the 50th percentile.
     pub p50: f64,
     /// 90th percentile.
     pub p90: f64,
@@ -41,7 +41,7 @@ pub struct LatencySummary {
     pub p99: f64,
     /// 99.9th percentile.
     pub p99_9: f64,
-    /// Largest.
+    /// Largest latency.
     pub max: f64,
 }
 

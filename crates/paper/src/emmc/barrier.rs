@@ -31,7 +31,7 @@ const FILL: usize = 512 << 10;
 pub struct Barrier {
     /// Name of the device profile, with changes behind it.
     pub device: String,
-    /// Timing set.
+    /// Timing set of the profile.
     pub timing: String,
     /// Seed of the addresses that make a device used.
     pub seed: u64,

@@ -64,7 +64,7 @@ pub struct Shape {
     pub page: u32,
     /// Pages of an erase block: `pages`.
     pub pages: u32,
-    /// Dies: `dies`.
+    /// Number of dies: `dies`.
     pub dies: u32,
     /// Erase blocks of the host that are open at a time: `lanes`.
     pub lanes: u32,

@@ -84,9 +84,9 @@ pub struct DeviceSpec {
 /// The figures of one run: of all passes, without what came before (P2).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct DeviceRun {
-    /// Profile with changes.
+    /// Name of the device profile, with changes behind it.
     pub profile: String,
-    /// Timing set.
+    /// Timing set that the run used.
     pub timing: String,
     /// Size of the device, bytes.
     pub bytes: u64,

@@ -22,7 +22,7 @@ pub struct Results {
     pub command: &'static str,
     /// The command line that makes this file again.
     pub reproduce: String,
-    /// The recording.
+    /// The recording, in words.
     pub trace: TraceWords,
     /// Figures of the recording.
     pub stats: Stats,

@@ -172,7 +172,7 @@ pub(super) struct Aging {
     live: [Vec<Live>; LIVES.len()],
     /// Blocks that they take, inodes among them.
     taken: u64,
-    /// Blocks ever written.
+    /// Blocks written so far, also those of files that are gone.
     written: u64,
     files: u64,
 }

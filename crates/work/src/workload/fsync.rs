@@ -28,7 +28,7 @@ pub struct FsyncSpec {
 }
 
 words! {
-    /// A file operation.
+    /// The operation that is repeated.
     Op {
         /// Writes at the end of a file that grows.
         Append = "append",

@@ -30,7 +30,7 @@ words! {
 ///   what is modelled here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pacing {
-    /// What decides.
+    /// What decides when a call starts.
     pub pace: Pace,
     /// Factor on the application's own time, in thousandths.
     pub think_milli: u32,
