@@ -1,15 +1,17 @@
 //! Runs a recording of block requests on a device profile, in the virtual time of the device.
 //!
-//! - P1: in the open loop (`recorded`) a request goes to the device at its recorded time, whatever
-//!   else is under way, and its latency ends at its completion. In the closed loop a fixed number
+//! - P1: in the open loop (`recorded`) a request is due at its recorded time, whatever else is
+//!   under way, and its latency is from then to its completion. In the closed loop a fixed number
 //!   of requests is under way: one goes when another completes.
-//! - P2: before that the places that the recording touches are written once, in order, and flushed
-//!   (unless told otherwise), so that reads read flash; then the requests before the mark run.
-//!   Neither is in any figure.
-//! - P3: a request longer than a command of the device is sent as several commands at once and ends
-//!   with the last of them. Sectors that are no multiple of the device's are rounded outwards.
-//! - P4: a FUA write on a device without FUA is a write and a flush; a discard on a device without
-//!   discards is left out; both are counted.
+//! - P2: before the run all sectors that the recording may touch ([`Folder::used`]) are written
+//!   once, in order, and flushed (unless [`Fill`] says otherwise), so that reads read flash; then
+//!   the requests before the recording's own mark ([`BlockTrace::preparing`]) run. Neither is in
+//!   any figure.
+//! - P3: a read or write longer than a command of the device is sent as several at once and ends
+//!   with the last of them. What is not whole sectors of the device is rounded outwards.
+//! - P4: a FUA write on a device without FUA is a write and a flush. The flush goes when the write
+//!   has completed, and the model cannot go back in time, so requests that are due in between wait
+//!   until then. A discard on a device without discards is left out. Both are counted.
 
 use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};
@@ -274,6 +276,10 @@ impl<'a> Runner<'a> {
                 },
             };
             self.now = Time(self.now.0.max(due));
+            let begun = match pace {
+                Pace::Recorded => Time(due),
+                Pace::Closed(_) => self.now,
+            };
             while self.open.peek().is_some_and(|next| next.0 <= self.now.0) {
                 self.open.pop();
             }
@@ -283,7 +289,7 @@ impl<'a> Runner<'a> {
             self.open.push(Reverse(end.0));
             self.depth_max = self.depth_max.max(self.open.len() as u64);
             self.last = self.last.max(end);
-            let span = Nanos(end.0.saturating_sub(self.now.0));
+            let span = Nanos(end.0.saturating_sub(begun.0));
             latencies.entry(r.op.word()).or_default().add(span);
         }
         Ok(())

@@ -342,6 +342,29 @@ fn what_a_device_cannot_do_is_counted() {
     assert!(error.to_string().contains("floppy"), "{error}");
 }
 
+#[test]
+fn the_latency_of_a_fua_write_has_the_write_and_its_flush() {
+    let fua = Request {
+        fua: true,
+        ..request(0, Op::Write, 0, 8)
+    };
+    let soon = request(1, Op::Read, 64, 8);
+    let run = |pace| {
+        timed(&trace(vec![fua, soon]), |spec| {
+            (spec.profile, spec.pace) = ("loop-like".into(), pace);
+        })
+    };
+    for pace in [Pace::Recorded, Pace::Closed(1)] {
+        let run = run(pace);
+        // 412 us of the flush, and 11 us of the write before it.
+        assert!(run.latency_us["write"].p50 > 420.0, "{:?}", run.latency_us);
+    }
+    // The read is due at once and waits for the write: 10 us more than by itself.
+    let waited = run(Pace::Recorded).latency_us["read"].p50;
+    let alone = run(Pace::Closed(1)).latency_us["read"].p50;
+    assert!(waited > alone + 9.0, "{waited} {alone}");
+}
+
 /// One change of a recording: where, and to what.
 fn mutations() -> impl Strategy<Value = Vec<(usize, Vec<u8>, bool)>> {
     let piece = prop_oneof![
