@@ -56,11 +56,10 @@ mod prealloc;
 mod reserve;
 mod space;
 mod superblock;
-mod times;
 mod trim;
 mod tx;
 mod xattr;
 
 pub use fs::Ext4;
 pub(crate) use inode::Inode;
-pub use options::{DataMode, Errors, MountOptions};
+pub use options::{DataMode, MountOptions};

@@ -6,12 +6,14 @@
 pub mod acl;
 mod attr;
 mod caller;
+pub mod check;
 mod error;
 mod flags;
 mod fs;
 mod page_cache;
 mod read_ahead;
 mod scope;
+pub mod shell;
 mod write_errors;
 mod xattr_name;
 
@@ -26,5 +28,6 @@ pub use fs::{
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
 pub use read_ahead::ReadAhead;
 pub use scope::{Accepted, NoAccessTime};
+pub use shell::{Errors, Latch, SyncTimes};
 pub use write_errors::{ErrorSeen, WriteErrorCounts, WriteErrors};
 pub use xattr_name::{XattrName, xattr_full_name};

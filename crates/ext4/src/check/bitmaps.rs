@@ -28,7 +28,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Opt
         );
         state
             .found
-            .add(Finding::new(Kind::FreeBlocks, what).block(0));
+            .add(Finding::new(Kind::FreeBlocks, what).block(0u32));
     }
     if u64::from(sb.free_inodes()) != inodes {
         let what = format!(
@@ -37,7 +37,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Opt
         );
         state
             .found
-            .add(Finding::new(Kind::FreeInodes, what).block(0));
+            .add(Finding::new(Kind::FreeInodes, what).block(0u32));
     }
 }
 

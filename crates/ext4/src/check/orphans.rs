@@ -24,7 +24,7 @@ pub(super) fn follow(volume: &Volume<'_>, state: &mut State<'_>, options: &Optio
         follow_file(volume, state);
     } else if first.0 != 0 {
         let what = format!("the list of orphans begins with inode {first}; recovery empties it");
-        let found = Finding::new(Kind::Orphans, what).ino(first.0).block(0);
+        let found = Finding::new(Kind::Orphans, what).ino(first.0).block(0u32);
         state.found.add(found);
     }
 }

@@ -6,8 +6,8 @@
 
 use super::Report;
 use super::finding::{Finding, Findings, Kind};
-use super::volume::Reader;
 use base::{BLOCK_BYTES, Bytes};
+use fscore::check::Reader;
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Checkpoint, CompactSummaries, CpFlags, Geometry, JOURNAL_BYTES, Log,
     NAT_JOURNAL_MAX, NatEntry, Nid, OrphanBlock, SIT_JOURNAL_MAX, SegNo, SitEntry, SummaryBlock,

@@ -7,47 +7,8 @@ use super::packs::{self, Pack};
 use crate::journal::guard;
 use crate::options::MountOptions;
 use crate::superblock;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use fscore::check::Reader;
 use ondisk::f2fs::{BlockAddr, CpFlags, Features, Geometry, Superblock, crc};
-
-/// Reads blocks: an error becomes a finding.
-pub(super) struct Reader<'a> {
-    read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
-    blocks: u64,
-}
-
-impl<'a> Reader<'a> {
-    pub fn new(read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>, blocks: u64) -> Reader<'a> {
-        Reader { read, blocks }
-    }
-
-    /// The content of a block; `None`, with a finding, if it cannot be read.
-    pub fn block(&self, addr: BlockAddr, found: &mut Findings) -> Option<Bytes> {
-        match self.try_block(addr) {
-            Ok(bytes) => Some(bytes),
-            Err(why) => {
-                found.add(Finding::new(Kind::Unreadable, why).block(addr));
-                None
-            }
-        }
-    }
-
-    /// The content of a block, or why it cannot be read.
-    pub fn try_block(&self, addr: BlockAddr) -> Result<Bytes, String> {
-        let block = u64::from(addr);
-        if block >= self.blocks {
-            return Err(format!(
-                "lies behind the end of the device ({} blocks)",
-                self.blocks
-            ));
-        }
-        let bytes = (self.read)(BlockNo(block))?;
-        if bytes.len() == BLOCK_BYTES {
-            return Ok(bytes);
-        }
-        Err(format!("{} bytes instead of {BLOCK_BYTES}", bytes.len()))
-    }
-}
 
 /// The volume as its last checkpoint sees it.
 pub(super) struct Volume<'a> {
@@ -129,7 +90,7 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
     let load = |n: u32| -> Result<(Superblock, Geometry), String> {
         let block = reader.try_block(BlockAddr(n))?;
         let sb = Superblock::in_block(&block).map_err(|e| e.to_string())?;
-        let geo = Geometry::new(&sb, reader.blocks).map_err(|e| e.to_string())?;
+        let geo = Geometry::new(&sb, reader.blocks()).map_err(|e| e.to_string())?;
         Ok((sb, geo))
     };
     let mut add = |kind, n: u32, why: String| found.add(Finding::new(kind, why).block(n));
