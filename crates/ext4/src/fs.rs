@@ -14,8 +14,8 @@ use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, Errno, Errors, FallocateMode, FileKind, FileSystem, FsError, FsResult, FsStat,
-    Latch, PageCache, SeekMode, SetAttr, SyncTimes,
+    Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat, Latch,
+    PageCache, SeekMode, SetAttr, SyncTimes,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
@@ -248,11 +248,8 @@ impl Ext4 {
 
     fn file(&self, ino: Ino) -> FsResult<Arc<Inode>> {
         let inode = self.inode(ino)?;
-        match inode.kind()? {
-            FileKind::File => Ok(inode),
-            FileKind::Dir => Err(Errno::IsDir.into()),
-            _ => Err(Errno::Inval.into()),
-        }
+        inode.kind()?.check_file()?;
+        Ok(inode)
     }
 
     /// Blocks of the journal inside the volume.

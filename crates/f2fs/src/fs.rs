@@ -5,9 +5,7 @@ use crate::inode::{Inode, Use};
 use crate::ops::Cause;
 use base::cost::f2fs as cost;
 use base::{Ino, Time};
-use fscore::{
-    Attr, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat, SeekMode, SetAttr,
-};
+use fscore::{Attr, Errno, FallocateMode, FileSystem, FsResult, FsStat, SeekMode, SetAttr};
 use ondisk::f2fs::BLOCK_BYTES;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,11 +18,7 @@ impl F2fs {
     /// A regular file whose content may be used so.
     fn file(&self, ino: Ino, what: Use) -> FsResult<Arc<Inode>> {
         let inode = self.inode(ino)?;
-        match inode.kind()? {
-            FileKind::File => {}
-            FileKind::Dir => return Err(Errno::IsDir.into()),
-            _ => return Err(Errno::Inval.into()),
-        }
+        inode.kind()?.check_file()?;
         inode.check_use(what)?;
         Ok(inode)
     }

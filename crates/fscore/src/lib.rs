@@ -10,6 +10,7 @@ pub mod check;
 mod error;
 mod flags;
 mod fs;
+mod new_inode;
 mod page_cache;
 mod read_ahead;
 mod scope;
@@ -25,6 +26,7 @@ pub use fs::{
     Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, SeekMode, XATTR_NAME_BYTES_MAX,
     XATTR_VALUE_BYTES_MAX, XattrMode,
 };
+pub use new_inode::{NewContent, NewInode, rdev};
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
 pub use read_ahead::ReadAhead;
 pub use scope::{Accepted, NoAccessTime};

@@ -25,7 +25,7 @@ mod evict;
 mod table;
 
 pub(crate) use cache::{InodeCache, Pinned};
-pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
+pub(crate) use create::CREDITS_NEW_INODE;
 
 use crate::orphan::Place;
 use crate::prealloc::Window;

@@ -2,8 +2,8 @@
 
 /// Methods of [`FileSystem`](crate::FileSystem), for its `impl` block in a file system.
 ///
-/// Each of them asks the latch (`guarded`) and runs one operation of the file system: `op_create`
-/// for `create`, and so on. A change of names is made durable afterwards, if the flags of the
+/// Each of them asks the latch (`guarded`) and runs one operation of the file system: `make` for
+/// what makes an inode, `op_link` for `link`, and so on. A change of names is made durable afterwards, if the flags of the
 /// directory ask for it (`settle_names`). A file system that needs more in one of them writes it
 /// itself and names it here no more; those that differ among ours are not here.
 #[macro_export]
@@ -22,7 +22,8 @@ macro_rules! operations {
             creds: $crate::Creds,
         ) -> $crate::FsResult<$crate::Attr> {
             self.guarded(|| {
-                let made = self.op_create(dir, name, kind, perm, rdev, creds)?;
+                let new = $crate::NewInode::node(kind, perm, rdev, creds)?;
+                let made = self.make(dir, name, new, $crate::NewContent::Nothing)?;
                 self.settle_names(dir).map(|()| made)
             })
         }
@@ -34,7 +35,8 @@ macro_rules! operations {
             creds: $crate::Creds,
         ) -> $crate::FsResult<$crate::Attr> {
             self.guarded(|| {
-                let made = self.op_mkdir(dir, name, perm, creds)?;
+                let new = $crate::NewInode::dir(perm, creds);
+                let made = self.make(dir, name, new, $crate::NewContent::Dots)?;
                 self.settle_names(dir).map(|()| made)
             })
         }
@@ -46,7 +48,9 @@ macro_rules! operations {
             creds: $crate::Creds,
         ) -> $crate::FsResult<$crate::Attr> {
             self.guarded(|| {
-                let made = self.op_symlink(dir, name, target, creds)?;
+                $crate::shell::names::check_target(target, self.pages.page_bytes())?;
+                let new = $crate::NewInode::symlink(creds);
+                let made = self.make(dir, name, new, $crate::NewContent::Target(target))?;
                 self.settle_names(dir).map(|()| made)
             })
         }
