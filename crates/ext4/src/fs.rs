@@ -2,13 +2,11 @@
 
 use crate::Inode;
 use crate::fault;
-use crate::group::Groups;
+use crate::group::{Groups, Window};
 use crate::inode::{InodeCache, Pinned};
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
-use crate::prealloc::Window;
-use crate::reserve::Reserve;
-use crate::space::Space;
+use crate::space::{Reserve, Space};
 use crate::superblock::write_in_place;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};

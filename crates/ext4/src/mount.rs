@@ -48,8 +48,7 @@ use crate::log_place::{
 };
 use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
-use crate::reserve::Reserve;
-use crate::space::Space;
+use crate::space::{Reserve, Space};
 use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;

@@ -2,9 +2,8 @@
 
 use super::finding::{Finding, Kind};
 use super::mapping::{self, Mapping};
-use super::orphans::OrphanFile;
-use super::quota::{self, Charge, QuotaFile};
-use super::state::{Apart, Dir, File, Holds, State};
+use super::quota;
+use super::state::{Apart, Charge, Dir, File, Holds, OrphanFile, QuotaFile, State};
 use super::volume::Volume;
 use super::{crypt, inline, resize, symlink, xattrs};
 use base::Ino;

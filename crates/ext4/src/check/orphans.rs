@@ -2,18 +2,11 @@
 
 use super::Options;
 use super::finding::{Finding, Findings, Kind};
-use super::mapping::{self, Run};
-use super::state::State;
+use super::mapping;
+use super::state::{OrphanFile, Run, State};
 use super::volume::Volume;
 use base::{BlockNo, Ino};
 use ondisk::ext4::{Compat, Inode, OrphanBlock, RoCompat, verify_orphan_checksum};
-
-/// What is known of the inode of the orphan file.
-pub(super) struct OrphanFile {
-    pub generation: u32,
-    pub size: u64,
-    pub runs: Vec<Run>,
-}
 
 /// Follows list and file of a volume in use. An unmounted volume has no orphans; for its file
 /// [`check_file`] checks that.

@@ -3,9 +3,9 @@
 /// Methods of [`FileSystem`](crate::FileSystem), for its `impl` block in a file system.
 ///
 /// Each of them asks the latch (`guarded`) and runs one operation of the file system: `make` for
-/// what makes an inode, `op_link` for `link`, and so on. A change of names is made durable afterwards, if the flags of the
-/// directory ask for it (`settle_names`). A file system that needs more in one of them writes it
-/// itself and names it here no more; those that differ among ours are not here.
+/// what makes an inode, `op_link` for `link`, and so on. A change of names is made durable
+/// afterwards, if the flags of the directory ask for it (`settle_names`). Methods in which file
+/// systems differ are not here: each writes its own.
 #[macro_export]
 macro_rules! operations {
     () => {
