@@ -1,6 +1,6 @@
 //! Checks the inodes in the inode tables.
 
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::mapping::{self, Mapping};
 use super::quota;
 use super::state::{Apart, Charge, Dir, File, Holds, OrphanFile, QuotaFile, State};
@@ -543,8 +543,6 @@ pub(super) fn check_sectors(
     let expected = volume.sectors(clusters);
     if sectors != expected {
         let what = format!("{sectors} sectors noted, {expected} in use");
-        state
-            .found
-            .add(Finding::new(Kind::InodeSectors, what).ino(ino));
+        state.found.at_inode(ino, Kind::InodeSectors, what);
     }
 }

@@ -4,7 +4,7 @@
 //! the root in block 1. Four levels hold references to blocks below; the leaves hold one record for
 //! each owner.
 
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::mapping::find;
 use super::state::{Charge, KINDS, QuotaFile, State};
 use super::volume::Volume;
@@ -112,7 +112,7 @@ fn compare(state: &mut State<'_>, ino: u32, stored: &BTreeMap<u32, Charge>, kind
             ),
             None => format!("owner {owner} is not noted"),
         };
-        state.found.add(Finding::new(Kind::Quota, what).ino(ino));
+        state.found.at_inode(ino, Kind::Quota, what);
     }
 }
 

@@ -156,7 +156,7 @@ impl<'f> State<'f> {
 
     /// Notes a finding about an inode.
     pub fn at_inode(&mut self, ino: u32, kind: Kind, what: impl Into<String>) {
-        self.found.add(Finding::new(kind, what).ino(ino));
+        self.found.at_inode(ino, kind, what);
     }
 
     /// Notes a finding about an inode, and the block of it, if it lies in one.

@@ -37,22 +37,22 @@ impl<'a> Volume<'a> {
             ..MountOptions::default()
         };
         if let Err(why) = superblock::check_features(&sb, &may_be_read) {
-            found.add(Finding::new(Kind::Unsupported, why.to_string()).block(0u32));
+            found.at_block(0u32, Kind::Unsupported, why.to_string());
             return None;
         }
         if let Err(e) = sb.journal() {
-            found.add(Finding::new(Kind::JournalArea, e.to_string()).block(0u32));
+            found.at_block(0u32, Kind::JournalArea, e.to_string());
         }
         let pack = packs::load(reader, &geo, found, report)?;
         let flags = pack.cp.flags();
         if let Some(what) = left_behind(&sb, &pack) {
             report.needs_recovery = true;
-            found.add(Finding::new(Kind::NotUnmounted, what).block(pack.start));
+            found.at_block(pack.start, Kind::NotUnmounted, what);
         }
         let noted = CpFlags(flags.0 & (CpFlags::ERROR.0 | CpFlags::FSCK.0));
         if !noted.is_empty() {
             let what = format!("the checkpoint has the mark {noted}");
-            found.add(Finding::new(Kind::NeedsFsck, what).block(pack.start));
+            found.at_block(pack.start, Kind::NeedsFsck, what);
         }
         let (features, seed) = (sb.features(), crc(!0, &sb.uuid()));
         Some(Volume {
@@ -93,7 +93,7 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
         let geo = Geometry::new(&sb, reader.blocks()).map_err(|e| e.to_string())?;
         Ok((sb, geo))
     };
-    let mut add = |kind, n: u32, why: String| found.add(Finding::new(kind, why).block(n));
+    let mut add = |kind, n: u32, why: String| found.at_block(n, kind, why);
     match (load(0), load(1)) {
         (Ok(first), Ok(second)) => {
             if first.1 != second.1 || first.0.uuid() != second.0.uuid() {
@@ -115,7 +115,7 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
         }
         (Err(why), Err(other)) => {
             let what = format!("{why}; the second: {other}");
-            found.add(Finding::new(Kind::Superblock, what).block(0u32));
+            found.at_block(0u32, Kind::Superblock, what);
             None
         }
     }

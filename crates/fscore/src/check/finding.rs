@@ -183,6 +183,18 @@ impl<K> Findings<K> {
             beyond: 0,
         }
     }
+    /// Adds a finding about an inode.
+    pub fn at_inode(&mut self, ino: impl Into<u64>, kind: K, what: impl Into<String>) {
+        self.add(Finding::new(kind, what).ino(ino));
+    }
+    /// Adds a finding about a block of the device.
+    pub fn at_block(&mut self, block: impl Into<u64>, kind: K, what: impl Into<String>) {
+        self.add(Finding::new(kind, what).block(block));
+    }
+    /// Adds a finding about a segment.
+    pub fn at_segment(&mut self, segment: impl Into<u64>, kind: K, what: impl Into<String>) {
+        self.add(Finding::new(kind, what).segment(segment));
+    }
     /// Keeps or counts a finding.
     pub fn add(&mut self, finding: Finding<K>) {
         if self.list.len() < self.limit {
