@@ -1,7 +1,8 @@
 //! The file-system interface: operations on inodes, attributes, errors, the page cache.
 //!
 //! `vfs` calls a file system through [`FileSystem`]; `ext4`, `f2fs` and the in-memory model
-//! implement it.
+//! implement it. What `ext4` and `f2fs` have in common beside the interface stands in [`shell`] and
+//! [`check`].
 
 pub mod acl;
 mod attr;
