@@ -79,9 +79,6 @@ pub struct CheckpointPolicy {
     /// A task of its own writes a checkpoint at this interval, whatever the triggers say (as the
     /// released F2FSJ prototype does).
     pub background: Option<Nanos>,
-    /// Dirty nodes are written before operations are kept out, so that fewer are left to write
-    /// during the freeze (Linux writes them while it keeps all operations out).
-    pub nodes_ahead: bool,
 }
 
 base::words! {
