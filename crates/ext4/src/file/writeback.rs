@@ -3,6 +3,8 @@
 //!
 //! Others enter here in two places: [`Ext4::write_pages`] writes pages of one file, in the way that
 //! its caller says, and [`Ext4::write_old_pages`] those of all files that have become old.
+//! (An operation that changes one page inside of its own handle sends that page with the handle,
+//! by [`Ext4::submit_ordered`]; nothing else is written back by it.)
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
