@@ -213,7 +213,7 @@ fn schemes(args: &RunArgs, fs: Fs, profile: &Profile, mib: u64) -> Result<Vec<St
     }
     let device = profile.build(Some(mib << 20), None).map_err(usage)?;
     let names: Vec<&str> = match (fs, device.caps().remap) {
-        (Fs::F2fs, _) => F2fsPreset::ALL.iter().map(|p| p.name()).collect(),
+        (Fs::F2fs, _) => F2fsPreset::ALL.iter().map(|p| p.word()).collect(),
         (_, Some(_)) => SCHEMES_OF_REMAP.to_vec(),
         (_, None) => SCHEMES.to_vec(),
     };

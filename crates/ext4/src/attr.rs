@@ -4,7 +4,7 @@ use crate::Ext4;
 use crate::inode::{Inode, coarse_now, from_wall, to_wall};
 use crate::xattr;
 use base::cost::ext4 as cost;
-use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet};
+use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet, rdev};
 
 impl Ext4 {
     /// The attributes that `stat` reports for an inode.
@@ -13,10 +13,7 @@ impl Ext4 {
         let huge = self.has_huge_files();
         let core = inode.core();
         let disk = &core.disk;
-        let (major, minor) = match kind {
-            FileKind::Char | FileKind::Block => disk.device(),
-            _ => (0, 0),
-        };
+        let device = matches!(kind, FileKind::Char | FileKind::Block);
         Ok(Attr {
             ino: inode.ino,
             kind,
@@ -24,7 +21,7 @@ impl Ext4 {
             nlink: disk.links().into(),
             uid: disk.uid(),
             gid: disk.gid(),
-            rdev: (minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12),
+            rdev: if device { rdev(disk.device()) } else { 0 },
             size: core.size,
             // Delayed pages count as allocated, as in Linux.
             sectors: disk.sectors(huge, self.geo.block_bytes())
@@ -46,19 +43,15 @@ impl Ext4 {
             return Err(Errno::Stale.into());
         }
         rt::charge(cost::SETATTR);
-        check_flags(inode, set)?;
-        if let Some(size) = set.size {
-            match inode.kind()? {
-                FileKind::File => self.set_file_size(inode, size)?,
-                FileKind::Dir => return Err(Errno::IsDir.into()),
-                _ => return Err(Errno::Inval.into()),
-            }
+        match set.is_guarded() {
+            true => inode.check_not_guarded()?,
+            false => inode.check_not_immutable()?,
         }
-        let only_size = SetAttr {
-            size: set.size,
-            ..SetAttr::default()
-        };
-        if *set != only_size {
+        if let Some(size) = set.size {
+            inode.kind()?.check_file()?;
+            self.set_file_size(inode, size)?;
+        }
+        if set.has_fields() {
             self.change_fields(inode, set)?;
         }
         self.attr_of(inode)
@@ -85,18 +78,6 @@ impl Ext4 {
             })
         })
     }
-}
-
-/// # Errors
-/// EPERM where the flags of the inode forbid the change (Linux `notify_change`): times that the
-/// caller names count as a change of attributes, times that the call itself sets count as a write.
-fn check_flags(inode: &Inode, set: &SetAttr) -> FsResult<()> {
-    let named = |time: Option<TimeSet>| matches!(time, Some(TimeSet::To(_)));
-    let attributes = set.perm.is_some() || set.uid.is_some() || set.gid.is_some();
-    if attributes || set.size.is_some() || named(set.atime) || named(set.mtime) {
-        return inode.check_not_guarded();
-    }
-    inode.check_not_immutable()
 }
 
 fn apply(inode: &Inode, set: &SetAttr) {

@@ -13,6 +13,7 @@
 
 use crate::Ext4;
 use crate::fault;
+use crate::file::Way;
 use crate::inode::Inode;
 use crate::map::Span;
 use base::Ino;
@@ -120,7 +121,7 @@ impl Ext4 {
             return Ok(());
         }
         self.close_window_of(inode);
-        self.write_pages(inode, 0..u64::MAX)?;
+        self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
         let _wb = inode.wb.lock();
         self.land_flights(inode);
         if was_logged {

@@ -2,21 +2,18 @@
 
 use crate::Inode;
 use crate::fault;
-use crate::group::Groups;
+use crate::group::{Groups, Window};
 use crate::inode::{InodeCache, Pinned};
-use crate::options::{Errors, MountOptions};
+use crate::options::MountOptions;
 use crate::orphan::Orphans;
-use crate::prealloc::Window;
-use crate::reserve::Reserve;
-use crate::space::Space;
+use crate::space::{Reserve, Space};
 use crate::superblock::write_in_place;
-use crate::times::SyncTimes;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsError,
-    FsResult, FsStat, PageCache, RenameMode, SeekMode, SetAttr, WriteErrorCounts, XattrMode,
+    Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat, Latch,
+    PageCache, SeekMode, SetAttr, SyncTimes,
 };
 use journal::{Journal, RecoveryReport};
 use ondisk::ext4 as disk;
@@ -54,9 +51,7 @@ pub struct Ext4 {
     /// Number of searches for the last free blocks that are under way (balloc-A4).
     pub(crate) starving: AtomicU32,
     pub(crate) random: Mutex<Rng>,
-    pub(crate) latch: Mutex<Latch>,
-    /// What the mount does when it finds damage.
-    pub(crate) errors: Errors,
+    pub(crate) latch: Latch,
     /// True once damage was noted in the superblock.
     pub(crate) damage_noted: AtomicBool,
     pub(crate) sync_times: SyncTimes,
@@ -64,19 +59,6 @@ pub struct Ext4 {
     pub(crate) recovery: Option<RecoveryReport>,
     /// The primary superblock was damaged at mount (ext4-mount-M2 and ext4-mount-M3).
     pub(crate) was_torn: bool,
-}
-
-/// Which operations the mount still accepts.
-#[derive(Clone, Debug)]
-pub(crate) enum Latch {
-    /// All operations.
-    Alive,
-    /// After damage or an I/O error: reads are accepted, changes are refused.
-    Failed(String),
-    /// After damage or an I/O error with `errors=panic`: every operation is refused.
-    Panicked(String),
-    /// No operation: the file system is unmounted.
-    Unmounted,
 }
 
 impl Ext4 {
@@ -121,10 +103,7 @@ impl Ext4 {
 
     /// The first failure, if the mount is latched.
     pub fn failed(&self) -> Option<String> {
-        match &*self.latch.lock() {
-            Latch::Failed(first) | Latch::Panicked(first) => Some(first.clone()),
-            Latch::Alive | Latch::Unmounted => None,
-        }
+        self.latch.failed()
     }
 
     /// Bytes of a block as an offset.
@@ -147,51 +126,22 @@ impl Ext4 {
         self.journal.newest_tid()
     }
 
-    pub(crate) fn check_alive(&self) -> FsResult<()> {
-        if self.errors == Errors::Panic {
-            self.panic_after_abort();
-        }
-        match &*self.latch.lock() {
-            Latch::Unmounted => Err(Errno::Shutdown.into()),
-            Latch::Panicked(first) => Err(FsError::Aborted {
-                first: first.clone(),
-            }),
-            Latch::Alive | Latch::Failed(_) => Ok(()),
-        }
-    }
-
     /// Commits what is in the log and stops the journal there, so that the volume is what a power
     /// cut would leave.
     fn cut_off(&self) -> FsResult<()> {
-        let why = "the file system was shut down";
         let committed = match self.can_write() {
             true => self.journal.commit_all().map_err(fault::journal),
             false => Ok(()),
         };
-        self.journal.cut_off(why);
-        *self.latch.lock() = Latch::Panicked(why.into());
+        self.journal.cut_off(Latch::SHUT_DOWN);
+        self.latch.shut_down();
         committed
     }
 
-    /// Ends the mount as well if the journal has aborted.
-    fn panic_after_abort(&self) {
-        if let Some(first) = self.journal.aborted() {
-            let mut latch = self.latch.lock();
-            if matches!(*latch, Latch::Alive) {
-                *latch = Latch::Panicked(first);
-            }
-        }
-    }
-
     pub(crate) fn check_writable(&self) -> FsResult<()> {
-        if self.options.read_only {
-            return Err(Errno::RoFs.into());
-        }
-        match &*self.latch.lock() {
-            Latch::Failed(first) | Latch::Panicked(first) => Err(FsError::Aborted {
-                first: first.clone(),
-            }),
-            Latch::Alive | Latch::Unmounted => Ok(()),
+        match self.options.read_only {
+            true => Err(Errno::RoFs.into()),
+            false => self.latch.check_changes(),
         }
     }
 
@@ -201,21 +151,13 @@ impl Ext4 {
 
     /// Closes the latch for unmounting: no operation is accepted any more.
     pub(crate) fn close_latch(&self) -> FsResult<()> {
-        let mut latch = self.latch.lock();
-        match &*latch {
-            Latch::Unmounted => return Err(Errno::Shutdown.into()),
-            Latch::Alive => *latch = Latch::Unmounted,
-            Latch::Failed(first) | Latch::Panicked(first) => {
-                let first = first.clone();
-                *latch = Latch::Unmounted;
-                drop(latch);
-                self.journal.abort(first.clone());
-                // The journal's tasks end; the log stays for recovery.
-                let _ = self.journal.stop();
-                return Err(FsError::Aborted { first });
-            }
+        let closed = self.latch.close();
+        if let Err(FsError::Aborted { first }) = &closed {
+            self.journal.abort(first.clone());
+            // The journal's tasks end; the log stays for recovery.
+            let _ = self.journal.stop();
         }
-        Ok(())
+        closed
     }
 
     /// Latches the mount after an operation failed half-way: its changes are in the running
@@ -228,7 +170,7 @@ impl Ext4 {
     /// Acts on a failure as `errors=` says. With `ended` the journal has aborted, so changes are
     /// refused in any case.
     fn latch_failure(&self, why: &FsError, ended: bool) {
-        if !matches!(*self.latch.lock(), Latch::Alive) {
+        if !self.latch.is_alive() {
             return;
         }
         let first = |flag: &AtomicBool| !flag.swap(true, Ordering::Relaxed);
@@ -238,19 +180,12 @@ impl Ext4 {
         {
             self.record_damage();
         }
-        let why = why.to_string();
-        let to = match self.errors {
+        match self.latch.errors() {
             Errors::Continue if !ended => return,
-            Errors::Continue | Errors::RemountRo => Latch::Failed(why.clone()),
-            Errors::Panic => Latch::Panicked(why.clone()),
-        };
-        if self.errors == Errors::Panic {
-            self.journal.abort(why);
+            Errors::Continue | Errors::RemountRo => {}
+            Errors::Panic => self.journal.abort(why.to_string()),
         }
-        let mut latch = self.latch.lock();
-        if matches!(*latch, Latch::Alive) {
-            *latch = to;
-        }
+        self.latch.fail(why.to_string());
     }
 
     /// Latches the mount after a failed flush: what the device had not written yet may be lost,
@@ -294,7 +229,12 @@ impl Ext4 {
     /// Runs an operation if the latch accepts it, and latches the mount if the operation finds
     /// damage.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
-        self.check_alive()?;
+        if self.latch.errors() == Errors::Panic
+            && let Some(first) = self.journal.aborted()
+        {
+            self.latch.fail(first);
+        }
+        self.latch.check_open()?;
         let answer = operation();
         match &answer {
             Err(e @ FsError::Corrupt { .. }) => self.latch_failure(e, false),
@@ -306,11 +246,8 @@ impl Ext4 {
 
     fn file(&self, ino: Ino) -> FsResult<Arc<Inode>> {
         let inode = self.inode(ino)?;
-        match inode.kind()? {
-            FileKind::File => Ok(inode),
-            FileKind::Dir => Err(Errno::IsDir.into()),
-            _ => Err(Errno::Inval.into()),
-        }
+        inode.kind()?.check_file()?;
+        Ok(inode)
     }
 
     /// Blocks of the journal inside the volume.
@@ -342,11 +279,10 @@ impl Ext4 {
 }
 
 impl FileSystem for Ext4 {
+    fscore::operations!();
+
     fn root(&self) -> Ino {
         disk::ROOT_INO
-    }
-    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
-        self.guarded(|| self.op_lookup(dir, name))
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         self.guarded(|| {
@@ -360,70 +296,6 @@ impl FileSystem for Ext4 {
             self.change_attr(&*self.inode(ino)?, set)
         })
     }
-    fn create(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        kind: FileKind,
-        perm: u16,
-        rdev: u32,
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        self.guarded(|| {
-            let made = self.op_create(dir, name, kind, perm, rdev, creds)?;
-            self.settle_names(dir).map(|()| made)
-        })
-    }
-    fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| {
-            let made = self.op_mkdir(dir, name, perm, creds)?;
-            self.settle_names(dir).map(|()| made)
-        })
-    }
-    fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
-        self.guarded(|| {
-            let made = self.op_symlink(dir, name, target, creds)?;
-            self.settle_names(dir).map(|()| made)
-        })
-    }
-    fn readlink(&self, ino: Ino) -> FsResult<Vec<u8>> {
-        self.guarded(|| self.op_readlink(ino))
-    }
-    fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.guarded(|| {
-            let linked = self.op_link(ino, dir, name)?;
-            self.settle_names(dir).map(|()| linked)
-        })
-    }
-    fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| {
-            self.op_unlink(dir, name)?;
-            self.settle_names(dir)
-        })
-    }
-    fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| {
-            self.op_rmdir(dir, name)?;
-            self.settle_names(dir)
-        })
-    }
-    fn rename(
-        &self,
-        from_dir: Ino,
-        from: &[u8],
-        to_dir: Ino,
-        to: &[u8],
-        mode: RenameMode,
-    ) -> FsResult<()> {
-        self.guarded(|| {
-            self.op_rename(from_dir, from, to_dir, to, mode)?;
-            self.settle_names(from_dir)?;
-            self.settle_names(to_dir)
-        })
-    }
-    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
-        self.guarded(|| self.op_readdir(dir, from, max))
-    }
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
         self.guarded(|| self.read_file(&*self.file(ino)?, offset, buf))
     }
@@ -434,21 +306,6 @@ impl FileSystem for Ext4 {
             let done = self.write_file(&inode, offset, data)?;
             self.settle_content(&inode).map(|()| done)
         })
-    }
-    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
-        self.guarded(|| self.op_setxattr(ino, name, value, mode))
-    }
-    fn getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
-        self.guarded(|| self.op_getxattr(ino, name))
-    }
-    fn listxattr(&self, ino: Ino) -> FsResult<Vec<Vec<u8>>> {
-        self.guarded(|| self.op_listxattr(ino))
-    }
-    fn obeys_acls(&self) -> bool {
-        true
-    }
-    fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
-        self.guarded(|| self.op_removexattr(ino, name))
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.guarded(|| {
@@ -465,18 +322,6 @@ impl FileSystem for Ext4 {
     fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
         self.guarded(|| self.trim_free(range, min_bytes))
     }
-    fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
-        self.guarded(|| self.change_flags(&*self.inode(ino)?, flags))
-    }
-    fn project(&self, ino: Ino) -> FsResult<u32> {
-        self.guarded(|| Ok(self.project_of(&*self.inode(ino)?)))
-    }
-    fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
-        self.guarded(|| self.change_project(&*self.inode(ino)?, project))
-    }
-    fn open(&self, ino: Ino) -> FsResult<()> {
-        self.guarded(|| self.pin(&*self.inode(ino)?))
-    }
     fn open_handle(&self, ino: Ino) -> FsResult<()> {
         self.guarded(|| match self.is_own_inode(ino) {
             true => Err(Errno::Stale.into()),
@@ -490,30 +335,6 @@ impl FileSystem for Ext4 {
             Pinned::No => Err(Errno::BadF.into()),
         })
     }
-    fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
-        self.guarded(|| {
-            if self.options.read_only {
-                return Ok(());
-            }
-            self.check_writable()?;
-            self.sync_inode(&*self.inode(ino)?, data_only)
-        })
-    }
-    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
-        let inode = self.inodes.get(ino);
-        inode.map_or_else(WriteErrorCounts::default, |inode| {
-            inode.core().write_errors.counts()
-        })
-    }
-    fn sync(&self) -> FsResult<()> {
-        self.guarded(|| {
-            if self.options.read_only {
-                return Ok(());
-            }
-            self.check_writable()?;
-            self.sync_all()
-        })
-    }
     fn writeback(&self, older_than: Time) -> FsResult<()> {
         self.guarded(|| {
             if !self.can_write() {
@@ -524,15 +345,6 @@ impl FileSystem for Ext4 {
     }
     fn dirty_pages(&self) -> u64 {
         self.pages.dirty_pages()
-    }
-    fn drop_caches(&self) {
-        self.pages.drop_clean();
-    }
-    fn statfs(&self) -> FsResult<FsStat> {
-        self.guarded(|| Ok(self.stat_fs()))
-    }
-    fn go_down(&self) -> FsResult<()> {
-        self.guarded(|| self.cut_off())
     }
     fn unmount(&self) -> FsResult<()> {
         self.shut_down()

@@ -41,6 +41,15 @@ pub(crate) struct PendingFree {
     pub late: bool,
 }
 
+/// A run of blocks kept free for one file or for small files (`prealloc`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Window {
+    pub group: u32,
+    /// First block of it in the group.
+    pub start: u32,
+    pub len: u32,
+}
+
 /// All groups.
 pub(crate) struct Groups {
     list: Vec<Mutex<GroupState>>,
@@ -216,6 +225,14 @@ impl Ext4 {
         } else {
             GroupFlags::NONE
         }
+    }
+
+    /// Copies the totals of free blocks and inodes into the superblock, which has them only lazily.
+    pub(crate) fn count_into(&self, sb: &mut Superblock) {
+        let (blocks, inodes) = self.groups.free_counts();
+        sb.set_free_blocks(blocks);
+        sb.set_free_inodes(inodes as u32);
+        sb.set_write_time(rt::wall().secs.max(0) as u64);
     }
 
     /// Writes what changed in a descriptor since `before`, with its checksum (G1).

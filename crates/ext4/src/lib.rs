@@ -17,7 +17,7 @@
 //! ```text
 //! let dir = self.inode(dir)?;  let gate = dir.gate.write();
 //! self.transact_promised(credits, self.promise_up_to(n), |tx| {
-//!     let inode = self.new_inode(tx, &dir, NewKind { .. })?;
+//!     let inode = self.new_inode(tx, &dir, NewInode { .. })?;
 //!     if let Err(e) = dir::insert(&mut self.edit_dir(&dir, tx), name, ..) {
 //!         self.discard_new_inode(tx, &inode)?;  return Err(e);          // tx-T1: POSIX errors leave it consistent
 //!     }
@@ -56,11 +56,10 @@ mod prealloc;
 mod reserve;
 mod space;
 mod superblock;
-mod times;
 mod trim;
 mod tx;
 mod xattr;
 
 pub use fs::Ext4;
 pub(crate) use inode::Inode;
-pub use options::{DataMode, Errors, MountOptions};
+pub use options::{DataMode, MountOptions};

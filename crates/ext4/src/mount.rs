@@ -46,14 +46,13 @@ use crate::log_place::{
     check_user, external_log_waits, external_place, has_external_log, hex, journal_backup_place,
     journal_place,
 };
-use crate::options::{DataMode, Errors, MountOptions};
+use crate::options::{DataMode, MountOptions, errors_of_superblock};
 use crate::orphan::{Orphans, Waiting};
-use crate::reserve::Reserve;
-use crate::space::Space;
+use crate::space::{Reserve, Space};
 use crate::superblock::{block_size, read_block, write_in_place};
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTORS_PER_BLOCK};
 use block::Queue;
-use fscore::{FsError, FsResult, PageCache, ReserveOwner};
+use fscore::{FsError, FsResult, Latch, PageCache, ReserveOwner, SyncTimes};
 use journal::{CleanLog, Journal, LogBlock, Opened};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{Compat, Incompat, RoCompat, State, Superblock};
@@ -224,7 +223,7 @@ impl Ext4 {
         };
         let errors = options
             .errors
-            .unwrap_or_else(|| Errors::of_superblock(geo.errors_behavior()));
+            .unwrap_or_else(|| errors_of_superblock(geo.errors_behavior()));
         Ok(Ext4 {
             queue,
             journal,
@@ -242,10 +241,9 @@ impl Ext4 {
             small_window: Mutex::named("small files", None),
             starving: AtomicU32::new(0),
             random: Mutex::named("ext4 random", rt::rng("ext4")),
-            latch: Mutex::named("ext4 latch", crate::fs::Latch::Alive),
-            errors,
+            latch: Latch::new(errors),
             damage_noted: AtomicBool::new(false),
-            sync_times: crate::times::SyncTimes::new(),
+            sync_times: SyncTimes::default(),
             recovery: None,
             was_torn: false,
             options,

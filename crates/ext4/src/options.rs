@@ -1,42 +1,30 @@
 //! Mount options: typed, and as `key=value,...`.
 
 use base::Nanos;
-use fscore::{AccessTimes, FsError, FsResult};
+use fscore::shell::options::{Common, id, items, split};
+use fscore::{AccessTimes, Errors, FsError, FsResult};
 use journal::{Choices, Preset, Scheme};
 
-/// How file data relates to the journal.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum DataMode {
-    /// Data reaches its home before the transaction that maps it commits.
-    #[default]
-    Ordered,
-    /// No order between data and metadata.
-    Writeback,
-    /// Data goes through the journal.
-    Journal,
+base::words! {
+    /// How file data relates to the journal.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum DataMode: "data mode" {
+        /// Data reaches its home before the transaction that maps it commits.
+        #[default]
+        Ordered => "ordered",
+        /// No order between data and metadata.
+        Writeback => "writeback",
+        /// Data goes through the journal.
+        Journal => "journal",
+    }
 }
 
-/// What the mount does about damage, or about a failed write of metadata (`errors=`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Errors {
-    /// Damage is noted in the superblock, the operation fails, and the mount goes on. If the
-    /// journal has aborted, changes are refused from then on.
-    #[default]
-    Continue,
-    /// The mount refuses every change from then on.
-    RemountRo,
-    /// The mount refuses everything from then on with EIO (there is no kernel to panic here).
-    Panic,
-}
-
-impl Errors {
-    /// The choice that the superblock's `s_errors` stands for (1, 2, 3).
-    pub(crate) fn of_superblock(code: u16) -> Errors {
-        match code {
-            2 => Errors::RemountRo,
-            3 => Errors::Panic,
-            _ => Errors::Continue,
-        }
+/// What the superblock's `s_errors` stands for (1, 2, 3).
+pub(crate) fn errors_of_superblock(code: u16) -> Errors {
+    match code {
+        2 => Errors::RemountRo,
+        3 => Errors::Panic,
+        _ => Errors::Continue,
     }
 }
 
@@ -115,10 +103,10 @@ impl MountOptions {
         let mut options = MountOptions::default();
         let mut scheme = Choices::default();
         let refused = |e| FsError::incompatible(format!("mount options `{text}`: {e}"));
-        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
-            let (key, value) = item.split_once('=').unwrap_or((item, ""));
+        for item in items(text) {
+            let (key, value) = split(item);
             if !scheme.set(key, value).map_err(refused)? {
-                options.set(item)?;
+                options.set(key, value).ok_or_else(|| bad(item))?;
             }
         }
         if options.no_recovery && !options.read_only {
@@ -130,60 +118,42 @@ impl MountOptions {
         Ok(options)
     }
 
-    fn set(&mut self, item: &str) -> FsResult<()> {
-        let (key, value) = item.split_once('=').unwrap_or((item, ""));
+    /// Sets one; `None` if there is no such option, or its value is not valid.
+    fn set(&mut self, key: &str, value: &str) -> Option<()> {
         match (key, value) {
-            ("data", "ordered") => self.data = DataMode::Ordered,
-            ("data", "writeback") => self.data = DataMode::Writeback,
-            ("data", "journal") => self.data = DataMode::Journal,
+            ("data", _) => self.data = value.parse().ok()?,
             ("small", _) => {
                 let kib = value.parse::<u32>().ok().filter(|k| *k <= SMALL_KIB_MAX);
-                self.small_bytes = kib.ok_or_else(|| bad(item))? << 10;
+                self.small_bytes = kib? << 10;
             }
             ("commit-by", "caller") => self.commit_by_caller = true,
             ("commit-by", "task") => self.commit_by_caller = false,
-            ("commit", _) => self.commit_interval = Some(commit(item, value)?),
-            ("ro", "") => self.read_only = true,
-            ("rw", "") => self.read_only = false,
+            ("commit", _) => self.commit_interval = Some(commit(value)?),
             ("noload" | "norecovery", "") => self.no_recovery = true,
             // Options that name what this file system always does.
             ("block_validity" | "delalloc" | "barrier" | "init_itable", "") => {}
             ("barrier", "1") => {}
-            ("discard", "") => self.discard = true,
-            ("nodiscard", "") => self.discard = false,
-            ("errors", "continue") => self.errors = Some(Errors::Continue),
-            ("errors", "remount-ro") => self.errors = Some(Errors::RemountRo),
-            ("errors", "panic") => self.errors = Some(Errors::Panic),
-            ("relatime", "") => self.atime = AccessTimes::Relative,
-            ("strictatime", "") => self.atime = AccessTimes::Strict,
-            ("noatime", "") => self.atime = AccessTimes::Never,
-            ("cache", _) => self.cache_bytes = cache(item, value)?,
-            ("resuid", _) => self.reserve_uid = Some(id(item, value)?),
-            ("resgid", _) => self.reserve_gid = Some(id(item, value)?),
-            _ => return Err(bad(item)),
+            ("errors", _) => self.errors = Some(value.parse().ok()?),
+            ("resuid", _) => self.reserve_uid = Some(id(value)?),
+            ("resgid", _) => self.reserve_gid = Some(id(value)?),
+            _ => {
+                let common = Common {
+                    read_only: &mut self.read_only,
+                    discard: &mut self.discard,
+                    atime: &mut self.atime,
+                    cache_bytes: &mut self.cache_bytes,
+                };
+                common.set(key, value)?;
+            }
         }
-        Ok(())
+        Some(())
     }
 }
 
-fn commit(item: &str, value: &str) -> FsResult<Nanos> {
-    match value.parse::<u64>() {
-        Ok(0) => Ok(Nanos::from_secs(5)),
-        Ok(seconds) if seconds <= 1 << 30 => Ok(Nanos::from_secs(seconds)),
-        _ => Err(bad(item)),
-    }
-}
-
-/// The number of a user or group; the largest number is not a valid one.
-fn id(item: &str, value: &str) -> FsResult<u32> {
-    let number = value.parse().ok().filter(|&n| n != u32::MAX);
-    number.ok_or_else(|| bad(item))
-}
-
-fn cache(item: &str, value: &str) -> FsResult<usize> {
-    match value.parse::<usize>() {
-        Ok(mib @ 1..=65536) => Ok(mib << 20),
-        _ => Err(bad(item)),
+fn commit(value: &str) -> Option<Nanos> {
+    match value.parse::<u64>().ok()? {
+        0 => Some(Nanos::from_secs(5)),
+        seconds => (seconds <= 1 << 30).then(|| Nanos::from_secs(seconds)),
     }
 }
 

@@ -17,6 +17,7 @@
 use crate::Ext4;
 use crate::balloc::Got;
 use crate::bitmap::{self, Run};
+use crate::group::Window;
 use crate::inode::Inode;
 use crate::tx::Tx;
 use base::{BlockNo, Mutant};
@@ -29,14 +30,6 @@ const SMALL_BLOCKS: u64 = 16;
 const SHARED_BLOCKS: u32 = 512;
 /// Round sizes up to this one are powers of two; larger ones are multiples of twice this.
 const POWER_BLOCKS: u64 = 256;
-
-/// A run of blocks kept free for one file or for small files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Window {
-    group: u32,
-    start: u32,
-    len: u32,
-}
 
 /// The size, in blocks, to which the room for a file that reaches `end` is rounded up.
 fn round_size(end: u64) -> u64 {

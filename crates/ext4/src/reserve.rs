@@ -16,27 +16,7 @@
 //!   when the blocks that are not held back do not suffice.
 
 use crate::Ext4;
-use crate::space::{Claim, Share};
-use fscore::ReserveOwner;
-
-/// By which right blocks are taken for which there is no promise.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Right {
-    /// The right of the caller.
-    #[default]
-    Caller,
-    /// No right is needed: the blocks are owed to the file (R3).
-    Owed,
-    /// No right to blocks held back: the blocks are for another call, which will be checked itself
-    /// (R2).
-    Nobodys,
-}
-
-/// How many blocks are held back, and for whom.
-pub(crate) struct Reserve {
-    pub blocks: u64,
-    pub owner: ReserveOwner,
-}
+use crate::space::{Claim, Right, Share};
 
 impl Ext4 {
     /// The share of the free blocks that is tried first (R1).

@@ -13,6 +13,7 @@
 //!   remain; module `reserve` decides which callers may take from [`Share::All`].
 
 use base::Mutant;
+use fscore::ReserveOwner;
 use rt::Mutex;
 
 /// Blocks taken off the account while the allocator looks for their bits.
@@ -29,6 +30,25 @@ pub(crate) enum Share {
     All,
     /// The usable blocks without those held back.
     Common,
+}
+
+/// By which right blocks are taken for which there is no promise.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Right {
+    /// The right of the caller.
+    #[default]
+    Caller,
+    /// No right is needed: the blocks are owed to the file (reserve-R3).
+    Owed,
+    /// No right to blocks held back: the blocks are for another call, which will be checked itself
+    /// (reserve-R2).
+    Nobodys,
+}
+
+/// How many blocks are held back, and for whom.
+pub(crate) struct Reserve {
+    pub blocks: u64,
+    pub owner: ReserveOwner,
 }
 
 /// The account. See the module.

@@ -11,11 +11,13 @@
 
 use crate::Ext4;
 use crate::fault;
-use crate::reserve::Right;
+use crate::space::Right;
+use crate::superblock::{superblock_place, write_in_place};
 use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
+use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
 
 /// Two changed ranges with at most this many unchanged bytes between them are written as one range.
 const GAP_BYTES_MAX: usize = 8;
@@ -93,6 +95,26 @@ impl Ext4 {
     pub(crate) fn read_meta(&self, block: BlockNo) -> FsResult<Bytes> {
         self.check_block(block, "metadata")?;
         self.journal.read(block).map_err(fault::journal)
+    }
+
+    /// Changes the superblock inside a handle.
+    pub(crate) fn update_superblock(
+        &self,
+        tx: &mut Tx<'_>,
+        change: impl FnOnce(&mut Superblock),
+    ) -> FsResult<()> {
+        let mut sb = self.sb.lock();
+        let old = *sb.bytes();
+        change(&mut sb);
+        if rt::mutant(Mutant::SuperblockDirect) {
+            // hazards-H9: a write in place would bypass the transaction and change the home block
+            // under the deltas of the next one.
+            return write_in_place(&self.queue, &mut sb);
+        }
+        let mut new = vec![0; SUPERBLOCK_BYTES];
+        sb.encode(&mut new);
+        let (home, at) = superblock_place(self.block_size);
+        tx.update(home, at, &old, &new)
     }
 }
 

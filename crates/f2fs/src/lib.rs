@@ -70,8 +70,6 @@ pub use journal::{
 pub use journal::{Guard, Ideas, JournalOptions, JournalRecovery, WaitCause, Waits};
 pub use memory::Memory;
 pub use ops::Cause;
-pub use options::{
-    CheckpointPolicy, Errors, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers,
-};
+pub use options::{CheckpointPolicy, FsyncMode, GcPolicy, MountOptions, Preset, Scheme, Triggers};
 pub use sync::Reason;
 pub use volume::F2fs;

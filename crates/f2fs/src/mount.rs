@@ -34,13 +34,11 @@ use crate::recover::RecoveryReport;
 use crate::segs::{Segments, SegsOnDisk};
 use crate::space::{Reserve, Space};
 use crate::superblock;
-use crate::volume::Latch;
 use base::Ino;
 use block::{Queue, WriteMark};
-use fscore::{FsError, FsResult, PageCache};
+use fscore::{FsError, FsResult, Latch, PageCache, SyncTimes};
 use ondisk::f2fs::crc;
 use rt::Mutex;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Of what the volume offers its users, at most one part in so many is held back (Linux).
@@ -138,9 +136,9 @@ impl F2fs {
             cp,
             gc: Gc::new(),
             journal: None,
-            latch: Mutex::named("f2fs latch", Latch::Alive),
+            latch: Latch::new(options.errors),
             tasks: Mutex::named("f2fs tasks", Vec::new()),
-            sync_times: Mutex::named("f2fs sync times", BTreeMap::new()),
+            sync_times: SyncTimes::default(),
             recovery: None,
             orphans_freed: 0,
             journal_recovery: None,
@@ -250,7 +248,7 @@ impl F2fs {
     /// before.
     pub(crate) fn unmount_volume(&self) -> FsResult<()> {
         self.stop_tasks();
-        if matches!(*self.latch.lock(), Latch::Unmounted) {
+        if self.latch.is_closed() {
             return Ok(());
         }
         let written = self.checkpoint(Cause::Umount);
@@ -263,7 +261,8 @@ impl F2fs {
         if self.cp.has_failed_write() && !self.options.read_only {
             self.record_stop();
         }
-        *self.latch.lock() = Latch::Unmounted;
+        // A failure was answered when it happened.
+        let _ = self.latch.close();
         written
     }
 

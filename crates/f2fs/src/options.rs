@@ -4,50 +4,42 @@
 use crate::file::InPlace;
 use crate::journal::{Guard, Ideas, JournalOptions};
 use crate::mkfs::RING_MIN_BLOCKS;
-use base::Nanos;
-use fscore::{AccessTimes, FsError, FsResult, ReserveOwner};
+use base::{Nanos, UnknownWord};
+use fscore::shell::options::{Common, id, items, split};
+use fscore::{AccessTimes, Errors, FsError, FsResult, ReserveOwner};
 use std::fmt;
 use std::str::FromStr;
 
-/// How much an fsync promises (`fsync_mode=`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum FsyncMode {
-    /// As POSIX requires; after a cut, node blocks of an unacknowledged fsync may be durable in
-    /// part (Linux's default).
-    #[default]
-    Posix,
-    /// Node blocks of an fsync become durable as a whole; renames of directories force a
-    /// checkpoint.
-    Strict,
-    /// As `posix` without device flushes: a cut may lose what was acknowledged, and leave new
-    /// inodes over old data.
-    NoBarrier,
+base::words! {
+    /// How much an fsync promises (`fsync_mode=`).
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum FsyncMode: "fsync_mode" {
+        /// As POSIX requires; after a cut, node blocks of an unacknowledged fsync may be durable in
+        /// part (Linux's default).
+        #[default]
+        Posix => "posix",
+        /// Node blocks of an fsync become durable as a whole; renames of directories force a
+        /// checkpoint.
+        Strict => "strict",
+        /// As `posix` without device flushes: a cut may lose what was acknowledged, and leave new
+        /// inodes over old data.
+        NoBarrier => "nobarrier",
+    }
 }
 
-/// What damage or a failed write of metadata does (`errors=`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Errors {
-    /// The operation fails; the mount goes on where it can, without further checkpoints after a
-    /// failed write.
-    #[default]
-    Continue,
-    /// The mount refuses every change from then on.
-    RemountRo,
-    /// The mount refuses everything from then on (there is no kernel to panic here).
-    Panic,
-}
-
-/// Cleaning in the background (`background_gc=`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum GcPolicy {
-    /// When idle, with the cost-benefit policy; the next checkpoint of any cause frees the
-    /// segments.
-    #[default]
-    On,
-    /// Never; in the foreground only.
-    Off,
-    /// When idle, each time with a checkpoint.
-    Sync,
+base::words! {
+    /// Cleaning in the background (`background_gc=`).
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub enum GcPolicy: "background_gc" {
+        /// When idle, with the cost-benefit policy; the next checkpoint of any cause frees the
+        /// segments.
+        #[default]
+        On => "on",
+        /// Never; in the foreground only.
+        Off => "off",
+        /// When idle, each time with a checkpoint.
+        Sync => "sync",
+    }
 }
 
 /// Thresholds that make an operation or the background write a checkpoint. Linux 5.15 values: see
@@ -87,47 +79,28 @@ pub struct CheckpointPolicy {
     /// A task of its own writes a checkpoint at this interval, whatever the triggers say (as the
     /// released F2FSJ prototype does).
     pub background: Option<Nanos>,
-    /// Dirty nodes are written before operations are kept out, so that fewer are left to write
-    /// during the freeze (Linux writes them while it keeps all operations out).
-    pub nodes_ahead: bool,
 }
 
-/// A checkpoint policy, or the journal, by name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Preset {
-    /// Linux's defaults: an interval of 60 s.
-    #[default]
-    Checkpoint60,
-    /// An interval of 1 s.
-    Checkpoint1,
-    /// A background task writes a checkpoint every 5 s.
-    Checkpoint5Bg,
-    /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
-    F2fsj,
-    /// A journal of whole pages with one list and one ticket, as JBD2 is: a baseline to measure
-    /// F2FSJ by ([`Ideas::NONE`]).
-    PageJournal,
+base::words! {
+    /// A checkpoint policy, or the journal, by name.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum Preset: "scheme" {
+        /// Linux's defaults: an interval of 60 s.
+        #[default]
+        Checkpoint60 => "checkpoint-60",
+        /// An interval of 1 s.
+        Checkpoint1 => "checkpoint-1",
+        /// A background task writes a checkpoint every 5 s.
+        Checkpoint5Bg => "checkpoint-5-bg",
+        /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
+        F2fsj => "f2fsj",
+        /// A journal of whole pages with one list and one ticket, as JBD2 is: a baseline to measure
+        /// F2FSJ by ([`Ideas::NONE`]).
+        PageJournal => "page-journal",
+    }
 }
 
 impl Preset {
-    /// All of them.
-    pub const ALL: [Preset; 5] = [
-        Preset::Checkpoint60,
-        Preset::Checkpoint1,
-        Preset::Checkpoint5Bg,
-        Preset::F2fsj,
-        Preset::PageJournal,
-    ];
-    /// Its name on the command line and in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Preset::Checkpoint60 => "checkpoint-60",
-            Preset::Checkpoint1 => "checkpoint-1",
-            Preset::Checkpoint5Bg => "checkpoint-5-bg",
-            Preset::F2fsj => "f2fsj",
-            Preset::PageJournal => "page-journal",
-        }
-    }
     /// The journal that it asks for.
     pub fn journal(self) -> Option<JournalOptions> {
         match self {
@@ -170,6 +143,13 @@ impl Preset {
             },
         }
     }
+}
+
+fn preset(word: &str) -> FsResult<Preset> {
+    word.parse().map_err(|e: UnknownWord| {
+        let (given, valid) = (e.given, e.valid.join(", "));
+        FsError::incompatible(format!("scheme `{given}` of F2FS; there are: {valid}"))
+    })
 }
 
 /// One candidate of a comparison: a checkpoint policy and an fsync mode, or a journal. Its text is
@@ -218,47 +198,6 @@ impl Scheme {
     }
 }
 
-impl fmt::Display for FsyncMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            FsyncMode::Posix => "posix",
-            FsyncMode::Strict => "strict",
-            FsyncMode::NoBarrier => "nobarrier",
-        })
-    }
-}
-
-impl FromStr for FsyncMode {
-    type Err = FsError;
-    fn from_str(text: &str) -> FsResult<FsyncMode> {
-        match text {
-            "posix" => Ok(FsyncMode::Posix),
-            "strict" => Ok(FsyncMode::Strict),
-            "nobarrier" => Ok(FsyncMode::NoBarrier),
-            _ => Err(FsError::incompatible(format!(
-                "fsync_mode `{text}`; there are: posix, strict, nobarrier"
-            ))),
-        }
-    }
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Preset {
-    type Err = FsError;
-    fn from_str(text: &str) -> FsResult<Preset> {
-        let found = Preset::ALL.into_iter().find(|p| p.name() == text);
-        found.ok_or_else(|| {
-            let names = Preset::ALL.map(Preset::name).join(", ");
-            FsError::incompatible(format!("scheme `{text}` of F2FS; there are: {names}"))
-        })
-    }
-}
-
 impl fmt::Display for Scheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.preset.fmt(f)?;
@@ -282,13 +221,13 @@ impl FromStr for Scheme {
     type Err = FsError;
     fn from_str(text: &str) -> FsResult<Scheme> {
         let items = || text.split('+').map(str::trim);
-        let preset = |item: &str| match item.split_once('=') {
-            None => Some(item.parse::<Preset>()),
-            Some(("scheme", preset)) => Some(preset.parse()),
+        let preset_of = |item: &str| match item.split_once('=') {
+            None => Some(preset(item)),
+            Some(("scheme", word)) => Some(preset(word)),
             Some(_) => None,
         };
         // What is chosen beside a preset counts wherever it stands.
-        let preset = items().filter_map(preset).next_back().transpose()?;
+        let preset = items().filter_map(preset_of).next_back().transpose()?;
         let mut scheme = Scheme::of(preset.unwrap_or_default());
         for item in items() {
             match item.split_once('=') {
@@ -451,7 +390,7 @@ impl MountOptions {
     pub fn parse(text: &str) -> FsResult<MountOptions> {
         let mut options = MountOptions::default();
         let mut of_journal = Vec::new();
-        for item in text.split(',').map(str::trim).filter(|i| !i.is_empty()) {
+        for item in items(text) {
             match JournalOptions::default().set_item(item)? {
                 true => of_journal.push(item),
                 false => options.set(item)?,
@@ -493,62 +432,49 @@ impl MountOptions {
     }
 
     fn set(&mut self, item: &str) -> FsResult<()> {
-        match item.split_once('=').unwrap_or((item, "")) {
-            ("scheme", preset) => {
-                let preset = preset.parse::<Preset>()?;
+        match split(item) {
+            ("scheme", word) => {
+                let preset = preset(word)?;
                 self.checkpoint = preset.policy();
                 self.journal = preset.journal();
             }
             ("fsync_mode", mode) => self.fsync = mode.parse()?,
+            (key, value) => self.set_plain(key, value).ok_or_else(|| bad(item))?,
+        }
+        Ok(())
+    }
+
+    /// Sets one; `None` if there is no such option, or its value is not valid.
+    fn set_plain(&mut self, key: &str, value: &str) -> Option<()> {
+        match (key, value) {
             ("checkpoint", "enable") => self.checkpoint_disabled = false,
             ("checkpoint", "disable") => self.checkpoint_disabled = true,
-            ("errors", "continue") => self.errors = Errors::Continue,
-            ("errors", "remount-ro") => self.errors = Errors::RemountRo,
-            ("errors", "panic") => self.errors = Errors::Panic,
-            ("background_gc", "on") => self.gc = GcPolicy::On,
-            ("background_gc", "off") => self.gc = GcPolicy::Off,
-            ("background_gc", "sync") => self.gc = GcPolicy::Sync,
+            ("errors", _) => self.errors = value.parse().ok()?,
+            ("background_gc", _) => self.gc = value.parse().ok()?,
             ("mode", "adaptive") => self.lfs = false,
             ("mode", "lfs") => self.lfs = true,
-            ("ro", "") => self.read_only = true,
-            ("rw", "") => self.read_only = false,
             ("norecovery" | "disable_roll_forward", "") => self.roll_forward = false,
-            ("discard", "") => self.discard = true,
-            ("nodiscard", "") => self.discard = false,
             ("inline_data", "") => self.inline_data = true,
             ("noinline_data", "") => self.inline_data = false,
             ("inline_dentry", "") => self.inline_dentry = true,
             ("noinline_dentry", "") => self.inline_dentry = false,
             ("inline_xattr", "") => self.inline_xattr = true,
             ("noinline_xattr", "") => self.inline_xattr = false,
-            ("relatime", "") => self.atime = AccessTimes::Relative,
-            ("strictatime", "") => self.atime = AccessTimes::Strict,
-            ("noatime", "") => self.atime = AccessTimes::Never,
-            ("ipu_policy", bits) => {
-                self.in_place = Some(InPlace(bits.parse().map_err(|_| bad(item))?));
+            ("ipu_policy", _) => self.in_place = Some(InPlace(value.parse().ok()?)),
+            ("reserve_root", _) => self.reserve_blocks = value.parse().ok()?,
+            ("resuid", _) => self.reserve_owner.uid = id(value)?,
+            ("resgid", _) => self.reserve_owner.gid = id(value)?,
+            _ => {
+                let common = Common {
+                    read_only: &mut self.read_only,
+                    discard: &mut self.discard,
+                    atime: &mut self.atime,
+                    cache_bytes: &mut self.cache_bytes,
+                };
+                common.set(key, value)?;
             }
-            ("cache", mib) => self.cache_bytes = cache(item, mib)?,
-            ("reserve_root", blocks) => {
-                self.reserve_blocks = blocks.parse().map_err(|_| bad(item))?;
-            }
-            ("resuid", uid) => self.reserve_owner.uid = id(item, uid)?,
-            ("resgid", gid) => self.reserve_owner.gid = id(item, gid)?,
-            _ => return Err(bad(item)),
         }
-        Ok(())
-    }
-}
-
-/// The number of a user or group; the last one is none.
-fn id(item: &str, value: &str) -> FsResult<u32> {
-    let number = value.parse().ok().filter(|&n| n != u32::MAX);
-    number.ok_or_else(|| bad(item))
-}
-
-fn cache(item: &str, value: &str) -> FsResult<usize> {
-    match value.parse::<usize>() {
-        Ok(mib @ 1..=65536) => Ok(mib << 20),
-        _ => Err(bad(item)),
+        Some(())
     }
 }
 

@@ -9,13 +9,13 @@ use crate::journal::{Journal, JournalRecovery};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
 use crate::ops::{Cause, FreezeStats, Ops};
-use crate::options::{Errors, MountOptions};
+use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
 use crate::space::Space;
 use base::{BlockNo, Lba, Nanos};
 use block::Queue;
-use fscore::{Errno, FsError, FsResult, PageCache};
+use fscore::{Errno, Errors, FsError, FsResult, Latch, PageCache, SyncTimes};
 use ondisk::f2fs::{BlockAddr, Features, Geometry, Superblock};
 use rt::{JoinHandle, Mutex};
 use std::collections::BTreeMap;
@@ -48,10 +48,10 @@ pub struct F2fs {
     pub(crate) gc: Gc,
     /// F2FSJ; without it checkpoints make changes durable.
     pub(crate) journal: Option<Journal>,
-    pub(crate) latch: Mutex<Latch>,
+    pub(crate) latch: Latch,
     pub(crate) tasks: Mutex<Vec<JoinHandle<()>>>,
     /// Time of all fsync calls by part.
-    pub(crate) sync_times: Mutex<BTreeMap<&'static str, Nanos>>,
+    pub(crate) sync_times: SyncTimes,
     /// What roll-forward did at mount.
     pub(crate) recovery: Option<RecoveryReport>,
     /// Inodes without a name that the mount freed.
@@ -65,21 +65,6 @@ pub struct F2fs {
 /// The first sector of a block of the volume.
 pub(crate) fn lba(addr: BlockAddr) -> Lba {
     BlockNo(addr.into()).lba()
-}
-
-/// Whether operations are let in.
-#[derive(Clone, Debug)]
-pub(crate) enum Latch {
-    /// All operations are admitted.
-    Alive,
-    /// A write of metadata failed, or damage was met with `errors=remount-ro`: the volume can be
-    /// read, and changes are refused.
-    Failed(String),
-    /// A write of metadata failed, or damage was met, with `errors=panic`: every operation is
-    /// refused.
-    Panicked(String),
-    /// The volume is unmounted: no operation is admitted.
-    Unmounted,
 }
 
 impl F2fs {
@@ -102,7 +87,7 @@ impl F2fs {
     /// `fsync-checkpoint`, `fsync-flush`; with a journal `fsync-data`, `fsync-commit`,
     /// `fsync-flush`.
     pub fn sync_times(&self) -> BTreeMap<&'static str, Nanos> {
-        self.sync_times.lock().clone()
+        self.sync_times.sums()
     }
 
     /// What roll-forward did at mount; `None` if there was nothing to do.
@@ -118,10 +103,7 @@ impl F2fs {
 
     /// The first failure, if the mount is latched.
     pub fn failed(&self) -> Option<String> {
-        match &*self.latch.lock() {
-            Latch::Failed(first) | Latch::Panicked(first) => Some(first.clone()),
-            Latch::Alive | Latch::Unmounted => None,
-        }
+        self.latch.failed()
     }
 
     /// Checks the state in memory against itself.
@@ -142,7 +124,7 @@ impl F2fs {
 
     /// Lets an operation in, and notes damage that it finds.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
-        self.check_alive()?;
+        self.latch.check_open()?;
         let answer = operation();
         if let Err(e @ FsError::Corrupt { .. }) = &answer {
             self.note_damage(e);
@@ -150,27 +132,12 @@ impl F2fs {
         answer
     }
 
-    pub(crate) fn check_alive(&self) -> FsResult<()> {
-        match &*self.latch.lock() {
-            Latch::Unmounted => Err(Errno::Shutdown.into()),
-            Latch::Panicked(first) => Err(FsError::Aborted {
-                first: first.clone(),
-            }),
-            Latch::Alive | Latch::Failed(_) => Ok(()),
-        }
-    }
-
     pub(crate) fn check_writable(&self) -> FsResult<()> {
         if self.options.read_only {
             return Err(Errno::RoFs.into());
         }
-        match &*self.latch.lock() {
-            Latch::Failed(first) | Latch::Panicked(first) => Err(FsError::Aborted {
-                first: first.clone(),
-            }),
-            Latch::Alive => Ok(()),
-            Latch::Unmounted => Err(Errno::Shutdown.into()),
-        }
+        self.latch.check_open()?;
+        self.latch.check_changes()
     }
 
     /// Writes a checkpoint (with a journal: commits and applies), without the data that waits in
@@ -180,7 +147,7 @@ impl F2fs {
             Ok(()) => self.checkpoint(Cause::Sync),
             Err(_) => Ok(()),
         };
-        *self.latch.lock() = Latch::Panicked("the file system was shut down".into());
+        self.latch.shut_down();
         written
     }
 
@@ -189,34 +156,21 @@ impl F2fs {
         if let FsError::Io { power_lost, .. } = why {
             self.cp.write_failed(!power_lost);
         }
-        let mut latch = self.latch.lock();
-        if matches!(*latch, Latch::Alive) {
-            *latch = match self.options.errors {
-                Errors::Continue | Errors::RemountRo => Latch::Failed(why.to_string()),
-                Errors::Panic => Latch::Panicked(why.to_string()),
-            };
-        }
+        self.latch.fail(why.to_string());
     }
 
     fn note_damage(&self, why: &FsError) {
-        let mut latch = self.latch.lock();
-        if !matches!(*latch, Latch::Alive) {
-            return;
+        let first = match self.latch.errors() {
+            Errors::Continue => self.latch.is_alive(),
+            Errors::RemountRo | Errors::Panic => self.latch.fail(why.to_string()),
+        };
+        if first {
+            self.cp.need_fsck();
         }
-        match self.options.errors {
-            Errors::Continue => drop(latch),
-            Errors::RemountRo => *latch = Latch::Failed(why.to_string()),
-            Errors::Panic => *latch = Latch::Panicked(why.to_string()),
-        }
-        self.cp.need_fsck();
     }
 
     /// Runs one part of an fsync and adds up its time.
     pub(crate) fn timed<R>(&self, part: &'static str, work: impl FnOnce() -> R) -> R {
-        let start = rt::now();
-        let result = work();
-        let took = rt::now() - start;
-        *self.sync_times.lock().entry(part).or_default() += took;
-        result
+        self.sync_times.part(part, work)
     }
 }

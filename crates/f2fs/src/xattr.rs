@@ -35,18 +35,11 @@ impl F2fs {
     ) -> FsResult<()> {
         let name = XattrName::parse(name)?;
         let inode = self.inode(ino)?;
-        name.check_change(inode.kind()?)?;
-        if name.is_default_acl() && !inode.is_dir() {
-            return Err(Errno::Access.into());
-        }
-        let value = match name.is_acl() {
-            true => Acl::parse(value)?.to_disk(),
-            false => value.to_vec(),
-        };
+        let value = name.stored(inode.kind()?, value)?;
         if value.len() > VALUE_BYTES_MAX {
             return Err(Errno::NoSpc.into());
         }
-        if name.is_acl() && !name.is_default_acl() {
+        if name.is_access_acl() {
             return self.set_access_acl(&inode, &Acl::parse_disk(&value)?, mode);
         }
         self.change_xattrs(&inode, |list| {
@@ -65,11 +58,7 @@ impl F2fs {
                 false => Err(Errno::NoData.into()),
             }
         });
-        match removed {
-            // To have no ACL is what was asked for.
-            Err(FsError::Posix(Errno::NoData)) if name.is_acl() => Ok(()),
-            done => done,
-        }
+        name.removed(removed)
     }
 
     pub(crate) fn op_getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
@@ -80,10 +69,7 @@ impl F2fs {
         let value = list
             .get(XattrIndex(name.index), name.rest)
             .ok_or(Errno::NoData)?;
-        match name.is_acl() {
-            true => fscore::acl::from_disk(value).map_err(FsError::from),
-            false => Ok(value.to_vec()),
-        }
+        Ok(name.shown(value)?)
     }
 
     /// In the order of the list. Names with a prefix that is not known here are left out.

@@ -9,7 +9,8 @@
 //! | 2 | le16 | permissions | always |
 //! | 4 | le32 | id | in system calls; on the volume with tags 2 (user) and 8 (group) |
 
-use crate::{Creds, Errno, FileKind, XattrName};
+use crate::{Creds, Errno, FileKind, FsError, FsResult, XattrName};
+use base::Ino;
 use base::bytes::{get_le16, get_le32};
 
 const VERSION_CALL: u32 = 2;
@@ -185,6 +186,16 @@ impl Acl {
     /// EINVAL.
     pub fn parse_disk(value: &[u8]) -> Result<Acl, Errno> {
         Acl::parse(&from_disk(value)?)
+    }
+
+    /// Reads what an inode has stored as its ACL.
+    ///
+    /// # Errors
+    /// Corrupt.
+    pub fn of_inode(ino: Ino, value: &[u8]) -> FsResult<Acl> {
+        let bytes = value.len();
+        let bad = |_| FsError::corrupt(format!("inode {ino}: its ACL ({bytes} bytes) is none"));
+        Acl::parse_disk(value).map_err(bad)
     }
 
     /// The form of the volume.

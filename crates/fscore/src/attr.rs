@@ -36,6 +36,21 @@ impl FileKind {
             FileKind::Socket => 0o140_000,
         }
     }
+    /// True for a directory.
+    pub const fn is_dir(self) -> bool {
+        matches!(self, FileKind::Dir)
+    }
+    /// Checks that there is content to read, write or cut off.
+    ///
+    /// # Errors
+    /// EISDIR for a directory, EINVAL for all other kinds but files.
+    pub const fn check_file(self) -> Result<(), Errno> {
+        match self {
+            FileKind::File => Ok(()),
+            FileKind::Dir => Err(Errno::IsDir),
+            _ => Err(Errno::Inval),
+        }
+    }
     /// The kind in the upper bits of `st_mode`.
     pub const fn from_mode(mode: u16) -> Option<FileKind> {
         Some(match mode & 0o170_000 {
@@ -166,6 +181,26 @@ pub struct SetAttr {
     pub atime: Option<TimeSet>,
     /// Modification time.
     pub mtime: Option<TimeSet>,
+}
+
+impl SetAttr {
+    /// True if something beside the size changes.
+    pub fn has_fields(&self) -> bool {
+        let only_size = SetAttr {
+            size: self.size,
+            ..SetAttr::default()
+        };
+        *self != only_size
+    }
+
+    /// True for a change that an append-only inode refuses as an immutable one does (Linux
+    /// `notify_change`): times that the caller names count as a change of attributes, times that
+    /// the call itself sets count as a write.
+    pub fn is_guarded(&self) -> bool {
+        let named = |time: Option<TimeSet>| matches!(time, Some(TimeSet::To(_)));
+        let attributes = self.perm.is_some() || self.uid.is_some() || self.gid.is_some();
+        attributes || self.size.is_some() || named(self.atime) || named(self.mtime)
+    }
 }
 
 /// One entry of a directory.

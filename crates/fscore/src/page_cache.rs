@@ -70,6 +70,10 @@ impl PageCache {
             page_bytes,
         }
     }
+    /// Bytes of a page, which is a block of the volume.
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
 
     /// Most pages before clean ones are evicted.
     pub fn limit_pages(&self) -> u64 {

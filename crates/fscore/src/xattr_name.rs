@@ -1,7 +1,8 @@
 //! Names of extended attributes: ext4 and F2FS both store the prefix of a name as the same number
 //! (ext4 disk layout, "Extended Attributes").
 
-use crate::{Errno, FileKind};
+use crate::acl::{self, Acl};
+use crate::{Errno, FileKind, FsError, FsResult};
 
 const USER: u8 = 1;
 const ACL_ACCESS: u8 = 2;
@@ -61,6 +62,38 @@ impl XattrName<'_> {
             _ => Ok(()),
         }
     }
+    /// The value as it is stored, if an inode of this kind can have it set: ACLs are translated.
+    ///
+    /// # Errors
+    /// As [`check_change`](Self::check_change); EACCES for a default ACL of anything but a
+    /// directory, EINVAL for an ACL that is none.
+    pub fn stored(&self, kind: FileKind, value: &[u8]) -> Result<Vec<u8>, Errno> {
+        self.check_change(kind)?;
+        if self.is_default_acl() && kind != FileKind::Dir {
+            return Err(Errno::Access);
+        }
+        match self.is_acl() {
+            true => Ok(Acl::parse(value)?.to_disk()),
+            false => Ok(value.to_vec()),
+        }
+    }
+    /// The value as it is handed out.
+    ///
+    /// # Errors
+    /// EINVAL for an ACL that is none.
+    pub fn shown(&self, value: &[u8]) -> Result<Vec<u8>, Errno> {
+        match self.is_acl() {
+            true => acl::from_disk(value),
+            false => Ok(value.to_vec()),
+        }
+    }
+    /// The answer to its removal: a missing ACL is the state that was asked for.
+    pub fn removed(&self, outcome: FsResult<()>) -> FsResult<()> {
+        match outcome {
+            Err(FsError::Posix(Errno::NoData)) if self.is_acl() => Ok(()),
+            other => other,
+        }
+    }
     /// Whether an inode of this kind can be asked for it.
     ///
     /// # Errors
@@ -79,6 +112,10 @@ impl XattrName<'_> {
     /// The ACL that new inodes take over.
     pub fn is_default_acl(&self) -> bool {
         self.index == ACL_DEFAULT
+    }
+    /// The ACL that the mode follows.
+    pub fn is_access_acl(&self) -> bool {
+        self.index == ACL_ACCESS
     }
 }
 

@@ -71,9 +71,13 @@ fn value_of<T: Copy>(key: &str, word: &str, words: Words<T>) -> Result<T, Choice
     let found = words.iter().find(|(w, _)| *w == word);
     found.map(|(_, value)| *value).ok_or_else(|| {
         let valid: Vec<&str> = words.iter().map(|(w, _)| *w).collect();
-        let valid = valid.join(", ");
-        ChoiceError(format!("unknown {key} `{word}`; valid are: {valid}"))
+        unknown(key, word, &valid)
     })
+}
+
+fn unknown(key: &str, word: &str, valid: &[&str]) -> ChoiceError {
+    let valid = valid.join(", ");
+    ChoiceError(format!("unknown {key} `{word}`; valid are: {valid}"))
 }
 
 /// The word for a value: the inverse of [`value_of`].
@@ -96,7 +100,7 @@ impl Choices {
         match key {
             "scheme" => {
                 let preset = value.parse::<Preset>();
-                self.preset = Some(preset.map_err(|e| ChoiceError(e.to_string()))?);
+                self.preset = Some(preset.map_err(|e| unknown(key, value, &e.valid))?);
             }
             "record" => self.coalition = Some(value_of(key, value, RECORDS)?),
             "order" => self.order = Some(value_of(key, value, ORDERS)?),

@@ -2,8 +2,6 @@
 //! scheme").
 
 use block::{Caps, RemapMode};
-use std::fmt;
-use std::str::FromStr;
 
 /// What a commit writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -136,60 +134,34 @@ impl Scheme {
 pub(crate) const REMAP_NEEDS_BLOCKS: &str = "home=remap with record=coalition: a remapped page of the journal must be a whole block, and \
                                              a coalition holds only modified bytes; choose record=full or home=copy-reliable";
 
-/// A named scheme.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub enum Preset {
-    /// Full block images, flush, FUA commit record, copy home: what Linux does.
-    #[default]
-    Jbd2,
-    /// Full images as with `Jbd2`, but flush-ahead.
-    FlushAhead,
-    /// Coalition, flush at the end, reliable home writes.
-    Coalition,
-    /// As `Coalition`, with a separate commit block, as published.
-    CoalitionPaper,
-    /// Coalition with flush-ahead: the complete scheme of the eMMC paper.
-    Emmc,
-    /// Coalition, with the order chosen per commit.
-    Adaptive,
-    /// The records of `jbd2`; homes are pointed at the log blocks, which stay in the log.
-    Jftl,
-    /// As `Jftl`, with the journal's addresses cleared, as published: other programs refuse such a
-    /// log.
-    JftlPaper,
-    /// No journal: metadata is written home directly.
-    None,
+base::words! {
+    /// A named scheme.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+    pub enum Preset: "scheme" {
+        /// Full block images, flush, FUA commit record, copy home: what Linux does.
+        #[default]
+        Jbd2 => "jbd2",
+        /// Coalition, flush at the end, reliable home writes.
+        Coalition => "coalition",
+        /// As `Coalition`, with a separate commit block, as published.
+        CoalitionPaper => "coalition-paper",
+        /// Full images as with `Jbd2`, but flush-ahead.
+        FlushAhead => "flush-ahead",
+        /// Coalition with flush-ahead: the complete scheme of the eMMC paper.
+        Emmc => "emmc",
+        /// Coalition, with the order chosen per commit.
+        Adaptive => "adaptive",
+        /// The records of `jbd2`; homes are pointed at the log blocks, which stay in the log.
+        Jftl => "jftl",
+        /// As `Jftl`, with the journal's addresses cleared, as published: other programs refuse
+        /// such a log.
+        JftlPaper => "jftl-paper",
+        /// No journal: metadata is written home directly.
+        None => "none",
+    }
 }
 
 impl Preset {
-    /// All of them.
-    pub const ALL: [Preset; 9] = [
-        Preset::Jbd2,
-        Preset::Coalition,
-        Preset::CoalitionPaper,
-        Preset::FlushAhead,
-        Preset::Emmc,
-        Preset::Adaptive,
-        Preset::Jftl,
-        Preset::JftlPaper,
-        Preset::None,
-    ];
-
-    /// Its name in options and results.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Preset::Jbd2 => "jbd2",
-            Preset::FlushAhead => "flush-ahead",
-            Preset::Coalition => "coalition",
-            Preset::CoalitionPaper => "coalition-paper",
-            Preset::Emmc => "emmc",
-            Preset::Adaptive => "adaptive",
-            Preset::Jftl => "jftl",
-            Preset::JftlPaper => "jftl-paper",
-            Preset::None => "none",
-        }
-    }
-
     /// True if it needs a device with REMAP.
     pub const fn remaps(self) -> bool {
         matches!(self, Preset::Jftl | Preset::JftlPaper)
@@ -226,32 +198,5 @@ impl Preset {
             home,
             full_first: FullFirst::Auto,
         })
-    }
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
-    }
-}
-
-/// A word that names no preset.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct UnknownPreset(String);
-
-impl fmt::Display for UnknownPreset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let valid = Preset::ALL.map(Preset::word).join(", ");
-        write!(f, "unknown scheme `{}`; valid are: {valid}", self.0)
-    }
-}
-
-impl std::error::Error for UnknownPreset {}
-
-impl FromStr for Preset {
-    type Err = UnknownPreset;
-    fn from_str(word: &str) -> Result<Preset, UnknownPreset> {
-        let found = Preset::ALL.into_iter().find(|p| p.word() == word);
-        found.ok_or_else(|| UnknownPreset(word.into()))
     }
 }

@@ -217,7 +217,7 @@ impl Config {
         if !self.scheme.fits(self.fs) {
             let valid = match self.fs {
                 Fs::Ext4 | Fs::Ext3 => Preset::ALL.iter().map(|p| p.word()).collect::<Vec<_>>(),
-                Fs::F2fs => f2fs::Preset::ALL.iter().map(|p| p.name()).collect(),
+                Fs::F2fs => f2fs::Preset::ALL.iter().map(|p| p.word()).collect(),
             };
             return Err(RigError::Foreign {
                 scheme: self.scheme.to_string(),

@@ -26,18 +26,14 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut Gathered<'_>, options: &Opt
             "{} noted in the superblock, {blocks} found",
             sb.free_blocks()
         );
-        state
-            .found
-            .add(Finding::new(Kind::FreeBlocks, what).block(0));
+        state.found.at_block(0u32, Kind::FreeBlocks, what);
     }
     if u64::from(sb.free_inodes()) != inodes {
         let what = format!(
             "{} noted in the superblock, {inodes} found",
             sb.free_inodes()
         );
-        state
-            .found
-            .add(Finding::new(Kind::FreeInodes, what).block(0));
+        state.found.at_block(0u32, Kind::FreeInodes, what);
     }
 }
 

@@ -2,7 +2,7 @@
 //! files with its own policy.
 
 use super::finding::Kind;
-use super::state::State;
+use super::state::{Policy, State};
 use super::volume::Volume;
 use super::xattrs;
 use ondisk::ext4::{FileType, Inode, InodeFlags};
@@ -15,19 +15,6 @@ const NONCE_BYTES: usize = 16;
 const CONTEXT_BYTES: [usize; 2] = [28, 40];
 /// The shortest encrypted name: one block of the cipher.
 const NAME_BYTES_MIN: usize = 16;
-
-/// The policy by which a file is encrypted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Policy {
-    /// The file is not encrypted, or has no attribute that says how.
-    None,
-    /// The attribute has no possible form.
-    Corrupt,
-    /// The attribute has an unknown version.
-    Unknown,
-    /// The policy with this number among those met so far.
-    Known(u32),
-}
 
 /// The policy of an inode in use. Flag and attribute must both be there or both be missing.
 pub(super) fn policy_of(

@@ -3,8 +3,7 @@
 use super::crypt;
 use super::finding::Kind;
 use super::htree::{self, Index};
-use super::mapping::Run;
-use super::state::{Dir, State};
+use super::state::{Dir, Policy, Run, State};
 use super::volume::Volume;
 use base::{Bytes, Ino};
 use ondisk::ext4::{
@@ -254,10 +253,7 @@ impl Reading<'_> {
             let what = format!("\"{name}\" is another name of directory {ino}");
             state.at_place(dir, at, Kind::DirParents, what);
         }
-        let own = state
-            .files
-            .get(&dir)
-            .map_or(crypt::Policy::None, |f| f.policy);
+        let own = state.files.get(&dir).map_or(Policy::None, |f| f.policy);
         if let Some((wrong, what)) = crypt::entry_fault(own, entry.name, (kind, policy)) {
             state.at_place(dir, at, wrong, format!("\"{name}\" {what}"));
         }

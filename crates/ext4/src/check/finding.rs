@@ -1,34 +1,12 @@
-//! What a check finds: a kind, whose number and name never change, the place, and the facts.
+//! The kinds of what a check finds, whose numbers and names never change.
 
-use base::{BlockNo, Ino};
-use std::fmt;
+fscore::kinds! {
+    /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
+    ///
+    /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes,
+    /// 7xx journal and orphans, 8xx bitmaps and counts, 9xx what kept the check from going on.
+    letter 'E';
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
-        /// Kinds of findings. Numbers and names never change; a kind that goes leaves a gap.
-        ///
-        /// 1xx superblock, 2xx groups, 3xx inodes, 4xx mappings, 5xx directories, 6xx attributes,
-        /// 7xx journal and orphans, 8xx bitmaps and counts, 9xx what kept the check from going on.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Kind { $($(#[$doc])* $kind = $number,)* }
-
-        impl Kind {
-            /// All of them, by number.
-            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
-
-            /// Its name, e.g. `group-checksum`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Kind::$kind => $name),* }
-            }
-            /// What to do about it.
-            pub const fn advice(self) -> &'static str {
-                match self { $(Kind::$kind => $advice),* }
-            }
-        }
-    };
-}
-
-kinds! {
     /// Neither magic number, checksum nor geometry make a superblock of these bytes.
     Superblock = 101, "superblock", "let e2fsck restore it from a backup: e2fsck -b BLOCK -B SIZE";
     /// A field of the superblock contradicts the volume.
@@ -166,127 +144,21 @@ kinds! {
     Unsupported = 902, "unsupported", "check it with e2fsck";
 }
 
-impl Kind {
-    /// Its number.
-    pub const fn number(self) -> u16 {
-        self as u16
-    }
-}
-
-/// One finding.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    /// What it is.
-    pub kind: Kind,
-    /// The inode that it concerns.
-    pub ino: Option<Ino>,
-    /// The block of the device in which it lies.
-    pub block: Option<BlockNo>,
-    /// The block group that it concerns.
-    pub group: Option<u32>,
-    /// The facts.
-    pub what: String,
-}
-
-impl Finding {
-    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Finding {
-        Finding {
-            kind,
-            ino: None,
-            block: None,
-            group: None,
-            what: what.into(),
-        }
-    }
-    pub(super) fn ino(self, ino: u32) -> Finding {
-        Finding {
-            ino: Some(Ino(ino)),
-            ..self
-        }
-    }
-    pub(super) fn block(self, block: u64) -> Finding {
-        Finding {
-            block: Some(BlockNo(block)),
-            ..self
-        }
-    }
-    pub(super) fn group(self, group: u32) -> Finding {
-        Finding {
-            group: Some(group),
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "E{} {}", self.kind.number(), self.kind.name())?;
-        let mut between = " (";
-        if let Some(group) = self.group {
-            write!(f, "{between}group {group}")?;
-            between = ", ";
-        }
-        if let Some(ino) = self.ino {
-            write!(f, "{between}inode {ino}")?;
-            between = ", ";
-        }
-        if let Some(block) = self.block {
-            write!(f, "{between}block {block}")?;
-            between = ", ";
-        }
-        if between == ", " {
-            f.write_str(")")?;
-        }
-        write!(f, ": {}", self.what)
-    }
-}
-
-/// The findings of a check, up to a limit.
-#[derive(Debug)]
-pub(super) struct Findings {
-    limit: usize,
-    pub list: Vec<Finding>,
-    pub beyond: u64,
-}
-
-impl Findings {
-    pub fn new(limit: usize) -> Findings {
-        Findings {
-            limit,
-            list: Vec::new(),
-            beyond: 0,
-        }
-    }
-    pub fn add(&mut self, finding: Finding) {
-        if self.list.len() < self.limit {
-            self.list.push(finding);
-        } else {
-            self.beyond += 1;
-        }
-    }
-}
+/// One finding of this checker.
+pub type Finding = fscore::check::Finding<Kind>;
+/// The findings of a check.
+pub(super) type Findings = fscore::check::Findings<Kind>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_unique_and_in_order() {
-        for pair in Kind::ALL.windows(2) {
-            assert!(pair[0].number() < pair[1].number(), "{pair:?}");
-        }
-        let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|k| k.name()).collect();
-        assert_eq!(names.len(), Kind::ALL.len());
-    }
-
-    #[test]
-    fn a_finding_says_kind_place_and_facts() {
-        let finding = Finding::new(Kind::LinkCount, "2 names, 3 links")
-            .ino(12)
-            .block(99);
+    fn a_finding_has_its_letter() {
+        let finding = Finding::new(Kind::LinkCount, "2 names, 3 links").ino(12u32);
         assert_eq!(
             finding.to_string(),
-            "E308 link-count (inode 12, block 99): 2 names, 3 links"
+            "E308 link-count (inode 12): 2 names, 3 links"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! Checks the group descriptors: checksums and places.
 
 use super::finding::{Finding, Findings, Kind};
-use super::reader::Reader;
+use fscore::check::Reader;
 use ondisk::ext4::{GroupDesc, GroupFlags, RoCompat, Superblock};
 
 /// After this many descriptors with impossible places the others are not looked at any more.

@@ -1,10 +1,9 @@
 //! Checks the inodes in the inode tables.
 
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::mapping::{self, Mapping};
-use super::orphans::OrphanFile;
-use super::quota::{self, Charge, QuotaFile};
-use super::state::{Apart, Dir, File, Holds, State};
+use super::quota;
+use super::state::{Apart, Charge, Dir, File, Holds, OrphanFile, QuotaFile, State};
 use super::volume::Volume;
 use super::{crypt, inline, resize, symlink, xattrs};
 use base::Ino;
@@ -544,8 +543,6 @@ pub(super) fn check_sectors(
     let expected = volume.sectors(clusters);
     if sectors != expected {
         let what = format!("{sectors} sectors noted, {expected} in use");
-        state
-            .found
-            .add(Finding::new(Kind::InodeSectors, what).ino(ino));
+        state.found.at_inode(ino, Kind::InodeSectors, what);
     }
 }

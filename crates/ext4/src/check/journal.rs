@@ -2,8 +2,8 @@
 
 use super::Options;
 use super::finding::Kind;
-use super::mapping::{Run, find};
-use super::state::State;
+use super::mapping::find;
+use super::state::{Run, State};
 use super::volume::Volume;
 use ondisk::ext4::{Compat, JournalDevice};
 use ondisk::jbd2;

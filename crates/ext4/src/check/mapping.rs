@@ -2,20 +2,9 @@
 //! number are noted.
 
 use super::finding::Kind;
-use super::state::State;
+use super::state::{Run, State};
 use super::volume::Volume;
 use ondisk::ext4::{Inode, InodeFlags, InodeSeed, RoCompat};
-
-/// A run of blocks of a file that follow each other on the device.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    /// First block of the file.
-    pub logical: u64,
-    /// First block of the device.
-    pub start: u64,
-    /// Blocks.
-    pub len: u64,
-}
 
 /// The mapping of one inode.
 #[derive(Default)]

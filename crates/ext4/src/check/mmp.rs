@@ -1,7 +1,7 @@
 //! Checks the block in which a machine that shares the device with others says that it uses the
 //! volume (feature `mmp`).
 
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::state::State;
 use super::volume::Volume;
 use base::bytes::{get_le32, get_le64};
@@ -22,9 +22,7 @@ pub(super) fn check(volume: &Volume<'_>, state: &mut State<'_>) {
         return;
     }
     let at = get_le64(&sb.bytes()[..], PLACE_AT);
-    let bad = |state: &mut State<'_>, what: String| {
-        state.found.add(Finding::new(Kind::Mmp, what).block(at))
-    };
+    let bad = |state: &mut State<'_>, what: String| state.found.at_block(at, Kind::Mmp, what);
     if !volume.inside(at, 1) {
         return bad(state, "lies outside the volume".into());
     }

@@ -33,7 +33,6 @@ mod mapping;
 mod mmp;
 mod orphans;
 mod quota;
-mod reader;
 mod rescue;
 mod resize;
 mod state;
@@ -47,8 +46,8 @@ pub use finding::{Finding, Kind};
 
 use base::{BlockNo, Bytes, Ino};
 use finding::Findings;
+use fscore::check::Reader;
 use ondisk::ext4::{FileType, SUPERBLOCK_AT, Superblock};
-use reader::Reader;
 use state::State;
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -157,13 +156,13 @@ pub(crate) fn of_inodes<E: Display>(
     let read = |block: BlockNo| read(block).map_err(|e| e.to_string());
     let reader = Reader::new(&read, blocks, 0);
     let mut found = Findings::new(1);
-    let head = match reader.block(0, &mut found) {
+    let head = match reader.block(0u32, &mut found) {
         Some(block) => Superblock::parse(&block[SUPERBLOCK_AT as usize..]),
         None => return found.list,
     };
     let sb = match head {
         Ok(sb) => sb,
-        Err(e) => return vec![Finding::new(Kind::Superblock, e.to_string()).block(0)],
+        Err(e) => return vec![Finding::new(Kind::Superblock, e.to_string()).block(0u32)],
     };
     let reader = reader.in_blocks_of(sb.block_bytes() as usize);
     // Findings of a usable volume are dropped: they are not about these inodes, and were there

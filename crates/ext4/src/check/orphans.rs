@@ -2,18 +2,11 @@
 
 use super::Options;
 use super::finding::{Finding, Findings, Kind};
-use super::mapping::{self, Run};
-use super::state::State;
+use super::mapping;
+use super::state::{OrphanFile, Run, State};
 use super::volume::Volume;
 use base::{BlockNo, Ino};
 use ondisk::ext4::{Compat, Inode, OrphanBlock, RoCompat, verify_orphan_checksum};
-
-/// What is known of the inode of the orphan file.
-pub(super) struct OrphanFile {
-    pub generation: u32,
-    pub size: u64,
-    pub runs: Vec<Run>,
-}
 
 /// Follows list and file of a volume in use. An unmounted volume has no orphans; for its file
 /// [`check_file`] checks that.
@@ -24,7 +17,7 @@ pub(super) fn follow(volume: &Volume<'_>, state: &mut State<'_>, options: &Optio
         follow_file(volume, state);
     } else if first.0 != 0 {
         let what = format!("the list of orphans begins with inode {first}; recovery empties it");
-        let found = Finding::new(Kind::Orphans, what).ino(first.0).block(0);
+        let found = Finding::new(Kind::Orphans, what).ino(first.0).block(0u32);
         state.found.add(found);
     }
 }

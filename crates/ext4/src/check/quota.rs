@@ -4,16 +4,14 @@
 //! the root in block 1. Four levels hold references to blocks below; the leaves hold one record for
 //! each owner.
 
-use super::finding::{Finding, Kind};
-use super::mapping::{Run, find};
-use super::state::State;
+use super::finding::Kind;
+use super::mapping::find;
+use super::state::{Charge, KINDS, QuotaFile, State};
 use super::volume::Volume;
 use base::bytes::{get_le32, get_le64, is_zero};
 use ondisk::ext4::{Inode, InodeFlags, ROOT_INO, RoCompat, Superblock};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Number of quotas: of users, groups and projects.
-pub(super) const KINDS: usize = 3;
 /// Where the superblock names the inodes of the quota files.
 const FIELDS: [(usize, &str); KINDS] = [
     (0x240, "s_usr_quota_inum"),
@@ -30,21 +28,6 @@ const BLOCK: u64 = 1024;
 const LEVELS: u32 = 4;
 const LEAF_HEAD: usize = 16;
 const RECORD: usize = 72;
-
-/// What one owner has.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
-pub(super) struct Charge {
-    pub bytes: u64,
-    pub inodes: u64,
-}
-
-/// What all owners have, by kind of quota and number of the owner.
-pub(super) type Charges = [BTreeMap<u32, Charge>; KINDS];
-
-/// The file of a quota.
-pub(super) struct QuotaFile {
-    pub runs: Vec<Run>,
-}
 
 /// The quota whose file the inode is, if any.
 pub(super) fn kind_of(sb: &Superblock, ino: u32) -> Option<usize> {
@@ -129,7 +112,7 @@ fn compare(state: &mut State<'_>, ino: u32, stored: &BTreeMap<u32, Charge>, kind
             ),
             None => format!("owner {owner} is not noted"),
         };
-        state.found.add(Finding::new(Kind::Quota, what).ino(ino));
+        state.found.at_inode(ino, Kind::Quota, what);
     }
 }
 

@@ -1,8 +1,8 @@
 //! Finds a backup of the superblock where the primary one cannot be used.
 
 use super::groups;
-use super::reader::Reader;
 use base::bytes::{get_le16, get_le32};
+use fscore::check::Reader;
 use ondisk::ext4::{GroupDesc, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
 
 /// Block sizes, as shifts of 1 KiB.

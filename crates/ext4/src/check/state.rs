@@ -1,13 +1,58 @@
 //! What a check collects while it reads the volume.
 
-use super::crypt::Policy;
 use super::finding::{Finding, Findings, Kind};
-use super::mapping::Run;
-use super::orphans::OrphanFile;
-use super::quota::{Charges, KINDS, QuotaFile};
 use super::usage::Usage;
 use ondisk::ext4::{FileType, InodeFlags};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Number of quotas: of users, groups and projects.
+pub(super) const KINDS: usize = 3;
+
+/// A run of blocks of a file that follow each other on the device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First block of the file.
+    pub logical: u64,
+    /// First block of the device.
+    pub start: u64,
+    /// Blocks.
+    pub len: u64,
+}
+
+/// The policy by which a file is encrypted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Policy {
+    /// The file is not encrypted, or has no attribute that says how.
+    None,
+    /// The attribute has no possible form.
+    Corrupt,
+    /// The attribute has an unknown version.
+    Unknown,
+    /// The policy with this number among those met so far.
+    Known(u32),
+}
+
+/// What is known of the inode of the orphan file.
+pub(super) struct OrphanFile {
+    pub generation: u32,
+    pub size: u64,
+    pub runs: Vec<Run>,
+}
+
+/// What one owner is charged for.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(super) struct Charge {
+    pub bytes: u64,
+    pub inodes: u64,
+}
+
+/// What all owners have, by kind of quota and number of the owner.
+pub(super) type Charges = [BTreeMap<u32, Charge>; KINDS];
+
+/// The file of a quota.
+pub(super) struct QuotaFile {
+    pub runs: Vec<Run>,
+}
 
 /// What is known of an inode in use.
 pub(super) struct File {
@@ -111,7 +156,7 @@ impl<'f> State<'f> {
 
     /// Notes a finding about an inode.
     pub fn at_inode(&mut self, ino: u32, kind: Kind, what: impl Into<String>) {
-        self.found.add(Finding::new(kind, what).ino(ino));
+        self.found.at_inode(ino, kind, what);
     }
 
     /// Notes a finding about an inode, and the block of it, if it lies in one.

@@ -2,11 +2,11 @@
 
 use super::finding::{Finding, Findings, Kind};
 use super::quota;
-use super::reader::Reader;
 use super::rescue::{self, Backup};
 use super::volume::Volume;
 use super::{Options, Report};
 use crate::mount::{INCOMPAT_SUPPORTED, REVISION_MAX, RO_COMPAT_SUPPORTED};
+use fscore::check::Reader;
 use ondisk::Corrupt;
 use ondisk::ext4::{
     Compat, GroupDesc, INODE_BYTES_OLD, Incompat, RoCompat, SUPERBLOCK_AT, SUPERBLOCK_BYTES, State,
@@ -38,7 +38,7 @@ pub(super) fn load(
     report: &mut Report,
 ) -> Option<Superblock> {
     report.judged = false;
-    let block = reader.block(0, found)?;
+    let block = reader.block(0u32, found)?;
     let raw = &block[SUPERBLOCK_AT as usize..][..SUPERBLOCK_BYTES];
     let sb = match Superblock::parse(raw) {
         Ok(sb) => sb,
@@ -49,7 +49,7 @@ pub(super) fn load(
         }
     };
     if let Some(what) = unsupported(&sb) {
-        found.add(Finding::new(Kind::Unsupported, what).block(0));
+        found.at_block(0u32, Kind::Unsupported, what);
         return None;
     }
     report.judged = true;
@@ -61,7 +61,7 @@ pub(super) fn load(
             "{} blocks of {block_bytes} bytes on a device of {device_blocks}",
             sb.blocks_count()
         );
-        found.add(Finding::new(Kind::CutOff, what).block(0));
+        found.at_block(0u32, Kind::CutOff, what);
         return None;
     }
     let clusters = sb.ro_compat().has(RoCompat::BIGALLOC);
@@ -73,10 +73,10 @@ pub(super) fn load(
             sb.first_data_block(),
             sb.inodes_per_group()
         );
-        found.add(Finding::new(Kind::Superblock, what).block(0));
+        found.at_block(0u32, Kind::Superblock, what);
         return None;
     }
-    let mut bad = |what: String| found.add(Finding::new(Kind::SuperblockField, what).block(0));
+    let mut bad = |what: String| found.at_block(0u32, Kind::SuperblockField, what);
     check_fields(&sb, options, &mut bad);
     Some(sb)
 }
@@ -89,7 +89,7 @@ fn stand_in(
     damage: &Corrupt,
     found: &mut Findings,
 ) -> Option<Superblock> {
-    let mut bad = |kind, what: String| found.add(Finding::new(kind, what).block(0));
+    let mut bad = |kind, what: String| found.at_block(0u32, kind, what);
     if let Some(Backup { mut sb, block }) = rescue::backup(reader, raw) {
         let bytes = sb.block_bytes();
         let what = format!(

@@ -3,7 +3,7 @@
 
 use super::finding::{Finding, Findings, Kind};
 use super::groups;
-use super::reader::Reader;
+use fscore::check::Reader;
 use ondisk::ext4::{FsSeed, GroupDesc, GroupFlags, RoCompat, Superblock};
 
 /// A volume whose superblock and descriptors can be used.

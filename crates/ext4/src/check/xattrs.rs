@@ -1,6 +1,6 @@
 //! Checks extended attributes, in the inode and in a block of their own.
 
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::state::{Apart, State, XattrUse};
 use super::volume::Volume;
 use base::bytes::{get_le16, get_le32};
@@ -297,9 +297,7 @@ pub(super) fn check_references(state: &mut State<'_>) {
     for (&at, used) in &state.xattrs {
         if used.stored != used.seen {
             let what = format!("{} owners noted, {} found", used.stored, used.seen);
-            state
-                .found
-                .add(Finding::new(Kind::XattrReferences, what).block(at));
+            state.found.at_block(at, Kind::XattrReferences, what);
         }
     }
 }

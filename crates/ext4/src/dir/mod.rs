@@ -34,6 +34,7 @@ mod readdir;
 mod tests;
 
 use base::{Bytes, Ino};
+use fscore::shell::names::is_dot;
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
 
@@ -167,9 +168,4 @@ fn check_name(name: &[u8]) -> FsResult<()> {
         return Err(Errno::NameTooLong.into());
     }
     Ok(())
-}
-
-/// True for `.` and `..`.
-fn is_dot(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
 }

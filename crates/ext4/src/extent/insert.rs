@@ -5,7 +5,7 @@ use super::node::first_key;
 use super::path::{Aim, Path};
 use crate::Ext4;
 use crate::inode::Inode;
-use crate::reserve::Right;
+use crate::space::Right;
 use crate::tx::Tx;
 use base::BlockNo;
 use fscore::{Errno, FsError, FsResult};

@@ -24,5 +24,13 @@ pub(crate) use path::Aim;
 pub(crate) use remove::{STEP_CREDITS, Step};
 pub(crate) use walk::{Source, runs_of};
 
+use base::BlockSize;
+
 /// Deepest tree that the format allows.
 pub(crate) const DEPTH_MAX: u16 = 5;
+
+/// Largest file that extents map, bytes: 2^32 - 1 blocks (as Linux: the last block number is not
+/// used).
+pub(crate) const fn size_max(size: BlockSize) -> u64 {
+    ((1 << 32) - 1) * size.bytes() as u64
+}

@@ -105,7 +105,7 @@ impl Replay<'_> {
             return Ok(Some("blocks, and no extents"));
         }
         let inline = new.flags().has(InodeFlags::INLINE_DATA);
-        if new.is_regular() && new.size() > crate::file::size_max(self.fs.block_size) {
+        if new.is_regular() && new.size() > crate::extent::size_max(self.fs.block_size) {
             return Ok(Some("a size that no file can have"));
         }
         if inline && !target.extents.is_empty() {

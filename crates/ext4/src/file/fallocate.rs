@@ -42,7 +42,7 @@ impl Ext4 {
     ) -> FsResult<()> {
         let end = offset
             .checked_add(len)
-            .filter(|&end| end <= super::size_max(self.block_size));
+            .filter(|&end| end <= crate::extent::size_max(self.block_size));
         let end = end.ok_or(Errno::FBig)?;
         let by_map = !self.maps_by_extents(inode);
         if mode == FallocateMode::Unshare || by_map && mode != FallocateMode::PunchHole {

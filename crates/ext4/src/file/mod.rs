@@ -23,17 +23,11 @@ mod writeback;
 pub(crate) use journaled::CREDITS as JOURNALED_CREDITS;
 pub(crate) use small::PAGES_MAX as SMALL_PAGES_MAX;
 pub(crate) use truncate::ORPHAN_CREDITS;
-pub(crate) use writeback::MAP_CREDITS;
+pub(crate) use writeback::{MAP_CREDITS, Way};
 
 use crate::Ext4;
 use crate::inode::Inode;
-use base::BlockSize;
 use ondisk::ext4::Incompat;
-
-/// Largest file, bytes: 2^32 - 1 blocks (as Linux: the last block number is not used).
-pub(crate) const fn size_max(size: BlockSize) -> u64 {
-    ((1 << 32) - 1) * size.bytes() as u64
-}
 
 impl Ext4 {
     /// True if extents map the blocks of a file, or will when its content leaves the inode.
@@ -45,7 +39,7 @@ impl Ext4 {
     /// Largest size of this file, bytes.
     fn size_max_of(&self, inode: &Inode) -> u64 {
         match self.maps_by_extents(inode) {
-            true => size_max(self.block_size),
+            true => crate::extent::size_max(self.block_size),
             false => crate::blockmap::size_max(self.block_size),
         }
     }

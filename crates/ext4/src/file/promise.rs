@@ -26,12 +26,12 @@
 //!   another task may have made it free since the refusal. So a refusal is final only if, at that
 //!   moment, no other task held blocks that were promised, claimed or pending.
 
-use super::writeback::leave_unpromised;
+use super::writeback::{Way, leave_unpromised};
 use crate::Ext4;
 use crate::extent::parse_root;
 use crate::inode::{Core, Inode};
 use crate::map::Span;
-use crate::reserve::Right;
+use crate::space::Right;
 use base::{BlockSize, Ino, Mutant};
 use fscore::{Errno, FsResult};
 use ondisk::ext4::{ExtentNode, INLINE_EXTENTS_MAX};
@@ -99,7 +99,9 @@ impl Ext4 {
         match self.pages.delayed(inode.ino) {
             0 => Ok(()),
             _ if rt::mutant(Mutant::TreeUnsettled) => Ok(()),
-            _ => self.write_pages(inode, 0..u64::MAX),
+            _ => self
+                .write_pages(inode, 0..u64::MAX, Way::BACKGROUND)
+                .map(drop),
         }
     }
 
@@ -156,7 +158,7 @@ impl Ext4 {
                 continue;
             }
             if let Some(inode) = self.inodes.get(ino) {
-                leave_unpromised(self.write_pages(&inode, 0..u64::MAX))?;
+                leave_unpromised(self.write_pages(&inode, 0..u64::MAX, Way::BACKGROUND))?;
             }
         }
         self.mature_pending()?;

@@ -12,12 +12,12 @@
 //!   the size, and a range that drops the last page of the file takes no size along
 //!   (ext4-inode-N2).
 
-use super::writeback::MAP_CREDITS;
+use super::writeback::{MAP_CREDITS, Way};
 use crate::Ext4;
 use crate::extent::{CUT_CREDITS, SHIFT_CREDITS, STEP_CREDITS, Step};
 use crate::inode::Inode;
 use crate::map::Span;
-use crate::reserve::Right;
+use crate::space::Right;
 use crate::tx::Tx;
 use fscore::{Errno, FsResult, Home};
 use ondisk::ext4::EXTENT_UNWRITTEN_LEN_MAX;
@@ -150,7 +150,7 @@ impl Ext4 {
             return Err(Errno::Inval.into());
         }
         let last = self.last_mapped(inode)?.unwrap_or(0);
-        let most = super::size_max(self.block_size);
+        let most = crate::extent::size_max(self.block_size);
         if size.checked_add(len).is_none_or(|end| end > most)
             || last + len / self.block() >= most / self.block()
         {
@@ -184,7 +184,7 @@ impl Ext4 {
         work: impl FnOnce(&mut Tx<'f>) -> FsResult<()>,
     ) -> FsResult<()> {
         self.close_window_of(inode);
-        self.write_pages(inode, 0..u64::MAX)?;
+        self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
         let _wb = inode.wb.lock();
         self.land_flights(inode);
         let dropped = self.pages.drop_range(inode.ino, from..u64::MAX);

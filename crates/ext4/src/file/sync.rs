@@ -36,10 +36,11 @@ impl Ext4 {
                 false => self.data_path(inode, data_only),
             };
             let way = Way {
+                path,
                 small,
-                ..Way::by(path)
+                ..Way::BACKGROUND
             };
-            let written = self.write_pages_as(way, inode, 0..u64::MAX);
+            let written = self.write_pages(inode, 0..u64::MAX, way);
             if path != DataPath::WithLog || written.is_err() {
                 self.land_flights(inode);
             }
@@ -232,7 +233,7 @@ impl Ext4 {
         for inode in &inodes {
             // Files without dirty pages count, too: another task may have taken their pages and not
             // mapped them yet; it holds `wb` until then (F4).
-            self.write_pages(inode, 0..u64::MAX)?;
+            self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
         }
         for inode in &inodes {
             self.land_flights(inode);

@@ -1,10 +1,10 @@
 //! Writing into the page cache, and holding back tasks that dirty too much of it.
 
-use super::writeback::leave_unpromised;
+use super::writeback::{Way, leave_unpromised};
 use crate::Ext4;
 use crate::inode::{Inode, coarse_now};
 use crate::map::Span;
-use crate::reserve::Right;
+use crate::space::Right;
 use base::Bytes;
 use base::cost::ext4 as cost;
 use fscore::{Accepted, Errno, FsResult, Home};
@@ -174,7 +174,12 @@ impl Ext4 {
         self.pages
             .write(inode.ino, index, part.at, part.data, base, Home::Unknown);
         self.extend(inode, part.end(self.block()));
-        let written = self.write_pages_of_caller(inode, index..index + 1);
+        // The caller's right is checked here, because no promise was made before.
+        let way = Way {
+            unpromised: Right::Caller,
+            ..Way::BACKGROUND
+        };
+        let written = self.write_pages(inode, index..index + 1, way);
         if written.is_err() {
             let _wb = inode.wb.lock();
             self.land_flights(inode);
@@ -189,7 +194,7 @@ impl Ext4 {
             self.drop_promise(inode, delayed);
             self.take_size_back(inode, size)?;
         }
-        written
+        written.map(drop)
     }
 
     /// Takes back the size after a refused write that had made the file longer. Write-back of the
@@ -276,14 +281,14 @@ impl Ext4 {
             // The piece that was sent last lands first: so two pieces are never on the way, and the
             // device idles only for a moment.
             self.land_flights(inode);
-            return leave_unpromised(self.write_pages(inode, front));
+            return leave_unpromised(self.write_pages(inode, front, Way::BACKGROUND));
         }
         if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {
             return Ok(());
         }
         for ino in self.pages.dirty_files(None) {
             if let Some(inode) = self.inodes.get(ino) {
-                leave_unpromised(self.write_pages(&inode, 0..u64::MAX))?;
+                leave_unpromised(self.write_pages(&inode, 0..u64::MAX, Way::BACKGROUND))?;
                 self.land_flights(&inode);
             }
         }

@@ -1,5 +1,10 @@
 //! Write-back: allocates blocks for dirty pages, submits the pages, and puts what maps them into
 //! the running transaction.
+//!
+//! Others enter here in two places: [`Ext4::write_pages`] writes pages of one file, in the way that
+//! its caller says, and [`Ext4::write_old_pages`] those of all files that have become old.
+//! (An operation that changes one page inside of its own handle sends that page with the handle,
+//! by [`Ext4::submit_ordered`]; nothing else is written back by it.)
 
 use crate::Ext4;
 use crate::extent::INSERT_NODES_MAX;
@@ -8,7 +13,7 @@ use crate::file::small::Route;
 use crate::inode::{Flight, Inode};
 use crate::map::Span;
 use crate::options::DataMode;
-use crate::reserve::Right;
+use crate::space::Right;
 use crate::tx::Tx;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTOR_BYTES, Time};
@@ -26,34 +31,18 @@ const RUN_PAGES_MAX: usize = 2048;
 pub(crate) const MAP_CREDITS: u32 = 4 + 4 * INSERT_NODES_MAX;
 
 impl Ext4 {
-    /// Submits the dirty pages of `range`. Does not wait for the data, except for pages that are
-    /// dirty again while an earlier write of them is still on its way.
+    /// Submits the dirty pages of `range` in the given way. Does not wait for the data, except for
+    /// pages that are dirty again while an earlier write of them is still on its way. With
+    /// [`DataPath::WithLog`] it answers the data that was neither sent nor given to a transaction;
+    /// the flights of the inode send it when they land, at the latest.
     ///
     /// # Errors
     /// ENOSPC for pages without promise (they stay dirty); damage; errors of the journal.
-    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
-        self.write_pages_as(Way::by(DataPath::Cached), inode, range)
-            .map(drop)
-    }
-
-    /// Writes pages back like [`Ext4::write_pages`], but pages that the caller of this operation
-    /// has just made dirty without a promise get their blocks by the right of that caller.
-    pub(super) fn write_pages_of_caller(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
-        let way = Way {
-            unpromised: Right::Caller,
-            ..Way::by(DataPath::Cached)
-        };
-        self.write_pages_as(way, inode, range).map(drop)
-    }
-
-    /// Writes pages back like [`Ext4::write_pages`], in the given way. With [`DataPath::WithLog`]
-    /// it answers the data that was neither sent nor given to a transaction; the flights of the
-    /// inode send it when they land, at the latest.
-    pub(super) fn write_pages_as(
+    pub(crate) fn write_pages(
         &self,
-        way: Way,
         inode: &Inode,
         range: Range<u64>,
+        way: Way,
     ) -> FsResult<Option<Batch>> {
         let path = way.path;
         let _wb = inode.wb.lock();
@@ -409,7 +398,7 @@ impl Ext4 {
         let mut from = 0;
         while let Some(first) = self.pages.next_dirty(inode.ino, from..u64::MAX) {
             from = first + step;
-            self.write_pages(inode, first..from)?;
+            self.write_pages(inode, first..from, Way::BACKGROUND)?;
             self.land_while(inode, || self.pages.busy_pages() > limit / 4);
         }
         Ok(())
@@ -418,16 +407,16 @@ impl Ext4 {
 
 /// Ignores ENOSPC of a write-back that no caller asked for: pages without promise belong to a write
 /// that is under way and will report ENOSPC itself.
-pub(super) fn leave_unpromised(written: FsResult<()>) -> FsResult<()> {
+pub(super) fn leave_unpromised<T>(written: FsResult<T>) -> FsResult<()> {
     match written {
         Err(e) if e.errno() == Errno::NoSpc => Ok(()),
-        other => other,
+        other => other.map(drop),
     }
 }
 
 /// By which path, and with which rights, dirty pages are written back.
 #[derive(Clone, Copy)]
-pub(super) struct Way {
+pub(crate) struct Way {
     pub path: DataPath,
     /// All of them through the log (`small.rs`).
     pub small: bool,
@@ -436,13 +425,13 @@ pub(super) struct Way {
 }
 
 impl Way {
-    pub fn by(path: DataPath) -> Way {
-        Way {
-            path,
-            small: false,
-            unpromised: Right::Nobodys,
-        }
-    }
+    /// Through the cache of the device, and by no right of a caller: for pages that have their
+    /// blocks or a promise of them, and for a write that is under way to report ENOSPC itself.
+    pub const BACKGROUND: Way = Way {
+        path: DataPath::Cached,
+        small: false,
+        unpromised: Right::Nobodys,
+    };
 }
 
 /// `len` pages of a run from position `i` on.
@@ -599,7 +588,8 @@ mod tests {
         let page = [1; 4096];
         let zeros = fs.zero_page();
         (fs.pages).write(inode.ino, 0, 0, &page, &zeros, Home::Unknown);
-        let refused = fs.write_pages(&inode, 0..1).map_err(|e| e.errno());
+        let refused = fs.write_pages(&inode, 0..1, Way::BACKGROUND);
+        let refused = refused.map(drop).map_err(|e| e.errno());
         assert_eq!(refused, Err(Errno::NoSpc), "the superuser writes back");
         fs.writeback(Time(u64::MAX)).expect("nobody is told");
         let other = file(&fs, b"other");
@@ -610,11 +600,15 @@ mod tests {
             (fs.write(other.ino, 0, &vec![3; 1 << 20])).expect("he may, and is not told");
             (fs.write(inode.ino, 40_960, &vec![4; 1 << 19])).expect("he may, and is not told");
         }
-        let by_itself = by_user(|| fs.write_pages_of_caller(&inode, 0..1));
-        assert_eq!(by_itself.map_err(|e| e.errno()), Err(Errno::NoSpc));
+        let way = Way {
+            unpromised: Right::Caller,
+            ..Way::BACKGROUND
+        };
+        let by_itself = by_user(|| fs.write_pages(&inode, 0..1, way));
+        let by_itself = by_itself.map(drop).map_err(|e| e.errno());
+        assert_eq!(by_itself, Err(Errno::NoSpc));
         assert!(free() + 256 + 128 + 8 >= before, "{} of {before}", free());
-        fs.write_pages_of_caller(&inode, 0..1)
-            .expect("by his right");
+        fs.write_pages(&inode, 0..1, way).expect("by his right");
         fs.unmount().expect("unmount");
     }
 }

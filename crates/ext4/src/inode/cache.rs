@@ -194,7 +194,7 @@ impl Ext4 {
                 "inode {ino} has flag {flag}"
             )));
         }
-        if disk.size() > crate::file::size_max(self.block_size) {
+        if disk.size() > crate::extent::size_max(self.block_size) {
             return bad(format!("size {} is beyond what can be mapped", disk.size()));
         }
         if disk.is_dir()

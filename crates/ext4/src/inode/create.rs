@@ -5,23 +5,10 @@ use crate::Ext4;
 use crate::ialloc::Placement;
 use crate::tx::Tx;
 use base::Ino;
-use fscore::{Creds, FileKind, FsResult};
+use fscore::{FileKind, FsResult, NewInode};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{ExtentNode, Incompat, InodeFlags};
 use std::sync::Arc;
-
-/// The attributes of an inode to be made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct NewKind {
-    /// Its kind.
-    pub kind: FileKind,
-    /// The low 12 bits of its mode.
-    pub perm: u16,
-    /// Device number of a device file (Linux encoding).
-    pub rdev: u32,
-    /// Owner and group.
-    pub creds: Creds,
-}
 
 /// Flags a new inode takes over from its directory.
 const INHERITED: InodeFlags = InodeFlags(
@@ -31,7 +18,6 @@ const INHERITED: InodeFlags = InodeFlags(
         | InodeFlags::PROJECT_INHERIT.0
         | InodeFlags::JOURNAL_DATA.0,
 );
-const MODE_SETGID: u16 = 0o2000;
 
 /// Blocks that making an inode may change: inode bitmap, block bitmap, descriptor, table.
 pub(crate) const CREDITS_NEW_INODE: u32 = 4;
@@ -45,7 +31,7 @@ impl Ext4 {
         &self,
         tx: &mut Tx<'_>,
         parent: &Inode,
-        new: NewKind,
+        new: NewInode,
     ) -> FsResult<Arc<Inode>> {
         let is_dir = new.kind == FileKind::Dir;
         let (parent_flags, parent_mode, parent_gid) = {
@@ -58,6 +44,7 @@ impl Ext4 {
             top_level: parent.ino == disk::ROOT_INO || parent_flags.has(InodeFlags::TOP_DIR),
         };
         let got = self.alloc_ino(tx, place)?;
+        let new = new.in_dir(parent_mode, parent_gid);
         let mut inode = self.blank_inode(new);
         let mut flags = InodeFlags(parent_flags.0 & INHERITED.0);
         if is_dir {
@@ -72,29 +59,19 @@ impl Ext4 {
         if parent_flags.has(InodeFlags::PROJECT_INHERIT) {
             inode.set_project(self.project_of(parent));
         }
-        if parent_mode & MODE_SETGID != 0 {
-            inode.set_gid(parent_gid);
-            if is_dir {
-                inode.set_mode(inode.mode() | MODE_SETGID);
-            }
-        }
         self.adopt_new_inode(tx, got.ino, inode, parent.ino)
     }
 
-    fn blank_inode(&self, new: NewKind) -> disk::Inode {
+    fn blank_inode(&self, new: NewInode) -> disk::Inode {
         let bytes = self.geo.inode_bytes();
         let room = (bytes - disk::INODE_BYTES_OLD) as u16;
         let extra = disk::INODE_EXTRA_BYTES_DEFAULT.max(self.geo.want_extra_isize());
         let mut inode = disk::Inode::blank(bytes, extra.min(room) & !3);
         let now = coarse_now();
-        let perm = match new.kind {
-            FileKind::Symlink => new.perm,
-            _ => new.creds.masked(new.perm),
-        };
-        inode.set_mode(new.kind.mode_bits() | (perm & 0o7777));
+        inode.set_mode(new.mode());
         inode.set_uid(new.creds.uid);
         inode.set_gid(new.creds.gid);
-        inode.set_links(if new.kind == FileKind::Dir { 2 } else { 1 });
+        inode.set_links(new.links());
         inode.set_access_time(now);
         inode.set_change_time(now);
         inode.set_modify_time(now);
@@ -103,16 +80,13 @@ impl Ext4 {
         inode
     }
 
-    fn map_nothing(&self, inode: &mut disk::Inode, new: NewKind, flags: &mut InodeFlags) {
+    fn map_nothing(&self, inode: &mut disk::Inode, new: NewInode, flags: &mut InodeFlags) {
         let maps = matches!(new.kind, FileKind::File | FileKind::Dir | FileKind::Symlink);
         if maps && self.geo.incompat().has(Incompat::EXTENTS) {
             *flags = *flags | InodeFlags::EXTENTS;
             ExtentNode::inline_root().encode(inode.block_area_mut());
         }
-        if matches!(new.kind, FileKind::Char | FileKind::Block) {
-            // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and 20..32.
-            let major = (new.rdev >> 8) & 0xFFF;
-            let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
+        if let Some((major, minor)) = new.device() {
             inode.set_device(major, minor);
         }
     }

@@ -25,10 +25,10 @@ mod evict;
 mod table;
 
 pub(crate) use cache::{InodeCache, Pinned};
-pub(crate) use create::{CREDITS_NEW_INODE, NewKind};
+pub(crate) use create::CREDITS_NEW_INODE;
 
+use crate::group::Window;
 use crate::orphan::Place;
-use crate::prealloc::Window;
 use base::{Bytes, Ino, Tid};
 use block::{Watch, WriteMark};
 use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};

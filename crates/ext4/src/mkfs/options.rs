@@ -2,24 +2,16 @@
 
 use rt::WallTime;
 
-/// Which set of features a new volume gets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Kind {
-    /// `mke2fs -t ext4` (1.47): extents, flexible groups, 64-bit descriptors, checksums.
-    #[default]
-    Ext4,
-    /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group at
-    /// its start, all of them initialised, no checksum anywhere; a log without features.
-    Ext3,
-}
-
-impl Kind {
-    /// The word for it in options: `ext4` or `ext3`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Kind::Ext4 => "ext4",
-            Kind::Ext3 => "ext3",
-        }
+base::words! {
+    /// Which set of features a new volume gets.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+    pub enum Kind {
+        /// `mke2fs -t ext4` (1.47): extents, flexible groups, 64-bit descriptors, checksums.
+        #[default]
+        Ext4 => "ext4",
+        /// `mke2fs -t ext3`: block maps, descriptors of 32 bytes, bitmaps and tables of each group
+        /// at its start, all of them initialised, no checksum anywhere; a log without features.
+        Ext3 => "ext3",
     }
 }
 

@@ -1,82 +1,34 @@
 //! New inodes with their first name: create, mkdir, symlink.
 
-use super::{check_alive, credits, is_dir};
-use crate::inode::NewKind;
+use super::{check_alive, credits};
 use crate::tx::Tx;
 use crate::xattr::acl_credits;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
 use fscore::acl::NewAcls;
-use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use fscore::{Attr, Creds, FileKind, FsError, FsResult, NewContent, NewInode};
 use std::sync::Arc;
 
-/// What a new inode contains from the start.
-#[derive(Clone, Copy)]
-pub(super) enum Content<'a> {
-    Nothing,
-    /// `.` and `..`.
-    Dots,
-    /// The target of a symbolic link.
-    Target(&'a [u8]),
-}
-
 impl Ext4 {
-    pub(crate) fn op_create(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        kind: FileKind,
-        perm: u16,
-        rdev: u32,
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        if matches!(kind, FileKind::Dir | FileKind::Symlink) {
-            return Err(Errno::Inval.into());
-        }
-        let new = NewKind {
-            kind,
-            perm,
-            rdev,
-            creds,
-        };
-        self.make(dir, name, new, Content::Nothing)
-    }
-
-    pub(crate) fn op_mkdir(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        perm: u16,
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        let new = NewKind {
-            kind: FileKind::Dir,
-            perm,
-            rdev: 0,
-            creds,
-        };
-        self.make(dir, name, new, Content::Dots)
-    }
-
     /// Makes an inode called `name`.
-    pub(super) fn make(
+    pub(crate) fn make(
         &self,
         dir: Ino,
         name: &[u8],
-        new: NewKind,
-        content: Content<'_>,
+        new: NewInode,
+        content: NewContent<'_>,
     ) -> FsResult<Attr> {
         self.check_writable()?;
         self.prune_inodes();
         let dir = self.directory(dir)?;
         let _gate = dir.gate.write();
         self.check_new_name(&dir, name)?;
-        if is_dir(new.kind) {
+        if new.kind.is_dir() {
             self.check_subdirs(&dir)?;
         }
         dir.check_not_immutable()?;
-        let (new, acls) = self.with_inherited(&dir, new)?;
-        rt::charge(match is_dir(new.kind) {
+        let (new, acls) = new.inherit(self.default_acl(&dir)?);
+        rt::charge(match new.kind.is_dir() {
             true => base::cost::ext4::MKDIR,
             false => base::cost::ext4::CREATE,
         });
@@ -98,13 +50,8 @@ impl Ext4 {
         let _gate = dir.gate.write();
         check_alive(&dir)?;
         dir.check_not_immutable()?;
-        let new = NewKind {
-            kind: FileKind::File,
-            perm,
-            rdev: 0,
-            creds,
-        };
-        let (new, acls) = self.with_inherited(&dir, new)?;
+        let new = NewInode::plain(FileKind::File, perm, creds);
+        let (new, acls) = new.inherit(self.default_acl(&dir)?);
         rt::charge(base::cost::ext4::CREATE);
         let inode = self.with_room(|| {
             let credits = credits::NEW_INODE + credits::DROP_LINK + acl_credits(&acls);
@@ -124,22 +71,12 @@ impl Ext4 {
         self.attr_of(&inode)
     }
 
-    /// The inode to be made, with the permissions that the ACL of `dir` leaves it, and its ACLs.
-    fn with_inherited(&self, dir: &Inode, new: NewKind) -> FsResult<(NewKind, NewAcls)> {
-        let (perm, acls) = self.inherit_acls(dir, &new)?;
-        let creds = Creds {
-            umask: 0,
-            ..new.creds
-        };
-        Ok((NewKind { perm, creds, ..new }, acls))
-    }
-
     /// A new inode with its ACLs.
     fn make_nameless(
         &self,
         tx: &mut Tx<'_>,
         dir: &Inode,
-        new: NewKind,
+        new: NewInode,
         acls: &NewAcls,
     ) -> FsResult<Arc<Inode>> {
         check_alive(dir)?;
@@ -156,7 +93,7 @@ impl Ext4 {
         dir: &Inode,
         name: &[u8],
         inode: Arc<Inode>,
-        content: Content<'_>,
+        content: NewContent<'_>,
     ) -> FsResult<Arc<Inode>> {
         let kind = inode.kind()?;
         if let Err(e) = dir::insert(&mut self.edit_dir(dir, tx), name, inode.ino, kind) {
@@ -168,7 +105,7 @@ impl Ext4 {
             }
             return self.unmake(tx, &inode, e);
         }
-        if is_dir(kind) {
+        if kind.is_dir() {
             self.subdir_came(dir);
         }
         dir.core().touch(true);
@@ -195,16 +132,16 @@ impl Ext4 {
         tx: &mut Tx<'_>,
         dir: &Inode,
         inode: &Inode,
-        content: Content<'_>,
+        content: NewContent<'_>,
     ) -> FsResult<()> {
         match content {
-            Content::Nothing => Ok(()),
-            Content::Dots if self.new_inline_dir(tx, inode, dir.ino)? => Ok(()),
-            Content::Dots => {
+            NewContent::Nothing => Ok(()),
+            NewContent::Dots if self.new_inline_dir(tx, inode, dir.ino)? => Ok(()),
+            NewContent::Dots => {
                 let block = dir::first_block(&self.dir_facts(inode), dir.ino);
                 self.append_block(tx, inode, block).map(drop)
             }
-            Content::Target(target) => self.store_target(tx, inode, target),
+            NewContent::Target(target) => self.store_target(tx, inode, target),
         }
     }
 }

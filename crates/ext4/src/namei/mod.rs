@@ -29,7 +29,8 @@ pub(crate) use credits::largest_credits;
 
 use crate::{Ext4, Inode, dir};
 use base::Ino;
-use fscore::{Errno, FileKind, FsError, FsResult};
+use fscore::shell::names;
+use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4 as disk;
 use rt::RwLockWriteGuard;
 use std::sync::Arc;
@@ -98,21 +99,9 @@ fn check_alive(dir: &Inode) -> FsResult<()> {
     }
 }
 
-/// Refuses `.` and `..`, which can be neither given nor taken away.
-fn is_dot(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
-}
-
-fn is_dir(kind: FileKind) -> bool {
-    kind == FileKind::Dir
-}
-
 /// Takes the gates of these inodes, each once (D1).
 fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
-    let mut order = inodes.to_vec();
-    order.sort_by_key(|inode| inode.ino);
-    order.dedup_by_key(|inode| inode.ino);
-    order.into_iter().map(|inode| inode.gate.write()).collect()
+    names::lock_gates(inodes.iter().map(|inode| (inode.ino, &inode.gate)))
 }
 
 /// True if both are the same inode, or neither is one.

@@ -3,12 +3,12 @@
 //! `vfs` checks whether a directory would come to lie below itself, because it holds a lock against
 //! other renames between directories; here only the nearest cases are refused.
 
-use super::{check_alive, credits, is_dir, is_dot, lock_gates, same};
-use crate::inode::NewKind;
+use super::{check_alive, credits, lock_gates, same};
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
-use fscore::{Creds, Errno, FileKind, FsResult, RenameMode};
+use fscore::shell::names;
+use fscore::{Creds, Errno, FileKind, FsResult, NewInode, RenameMode};
 use std::sync::Arc;
 
 /// One end of a rename: the directory, the name, and what the name stands for.
@@ -51,9 +51,7 @@ impl Ext4 {
         mode: RenameMode,
     ) -> FsResult<()> {
         self.check_writable()?;
-        if is_dot(from_name) || is_dot(to_name) {
-            return Err(Errno::Busy.into());
-        }
+        names::check_renamed(from_name, to_name)?;
         let mut from = End {
             dir: self.directory(from_dir)?,
             name: from_name,
@@ -122,7 +120,7 @@ impl Ext4 {
 
     /// Checks that the directory `to` can count one more subdirectory, if one arrives.
     fn check_arrival(&self, source: Known<'_>, to: &Inode) -> FsResult<()> {
-        match is_dir(source.kind) && source.dir.ino != to.ino {
+        match source.kind.is_dir() && source.dir.ino != to.ino {
             true => self.check_subdirs(to),
             false => Ok(()),
         }
@@ -158,7 +156,7 @@ impl Ext4 {
         target: Known<'_>,
         whiteout: Option<Creds>,
     ) -> FsResult<()> {
-        match (is_dir(source.kind), is_dir(target.kind)) {
+        match (source.kind.is_dir(), target.kind.is_dir()) {
             (true, false) => return Err(Errno::NotDir.into()),
             (false, true) => return Err(Errno::IsDir.into()),
             (true, true) if target.inode.ino == source.dir.ino => {
@@ -173,7 +171,7 @@ impl Ext4 {
             let whiteout = self.make_whiteout(tx, source.dir, whiteout)?;
             let mut to = self.edit_dir(target.dir, tx);
             dir::replace(&mut to, target.name, source.inode.ino, source.kind)?;
-            if is_dir(target.kind) {
+            if target.kind.is_dir() {
                 self.subdir_went(target.dir);
                 self.drop_dir(tx, target.inode)?;
             } else {
@@ -183,22 +181,14 @@ impl Ext4 {
         })
     }
 
-    /// Makes a whiteout, which takes the place of a name for an overlay: a character device 0:0
-    /// without permissions.
     fn make_whiteout(
         &self,
         tx: &mut Tx<'_>,
         dir: &Inode,
         creds: Option<Creds>,
     ) -> FsResult<Option<Arc<Inode>>> {
-        let new = |creds| NewKind {
-            kind: FileKind::Char,
-            perm: 0,
-            rdev: 0,
-            creds,
-        };
         creds
-            .map(|creds| self.new_inode(tx, dir, new(creds)))
+            .map(|creds| self.new_inode(tx, dir, NewInode::whiteout(creds)))
             .transpose()
     }
 
@@ -226,7 +216,7 @@ impl Ext4 {
 
     /// Adjusts `..` and link counts after the source got a name in `to`.
     fn arrive(&self, tx: &mut Tx<'_>, source: Known<'_>, to: &Inode) -> FsResult<()> {
-        if is_dir(source.kind) && source.dir.ino != to.ino {
+        if source.kind.is_dir() && source.dir.ino != to.ino {
             dir::set_parent(&mut self.edit_dir(source.inode, tx), to.ino)?;
             self.subdir_went(source.dir);
             self.subdir_came(to);
@@ -248,7 +238,7 @@ impl Ext4 {
         if b.inode.ino == a.dir.ino {
             return Err(Errno::Inval.into());
         }
-        if is_dir(a.kind) != is_dir(b.kind) {
+        if a.kind.is_dir() != b.kind.is_dir() {
             self.check_arrival(a, b.dir)?;
             self.check_arrival(b, a.dir)?;
         }

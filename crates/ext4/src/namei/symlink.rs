@@ -4,42 +4,14 @@
 //! link is read and removed, but none is made, as in Linux: e2fsck does not count a block of its
 //! attributes.
 
-use super::make::Content;
-use crate::inode::NewKind;
 use crate::map::Span;
 use crate::tx::Tx;
 use crate::{Ext4, Inode};
 use base::Ino;
-use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{BLOCK_AREA_BYTES, InodeFlags};
 
 impl Ext4 {
-    pub(crate) fn op_symlink(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        target: &[u8],
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        if target.is_empty() {
-            return Err(Errno::NoEnt.into());
-        }
-        if target.contains(&0) {
-            return Err(Errno::Inval.into());
-        }
-        // A NUL must follow the target in the block.
-        if target.len() >= self.block_size.bytes() {
-            return Err(Errno::NameTooLong.into());
-        }
-        let new = NewKind {
-            kind: FileKind::Symlink,
-            perm: 0o777,
-            rdev: 0,
-            creds,
-        };
-        self.make(dir, name, new, Content::Target(target))
-    }
-
     /// Gives a new symbolic link its target.
     pub(super) fn store_target(
         &self,

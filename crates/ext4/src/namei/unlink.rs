@@ -1,10 +1,11 @@
 //! Adding names to, and removing names from, inodes that exist: link, unlink, rmdir.
 
 use super::links::LINKS_MAX;
-use super::{credits, is_dir, is_dot, lock_gates};
+use super::{credits, lock_gates};
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
+use fscore::shell::names;
 use fscore::{Attr, Errno, FsResult};
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ impl Ext4 {
         let inode = self.inode(ino)?;
         let dir = self.directory(dir)?;
         let kind = inode.kind()?;
-        if is_dir(kind) {
+        if kind.is_dir() {
             return Err(Errno::Perm.into());
         }
         let _gates = lock_gates(&[&dir, &inode]);
@@ -80,11 +81,7 @@ impl Ext4 {
 
     pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
         self.check_writable()?;
-        match name {
-            b"." => return Err(Errno::Inval.into()),
-            b".." => return Err(Errno::NotEmpty.into()),
-            _ => {}
-        }
+        names::check_removed_dir(name)?;
         let dir = self.directory(dir)?;
         let victim = self.with_victim(&dir, name, |victim| {
             if !victim.is_dir() {
@@ -118,7 +115,10 @@ impl Ext4 {
             let gates = lock_gates(&[dir, &victim]);
             let still = dir::lookup(&self.view_dir(dir), name)?;
             if still.is_some_and(|still| still.ino == victim.ino) {
-                debug_assert!(!is_dot(name) || victim.is_dir(), "dots are directories");
+                debug_assert!(
+                    !names::is_dot(name) || victim.is_dir(),
+                    "dots are directories"
+                );
                 f(&victim)?;
                 drop(gates);
                 return Ok(victim);

@@ -5,6 +5,7 @@
 //! tasks that run at the same time use different blocks. A task waits for a block only if all are
 //! being changed.
 
+use super::Slot;
 use crate::Ext4;
 use crate::bitmap;
 use crate::fault;
@@ -16,7 +17,6 @@ use base::{BlockNo, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodeSeed, OrphanBlock, update_orphan_checksum, verify_orphan_checksum};
 use rt::{Mutex, MutexGuard};
-use std::fmt;
 
 /// Largest orphan file, blocks: far more than e2fsprogs makes (512), so that a damaged size does
 /// not stop the mount for hours.
@@ -47,20 +47,6 @@ struct Slots {
     /// One bit for each slot.
     taken: Vec<u8>,
     count: u32,
-}
-
-/// A slot.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Slot {
-    block: u32,
-    index: u32,
-}
-
-impl fmt::Display for Slot {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Slot { block, index } = self;
-        write!(f, "orphan file, block {block}, slot {index}")
-    }
 }
 
 impl Slots {
@@ -162,7 +148,7 @@ impl OrphanFile {
     }
 }
 
-fn bad(ino: Ino, what: fmt::Arguments<'_>) -> FsError {
+fn bad(ino: Ino, what: std::fmt::Arguments<'_>) -> FsError {
     FsError::corrupt(format!("orphan file (inode {ino}): {what}"))
 }
 

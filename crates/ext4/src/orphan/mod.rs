@@ -34,8 +34,10 @@
 
 mod file;
 mod list;
+mod place;
 
-pub(crate) use file::{OrphanFile, Slot};
+pub(crate) use file::OrphanFile;
+pub(crate) use place::{Place, Slot};
 
 use crate::Ext4;
 use crate::inode::{Core, Inode};
@@ -53,15 +55,6 @@ pub(crate) struct Orphans {
     list: Mutex<Vec<Ino>>,
     /// Set before the first operation.
     file: Option<OrphanFile>,
-}
-
-/// Where an orphan is named.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// On the list.
-    List,
-    /// In the orphan file.
-    Slot(Slot),
 }
 
 /// The orphans that a mount finds, checked (O6).

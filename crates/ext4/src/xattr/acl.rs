@@ -7,11 +7,11 @@
 use super::place::Change;
 use super::{CREDITS, Found};
 use crate::Ext4;
-use crate::inode::{Inode, NewKind};
+use crate::inode::Inode;
 use crate::tx::Tx;
 use base::BlockNo;
 use fscore::acl::{ACCESS, Acl, DEFAULT, NewAcls};
-use fscore::{FsError, FsResult, XattrMode, XattrName as Name};
+use fscore::{FsResult, XattrMode, XattrName as Name};
 
 /// Blocks that storing the ACLs of a new inode may change. Two ACLs need no more than one, because
 /// the second one replaces the block that the first one was given.
@@ -23,11 +23,9 @@ pub(crate) fn acl_credits(acls: &NewAcls) -> u32 {
 }
 
 impl Ext4 {
-    /// The permission bits of a new inode in `dir`, and its ACLs (Linux `posix_acl_create`). The
-    /// gate of `dir` is held.
-    pub(crate) fn inherit_acls(&self, dir: &Inode, new: &NewKind) -> FsResult<(u16, NewAcls)> {
-        let default = self.find_acl(dir, DEFAULT)?;
-        Ok(NewAcls::inherit(default, new.kind, new.perm, &new.creds))
+    /// The ACL that new inodes in `dir` take over. The gate of `dir` is held.
+    pub(crate) fn default_acl(&self, dir: &Inode) -> FsResult<Option<Acl>> {
+        self.find_acl(dir, DEFAULT)
     }
 
     /// Gives a new inode its ACLs.
@@ -98,13 +96,6 @@ impl Ext4 {
         let Some(entry) = lists.find(name) else {
             return Ok(None);
         };
-        let parsed = Acl::parse_disk(&entry.value);
-        parsed.map(Some).map_err(|_| {
-            FsError::corrupt(format!(
-                "inode {}: its ACL ({} bytes) is none",
-                inode.ino,
-                entry.value.len()
-            ))
-        })
+        Acl::of_inode(inode.ino, &entry.value).map(Some)
     }
 }

@@ -66,15 +66,8 @@ impl Ext4 {
     ) -> FsResult<()> {
         let name = Name::parse(name)?;
         let inode = self.inode(ino)?;
-        name.check_change(inode.kind()?)?;
-        if name.is_default_acl() && !inode.is_dir() {
-            return Err(Errno::Access.into());
-        }
-        let value = match name.is_acl() {
-            true => Acl::parse(value)?.to_disk(),
-            false => value.to_vec(),
-        };
-        if name.is_acl() && !name.is_default_acl() {
+        let value = name.stored(inode.kind()?, value)?;
+        if name.is_access_acl() {
             return self.set_access_acl(&inode, &Acl::parse_disk(&value)?, mode);
         }
         self.change_xattr(&inode, &Change::set(name, value, mode))
@@ -84,11 +77,7 @@ impl Ext4 {
         let name = Name::parse(name)?;
         let inode = self.inode(ino)?;
         name.check_change(inode.kind()?)?;
-        match self.change_xattr(&inode, &Change::remove(name)) {
-            // The ACL to be removed is missing, which is the state that was asked for.
-            Err(FsError::Posix(Errno::NoData)) if name.is_acl() => Ok(()),
-            done => done,
-        }
+        name.removed(self.change_xattr(&inode, &Change::remove(name)))
     }
 
     pub(crate) fn op_getxattr(&self, ino: Ino, name: &[u8]) -> FsResult<Vec<u8>> {
@@ -101,10 +90,7 @@ impl Ext4 {
             // Volumes that may have values in inodes are mounted read-only.
             return self.read_value_inode(&inode, value);
         }
-        match name.is_acl() {
-            true => fscore::acl::from_disk(&entry.value).map_err(FsError::from),
-            false => Ok(entry.value.clone()),
-        }
+        Ok(name.shown(&entry.value)?)
     }
 
     /// Lists the attributes in the inode first, then those in the block. Names with an unknown

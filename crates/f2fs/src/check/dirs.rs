@@ -198,7 +198,7 @@ pub(super) fn finish(state: &mut State<'_>, walk: &mut Walk) {
     if dir.dots != [true; 2] && !orphan && !walk.fields.inline.has(Inline::DOTS) {
         state
             .found
-            .add(Finding::new(Kind::DirDots, "'.' or '..' is missing").ino(ino));
+            .at_inode(ino, Kind::DirDots, "'.' or '..' is missing");
     }
     dir.names.sort_unstable();
     for pair in dir.names.windows(2) {
@@ -206,15 +206,13 @@ pub(super) fn finish(state: &mut State<'_>, walk: &mut Walk) {
             let name = String::from_utf8_lossy(&pair[0].1);
             state
                 .found
-                .add(Finding::new(Kind::DirDuplicate, format!("{name:?} is there twice")).ino(ino));
+                .at_inode(ino, Kind::DirDuplicate, format!("{name:?} is there twice"));
         }
     }
     let end = walk.last_block.map_or(0, |n| (n + 1) * BLOCK_BYTES as u64);
     if end > walk.fields.size {
         let what = format!("{} bytes; entries lie up to {end}", walk.fields.size);
-        state
-            .found
-            .add(Finding::new(Kind::InodeSize, what).ino(ino));
+        state.found.at_inode(ino, Kind::InodeSize, what);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks inodes: every inode that a name, the list of orphans or the superblock leads to.
 
 use super::dirs::{self, Directory};
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::state::{File, Reason, State};
 use super::tree::{self, Node};
 use super::xattrs;
@@ -68,7 +68,7 @@ pub(super) fn scan(state: &mut State<'_>) {
     if !state.files.get(&root.0).is_some_and(File::is_dir) {
         state
             .found
-            .add(Finding::new(Kind::Root, "is missing or no directory").ino(root));
+            .at_inode(root, Kind::Root, "is missing or no directory");
     }
 }
 
@@ -80,19 +80,17 @@ fn seen_again(state: &mut State<'_>, ino: Nid, reason: Reason) {
         Reason::Root | Reason::Hidden => {}
         Reason::Orphan => {
             let what = "listed twice, or has a name";
-            state.found.add(Finding::new(Kind::Orphans, what).ino(ino));
+            state.found.at_inode(ino, Kind::Orphans, what);
         }
         Reason::Entry { parent, kind } => {
             file.names += 1;
             if file.is_dir() {
                 let what = format!("the entry in inode {parent} is another one that leads to it");
-                state
-                    .found
-                    .add(Finding::new(Kind::DirParents, what).ino(ino));
+                state.found.at_inode(ino, Kind::DirParents, what);
             }
             if file.orphan && file.names == 1 {
                 let what = format!("inode {parent} has an entry for it");
-                state.found.add(Finding::new(Kind::Orphans, what).ino(ino));
+                state.found.at_inode(ino, Kind::Orphans, what);
             }
             check_kind(state, ino, parent, kind);
         }
@@ -104,7 +102,7 @@ fn check_kind(state: &mut State<'_>, ino: Nid, parent: Nid, said: FileType) {
     let is = state.files[&ino.0].kind;
     if is != said {
         let what = format!("the entry in inode {parent} says {said:?}, it is {is:?}");
-        state.found.add(Finding::new(Kind::DirType, what).ino(ino));
+        state.found.at_inode(ino, Kind::DirType, what);
     }
 }
 
@@ -112,17 +110,13 @@ fn first_look(state: &mut State<'_>, ino: Nid, reason: Reason) {
     let geo = &state.volume.geo;
     if ino == geo.node_ino || ino == geo.meta_ino {
         let what = "stands for an area of the volume, no name may lead there";
-        state
-            .found
-            .add(Finding::new(Kind::DirTarget, what).ino(ino));
+        state.found.at_inode(ino, Kind::DirTarget, what);
         return;
     }
     let Some(node) = state.node(ino, ino, 0) else {
         if let Reason::Entry { parent, .. } = reason {
             let what = format!("an entry in inode {parent} leads to it");
-            state
-                .found
-                .add(Finding::new(Kind::DirTarget, what).ino(ino));
+            state.found.at_inode(ino, Kind::DirTarget, what);
         }
         return;
     };
@@ -130,9 +124,7 @@ fn first_look(state: &mut State<'_>, ino: Nid, reason: Reason) {
     let fields = match InodeFields::parse(&node.block, state.volume.features) {
         Ok(fields) => fields,
         Err(e) => {
-            state
-                .found
-                .add(Finding::new(Kind::InodeField, e.to_string()).ino(ino));
+            state.found.at_inode(ino, Kind::InodeField, e.to_string());
             return;
         }
     };
@@ -163,7 +155,7 @@ fn first_look(state: &mut State<'_>, ino: Nid, reason: Reason) {
 }
 
 fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &Node) {
-    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).ino(ino));
+    let mut add = |kind, what: String| state.found.at_inode(ino, kind, what);
     if let Err(e) = verify_inode_checksum(&node.block, state.volume.features, state.volume.seed) {
         add(Kind::InodeChecksum, e.to_string());
     }
@@ -204,7 +196,7 @@ fn check_fields(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &No
 
 /// What lies in the inode instead of addresses; and content that is not understood.
 fn check_inline(state: &mut State<'_>, ino: Nid, fields: &InodeFields, node: &Node) {
-    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).ino(ino));
+    let mut add = |kind, what: String| state.found.at_inode(ino, kind, what);
     let inline = fields.inline.has(Inline::DATA) || fields.inline.has(Inline::DENTRY);
     if inline && addr(&node.block, fields.addr_slot0()) != BlockAddr::NULL {
         add(
@@ -274,9 +266,7 @@ fn walk(state: &mut State<'_>, ino: Nid, parent: Option<Nid>, fields: InodeField
             "{} blocks are noted, {} found",
             walk.fields.blocks, walk.blocks
         );
-        state
-            .found
-            .add(Finding::new(Kind::InodeBlocks, what).ino(ino));
+        state.found.at_inode(ino, Kind::InodeBlocks, what);
     }
 }
 
@@ -297,8 +287,6 @@ fn check_extent(state: &mut State<'_>, walk: &Walk) {
             ext.addr,
             walk.extent_blocks
         );
-        state
-            .found
-            .add(Finding::new(Kind::Extent, what).ino(walk.ino));
+        state.found.at_inode(walk.ino, Kind::Extent, what);
     }
 }

@@ -1,37 +1,14 @@
-//! What a check finds: a kind, whose number and name never change, the place, and the facts.
+//! The kinds of what a check finds, whose numbers and names never change.
 
-use base::{BlockNo, Ino};
-use ondisk::f2fs::{Nid, SegNo};
-use std::fmt;
+fscore::kinds! {
+    /// Kinds of findings. Numbers and names never change; when a kind is removed, its number
+    /// stays unused.
+    ///
+    /// 1xx superblocks, 2xx checkpoint, 3xx nodes and NAT, 4xx inodes, 5xx blocks of files, 6xx
+    /// directories, 7xx attributes, 8xx segments and counts, 9xx reasons why the check ended
+    /// early.
+    letter 'F';
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $number:literal, $name:literal, $advice:literal;)*) => {
-        /// Kinds of findings. Numbers and names never change; when a kind is removed, its number
-        /// stays unused.
-        ///
-        /// 1xx superblocks, 2xx checkpoint, 3xx nodes and NAT, 4xx inodes, 5xx blocks of files, 6xx
-        /// directories, 7xx attributes, 8xx segments and counts, 9xx reasons why the check ended
-        /// early.
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-        pub enum Kind { $($(#[$doc])* $kind = $number,)* }
-
-        impl Kind {
-            /// All of them, by number.
-            pub const ALL: &'static [Kind] = &[$(Kind::$kind),*];
-
-            /// Its name, e.g. `inode-checksum`.
-            pub const fn name(self) -> &'static str {
-                match self { $(Kind::$kind => $name),* }
-            }
-            /// What to do about it.
-            pub const fn advice(self) -> &'static str {
-                match self { $(Kind::$kind => $advice),* }
-            }
-        }
-    };
-}
-
-kinds! {
     /// Neither superblock is sound.
     Superblock = 101, "superblock", "the volume cannot be mounted; restore the first two blocks from a copy";
     /// One of the two superblocks is damaged.
@@ -160,10 +137,6 @@ pub enum Severity {
 }
 
 impl Kind {
-    /// Its number.
-    pub const fn number(self) -> u16 {
-        self as u16
-    }
     /// How much it matters.
     pub const fn severity(self) -> Severity {
         match self {
@@ -173,131 +146,18 @@ impl Kind {
     }
 }
 
-/// One finding.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    /// What it is.
-    pub kind: Kind,
-    /// The inode that it concerns.
-    pub ino: Option<Ino>,
-    /// The node that it concerns, if not the inode.
-    pub nid: Option<Nid>,
-    /// The segment that it concerns.
-    pub segment: Option<SegNo>,
-    /// The block of the device in which it lies.
-    pub block: Option<BlockNo>,
-    /// The facts.
-    pub what: String,
-}
-
-impl Finding {
-    pub(super) fn new(kind: Kind, what: impl Into<String>) -> Finding {
-        Finding {
-            kind,
-            ino: None,
-            nid: None,
-            segment: None,
-            block: None,
-            what: what.into(),
-        }
-    }
-    /// A volume in which the check found nothing and which a mount refuses.
-    pub fn refused(why: impl Into<String>) -> Finding {
-        Finding::new(Kind::Refused, why)
-    }
-    pub(super) fn ino(self, ino: Nid) -> Finding {
-        Finding {
-            ino: Some(Ino(ino.0)),
-            ..self
-        }
-    }
-    pub(super) fn nid(self, nid: Nid) -> Finding {
-        let same = self.ino == Some(Ino(nid.0));
-        Finding {
-            nid: (!same).then_some(nid),
-            ..self
-        }
-    }
-    pub(super) fn segment(self, segment: SegNo) -> Finding {
-        Finding {
-            segment: Some(segment),
-            ..self
-        }
-    }
-    pub(super) fn block(self, block: impl Into<u64>) -> Finding {
-        Finding {
-            block: Some(BlockNo(block.into())),
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "F{} {}", self.kind.number(), self.kind.name())?;
-        let places = [
-            self.ino.map(|n| format!("inode {n}")),
-            self.nid.map(|n| format!("node {n}")),
-            self.segment.map(|n| format!("segment {n}")),
-            self.block.map(|n| format!("block {n}")),
-        ];
-        let places: Vec<String> = places.into_iter().flatten().collect();
-        if !places.is_empty() {
-            write!(f, " ({})", places.join(", "))?;
-        }
-        write!(f, ": {}", self.what)
-    }
-}
-
-/// The findings of a check, at most as many as asked for.
-#[derive(Debug)]
-pub(super) struct Findings {
-    limit: usize,
-    pub list: Vec<Finding>,
-    pub beyond: u64,
-}
-
-impl Findings {
-    pub fn new(limit: usize) -> Findings {
-        Findings {
-            limit,
-            list: Vec::new(),
-            beyond: 0,
-        }
-    }
-    pub fn add(&mut self, finding: Finding) {
-        if self.list.len() < self.limit {
-            self.list.push(finding);
-        } else {
-            self.beyond += 1;
-        }
-    }
-}
+/// One finding of this checker.
+pub type Finding = fscore::check::Finding<Kind>;
+/// The findings of a check.
+pub(super) type Findings = fscore::check::Findings<Kind>;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_names_are_unique_and_in_order() {
-        for pair in Kind::ALL.windows(2) {
-            assert!(pair[0].number() < pair[1].number(), "{pair:?}");
-        }
-        let names: std::collections::BTreeSet<_> = Kind::ALL.iter().map(|k| k.name()).collect();
-        assert_eq!(names.len(), Kind::ALL.len());
-    }
-
-    #[test]
-    fn a_finding_says_kind_place_and_facts() {
-        let finding = Finding::new(Kind::LinkCount, "2 names, 3 links")
-            .ino(Nid(12))
-            .nid(Nid(12))
-            .block(99u64);
-        assert_eq!(
-            finding.to_string(),
-            "F404 link-count (inode 12, block 99): 2 names, 3 links"
-        );
-        let finding = Finding::new(Kind::LostBlocks, "3 of them").segment(SegNo(4));
+    fn a_finding_has_its_letter_and_its_severity() {
+        let finding = Finding::new(Kind::LostBlocks, "3 of them").segment(4u32);
         assert_eq!(
             finding.to_string(),
             "F803 lost-blocks (segment 4): 3 of them"

@@ -39,6 +39,7 @@ pub use finding::{Finding, Kind, Severity};
 
 use base::{BlockNo, Bytes};
 use finding::Findings;
+use fscore::check::Reader;
 use state::State;
 use std::fmt::Display;
 use volume::Volume;
@@ -98,7 +99,7 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     let mut found = Findings::new(options.limit);
     let mut report = Report::default();
     run(
-        &volume::Reader::new(&read, options.blocks),
+        &Reader::new(&read, options.blocks, 0),
         &mut found,
         &mut report,
     );
@@ -107,7 +108,7 @@ pub fn check<E: Display>(read: &dyn Fn(BlockNo) -> Result<Bytes, E>, options: &O
     report
 }
 
-fn run(reader: &volume::Reader<'_>, found: &mut Findings, report: &mut Report) {
+fn run(reader: &Reader<'_>, found: &mut Findings, report: &mut Report) {
     let Some(volume) = Volume::load(reader, found, report) else {
         return;
     };

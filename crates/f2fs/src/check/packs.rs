@@ -5,9 +5,9 @@
 //!   its place: the contradiction is a finding, and the check ends there.
 
 use super::Report;
-use super::finding::{Finding, Findings, Kind};
-use super::volume::Reader;
+use super::finding::{Findings, Kind};
 use base::{BLOCK_BYTES, Bytes};
+use fscore::check::Reader;
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Checkpoint, CompactSummaries, CpFlags, Geometry, JOURNAL_BYTES, Log,
     NAT_JOURNAL_MAX, NatEntry, Nid, OrphanBlock, SIT_JOURNAL_MAX, SegNo, SitEntry, SummaryBlock,
@@ -44,7 +44,7 @@ pub(super) fn load(
         [_, Ok(second)] => (true, second),
         [Err(first), Err(second)] => {
             let what = format!("{first}; the second: {second}");
-            found.add(Finding::new(Kind::Checkpoint, what).block(geo.cp_pack(false)));
+            found.at_block(geo.cp_pack(false), Kind::Checkpoint, what);
             return None;
         }
     };
@@ -54,7 +54,7 @@ pub(super) fn load(
     if let Err(e) = cp.check(geo) {
         let version = cp.version();
         let what = format!("version {version}, the newest: {e}");
-        found.add(Finding::new(Kind::CheckpointField, what).block(start));
+        found.at_block(start, Kind::CheckpointField, what);
         return None;
     }
     let mut pack = Pack {
@@ -121,7 +121,7 @@ impl Pack {
             let count = journal_count(journal);
             if usize::from(count) > most {
                 let what = format!("the {what} journal says {count} entries; {most} fit");
-                found.add(Finding::new(Kind::Journal, what).block(self.start));
+                found.at_block(self.start, Kind::Journal, what);
             }
         };
         too_many("NAT", &nat, NAT_JOURNAL_MAX);
@@ -145,7 +145,7 @@ impl Pack {
         if start.saturating_add(count) >= self.cp.pack_blocks() {
             let total = self.cp.pack_blocks();
             let what = format!("{count} blocks of compact summaries from {start}, of {total}");
-            found.add(Finding::new(Kind::PackSummary, what).block(self.start));
+            found.at_block(self.start, Kind::PackSummary, what);
             return None;
         }
         for n in 0..count {
@@ -156,7 +156,7 @@ impl Pack {
         let compact = match CompactSummaries::decode(&blocks, counts) {
             Ok(compact) => compact,
             Err(e) => {
-                found.add(Finding::new(Kind::PackSummary, e.to_string()).block(self.start));
+                found.at_block(self.start, Kind::PackSummary, e.to_string());
                 return None;
             }
         };
@@ -178,7 +178,7 @@ impl Pack {
         for log in Log::DATA {
             let Some(offset) = self.cp.summary_offset(log) else {
                 let what = format!("no room for the summary of the {log} log in the pack");
-                found.add(Finding::new(Kind::PackSummary, what).block(self.start));
+                found.at_block(self.start, Kind::PackSummary, what);
                 return None;
             };
             self.summaries[log.index()] = Some(reader.block(self.at(offset), found)?);
@@ -202,7 +202,7 @@ impl Pack {
             };
             match OrphanBlock::parse(&block) {
                 Ok(block) => self.orphans.extend(block.inos),
-                Err(e) => found.add(Finding::new(Kind::Orphans, e.to_string()).block(at)),
+                Err(e) => found.at_block(at, Kind::Orphans, e.to_string()),
             }
         }
     }

@@ -31,9 +31,7 @@ fn links(state: &mut State<'_>) {
         let names = expected_links(&file, hidden.contains(&ino));
         if u64::from(file.links) != names {
             let what = format!("{} links are noted, {names} found", file.links);
-            state
-                .found
-                .add(Finding::new(Kind::LinkCount, what).ino(ino));
+            state.found.at_inode(ino, Kind::LinkCount, what);
         }
     }
 }
@@ -82,7 +80,7 @@ fn segments(state: &mut State<'_>) -> Segments {
 
 /// What an entry says, looked at by itself; its log, if there is one of that number.
 fn entry_itself(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) -> Option<Log> {
-    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).segment(seg));
+    let mut add = |kind, what: String| state.found.at_segment(seg, kind, what);
     if u32::from(entry.valid) > BLOCKS_PER_SEG || entry.valid != entry.count() {
         let what = format!(
             "{} valid blocks are noted, {} marked",
@@ -103,7 +101,7 @@ fn segment(state: &mut State<'_>, seg: SegNo, entry: &SitEntry) {
         return;
     };
     let reached = state.reached.get(&seg.0).copied();
-    let mut add = |kind, what: String| state.found.add(Finding::new(kind, what).segment(seg));
+    let mut add = |kind, what: String| state.found.at_segment(seg, kind, what);
     let blank = [0; VALID_MAP_BYTES];
     let map = reached.map_or(blank, |r| r.map);
     if map != entry.map {
@@ -146,11 +144,7 @@ fn log_position(state: &mut State<'_>, log: Log) {
             None => return,
         },
     };
-    let mut add = |what: String| {
-        state
-            .found
-            .add(Finding::new(Kind::LogPosition, what).segment(seg))
-    };
+    let mut add = |what: String| state.found.at_segment(seg, Kind::LogPosition, what);
     if usize::from(entry.kind) != log.index() {
         add(format!(
             "the {log} log writes into a segment of log {}",
@@ -289,7 +283,7 @@ fn compare_bits(state: &mut State<'_>, bits: &NatBits, block: u32, bytes: &Bytes
             if full { "full" } else { "empty" }
         );
         let at = state.tables.nat_addr(block);
-        state.found.add(Finding::new(Kind::NatBits, what).block(at));
+        state.found.at_block(at, Kind::NatBits, what);
     }
 }
 
@@ -324,9 +318,7 @@ fn counts(state: &mut State<'_>, segments: &Segments) {
     for (kind, what, noted, counted) in pairs {
         if noted != counted {
             let what = format!("{noted} {what} are noted, {counted} counted");
-            state
-                .found
-                .add(Finding::new(kind, what).block(state.volume.pack.start));
+            state.found.at_block(state.volume.pack.start, kind, what);
         }
     }
 }

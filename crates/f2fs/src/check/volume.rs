@@ -7,47 +7,8 @@ use super::packs::{self, Pack};
 use crate::journal::guard;
 use crate::options::MountOptions;
 use crate::superblock;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use fscore::check::Reader;
 use ondisk::f2fs::{BlockAddr, CpFlags, Features, Geometry, Superblock, crc};
-
-/// Reads blocks: an error becomes a finding.
-pub(super) struct Reader<'a> {
-    read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
-    blocks: u64,
-}
-
-impl<'a> Reader<'a> {
-    pub fn new(read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>, blocks: u64) -> Reader<'a> {
-        Reader { read, blocks }
-    }
-
-    /// The content of a block; `None`, with a finding, if it cannot be read.
-    pub fn block(&self, addr: BlockAddr, found: &mut Findings) -> Option<Bytes> {
-        match self.try_block(addr) {
-            Ok(bytes) => Some(bytes),
-            Err(why) => {
-                found.add(Finding::new(Kind::Unreadable, why).block(addr));
-                None
-            }
-        }
-    }
-
-    /// The content of a block, or why it cannot be read.
-    pub fn try_block(&self, addr: BlockAddr) -> Result<Bytes, String> {
-        let block = u64::from(addr);
-        if block >= self.blocks {
-            return Err(format!(
-                "lies behind the end of the device ({} blocks)",
-                self.blocks
-            ));
-        }
-        let bytes = (self.read)(BlockNo(block))?;
-        if bytes.len() == BLOCK_BYTES {
-            return Ok(bytes);
-        }
-        Err(format!("{} bytes instead of {BLOCK_BYTES}", bytes.len()))
-    }
-}
 
 /// The volume as its last checkpoint sees it.
 pub(super) struct Volume<'a> {
@@ -76,22 +37,22 @@ impl<'a> Volume<'a> {
             ..MountOptions::default()
         };
         if let Err(why) = superblock::check_features(&sb, &may_be_read) {
-            found.add(Finding::new(Kind::Unsupported, why.to_string()).block(0u32));
+            found.at_block(0u32, Kind::Unsupported, why.to_string());
             return None;
         }
         if let Err(e) = sb.journal() {
-            found.add(Finding::new(Kind::JournalArea, e.to_string()).block(0u32));
+            found.at_block(0u32, Kind::JournalArea, e.to_string());
         }
         let pack = packs::load(reader, &geo, found, report)?;
         let flags = pack.cp.flags();
         if let Some(what) = left_behind(&sb, &pack) {
             report.needs_recovery = true;
-            found.add(Finding::new(Kind::NotUnmounted, what).block(pack.start));
+            found.at_block(pack.start, Kind::NotUnmounted, what);
         }
         let noted = CpFlags(flags.0 & (CpFlags::ERROR.0 | CpFlags::FSCK.0));
         if !noted.is_empty() {
             let what = format!("the checkpoint has the mark {noted}");
-            found.add(Finding::new(Kind::NeedsFsck, what).block(pack.start));
+            found.at_block(pack.start, Kind::NeedsFsck, what);
         }
         let (features, seed) = (sb.features(), crc(!0, &sb.uuid()));
         Some(Volume {
@@ -129,10 +90,10 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
     let load = |n: u32| -> Result<(Superblock, Geometry), String> {
         let block = reader.try_block(BlockAddr(n))?;
         let sb = Superblock::in_block(&block).map_err(|e| e.to_string())?;
-        let geo = Geometry::new(&sb, reader.blocks).map_err(|e| e.to_string())?;
+        let geo = Geometry::new(&sb, reader.blocks()).map_err(|e| e.to_string())?;
         Ok((sb, geo))
     };
-    let mut add = |kind, n: u32, why: String| found.add(Finding::new(kind, why).block(n));
+    let mut add = |kind, n: u32, why: String| found.at_block(n, kind, why);
     match (load(0), load(1)) {
         (Ok(first), Ok(second)) => {
             if first.1 != second.1 || first.0.uuid() != second.0.uuid() {
@@ -154,7 +115,7 @@ fn superblocks(reader: &Reader<'_>, found: &mut Findings) -> Option<(Superblock,
         }
         (Err(why), Err(other)) => {
             let what = format!("{why}; the second: {other}");
-            found.add(Finding::new(Kind::Superblock, what).block(0u32));
+            found.at_block(0u32, Kind::Superblock, what);
             None
         }
     }

@@ -1,7 +1,7 @@
 //! Checks extended attributes: the area in the inode, and the xattr node.
 
 use super::files::Walk;
-use super::finding::{Finding, Kind};
+use super::finding::Kind;
 use super::state::State;
 use super::tree::Node;
 use ondisk::f2fs::{Nid, XATTR_NODE_OFFSET, XattrBuf};
@@ -22,8 +22,6 @@ pub(super) fn check(state: &mut State<'_>, walk: &mut Walk, inode: &Node) {
     }
     let block = node.as_ref().map(|n| &n.block[..]);
     if let Err(e) = XattrBuf::parse(inline, block) {
-        state
-            .found
-            .add(Finding::new(Kind::Xattr, e.to_string()).ino(walk.ino));
+        state.found.at_inode(walk.ino, Kind::Xattr, e.to_string());
     }
 }

@@ -101,8 +101,7 @@ impl F2fs {
         self.write_checkpoint(freeze, Clock::start())
     }
 
-    /// Before the freeze: writes directory blocks, and nodes too if the policy asks for it (Linux
-    /// does not).
+    /// Before the freeze: writes directory blocks. Nodes are written during it, as in Linux.
     fn write_ahead(&self) -> FsResult<()> {
         for dir in self.pages.dirty_meta_files() {
             match self.inode(dir) {
@@ -111,9 +110,6 @@ impl F2fs {
                 Err(FsError::Posix(_)) => {}
                 Err(e) => return Err(e),
             }
-        }
-        if self.options.checkpoint.nodes_ahead {
-            self.with_op(|op| self.write_nodes(op))?;
         }
         Ok(())
     }

@@ -22,6 +22,7 @@ pub(crate) use index::NameIndex;
 use crate::F2fs;
 use crate::inode::Inode;
 use base::Ino;
+use fscore::shell::names::is_dot;
 use fscore::{FileKind, FsError, FsResult};
 use index::Look;
 use ondisk::f2fs as disk;
@@ -81,11 +82,6 @@ fn entry_kind(kind: FileType) -> Option<FileKind> {
         FileType::Fifo => FileKind::Fifo,
         FileType::Socket => FileKind::Socket,
     })
-}
-
-/// `.` and `..`, which every directory has.
-pub(crate) fn is_dot(name: &[u8]) -> bool {
-    matches!(name, b"." | b"..")
 }
 
 /// Puts `.` and `..` into an empty dentry block, or an inode.

@@ -4,7 +4,7 @@ use super::flags::SHOWN;
 use super::{Core, Inode};
 use crate::F2fs;
 use base::cost::f2fs as cost;
-use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet};
+use fscore::{Attr, Errno, FileFlags, FileKind, FsResult, SetAttr, TimeSet, rdev};
 use ondisk::f2fs::{Inline, InodeFields, Timestamp, device};
 use rt::WallTime;
 
@@ -52,8 +52,7 @@ impl F2fs {
 
     fn rdev_of(&self, inode: &Inode) -> FsResult<u32> {
         let fields = inode.core().fields.clone();
-        let (major, minor) = self.with_node(inode.nid(), |block| device(block, &fields))?;
-        Ok((minor & 0xFF) | (major << 8) | ((minor & 0xF_FF00) << 12))
+        self.with_node(inode.nid(), |block| rdev(device(block, &fields)))
     }
 
     /// `setattr`. The caller holds no lock.
@@ -64,19 +63,15 @@ impl F2fs {
         if inode.core().gone {
             return Err(Errno::Stale.into());
         }
-        inode.check_change(set)?;
-        if let Some(size) = set.size {
-            match inode.kind()? {
-                FileKind::File => self.set_size(inode, size)?,
-                FileKind::Dir => return Err(Errno::IsDir.into()),
-                _ => return Err(Errno::Inval.into()),
-            }
+        match set.is_guarded() {
+            true => inode.check_not_guarded()?,
+            false => inode.check_not_immutable()?,
         }
-        let only_size = SetAttr {
-            size: set.size,
-            ..SetAttr::default()
-        };
-        if *set != only_size {
+        if let Some(size) = set.size {
+            inode.kind()?.check_file()?;
+            self.set_size(inode, size)?;
+        }
+        if set.has_fields() {
             let list = match set.perm {
                 Some(perm) => self.chmod_xattrs(inode, perm)?,
                 None => None,

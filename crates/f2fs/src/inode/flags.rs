@@ -12,7 +12,7 @@
 use super::Inode;
 use crate::F2fs;
 use base::Ino;
-use fscore::{Errno, FileFlags, FsResult, SetAttr, TimeSet};
+use fscore::{Errno, FileFlags, FsResult};
 use ondisk::f2fs::{Features, Inline, InodeFlags};
 
 /// Flags with the meaning and the value that they have in `FS_IOC_GETFLAGS`.
@@ -49,20 +49,6 @@ impl Inode {
         match self.core().fields.flags.0 & flags.0 {
             0 => Ok(()),
             _ => Err(Errno::Perm.into()),
-        }
-    }
-
-    /// The flags of the inode allow this change (Linux `notify_change`): times that the caller
-    /// names count as attributes, those of the call as a write.
-    ///
-    /// # Errors
-    /// EPERM.
-    pub(super) fn check_change(&self, set: &SetAttr) -> FsResult<()> {
-        let named = |time: Option<TimeSet>| matches!(time, Some(TimeSet::To(_)));
-        let attributes = set.perm.is_some() || set.uid.is_some() || set.gid.is_some();
-        match attributes || set.size.is_some() || named(set.atime) || named(set.mtime) {
-            true => self.check_not_guarded(),
-            false => self.check_not_immutable(),
         }
     }
 }

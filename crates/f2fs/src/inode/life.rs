@@ -8,7 +8,7 @@ use crate::ops::Op;
 use base::cost::f2fs as cost;
 use base::{Ino, Mutant};
 use block::WriteMark;
-use fscore::{Creds, Errno, FileKind, FsResult};
+use fscore::{Errno, FileKind, FsResult, NewInode};
 use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{
     Features, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields, InodeFlags,
@@ -16,7 +16,6 @@ use ondisk::f2fs::{
 };
 use std::sync::Arc;
 
-const MODE_SETGID: u16 = 0o2000;
 /// Flags a new inode takes over from its directory: a directory all, a file the first three, others
 /// the first two.
 const INHERITED: InodeFlags = InodeFlags(
@@ -26,17 +25,6 @@ const INHERITED: InodeFlags = InodeFlags(
         | InodeFlags::DIR_SYNC.0
         | InodeFlags::PROJECT_INHERIT.0,
 );
-
-/// A new inode.
-#[derive(Clone, Copy)]
-pub(crate) struct NewInode<'a> {
-    pub kind: FileKind,
-    pub perm: u16,
-    pub rdev: u32,
-    pub creds: Creds,
-    /// Its first name: kept in the inode for roll-forward.
-    pub name: &'a [u8],
-}
 
 /// Sets change time, and with `modify` the modification time, to now.
 pub(super) fn touch(fields: &mut InodeFields, modify: bool) {
@@ -58,17 +46,15 @@ impl F2fs {
         &self,
         op: &Op<'_>,
         dir: &Inode,
-        new: NewInode<'_>,
+        name: &[u8],
+        new: NewInode,
         fill: impl FnOnce(Ino, &mut InodeFields, &mut [u8]),
     ) -> FsResult<Arc<Inode>> {
-        let mut fields = self.blank_fields(dir, new);
+        let mut fields = self.blank_fields(dir, name, new);
         let nid = self.nid_take(op)?;
         let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |block| {
-            if matches!(new.kind, FileKind::Char | FileKind::Block) {
-                // Linux's dev_t in user space: 12 bits major at bit 8, minor in bits 0..8 and
-                // 20..32.
-                let minor = (new.rdev & 0xFF) | ((new.rdev >> 12) & 0xF_FF00);
-                set_device(block, &fields, (new.rdev >> 8) & 0xFFF, minor);
+            if let Some((major, minor)) = new.device() {
+                set_device(block, &fields, major, minor);
             }
             fill(Ino(nid.0), &mut fields, block);
             fields.encode_into(block, self.features);
@@ -88,22 +74,19 @@ impl F2fs {
         Ok(inode)
     }
 
-    fn blank_fields(&self, dir: &Inode, new: NewInode<'_>) -> InodeFields {
+    fn blank_fields(&self, dir: &Inode, name: &[u8], new: NewInode) -> InodeFields {
         let now = coarse_now();
         let is_dir = new.kind == FileKind::Dir;
         let (parent_mode, parent_gid, parent_flags, parent_project) = {
             let f = &dir.core().fields;
             (f.mode, f.gid, f.flags, f.projid)
         };
-        let perm = match new.kind {
-            FileKind::Symlink => new.perm,
-            _ => new.creds.masked(new.perm),
-        } & 0o7777;
+        let new = new.in_dir(parent_mode, parent_gid);
         let mut f = InodeFields {
-            mode: new.kind.mode_bits() | perm,
+            mode: new.mode(),
             uid: new.creds.uid,
             gid: new.creds.gid,
-            links: if is_dir { 2 } else { 1 },
+            links: new.links().into(),
             blocks: 1,
             atime: now,
             ctime: now,
@@ -113,19 +96,15 @@ impl F2fs {
             current_depth: u32::from(is_dir),
             flags: inherited(parent_flags, new.kind),
             pino: Nid(dir.ino.0),
-            name: InodeName::new(new.name).unwrap_or_default(),
+            name: InodeName::new(name).unwrap_or_default(),
             ..InodeFields::default()
         };
-        if parent_mode & MODE_SETGID != 0 {
-            f.gid = parent_gid;
-            f.mode |= if is_dir { MODE_SETGID } else { 0 };
-        }
         if f.flags.has(InodeFlags::PROJECT_INHERIT) || parent_flags.has(InodeFlags::PROJECT_INHERIT)
         {
             f.projid = parent_project;
         }
         if new.kind == FileKind::File {
-            f.advise = self.inodes.extensions.advise(new.name);
+            f.advise = self.inodes.extensions.advise(name);
         }
         self.lay_out(&mut f, new.kind);
         f

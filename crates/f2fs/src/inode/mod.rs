@@ -20,7 +20,6 @@ mod orphans;
 mod refuse;
 
 pub(crate) use cache::Inodes;
-pub(crate) use life::NewInode;
 pub(crate) use orphans::Orphans;
 pub(crate) use refuse::Use;
 

@@ -1,84 +1,41 @@
 //! Creates inodes with a name: create, mkdir, mknod.
 
-use super::{is_dir, links};
+use super::links;
 use crate::F2fs;
 use crate::dir::{NameIndex, NewEntry, entry_type};
-use crate::inode::{Inode, NewInode};
+use crate::inode::Inode;
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
 use fscore::acl::NewAcls;
-use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use fscore::{Attr, FsError, FsResult, NewContent, NewInode};
 use ondisk::f2fs::Inline;
 use std::sync::Arc;
 
-/// What a new inode holds from the start.
-#[derive(Clone, Copy)]
-pub(super) enum Content<'a> {
-    Nothing,
-    /// `.` and `..`.
-    Dots,
-    /// The target of a symbolic link.
-    Target(&'a [u8]),
-}
-
 impl F2fs {
-    pub(crate) fn op_create(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        kind: FileKind,
-        perm: u16,
-        rdev: u32,
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        if matches!(kind, FileKind::Dir | FileKind::Symlink) {
-            return Err(Errno::Inval.into());
-        }
-        let new = NewInode {
-            kind,
-            perm,
-            rdev,
-            creds,
-            name,
-        };
-        self.make(dir, new, Content::Nothing)
-    }
-
-    pub(crate) fn op_mkdir(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        perm: u16,
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        let new = NewInode {
-            kind: FileKind::Dir,
-            perm,
-            rdev: 0,
-            creds,
-            name,
-        };
-        self.make(dir, new, Content::Dots)
-    }
-
     /// Makes an inode and its first name.
-    pub(super) fn make(&self, dir: Ino, new: NewInode<'_>, content: Content<'_>) -> FsResult<Attr> {
+    pub(crate) fn make(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        new: NewInode,
+        content: NewContent<'_>,
+    ) -> FsResult<Attr> {
         self.check_writable()?;
         let dir = self.directory_to_change(dir)?;
         self.balance()?;
         let _gate = dir.gate.write();
-        self.check_new_name(&dir, new.name)?;
+        self.check_new_name(&dir, name)?;
         dir.check_not_immutable()?;
-        if is_dir(new.kind) {
+        if new.kind.is_dir() {
             links::check_subdirs(&dir)?;
         }
-        rt::charge(match is_dir(new.kind) {
+        rt::charge(match new.kind.is_dir() {
             true => cost::MKDIR,
             false => cost::CREATE,
         });
-        let (new, acls) = self.with_inherited(&dir, new)?;
-        let inode = self.change(|op| self.make_in(op, &dir, new, &acls, content))?;
+        let (new, acls) = new.inherit(self.default_acl(&dir)?);
+        let inode = self.change(|op| self.make_in(op, &dir, name, (new, &acls), content))?;
         self.attr_of(&inode)
     }
 
@@ -86,21 +43,21 @@ impl F2fs {
         &self,
         op: &Op<'_>,
         dir: &Inode,
-        new: NewInode<'_>,
-        acls: &NewAcls,
-        content: Content<'_>,
+        name: &[u8],
+        (new, acls): (NewInode, &NewAcls),
+        content: NewContent<'_>,
     ) -> FsResult<Arc<Inode>> {
-        let inode = self.new_inode(op, dir, new, |ino, fields, block| match content {
-            Content::Nothing => {}
-            Content::Dots => {
+        let inode = self.new_inode(op, dir, name, new, |ino, fields, block| match content {
+            NewContent::Nothing => {}
+            NewContent::Dots => {
                 if fields.inline.has(Inline::DENTRY) {
                     F2fs::put_inline_dots(fields, block, ino, dir.ino);
                 }
             }
-            Content::Target(target) => self.put_inline_target(fields, block, target),
+            NewContent::Target(target) => self.put_inline_target(fields, block, target),
         })?;
         let entry = NewEntry {
-            name: new.name,
+            name,
             ino: inode.ino,
             kind: entry_type(new.kind),
         };
@@ -115,7 +72,7 @@ impl F2fs {
             }
             return Err(e);
         }
-        if is_dir(new.kind) {
+        if new.kind.is_dir() {
             links::subdir_came(dir);
         }
         self.put_dir(op, dir)?;
@@ -128,18 +85,18 @@ impl F2fs {
         op: &Op<'_>,
         dir: &Inode,
         inode: &Inode,
-        content: Content<'_>,
+        content: NewContent<'_>,
     ) -> FsResult<()> {
         match content {
-            Content::Nothing => Ok(()),
-            Content::Dots => {
+            NewContent::Nothing => Ok(()),
+            NewContent::Dots => {
                 if !inode.core().fields.inline.has(Inline::DENTRY) {
                     self.make_first_page(op, inode, dir.ino)?;
                 }
                 *inode.names.lock() = Some(Box::new(NameIndex::empty()));
                 Ok(())
             }
-            Content::Target(target) => self.put_long_target(op, inode, target),
+            NewContent::Target(target) => self.put_long_target(op, inode, target),
         }
     }
 }

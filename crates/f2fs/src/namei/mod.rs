@@ -22,7 +22,8 @@ use crate::inode::{Inode, Use};
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
-use fscore::{DirEntry, Errno, FileKind, FsError, FsResult};
+use fscore::shell::names;
+use fscore::{DirEntry, Errno, FsError, FsResult};
 use rt::RwLockWriteGuard;
 use std::sync::Arc;
 
@@ -144,14 +145,7 @@ fn check_alive(dir: &Inode) -> FsResult<()> {
     }
 }
 
-fn is_dir(kind: FileKind) -> bool {
-    kind == FileKind::Dir
-}
-
 /// Takes the gates of these inodes, each once (R1).
 fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
-    let mut order = inodes.to_vec();
-    order.sort_by_key(|inode| inode.ino);
-    order.dedup_by_key(|inode| inode.ino);
-    order.into_iter().map(|inode| inode.gate.write()).collect()
+    names::lock_gates(inodes.iter().map(|inode| (inode.ino, &inode.gate)))
 }

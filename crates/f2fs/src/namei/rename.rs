@@ -7,14 +7,15 @@
 //! Whether a directory would come to lie below itself is checked by `vfs`, which holds a lock
 //! against other renames between directories; here only the nearest cases are refused.
 
-use super::{Named, check_alive, is_dir, links, lock_gates};
+use super::{Named, check_alive, links, lock_gates};
 use crate::F2fs;
-use crate::dir::{Found, NewEntry, Place, entry_type, is_dot};
-use crate::inode::{Inode, NewInode};
+use crate::dir::{Found, NewEntry, Place, entry_type};
+use crate::inode::Inode;
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
-use fscore::{Creds, Errno, FileKind, FsError, FsResult, RenameMode};
+use fscore::shell::names;
+use fscore::{Creds, Errno, FileKind, FsError, FsResult, NewInode, RenameMode};
 use std::sync::Arc;
 
 /// One end of a rename: the directory, the name, and what the name stood for when it was looked up
@@ -64,9 +65,7 @@ impl F2fs {
         mode: RenameMode,
     ) -> FsResult<()> {
         self.check_writable()?;
-        if is_dot(from_name) || is_dot(to_name) {
-            return Err(Errno::Busy.into());
-        }
+        names::check_renamed(from_name, to_name)?;
         if to_name.len() > super::NAME_BYTES_MAX {
             return Err(Errno::NameTooLong.into());
         }
@@ -176,7 +175,7 @@ impl F2fs {
         target: &Known<'_>,
         whiteout: Option<Creds>,
     ) -> FsResult<()> {
-        match (is_dir(source.kind), is_dir(target.kind)) {
+        match (source.kind.is_dir(), target.kind.is_dir()) {
             (true, false) => return Err(Errno::NotDir.into()),
             (false, true) => return Err(Errno::IsDir.into()),
             (true, true) if target.inode.ino == source.dir.ino => {
@@ -192,7 +191,7 @@ impl F2fs {
             let whiteout = self.make_whiteout(op, source, whiteout)?;
             let (place, kind) = (target.found.place, entry_type(source.kind));
             self.dir_retarget(op, target.dir, place, source.inode.ino, kind)?;
-            if is_dir(target.kind) {
+            if target.kind.is_dir() {
                 links::subdir_went(target.dir);
                 self.drop_dir(op, &target.inode)?;
             } else {
@@ -204,22 +203,17 @@ impl F2fs {
         })
     }
 
-    /// What takes the place of the source's old name for an overlay: a character device 0:0 without
-    /// permissions.
+    /// What takes the place of the source's old name for an overlay.
     fn make_whiteout(
         &self,
         op: &Op<'_>,
         source: &Known<'_>,
         owner: Option<Creds>,
     ) -> FsResult<Option<Arc<Inode>>> {
-        let new = |creds| NewInode {
-            kind: FileKind::Char,
-            perm: 0,
-            rdev: 0,
-            creds,
-            name: source.name,
+        let make = |creds| {
+            let new = NewInode::whiteout(creds);
+            self.new_inode(op, source.dir, source.name, new, |_, _, _| {})
         };
-        let make = |creds| self.new_inode(op, source.dir, new(creds), |_, _, _| {});
         owner.map(make).transpose()
     }
 
@@ -270,7 +264,7 @@ impl F2fs {
         }
         links::renamed(&source.inode, to.ino, name);
         self.note_moved_name(to.ino);
-        if is_dir(source.kind) {
+        if source.kind.is_dir() {
             self.note_moved_name(source.inode.ino);
         }
         if let Some(tx) = op.tx() {
@@ -281,7 +275,7 @@ impl F2fs {
 
     /// Where `..` stands in a directory that goes to another one; `None` if nothing has to follow.
     fn parent_entry(&self, source: &Known<'_>, to: &Inode) -> FsResult<Option<Place>> {
-        if !is_dir(source.kind) || source.dir.ino == to.ino {
+        if !source.kind.is_dir() || source.dir.ino == to.ino {
             return Ok(None);
         }
         match self.dir_find(&source.inode, b"..")? {
@@ -297,7 +291,7 @@ impl F2fs {
         if b.inode.ino == a.dir.ino {
             return Err(Errno::Inval.into());
         }
-        if is_dir(a.kind) != is_dir(b.kind) {
+        if a.kind.is_dir() != b.kind.is_dir() {
             check_arrival(a, b.dir)?;
             check_arrival(b, a.dir)?;
         }
@@ -314,7 +308,7 @@ impl F2fs {
 
 /// The directory `to` can count one more subdirectory, if one arrives.
 fn check_arrival(source: &Known<'_>, to: &Inode) -> FsResult<()> {
-    match is_dir(source.kind) && source.dir.ino != to.ino {
+    match source.kind.is_dir() && source.dir.ino != to.ino {
         true => links::check_subdirs(to),
         false => Ok(()),
     }

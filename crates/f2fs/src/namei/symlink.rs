@@ -1,43 +1,16 @@
 //! Symbolic links: a target that fits is stored in the inode, a longer one in a block of its own.
 
-use super::make::Content;
 use crate::F2fs;
-use crate::inode::{Inode, NewInode, Use};
+use crate::inode::{Inode, Use};
 use crate::ops::Op;
 use base::Ino;
-use fscore::{Attr, Creds, Errno, FileKind, FsError, FsResult};
+use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::{BLOCK_BYTES, Inline, InodeFields};
 
 /// Longest target: a NUL must follow it in the block.
 const TARGET_BYTES_MAX: usize = BLOCK_BYTES - 1;
 
 impl F2fs {
-    pub(crate) fn op_symlink(
-        &self,
-        dir: Ino,
-        name: &[u8],
-        target: &[u8],
-        creds: Creds,
-    ) -> FsResult<Attr> {
-        if target.is_empty() {
-            return Err(Errno::NoEnt.into());
-        }
-        if target.contains(&0) {
-            return Err(Errno::Inval.into());
-        }
-        if target.len() > TARGET_BYTES_MAX {
-            return Err(Errno::NameTooLong.into());
-        }
-        let new = NewInode {
-            kind: FileKind::Symlink,
-            perm: 0o777,
-            rdev: 0,
-            creds,
-            name,
-        };
-        self.make(dir, new, Content::Target(target))
-    }
-
     /// Puts a target that fits into the inode's block; the fields say whether it did.
     pub(super) fn put_inline_target(
         &self,

@@ -1,10 +1,11 @@
 //! Link, unlink, rmdir.
 
-use super::{Inode, Named, is_dir, links, lock_gates};
+use super::{Inode, Named, links, lock_gates};
 use crate::F2fs;
-use crate::dir::{NewEntry, entry_type, is_dot};
+use crate::dir::{NewEntry, entry_type};
 use base::Ino;
 use base::cost::f2fs as cost;
+use fscore::shell::names;
 use fscore::{Attr, Errno, FsResult};
 use ondisk::f2fs::{Advise, LINKS_MAX};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ impl F2fs {
         let inode = self.inode(ino)?;
         let dir = self.directory_to_change(dir)?;
         let kind = inode.kind()?;
-        if is_dir(kind) {
+        if kind.is_dir() {
             return Err(Errno::Perm.into());
         }
         self.balance()?;
@@ -78,11 +79,7 @@ impl F2fs {
 
     pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
         self.check_writable()?;
-        match name {
-            b"." => return Err(Errno::Inval.into()),
-            b".." => return Err(Errno::NotEmpty.into()),
-            _ => {}
-        }
+        names::check_removed_dir(name)?;
         let dir = self.directory_to_change(dir)?;
         self.balance()?;
         let victim = self.with_victim(&dir, name, |victim| {
@@ -116,7 +113,10 @@ impl F2fs {
             let gates = lock_gates(&[dir, &victim]);
             let found = self.dir_find(dir, name)?;
             if let Some(found) = found.filter(|found| found.ino == victim.ino) {
-                debug_assert!(!is_dot(name) || victim.is_dir(), "dots are directories");
+                debug_assert!(
+                    !names::is_dot(name) || victim.is_dir(),
+                    "dots are directories"
+                );
                 let inode = victim.clone();
                 f(&Named { inode, found })?;
                 drop(gates);

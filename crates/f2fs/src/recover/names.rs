@@ -3,10 +3,11 @@
 
 use super::RecoveryReport;
 use crate::F2fs;
-use crate::dir::{Found, NewEntry, is_dot};
+use crate::dir::{Found, NewEntry};
 use crate::inode::Inode;
 use crate::ops::Op;
 use base::Ino;
+use fscore::shell::names::is_dot;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{FileType, InodeFields, InodeName, NAME_BYTES_MAX};
 

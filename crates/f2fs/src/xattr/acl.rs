@@ -5,10 +5,10 @@
 
 use super::put;
 use crate::F2fs;
-use crate::inode::{Inode, NewInode};
+use crate::inode::Inode;
 use crate::ops::Op;
 use fscore::acl::{ACCESS, Acl, DEFAULT, NewAcls};
-use fscore::{Creds, Errno, FsError, FsResult, XattrMode, XattrName};
+use fscore::{Errno, FsResult, XattrMode, XattrName};
 use ondisk::f2fs::{XattrBuf, XattrIndex};
 
 /// Inherited ACLs take at most this part of what one operation may log: the inode, its name and a
@@ -16,20 +16,9 @@ use ondisk::f2fs::{XattrBuf, XattrIndex};
 const OP_PARTS: usize = 8;
 
 impl F2fs {
-    /// What is to be made in `dir`, with the permissions that the directory leaves it, and its
-    /// ACLs. The gate of `dir` is held.
-    pub(crate) fn with_inherited<'a>(
-        &self,
-        dir: &Inode,
-        new: NewInode<'a>,
-    ) -> FsResult<(NewInode<'a>, NewAcls)> {
-        let default = self.find_acl(dir, DEFAULT)?;
-        let (perm, acls) = NewAcls::inherit(default, new.kind, new.perm, &new.creds);
-        let creds = Creds {
-            umask: 0,
-            ..new.creds
-        };
-        Ok((NewInode { perm, creds, ..new }, acls))
+    /// The ACL that new inodes in `dir` inherit. The gate of `dir` is held.
+    pub(crate) fn default_acl(&self, dir: &Inode) -> FsResult<Option<Acl>> {
+        acl_in(&self.load_xattrs(dir)?, dir, DEFAULT)
     }
 
     /// Gives a new inode its ACLs.
@@ -84,10 +73,6 @@ impl F2fs {
             Ok(Some(acl.mode()))
         })
     }
-
-    fn find_acl(&self, inode: &Inode, name: XattrName<'_>) -> FsResult<Option<Acl>> {
-        acl_in(&self.load_xattrs(inode)?, inode, name)
-    }
 }
 
 /// The ACL of this name in the attributes of `inode`.
@@ -95,12 +80,5 @@ fn acl_in(list: &XattrBuf, inode: &Inode, name: XattrName<'_>) -> FsResult<Optio
     let Some(value) = list.get(XattrIndex(name.index), name.rest) else {
         return Ok(None);
     };
-    let parsed = Acl::parse_disk(value);
-    parsed.map(Some).map_err(|_| {
-        FsError::corrupt(format!(
-            "inode {}: its ACL ({} bytes) is none",
-            inode.ino,
-            value.len()
-        ))
-    })
+    Acl::of_inode(inode.ino, value).map(Some)
 }

@@ -46,26 +46,17 @@ const EXPLORE: f64 = 0.01;
 /// Share of a new number in the running mean of log blocks.
 const LOG_MEAN: f64 = 0.25;
 
-/// How the data of an fsync goes to the device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum DataPath {
-    /// Through the device's cache: a flush makes it durable.
-    Cached,
-    /// With FUA: it needs no flush.
-    Direct,
-    /// With FUA, but held back until the log of its transaction is written: it goes ahead of the
-    /// log, in one command with it.
-    WithLog,
-}
-
-impl DataPath {
-    /// Its name in figures.
-    pub fn word(self) -> &'static str {
-        match self {
-            DataPath::Cached => "data-cached",
-            DataPath::Direct => "data-direct",
-            DataPath::WithLog => "data-with-log",
-        }
+base::words! {
+    /// How the data of an fsync goes to the device.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum DataPath {
+        /// Through the device's cache: a flush makes it durable.
+        Cached => "data-cached",
+        /// With FUA: it needs no flush.
+        Direct => "data-direct",
+        /// With FUA, but held back until the log of its transaction is written: it goes ahead of
+        /// the log, in one command with it.
+        WithLog => "data-with-log",
     }
 }
 

@@ -75,7 +75,7 @@ impl Report {
 impl Finding {
     /// What a check did not see and a mount does not accept.
     pub(super) fn refused(why: String) -> Finding {
-        Finding::from(&f2fs::Finding::refused(why))
+        Finding::from(&f2fs::Finding::new(f2fs::Kind::Refused, why))
     }
 }
 
@@ -102,7 +102,7 @@ impl From<&ext::Finding> for Finding {
             number: f.kind.number(),
             name: f.kind.name(),
             advice: f.kind.advice(),
-            area: f.group,
+            area: f.group.map(|group| group as u32),
             ino: f.ino.map(|ino| ino.0),
             block: f.block.map(|block| block.0),
             what: f.what.clone(),
@@ -146,7 +146,7 @@ impl From<&f2fs::Finding> for Finding {
             number: f.kind.number(),
             name: f.kind.name(),
             advice: f.kind.advice(),
-            area: f.segment.map(|segment| segment.0),
+            area: f.segment.map(|segment| segment as u32),
             ino: f.ino.map(|ino| ino.0),
             block: f.block.map(|block| block.0),
             what: f.what.clone(),

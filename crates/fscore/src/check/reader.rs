@@ -1,10 +1,11 @@
 //! Reads blocks, and turns errors into findings.
 
-use super::finding::{Finding, Findings, Kind};
+use super::{Finding, FindingKind, Findings};
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 
-/// Reads blocks of the file system.
-pub(super) struct Reader<'a> {
+/// Reads blocks of a file system. A block that cannot be read becomes a finding.
+#[derive(Clone, Copy)]
+pub struct Reader<'a> {
     read: &'a dyn Fn(BlockNo) -> Result<Bytes, String>,
     /// Bytes of the device.
     device_bytes: u64,
@@ -40,18 +41,27 @@ impl<'a> Reader<'a> {
     }
 
     /// The content of a block; `None`, with a finding, if it cannot be read.
-    pub fn block(&self, block: u64, found: &mut Findings) -> Option<Bytes> {
+    pub fn block<K: FindingKind>(
+        &self,
+        block: impl Into<u64>,
+        found: &mut Findings<K>,
+    ) -> Option<Bytes> {
+        let block = block.into();
         match self.try_block(block) {
             Ok(bytes) => Some(bytes),
             Err(why) => {
-                found.add(Finding::new(Kind::Unreadable, why).block(block));
+                found.add(Finding::new(K::UNREADABLE, why).block(block));
                 None
             }
         }
     }
 
-    /// The content of a block; the error says why it cannot be read.
-    pub fn try_block(&self, block: u64) -> Result<Bytes, String> {
+    /// The content of a block.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn try_block(&self, block: impl Into<u64>) -> Result<Bytes, String> {
+        let block = block.into();
         if block >= self.blocks() {
             let blocks = self.blocks();
             return Err(format!(

@@ -4,17 +4,17 @@ use base::Nanos;
 use rt::Mutex;
 use std::collections::BTreeMap;
 
-/// Sums over all calls since the mount, by part. The parts of one call do not overlap: `fsync-data`
-/// is dirty pages written and waited for, `fsync-commit` waiting for the journal, `fsync-home`
-/// metadata written home (no journal), `fsync-flush` the device flush that the call itself waits
-/// for.
-pub(crate) struct SyncTimes(Mutex<BTreeMap<&'static str, Nanos>>);
+/// Sums over all calls since the mount, by part of a call. The parts of one call do not overlap.
+#[derive(Debug)]
+pub struct SyncTimes(Mutex<BTreeMap<&'static str, Nanos>>);
 
-impl SyncTimes {
-    pub fn new() -> SyncTimes {
+impl Default for SyncTimes {
+    fn default() -> SyncTimes {
         SyncTimes(Mutex::named("sync times", BTreeMap::new()))
     }
+}
 
+impl SyncTimes {
     /// Runs one part of a call.
     pub fn part<R>(&self, name: &'static str, work: impl FnOnce() -> R) -> R {
         let start = rt::now();
