@@ -233,7 +233,7 @@ impl F2fs {
 mod tests {
     use super::*;
     use crate::MountOptions;
-    use crate::journal::hooks_tests::mounted_over;
+    use crate::journal::capture::hooks_tests::mounted_over;
     use base::Nanos;
     use fscore::{Creds, FileKind, FileSystem};
     use rt::{Sim, SimConfig};

@@ -1,6 +1,6 @@
 //! Statistics of the journal: what it did, and what that cost.
 
-use super::{ApplyStats, PagesLogged, PlaneStats, WaitCause, Waits};
+use super::{ApplyStats, PagesLogged, PlaneStats};
 use crate::F2fs;
 use crate::ops::Cause;
 use base::Nanos;
@@ -94,6 +94,54 @@ impl CommitPhase {
     }
 }
 
+/// What an operation waited for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum WaitCause {
+    /// The running epoch has as many bytes as it may have: the operation waited for its commit.
+    Epoch,
+    /// As many epochs are on their way as there may be: it waited for the commit of the oldest.
+    Epochs,
+    /// The ring is short: it waited for an apply.
+    Ring,
+    /// Committed records fill the memory: it waited for an apply.
+    Memory,
+    /// No condition: the operation paused, so that commits and applies can follow
+    /// ([`pace`](super::ring::pace)).
+    Pace,
+}
+
+impl WaitCause {
+    /// All of them, in the order of reports.
+    pub const ALL: [WaitCause; 5] = [
+        WaitCause::Epoch,
+        WaitCause::Epochs,
+        WaitCause::Ring,
+        WaitCause::Memory,
+        WaitCause::Pace,
+    ];
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            WaitCause::Epoch => "epoch-full",
+            WaitCause::Epochs => "epochs",
+            WaitCause::Ring => "ring",
+            WaitCause::Memory => "memory",
+            WaitCause::Pace => "pace",
+        }
+    }
+}
+
+/// Waits for one cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Waits {
+    /// How many.
+    pub waits: u64,
+    /// All together.
+    pub waited: Nanos,
+    /// The longest.
+    pub waited_max: Nanos,
+}
+
 /// What the journal did and cost since the mount.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct JournalStats {
@@ -162,7 +210,13 @@ impl F2fs {
         stats.plane = journal.plane.stats();
         stats.apply = self.applies();
         stats.waits = journal.reserve.waits();
-        journal.plane.books.add_to(&mut stats);
+        let (logging, locking, (waits, waited, waited_max)) = journal.plane.lock_sums();
+        (stats.logging, stats.locking) = (logging, locking);
+        stats.lock_waits = Waits {
+            waits,
+            waited,
+            waited_max,
+        };
         if let Some(met) = self.ops.stats().get(&Cause::Switch) {
             stats.switch_waits = Waits {
                 waits: met.waiters,

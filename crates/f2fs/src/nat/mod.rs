@@ -26,8 +26,9 @@ mod free;
 mod home;
 
 use crate::F2fs;
+use crate::bell::Bell;
 use crate::fault;
-use crate::journal::{Bell, Epoch, Tx};
+use crate::journal::{Epoch, Tx};
 use crate::locks::lock;
 use crate::ops::{Freeze, Op};
 use crate::volume::lba;

@@ -41,13 +41,11 @@ pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
 pub(crate) use free::Owned;
 pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use map::BlockMap;
-pub(crate) use redo::LogHead;
 pub(crate) use table::State;
 #[cfg(test)]
 pub(crate) use tests::geometry as test_geometry;
 
 use crate::F2fs;
-use crate::journal::Head;
 use crate::ops::Op;
 use base::{Nanos, Time};
 use block::Queue;
@@ -116,6 +114,19 @@ pub(crate) struct Placed {
     /// The next one that this log will hand out: what the footer of a node block names, for
     /// roll-forward.
     pub next: BlockAddr,
+}
+
+/// Where a log of the main area writes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// Which.
+    pub log: Log,
+    /// Into a free segment, or into holes.
+    pub alloc: AllocType,
+    /// Its segment.
+    pub seg: SegNo,
+    /// The next block, counted in the segment; in a record 512, if it is full.
+    pub next: u16,
 }
 
 impl Segments {

@@ -8,22 +8,13 @@
 //! checkpoint that ends recovery is durable (table-V1).
 
 use super::table::State;
-use super::{Segments, kind_of};
+use super::{Head, Segments, kind_of};
 use crate::F2fs;
 use crate::ops::Freeze;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     AllocType, BLOCKS_PER_SEG, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind,
 };
-
-/// Where a log writes, as a record says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LogHead {
-    pub alloc: AllocType,
-    pub seg: SegNo,
-    /// The next block, counted in the segment; 512: it is full.
-    pub next: u16,
-}
 
 impl F2fs {
     /// Holds the block: it is not given out before the checkpoint that ends recovery. Logs do not
@@ -46,7 +37,7 @@ impl F2fs {
     pub(crate) fn redo_heads(
         &self,
         freeze: &Freeze<'_>,
-        heads: &[Option<LogHead>; 6],
+        heads: &[Option<Head>; 6],
     ) -> FsResult<()> {
         let _ = freeze;
         self.segs.redo_heads(heads)
@@ -83,7 +74,7 @@ impl F2fs {
 }
 
 impl Segments {
-    fn redo_heads(&self, heads: &[Option<LogHead>; 6]) -> FsResult<()> {
+    fn redo_heads(&self, heads: &[Option<Head>; 6]) -> FsResult<()> {
         let inner = &mut *self.inner.lock();
         let moved = |n: &usize| heads[*n].is_some_and(|to| to.seg != inner.logs[*n].segno);
         let moved: Vec<usize> = (0..inner.logs.len()).filter(moved).collect();

@@ -1,7 +1,7 @@
 //! Tests applies that take some of the committed epochs, one at a time.
 
 use crate::F2fs;
-use crate::journal::hooks_tests::mounted;
+use crate::journal::capture::hooks_tests::mounted;
 use crate::journal::{CommitReason, Epoch};
 use crate::ops::Cause;
 use base::Ino;

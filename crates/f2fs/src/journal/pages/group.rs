@@ -2,10 +2,11 @@
 //! contain (pages-J3).
 
 use super::Images;
-use super::scan::{Scan, node_of, stays};
+use super::scan::Scan;
+use super::touched::stays;
 use crate::fault;
 use crate::journal::OwnedGroup;
-use crate::journal::redo::page_of;
+use crate::journal::capture::redo::{node_of, page_of};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::{Block, PageKind, Record, Records};

@@ -6,30 +6,19 @@
 //! - an operation that waits for a lock that another one holds has picked no epoch yet, or has
 //!   picked it while it already held that lock: so the later of two operations that change one
 //!   thing is in no earlier epoch.
-//!
-//! Its memory comes from a pool: in the steady state nothing is allocated here.
 
-use super::gate::Padded;
-use super::global::Mixed;
-use super::lists::{InodeLog, List};
-use super::pages::Load;
-use super::touched::Touches;
-use super::{Epoch, Plane};
+use super::Plane;
+use super::gathered::Gathered;
+use crate::journal::{Epoch, UsageDelta};
 use base::cost::f2fs::{EPOCH_OP, LOG_RECORD};
 use base::{Mutant, Nanos};
 use block::Watch;
 use ondisk::f2fs::journal::{Record, attr};
 use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
-use rt::Mutex;
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
 
-/// Buffers of a pool's shard.
-const POOLED: usize = 16;
 /// Bytes of blocks that a journal of pages logs for one byte of records, about.
 const PAGES_PER_RECORDS: usize = 16;
-/// Buffers above this size are not kept.
-const KEPT_BYTES: usize = 64 << 10;
 
 /// Records of one operation. They go to the lists of their inodes when it ends ([`Tx::end`];
 /// nothing else may end it).
@@ -40,131 +29,6 @@ pub(crate) struct Tx<'a> {
     epoch: Cell<u64>,
     ended: Cell<bool>,
     held: RefCell<Option<Box<Gathered>>>,
-}
-
-/// How an operation changes the counts of the volume.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct UsageDelta {
-    pub blocks: i64,
-    pub nodes: i64,
-    pub inodes: i64,
-}
-
-impl std::ops::AddAssign for UsageDelta {
-    fn add_assign(&mut self, other: UsageDelta) {
-        self.blocks += other.blocks;
-        self.nodes += other.nodes;
-        self.inodes += other.inodes;
-    }
-}
-
-impl UsageDelta {
-    /// True if nothing changes.
-    pub fn is_none(&self) -> bool {
-        *self == UsageDelta::default()
-    }
-}
-
-/// What an operation has logged of one inode.
-#[derive(Default)]
-pub(super) struct OfInode {
-    pub log: Option<Arc<InodeLog>>,
-    pub list: List,
-}
-
-/// What an operation has gathered.
-#[derive(Default)]
-pub(super) struct Gathered {
-    /// Of these the first `used` count; the others keep their memory.
-    inodes: Vec<OfInode>,
-    used: usize,
-    /// With one list for all: the records of all of them.
-    pub mixed: Mixed,
-    /// With a journal of pages.
-    touches: Touches,
-    pub bytes: usize,
-    /// With `records=pages`: what it adds to its epoch.
-    pub load: Load,
-    pub usage: UsageDelta,
-    pub freed_blocks: Vec<BlockAddr>,
-    pub freed_nids: Vec<Nid>,
-    pub data: Vec<Watch>,
-    /// A block before its change.
-    scratch: Vec<u8>,
-}
-
-impl Gathered {
-    /// What it has of each inode.
-    pub fn inodes(&self) -> &[OfInode] {
-        &self.inodes[..self.used]
-    }
-
-    /// True if there is nothing for the epoch but records.
-    pub fn is_only_records(&self) -> bool {
-        self.usage.is_none()
-            && self.freed_blocks.is_empty()
-            && self.freed_nids.is_empty()
-            && self.data.is_empty()
-    }
-
-    fn of(&mut self, plane: &Plane, ino: Nid) -> &mut OfInode {
-        let is = |of: &OfInode| of.log.as_ref().is_some_and(|log| log.ino == ino);
-        // Most operations touch one inode to three.
-        if let Some(at) = self.inodes[..self.used].iter().position(is) {
-            return &mut self.inodes[at];
-        }
-        if self.used == self.inodes.len() {
-            self.inodes.push(OfInode::default());
-        }
-        let fresh = &mut self.inodes[self.used];
-        self.used += 1;
-        fresh.log = Some(plane.log_of(ino));
-        fresh
-    }
-
-    fn clear(&mut self) {
-        for of in &mut self.inodes[..self.used] {
-            of.log = None;
-            of.list.clear();
-        }
-        self.used = 0;
-        self.mixed.clear();
-        self.touches.clear();
-        self.bytes = 0;
-        self.load = Load::default();
-        self.usage = UsageDelta::default();
-        self.freed_blocks.clear();
-        self.freed_nids.clear();
-        self.data.clear();
-    }
-}
-
-/// Memory of operations that have ended.
-#[expect(
-    clippy::vec_box,
-    reason = "the boxes are what is kept: an operation takes one and gives it back"
-)]
-pub(super) struct Pool(Vec<Padded<Mutex<Vec<Box<Gathered>>>>>);
-
-impl Pool {
-    pub fn new(shards: usize) -> Pool {
-        let shard = || Padded(Mutex::named("f2fs log buffers", Vec::new()));
-        Pool((0..shards).map(|_| shard()).collect())
-    }
-
-    fn take(&self, shard: usize) -> Box<Gathered> {
-        let pooled = self.0[shard % self.0.len()].0.lock().pop();
-        pooled.unwrap_or_default()
-    }
-
-    fn give(&self, shard: usize, mut gathered: Box<Gathered>) {
-        let large = gathered.bytes > KEPT_BYTES;
-        gathered.clear();
-        let mut pool = self.0[shard % self.0.len()].0.lock();
-        if pool.len() < POOLED && !large {
-            pool.push(gathered);
-        }
-    }
 }
 
 /// False for a change of times alone, which an fdatasync does not wait for.

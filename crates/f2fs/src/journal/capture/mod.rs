@@ -18,9 +18,15 @@
 //! No record has the address of a node or directory block, because these change with a checkpoint
 //! alone: such an address slot of a directory says NULL or NEW here.
 
-pub(crate) use super::pair::Parts;
-use super::pair::{ENTRY_BYTES, EXTRA_AT, Pair};
-use super::redo;
+#[cfg(test)]
+pub(crate) mod hooks_tests;
+mod pair;
+pub(crate) mod redo;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use pair::Parts;
+
 use base::bytes::{get_le16, get_le32};
 use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Record, attr};
@@ -29,6 +35,7 @@ use ondisk::f2fs::{
     FileType, Footer, INODE_EXTRA_BYTES_MAX, INODE_NID_SLOT0, Inline, InodeFields, NAME_BYTES_MAX,
     NIDS_PER_BLOCK, Nid, NodeKind, addr, addr_slot0, dentry_slots, footer, nid_slot,
 };
+use pair::{ENTRY_BYTES, EXTRA_AT, Pair};
 use std::ops::Range;
 
 /// Takes one record after the other.
@@ -107,7 +114,7 @@ pub(crate) fn node(
 }
 
 /// Captures the changes of a node block from a copy that has only the parts that may have changed.
-pub(super) fn node_in_parts(
+fn node_in_parts(
     before: &mut [u8],
     after: &[u8],
     parts: Parts,
@@ -208,7 +215,7 @@ pub(crate) fn dir_block(
 
 /// Captures the changes of a directory block from a copy that has only the parts that may have
 /// changed.
-pub(super) fn dir_block_in_parts(
+fn dir_block_in_parts(
     before: &mut [u8],
     after: &[u8],
     parts: Parts,

@@ -10,9 +10,9 @@
 //! - N2 "left empty" is written when the pack of the unmount is durable and contains everything
 //!   that was ever committed.
 
-use super::Journal;
 use crate::F2fs;
 use crate::fault;
+use crate::journal::Journal;
 use crate::options::FsyncMode;
 use base::BlockNo;
 use block::Class;
@@ -27,7 +27,7 @@ impl F2fs {
     ///
     /// # Errors
     /// I/O.
-    pub(super) fn note_tail(&self, journal: &Journal) -> FsResult<()> {
+    pub(in crate::journal) fn note_tail(&self, journal: &Journal) -> FsResult<()> {
         let now = self.super_now(journal, false);
         let before = *journal.sb.lock();
         let ring = now.ring_blocks;

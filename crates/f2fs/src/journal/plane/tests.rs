@@ -2,7 +2,8 @@
 //! the prototype.
 
 use super::explore::{Covered, Life, explore, explore_with, stress};
-use super::{Epoch, Ideas, Plane, UsageDelta};
+use super::{Closed, Ideas, Plane, Tx};
+use crate::journal::{Epoch, UsageDelta};
 use base::Rng;
 use ondisk::f2fs::journal::{Record, Records, attr};
 use ondisk::f2fs::{BlockAddr, Nid};
@@ -113,7 +114,7 @@ fn both_kinds_of_lists_make_the_same_groups() {
             other.closed = None;
         }
         let left = one.open.drain(..).chain(other.open.drain(..));
-        left.for_each(super::Tx::end);
+        left.for_each(Tx::end);
     }
     assert!(compared > 3000, "{compared}");
 }
@@ -122,9 +123,9 @@ fn both_kinds_of_lists_make_the_same_groups() {
 struct Script {
     plane: &'static Plane,
     rng: Rng,
-    open: Vec<super::Tx<'static>>,
+    open: Vec<Tx<'static>>,
     /// What the last step collected, sorted by inode.
-    closed: Option<super::Closed>,
+    closed: Option<Closed>,
     value: u32,
 }
 
@@ -175,7 +176,7 @@ impl Script {
             .into_iter()
             .partition(|tx| tx.bytes() > 0 && tx.epoch() <= epoch);
         self.open = outside;
-        for tx in inside as Vec<super::Tx<'static>> {
+        for tx in inside as Vec<Tx<'static>> {
             tx.end();
         }
         self.plane.drain(epoch).expect("those inside have ended");
@@ -352,7 +353,7 @@ fn times_alone_are_no_data() {
 fn the_order_of_logging_counts_not_that_of_ends() {
     let plane = Plane::new(Epoch(0), 1024, Ideas::ALL);
     let (first, second) = (plane.enter(), plane.enter());
-    let record = |tx: &super::Tx<'_>, n: u8| {
+    let record = |tx: &Tx<'_>, n: u8| {
         let (mask, fields) = (attr::CTIME, &[n; 12]);
         tx.log(Nid(5), &Record::InodeAttr { mask, fields });
     };

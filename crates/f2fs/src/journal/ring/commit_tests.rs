@@ -1,7 +1,7 @@
 //! Tests commits that must fail.
 
-use super::UsageDelta;
-use super::hooks_tests::mounted;
+use crate::journal::UsageDelta;
+use crate::journal::capture::hooks_tests::mounted;
 use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 

@@ -20,40 +20,9 @@
 //! - L7 with `switch=wait` epochs on their way cause no pause: there an operation waits for the
 //!   commit of a full epoch, as with JBD2.
 
-use super::{Journal, WaitCause};
 use crate::F2fs;
+use crate::journal::{Journal, Load, WaitCause};
 use base::Nanos;
-
-/// The longest pause.
-const PAUSE_MAX: Nanos = Nanos::from_micros(500);
-/// A load from which on operations pause.
-const PAUSES_FROM: u64 = FULL / 2;
-const FULL: u64 = 1000;
-
-/// How full something is, in thousandths of the bound at which operations wait.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub(crate) struct Load(u64);
-
-impl Load {
-    /// So much of a bound.
-    pub fn of(part: u64, bound: u64) -> Load {
-        Load(part.saturating_mul(FULL) / bound.max(1))
-    }
-
-    /// The tasks in the background should have begun.
-    pub fn is_half(self) -> bool {
-        self.0 > PAUSES_FROM
-    }
-
-    /// What an operation pauses (L2, L3): with the square of what lies above a half.
-    pub fn pause(self) -> Nanos {
-        let (over, all) = (
-            self.0.min(FULL).saturating_sub(PAUSES_FROM),
-            FULL - PAUSES_FROM,
-        );
-        Nanos(PAUSE_MAX.0 * over * over / (all * all))
-    }
-}
 
 impl F2fs {
     /// Before an operation that logs, when there is room for it. The caller holds a gate at most
@@ -79,24 +48,5 @@ impl F2fs {
         };
         let nodes = Load::of(self.nodes.dirty(), self.dirty_nodes_max());
         epochs.max(nodes).max(self.dirt())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_begin_at_nothing_and_grow_to_their_bound() {
-        let pauses: Vec<u64> = (0..=1200).map(|n| Load(n).pause().0).collect();
-        assert!(pauses[..=500].iter().all(|&p| p == 0), "L3");
-        assert!(pauses.is_sorted(), "L3");
-        let step = pauses.windows(2).map(|two| two[1] - two[0]).max();
-        assert!(step < Some(PAUSE_MAX.0 / 100), "L3: {step:?}");
-        assert!(pauses[1000..].iter().all(|&p| p == PAUSE_MAX.0), "L2");
-        assert_eq!(Load(750).pause().0, PAUSE_MAX.0 / 4);
-        assert_eq!(Load::of(3, 0), Load(3000), "a bound of nothing is passed");
-        assert_eq!(Load::of(u64::MAX, 7).pause(), PAUSE_MAX);
-        assert!(!Load(500).is_half() && Load(501).is_half());
     }
 }

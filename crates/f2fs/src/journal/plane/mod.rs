@@ -1,5 +1,7 @@
 //! Control plane: the epochs that are not committed, the operations in them, and the records they
-//! gathered.
+//! gathered. The files below are the data plane: how an operation picks its epoch and logs
+//! ([`tx`]), and the lists that take its records. None of them knows ring, device or file system,
+//! because every part of the file system that changes something logs it here.
 //!
 //! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]:
 //! no operation is in it any more), collected ([`Plane::collect`]: its lists belong to the
@@ -11,28 +13,51 @@
 //!   no operation is in it: so what was collected is whole operations, and all of them
 //!   (f2fs-journal-I4);
 //! - P3 no operation waits for a switch or a drain. (With `switch=wait` operations do wait, but in
-//!   [`locked`](super::locked) and not here.)
+//!   [`locked`](crate::journal::ring::locked) and not here.)
 
-use super::figures::LockBooks;
-use super::gate::{Gate, Padded};
-use super::global::Global;
-use super::lists::{InodeLog, Table};
+#[cfg(any(test, feature = "mutants"))]
+pub mod explore;
+mod figures;
+mod gate;
+mod gathered;
+mod global;
+mod ideas;
+mod lists;
+mod load;
+pub mod measured;
+#[cfg(test)]
+mod tests;
+mod touched;
+mod tx;
+mod world;
+
+pub use figures::PlaneStats;
+pub use ideas::Ideas;
+pub(crate) use load::Load;
+pub(crate) use tx::Tx;
+
 use super::pages::Touched;
-use super::tx::{Gathered, Pool};
-use super::world::Rt;
-use super::{Epoch, Ideas, Journal, Load, PlaneStats, Tx, UsageDelta};
+use super::{Epoch, UsageDelta};
 use crate::fault;
-use base::Mutant;
+use base::{BLOCK_BYTES, Mutant, Nanos};
 use block::{Watch, WriteMark};
+use figures::LockBooks;
 use fscore::{FsError, FsResult};
+use gate::{Gate, Padded};
+use gathered::{Gathered, Pool};
+use global::Global;
+use lists::{InodeLog, Table};
 use ondisk::f2fs::{BlockAddr, Nid};
 use rt::Mutex;
 use rt::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use world::Rt;
 
 /// Epochs between running and committed.
-pub(super) const EPOCHS: usize = 8;
+const EPOCHS: usize = 8;
+/// Parts of the ring that one epoch may fill.
+const EPOCHS_PER_RING: u64 = 4;
 /// Parts of what tasks share: tasks with different numbers seldom meet.
 const SHARDS: usize = 16;
 /// A shard reports its bytes when it has so many, or its part of what an epoch may have.
@@ -151,8 +176,8 @@ struct Control {
 
 /// All epochs that are not committed.
 pub(crate) struct Plane {
-    pub(super) gate: Gate<Rt, EPOCHS>,
-    pub(super) pool: Pool,
+    gate: Gate<Rt, EPOCHS>,
+    pool: Pool,
     slots: Vec<Slot>,
     table: Table,
     control: Mutex<Control>,
@@ -163,10 +188,10 @@ pub(crate) struct Plane {
     report: u64,
     pub(super) ideas: Ideas,
     /// With `records=pages`: what epochs touch.
-    pub(super) touched: Option<Touched>,
+    touched: Option<Touched>,
     /// With `lists=global`.
-    pub(super) global: Option<Global>,
-    pub(super) books: LockBooks,
+    global: Option<Global>,
+    books: LockBooks,
     /// The last committed epoch, for looks without the lock.
     committed: AtomicU64,
     ring: RingRoom,
@@ -188,7 +213,7 @@ impl Plane {
 
     /// Epoch `committed` is the last one on the device; `ring_blocks` are free there.
     pub fn new(committed: Epoch, ring_blocks: u32, ideas: Ideas) -> Plane {
-        let cap = Journal::cap(ring_blocks);
+        let cap = u64::from(ring_blocks) * BLOCK_BYTES as u64 / EPOCHS_PER_RING;
         let part = || Mutex::named("f2fs log part", Part::default());
         let shard = || {
             Padded(Shard {
@@ -286,7 +311,7 @@ impl Plane {
 
     /// An operation is about to pick its epoch: a full one is closed first, without any wait
     /// (reserve-V2). With `switch=wait` the operation has waited before (locked-T4).
-    pub(super) fn before_pick(&self) {
+    fn before_pick(&self) {
         if self.ideas.planes && self.is_full() {
             self.switch();
         }
@@ -313,12 +338,12 @@ impl Plane {
         &self.slots[(epoch % EPOCHS as u64) as usize]
     }
 
-    pub(super) fn log_of(&self, ino: Nid) -> Arc<InodeLog> {
+    fn log_of(&self, ino: Nid) -> Arc<InodeLog> {
         self.table.get(ino)
     }
 
     /// An operation ends (P2: it is still in its epoch).
-    pub(super) fn append(&self, epoch: Epoch, shard: usize, gathered: &Gathered) {
+    fn append(&self, epoch: Epoch, shard: usize, gathered: &Gathered) {
         let mut fresh = [const { None }; 4];
         let mut more = Vec::new();
         if let Some(global) = &self.global {
@@ -534,13 +559,19 @@ impl Plane {
         stats
     }
 
+    /// Time in logging, the part of it in and before locks, and how often a lock was waited for,
+    /// how long in all and how long at most.
+    pub fn lock_sums(&self) -> (Nanos, Nanos, (u64, Nanos, Nanos)) {
+        self.books.sums()
+    }
+
     /// Maxima of the figures begin anew.
     pub fn restart_maxima(&self) {
         self.control.lock().stats.bytes_max = 0;
     }
 
     /// Nothing will be committed any more: an operation was dropped, or data failed. Takes no lock.
-    pub(super) fn break_off(&self) {
+    fn break_off(&self) {
         self.broken.store(true, Ordering::Release);
         self.gate.wake_unlocked();
     }

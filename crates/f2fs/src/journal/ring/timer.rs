@@ -2,8 +2,8 @@
 //! epoch is half full or closed. It serves operations that no fsync asks for.
 //! for.
 
-use super::{CommitReason, Epoch};
 use crate::F2fs;
+use crate::journal::{CommitReason, Epoch};
 use base::Nanos;
 
 impl F2fs {

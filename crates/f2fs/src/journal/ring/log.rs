@@ -1,27 +1,15 @@
 //! What the journal keeps in memory about the ring, and the epochs that are committed and not
 //! applied.
 
-use super::stats::Figures;
-use super::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup, Ring, Span};
+use super::{Ring, Span};
+use crate::journal::stats::Figures;
+use crate::journal::{Closed, CommitReason, Epoch, Journal, JournalStats, OwnedGroup};
+use crate::segs::Head;
 use crate::space::Usage;
 use base::Time;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::JournalSuper;
-use ondisk::f2fs::{AllocType, Log as DataLog, SegNo};
 use std::sync::Arc;
-
-/// Where a log of the main area writes next.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Head {
-    /// Which.
-    pub log: DataLog,
-    /// Into a free segment, or into holes.
-    pub alloc: AllocType,
-    /// Its segment.
-    pub seg: SegNo,
-    /// The next block in it.
-    pub next: u16,
-}
 
 /// Where a journal goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -204,7 +192,7 @@ impl Journal {
     }
 
     /// What the journal did and cost so far.
-    pub(super) fn stats(&self) -> JournalStats {
+    pub(in crate::journal) fn stats(&self) -> JournalStats {
         let log = self.log.lock();
         let mut stats = log.stats.clone();
         stats.ring_blocks = log.ring.place().blocks;

@@ -12,7 +12,8 @@
 //! - f2fs-journal-I7 what an fsync was asked for is in the ledger when it returns;
 //! - sums, freed blocks and freed numbers are those of the operations, each once.
 
-use super::{Closed, Epoch, Ideas, Plane, UsageDelta};
+use super::{Closed, Ideas, Plane};
+use crate::journal::{Epoch, UsageDelta};
 use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Record, Records};
 use ondisk::f2fs::{BlockAddr, Nid};

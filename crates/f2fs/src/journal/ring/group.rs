@@ -7,7 +7,7 @@
 //! - G4 a task that comes while an epoch is on its way to the device, and is not in that epoch,
 //!   shares the next commit with all other such tasks.
 
-use super::Epoch;
+use crate::journal::Epoch;
 use fscore::{FsError, FsResult};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};

@@ -1,8 +1,9 @@
 //! Tests that operations log all they do: all records of all epochs, redone over the former state
 //! of the volume, give its present state.
 
-use super::{OwnedGroup, PagesLogged, redo};
+use super::redo;
 use crate::inode::Inode;
+use crate::journal::{OwnedGroup, PagesLogged};
 use crate::space::Usage;
 use crate::{F2fs, MountOptions};
 use base::{BLOCK_BYTES, Ino, Rng};
@@ -26,7 +27,7 @@ const CREDS: Creds = Creds {
 const MIB: u64 = 1 << 20;
 
 /// A fresh volume with a large ring, mounted without tasks.
-pub(super) fn mounted(more: &str) -> Arc<F2fs> {
+pub(crate) fn mounted(more: &str) -> Arc<F2fs> {
     let options = MountOptions::parse(&format!("scheme=f2fsj,{more}")).expect("options");
     mounted_over(MountOptions {
         timers: false,
@@ -140,7 +141,7 @@ impl Shadow {
         for (nid, (ino, block)) in &self.nodes {
             let (other_ino, there) = &other.nodes[nid];
             assert_eq!(ino, other_ino, "pages-J3: node {nid} after {epoch} epochs");
-            let plain = |block| super::pages::image::of_node(block, features);
+            let plain = |block| crate::journal::pages::image::of_node(block, features);
             let (a, b) = (plain(block), plain(there));
             let at = a.iter().zip(&b).position(|(a, b)| a != b);
             assert_eq!(
@@ -309,7 +310,8 @@ impl Shadow {
 fn check(fs: &F2fs, shadow: &mut Shadow, valid_before: u64) {
     fs.writeback_files(None).expect("written");
     let _ = fs.land_files();
-    fs.commit_all(super::CommitReason::Sync).expect("committed");
+    fs.commit_all(crate::journal::CommitReason::Sync)
+        .expect("committed");
     let usage = shadow.redo(fs);
     shadow.compare(fs, usage);
     let data = shadow.valid.len() as u64;
@@ -482,7 +484,7 @@ fn run_beside(
                 let mut rng = Rng::named(seed, "committer");
                 for _ in 0..ops / 4 {
                     rt::sleep(base::Nanos(rng.below(200_000)));
-                    fs.commit_all(super::CommitReason::Timer)
+                    fs.commit_all(crate::journal::CommitReason::Timer)
                         .expect("committed");
                 }
             });
@@ -563,7 +565,8 @@ fn records_are_what_operations_did_without_ideas() {
 fn logged(fs: &F2fs, shadow: &mut Shadow, inodes: &[Ino], op: impl FnOnce()) -> String {
     let before = shadow.kinds.len();
     op();
-    fs.commit_all(super::CommitReason::Sync).expect("committed");
+    fs.commit_all(crate::journal::CommitReason::Sync)
+        .expect("committed");
     shadow.redo(fs);
     let new = &shadow.kinds[before..];
     let mut parts = Vec::new();

@@ -1,5 +1,5 @@
-//! A block before and after a change, for [`capture`](super::capture): which parts are copied
-//! before the change, and where they differ afterwards.
+//! A block before and after a change, for [`capture`](super): which parts are copied before the
+//! change, and where they differ afterwards.
 
 use base::bytes::is_zero;
 use ondisk::f2fs::journal::attr;

@@ -1,6 +1,6 @@
 //! Statistics of the control and data planes.
 
-use super::{Closed, JournalStats, Waits};
+use super::Closed;
 use base::Nanos;
 use base::cost::sync::LOCK_HANDOVER;
 use rt::Mutex;
@@ -95,16 +95,12 @@ impl LockBooks {
         result
     }
 
-    /// Puts them to the others.
-    pub fn add_to(&self, stats: &mut JournalStats) {
+    /// See [`Plane::lock_sums`](super::Plane::lock_sums).
+    pub fn sums(&self) -> (Nanos, Nanos, (u64, Nanos, Nanos)) {
         let of = |n: &AtomicU64| n.load(Ordering::Relaxed);
-        stats.logging = Nanos(of(&self.logging));
-        stats.locking = Nanos(of(&self.locking));
-        stats.lock_waits = Waits {
-            waits: of(&self.waits),
-            waited: Nanos(of(&self.waited)),
-            waited_max: Nanos(of(&self.waited_max)),
-        };
+        let span = |n| Nanos(of(n));
+        let waits = (of(&self.waits), span(&self.waited), span(&self.waited_max));
+        (span(&self.logging), span(&self.locking), waits)
     }
 }
 

@@ -1,8 +1,9 @@
 //! Composes an epoch into a transaction: groups of records, then the blocks that carry them.
 
-use super::log::{Head, LogState};
-use super::pages::OfTables;
-use super::{Closed, OwnedGroup};
+use super::log::LogState;
+use crate::journal::pages::OfTables;
+use crate::journal::{Closed, OwnedGroup};
+use crate::segs::Head;
 use crate::space::Usage;
 use base::{BLOCK_BYTES, Bytes};
 use block::Class;

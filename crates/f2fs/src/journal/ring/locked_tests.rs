@@ -1,9 +1,9 @@
 //! Tests of closing an epoch with `switch=wait`: which task waits for which, and that none waits
 //! for ever.
 
-use super::hooks_tests::mounted;
-use super::{CommitReason, Waits};
 use crate::F2fs;
+use crate::journal::capture::hooks_tests::mounted;
+use crate::journal::{CommitReason, Waits};
 use base::{Ino, Nanos, Rng};
 use fscore::{Creds, FileKind, FileSystem};
 use ondisk::f2fs::Nid;

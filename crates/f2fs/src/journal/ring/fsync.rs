@@ -15,9 +15,9 @@
 //! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
 //!   mount).
 
-use super::{CommitReason, Journal};
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::{CommitReason, Journal};
 use crate::options::FsyncMode;
 use base::Mutant;
 use block::WriteMark;

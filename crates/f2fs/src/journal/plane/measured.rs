@@ -1,11 +1,12 @@
 //! Exposes single parts of logging to the bench `cost`, and to nothing else.
 
+use super::Tx;
 use super::figures::LockBooks;
 use super::global::{Global, Mixed};
 use super::lists::{InodeLog, List};
 use super::touched::Touches;
-use super::{Epoch, Tx};
 use crate::F2fs;
+use crate::journal::Epoch;
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::{Record, attr};
 

@@ -12,22 +12,20 @@
 //!   counts its own.
 //!
 //! Waiting is the last resort. First, operations ring for the background tasks that commit and
-//! apply ([`bell`](super::bell)) and go on; a full epoch is closed by the next operation. Then
+//! apply ([`bell`](crate::bell)) and go on; a full epoch is closed by the next operation. Then
 //! operations slow down ([`pace`](super::pace)). Only when as many epochs are on their way as there
 //! may be does an operation wait: it commits itself, or together with the task that is committing.
 //! A ring without room holds up the commit, which applies; it holds up operations only when the
 //! greatest number of epochs waits for that commit, because the next epoch is in memory.
 
-use super::{CommitReason, Journal};
 use crate::F2fs;
+use crate::journal::{CommitReason, Epoch, Journal, WaitCause, Waits};
 use crate::ops::Cause;
-use base::{BLOCK_BYTES, Nanos};
+use base::Nanos;
 use fscore::FsResult;
 use rt::Mutex;
 use std::collections::BTreeMap;
 
-/// Parts of the ring that one epoch may fill.
-pub(super) const EPOCHS_PER_RING: u64 = 4;
 /// With a task in the background and `switch=wait`: free percent of the ring below which operations
 /// wait for an apply.
 const HARD_PERCENT: u64 = 5;
@@ -36,54 +34,6 @@ const HARD_PERCENT: u64 = 5;
 pub(crate) const MEMORY_MAX: u64 = 64 << 20;
 /// Rounds after which an operation goes on: others fill what it makes free.
 const ROUNDS: u32 = 8;
-
-/// What an operation waited for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum WaitCause {
-    /// The running epoch has as many bytes as it may have: the operation waited for its commit.
-    Epoch,
-    /// As many epochs are on their way as there may be: it waited for the commit of the oldest.
-    Epochs,
-    /// The ring is short: it waited for an apply.
-    Ring,
-    /// Committed records fill the memory: it waited for an apply.
-    Memory,
-    /// No condition: the operation paused, so that commits and applies can follow
-    /// ([`pace`](super::pace)).
-    Pace,
-}
-
-impl WaitCause {
-    /// All of them, in the order of reports.
-    pub const ALL: [WaitCause; 5] = [
-        WaitCause::Epoch,
-        WaitCause::Epochs,
-        WaitCause::Ring,
-        WaitCause::Memory,
-        WaitCause::Pace,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WaitCause::Epoch => "epoch-full",
-            WaitCause::Epochs => "epochs",
-            WaitCause::Ring => "ring",
-            WaitCause::Memory => "memory",
-            WaitCause::Pace => "pace",
-        }
-    }
-}
-
-/// Waits for one cause.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Waits {
-    /// How many.
-    pub waits: u64,
-    /// All together.
-    pub waited: Nanos,
-    /// The longest.
-    pub waited_max: Nanos,
-}
 
 /// Waits of operations so far.
 pub(crate) struct Reserve {
@@ -113,11 +63,6 @@ impl Reserve {
 }
 
 impl Journal {
-    /// Bytes that the records of one epoch may have, about.
-    pub(super) fn cap(ring_blocks: u32) -> u64 {
-        u64::from(ring_blocks) * BLOCK_BYTES as u64 / EPOCHS_PER_RING
-    }
-
     /// What is committed should go home: less of the ring is free than `jlow` says, or the records
     /// fill the memory.
     pub(crate) fn is_apply_due(&self) -> bool {
@@ -180,7 +125,7 @@ impl F2fs {
                 Ok(true)
             }
             WaitCause::Epochs => {
-                let oldest = super::Epoch(journal.last_committed().0 + 1);
+                let oldest = Epoch(journal.last_committed().0 + 1);
                 self.commit_for(oldest, CommitReason::Cap)?;
                 Ok(true)
             }

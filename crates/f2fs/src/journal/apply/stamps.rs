@@ -9,7 +9,7 @@
 //!   stamp becomes the epoch that drops it;
 //! - S2 stamps stay until their epoch is applied.
 
-use super::Epoch;
+use crate::journal::Epoch;
 use base::Ino;
 use rt::Mutex;
 use std::collections::BTreeMap;

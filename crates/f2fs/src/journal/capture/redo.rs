@@ -16,7 +16,7 @@
 //! - [`NodeDel`](Record::NodeDel), `BlockRun`, `SumRun`, `Orphan*`, `Trunc`, `Head` and `Quota`
 //!   concern no block here.
 
-use super::pages::image::put_node;
+use crate::journal::pages::image::put_node;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::{Content, PageKind, Record, attr};
 use ondisk::f2fs::{
@@ -150,6 +150,22 @@ pub(crate) fn dir_block(
         Err(why) => Err(FsError::corrupt(format!(
             "journal: {record:?} does not fit page {page} of directory {dir}: {why}"
         ))),
+    }
+}
+
+/// The node whose block a record in the group of inode `ino` changes, makes or frees.
+pub(crate) fn node_of(record: &Record<'_>, ino: Nid) -> Option<Nid> {
+    match *record {
+        Record::InodeNew { .. } | Record::InodeAttr { .. } => Some(ino),
+        Record::DentSet { block, .. }
+        | Record::DentClear { block, .. }
+        | Record::DentIno { block, .. } => (block == Record::INLINE).then_some(ino),
+        Record::MapRun { nid, .. }
+        | Record::NodeNew { nid, .. }
+        | Record::NodeDel { nid, .. }
+        | Record::NodePtr { parent: nid, .. } => Some(nid),
+        Record::Bytes { content, nid, .. } => (content != Content::Dentries).then_some(nid),
+        _ => None,
     }
 }
 

@@ -18,15 +18,14 @@
 //!   other lock. Checkpoints rely on the same order: without a journal each checkpoint is such a
 //!   freeze. No task is inside twice (ops-O3);
 //! - T4 an operation that finds the epoch full waits for its commit before it enters, and does not
-//!   close the epoch from inside ([`Plane::before_pick`](super::Plane)), because it would then wait
-//!   for itself;
+//!   close the epoch from inside (`Plane::before_pick`), because it would then wait for itself;
 //! - T5 the leader waits for no other freeze (ops-O4), because the holder of one may wait for a
 //!   commit, that is, for the leader (FIFREEZE does). During such a freeze no operation is inside,
 //!   or soon none will be, so the epoch is closed without a freeze of its own; the drain waits for
 //!   the operations that are left.
 
-use super::{Epoch, Journal};
 use crate::F2fs;
+use crate::journal::{Epoch, Journal};
 
 impl F2fs {
     /// Closes the running epoch if anything is in it and a slot is free, and answers the last

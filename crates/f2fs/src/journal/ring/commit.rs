@@ -41,12 +41,13 @@
 //! (K8); an apply never waits for a commit.
 
 use super::log::Kept;
-use super::pages::OfTables;
-use super::stats::Figures;
 use super::transaction::{blocks, transaction};
-use super::{CommitPhase, CommitReason, Epoch, Journal, Led, Span};
+use super::{Led, Span};
 use crate::F2fs;
 use crate::fault;
+use crate::journal::pages::OfTables;
+use crate::journal::stats::Figures;
+use crate::journal::{CommitPhase, CommitReason, Epoch, Journal};
 use crate::ops::Cause;
 use crate::options::FsyncMode;
 use base::cost::f2fs as cost;

@@ -1,8 +1,9 @@
 //! Tests that `redo(before, capture(before, after)) == after`, for what operations do and for
 //! arbitrary bytes.
 
-use super::capture::Parts;
-use super::{capture, redo};
+use super::Parts;
+use super::redo;
+use crate::journal::capture;
 use ondisk::f2fs::journal::{Content, Record};
 use ondisk::f2fs::{
     AllocType, BLOCK_BYTES, BlockAddr, Dentry, DentryLayout, FOOTER_AT, Features, FileType, Footer,

@@ -17,8 +17,8 @@
 //! - W3 a cut on the way leaves the copies different: then the next mount writes both, whatever the
 //!   first one says.
 
-use super::Guard;
 use crate::F2fs;
+use crate::journal::Guard;
 use fscore::FsResult;
 use ondisk::f2fs::{Features, Superblock};
 

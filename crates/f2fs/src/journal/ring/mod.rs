@@ -9,6 +9,33 @@
 //!
 //! An epoch that is committed by a pack (f2fs-commit-K8) has no block here, but has its place in
 //! the order of epochs.
+//!
+//! The files below are everything that brings epochs into the ring and keeps room in it: commit
+//! and who waits for it, the wait of an operation for room, and the superblocks and the guard that
+//! say that the ring may hold something.
+
+pub(crate) mod area;
+mod commit;
+#[cfg(test)]
+mod commit_tests;
+mod fsync;
+mod group;
+pub(crate) mod guard;
+mod locked;
+#[cfg(test)]
+mod locked_tests;
+mod log;
+pub(crate) mod pace;
+pub(crate) mod reserve;
+mod supers;
+mod timer;
+mod transaction;
+
+pub(super) use group::Group;
+use group::Led;
+pub(super) use log::LogState;
+pub(crate) use log::{Committed, Start};
+pub(crate) use reserve::Reserve;
 
 use super::Epoch;
 use base::BlockNo;

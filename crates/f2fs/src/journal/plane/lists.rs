@@ -8,9 +8,10 @@
 //!   operation: a caller of [`Table::last`] after that gets an epoch that it can wait for;
 //! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
 
+use super::OwnedGroup;
 use super::figures::LockBooks;
 use super::gate::Padded;
-use super::{Epoch, OwnedGroup};
+use crate::journal::Epoch;
 use base::cost::f2fs::LIST_APPEND;
 use base::{Map, Mutant};
 use ondisk::f2fs::Nid;

@@ -11,9 +11,10 @@
 //! Records are filed one by one when their operation ends, with no other lock held, so that the
 //! measured wait is the wait for this lock.
 
+use super::OwnedGroup;
 use super::figures::LockBooks;
 use super::gate::Padded;
-use super::{Epoch, OwnedGroup};
+use crate::journal::Epoch;
 use base::cost::f2fs::{EPOCH_OP, LIST_APPEND, LIST_SORT};
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::Record;
