@@ -14,8 +14,7 @@
 //! The time that an operation waits to enter is counted under the cause of the freeze that it met
 //! (Linux: `cp_rwsem`).
 
-use crate::F2fs;
-use crate::journal::{Journal, OP_MAX, Tx};
+use crate::journal::Tx;
 use base::{Nanos, Time};
 use rt::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
@@ -192,6 +191,23 @@ impl Ops {
         }
     }
 
+    /// Runs an operation that changes metadata (O1) and logs at most `most` bytes. Its records
+    /// belong to one epoch, which is picked at its first change, when it holds all locks that
+    /// protect what it changes until its end (f2fs-journal-I4).
+    pub fn run<R>(&self, tx: Option<Tx<'_>>, most: usize, work: impl FnOnce(&Op<'_>) -> R) -> R {
+        let mut op = Op { tx, ..self.enter() };
+        let result = work(&op);
+        if let Some(tx) = op.tx.take() {
+            let bytes = tx.bytes();
+            debug_assert!(
+                bytes <= most,
+                "an operation has logged {bytes} bytes, and room for {most} is kept"
+            );
+            tx.end();
+        }
+        result
+    }
+
     /// Keeps operations out, once those inside have ended.
     pub fn freeze(&self, cause: Cause) -> Freeze<'_> {
         let since = rt::now();
@@ -257,32 +273,6 @@ impl<'a> Op<'a> {
     /// What the operation logs; `None` without a journal, and for the holder of a freeze.
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
-    }
-}
-
-impl F2fs {
-    /// Runs an operation that changes metadata (O1). With a journal its records belong to one
-    /// epoch, which is picked at its first change, when it holds all locks that protect what it
-    /// changes until its end (f2fs-journal-I4).
-    pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
-        let mut op = self.ops.enter();
-        op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
-        let result = work(&op);
-        if let Some(tx) = op.tx.take() {
-            debug_assert!(
-                tx.bytes() <= self.op_max(),
-                "an operation has logged {} bytes, and room for {} is kept",
-                tx.bytes(),
-                self.op_max()
-            );
-            tx.end();
-        }
-        result
-    }
-
-    /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
-    pub(crate) fn op_max(&self) -> usize {
-        self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
     }
 }
 

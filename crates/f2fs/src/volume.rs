@@ -1,14 +1,14 @@
 //! A mounted volume: its parts, and whether operations are admitted.
 
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{CheckpointStats, Checkpointer};
 use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
-use crate::journal::{Journal, JournalRecovery};
+use crate::journal::{Journal, JournalRecovery, OP_MAX};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
-use crate::ops::{Cause, FreezeStats, Ops};
+use crate::ops::{Cause, FreezeStats, Op, Ops};
 use crate::options::{Errors, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
@@ -98,6 +98,11 @@ impl F2fs {
         self.ops.stats()
     }
 
+    /// What checkpoints did and cost since the mount.
+    pub fn checkpoints(&self) -> CheckpointStats {
+        self.cp.stats()
+    }
+
     /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`,
     /// `fsync-checkpoint`, `fsync-flush`; with a journal `fsync-data`, `fsync-commit`,
     /// `fsync-flush`.
@@ -148,6 +153,17 @@ impl F2fs {
             self.note_damage(e);
         }
         answer
+    }
+
+    /// Runs an operation that changes metadata; with a journal it logs what it changes.
+    pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
+        let tx = self.journal.as_ref().map(|journal| journal.plane.enter());
+        self.ops.run(tx, self.op_max(), work)
+    }
+
+    /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
+    pub(crate) fn op_max(&self) -> usize {
+        self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
     }
 
     pub(crate) fn check_alive(&self) -> FsResult<()> {

@@ -67,7 +67,7 @@ impl F2fs {
     /// # Errors
     /// I/O, damage: then the mount is latched (f2fs-checkpoint-C7).
     pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
-        if self.options.read_only || self.checkpoint_disabled() {
+        if self.options.read_only || self.cp.is_disabled() {
             return Ok(());
         }
         if self.journal.is_some() {
@@ -91,7 +91,7 @@ impl F2fs {
     /// A checkpoint for a caller that already holds the freeze (cleaning, recovery). It submits no
     /// discards; the next ordinary checkpoint does.
     pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
-        if self.options.read_only || self.checkpoint_disabled() {
+        if self.options.read_only || self.cp.is_disabled() {
             return Ok(());
         }
         // What recovery has redone is in no epoch that an apply could take.
@@ -169,7 +169,7 @@ impl F2fs {
         clock.end_of(Phase::Land);
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
-        let segs = self.flush_segs(freeze, &mut plug)?;
+        let segs = self.segs.flush(&mut plug);
         let packed = self.build_pack(Wanted {
             cause: freeze.cause(),
             usage: self.space.usage(),
@@ -179,7 +179,7 @@ impl F2fs {
         })?;
         self.write_pack(packed, &nat, nodes, plug, &mut clock)?;
         self.nat.committed(nat);
-        self.segs_committed(freeze);
+        self.segs.committed(self.options.discard);
         let (_, (_, flight)) = match landed {
             Some(landed) => landed,
             None => (self.land_all()?, self.land_nodes()?),
@@ -201,7 +201,7 @@ impl F2fs {
             nat,
             segs,
         } = wanted;
-        let clock = self.volume_clock();
+        let clock = self.cp.clock();
         let next_free = self.nat.next_free();
         let state = self.cp.state.lock();
         let saved = Saved {

@@ -105,7 +105,7 @@ impl F2fs {
         page[size..].fill(0);
         let empty = base::bytes::is_zero(&page);
         if !empty {
-            self.claim_blocks(op, 1)?;
+            self.space.claim_blocks(op, 1)?;
         }
         // From now on addresses lie there, and the flags of the inode say so.
         let mut fields = inode.core().fields.clone();
@@ -115,7 +115,7 @@ impl F2fs {
             fields.encode_into(block, self.features);
         });
         if let Err(e) = cleared {
-            self.return_blocks(op, u64::from(!empty));
+            self.space.return_blocks(op, u64::from(!empty));
             return Err(e);
         }
         {

@@ -5,8 +5,6 @@
 //! Documentation/filesystems/f2fs.rst).
 
 use super::Place;
-use crate::F2fs;
-use crate::inode::Inode;
 use base::Mutant;
 use ondisk::f2fs::{Advise, Geometry, Log};
 
@@ -15,9 +13,9 @@ const SMALL_VOLUME_SEGMENTS: u32 = 16 * 512;
 /// In place by utilization: above so many percent (`min_ipu_util`).
 const UTILIZATION_MIN: u64 = 70;
 /// An fsync of at most so many dirty pages writes in place (`min_fsync_blocks`).
-const FSYNC_PAGES_MAX: usize = 8;
+pub(super) const FSYNC_PAGES_MAX: usize = 8;
 /// A file with at most so many dirty pages goes to the hot log (`min_hot_blocks`).
-const HOT_PAGES_MAX: usize = 16;
+pub(super) const HOT_PAGES_MAX: usize = 16;
 
 /// When file data may be overwritten where it lies (`ipu_policy`, a set of bits as in sysfs).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -99,32 +97,6 @@ impl Facts {
             Log::HotData
         } else {
             Log::WarmData
-        }
-    }
-}
-
-impl F2fs {
-    /// What counts now for the dirty pages of a file.
-    pub(super) fn facts(&self, inode: &Inode, place: Place) -> Facts {
-        let (dir, atomic, advise) = {
-            let core = inode.core();
-            (core.fields.is_dir(), core.atomic, core.fields.advise)
-        };
-        let fewer = |n: usize| self.pages.dirty_front(inode.ino, n + 1).is_none();
-        let used = self.space.usage().blocks;
-        let all = used + self.space.blocks_free();
-        let policy = self.options.in_place;
-        Facts {
-            place,
-            dir,
-            atomic,
-            advise,
-            few: fewer(FSYNC_PAGES_MAX),
-            small: fewer(HOT_PAGES_MAX),
-            lfs: self.options.lfs || self.options.checkpoint_disabled,
-            policy: policy.unwrap_or_else(|| InPlace::for_volume(&self.geo, self.options.lfs)),
-            short_of_segments: self.segs.is_short(),
-            utilization: used * 100 / all.max(1),
         }
     }
 }

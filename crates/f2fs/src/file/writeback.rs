@@ -22,7 +22,7 @@
 //! - W4 an epoch waits for the data whose mapping it contains
 //!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place.
 
-use super::placement::Facts;
+use super::placement::{FSYNC_PAGES_MAX, Facts, HOT_PAGES_MAX, InPlace};
 use super::{BATCH_PAGES, Content, DataStats, Place};
 use crate::F2fs;
 use crate::inode::Inode;
@@ -91,6 +91,30 @@ impl F2fs {
                     let _ = self.land(inode);
                 }
             }
+        }
+    }
+
+    /// What counts now for the dirty pages of a file.
+    fn facts(&self, inode: &Inode, place: Place) -> Facts {
+        let (dir, atomic, advise) = {
+            let core = inode.core();
+            (core.fields.is_dir(), core.atomic, core.fields.advise)
+        };
+        let fewer = |n: usize| self.pages.dirty_front(inode.ino, n + 1).is_none();
+        let used = self.space.usage().blocks;
+        let all = used + self.space.blocks_free();
+        let policy = self.options.in_place;
+        Facts {
+            place,
+            dir,
+            atomic,
+            advise,
+            few: fewer(FSYNC_PAGES_MAX),
+            small: fewer(HOT_PAGES_MAX),
+            lfs: self.options.lfs || self.options.checkpoint_disabled,
+            policy: policy.unwrap_or_else(|| InPlace::for_volume(&self.geo, self.options.lfs)),
+            short_of_segments: self.segs.is_short(),
+            utilization: used * 100 / all.max(1),
         }
     }
 
@@ -612,7 +636,7 @@ impl Sending {
         match self.version {
             Some((of, version)) if of == nid => Ok(version),
             _ => {
-                let version = fs.nat_get(nid)?.version;
+                let version = fs.nat.get(nid)?.version;
                 self.version = Some((nid, version));
                 Ok(version)
             }

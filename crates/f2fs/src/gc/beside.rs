@@ -8,8 +8,9 @@
 //! - K8 from the choice of a section until its former content is freed, or until cleaning gives the
 //!   section up, no log fills the blocks that were emptied.
 
+use super::foreground::BATCH_SECTIONS;
 use super::moving::{Beside, Moved, Place};
-use super::{BATCH_SECTIONS, Policy, Work};
+use super::{Policy, Work};
 use crate::F2fs;
 use crate::file;
 use crate::inode::Inode;

@@ -115,7 +115,7 @@ impl F2fs {
         found: &[u32],
         moved: &mut Moved,
     ) -> FsResult<()> {
-        let summary = self.summary_of(seg)?;
+        let summary = self.segs.summary_of(seg)?;
         let expected = if nodes {
             SummaryKind::Node
         } else {
@@ -148,7 +148,7 @@ impl F2fs {
         for (addr, owner) in blocks {
             let nid = owner.nid;
             // gc-K2.
-            let is_owner = self.is_nid(nid) && self.nat_get(nid)?.addr == *addr;
+            let is_owner = self.is_nid(nid) && self.nat.get(nid)?.addr == *addr;
             if !is_owner {
                 moved.left += 1;
                 continue;
@@ -255,7 +255,7 @@ impl F2fs {
         if !self.is_nid(nid) {
             return Ok(None);
         }
-        let entry = self.nat_get(nid)?;
+        let entry = self.nat.get(nid)?;
         if entry.addr == BlockAddr::NULL {
             return Ok(None);
         }

@@ -1,52 +1,25 @@
 //! The interface between segments and checkpoints: what a mount loads into the table, and what a
 //! checkpoint takes from it.
 //!
-//! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the
-//! last block was allocated, the pack, then [`segs_committed`](crate::F2fs::segs_committed) once
-//! the pack is durable. If a write of it fails, the latter is never called.
+//! Order of a checkpoint, all under its freeze: [`flush`](Segments::flush) after the last block was
+//! allocated, the pack, then [`committed`](Segments::committed) once the pack is durable. If a
+//! write of it fails, the latter is never called.
 
 use super::discard::Discards;
+use super::load::{self, OpenLog, SegsOnDisk};
 use super::table::Table;
-use super::{Clock, Inner, Segments, load};
-use crate::F2fs;
-use crate::ops::Freeze;
+use super::{Clock, Inner, Segments};
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba};
 use block::{Class, Plug, Queue};
 use fscore::FsResult;
 use ondisk::f2fs::{
-    AllocType, BlockAddr, Checkpoint, CpFlags, Geometry, Log, SIT_JOURNAL_MAX, SIT_PER_BLOCK,
-    SegNo, SitEntry, SummaryBlock, bits,
+    BlockAddr, CpFlags, Geometry, SIT_JOURNAL_MAX, SIT_PER_BLOCK, SegNo, SitEntry, bits,
 };
 use rt::Mutex;
 use rt::atomic::AtomicU32;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// A log as a checkpoint sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenLog {
-    /// Which log it is.
-    pub log: Log,
-    /// Its segment.
-    pub segno: SegNo,
-    /// The next block it takes, counted in the segment, below 512.
-    pub next: u16,
-    /// How it takes blocks.
-    pub alloc: AllocType,
-    /// Owners of the blocks of its segment; the journal in this summary block is not used.
-    pub owners: SummaryBlock,
-}
-
-/// What the checkpoint that is mounted says of segments.
-pub(crate) struct SegsOnDisk<'a> {
-    /// Counts and the version bitmap of the SIT; its numbers are checked ([`Checkpoint::check`]).
-    pub cp: &'a Checkpoint,
-    /// Entries that count before those in the SIT. Segment numbers are not checked.
-    pub sit_journal: Vec<(SegNo, SitEntry)>,
-    /// The six logs, in the order of [`Log::ALL`].
-    pub logs: Vec<OpenLog>,
-}
 
 /// What a checkpoint writes down of segments.
 pub(crate) struct SegsToWrite {
@@ -112,8 +85,10 @@ impl Segments {
         self.inner.lock().table.allocated()
     }
 
-    /// See [`F2fs::flush_segs`].
-    pub(super) fn flush(&self, plug: &mut Plug) -> SegsToWrite {
+    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other
+    /// copies (what does not fit into the journal), summaries of segments that were closed. The
+    /// caller holds a freeze.
+    pub fn flush(&self, plug: &mut Plug) -> SegsToWrite {
         let inner = &mut *self.inner.lock();
         // segs-V6: before the pack.
         for (&segno, summary) in &inner.closed {
@@ -142,8 +117,9 @@ impl Segments {
         }
     }
 
-    /// See [`F2fs::segs_committed`].
-    pub(super) fn committed(&self, discard: bool) {
+    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may
+    /// be reused. The caller holds its freeze.
+    pub fn committed(&self, discard: bool) {
         let inner = &mut *self.inner.lock();
         let freed = inner.table.committed();
         inner.closed.clear();
@@ -153,9 +129,7 @@ impl Segments {
             inner.discards.add(&freed);
         }
     }
-}
 
-impl Segments {
     /// F2FSJ: a pack is durable in which these blocks are free (f2fs-journal-I6): they may be
     /// reused, and discarded. Blocks that are valid again stay.
     ///
@@ -167,31 +141,6 @@ impl Segments {
         if discard && self.queue.caps().discard {
             inner.discards.add(&freed);
         }
-    }
-}
-
-impl F2fs {
-    /// See [`Segments::release`]. Discards what that freed is for
-    /// [`discard_freed`](Self::discard_freed), under no lock.
-    pub(crate) fn segs_released(&self, blocks: &[BlockAddr]) {
-        self.segs.release(blocks, self.options.discard);
-    }
-
-    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other
-    /// copies (what does not fit into the journal), summaries of segments that were closed.
-    ///
-    /// # Errors
-    /// I/O of blocks that have to be read for it.
-    pub(crate) fn flush_segs(&self, freeze: &Freeze<'_>, plug: &mut Plug) -> FsResult<SegsToWrite> {
-        let _ = freeze;
-        Ok(self.segs.flush(plug))
-    }
-
-    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may
-    /// be reused.
-    pub(crate) fn segs_committed(&self, freeze: &Freeze<'_>) {
-        let _ = freeze;
-        self.segs.committed(self.options.discard);
     }
 }
 

@@ -302,7 +302,7 @@ impl F2fs {
     fn add_rewrites(&self, journal: &Journal, fold: &mut Fold<'_>) -> FsResult<()> {
         let wanted = journal.rewrite.take();
         for nid in wanted.nodes {
-            if self.nat_get(nid)?.addr.is_data() {
+            if self.nat.get(nid)?.addr.is_data() {
                 self.keep_node(nid)?;
             }
             fold.touch(nid);

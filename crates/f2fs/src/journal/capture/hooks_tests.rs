@@ -297,7 +297,10 @@ impl Shadow {
             assert!(block[..] == live[..], "page {page} of directory {dir}");
         }
         for &block in &self.valid {
-            let valid = fs.is_valid(BlockAddr(block)).expect("in the main area");
+            let valid = fs
+                .segs
+                .is_valid(BlockAddr(block))
+                .expect("in the main area");
             assert!(valid, "block {block}");
         }
         let orphans: Vec<Nid> = fs.orphans.all().iter().map(|ino| Nid(ino.0)).collect();

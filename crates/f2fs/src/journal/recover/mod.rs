@@ -99,7 +99,7 @@ impl F2fs {
             barrier: self.options.fsync != FsyncMode::NoBarrier,
         };
         let owner = |nid: Nid| {
-            let entry = self.nat_get(nid)?;
+            let entry = self.nat.get(nid)?;
             Ok((entry.addr != BlockAddr::NULL).then_some(entry.ino))
         };
         let mut check = Check::new(&self.geo, &owner);
@@ -145,10 +145,10 @@ impl F2fs {
                 let (taken, heads) = (check.taken, check.heads);
                 for (first, count) in taken {
                     for n in 0..count {
-                        self.redo_hold(freeze, BlockAddr(first.0 + n))?;
+                        self.segs.redo_hold(freeze, BlockAddr(first.0 + n))?;
                     }
                 }
-                self.redo_heads(freeze, &heads)?;
+                self.segs.redo_heads(freeze, &heads)?;
                 self.redo_chain(freeze, &found, &ring, &mut recovered)?;
             }
         }

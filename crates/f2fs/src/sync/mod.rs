@@ -28,6 +28,12 @@
 //!   waits for the nodes that an earlier fsync wrote of this inode, and for a flush that covers the
 //!   inode's data.
 
+mod books;
+
+use books::MOVED_MAX;
+pub use books::Reason;
+pub(crate) use books::SyncBooks;
+
 use crate::F2fs;
 use crate::fault;
 use crate::inode::{Change, Core, Inode};
@@ -39,67 +45,6 @@ use block::{DevError, WriteMark};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{Advise, Nid};
 use std::collections::BTreeMap;
-
-/// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no
-/// options here.)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reason {
-    /// Not a regular file: entries of a directory are in no node that an fsync of it would write.
-    NotRegular,
-    /// The link count is not one: roll-forward can restore one name only.
-    Links,
-    /// The inode does not record its name.
-    Name,
-    /// The directory that contains its name is not in the last checkpoint.
-    Parent,
-    /// The volume is so full that roll-forward might not find enough space.
-    Space,
-    /// The mount has not written a checkpoint yet: behind the place of its first node block may lie
-    /// blocks of an earlier life with the same version, which would seem to follow it.
-    Life,
-    /// A part of the file was cut off, and no node would tell roll-forward so.
-    Cut,
-    /// `strict`: names were moved into the directory of a file whose name is not in the last
-    /// checkpoint.
-    MovedNames,
-}
-
-impl Reason {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::NotRegular => "not-regular",
-            Reason::Links => "links",
-            Reason::Name => "name",
-            Reason::Parent => "parent",
-            Reason::Space => "space",
-            Reason::Life => "life",
-            Reason::Cut => "cut",
-            Reason::MovedNames => "moved-names",
-        }
-    }
-}
-
-/// Directories remembered for [`Reason::MovedNames`] before old ones are looked for.
-const MOVED_MAX: usize = 1024;
-
-/// What fsync has to remember.
-#[derive(Default)]
-pub(crate) struct SyncBooks {
-    /// Checkpoints by reason.
-    checkpoints: BTreeMap<Reason, u64>,
-    /// Directories that names were moved into, with the checkpoint version at that time.
-    moved: BTreeMap<Ino, u64>,
-    /// Version of the checkpoint that was mounted.
-    life: Option<u64>,
-}
-
-impl SyncBooks {
-    /// A mount begins, with a checkpoint of this version.
-    pub fn begin_life(&mut self, version: u64) {
-        self.life = Some(version);
-    }
-}
 
 /// What became of the nodes.
 enum Step {
@@ -143,7 +88,7 @@ impl F2fs {
         if regular {
             self.timed("fsync-data", || self.sync_data(inode))?;
         }
-        if self.checkpoint_disabled() {
+        if self.cp.is_disabled() {
             return Ok(());
         }
         if !regular {
@@ -201,7 +146,7 @@ impl F2fs {
     /// The same under its locks.
     fn write_step(&self, op: &Op<'_>, inode: &Inode, data_only: bool) -> FsResult<Step> {
         let nid = inode.nid();
-        let history = self.node_history(nid)?;
+        let history = self.nat.history(nid)?;
         let fresh = !history.checkpointed && !history.inode_fsynced;
         let change = inode.core().change;
         let asked = change == Change::Data || change == Change::Times && !data_only;
@@ -299,14 +244,14 @@ impl F2fs {
         if inode.tree.lock().cut_below {
             return Ok(Some(Reason::Cut));
         }
-        if !self.room_for_roll_forward() {
+        if !self.cp.room_for_roll_forward(self.segs.allocated()) {
             return Ok(Some(Reason::Space));
         }
-        if !self.node_history(pino)?.checkpointed {
+        if !self.nat.history(pino)?.checkpointed {
             return Ok(Some(Reason::Parent));
         }
         if self.options.fsync == FsyncMode::Strict && self.is_moved_into(pino) {
-            let history = self.node_history(inode.nid())?;
+            let history = self.nat.history(inode.nid())?;
             if !history.checkpointed && !history.inode_fsynced {
                 return Ok(Some(Reason::MovedNames));
             }
