@@ -4,7 +4,7 @@ use super::build::{Built, Saved, build};
 use super::{Phase, State};
 use crate::F2fs;
 use crate::fault;
-use crate::file::Place;
+use crate::file::{ALL, Why};
 use crate::nat::NatToWrite;
 use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
@@ -20,9 +20,6 @@ use rt::MutexGuard;
 /// Rounds of directory blocks and nodes until none is dirty: writing the former dirties the latter,
 /// never the other way round.
 const ROUNDS: u32 = 8;
-
-/// All pages of a file.
-const ALL: std::ops::Range<u64> = 0..u64::MAX;
 
 /// What a pack is to say.
 pub(crate) struct Wanted<'a> {
@@ -106,7 +103,7 @@ impl F2fs {
     fn write_ahead(&self) -> FsResult<()> {
         for dir in self.pages.dirty_meta_files() {
             match self.inode(dir) {
-                Ok(inode) => self.write_pages(&inode, ALL)?,
+                Ok(inode) => self.write_pages(&inode, ALL, Why::Flush)?,
                 // Freed since.
                 Err(FsError::Posix(_)) => {}
                 Err(e) => return Err(e),
@@ -279,7 +276,7 @@ impl F2fs {
         for _ in 0..ROUNDS {
             for dir in self.pages.dirty_meta_files() {
                 let dir = self.inode(dir)?;
-                self.write_pages_in(op, &dir, ALL, Place::Policy)?;
+                self.write_pages_within(op, &dir, ALL, Why::Flush, &dir.wb.lock())?;
             }
             written += self.write_nodes(op)?;
             if self.nodes.dirty() == 0 && self.pages.dirty_meta_files().is_empty() {

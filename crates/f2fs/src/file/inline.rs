@@ -1,6 +1,6 @@
 //! Inline data: the content of a small file, stored in its inode block.
 
-use super::{Place, zero_page};
+use super::{ALL, Why, zero_page};
 use crate::F2fs;
 use crate::inode::{Core, Inode};
 use crate::journal::capture::Parts;
@@ -140,7 +140,7 @@ impl F2fs {
         self.put_inode(op, inode)?;
         match rt::mutant(Mutant::F2fsLeaveInlineLate) {
             true => Ok(()),
-            false => self.write_pages_in(op, inode, 0..1, Place::Fresh),
+            false => self.write_pages_within(op, inode, 0..1, Why::Rewrite, &inode.wb.lock()),
         }
     }
 
@@ -174,6 +174,6 @@ impl F2fs {
             core.changed();
         }
         self.put_inode(op, inode)?;
-        self.write_pages_in(op, inode, 0..u64::MAX, Place::Fresh)
+        self.write_pages_within(op, inode, ALL, Why::Rewrite, &inode.wb.lock())
     }
 }

@@ -4,7 +4,7 @@
 //! in Documentation/ABI/testing/sysfs-fs-f2fs; "Write-hint Policy" and `active_logs` in
 //! Documentation/filesystems/f2fs.rst).
 
-use super::Place;
+use super::Why;
 use base::Mutant;
 use ondisk::f2fs::{Advise, Geometry, Log};
 
@@ -53,7 +53,7 @@ impl InPlace {
 /// What counts for the pages of one file in one batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    pub place: Place,
+    pub why: Why,
     pub dir: bool,
     pub atomic: bool,
     pub advise: Advise,
@@ -72,8 +72,8 @@ pub(super) struct Facts {
 impl Facts {
     /// Whether a block that is mapped may be overwritten.
     pub fn in_place(&self) -> bool {
-        let fresh = self.place == Place::Fresh && !rt::mutant(Mutant::F2fsCutInPlace);
-        if self.lfs || self.dir || self.atomic || fresh || self.place == Place::Cold {
+        let fresh = self.why == Why::Rewrite && !rt::mutant(Mutant::F2fsCutInPlace);
+        if self.lfs || self.dir || self.atomic || fresh || self.why == Why::Clean {
             return false;
         }
         let full = self.utilization > UTILIZATION_MIN;
@@ -82,12 +82,12 @@ impl Facts {
             || self.policy.has(InPlace::SSR) && self.short_of_segments
             || self.policy.has(InPlace::UTIL) && full
             || self.policy.has(InPlace::SSR_UTIL) && self.short_of_segments && full
-            || self.policy.has(InPlace::FSYNC) && self.place == Place::Sync && self.few
+            || self.policy.has(InPlace::FSYNC) && self.why == Why::Fsync && self.few
     }
 
     /// The log for what goes out of place.
     pub fn log(&self) -> Log {
-        if self.place == Place::Cold {
+        if self.why == Why::Clean {
             Log::ColdData
         } else if self.dir {
             Log::HotData
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     const PLAIN: Facts = Facts {
-        place: Place::Policy,
+        why: Why::Flush,
         dir: false,
         atomic: false,
         advise: Advise(0),
@@ -134,14 +134,14 @@ mod tests {
             (
                 "moved or cut",
                 Facts {
-                    place: Place::Fresh,
+                    why: Why::Rewrite,
                     ..PLAIN
                 },
             ),
             (
                 "cleaning",
                 Facts {
-                    place: Place::Cold,
+                    why: Why::Clean,
                     ..PLAIN
                 },
             ),
@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(facts.in_place(), expected, "{facts:?}");
         }
         let sync = Facts {
-            place: Place::Sync,
+            why: Why::Fsync,
             policy: InPlace::FSYNC,
             ..PLAIN
         };
@@ -216,10 +216,10 @@ mod tests {
             .log(),
             Log::HotData
         );
-        let cold = Place::Cold;
+        let cold = Why::Clean;
         assert_eq!(
             Facts {
-                place: cold,
+                why: cold,
                 dir: true,
                 ..PLAIN
             }

@@ -12,7 +12,7 @@ use super::foreground::BATCH_SECTIONS;
 use super::moving::{Beside, Moved, Place};
 use super::{Policy, Work};
 use crate::F2fs;
-use crate::file;
+use crate::file::Why;
 use crate::inode::Inode;
 use crate::journal::Journal;
 use crate::ops::Cause;
@@ -223,7 +223,7 @@ impl F2fs {
             }
             for part in here.chunk_by(|a, b| a + 1 == *b) {
                 let pages = part[0]..part[part.len() - 1] + 1;
-                self.write_pages_held(op, inode, pages, file::Place::Cold, &wb)?;
+                self.write_pages_within(op, inode, pages, Why::Clean, &wb)?;
             }
             Ok(here.len() as u64)
         })

@@ -1,7 +1,7 @@
 //! Moves what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
 
 use crate::F2fs;
-use crate::file;
+use crate::file::Why;
 use crate::inode::Inode;
 use crate::journal::Journal;
 use crate::ops::Op;
@@ -233,7 +233,7 @@ impl F2fs {
             }
         }
         let (first, last) = (run[0].index, run[run.len() - 1].index);
-        self.write_pages_in(op, inode, first..last + 1, file::Place::Cold)?;
+        self.write_pages_within(op, inode, first..last + 1, Why::Clean, &inode.wb.lock())?;
         moved.data += run.len() as u64;
         Ok(())
     }

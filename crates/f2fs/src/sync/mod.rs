@@ -36,6 +36,7 @@ pub(crate) use books::SyncBooks;
 
 use crate::F2fs;
 use crate::fault;
+use crate::file::{ALL, Why};
 use crate::inode::{Change, Core, Inode};
 use crate::nodes::Last;
 use crate::ops::{Cause, Op};
@@ -103,7 +104,7 @@ impl F2fs {
 
     pub(crate) fn sync_data(&self, inode: &Inode) -> FsResult<()> {
         let errors = inode.core().write_errors.count();
-        self.sync_pages(inode)?;
+        self.write_pages(inode, ALL, Why::Fsync)?;
         if !rt::mutant(Mutant::F2fsNodeBeforeData) {
             // A failure is kept, those of earlier write-back are too.
             let _ = self.land(inode);

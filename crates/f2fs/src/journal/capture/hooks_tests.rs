@@ -2,6 +2,7 @@
 //! of the volume, give its present state.
 
 use super::redo;
+use crate::file::Why;
 use crate::inode::Inode;
 use crate::journal::{OwnedGroup, PagesLogged};
 use crate::space::Usage;
@@ -311,7 +312,7 @@ impl Shadow {
 
 /// Commits all, redoes all, compares. What is written back is: the sizes are those of the files.
 fn check(fs: &F2fs, shadow: &mut Shadow, valid_before: u64) {
-    fs.writeback_files(None).expect("written");
+    fs.write_files(None).expect("written");
     let _ = fs.land_files();
     fs.commit_all(crate::journal::CommitReason::Sync)
         .expect("committed");
@@ -411,7 +412,7 @@ fn random_op(fs: &F2fs, rng: &mut Rng, dirs: &[Ino]) {
         }),
         (21, Some(ino)) => fs.fsync(ino, rng.below(2) == 0),
         (22, Some(ino)) => match fs.inode(ino) {
-            Ok(inode) => fs.write_pages(&inode, 0..u64::MAX),
+            Ok(inode) => fs.write_pages(&inode, 0..u64::MAX, Why::Flush),
             Err(e) => Err(e),
         },
         (_, Some(ino)) => {
@@ -734,9 +735,10 @@ fn a_size_shows_when_its_pages_are_mapped() {
             (node_size(&inode), fs.getattr(file).expect("there").size),
             (0, 10_000)
         );
-        fs.write_pages(&inode, 0..1).expect("sent");
+        fs.write_pages(&inode, 0..1, Why::Flush).expect("sent");
         assert_eq!(node_size(&inode), 4096, "one page of it");
-        fs.write_pages(&inode, 0..u64::MAX).expect("sent");
+        fs.write_pages(&inode, 0..u64::MAX, Why::Flush)
+            .expect("sent");
         assert_eq!(node_size(&inode), 10_000);
         fs.write(file, 10_000, &[2; 10_000]).expect("written");
         fs.setattr(file, &size(15_000)).expect("cut");
