@@ -18,91 +18,43 @@ use crate::journal::Tx;
 use base::{Nanos, Time};
 use rt::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// Why operations are kept out.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cause {
-    /// The checkpoint interval has passed.
-    Timer,
-    /// A background checkpoint of the policy `checkpoint-5-bg`.
-    Background,
-    /// Too many dirty NAT entries.
-    DirtyNat,
-    /// Too many dirty node blocks.
-    DirtyNodes,
-    /// Too many segments that a checkpoint would free.
-    Prefree,
-    /// An fsync that roll-forward cannot serve.
-    Fsync,
-    /// `sync`, `syncfs`.
-    Sync,
-    /// Unmount.
-    Umount,
-    /// FITRIM.
-    Trim,
-    /// FIFREEZE.
-    FsFreeze,
-    /// Cleaning in the foreground: there are too few free segments.
-    ForegroundGc,
-    /// Cleaning in the background.
-    BackgroundGc,
-    /// End of roll-forward recovery.
-    Recovery,
-    /// `checkpoint=enable` after a time without checkpoints.
-    Enable,
-    /// The ring of the journal has no room for the next transaction.
-    Ring,
-    /// A journal with `switch=wait` closes an epoch.
-    Switch,
-}
-
-impl Cause {
-    /// All of them, in the order of reports.
-    pub const ALL: [Cause; 16] = [
-        Cause::Timer,
-        Cause::Background,
-        Cause::DirtyNat,
-        Cause::DirtyNodes,
-        Cause::Prefree,
-        Cause::Fsync,
-        Cause::Sync,
-        Cause::Umount,
-        Cause::Trim,
-        Cause::FsFreeze,
-        Cause::ForegroundGc,
-        Cause::BackgroundGc,
-        Cause::Recovery,
-        Cause::Enable,
-        Cause::Ring,
-        Cause::Switch,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Timer => "checkpoint-timer",
-            Cause::Background => "checkpoint-background",
-            Cause::DirtyNat => "checkpoint-dirty-nat",
-            Cause::DirtyNodes => "checkpoint-dirty-nodes",
-            Cause::Prefree => "checkpoint-prefree",
-            Cause::Fsync => "checkpoint-fsync",
-            Cause::Sync => "checkpoint-sync",
-            Cause::Umount => "checkpoint-umount",
-            Cause::Trim => "checkpoint-trim",
-            Cause::FsFreeze => "checkpoint-freeze",
-            Cause::ForegroundGc => "gc-foreground",
-            Cause::BackgroundGc => "gc-background",
-            Cause::Recovery => "recovery",
-            Cause::Enable => "checkpoint-enable",
-            Cause::Ring => "apply-ring",
-            Cause::Switch => "journal-switch",
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+base::words! {
+    /// Why operations are kept out.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Cause {
+        /// The checkpoint interval has passed.
+        Timer => "checkpoint-timer",
+        /// A background checkpoint of the policy `checkpoint-5-bg`.
+        Background => "checkpoint-background",
+        /// Too many dirty NAT entries.
+        DirtyNat => "checkpoint-dirty-nat",
+        /// Too many dirty node blocks.
+        DirtyNodes => "checkpoint-dirty-nodes",
+        /// Too many segments that a checkpoint would free.
+        Prefree => "checkpoint-prefree",
+        /// An fsync that roll-forward cannot serve.
+        Fsync => "checkpoint-fsync",
+        /// `sync`, `syncfs`.
+        Sync => "checkpoint-sync",
+        /// Unmount.
+        Umount => "checkpoint-umount",
+        /// FITRIM.
+        Trim => "checkpoint-trim",
+        /// FIFREEZE.
+        FsFreeze => "checkpoint-freeze",
+        /// Cleaning in the foreground: there are too few free segments.
+        ForegroundGc => "gc-foreground",
+        /// Cleaning in the background.
+        BackgroundGc => "gc-background",
+        /// End of roll-forward recovery.
+        Recovery => "recovery",
+        /// `checkpoint=enable` after a time without checkpoints.
+        Enable => "checkpoint-enable",
+        /// The ring of the journal has no room for the next transaction.
+        Ring => "apply-ring",
+        /// A journal with `switch=wait` closes an epoch.
+        Switch => "journal-switch",
     }
 }
 

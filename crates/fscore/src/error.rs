@@ -143,5 +143,12 @@ impl From<Errno> for FsError {
     }
 }
 
+impl From<base::UnknownWord> for FsError {
+    fn from(e: base::UnknownWord) -> FsError {
+        let valid = e.valid.join(", ");
+        FsError::incompatible(format!("{} `{}`; there are: {valid}", e.what, e.given))
+    }
+}
+
 /// Result of a file-system operation.
 pub type FsResult<T> = Result<T, FsError>;

@@ -4,43 +4,30 @@
 use base::Ino;
 use std::collections::BTreeMap;
 
-/// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no
-/// options here.)
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reason {
-    /// Not a regular file: entries of a directory are in no node that an fsync of it would write.
-    NotRegular,
-    /// The link count is not one: roll-forward can restore one name only.
-    Links,
-    /// The inode does not record its name.
-    Name,
-    /// The directory that contains its name is not in the last checkpoint.
-    Parent,
-    /// The volume is so full that roll-forward might not find enough space.
-    Space,
-    /// The mount has not written a checkpoint yet: behind the place of its first node block may lie
-    /// blocks of an earlier life with the same version, which would seem to follow it.
-    Life,
-    /// A part of the file was cut off, and no node would tell roll-forward so.
-    Cut,
-    /// `strict`: names were moved into the directory of a file whose name is not in the last
-    /// checkpoint.
-    MovedNames,
-}
-
-impl Reason {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Reason::NotRegular => "not-regular",
-            Reason::Links => "links",
-            Reason::Name => "name",
-            Reason::Parent => "parent",
-            Reason::Space => "space",
-            Reason::Life => "life",
-            Reason::Cut => "cut",
-            Reason::MovedNames => "moved-names",
-        }
+base::words! {
+    /// Why an fsync writes a checkpoint. (Linux has two more: `fastboot` and two logs, which are no
+    /// options here.)
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Reason {
+        /// Not a regular file: entries of a directory are in no node that an fsync of it would
+        /// write.
+        NotRegular => "not-regular",
+        /// The link count is not one: roll-forward can restore one name only.
+        Links => "links",
+        /// The inode does not record its name.
+        Name => "name",
+        /// The directory that contains its name is not in the last checkpoint.
+        Parent => "parent",
+        /// The volume is so full that roll-forward might not find enough space.
+        Space => "space",
+        /// The mount has not written a checkpoint yet: behind the place of its first node block may
+        /// lie blocks of an earlier life with the same version, which would seem to follow it.
+        Life => "life",
+        /// A part of the file was cut off, and no node would tell roll-forward so.
+        Cut => "cut",
+        /// `strict`: names were moved into the directory of a file whose name is not in the last
+        /// checkpoint.
+        MovedNames => "moved-names",
     }
 }
 
