@@ -85,6 +85,15 @@ struct Books {
     by_cause: BTreeMap<Cause, FreezeStats>,
 }
 
+impl Books {
+    fn note_wait(&mut self, cause: Cause, waited: Nanos) {
+        let sum = self.by_cause.entry(cause).or_default();
+        sum.waiters += 1;
+        sum.waited += waited;
+        sum.waited_max = sum.waited_max.max(waited);
+    }
+}
+
 /// The gate in front of all metadata.
 pub(crate) struct Ops {
     lock: RwLock<()>,
@@ -119,11 +128,12 @@ impl Ops {
 
     /// Lets an operation in, after the freeze that may be under way.
     pub fn enter(&self) -> Op<'_> {
+        let inside = |shared| Op {
+            _shared: Some(shared),
+            tx: None,
+        };
         if let Some(shared) = self.lock.try_read() {
-            return Op {
-                _shared: Some(shared),
-                tx: None,
-            };
+            return inside(shared);
         }
         let start = rt::now();
         let met = self.books.lock().current;
@@ -132,15 +142,9 @@ impl Ops {
         if waited > Nanos(0) {
             let mut books = self.books.lock();
             let cause = met.or(books.current).unwrap_or(Cause::Sync);
-            let sum = books.by_cause.entry(cause).or_default();
-            sum.waiters += 1;
-            sum.waited += waited;
-            sum.waited_max = sum.waited_max.max(waited);
+            books.note_wait(cause, waited);
         }
-        Op {
-            _shared: Some(shared),
-            tx: None,
-        }
+        inside(shared)
     }
 
     /// Runs an operation that changes metadata (O1) and logs at most `most` bytes. Its records
@@ -208,11 +212,7 @@ impl Ops {
     /// Notes that an operation waited for what `cause` stands for, although no freeze kept it out:
     /// it did the work itself, or waited for the task that did.
     pub fn note_wait(&self, cause: Cause, waited: Nanos) {
-        let mut books = self.books.lock();
-        let sum = books.by_cause.entry(cause).or_default();
-        sum.waiters += 1;
-        sum.waited += waited;
-        sum.waited_max = sum.waited_max.max(waited);
+        self.books.lock().note_wait(cause, waited);
     }
 
     /// What freezes cost so far, by cause.

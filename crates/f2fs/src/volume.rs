@@ -13,10 +13,10 @@ use crate::options::{Errors, MountOptions};
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
 use crate::space::Space;
-use base::{BlockNo, Lba, Nanos};
+use base::Nanos;
 use block::Queue;
 use fscore::{Errno, FsError, FsResult, PageCache};
-use ondisk::f2fs::{BlockAddr, Features, Geometry, Superblock};
+use ondisk::f2fs::{Features, Geometry, Superblock};
 use rt::{JoinHandle, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,11 +60,6 @@ pub struct F2fs {
     pub(crate) journal_recovery: Option<JournalRecovery>,
     /// What the mount found that the user should know.
     pub(crate) notes: Vec<String>,
-}
-
-/// The first sector of a block of the volume.
-pub(crate) fn lba(addr: BlockAddr) -> Lba {
-    BlockNo(addr.into()).lba()
 }
 
 /// Whether operations are let in.

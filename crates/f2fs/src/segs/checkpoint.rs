@@ -7,7 +7,6 @@
 
 use super::discard::Discards;
 use super::load::{self, OpenLog, SegsOnDisk};
-use super::table::Table;
 use super::{Clock, Inner, Segments};
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba};
@@ -97,14 +96,8 @@ impl Segments {
         }
         let (journal, blocks) = share_out(&self.geo, inner.table.touched(), &inner.journal);
         for block in blocks {
-            let bytes = sit_content(&inner.table, block);
-            // segs-V7: over the copy that the last checkpoint does not use.
-            let second = !bits::test_bit(&inner.sit_bitmap, block as usize);
-            plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
-            match second {
-                true => bits::set_bit(&mut inner.sit_bitmap, block as usize),
-                false => bits::clear_bit(&mut inner.sit_bitmap, block as usize),
-            };
+            let bytes = sit_block(&self.geo, block, |seg| inner.table.entry(seg));
+            put_sit(&self.geo, &mut inner.sit_bitmap, block, bytes, plug);
         }
         let entry = |&seg: &SegNo| (seg, inner.table.entry(seg));
         let sit_journal = journal.iter().map(entry).collect();
@@ -144,7 +137,8 @@ impl Segments {
     }
 }
 
-pub(super) fn lba(addr: BlockAddr) -> Lba {
+/// The first sector of a block of the volume.
+pub(crate) fn lba(addr: BlockAddr) -> Lba {
     BlockNo(addr.into()).lba()
 }
 
@@ -176,13 +170,29 @@ pub(super) fn share_out(
     (kept, blocks)
 }
 
-/// A SIT block as it is now.
-fn sit_content(table: &Table, block: u32) -> Bytes {
+/// Puts a SIT block into `plug`, over the copy that the last checkpoint does not use (segs-V7).
+pub(super) fn put_sit(
+    geo: &Geometry,
+    bitmap: &mut [u8],
+    block: u32,
+    bytes: Bytes,
+    plug: &mut Plug,
+) {
+    let second = !bits::test_bit(bitmap, block as usize);
+    plug.write(lba(geo.sit_addr(block, second)), Class::Sit, bytes);
+    match second {
+        true => bits::set_bit(bitmap, block as usize),
+        false => bits::clear_bit(bitmap, block as usize),
+    };
+}
+
+/// A SIT block with these entries.
+pub(super) fn sit_block(geo: &Geometry, block: u32, entry: impl Fn(SegNo) -> SitEntry) -> Bytes {
     let mut bytes = vec![0; BLOCK_BYTES];
     let first = block * SIT_PER_BLOCK as u32;
-    let end = (first + SIT_PER_BLOCK as u32).min(table.geo().segments_main);
+    let end = (first + SIT_PER_BLOCK as u32).min(geo.segments_main);
     for (seg, index) in (first..end).map(SegNo).zip(0..) {
-        table.entry(seg).encode(&mut bytes, index);
+        entry(seg).encode(&mut bytes, index);
     }
     Bytes::from(bytes)
 }

@@ -37,7 +37,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use checkpoint::SegsToWrite;
+pub(crate) use checkpoint::{SegsToWrite, lba};
 pub(crate) use free::Owned;
 pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use load::{OpenLog, SegsOnDisk};

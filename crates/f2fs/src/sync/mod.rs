@@ -79,9 +79,6 @@ impl F2fs {
 
     /// Makes an inode durable. The caller holds no lock.
     pub(crate) fn sync_inode(&self, inode: &Inode, data_only: bool) -> FsResult<()> {
-        if self.options.read_only {
-            return Ok(());
-        }
         if let Some(journal) = &self.journal {
             return self.sync_by_journal(journal, inode, data_only);
         }

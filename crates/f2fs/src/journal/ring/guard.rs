@@ -68,8 +68,7 @@ impl F2fs {
     /// # Errors
     /// I/O.
     pub(crate) fn unguard(&self) -> FsResult<()> {
-        let writes = !self.options.read_only && self.check_writable().is_ok();
-        if writes && is_up(&self.sb.lock()) {
+        if self.check_writable().is_ok() && is_up(&self.sb.lock()) {
             self.change_superblock(|sb| change(sb, Guard::None))?;
         }
         Ok(())

@@ -54,7 +54,7 @@ impl F2fs {
             return Ok(());
         };
         let empty = journal.log.lock().ring.used() == 0;
-        if !empty || self.options.read_only || self.check_writable().is_err() {
+        if !empty || self.check_writable().is_err() {
             return Ok(());
         }
         let now = self.super_now(journal, true);

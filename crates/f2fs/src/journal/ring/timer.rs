@@ -1,6 +1,5 @@
 //! The background task that commits: at regular intervals, and when operations ring because an
 //! epoch is half full or closed. It serves operations that no fsync asks for.
-//! for.
 
 use crate::F2fs;
 use crate::journal::{CommitReason, Epoch};
