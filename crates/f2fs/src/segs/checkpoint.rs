@@ -26,7 +26,7 @@ pub(crate) struct SegsToWrite {
     pub sit_bitmap: Vec<u8>,
     /// At most 6 entries for the SIT journal.
     pub sit_journal: Vec<(SegNo, SitEntry)>,
-    /// The six logs, in the order of [`Log::ALL`].
+    /// The six logs, in the order of [`Log::ALL`](ondisk::f2fs::Log::ALL).
     pub logs: Vec<OpenLog>,
     /// Segments that are free once the checkpoint is durable: those without a valid block that no
     /// log writes.

@@ -91,7 +91,8 @@ impl Parts {
         chunks.all(|(n, (b, a))| self.has(n) || b == a)
     }
 
-    /// Keeps what `block` holds there, for [`node`] or [`dir_block`]. Test builds keep all of it.
+    /// Keeps what `block` holds there, for [`node`](super::node) or
+    /// [`dir_block`](super::dir_block). Test builds keep all of it.
     ///
     /// # Panics
     /// If a block is not 4096 bytes long.

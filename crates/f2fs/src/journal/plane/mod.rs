@@ -13,7 +13,7 @@
 //!   no operation is in it: so what was collected is whole operations, and all of them
 //!   (f2fs-journal-I4);
 //! - P3 no operation waits for a switch or a drain. (With `switch=wait` operations do wait, but in
-//!   [`locked`](crate::journal::ring::locked) and not here.)
+//!   `ring/locked.rs` and not here.)
 
 #[cfg(any(test, feature = "mutants"))]
 pub mod explore;

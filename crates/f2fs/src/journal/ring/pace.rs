@@ -9,7 +9,8 @@
 //!
 //! - L1 (reserve-V1) an operation pauses where it would wait for room: in no epoch, and holding a
 //!   gate at most. Commit and apply never come here;
-//! - L2 a pause ends by itself: no task has to wake it, and it is never longer than [`PAUSE_MAX`];
+//! - L2 a pause ends by itself: no task has to wake it, and it is never longer than a bound
+//!   ([`Load::pause`]);
 //! - L3 the pause begins at zero and grows steadily: an operation is not slower by much than the
 //!   one before it;
 //! - L4 the pause enforces no bound. At a bound operations wait, whatever they paused before
