@@ -23,14 +23,10 @@ impl F2fs {
         Ok(inode)
     }
 
-    /// Writes back the data of files that became dirty before `older_than`. Directories wait for a
-    /// checkpoint.
-    fn write_files(&self, older_than: Option<Time>, wait: bool) -> FsResult<()> {
-        self.writeback_files(older_than)?;
-        match wait {
-            true => self.land_files(),
-            false => Ok(()),
-        }
+    /// Writes back the data of all files, and waits for it.
+    fn write_all_files(&self) -> FsResult<()> {
+        self.write_files(None)?;
+        self.land_files()
     }
 
     fn stat_fs(&self) -> FsStat {
@@ -55,7 +51,7 @@ impl F2fs {
 
     fn sync_all(&self) -> FsResult<()> {
         self.store_accesses()?;
-        self.write_files(None, true)?;
+        self.write_all_files()?;
         match self.journal {
             Some(_) => self.sync_all_by_journal(),
             None => self.checkpoint(Cause::Sync),
@@ -68,7 +64,7 @@ impl F2fs {
             return Ok(());
         }
         self.store_accesses()?;
-        self.write_files(None, true)
+        self.write_all_files()
     }
 }
 
@@ -132,7 +128,7 @@ impl FileSystem for F2fs {
         self.guarded(|| match self.check_writable() {
             Ok(()) => {
                 self.store_old_accesses()?;
-                self.write_files(Some(older_than), false)
+                self.write_files(Some(older_than))
             }
             Err(_) => Ok(()),
         })

@@ -29,6 +29,7 @@
 //! waits for space (`balance`) holds no lock at all. Checkpoint, GC and roll-forward take no inode
 //! lock that ranks above `Op`.
 
+mod bell;
 pub mod check;
 mod checkpoint;
 mod dir;
@@ -63,7 +64,7 @@ pub use checkpoint::{CheckpointStats, Phase};
 pub use file::{DataStats, FileExtent, InPlace};
 pub use gc::GcStats;
 #[cfg(feature = "mutants")]
-pub use journal::explore as journal_explore;
+pub use journal::plane::explore as journal_explore;
 pub use journal::{
     ApplyPhase, ApplyStats, CommitPhase, CommitReason, JournalStats, PagesLogged, PlaneStats,
 };

@@ -2,7 +2,7 @@
 //! behind is no consistent volume.
 
 use crate::F2fs;
-pub use crate::journal::measured::{Unsorted, list_appends, log_epochs, touch_blocks};
+pub use crate::journal::plane::measured::{Unsorted, list_appends, log_epochs, touch_blocks};
 use base::Ino;
 use fscore::FsResult;
 use ondisk::f2fs::{BlockAddr, Log, Nid, Summary};

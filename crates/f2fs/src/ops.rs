@@ -14,96 +14,47 @@
 //! The time that an operation waits to enter is counted under the cause of the freeze that it met
 //! (Linux: `cp_rwsem`).
 
-use crate::F2fs;
-use crate::journal::{Journal, OP_MAX, Tx};
+use crate::journal::Tx;
 use base::{Nanos, Time};
 use rt::{Condvar, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// Why operations are kept out.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Cause {
-    /// The checkpoint interval has passed.
-    Timer,
-    /// A background checkpoint of the policy `checkpoint-5-bg`.
-    Background,
-    /// Too many dirty NAT entries.
-    DirtyNat,
-    /// Too many dirty node blocks.
-    DirtyNodes,
-    /// Too many segments that a checkpoint would free.
-    Prefree,
-    /// An fsync that roll-forward cannot serve.
-    Fsync,
-    /// `sync`, `syncfs`.
-    Sync,
-    /// Unmount.
-    Umount,
-    /// FITRIM.
-    Trim,
-    /// FIFREEZE.
-    FsFreeze,
-    /// Cleaning in the foreground: there are too few free segments.
-    ForegroundGc,
-    /// Cleaning in the background.
-    BackgroundGc,
-    /// End of roll-forward recovery.
-    Recovery,
-    /// `checkpoint=enable` after a time without checkpoints.
-    Enable,
-    /// The ring of the journal has no room for the next transaction.
-    Ring,
-    /// A journal with `switch=wait` closes an epoch.
-    Switch,
-}
-
-impl Cause {
-    /// All of them, in the order of reports.
-    pub const ALL: [Cause; 16] = [
-        Cause::Timer,
-        Cause::Background,
-        Cause::DirtyNat,
-        Cause::DirtyNodes,
-        Cause::Prefree,
-        Cause::Fsync,
-        Cause::Sync,
-        Cause::Umount,
-        Cause::Trim,
-        Cause::FsFreeze,
-        Cause::ForegroundGc,
-        Cause::BackgroundGc,
-        Cause::Recovery,
-        Cause::Enable,
-        Cause::Ring,
-        Cause::Switch,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Cause::Timer => "checkpoint-timer",
-            Cause::Background => "checkpoint-background",
-            Cause::DirtyNat => "checkpoint-dirty-nat",
-            Cause::DirtyNodes => "checkpoint-dirty-nodes",
-            Cause::Prefree => "checkpoint-prefree",
-            Cause::Fsync => "checkpoint-fsync",
-            Cause::Sync => "checkpoint-sync",
-            Cause::Umount => "checkpoint-umount",
-            Cause::Trim => "checkpoint-trim",
-            Cause::FsFreeze => "checkpoint-freeze",
-            Cause::ForegroundGc => "gc-foreground",
-            Cause::BackgroundGc => "gc-background",
-            Cause::Recovery => "recovery",
-            Cause::Enable => "checkpoint-enable",
-            Cause::Ring => "apply-ring",
-            Cause::Switch => "journal-switch",
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+base::words! {
+    /// Why operations are kept out.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Cause {
+        /// The checkpoint interval has passed.
+        Timer => "checkpoint-timer",
+        /// A background checkpoint of the policy `checkpoint-5-bg`.
+        Background => "checkpoint-background",
+        /// Too many dirty NAT entries.
+        DirtyNat => "checkpoint-dirty-nat",
+        /// Too many dirty node blocks.
+        DirtyNodes => "checkpoint-dirty-nodes",
+        /// Too many segments that a checkpoint would free.
+        Prefree => "checkpoint-prefree",
+        /// An fsync that roll-forward cannot serve.
+        Fsync => "checkpoint-fsync",
+        /// `sync`, `syncfs`.
+        Sync => "checkpoint-sync",
+        /// Unmount.
+        Umount => "checkpoint-umount",
+        /// FITRIM.
+        Trim => "checkpoint-trim",
+        /// FIFREEZE.
+        FsFreeze => "checkpoint-freeze",
+        /// Cleaning in the foreground: there are too few free segments.
+        ForegroundGc => "gc-foreground",
+        /// Cleaning in the background.
+        BackgroundGc => "gc-background",
+        /// End of roll-forward recovery.
+        Recovery => "recovery",
+        /// `checkpoint=enable` after a time without checkpoints.
+        Enable => "checkpoint-enable",
+        /// The ring of the journal has no room for the next transaction.
+        Ring => "apply-ring",
+        /// A journal with `switch=wait` closes an epoch.
+        Switch => "journal-switch",
     }
 }
 
@@ -132,6 +83,15 @@ struct Books {
     /// A task is closing an epoch.
     switching: bool,
     by_cause: BTreeMap<Cause, FreezeStats>,
+}
+
+impl Books {
+    fn note_wait(&mut self, cause: Cause, waited: Nanos) {
+        let sum = self.by_cause.entry(cause).or_default();
+        sum.waiters += 1;
+        sum.waited += waited;
+        sum.waited_max = sum.waited_max.max(waited);
+    }
 }
 
 /// The gate in front of all metadata.
@@ -168,11 +128,12 @@ impl Ops {
 
     /// Lets an operation in, after the freeze that may be under way.
     pub fn enter(&self) -> Op<'_> {
+        let inside = |shared| Op {
+            _shared: Some(shared),
+            tx: None,
+        };
         if let Some(shared) = self.lock.try_read() {
-            return Op {
-                _shared: Some(shared),
-                tx: None,
-            };
+            return inside(shared);
         }
         let start = rt::now();
         let met = self.books.lock().current;
@@ -181,15 +142,26 @@ impl Ops {
         if waited > Nanos(0) {
             let mut books = self.books.lock();
             let cause = met.or(books.current).unwrap_or(Cause::Sync);
-            let sum = books.by_cause.entry(cause).or_default();
-            sum.waiters += 1;
-            sum.waited += waited;
-            sum.waited_max = sum.waited_max.max(waited);
+            books.note_wait(cause, waited);
         }
-        Op {
-            _shared: Some(shared),
-            tx: None,
+        inside(shared)
+    }
+
+    /// Runs an operation that changes metadata (O1) and logs at most `most` bytes. Its records
+    /// belong to one epoch, which is picked at its first change, when it holds all locks that
+    /// protect what it changes until its end (f2fs-journal-I4).
+    pub fn run<R>(&self, tx: Option<Tx<'_>>, most: usize, work: impl FnOnce(&Op<'_>) -> R) -> R {
+        let mut op = Op { tx, ..self.enter() };
+        let result = work(&op);
+        if let Some(tx) = op.tx.take() {
+            let bytes = tx.bytes();
+            debug_assert!(
+                bytes <= most,
+                "an operation has logged {bytes} bytes, and room for {most} is kept"
+            );
+            tx.end();
         }
+        result
     }
 
     /// Keeps operations out, once those inside have ended.
@@ -240,11 +212,7 @@ impl Ops {
     /// Notes that an operation waited for what `cause` stands for, although no freeze kept it out:
     /// it did the work itself, or waited for the task that did.
     pub fn note_wait(&self, cause: Cause, waited: Nanos) {
-        let mut books = self.books.lock();
-        let sum = books.by_cause.entry(cause).or_default();
-        sum.waiters += 1;
-        sum.waited += waited;
-        sum.waited_max = sum.waited_max.max(waited);
+        self.books.lock().note_wait(cause, waited);
     }
 
     /// What freezes cost so far, by cause.
@@ -257,32 +225,6 @@ impl<'a> Op<'a> {
     /// What the operation logs; `None` without a journal, and for the holder of a freeze.
     pub fn tx(&self) -> Option<&Tx<'a>> {
         self.tx.as_ref()
-    }
-}
-
-impl F2fs {
-    /// Runs an operation that changes metadata (O1). With a journal its records belong to one
-    /// epoch, which is picked at its first change, when it holds all locks that protect what it
-    /// changes until its end (f2fs-journal-I4).
-    pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
-        let mut op = self.ops.enter();
-        op.tx = self.journal.as_ref().map(|journal| journal.plane.enter());
-        let result = work(&op);
-        if let Some(tx) = op.tx.take() {
-            debug_assert!(
-                tx.bytes() <= self.op_max(),
-                "an operation has logged {} bytes, and room for {} is kept",
-                tx.bytes(),
-                self.op_max()
-            );
-            tx.end();
-        }
-        result
-    }
-
-    /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
-    pub(crate) fn op_max(&self) -> usize {
-        self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
     }
 }
 

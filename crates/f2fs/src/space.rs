@@ -20,10 +20,10 @@
 //! - S5 *write-back counts nothing*: a page out of place, a node, a directory block, and a copy by
 //!   cleaning each take one block of a log and give one back, or use one that was counted. Only the
 //!   place in the log is still to be found, and for it there are the free segments, which
-//!   [`balance`](F2fs::balance) keeps above the reserve before each operation and before each batch
-//!   of write-back, which is a segment at most. By S2 the overprovisioned segments can always be
-//!   had, by cleaning or, where blocks only wait for a checkpoint, by that checkpoint; and when
-//!   free segments run low, logs fill holes (except with `mode=lfs`);
+//!   [`balance`](crate::F2fs::balance) keeps above the reserve before each operation and before
+//!   each batch of write-back, which is a segment at most. By S2 the overprovisioned segments can
+//!   always be had, by cleaning or, where blocks only wait for a checkpoint, by that checkpoint;
+//!   and when free segments run low, logs fill holes (except with `mode=lfs`);
 //! - S6 what is dirty fits into the checkpoint that is to write it: nodes and directory blocks are
 //!   counted as pressure, and cleaning or an apply comes first if the free segments would not
 //!   suffice (`gc/room.rs`);
@@ -33,7 +33,6 @@
 //! Data that the kernel has in its cache and has not sent yet does not count as accepted:
 //! `fuse/src/server/write.rs` says how it is refused.
 
-use crate::F2fs;
 use crate::journal::UsageDelta;
 use crate::ops::Op;
 use base::Mutant;
@@ -117,11 +116,11 @@ impl Space {
         limit.saturating_sub(self.usage.lock().blocks)
     }
 
-    /// Counts `n` data blocks.
+    /// Counts `n` data blocks; with a journal the counts of the operation's epoch say so, too.
     ///
     /// # Errors
     /// ENOSPC (S2); then nothing is counted.
-    pub fn claim_blocks(&self, n: u64) -> FsResult<()> {
+    pub fn claim_blocks(&self, op: &Op<'_>, n: u64) -> FsResult<()> {
         self.by_caller(|held_back| {
             let limit = self.limits.lock().blocks;
             let mut usage = self.usage.lock();
@@ -131,7 +130,9 @@ impl Space {
             }
             usage.blocks += n;
             Ok(())
-        })
+        })?;
+        count(op, n as i64, 0, 0);
+        Ok(())
     }
 
     /// S3: claims with so many blocks held back as the caller may not use. His groups are asked for
@@ -151,7 +152,7 @@ impl Space {
     ///
     /// # Errors
     /// ENOSPC; then nothing is counted.
-    pub fn claim_node(&self, inode: bool) -> FsResult<()> {
+    pub fn claim_node(&self, op: &Op<'_>, inode: bool) -> FsResult<()> {
         self.by_caller(|held_back| {
             let limits = *self.limits.lock();
             let mut usage = self.usage.lock();
@@ -164,14 +165,16 @@ impl Space {
             usage.nodes += 1;
             usage.inodes += u32::from(inode);
             Ok(())
-        })
+        })?;
+        count(op, 1, 1, i64::from(inode));
+        Ok(())
     }
 
     /// `n` data blocks are free again.
     ///
     /// # Panics
     /// In test builds, if so many were never counted.
-    pub fn return_blocks(&self, n: u64) {
+    pub fn return_blocks(&self, op: &Op<'_>, n: u64) {
         let mut usage = self.usage.lock();
         debug_assert!(
             usage.blocks >= n,
@@ -179,10 +182,12 @@ impl Space {
             usage.blocks
         );
         usage.blocks = usage.blocks.saturating_sub(n);
+        drop(usage);
+        count(op, -(n as i64), 0, 0);
     }
 
     /// A node block is free again.
-    pub fn return_node(&self, inode: bool) {
+    pub fn return_node(&self, op: &Op<'_>, inode: bool) {
         let mut usage = self.usage.lock();
         debug_assert!(
             usage.nodes > 0 && usage.blocks > 0,
@@ -191,6 +196,8 @@ impl Space {
         usage.blocks = usage.blocks.saturating_sub(1);
         usage.nodes = usage.nodes.saturating_sub(1);
         usage.inodes = usage.inodes.saturating_sub(u32::from(inode));
+        drop(usage);
+        count(op, -1, -1, -i64::from(inode));
     }
 
     /// Adds blocks that recovery found in use and the checkpoint did not count; they count even
@@ -235,41 +242,6 @@ impl Space {
     }
 }
 
-/// The same inside an operation: with a journal the counts of its epoch say so, too.
-impl F2fs {
-    /// Counts `n` data blocks.
-    ///
-    /// # Errors
-    /// ENOSPC (S2); then nothing is counted.
-    pub(crate) fn claim_blocks(&self, op: &Op<'_>, n: u64) -> FsResult<()> {
-        self.space.claim_blocks(n)?;
-        count(op, n as i64, 0, 0);
-        Ok(())
-    }
-
-    /// `n` data blocks are free again.
-    pub(crate) fn return_blocks(&self, op: &Op<'_>, n: u64) {
-        self.space.return_blocks(n);
-        count(op, -(n as i64), 0, 0);
-    }
-
-    /// Counts a node block.
-    ///
-    /// # Errors
-    /// ENOSPC; then nothing is counted.
-    pub(crate) fn claim_node(&self, op: &Op<'_>, inode: bool) -> FsResult<()> {
-        self.space.claim_node(inode)?;
-        count(op, 1, 1, i64::from(inode));
-        Ok(())
-    }
-
-    /// A node block is free again.
-    pub(crate) fn return_node(&self, op: &Op<'_>, inode: bool) {
-        self.space.return_node(inode);
-        count(op, -1, -1, -i64::from(inode));
-    }
-}
-
 fn count(op: &Op<'_>, blocks: i64, nodes: i64, inodes: i64) {
     if let Some(tx) = op.tx() {
         tx.count(UsageDelta {
@@ -283,6 +255,7 @@ fn count(op: &Op<'_>, blocks: i64, nodes: i64, inodes: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ops::Ops;
     use fscore::Caller;
 
     #[test]
@@ -303,43 +276,50 @@ mod tests {
 
     #[test]
     fn nothing_is_counted_beyond_the_limit() {
+        let ops = Ops::new();
+        let op = ops.enter();
         let space = Space::new(Usage::default(), 3, 2, Reserve::default());
-        space.claim_node(true).expect("1 of 3");
-        space.claim_blocks(1).expect("2 of 3");
-        assert!(space.claim_blocks(2).is_err(), "S2");
-        space.claim_node(false).expect("3 of 3");
-        assert!(space.claim_node(false).is_err(), "S2");
+        space.claim_node(&op, true).expect("1 of 3");
+        space.claim_blocks(&op, 1).expect("2 of 3");
+        assert!(space.claim_blocks(&op, 2).is_err(), "S2");
+        space.claim_node(&op, false).expect("3 of 3");
+        assert!(space.claim_node(&op, false).is_err(), "S2");
         let full = Usage {
             blocks: 3,
             nodes: 2,
             inodes: 1,
         };
         assert_eq!((space.usage(), space.blocks_free()), (full, 0));
-        space.return_blocks(1);
-        assert!(space.claim_node(false).is_err(), "node numbers are used up");
-        space.return_node(false);
+        space.return_blocks(&op, 1);
+        assert!(
+            space.claim_node(&op, false).is_err(),
+            "node numbers are used up"
+        );
+        space.return_node(&op, false);
         assert_eq!(space.blocks_free(), 2);
     }
 
     #[test]
     fn what_is_held_back_is_for_who_is_admitted() {
+        let ops = Ops::new();
+        let op = ops.enter();
         let owner = ReserveOwner { uid: 5, gid: 9 };
         let reserve = Reserve { blocks: 4, owner };
         let space = Space::new(Usage::default(), 10, 20, reserve);
         let user = |uid, groups: &[u32], n| {
             let caller = Caller::new(uid, 1, groups.to_vec());
-            caller.scope(|| space.claim_blocks(n)).is_ok()
+            caller.scope(|| space.claim_blocks(&op, n)).is_ok()
         };
         assert!(user(6, &[], 6) && !user(6, &[], 1), "S3");
         assert_eq!((space.blocks_common(), space.blocks_free()), (0, 4));
-        let node = Caller::new(6, 1, vec![8]).scope(|| space.claim_node(false));
+        let node = Caller::new(6, 1, vec![8]).scope(|| space.claim_node(&op, false));
         assert!(node.is_err(), "S3");
         assert!(user(5, &[], 1) && user(6, &[8, 9], 1) && user(0, &[], 1));
-        space.claim_node(true).expect("nobody says who calls");
-        assert!(space.claim_blocks(1).is_err(), "S2");
+        space.claim_node(&op, true).expect("nobody says who calls");
+        assert!(space.claim_blocks(&op, 1).is_err(), "S2");
         let all = Reserve { blocks: 11, owner };
         let small = Space::new(Usage::default(), 10, 20, all);
         assert_eq!(small.blocks_common(), 0);
-        assert!(small.claim_blocks(10).is_ok());
+        assert!(small.claim_blocks(&op, 10).is_ok());
     }
 }

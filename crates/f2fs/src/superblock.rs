@@ -6,7 +6,7 @@
 
 use crate::F2fs;
 use crate::fault;
-use crate::journal::guard;
+use crate::journal::ring::guard;
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
 use block::{Class, Queue};

@@ -1,22 +1,22 @@
 //! A mounted volume: its parts, and whether operations are admitted.
 
-use crate::checkpoint::Checkpointer;
+use crate::checkpoint::{CheckpointStats, Checkpointer};
 use crate::file::Content;
 use crate::flights::Flights;
 use crate::gc::Gc;
 use crate::inode::{Inodes, Orphans};
-use crate::journal::{Journal, JournalRecovery};
+use crate::journal::{Journal, JournalRecovery, OP_MAX};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
-use crate::ops::{Cause, FreezeStats, Ops};
+use crate::ops::{Cause, FreezeStats, Op, Ops};
 use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
 use crate::space::Space;
-use base::{BlockNo, Lba, Nanos};
+use base::Nanos;
 use block::Queue;
 use fscore::{Errno, Errors, FsError, FsResult, Latch, PageCache, SyncTimes};
-use ondisk::f2fs::{BlockAddr, Features, Geometry, Superblock};
+use ondisk::f2fs::{Features, Geometry, Superblock};
 use rt::{JoinHandle, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,11 +62,6 @@ pub struct F2fs {
     pub(crate) notes: Vec<String>,
 }
 
-/// The first sector of a block of the volume.
-pub(crate) fn lba(addr: BlockAddr) -> Lba {
-    BlockNo(addr.into()).lba()
-}
-
 impl F2fs {
     /// The options in force.
     pub fn options(&self) -> &MountOptions {
@@ -81,6 +76,11 @@ impl F2fs {
     /// What freezes of all operations cost, by cause.
     pub fn freezes(&self) -> BTreeMap<Cause, FreezeStats> {
         self.ops.stats()
+    }
+
+    /// What checkpoints did and cost since the mount.
+    pub fn checkpoints(&self) -> CheckpointStats {
+        self.cp.stats()
     }
 
     /// Time of all fsync and fdatasync calls by part: `fsync-data`, `fsync-node`,
@@ -130,6 +130,17 @@ impl F2fs {
             self.note_damage(e);
         }
         answer
+    }
+
+    /// Runs an operation that changes metadata; with a journal it logs what it changes.
+    pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
+        let tx = self.journal.as_ref().map(|journal| journal.plane.enter());
+        self.ops.run(tx, self.op_max(), work)
+    }
+
+    /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
+    pub(crate) fn op_max(&self) -> usize {
+        self.journal.as_ref().map_or(OP_MAX, Journal::op_max)
     }
 
     pub(crate) fn check_writable(&self) -> FsResult<()> {

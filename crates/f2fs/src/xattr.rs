@@ -205,7 +205,7 @@ impl F2fs {
             |_| {},
         );
         if let Err(e) = made {
-            self.nid_return(nid);
+            self.nat.give_back(nid);
             return Err(e);
         }
         let mut core = inode.core();

@@ -2,7 +2,7 @@
 //! with a committer, and every value that a load may see under acquire and release. The code under
 //! test is the shipped source.
 
-#[path = "../src/journal/gate.rs"]
+#[path = "../src/journal/plane/gate.rs"]
 mod gate;
 
 use gate::{Gate, Park, Word, World};

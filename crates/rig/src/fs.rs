@@ -18,7 +18,7 @@ fn of_f2fsj(stats: f2fs::JournalStats) -> Stats {
         transactions: stats.commits(),
         blocks_logged: stats.blocks,
         record_bytes: stats.bytes,
-        steps: phases.map(|phase| (phase.name(), spent(phase))).collect(),
+        steps: phases.map(|phase| (phase.word(), spent(phase))).collect(),
         ..Stats::default()
     }
 }
@@ -99,7 +99,7 @@ impl AnyFs {
             AnyFs::Ext4(_) => BTreeMap::new(),
             AnyFs::F2fs(fs) => {
                 let freezes = fs.freezes().into_iter();
-                freezes.map(|(cause, f)| (cause.name(), f.waited)).collect()
+                freezes.map(|(cause, f)| (cause.word(), f.waited)).collect()
             }
         }
     }

@@ -4,7 +4,7 @@
 use super::Report;
 use super::finding::{Finding, Findings, Kind};
 use super::packs::{self, Pack};
-use crate::journal::guard;
+use crate::journal::ring::guard;
 use crate::options::MountOptions;
 use crate::superblock;
 use fscore::check::Reader;

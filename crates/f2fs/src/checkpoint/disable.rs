@@ -29,7 +29,7 @@ impl F2fs {
     /// EAGAIN if too few blocks are free to go on without reuse; I/O.
     pub fn disable_checkpoints(&self) -> FsResult<()> {
         self.check_writable()?;
-        if self.checkpoint_disabled() {
+        if self.cp.is_disabled() {
             return Ok(());
         }
         let set = |disabling| {
@@ -62,7 +62,7 @@ impl F2fs {
     /// As `sync`.
     pub fn enable_checkpoints(&self) -> FsResult<()> {
         self.check_writable()?;
-        if !self.checkpoint_disabled() {
+        if !self.cp.is_disabled() {
             return Ok(());
         }
         {

@@ -105,7 +105,7 @@ impl F2fs {
         let from = start.div_ceil(block);
         let to = (start.saturating_add(len) / block).min(self.geo.block_count);
         let min = min.div_ceil(block).min(u64::from(u32::MAX)) as u32;
-        if self.checkpoint_disabled() {
+        if self.cp.is_disabled() {
             return Err(Errno::Busy.into());
         }
         self.checkpoint(Cause::Trim)?;

@@ -46,7 +46,6 @@ pub(crate) use pack::{Contents, Pack, choose, contents, orphans};
 pub use stats::{CheckpointStats, Phase};
 pub(crate) use write::{Clock, Wanted};
 
-use crate::F2fs;
 use crate::journal::Epoch;
 use crate::space::Usage;
 use base::{Ino, Time};
@@ -207,33 +206,29 @@ impl Checkpointer {
     pub fn footer_version(&self) -> u64 {
         self.state.lock().cp.node_version()
     }
-}
 
-impl F2fs {
     /// The clock of the volume: seconds it was mounted in all (`elapsed_time`); ages of segments
     /// count in it.
-    pub(crate) fn volume_clock(&self) -> u64 {
-        let state = self.cp.state.lock();
+    pub fn clock(&self) -> u64 {
+        let state = self.state.lock();
         let mounted = rt::now() - state.mounted;
         state.clock.saturating_add(mounted.0 / 1_000_000_000)
     }
 
     /// True under `checkpoint=disable`: no pack is written, fsync promises nothing.
-    pub(crate) fn checkpoint_disabled(&self) -> bool {
-        self.cp.state.lock().disabled
+    pub fn is_disabled(&self) -> bool {
+        self.state.lock().disabled
     }
 
-    /// True if all that was allocated since the last checkpoint leaves room for roll-forward (Linux
-    /// `f2fs_space_for_roll_forward`).
-    pub(crate) fn room_for_roll_forward(&self) -> bool {
-        let state = self.cp.state.lock();
-        let (known, limit) = (state.usage.blocks, state.cp.user_block_count());
-        drop(state);
-        known + self.segs.allocated() <= limit
+    /// True if `allocated` blocks, all since the last checkpoint, leave room for roll-forward
+    /// (Linux `f2fs_space_for_roll_forward`).
+    pub fn room_for_roll_forward(&self, allocated: u64) -> bool {
+        let state = self.state.lock();
+        state.usage.blocks + allocated <= state.cp.user_block_count()
     }
 
     /// What checkpoints did and cost since the mount.
-    pub fn checkpoints(&self) -> CheckpointStats {
-        self.cp.state.lock().stats.clone()
+    pub fn stats(&self) -> CheckpointStats {
+        self.state.lock().stats.clone()
     }
 }

@@ -4,47 +4,24 @@ use crate::ops::Cause;
 use base::Nanos;
 use std::collections::BTreeMap;
 
-/// A part of a checkpoint.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Phase {
-    /// Directory blocks are written while operations run.
-    Ahead,
-    /// Waiting until the operations inside have ended.
-    Freeze,
-    /// Directory blocks and nodes are submitted.
-    Nodes,
-    /// Waiting until these writes have completed.
-    Land,
-    /// NAT, SIT, summaries and the pack except for its last block are written.
-    Pack,
-    /// The device flush.
-    Flush,
-    /// The last block of the pack is written.
-    Commit,
-}
-
-impl Phase {
-    /// All of them, in their order.
-    pub const ALL: [Phase; 7] = [
-        Phase::Ahead,
-        Phase::Freeze,
-        Phase::Nodes,
-        Phase::Land,
-        Phase::Pack,
-        Phase::Flush,
-        Phase::Commit,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Phase::Ahead => "ahead",
-            Phase::Freeze => "freeze",
-            Phase::Nodes => "nodes",
-            Phase::Land => "land",
-            Phase::Pack => "pack",
-            Phase::Flush => "flush",
-            Phase::Commit => "commit",
-        }
+base::words! {
+    /// A part of a checkpoint.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Phase {
+        /// Directory blocks are written while operations run.
+        Ahead => "ahead",
+        /// Waiting until the operations inside have ended.
+        Freeze => "freeze",
+        /// Directory blocks and nodes are submitted.
+        Nodes => "nodes",
+        /// Waiting until these writes have completed.
+        Land => "land",
+        /// NAT, SIT, summaries and the pack except for its last block are written.
+        Pack => "pack",
+        /// The device flush.
+        Flush => "flush",
+        /// The last block of the pack is written.
+        Commit => "commit",
     }
 }
 

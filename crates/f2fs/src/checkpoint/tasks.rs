@@ -1,7 +1,7 @@
 //! Background tasks of a mount: they end at unmount, and at a power cut.
 
 use crate::F2fs;
-use crate::journal::Bell;
+use crate::bell::Bell;
 use crate::ops::Cause;
 use crate::options::{CheckpointPolicy, GcPolicy};
 use base::Nanos;

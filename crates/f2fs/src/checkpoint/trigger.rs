@@ -14,7 +14,7 @@ impl F2fs {
         if self.options.read_only {
             return Ok(());
         }
-        if self.checkpoint_disabled() {
+        if self.cp.is_disabled() {
             return self.room_without_checkpoints();
         }
         match self.due() {

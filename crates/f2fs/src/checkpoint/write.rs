@@ -4,12 +4,12 @@ use super::build::{Built, Saved, build};
 use super::{Phase, State};
 use crate::F2fs;
 use crate::fault;
-use crate::file::Place;
+use crate::file::{ALL, Why};
 use crate::nat::NatToWrite;
 use crate::ops::{Cause, Freeze};
 use crate::segs::SegsToWrite;
+use crate::segs::lba;
 use crate::space::Usage;
-use crate::volume::lba;
 use base::cost::f2fs as cost;
 use base::{Ino, Mutant, Nanos, Time};
 use block::{Class, Plug};
@@ -20,9 +20,6 @@ use rt::MutexGuard;
 /// Rounds of directory blocks and nodes until none is dirty: writing the former dirties the latter,
 /// never the other way round.
 const ROUNDS: u32 = 8;
-
-/// All pages of a file.
-const ALL: std::ops::Range<u64> = 0..u64::MAX;
 
 /// What a pack is to say.
 pub(crate) struct Wanted<'a> {
@@ -67,7 +64,7 @@ impl F2fs {
     /// # Errors
     /// I/O, damage: then the mount is latched (f2fs-checkpoint-C7).
     pub(crate) fn checkpoint(&self, cause: Cause) -> FsResult<()> {
-        if self.options.read_only || self.checkpoint_disabled() {
+        if self.options.read_only || self.cp.is_disabled() {
             return Ok(());
         }
         if self.journal.is_some() {
@@ -91,7 +88,7 @@ impl F2fs {
     /// A checkpoint for a caller that already holds the freeze (cleaning, recovery). It submits no
     /// discards; the next ordinary checkpoint does.
     pub(crate) fn checkpoint_frozen(&self, freeze: &Freeze<'_>) -> FsResult<()> {
-        if self.options.read_only || self.checkpoint_disabled() {
+        if self.options.read_only || self.cp.is_disabled() {
             return Ok(());
         }
         // What recovery has redone is in no epoch that an apply could take.
@@ -105,7 +102,7 @@ impl F2fs {
     fn write_ahead(&self) -> FsResult<()> {
         for dir in self.pages.dirty_meta_files() {
             match self.inode(dir) {
-                Ok(inode) => self.write_pages(&inode, ALL)?,
+                Ok(inode) => self.write_pages(&inode, ALL, Why::Flush)?,
                 // Freed since.
                 Err(FsError::Posix(_)) => {}
                 Err(e) => return Err(e),
@@ -165,7 +162,7 @@ impl F2fs {
         clock.end_of(Phase::Land);
         let mut plug = self.queue.plug();
         let nat = self.nat.flush(&mut plug)?;
-        let segs = self.flush_segs(freeze, &mut plug)?;
+        let segs = self.segs.flush(&mut plug);
         let packed = self.build_pack(Wanted {
             cause: freeze.cause(),
             usage: self.space.usage(),
@@ -175,7 +172,7 @@ impl F2fs {
         })?;
         self.write_pack(packed, &nat, nodes, plug, &mut clock)?;
         self.nat.committed(nat);
-        self.segs_committed(freeze);
+        self.segs.committed(self.options.discard);
         let (_, (_, flight)) = match landed {
             Some(landed) => landed,
             None => (self.land_all()?, self.land_nodes()?),
@@ -197,7 +194,7 @@ impl F2fs {
             nat,
             segs,
         } = wanted;
-        let clock = self.volume_clock();
+        let clock = self.cp.clock();
         let next_free = self.nat.next_free();
         let state = self.cp.state.lock();
         let saved = Saved {
@@ -275,7 +272,7 @@ impl F2fs {
         for _ in 0..ROUNDS {
             for dir in self.pages.dirty_meta_files() {
                 let dir = self.inode(dir)?;
-                self.write_pages_in(op, &dir, ALL, Place::Policy)?;
+                self.write_pages_within(op, &dir, ALL, Why::Flush, &dir.wb.lock())?;
             }
             written += self.write_nodes(op)?;
             if self.nodes.dirty() == 0 && self.pages.dirty_meta_files().is_empty() {

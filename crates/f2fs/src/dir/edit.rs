@@ -47,9 +47,13 @@ impl F2fs {
 
     /// Gives a new directory that does not live in its inode its first page.
     pub(crate) fn make_first_page(&self, op: &Op<'_>, dir: &Inode, parent: Ino) -> FsResult<()> {
-        self.edit_dir_page(op, dir, 0, |page| {
-            put_dots(page, &DentryLayout::BLOCK, dir.ino, parent)
-        })?;
+        self.edit_dir_page(
+            op,
+            dir,
+            0,
+            |_| Parts::ALL,
+            |page| put_dots(page, &DentryLayout::BLOCK, dir.ino, parent),
+        )?;
         dir.core().fields.size = BLOCK_BYTES as u64;
         self.put_inode(op, dir)
     }
@@ -131,7 +135,7 @@ impl F2fs {
             })?;
         let put = fits
             && self
-                .edit_dir_page_in(
+                .edit_dir_page(
                     op,
                     dir,
                     page,
@@ -172,7 +176,13 @@ impl F2fs {
         })?;
         become_blocks(&mut dir.core().fields, flexible);
         let moved = match shape.dir_level {
-            0 => self.edit_dir_page(op, dir, 0, |page| copy_slots(&node, layout, page)),
+            0 => self.edit_dir_page(
+                op,
+                dir,
+                0,
+                |_| Parts::ALL,
+                |page| copy_slots(&node, layout, page),
+            ),
             _ => self.spread(op, dir, &node, layout),
         };
         if let Err(e) = moved {
@@ -260,7 +270,7 @@ impl F2fs {
                     disk::clear(block, layout, slot);
                     disk::is_empty(block, layout, 0)
                 };
-                self.edit_dir_page_in(op, dir, page, |_| bits(layout), clear)?
+                self.edit_dir_page(op, dir, page, |_| bits(layout), clear)?
             }
         };
         if let Some(index) = dir.names.lock().as_mut() {
@@ -297,7 +307,7 @@ impl F2fs {
                 let set = |block: &mut [u8]| {
                     disk::set_target(block, layout, slot, Nid(ino.0), kind);
                 };
-                self.edit_dir_page_in(op, dir, page, parts, set)
+                self.edit_dir_page(op, dir, page, parts, set)
             }
         }
     }

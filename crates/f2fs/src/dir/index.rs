@@ -5,11 +5,7 @@
 //! start; that of an existing directory is built when searches have cost as much as reading the
 //! directory once.
 
-use super::Shape;
-use crate::F2fs;
-use crate::inode::Inode;
 use base::Map;
-use fscore::FsResult;
 
 /// Names of one directory that are kept in memory.
 const NAMES_MAX: usize = 1 << 20;
@@ -81,6 +77,23 @@ impl NameIndex {
         }
     }
 
+    /// A search looked at so many pages of a directory of `pages`. True if searches have cost as
+    /// much as reading all of it: then its names should be read.
+    pub(super) fn searched(&mut self, looked: u64, pages: u64) -> bool {
+        self.searched += looked;
+        let small = pages * (super::disk::DENTRIES_PER_BLOCK as u64) < NAMES_MAX as u64;
+        let due = self.names.is_none() && small && self.searched >= 2 * pages + 16;
+        if due {
+            self.searched = 0;
+        }
+        due
+    }
+
+    /// `known` has all names of the directory.
+    pub(super) fn learn(&mut self, known: NameIndex) {
+        self.names = known.names;
+    }
+
     /// True unless it is known that no `slots` slots in a row are free in the page.
     pub(super) fn may_hold(&self, page: u64, slots: usize) -> bool {
         self.room_of(page)
@@ -105,33 +118,6 @@ impl NameIndex {
             self.room.resize(at + 1, ROOM_UNKNOWN);
         }
         self.room[at] = most.map_or(ROOM_UNKNOWN, |n| n.min(usize::from(ROOM_UNKNOWN) - 1) as u8);
-    }
-}
-
-impl F2fs {
-    /// A search looked at so many pages: when searches have cost enough, the whole directory is
-    /// read.
-    pub(super) fn note_search(&self, dir: &Inode, shape: &Shape, pages: u64) -> FsResult<()> {
-        {
-            let mut names = dir.names.lock();
-            let index = names.get_or_insert_default();
-            index.searched += pages;
-            let small = shape.pages * (super::disk::DENTRIES_PER_BLOCK as u64) < NAMES_MAX as u64;
-            if index.names.is_some() || !small || index.searched < 2 * shape.pages + 16 {
-                return Ok(());
-            }
-            index.searched = 0;
-        }
-        let mut known = NameIndex::empty();
-        self.walk(dir, shape, 0, |place, entry| {
-            if !super::is_dot(entry.name) {
-                known.added(entry.hash, place.page);
-            }
-            Ok(true)
-        })?;
-        // Names do not change while the gate is held, shared or not.
-        dir.names.lock().get_or_insert_default().names = known.names;
-        Ok(())
     }
 }
 

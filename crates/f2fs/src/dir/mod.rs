@@ -256,6 +256,29 @@ impl F2fs {
         }
         Ok(())
     }
+
+    /// A search looked at so many pages: when searches have cost enough, the whole directory is
+    /// read.
+    fn note_search(&self, dir: &Inode, shape: &Shape, pages: u64) -> FsResult<()> {
+        if !dir
+            .names
+            .lock()
+            .get_or_insert_default()
+            .searched(pages, shape.pages)
+        {
+            return Ok(());
+        }
+        let mut known = NameIndex::empty();
+        self.walk(dir, shape, 0, |place, entry| {
+            if !is_dot(entry.name) {
+                known.added(entry.hash, place.page);
+            }
+            Ok(true)
+        })?;
+        // Names do not change while the gate is held, shared or not.
+        dir.names.lock().get_or_insert_default().learn(known);
+        Ok(())
+    }
 }
 
 fn damaged(dir: &Inode, page: u64, e: ondisk::Corrupt) -> FsError {

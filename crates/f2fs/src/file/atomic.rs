@@ -207,9 +207,9 @@ impl F2fs {
             };
             let counts = slot.addr == BlockAddr::NULL;
             if counts {
-                self.claim_blocks(op, 1)?;
+                self.space.claim_blocks(op, 1)?;
             }
-            let owner = self.nat_get(slot.nid).map(|entry| Summary {
+            let owner = self.nat.get(slot.nid).map(|entry| Summary {
                 nid: slot.nid,
                 version: entry.version,
                 ofs_in_node: slot.slot,
@@ -217,7 +217,7 @@ impl F2fs {
             let placed =
                 owner.and_then(|owner| self.allocate(op, Log::HotData, BlockAddr::NULL, owner));
             if placed.is_err() && counts {
-                self.return_blocks(op, 1);
+                self.space.return_blocks(op, 1);
             }
             let new = placed?.addr;
             moved.push(Moved { index, slot, new });
@@ -234,7 +234,7 @@ impl F2fs {
                 let taken_back = self.invalidate_all(op, owner, &[page.new]);
                 taken_back.inspect_err(|e| self.fail(e))?;
             }
-            self.return_blocks(op, counted);
+            self.space.return_blocks(op, counted);
             // Nodes may have been made on the way.
             self.put_inode(op, inode)?;
             return Err(e);

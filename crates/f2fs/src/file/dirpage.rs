@@ -48,19 +48,9 @@ impl F2fs {
     }
 
     /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts
-    /// it; ENOSPC). `change` must not call the file system.
+    /// it; ENOSPC). `parts` says what of the page `change` may touch, from what it is before.
+    /// `change` must not call the file system.
     pub(crate) fn edit_dir_page<R>(
-        &self,
-        op: &Op<'_>,
-        dir: &Inode,
-        index: u64,
-        change: impl FnOnce(&mut [u8]) -> R,
-    ) -> FsResult<R> {
-        self.edit_dir_page_in(op, dir, index, |_| Parts::ALL, change)
-    }
-
-    /// The same; `parts` says what of the page `change` may touch, from what it is before.
-    pub(crate) fn edit_dir_page_in<R>(
         &self,
         op: &Op<'_>,
         dir: &Inode,

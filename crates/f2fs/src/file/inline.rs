@@ -1,6 +1,6 @@
 //! Inline data: the content of a small file, stored in its inode block.
 
-use super::{Place, zero_page};
+use super::{ALL, Why, zero_page};
 use crate::F2fs;
 use crate::inode::{Core, Inode};
 use crate::journal::capture::Parts;
@@ -105,7 +105,7 @@ impl F2fs {
         page[size..].fill(0);
         let empty = base::bytes::is_zero(&page);
         if !empty {
-            self.claim_blocks(op, 1)?;
+            self.space.claim_blocks(op, 1)?;
         }
         // From now on addresses lie there, and the flags of the inode say so.
         let mut fields = inode.core().fields.clone();
@@ -115,7 +115,7 @@ impl F2fs {
             fields.encode_into(block, self.features);
         });
         if let Err(e) = cleared {
-            self.return_blocks(op, u64::from(!empty));
+            self.space.return_blocks(op, u64::from(!empty));
             return Err(e);
         }
         {
@@ -140,7 +140,7 @@ impl F2fs {
         self.put_inode(op, inode)?;
         match rt::mutant(Mutant::F2fsLeaveInlineLate) {
             true => Ok(()),
-            false => self.write_pages_in(op, inode, 0..1, Place::Fresh),
+            false => self.write_pages_within(op, inode, 0..1, Why::Rewrite, &inode.wb.lock()),
         }
     }
 
@@ -174,6 +174,6 @@ impl F2fs {
             core.changed();
         }
         self.put_inode(op, inode)?;
-        self.write_pages_in(op, inode, 0..u64::MAX, Place::Fresh)
+        self.write_pages_within(op, inode, ALL, Why::Rewrite, &inode.wb.lock())
     }
 }

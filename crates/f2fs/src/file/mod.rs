@@ -20,10 +20,12 @@ mod dirpage;
 mod extents;
 mod fallocate;
 mod inline;
+mod landing;
 mod placement;
 mod read;
 mod reserve;
 mod seek;
+mod sending;
 mod shift;
 mod truncate;
 mod write;
@@ -31,6 +33,7 @@ mod writeback;
 
 pub use extents::FileExtent;
 pub use placement::InPlace;
+pub(crate) use writeback::ALL;
 
 use atomic::Pending;
 use base::{BLOCK_BYTES, Bytes, Ino, Map};
@@ -50,18 +53,20 @@ fn zero_page() -> Bytes {
     Bytes::from_static(&ZEROS)
 }
 
-/// Where write-back puts pages.
+/// Why pages are written back, which decides where they go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// As the policies say: in place, or in the log of the file's temperature.
-    Policy,
-    /// As [`Policy`](Self::Policy), for the pages of an fsync: if they are few they may go in place
+pub(crate) enum Why {
+    /// They are old, memory is short, all is synced, or a checkpoint needs them: as the policies
+    /// say, in place or in the log of the file's temperature.
+    Flush,
+    /// An fsync of the file: as [`Flush`](Self::Flush), and if they are few they may go in place
     /// (`IPU_FSYNC`).
-    Sync,
-    /// Out of place, in the log of the file's temperature: the old content must survive a cut.
-    Fresh,
-    /// Out of place into the cold data log: cleaning.
-    Cold,
+    Fsync,
+    /// An operation has cut or moved content: out of place, in the log of the file's temperature,
+    /// because the old content must survive a cut.
+    Rewrite,
+    /// Cleaning: out of place into the cold data log.
+    Clean,
 }
 
 /// State of all content.

@@ -4,9 +4,7 @@
 //! in Documentation/ABI/testing/sysfs-fs-f2fs; "Write-hint Policy" and `active_logs` in
 //! Documentation/filesystems/f2fs.rst).
 
-use super::Place;
-use crate::F2fs;
-use crate::inode::Inode;
+use super::Why;
 use base::Mutant;
 use ondisk::f2fs::{Advise, Geometry, Log};
 
@@ -15,9 +13,9 @@ const SMALL_VOLUME_SEGMENTS: u32 = 16 * 512;
 /// In place by utilization: above so many percent (`min_ipu_util`).
 const UTILIZATION_MIN: u64 = 70;
 /// An fsync of at most so many dirty pages writes in place (`min_fsync_blocks`).
-const FSYNC_PAGES_MAX: usize = 8;
+pub(super) const FSYNC_PAGES_MAX: usize = 8;
 /// A file with at most so many dirty pages goes to the hot log (`min_hot_blocks`).
-const HOT_PAGES_MAX: usize = 16;
+pub(super) const HOT_PAGES_MAX: usize = 16;
 
 /// When file data may be overwritten where it lies (`ipu_policy`, a set of bits as in sysfs).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -55,7 +53,7 @@ impl InPlace {
 /// What counts for the pages of one file in one batch.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    pub place: Place,
+    pub why: Why,
     pub dir: bool,
     pub atomic: bool,
     pub advise: Advise,
@@ -74,8 +72,8 @@ pub(super) struct Facts {
 impl Facts {
     /// Whether a block that is mapped may be overwritten.
     pub fn in_place(&self) -> bool {
-        let fresh = self.place == Place::Fresh && !rt::mutant(Mutant::F2fsCutInPlace);
-        if self.lfs || self.dir || self.atomic || fresh || self.place == Place::Cold {
+        let fresh = self.why == Why::Rewrite && !rt::mutant(Mutant::F2fsCutInPlace);
+        if self.lfs || self.dir || self.atomic || fresh || self.why == Why::Clean {
             return false;
         }
         let full = self.utilization > UTILIZATION_MIN;
@@ -84,12 +82,12 @@ impl Facts {
             || self.policy.has(InPlace::SSR) && self.short_of_segments
             || self.policy.has(InPlace::UTIL) && full
             || self.policy.has(InPlace::SSR_UTIL) && self.short_of_segments && full
-            || self.policy.has(InPlace::FSYNC) && self.place == Place::Sync && self.few
+            || self.policy.has(InPlace::FSYNC) && self.why == Why::Fsync && self.few
     }
 
     /// The log for what goes out of place.
     pub fn log(&self) -> Log {
-        if self.place == Place::Cold {
+        if self.why == Why::Clean {
             Log::ColdData
         } else if self.dir {
             Log::HotData
@@ -103,38 +101,12 @@ impl Facts {
     }
 }
 
-impl F2fs {
-    /// What counts now for the dirty pages of a file.
-    pub(super) fn facts(&self, inode: &Inode, place: Place) -> Facts {
-        let (dir, atomic, advise) = {
-            let core = inode.core();
-            (core.fields.is_dir(), core.atomic, core.fields.advise)
-        };
-        let fewer = |n: usize| self.pages.dirty_front(inode.ino, n + 1).is_none();
-        let used = self.space.usage().blocks;
-        let all = used + self.space.blocks_free();
-        let policy = self.options.in_place;
-        Facts {
-            place,
-            dir,
-            atomic,
-            advise,
-            few: fewer(FSYNC_PAGES_MAX),
-            small: fewer(HOT_PAGES_MAX),
-            lfs: self.options.lfs || self.options.checkpoint_disabled,
-            policy: policy.unwrap_or_else(|| InPlace::for_volume(&self.geo, self.options.lfs)),
-            short_of_segments: self.segs.is_short(),
-            utilization: used * 100 / all.max(1),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const PLAIN: Facts = Facts {
-        place: Place::Policy,
+        why: Why::Flush,
         dir: false,
         atomic: false,
         advise: Advise(0),
@@ -162,14 +134,14 @@ mod tests {
             (
                 "moved or cut",
                 Facts {
-                    place: Place::Fresh,
+                    why: Why::Rewrite,
                     ..PLAIN
                 },
             ),
             (
                 "cleaning",
                 Facts {
-                    place: Place::Cold,
+                    why: Why::Clean,
                     ..PLAIN
                 },
             ),
@@ -207,7 +179,7 @@ mod tests {
             assert_eq!(facts.in_place(), expected, "{facts:?}");
         }
         let sync = Facts {
-            place: Place::Sync,
+            why: Why::Fsync,
             policy: InPlace::FSYNC,
             ..PLAIN
         };
@@ -244,10 +216,10 @@ mod tests {
             .log(),
             Log::HotData
         );
-        let cold = Place::Cold;
+        let cold = Why::Clean;
         assert_eq!(
             Facts {
-                place: cold,
+                why: cold,
                 dir: true,
                 ..PLAIN
             }

@@ -29,9 +29,9 @@ impl F2fs {
     ) -> FsResult<Slot> {
         let slot = self.make_slot(op, inode, tree, index)?;
         if slot.addr == BlockAddr::NULL {
-            self.claim_blocks(op, 1)?;
+            self.space.claim_blocks(op, 1)?;
             if let Err(e) = self.set_slot(op, inode, tree, index, &slot, BlockAddr::NEW) {
-                self.return_blocks(op, 1);
+                self.space.return_blocks(op, 1);
                 return Err(e);
             }
             let mut core = inode.core();
@@ -61,15 +61,15 @@ impl F2fs {
             return Ok(1);
         }
         let holes = like.min(max);
-        let pages = match self.claim_blocks(op, holes) {
+        let pages = match self.space.claim_blocks(op, holes) {
             Ok(()) => holes,
             Err(_) if rt::mutant(Mutant::F2fsSlotUncounted) => holes,
             // Less may fit.
-            Err(_) => self.claim_blocks(op, 1).map(|()| 1)?,
+            Err(_) => self.space.claim_blocks(op, 1).map(|()| 1)?,
         };
         let addrs = vec![BlockAddr::NEW; pages as usize];
         if let Err(e) = self.set_slots(op, inode, tree, index, &slot, &addrs) {
-            self.return_blocks(op, pages);
+            self.space.return_blocks(op, pages);
             return Err(e);
         }
         let mut core = inode.core();
@@ -89,7 +89,7 @@ impl F2fs {
 mod tests {
     use super::*;
     use crate::MountOptions;
-    use crate::journal::hooks_tests::mounted_over;
+    use crate::journal::capture::hooks_tests::mounted_over;
     use fscore::{Creds, FileKind, FileSystem};
 
     #[test]
@@ -119,12 +119,12 @@ mod tests {
             let two_records = tx.bytes() - logged;
             assert!(two_records < 32 * 8, "{two_records} bytes for 31 slots");
             let mut filled = 0;
-            while fs.claim_blocks(op, 1).is_ok() {
+            while fs.space.claim_blocks(op, 1).is_ok() {
                 filled += 1;
             }
-            fs.return_blocks(op, 2);
+            fs.space.return_blocks(op, 2);
             let last = [reserve(32, 8), reserve(33, 8), reserve(34, 8)];
-            fs.return_blocks(op, filled - 2);
+            fs.space.return_blocks(op, filled - 2);
             Ok(last)
         });
         assert_eq!(runs.expect("done"), [Ok(1), Ok(1), Err(Errno::NoSpc)]);

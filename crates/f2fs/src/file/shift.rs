@@ -6,7 +6,7 @@
 //! round, by the direction of the shift), and no page was overwritten by another page whose copy
 //! was lost.
 
-use super::{BATCH_PAGES, BLOCK, Place};
+use super::{BATCH_PAGES, BLOCK, Why};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
@@ -136,6 +136,6 @@ impl F2fs {
         }
         inode.core().changed();
         self.put_inode(op, inode)?;
-        self.write_pages_held(op, inode, to, Place::Fresh, &wb)
+        self.write_pages_within(op, inode, to, Why::Rewrite, &wb)
     }
 }

@@ -15,7 +15,7 @@
 
 use super::inline::{is_inline, room};
 use super::reserve::SIZE_MAX;
-use super::{BLOCK, Place};
+use super::{BLOCK, Why};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
@@ -107,7 +107,7 @@ impl F2fs {
         self.put_inode(op, inode)?;
         cut.result?;
         if zeroed && self.addr_of(inode, last)?.is_data() {
-            self.write_pages_held(op, inode, last..last + 1, Place::Fresh, &wb)?;
+            self.write_pages_within(op, inode, last..last + 1, Why::Rewrite, &wb)?;
         }
         Ok(cut.more)
     }

@@ -1,7 +1,7 @@
 //! Writes into the page cache, or into the inode block if the content is inline.
 
 use super::inline::{is_inline, room};
-use super::{BLOCK, zero_page};
+use super::{BLOCK, Why, zero_page};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
@@ -242,12 +242,12 @@ impl F2fs {
             // What was sent last lands first: two pieces are never on the way, and none only for a
             // moment.
             let _ = self.land(inode);
-            return self.write_pages(inode, front);
+            return self.write_pages(inode, front, Why::Flush);
         }
         if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {
             return Ok(());
         }
-        self.writeback_files(None)
+        self.write_files(None)
     }
 
     /// The address of page `index` as its slot says.

@@ -1,8 +1,18 @@
 //! Write-back: dirty pages get a block, or keep the one that they have, and are sent to the device.
 //!
+//! Three functions begin it. What else differs between their callers is one argument, [`Why`] pages
+//! are written, which decides where they go:
+//!
+//! | function | what it writes | who calls it |
+//! |---|---|---|
+//! | [`write_files`](F2fs::write_files) | all files, or those that have been dirty for long | the flusher of `vfs`, sync and unmount; a writer whose own file has too few dirty pages to make room |
+//! | [`write_pages`](F2fs::write_pages) | pages of one file, an `Op` for each batch | fsync; a writer that fills the cache; a checkpoint before its freeze, for directories |
+//! | [`write_pages_within`](F2fs::write_pages_within) | pages of one file, inside the caller's `Op` | a checkpoint in its freeze, for directories; cleaning; operations that cut or move content |
+//!
 //! Pages travel in batches of at most a segment, each inside one `Op`: mapping, validity and counts
-//! change together (file-D2). The task that sends a batch does not wait for it; `land` waits, for
-//! every caller that needs completed writes (fsync, truncation, a checkpoint, the next write-back).
+//! change together (file-D2). The task that sends a batch does not wait for it;
+//! [`land`](F2fs::land) waits, for every caller that needs completed writes (fsync, truncation, a
+//! checkpoint, the next write-back).
 //!
 //! With a journal (F2FSJ) write-back runs beside operations of the same inode that hold its gate,
 //! and the two may be in different epochs. They never change the same bytes in the wrong order
@@ -22,20 +32,22 @@
 //! - W4 an epoch waits for the data whose mapping it contains
 //!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place.
 
-use super::placement::Facts;
-use super::{BATCH_PAGES, Content, DataStats, Place};
+use super::placement::{FSYNC_PAGES_MAX, Facts, HOT_PAGES_MAX, InPlace};
+use super::sending::{Sending, Taken};
+use super::{BATCH_PAGES, DataStats, Why};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::map::{Slot, Tree};
 use crate::ops::Op;
-use base::cost::f2fs as cost;
-use base::{BlockNo, Bytes, Ino, Mutant, Time};
-use block::{Class, Plug};
+use base::{Ino, Time};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
-use ondisk::f2fs::{BlockAddr, Log, Nid, Summary};
+use ondisk::f2fs::{BlockAddr, Summary};
 use rt::MutexGuard;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+/// All pages of a file.
+pub(crate) const ALL: Range<u64> = 0..u64::MAX;
 
 /// The `wb` lock of the inode.
 pub(crate) type Held<'a> = MutexGuard<'a, ()>;
@@ -51,18 +63,32 @@ enum Batch {
 }
 
 impl F2fs {
+    /// Starts to write back the files that became dirty before `older_than` (`None`: all); lands
+    /// what earlier calls sent. Directories wait for the checkpoint.
+    pub(crate) fn write_files(&self, older_than: Option<Time>) -> FsResult<()> {
+        // Failures are kept in the inodes.
+        let _ = self.land_all();
+        let dirs: BTreeSet<Ino> = self.pages.dirty_meta_files().into_iter().collect();
+        for ino in self.pages.dirty_files(older_than) {
+            if dirs.contains(&ino) {
+                continue;
+            }
+            let Some(inode) = self.inodes.get(ino) else {
+                continue;
+            };
+            match self.write_pages(&inode, ALL, Why::Flush) {
+                // Kept for the fsync of that file.
+                Err(FsError::Corrupt { .. }) => {}
+                Err(e) if e.errno() == Errno::Stale => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// Submits the dirty pages of `range`, taking an `Op` for each batch. Waits for none. The
     /// caller may hold the gate, nothing below.
-    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>) -> FsResult<()> {
-        self.write_batches(inode, range, Place::Policy)
-    }
-
-    /// The same for an fsync, whose few pages may go in place.
-    pub(crate) fn sync_pages(&self, inode: &Inode) -> FsResult<()> {
-        self.write_batches(inode, 0..u64::MAX, Place::Sync)
-    }
-
-    fn write_batches(&self, inode: &Inode, range: Range<u64>, place: Place) -> FsResult<()> {
+    pub(crate) fn write_pages(&self, inode: &Inode, range: Range<u64>, why: Why) -> FsResult<()> {
         if !self.pages.is_dirty(inode.ino) {
             // W5.
             self.wait_for_taker(inode);
@@ -71,18 +97,45 @@ impl F2fs {
             }
         }
         self.check_writable()?;
-        let facts = self.facts(inode, place);
+        let facts = self.facts(inode, why);
         if facts.dir && self.journal.is_some() {
             // Apply writes them.
             return Ok(());
         }
-        let mut from = range.start;
-        loop {
+        self.write_batches(inode, range, |part| {
             // Directories are a checkpoint's, which `balance` may write.
             if !facts.dir {
                 self.balance_writeback()?;
             }
-            match self.with_op(|op| self.write_batch(op, inode, from..range.end, facts))? {
+            self.with_op(|op| self.write_batch(op, inode, part, facts, &inode.wb.lock()))
+        })
+    }
+
+    /// Submits the dirty pages of `range` inside the caller's `Op`. The caller holds `wb`, because
+    /// in some cases no other task may send these pages by another rule meanwhile.
+    pub(crate) fn write_pages_within(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        range: Range<u64>,
+        why: Why,
+        wb: &Held<'_>,
+    ) -> FsResult<()> {
+        let facts = self.facts(inode, why);
+        self.write_batches(inode, range, |part| {
+            self.write_batch(op, inode, part, facts, wb)
+        })
+    }
+
+    fn write_batches(
+        &self,
+        inode: &Inode,
+        range: Range<u64>,
+        one: impl Fn(Range<u64>) -> FsResult<Batch>,
+    ) -> FsResult<()> {
+        let mut from = range.start;
+        loop {
+            match one(from..range.end)? {
                 Batch::Done => return Ok(()),
                 Batch::More(next) => from = next,
                 Batch::Busy(at) => {
@@ -94,11 +147,27 @@ impl F2fs {
         }
     }
 
-    /// With a journal: returns when no task has pages of the inode that are neither dirty nor sent
-    /// (W5).
-    fn wait_for_taker(&self, inode: &Inode) {
-        if self.journal.is_some() {
-            drop(inode.wb.lock());
+    /// What counts now for the dirty pages of a file.
+    fn facts(&self, inode: &Inode, why: Why) -> Facts {
+        let (dir, atomic, advise) = {
+            let core = inode.core();
+            (core.fields.is_dir(), core.atomic, core.fields.advise)
+        };
+        let fewer = |n: usize| self.pages.dirty_front(inode.ino, n + 1).is_none();
+        let used = self.space.usage().blocks;
+        let all = used + self.space.blocks_free();
+        let policy = self.options.in_place;
+        Facts {
+            why,
+            dir,
+            atomic,
+            advise,
+            few: fewer(FSYNC_PAGES_MAX),
+            small: fewer(HOT_PAGES_MAX),
+            lfs: self.options.lfs || self.options.checkpoint_disabled,
+            policy: policy.unwrap_or_else(|| InPlace::for_volume(&self.geo, self.options.lfs)),
+            short_of_segments: self.segs.is_short(),
+            utilization: used * 100 / all.max(1),
         }
     }
 
@@ -123,54 +192,7 @@ impl F2fs {
         })
     }
 
-    /// The same inside the caller's `Op` (checkpoint: directories; cleaning).
-    pub(crate) fn write_pages_in(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        range: Range<u64>,
-        place: Place,
-    ) -> FsResult<()> {
-        let wb = inode.wb.lock();
-        self.write_pages_held(op, inode, range, place, &wb)
-    }
-
-    /// Writes pages back for a caller that already holds `wb`, because no other task may send these
-    /// pages by another rule meanwhile.
-    pub(crate) fn write_pages_held(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        range: Range<u64>,
-        place: Place,
-        wb: &Held<'_>,
-    ) -> FsResult<()> {
-        let facts = self.facts(inode, place);
-        let mut from = range.start;
-        loop {
-            match self.write_batch_held(op, inode, from..range.end, facts, wb)? {
-                Batch::Done => return Ok(()),
-                Batch::More(next) => from = next,
-                Batch::Busy(at) => {
-                    from = at;
-                    let _ = self.land(inode);
-                }
-            }
-        }
-    }
-
     fn write_batch(
-        &self,
-        op: &Op<'_>,
-        inode: &Inode,
-        range: Range<u64>,
-        facts: Facts,
-    ) -> FsResult<Batch> {
-        let wb = inode.wb.lock();
-        self.write_batch_held(op, inode, range, facts, &wb)
-    }
-
-    fn write_batch_held(
         &self,
         op: &Op<'_>,
         inode: &Inode,
@@ -418,92 +440,14 @@ impl F2fs {
         Ok(placed.addr)
     }
 
-    /// Waits for the inode's writes of data that are under way, and settles its pages. A failure is
-    /// kept for the next fsync as well, and its pages are dirty again.
-    pub(crate) fn land(&self, inode: &Inode) -> FsResult<()> {
-        let ino = inode.ino;
-        let landed = inode.flights.land(|pages, result| match result {
-            Ok(()) => self.pages.written(ino, pages),
-            Err(_) => self.pages.unwritten(ino, pages),
-        });
-        self.content.landed(inode, self.journal.is_some());
-        if let Err(e) = &landed {
-            inode.core().write_errors.note(e.clone());
-            if inode.is_dir() {
-                self.fail(e);
-            }
-        }
-        landed.map(drop)
-    }
-
-    /// Waits for all writes of data under way: so whatever a checkpoint maps has been written
-    /// (file-D2).
-    ///
-    /// # Errors
-    /// A block of a directory could not be written. Failed pages of files are dirty again, and the
-    /// next fsync of the file reports the failure.
-    pub(crate) fn land_all(&self) -> FsResult<()> {
-        self.land_each(true)
-    }
-
-    /// Waits like [`land_all`](Self::land_all), for `sync`, which gets all failures, those of files
-    /// included.
-    pub(crate) fn land_files(&self) -> FsResult<()> {
-        self.land_each(false)
-    }
-
-    fn land_each(&self, only_dirs_count: bool) -> FsResult<()> {
-        let mut first = Ok(());
-        if only_dirs_count && rt::mutant(Mutant::F2fsMapBeforeData) {
-            return first;
-        }
-        for ino in self.content.flying() {
-            let Some(inode) = self.inodes.get(ino) else {
-                // Freed: it has landed.
-                self.content.flying.lock().remove(&ino);
-                continue;
-            };
-            // W5.
-            self.wait_for_taker(&inode);
-            let landed = self.land(&inode);
-            if inode.is_dir() || !only_dirs_count {
-                first = first.and(landed);
-            }
-        }
-        first
-    }
-
-    /// Starts to write back what became dirty before `older_than` (`None`: everything); lands what
-    /// earlier calls sent. Directories wait for the checkpoint.
-    pub(crate) fn writeback_files(&self, older_than: Option<Time>) -> FsResult<()> {
-        // Failures are kept in the inodes.
-        let _ = self.land_all();
-        let dirs: BTreeSet<Ino> = self.pages.dirty_meta_files().into_iter().collect();
-        for ino in self.pages.dirty_files(older_than) {
-            if dirs.contains(&ino) {
-                continue;
-            }
-            let Some(inode) = self.inodes.get(ino) else {
-                continue;
-            };
-            match self.write_pages(&inode, 0..u64::MAX) {
-                // Kept for the fsync of that file.
-                Err(FsError::Corrupt { .. }) => {}
-                Err(e) if e.errno() == Errno::Stale => {}
-                other => other?,
-            }
-        }
-        Ok(())
-    }
-
     /// Dirty pages that write-back can write.
     pub(crate) fn dirty_file_pages(&self) -> u64 {
         let all = self.pages.dirty_pages();
         all.saturating_sub(self.pages.dirty_meta_pages())
     }
 
-    /// Cleaning: makes page `index` dirty as it is, so that `write_pages_in` moves it. False if it
-    /// has no block.
+    /// Cleaning: makes page `index` dirty as it is, so that write-back moves it. False if it has no
+    /// block.
     pub(crate) fn unsettle_page(&self, inode: &Inode, index: u64) -> FsResult<bool> {
         let dir = inode.is_dir();
         while !self.pages.make_dirty(inode.ino, index, dir) {
@@ -522,150 +466,5 @@ impl F2fs {
     /// What write-back did so far.
     pub fn data_stats(&self) -> DataStats {
         *self.content.stats.lock()
-    }
-}
-
-impl Content {
-    fn flying(&self) -> Vec<Ino> {
-        self.flying.lock().iter().copied().collect()
-    }
-
-    pub(super) fn took_off(&self, ino: Ino) {
-        self.flying.lock().insert(ino);
-    }
-
-    /// Takes the inode off the list, unless more pages have been sent meanwhile: this is checked
-    /// under the lock of the list, and a task that sends pages adds to the flights before it takes
-    /// that lock. With a journal the inode also stays while a task holds `wb`, because that task
-    /// may have taken pages (W5).
-    fn landed(&self, inode: &Inode, journal: bool) {
-        let mut flying = self.flying.lock();
-        let idle = !journal || inode.wb.try_lock().is_some();
-        if inode.flights.is_empty() && idle {
-            flying.remove(&inode.ino);
-        }
-    }
-}
-
-/// Pages that are being sent.
-struct Sending {
-    plug: Plug,
-    class: Class,
-    log: Log,
-    /// Blocks that are mapped are overwritten.
-    in_place: bool,
-    /// Runs of pages in the plug.
-    runs: Vec<Range<u64>>,
-    /// Blocks in the plug.
-    over: BTreeSet<BlockAddr>,
-    /// Something in the plug has got a new block.
-    mapped: bool,
-    stats: DataStats,
-    /// The version of the last node, which is most often that of the next one.
-    version: Option<(Nid, u8)>,
-    /// With a journal: blocks that were taken, and those that they replace.
-    taken: Vec<BlockAddr>,
-    replaced: Vec<BlockAddr>,
-    /// With a journal: the page behind the last one that got a block.
-    end: u64,
-}
-
-/// Dirty pages that were taken and have no place yet.
-struct Taken {
-    runs: VecDeque<DirtyRun>,
-    /// Pages that the batch may still take.
-    room: usize,
-}
-
-impl Taken {
-    fn at_most(pages: usize) -> Taken {
-        Taken {
-            runs: VecDeque::new(),
-            room: pages.clamp(1, BATCH_PAGES),
-        }
-    }
-}
-
-impl Sending {
-    fn new(fs: &F2fs, facts: Facts) -> Sending {
-        Sending {
-            plug: fs.queue.plug(),
-            class: if facts.dir {
-                Class::Dentry
-            } else {
-                Class::Data
-            },
-            log: facts.log(),
-            in_place: facts.in_place(),
-            runs: Vec::new(),
-            over: BTreeSet::new(),
-            mapped: false,
-            stats: DataStats::default(),
-            version: None,
-            taken: Vec::new(),
-            replaced: Vec::new(),
-            end: 0,
-        }
-    }
-
-    fn version(&mut self, fs: &F2fs, nid: Nid) -> FsResult<u8> {
-        match self.version {
-            Some((of, version)) if of == nid => Ok(version),
-            _ => {
-                let version = fs.nat_get(nid)?.version;
-                self.version = Some((nid, version));
-                Ok(version)
-            }
-        }
-    }
-
-    fn add(&mut self, addr: BlockAddr, page: Bytes, index: u64) {
-        let lba = BlockNo(u64::from(addr.0)).lba();
-        self.plug.write(lba, self.class, page);
-        self.over.insert(addr);
-        match self.runs.last_mut() {
-            Some(run) if run.end == index => run.end += 1,
-            _ => self.runs.push(index..index + 1),
-        }
-    }
-
-    /// Submits what was gathered. Callers that land the flights wait for it, and so does the commit
-    /// of the epoch that maps it (f2fs-journal-I1).
-    fn send(&mut self, fs: &F2fs, op: &Op<'_>, inode: &Inode) {
-        if self.plug.is_empty() {
-            return;
-        }
-        let pages: u64 = self.runs.iter().map(|run| run.end - run.start).sum();
-        match self.class {
-            Class::Dentry => rt::charge_each(cost::META_BLOCK, pages),
-            _ => rt::charge_run(cost::WRITEBACK_PAGE, cost::WRITEBACK_NEXT_PAGE, pages),
-        }
-        self.over.clear();
-        let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
-        fs.content.took_off(inode.ino);
-        if let (Some(tx), Some(watch), true) = (op.tx(), watch, self.mapped) {
-            // W4.
-            tx.data_sent(watch);
-        }
-        self.mapped = false;
-    }
-
-    /// Tells fsync what happened, and counts it.
-    fn note(&self, fs: &F2fs, inode: &Inode) {
-        let moved: u64 = self.stats.out_of_place.iter().sum();
-        {
-            let mut core = inode.core();
-            core.appended |= moved > 0;
-            core.updated |= self.stats.in_place > 0;
-        }
-        let mut stats = fs.content.stats.lock();
-        stats.in_place += self.stats.in_place;
-        for (sum, n) in stats.out_of_place.iter_mut().zip(self.stats.out_of_place) {
-            *sum += n;
-        }
-        if self.class == Class::Dentry {
-            stats.dentry += moved;
-        }
     }
 }

@@ -8,10 +8,11 @@
 //! - K8 from the choice of a section until its former content is freed, or until cleaning gives the
 //!   section up, no log fills the blocks that were emptied.
 
+use super::foreground::BATCH_SECTIONS;
 use super::moving::{Beside, Moved, Place};
-use super::{BATCH_SECTIONS, Policy, Work};
+use super::{Policy, Work};
 use crate::F2fs;
-use crate::file;
+use crate::file::Why;
 use crate::inode::Inode;
 use crate::journal::Journal;
 use crate::ops::Cause;
@@ -222,7 +223,7 @@ impl F2fs {
             }
             for part in here.chunk_by(|a, b| a + 1 == *b) {
                 let pages = part[0]..part[part.len() - 1] + 1;
-                self.write_pages_held(op, inode, pages, file::Place::Cold, &wb)?;
+                self.write_pages_within(op, inode, pages, Why::Clean, &wb)?;
             }
             Ok(here.len() as u64)
         })
@@ -233,7 +234,7 @@ impl F2fs {
 mod tests {
     use super::*;
     use crate::MountOptions;
-    use crate::journal::hooks_tests::mounted_over;
+    use crate::journal::capture::hooks_tests::mounted_over;
     use base::Nanos;
     use fscore::{Creds, FileKind, FileSystem};
     use rt::{Sim, SimConfig};

@@ -1,7 +1,7 @@
 //! Moves what is valid out of a section (gc-K1 to gc-K3; with a journal beside-K6 to beside-K8).
 
 use crate::F2fs;
-use crate::file;
+use crate::file::Why;
 use crate::inode::Inode;
 use crate::journal::Journal;
 use crate::ops::Op;
@@ -115,7 +115,7 @@ impl F2fs {
         found: &[u32],
         moved: &mut Moved,
     ) -> FsResult<()> {
-        let summary = self.summary_of(seg)?;
+        let summary = self.segs.summary_of(seg)?;
         let expected = if nodes {
             SummaryKind::Node
         } else {
@@ -148,7 +148,7 @@ impl F2fs {
         for (addr, owner) in blocks {
             let nid = owner.nid;
             // gc-K2.
-            let is_owner = self.is_nid(nid) && self.nat_get(nid)?.addr == *addr;
+            let is_owner = self.is_nid(nid) && self.nat.get(nid)?.addr == *addr;
             if !is_owner {
                 moved.left += 1;
                 continue;
@@ -233,7 +233,7 @@ impl F2fs {
             }
         }
         let (first, last) = (run[0].index, run[run.len() - 1].index);
-        self.write_pages_in(op, inode, first..last + 1, file::Place::Cold)?;
+        self.write_pages_within(op, inode, first..last + 1, Why::Clean, &inode.wb.lock())?;
         moved.data += run.len() as u64;
         Ok(())
     }
@@ -255,7 +255,7 @@ impl F2fs {
         if !self.is_nid(nid) {
             return Ok(None);
         }
-        let entry = self.nat_get(nid)?;
+        let entry = self.nat.get(nid)?;
         if entry.addr == BlockAddr::NULL {
             return Ok(None);
         }

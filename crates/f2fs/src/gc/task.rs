@@ -37,7 +37,7 @@ impl F2fs {
             let Some(idle) = self.sleep(if urgent { SLEEP_URGENT } else { span }) else {
                 return;
             };
-            if self.check_writable().is_err() || self.checkpoint_disabled() {
+            if self.check_writable().is_err() || self.cp.is_disabled() {
                 continue;
             }
             if !urgent && !idle {

@@ -14,11 +14,9 @@
 use super::Inode;
 use super::attr::{coarse_now, to_wall};
 use crate::F2fs;
-use base::{Ino, Nanos, Time};
+use base::Nanos;
 use fscore::{FsResult, NoAccessTime};
 use ondisk::f2fs::InodeFlags;
-use rt::Mutex;
-use std::collections::BTreeSet;
 
 /// With more inodes than this whose access times wait, a reader stores them: such inodes cannot
 /// leave memory.
@@ -26,22 +24,6 @@ const WAITING_MAX: usize = 4096;
 
 /// How long one waits before write-back stores them (Linux `dirtytime_expire_seconds`).
 const WAIT_MAX: Nanos = Nanos::from_secs(12 * 3600);
-
-/// Inodes whose access times wait. One that was put meanwhile may still be named.
-pub(super) struct Accesses(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    inos: BTreeSet<Ino>,
-    /// When the first one of them began to wait.
-    since: Option<Time>,
-}
-
-impl Accesses {
-    pub fn new() -> Accesses {
-        Accesses(Mutex::named("f2fs access times", Waiting::default()))
-    }
-}
 
 impl F2fs {
     /// The inode has been read: its access time changes, in memory, if the mount options ask for

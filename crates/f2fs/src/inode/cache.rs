@@ -1,123 +1,18 @@
 //! Looks inodes up, and caches those in memory.
 
-use super::access::Accesses;
-use super::extensions::Extensions;
+use super::table::{IDLE_MAX, Known};
 use super::{Change, Core, Inode};
 use crate::F2fs;
 use crate::journal::capture::Parts;
 use crate::ops::Op;
-use base::{Ino, Map, Set};
+use base::Ino;
 use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::f2fs::{
-    BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid, Superblock,
+    BLOCK_BYTES, BlockAddr, Extent, Inline, InodeFields, MAX_DIR_HASH_DEPTH, Nid,
     clear_inode_extent, footer, inode_size, max_file_blocks, set_inode_size,
 };
-use rt::Mutex;
-use rt::atomic::{AtomicU32, Ordering};
+use rt::atomic::Ordering;
 use std::sync::Arc;
-
-/// Inodes kept beyond those in use.
-const IDLE_MAX: usize = 8192;
-
-/// The inodes in memory.
-pub(crate) struct Inodes {
-    known: Mutex<Known>,
-    next_generation: AtomicU32,
-    pub(super) extensions: Extensions,
-    pub(super) accesses: Accesses,
-}
-
-struct Known {
-    map: Map<Ino, Arc<Inode>>,
-    /// Number of inodes at which idle ones are dropped.
-    prune_at: usize,
-    /// Dropped since the last checkpoint, although an fsync would have something to write: it must
-    /// not find them clean.
-    dropped: Set<Ino>,
-}
-
-impl Inodes {
-    /// Bytes of the inodes in memory.
-    pub fn memory(&self) -> u64 {
-        (self.known.lock().map.len() * size_of::<Inode>()) as u64
-    }
-
-    /// None yet. The superblock has the extensions of hot and cold files.
-    pub fn new(sb: &Superblock) -> Inodes {
-        let known = Known {
-            map: Map::default(),
-            prune_at: IDLE_MAX,
-            dropped: Set::default(),
-        };
-        let wall = rt::wall();
-        Inodes {
-            known: Mutex::named("f2fs inode cache", known),
-            // Any start will do: a number that is used again must not get the generation it had.
-            next_generation: AtomicU32::new(
-                (wall.secs as u32).wrapping_mul(0x9E37_79B9) ^ wall.nanos,
-            ),
-            extensions: Extensions::new(sb),
-            accesses: Accesses::new(),
-        }
-    }
-
-    /// The inode with this number, if it is in memory.
-    pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
-        let inode = self.known.lock().map.get(&ino).cloned()?;
-        inode.recent.store(true, Ordering::Relaxed);
-        Some(inode)
-    }
-
-    /// A checkpoint contains everything that was changed before its freeze, which still holds: the
-    /// marks that fsync needs are cleared.
-    pub fn checkpointed(&self) {
-        let all = {
-            let mut known = self.known.lock();
-            known.dropped.clear();
-            known.map.values().cloned().collect::<Vec<_>>()
-        };
-        for inode in all {
-            inode.tree.lock().cut_below = false;
-            let mut core = inode.core();
-            core.needs_checkpoint = false;
-            core.change = Change::None;
-            core.appended = false;
-        }
-    }
-
-    /// A generation for a new inode.
-    pub(super) fn generation(&self) -> u32 {
-        self.next_generation.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Adds an inode that was read. If another task has added it meanwhile, answers that one
-    /// instead.
-    fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
-        let mut known = self.known.lock();
-        if known.dropped.contains(&inode.ino) {
-            let mut core = inode.core();
-            (core.change, core.appended, core.updated) = (Change::Data, true, true);
-        }
-        known.map.entry(inode.ino).or_insert(inode).clone()
-    }
-
-    /// Puts a new inode in the place of what had its number before; true if there are many now.
-    #[must_use]
-    pub(super) fn replace(&self, inode: Arc<Inode>) -> bool {
-        let mut known = self.known.lock();
-        known.map.insert(inode.ino, inode);
-        known.map.len() >= known.prune_at
-    }
-
-    /// Drops a freed inode, unless its number has a new owner already.
-    pub(super) fn remove(&self, inode: &Inode) {
-        let mut known = self.known.lock();
-        let here = known.map.get(&inode.ino);
-        if here.is_some_and(|here| std::ptr::eq(&**here, inode)) {
-            known.map.remove(&inode.ino);
-        }
-    }
-}
 
 impl F2fs {
     /// The inode with this number.
@@ -174,7 +69,7 @@ impl F2fs {
         if reserved.contains(&nid) || nid.0 >= self.geo.max_nid {
             return Ok(false);
         }
-        let entry = self.nat_get(nid)?;
+        let entry = self.nat.get(nid)?;
         Ok(entry.addr != BlockAddr::NULL && entry.ino == nid)
     }
 

@@ -1,4 +1,4 @@
-//! Creates and frees inodes.
+//! Creates and frees inodes, and frees at mount those that a cut left without a name.
 
 use super::attr::coarse_now;
 use super::{Change, Core, Inode};
@@ -8,7 +8,7 @@ use crate::ops::Op;
 use base::cost::f2fs as cost;
 use base::{Ino, Mutant};
 use block::WriteMark;
-use fscore::{Errno, FileKind, FsResult, NewInode};
+use fscore::{Errno, FileKind, FsError, FsResult, NewInode};
 use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{
     Features, INLINE_XATTR_WORDS_DEFAULT, INODE_EXTRA_BYTES_MAX, Inline, InodeFields, InodeFlags,
@@ -60,7 +60,7 @@ impl F2fs {
             fields.encode_into(block, self.features);
         });
         if let Err(e) = made {
-            self.nid_return(nid);
+            self.nat.give_back(nid);
             return Err(e);
         }
         let mut core = Core::new(fields);
@@ -230,6 +230,50 @@ impl F2fs {
         }
         self.inodes.remove(inode);
         Ok(())
+    }
+
+    /// The orphans, in memory: recovery may have left pages of theirs that a checkpoint has to
+    /// write.
+    pub(crate) fn load_orphans(&self) -> FsResult<Vec<Arc<Inode>>> {
+        let mut loaded = Vec::new();
+        for ino in self.orphans.all() {
+            match self.load_inode(ino, true) {
+                Ok(inode) => loaded.push(inode),
+                Err(FsError::Posix(Errno::Stale)) => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Frees what the checkpoint lists as orphans. At mount, before operations begin. Answers how
+    /// many there were.
+    ///
+    /// An inode on the list that has links is damage, and stays: freeing it would make its names
+    /// point to nothing.
+    pub(crate) fn free_orphans(&self, listed: &[Ino]) -> FsResult<u64> {
+        let mut freed = 0;
+        for &ino in listed {
+            let inode = match self.load_inode(ino, true) {
+                Ok(inode) => inode,
+                // Freed after the list was written, and fsynced since.
+                Err(FsError::Posix(Errno::Stale)) => {
+                    self.orphans.remove(ino);
+                    continue;
+                }
+                Err(e) => return Err(e),
+            };
+            if inode.core().fields.links > 0 {
+                self.cp.need_fsck();
+                self.orphans.remove(ino);
+                continue;
+            }
+            inode.core().orphan = true;
+            self.orphans.add(ino);
+            self.evict_if_unused(&inode)?;
+            freed += 1;
+        }
+        Ok(freed)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says
-//!   ([`put_inode`](F2fs::put_inode)), except for access times ([`access`](mod@access));
+//!   ([`put_inode`](crate::F2fs::put_inode)), except for access times ([`access`](mod@access));
 //! - N2 an inode stays in memory while it is pinned, is an orphan, has no links, has dirty pages or
 //!   pages whose writes are under way, while its next fsync needs a checkpoint, and while its
 //!   access time waits to be put. With a journal the node block of a regular file has the size up
@@ -18,13 +18,13 @@ mod flags;
 mod life;
 mod orphans;
 mod refuse;
+mod table;
 
-pub(crate) use cache::Inodes;
 pub(crate) use orphans::Orphans;
 pub(crate) use refuse::Use;
+pub(crate) use table::Inodes;
 
 use crate::dir::NameIndex;
-
 use crate::flights::Flights;
 use crate::map::Tree;
 use base::Ino;

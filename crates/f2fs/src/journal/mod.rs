@@ -3,7 +3,7 @@
 //! F2FS Journaling with Fine-grained Crash Recovery", OSDI 2025).
 //!
 //! An operation logs absolute values into the lists of the inodes it changes, all in one epoch
-//! ([`tx`]). Commit writes an epoch into the ring (`commit`). Apply writes the committed state home
+//! ([`Tx`]). Commit writes an epoch into the ring (`commit`). Apply writes the committed state home
 //! and publishes it by a checkpoint pack that names the last epoch in it (`apply`). Recovery redoes
 //! the epochs behind the one that the pack names (`recover`).
 //!
@@ -26,72 +26,28 @@
 //! - I9 nothing in memory that changed behind AP is evicted.
 
 pub(crate) mod apply;
-pub(crate) mod area;
-mod bell;
 pub(crate) mod capture;
-#[cfg(test)]
-mod capture_tests;
-mod commit;
-#[cfg(test)]
-mod commit_tests;
-#[cfg(any(test, feature = "mutants"))]
-pub mod explore;
-mod figures;
-mod fsync;
-mod gate;
-mod global;
-mod group;
-pub(crate) mod guard;
-#[cfg(test)]
-pub(crate) mod hooks_tests;
-mod ideas;
-mod lists;
-mod locked;
-#[cfg(test)]
-mod locked_tests;
-mod log;
-pub mod measured;
+mod epoch;
 mod options;
-mod pace;
 pub(crate) mod pages;
-mod pair;
-mod plane;
-#[cfg(test)]
-mod plane_tests;
+pub(crate) mod plane;
 pub(crate) mod recover;
-pub(crate) mod redo;
-pub(crate) mod reserve;
-mod rewrite;
-mod ring;
-mod stamps;
+pub(crate) mod ring;
 mod stats;
-mod supers;
-mod timer;
-mod touched;
-mod transaction;
-mod tx;
-mod world;
 
-use apply::Applier;
+use crate::bell::Bell;
+use apply::{Applier, DirStamps, Rewrite};
 pub use apply::{ApplyPhase, ApplyStats};
-pub(crate) use bell::Bell;
-pub use figures::PlaneStats;
-use group::{Group, Led};
-pub use ideas::Ideas;
-use log::LogState;
-pub(crate) use log::{Committed, Head, Start};
+pub use epoch::Epoch;
+pub(crate) use epoch::{OP_MAX, UsageDelta};
 pub use options::{Guard, JournalOptions};
-pub(crate) use pace::Load;
 pub use pages::PagesLogged;
-pub(crate) use plane::{Closed, OwnedGroup, Plane};
+pub(crate) use plane::{Closed, Load, OwnedGroup, Plane, Tx};
+pub use plane::{Ideas, PlaneStats};
 pub use recover::JournalRecovery;
-pub(crate) use reserve::Reserve;
-pub use reserve::{WaitCause, Waits};
-pub(crate) use rewrite::Rewrite;
-use ring::{Ring, RingPlace, Span};
-pub(crate) use stamps::DirStamps;
-pub use stats::{CommitPhase, CommitReason, JournalStats};
-pub(crate) use tx::{Tx, UsageDelta};
+pub(crate) use ring::{Committed, Start};
+use ring::{Group, LogState, Reserve, Ring, RingPlace};
+pub use stats::{CommitPhase, CommitReason, JournalStats, WaitCause, Waits};
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 pub(crate) use ondisk::f2fs::journal::JournalArea;
@@ -99,10 +55,6 @@ use ondisk::f2fs::journal::{JournalSuper, RING_AT};
 use rt::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// An epoch: what becomes durable together. They rise by one; 0 stands for "none".
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub struct Epoch(pub u64);
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {
@@ -140,9 +92,6 @@ pub(crate) struct Journal {
 fn zero_block() -> Bytes {
     Bytes::from_static(&[0; BLOCK_BYTES])
 }
-
-/// One operation logs at most so many bytes; what may become more is done in several of them.
-pub(crate) const OP_MAX: usize = 32 << 10;
 
 impl Journal {
     /// Bytes of the records of epochs that are not collected, and of those that are committed and

@@ -3,51 +3,21 @@
 use super::Ideas;
 use base::Nanos;
 use fscore::{FsError, FsResult};
-use std::fmt;
-use std::str::FromStr;
 
-/// The guard: what keeps other software from writing to a volume whose journal may hold changes
-/// that only this implementation can replay.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Guard {
-    /// The read-only feature is set in the superblocks: Linux from 5.14 on mounts such a volume
-    /// only read-only; older kernels do not know the feature and ignore it.
-    #[default]
-    RoBit,
-    /// The magic number of F2FS is hidden: other software does not take the volume for an F2FS.
-    Magic,
-    /// No guard: a stock mount after a cut goes back to the last checkpoint and writes. The next
-    /// mount here notices that, and the journal is discarded.
-    None,
-}
-
-impl Guard {
-    /// All of them.
-    pub const ALL: [Guard; 3] = [Guard::RoBit, Guard::Magic, Guard::None];
-    /// Its name in options.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Guard::RoBit => "ro-bit",
-            Guard::Magic => "magic",
-            Guard::None => "none",
-        }
-    }
-}
-
-impl fmt::Display for Guard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Guard {
-    type Err = FsError;
-    fn from_str(text: &str) -> FsResult<Guard> {
-        let found = Guard::ALL.into_iter().find(|g| g.name() == text);
-        found.ok_or_else(|| {
-            let names = Guard::ALL.map(Guard::name).join(", ");
-            FsError::incompatible(format!("guard `{text}`; there are: {names}"))
-        })
+base::words! {
+    /// The guard: what keeps other software from writing to a volume whose journal may hold changes
+    /// that only this implementation can replay.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum Guard: "guard" {
+        /// The read-only feature is set in the superblocks: Linux from 5.14 on mounts such a volume
+        /// only read-only; older kernels do not know the feature and ignore it.
+        #[default]
+        RoBit => "ro-bit",
+        /// The magic number of F2FS is hidden: other software does not take the volume for an F2FS.
+        Magic => "magic",
+        /// No guard: a stock mount after a cut goes back to the last checkpoint and writes. The
+        /// next mount here notices that, and the journal is discarded.
+        None => "none",
     }
 }
 

@@ -1,97 +1,80 @@
 //! Statistics of the journal: what it did, and what that cost.
 
-use super::{ApplyStats, PagesLogged, PlaneStats, WaitCause, Waits};
+use super::{ApplyStats, PagesLogged, PlaneStats};
 use crate::F2fs;
 use crate::ops::Cause;
 use base::Nanos;
 use std::collections::BTreeMap;
 
-/// Why an epoch was committed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CommitReason {
-    /// fsync, fdatasync, the end of an atomic write.
-    Fsync,
-    /// The interval (`commit=`) has passed.
-    Timer,
-    /// The epoch has as many bytes as one may have.
-    Cap,
-    /// `sync`, `syncfs`.
-    Sync,
-    /// The ring or the memory has no room: committed epochs can be applied.
-    Ring,
-    /// Blocks or node numbers are short: freed ones can be reused after a commit.
-    Space,
-    /// Unmount, FIFREEZE, FITRIM: all changes have to go home.
-    Settle,
-}
-
-impl CommitReason {
-    /// All of them, in the order of reports.
-    pub const ALL: [CommitReason; 7] = [
-        CommitReason::Fsync,
-        CommitReason::Timer,
-        CommitReason::Cap,
-        CommitReason::Sync,
-        CommitReason::Ring,
-        CommitReason::Space,
-        CommitReason::Settle,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CommitReason::Fsync => "fsync",
-            CommitReason::Timer => "timer",
-            CommitReason::Cap => "cap",
-            CommitReason::Sync => "sync",
-            CommitReason::Ring => "ring",
-            CommitReason::Space => "space",
-            CommitReason::Settle => "settle",
-        }
+base::words! {
+    /// Why an epoch was committed.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum CommitReason {
+        /// fsync, fdatasync, the end of an atomic write.
+        Fsync => "fsync",
+        /// The interval (`commit=`) has passed.
+        Timer => "timer",
+        /// The epoch has as many bytes as one may have.
+        Cap => "cap",
+        /// `sync`, `syncfs`.
+        Sync => "sync",
+        /// The ring or the memory has no room: committed epochs can be applied.
+        Ring => "ring",
+        /// Blocks or node numbers are short: freed ones can be reused after a commit.
+        Space => "space",
+        /// Unmount, FIFREEZE, FITRIM: all changes have to go home.
+        Settle => "settle",
     }
 }
 
-/// A part of a commit.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CommitPhase {
-    /// Closing the epoch.
-    Switch,
-    /// Waiting until the operations in it have ended.
-    Drain,
-    /// Waiting until the data that it maps has been written.
-    Data,
-    /// Gathering its records and composing blocks of them.
-    Aggregate,
-    /// Waiting until the ring has room.
-    Ring,
-    /// The device flush that covers the data.
-    Flush,
-    /// Writing the transaction.
-    Write,
+base::words! {
+    /// A part of a commit.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum CommitPhase {
+        /// Closing the epoch.
+        Switch => "switch",
+        /// Waiting until the operations in it have ended.
+        Drain => "drain",
+        /// Waiting until the data that it maps has been written.
+        Data => "data",
+        /// Gathering its records and composing blocks of them.
+        Aggregate => "aggregate",
+        /// Waiting until the ring has room.
+        Ring => "ring",
+        /// The device flush that covers the data.
+        Flush => "flush",
+        /// Writing the transaction.
+        Write => "write",
+    }
 }
 
-impl CommitPhase {
-    /// All of them, in their order.
-    pub const ALL: [CommitPhase; 7] = [
-        CommitPhase::Switch,
-        CommitPhase::Drain,
-        CommitPhase::Data,
-        CommitPhase::Aggregate,
-        CommitPhase::Ring,
-        CommitPhase::Flush,
-        CommitPhase::Write,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CommitPhase::Switch => "switch",
-            CommitPhase::Drain => "drain",
-            CommitPhase::Data => "data",
-            CommitPhase::Aggregate => "aggregate",
-            CommitPhase::Ring => "ring",
-            CommitPhase::Flush => "flush",
-            CommitPhase::Write => "write",
-        }
+base::words! {
+    /// What an operation waited for.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum WaitCause {
+        /// The running epoch has as many bytes as it may have: the operation waited for its commit.
+        Epoch => "epoch-full",
+        /// As many epochs are on their way as there may be: it waited for the commit of the oldest.
+        Epochs => "epochs",
+        /// The ring is short: it waited for an apply.
+        Ring => "ring",
+        /// Committed records fill the memory: it waited for an apply.
+        Memory => "memory",
+        /// No condition: the operation paused, so that commits and applies can follow
+        /// ([`pace`](super::ring::pace)).
+        Pace => "pace",
     }
+}
+
+/// Waits for one cause.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Waits {
+    /// How many.
+    pub waits: u64,
+    /// All together.
+    pub waited: Nanos,
+    /// The longest.
+    pub waited_max: Nanos,
 }
 
 /// What the journal did and cost since the mount.
@@ -162,7 +145,13 @@ impl F2fs {
         stats.plane = journal.plane.stats();
         stats.apply = self.applies();
         stats.waits = journal.reserve.waits();
-        journal.plane.books.add_to(&mut stats);
+        let (logging, locking, (waits, waited, waited_max)) = journal.plane.lock_sums();
+        (stats.logging, stats.locking) = (logging, locking);
+        stats.lock_waits = Waits {
+            waits,
+            waited,
+            waited_max,
+        };
         if let Some(met) = self.ops.stats().get(&Cause::Switch) {
             stats.switch_waits = Waits {
                 waits: met.waiters,

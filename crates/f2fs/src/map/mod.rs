@@ -374,7 +374,7 @@ impl F2fs {
         let child = self.nid_take(op)?;
         let made = self.new_node(op, child, Ino(shape.ino.0), ofs, !shape.dir, |_| ());
         if let Err(e) = made {
-            self.nid_return(child);
+            self.nat.give_back(child);
             return Err(e);
         }
         self.edit_node(op, parent, |block| set_nid_slot(block, at, child))?;

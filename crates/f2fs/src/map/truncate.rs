@@ -235,7 +235,7 @@ impl F2fs {
         freed: Freed,
         result: FsResult<()>,
     ) -> FsResult<()> {
-        self.return_blocks(op, freed.blocks);
+        self.space.return_blocks(op, freed.blocks);
         let nids = self.with_node(inode.nid(), |block| {
             std::array::from_fn(|n| nid_slot(block, INODE_NID_SLOT0 + n))
         })?;
@@ -325,7 +325,7 @@ impl F2fs {
             return Ok(false);
         }
         if part.level == 1 && part.ofs > 2 {
-            freed.cut_below |= self.nat_get(part.nid)?.addr.is_data();
+            freed.cut_below |= self.nat.get(part.nid)?.addr.is_data();
         }
         let result = self.free_node(op, part.nid);
         freed.note(result)?;

@@ -72,7 +72,7 @@ impl F2fs {
 mod tests {
     use super::*;
     use crate::MountOptions;
-    use crate::journal::hooks_tests::mounted_over;
+    use crate::journal::capture::hooks_tests::mounted_over;
     use fscore::{Creds, FileKind, FileSystem};
     use ondisk::f2fs::{BlockAddr, Nid};
     use rt::{Sim, SimConfig};

@@ -2,7 +2,7 @@
 //! the pack, the others into the other copies of their blocks.
 
 use super::Nat;
-use crate::volume::lba;
+use crate::segs::lba;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant};
 use block::{Class, Plug};
 use fscore::{FsError, FsResult};

@@ -21,18 +21,18 @@
 
 mod ahead;
 mod blocks;
+mod change;
 mod flush;
 mod free;
 mod home;
 
-use crate::F2fs;
+use crate::bell::Bell;
 use crate::fault;
-use crate::journal::{Bell, Epoch, Tx};
+use crate::journal::Epoch;
 use crate::locks::lock;
-use crate::ops::{Freeze, Op};
-use crate::volume::lba;
+use crate::ops::Freeze;
 use base::cost::f2fs as cost;
-use base::{BLOCK_BYTES, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
 use block::Queue;
 use blocks::Blocks;
 use free::FreePool;
@@ -198,7 +198,8 @@ impl Nat {
         self.state.lock().pool.next()
     }
 
-    fn get(&self, nid: Nid) -> FsResult<NatEntry> {
+    /// The entry of a node number; reads its NAT block if need be. A free number has address NULL.
+    pub fn get(&self, nid: Nid) -> FsResult<NatEntry> {
         self.entry_of(nid).map(|(_, entry)| entry)
     }
 
@@ -226,7 +227,7 @@ impl Nat {
             let addr = self
                 .geo
                 .nat_addr(b, bits::test_bit(&state.bitmap, b as usize));
-            (lba(addr), SECTORS_PER_BLOCK)
+            (BlockNo(addr.into()).lba(), SECTORS_PER_BLOCK)
         };
         let runs: Vec<_> = wanted.iter().map(place).collect();
         drop(state);
@@ -257,11 +258,16 @@ impl Nat {
         Ok(())
     }
 
-    /// Redo of a journal: the entry is this one now.
-    fn redo(&self, nid: Nid, entry: NatEntry) -> FsResult<()> {
+    /// Redo of a journal: the entry, with the version that a record says.
+    pub fn redo(&self, _: &Freeze<'_>, nid: Nid, entry: NatEntry) -> FsResult<()> {
         let (mut state, old) = self.entry_of(nid)?;
         state.put(nid, old, entry);
         Ok(())
+    }
+
+    /// No node came of a number that was taken.
+    pub fn give_back(&self, nid: Nid) {
+        self.state.lock().pool.give_back(nid);
     }
 
     fn take(&self) -> FsResult<Nid> {
@@ -284,17 +290,21 @@ impl Nat {
         }
     }
 
-    fn history(&self, nid: Nid) -> NodeHistory {
+    /// What is known of a node.
+    pub fn history(&self, nid: Nid) -> FsResult<NodeHistory> {
+        self.check(nid)?;
         let marks = self.state.lock().history.get(&nid.0).copied();
         let marks = marks.unwrap_or_default();
-        NodeHistory {
+        Ok(NodeHistory {
             checkpointed: !marks.young,
             inode_fsynced: marks.inode_fsynced,
             last_fsynced: !marks.last_unmarked,
-        }
+        })
     }
 
-    fn written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
+    /// A node block of inode `ino` was written, with an fsync mark or not; `inode_block`: it was
+    /// the inode itself.
+    pub fn written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
         let mut state = self.state.lock();
         let marks = state.history.entry(ino.0).or_default();
         marks.inode_fsynced |= inode_block && fsync_mark;
@@ -370,61 +380,6 @@ impl State {
         };
         let found: Vec<u32> = (0..per_block).filter(free).collect();
         self.pool.searched(block, &found);
-    }
-}
-
-impl F2fs {
-    /// The entry of a node number; reads its NAT block if need be. A free number has address NULL.
-    pub(crate) fn nat_get(&self, nid: Nid) -> FsResult<NatEntry> {
-        self.nat.get(nid)
-    }
-
-    /// The node is at `addr` now (NULL: freed, its version rises; NEW: it exists in memory only).
-    pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
-        let tx = op.tx().filter(|_| addr == BlockAddr::NEW);
-        self.nat.set(nid, ino, addr, tx.map(Tx::epoch))
-    }
-
-    /// Frees a node number together with the block that its entry names (home-T6).
-    ///
-    /// # Errors
-    /// I/O.
-    pub(crate) fn nat_free(&self, op: &Op<'_>, nid: Nid) -> FsResult<FreedNode> {
-        // Picked before anything changes.
-        self.nat.free(nid, &self.segs, op.tx().map(Tx::epoch))
-    }
-
-    /// Redo of a journal: the entry, with the version that a record says.
-    pub(crate) fn nat_redo(&self, freeze: &Freeze<'_>, nid: Nid, entry: NatEntry) -> FsResult<()> {
-        let _ = freeze;
-        self.nat.redo(nid, entry)
-    }
-
-    /// Takes a free node number. It is not free any more; [`nid_return`](Self::nid_return) gives it
-    /// back if no node comes of it.
-    ///
-    /// # Errors
-    /// ENOSPC if there is none.
-    pub(crate) fn nid_take(&self, op: &Op<'_>) -> FsResult<Nid> {
-        let _ = op;
-        self.nat.take()
-    }
-
-    /// No node came of a number that was taken.
-    pub(crate) fn nid_return(&self, nid: Nid) {
-        self.nat.state.lock().pool.give_back(nid);
-    }
-
-    /// What is known of a node.
-    pub(crate) fn node_history(&self, nid: Nid) -> FsResult<NodeHistory> {
-        self.nat.check(nid)?;
-        Ok(self.nat.history(nid))
-    }
-
-    /// A node block of inode `ino` was written, with an fsync mark or not; `inode_block`: it was
-    /// the inode itself.
-    pub(crate) fn note_node_written(&self, ino: Nid, inode_block: bool, fsync_mark: bool) {
-        self.nat.written(ino, inode_block, fsync_mark);
     }
 }
 

@@ -18,7 +18,7 @@ impl F2fs {
         (ofs, cold): (u32, bool),
         version: u8,
     ) -> FsResult<bool> {
-        let old = self.nat_get(nid)?;
+        let old = self.nat.get(nid)?;
         if old.addr.is_data() {
             self.invalidate(freeze.op(), old.addr)?;
         }
@@ -27,7 +27,7 @@ impl F2fs {
             ino,
             addr: BlockAddr::NEW,
         };
-        self.nat_redo(freeze, nid, entry)?;
+        self.nat.redo(freeze, nid, entry)?;
         let mut footer = Footer {
             nid,
             ino,
@@ -51,7 +51,7 @@ impl F2fs {
         nid: Nid,
         version: u8,
     ) -> FsResult<bool> {
-        let old = self.nat_get(nid)?;
+        let old = self.nat.get(nid)?;
         self.nodes.state.lock().remove(nid);
         if old.addr.is_data() {
             self.invalidate(freeze.op(), old.addr)?;
@@ -61,7 +61,7 @@ impl F2fs {
             ino: Nid(0),
             addr: BlockAddr::NULL,
         };
-        self.nat_redo(freeze, nid, entry)?;
+        self.nat.redo(freeze, nid, entry)?;
         Ok(old.addr != BlockAddr::NULL)
     }
 }

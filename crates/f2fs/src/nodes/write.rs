@@ -1,8 +1,7 @@
 //! Writes dirty nodes: each gets an address in the log of its kind, a footer that names the next
 //! block of the log, and a new entry in NAT.
 //!
-//! Nodes that a checkpoint writes carry no fsync mark; those that an fsync writes do (see
-//! `sync.rs`).
+//! Nodes that a checkpoint writes carry no fsync mark; those that an fsync writes do (`sync`).
 
 use super::cache::log_of;
 use crate::F2fs;
@@ -54,7 +53,7 @@ impl F2fs {
         last: Last,
         before_last: impl FnOnce() -> FsResult<()>,
     ) -> FsResult<u64> {
-        let history = self.node_history(ino)?;
+        let history = self.nat.history(ino)?;
         let named = history.checkpointed || history.inode_fsynced;
         let dentry = !named && !rt::mutant(Mutant::F2fsNoDentryMark);
         let writer = self.nodes.writer.lock();
@@ -139,7 +138,7 @@ impl F2fs {
             // Another task has written it since it was listed.
             return Ok(());
         };
-        let old = self.nat_get(nid)?;
+        let old = self.nat.get(nid)?;
         let version = self.cp.footer_version();
         let owner = Summary {
             nid,
@@ -157,7 +156,7 @@ impl F2fs {
             update_inode_checksum(block, self.features, self.inode_seed);
         });
         self.nat_set(op, nid, ino, placed.addr)?;
-        self.note_node_written(ino, nid == ino, marks.fsync);
+        self.nat.written(ino, nid == ino, marks.fsync);
         let block =
             taken.expect("nodes-D3: only the holder of the writer's lock makes a node clean");
         let lba = BlockNo(placed.addr.into()).lba();

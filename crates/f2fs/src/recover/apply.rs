@@ -246,7 +246,7 @@ impl F2fs {
             nid = self.nid_take(op)?;
             let made = self.new_node(op, nid, inode.ino, XATTR_NODE_OFFSET, true, |_| ());
             if let Err(e) = made {
-                self.nid_return(nid);
+                self.nat.give_back(nid);
                 return Err(e);
             }
             {

@@ -97,7 +97,7 @@ impl F2fs {
             format!("says it is node {} of inode {}", footer.nid, footer.ino)
         } else if footer.is_inode() != (footer.kind() == NodeKind::Inode) {
             format!("says it is node {} of itself", footer.ofs_of_node())
-        } else if self.is_valid(at)? {
+        } else if self.segs.is_valid(at)? {
             "is in use by the last checkpoint".into()
         } else {
             return Ok(());
@@ -163,7 +163,7 @@ impl Plan {
                 wanted.name = if named { Some(n) } else { wanted.name };
                 continue;
             }
-            let known = fs.nat_get(ino)?.addr != BlockAddr::NULL;
+            let known = fs.nat.get(ino)?.addr != BlockAddr::NULL;
             if known || named {
                 let wanted = Wanted {
                     last: n,

@@ -90,7 +90,7 @@ impl F2fs {
         if dest.is_data() {
             let owner = Summary {
                 nid: slot.nid,
-                version: self.nat_get(slot.nid)?.version,
+                version: self.nat.get(slot.nid)?.version,
                 ofs_in_node: slot.slot,
             };
             self.adopt(op, dest, slot.addr, owner)?;
@@ -109,10 +109,10 @@ impl F2fs {
         tree: &mut Tree,
         dest: BlockAddr,
     ) -> FsResult<()> {
-        if !self.is_valid(dest)? || rt::mutant(Mutant::F2fsKeepFormerOwner) {
+        if !self.segs.is_valid(dest)? || rt::mutant(Mutant::F2fsKeepFormerOwner) {
             return Ok(());
         }
-        let owner = self.owner_of(dest)?;
+        let owner = self.segs.owner_of(dest)?;
         let wrong = || {
             FsError::corrupt(format!(
                 "block {dest} is in use, and node {} does not have it",

@@ -1,15 +1,70 @@
-//! Allocates and frees blocks. The contract of each function is documented at the method of
-//! [`F2fs`](crate::F2fs) with the same name.
+//! Allocates and frees blocks. What operations may call takes their [`Op`]; the functions of
+//! [`Segments`] with the same names do not, for apply and the table of nodes, which change
+//! addresses without an operation.
 
 use super::table::State;
 use super::{Inner, Placed, Segments, kind_of};
+use crate::F2fs;
 use crate::locks::lock;
+use crate::ops::Op;
 use base::cost::f2fs as cost;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::{AllocType, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind};
 
+impl F2fs {
+    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a
+    /// block (f2fs-space-S1: `space` is not touched).
+    ///
+    /// # Errors
+    /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid.
+    /// Then nothing has changed.
+    pub(crate) fn allocate(
+        &self,
+        _op: &Op<'_>,
+        log: Log,
+        old: BlockAddr,
+        owner: Summary,
+    ) -> FsResult<Placed> {
+        self.segs.allocate(log, old, owner)
+    }
+
+    /// A block is not valid any more. Not reused before the next checkpoint.
+    ///
+    /// # Errors
+    /// Damage: it was not valid.
+    pub(crate) fn invalidate(&self, _op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
+        self.segs.invalidate(addr)
+    }
+
+    /// Roll-forward: a block that the last checkpoint did not know becomes valid and belongs to
+    /// `owner`; `old` becomes invalid.
+    ///
+    /// # Errors
+    /// I/O of the summary of its segment; damage: the block already has an owner, `old` had none,
+    /// the segment is of the other kind.
+    pub(crate) fn adopt(
+        &self,
+        _op: &Op<'_>,
+        addr: BlockAddr,
+        old: BlockAddr,
+        owner: Summary,
+    ) -> FsResult<()> {
+        self.segs.adopt(addr, old, owner)
+    }
+
+    /// Roll-forward: the block is part of the chain that is being read, and must keep its content
+    /// until the checkpoint that ends recovery. Otherwise a cut in the middle of that would find
+    /// half a chain.
+    ///
+    /// # Errors
+    /// Damage: not in the main area; ENOSPC: the log that stands there has no other place.
+    pub(crate) fn hold(&self, _op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
+        self.segs.hold(addr)
+    }
+}
+
 impl Segments {
-    /// As [`F2fs::allocate`](crate::F2fs::allocate), without an operation: apply.
+    /// As [`F2fs::allocate`].
     pub(crate) fn allocate(&self, log: Log, old: BlockAddr, owner: Summary) -> FsResult<Placed> {
         if old.is_data() {
             self.segno(old)?;
@@ -60,8 +115,7 @@ impl Segments {
         Ok(((segno, alloc), owners))
     }
 
-    /// Like [`F2fs::invalidate`](crate::F2fs::invalidate), for callers that change addresses
-    /// without an operation: apply, and the table of nodes.
+    /// As [`F2fs::invalidate`].
     pub(crate) fn invalidate(&self, addr: BlockAddr) -> FsResult<()> {
         self.segno(addr)?;
         let mut inner = lock(&self.inner);
@@ -69,7 +123,11 @@ impl Segments {
         inner.table.release(addr)
     }
 
-    pub(super) fn is_valid(&self, addr: BlockAddr) -> FsResult<bool> {
+    /// Whether the block is valid now.
+    ///
+    /// # Errors
+    /// Damage: not in the main area.
+    pub(crate) fn is_valid(&self, addr: BlockAddr) -> FsResult<bool> {
         self.segno(addr)?;
         Ok(self.inner.lock().table.is_valid(addr))
     }
@@ -139,7 +197,11 @@ impl Segments {
         Ok(())
     }
 
-    pub(super) fn owner_of(&self, addr: BlockAddr) -> FsResult<Summary> {
+    /// The owner of a block, from the summary of its segment.
+    ///
+    /// # Errors
+    /// I/O; damage: not in the main area.
+    pub(crate) fn owner_of(&self, addr: BlockAddr) -> FsResult<Summary> {
         let segno = self.segno(addr)?;
         let inner = &mut *self.inner.lock();
         let summary = self.summary_in(inner, segno)?;

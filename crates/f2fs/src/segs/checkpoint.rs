@@ -1,52 +1,24 @@
 //! The interface between segments and checkpoints: what a mount loads into the table, and what a
 //! checkpoint takes from it.
 //!
-//! Order of a checkpoint, all under its freeze: [`flush_segs`](crate::F2fs::flush_segs) after the
-//! last block was allocated, the pack, then [`segs_committed`](crate::F2fs::segs_committed) once
-//! the pack is durable. If a write of it fails, the latter is never called.
+//! Order of a checkpoint, all under its freeze: [`flush`](Segments::flush) after the last block was
+//! allocated, the pack, then [`committed`](Segments::committed) once the pack is durable. If a
+//! write of it fails, the latter is never called.
 
 use super::discard::Discards;
-use super::table::Table;
-use super::{Clock, Inner, Segments, load};
-use crate::F2fs;
-use crate::ops::Freeze;
+use super::load::{self, OpenLog, SegsOnDisk};
+use super::{Clock, Inner, Segments};
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba};
 use block::{Class, Plug, Queue};
 use fscore::FsResult;
 use ondisk::f2fs::{
-    AllocType, BlockAddr, Checkpoint, CpFlags, Geometry, Log, SIT_JOURNAL_MAX, SIT_PER_BLOCK,
-    SegNo, SitEntry, SummaryBlock, bits,
+    BlockAddr, CpFlags, Geometry, SIT_JOURNAL_MAX, SIT_PER_BLOCK, SegNo, SitEntry, bits,
 };
 use rt::Mutex;
 use rt::atomic::AtomicU32;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-
-/// A log as a checkpoint sees it.
-#[derive(Clone, Debug)]
-pub(crate) struct OpenLog {
-    /// Which log it is.
-    pub log: Log,
-    /// Its segment.
-    pub segno: SegNo,
-    /// The next block it takes, counted in the segment, below 512.
-    pub next: u16,
-    /// How it takes blocks.
-    pub alloc: AllocType,
-    /// Owners of the blocks of its segment; the journal in this summary block is not used.
-    pub owners: SummaryBlock,
-}
-
-/// What the checkpoint that is mounted says of segments.
-pub(crate) struct SegsOnDisk<'a> {
-    /// Counts and the version bitmap of the SIT; its numbers are checked ([`Checkpoint::check`]).
-    pub cp: &'a Checkpoint,
-    /// Entries that count before those in the SIT. Segment numbers are not checked.
-    pub sit_journal: Vec<(SegNo, SitEntry)>,
-    /// The six logs, in the order of [`Log::ALL`].
-    pub logs: Vec<OpenLog>,
-}
 
 /// What a checkpoint writes down of segments.
 pub(crate) struct SegsToWrite {
@@ -54,7 +26,7 @@ pub(crate) struct SegsToWrite {
     pub sit_bitmap: Vec<u8>,
     /// At most 6 entries for the SIT journal.
     pub sit_journal: Vec<(SegNo, SitEntry)>,
-    /// The six logs, in the order of [`Log::ALL`].
+    /// The six logs, in the order of [`Log::ALL`](ondisk::f2fs::Log::ALL).
     pub logs: Vec<OpenLog>,
     /// Segments that are free once the checkpoint is durable: those without a valid block that no
     /// log writes.
@@ -112,8 +84,10 @@ impl Segments {
         self.inner.lock().table.allocated()
     }
 
-    /// See [`F2fs::flush_segs`].
-    pub(super) fn flush(&self, plug: &mut Plug) -> SegsToWrite {
+    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other
+    /// copies (what does not fit into the journal), summaries of segments that were closed. The
+    /// caller holds a freeze.
+    pub fn flush(&self, plug: &mut Plug) -> SegsToWrite {
         let inner = &mut *self.inner.lock();
         // segs-V6: before the pack.
         for (&segno, summary) in &inner.closed {
@@ -122,14 +96,8 @@ impl Segments {
         }
         let (journal, blocks) = share_out(&self.geo, inner.table.touched(), &inner.journal);
         for block in blocks {
-            let bytes = sit_content(&inner.table, block);
-            // segs-V7: over the copy that the last checkpoint does not use.
-            let second = !bits::test_bit(&inner.sit_bitmap, block as usize);
-            plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
-            match second {
-                true => bits::set_bit(&mut inner.sit_bitmap, block as usize),
-                false => bits::clear_bit(&mut inner.sit_bitmap, block as usize),
-            };
+            let bytes = sit_block(&self.geo, block, |seg| inner.table.entry(seg));
+            put_sit(&self.geo, &mut inner.sit_bitmap, block, bytes, plug);
         }
         let entry = |&seg: &SegNo| (seg, inner.table.entry(seg));
         let sit_journal = journal.iter().map(entry).collect();
@@ -142,8 +110,9 @@ impl Segments {
         }
     }
 
-    /// See [`F2fs::segs_committed`].
-    pub(super) fn committed(&self, discard: bool) {
+    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may
+    /// be reused. The caller holds its freeze.
+    pub fn committed(&self, discard: bool) {
         let inner = &mut *self.inner.lock();
         let freed = inner.table.committed();
         inner.closed.clear();
@@ -153,9 +122,7 @@ impl Segments {
             inner.discards.add(&freed);
         }
     }
-}
 
-impl Segments {
     /// F2FSJ: a pack is durable in which these blocks are free (f2fs-journal-I6): they may be
     /// reused, and discarded. Blocks that are valid again stay.
     ///
@@ -170,32 +137,8 @@ impl Segments {
     }
 }
 
-impl F2fs {
-    /// See [`Segments::release`]. Discards what that freed is for
-    /// [`discard_freed`](Self::discard_freed), under no lock.
-    pub(crate) fn segs_released(&self, blocks: &[BlockAddr]) {
-        self.segs.release(blocks, self.options.discard);
-    }
-
-    /// Puts into `plug` what a checkpoint writes of the segments: SIT blocks into their other
-    /// copies (what does not fit into the journal), summaries of segments that were closed.
-    ///
-    /// # Errors
-    /// I/O of blocks that have to be read for it.
-    pub(crate) fn flush_segs(&self, freeze: &Freeze<'_>, plug: &mut Plug) -> FsResult<SegsToWrite> {
-        let _ = freeze;
-        Ok(self.segs.flush(plug))
-    }
-
-    /// The checkpoint is durable: segments that it freed may be taken, blocks freed before it may
-    /// be reused.
-    pub(crate) fn segs_committed(&self, freeze: &Freeze<'_>) {
-        let _ = freeze;
-        self.segs.committed(self.options.discard);
-    }
-}
-
-pub(super) fn lba(addr: BlockAddr) -> Lba {
+/// The first sector of a block of the volume.
+pub(crate) fn lba(addr: BlockAddr) -> Lba {
     BlockNo(addr.into()).lba()
 }
 
@@ -227,13 +170,29 @@ pub(super) fn share_out(
     (kept, blocks)
 }
 
-/// A SIT block as it is now.
-fn sit_content(table: &Table, block: u32) -> Bytes {
+/// Puts a SIT block into `plug`, over the copy that the last checkpoint does not use (segs-V7).
+pub(super) fn put_sit(
+    geo: &Geometry,
+    bitmap: &mut [u8],
+    block: u32,
+    bytes: Bytes,
+    plug: &mut Plug,
+) {
+    let second = !bits::test_bit(bitmap, block as usize);
+    plug.write(lba(geo.sit_addr(block, second)), Class::Sit, bytes);
+    match second {
+        true => bits::set_bit(bitmap, block as usize),
+        false => bits::clear_bit(bitmap, block as usize),
+    };
+}
+
+/// A SIT block with these entries.
+pub(super) fn sit_block(geo: &Geometry, block: u32, entry: impl Fn(SegNo) -> SitEntry) -> Bytes {
     let mut bytes = vec![0; BLOCK_BYTES];
     let first = block * SIT_PER_BLOCK as u32;
-    let end = (first + SIT_PER_BLOCK as u32).min(table.geo().segments_main);
+    let end = (first + SIT_PER_BLOCK as u32).min(geo.segments_main);
     for (seg, index) in (first..end).map(SegNo).zip(0..) {
-        table.entry(seg).encode(&mut bytes, index);
+        entry(seg).encode(&mut bytes, index);
     }
     Bytes::from(bytes)
 }

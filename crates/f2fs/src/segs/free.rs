@@ -57,7 +57,7 @@ impl F2fs {
             freed.iter().for_each(|&addr| tx.freed_block(addr));
             // f2fs-journal-I6 (hazards-F61).
             if rt::mutant(Mutant::F2fsjReuseEarly) {
-                self.segs_released(&freed);
+                self.segs.release(&freed, self.options.discard);
             }
             self.segs.log_freed(tx, owner.ino, freed);
         }

@@ -11,13 +11,13 @@
 //! - V11 a summary that is written may name owners that no epoch has committed yet, of blocks that
 //!   are not valid at home. It never loses the owner of a valid block (segs-V6).
 
-use super::checkpoint::{SegsToWrite, lba, share_out};
+use super::checkpoint::{SegsToWrite, lba, put_sit, share_out, sit_block};
 use super::map::BlockMap;
 use super::table::Table;
 use super::{Inner, Segments};
-use base::{BLOCK_BYTES, Bytes};
+use base::Bytes;
 use block::{Class, Plug};
-use ondisk::f2fs::{BlockAddr, Log, SIT_PER_BLOCK, SegNo, SitEntry, bits};
+use ondisk::f2fs::{BlockAddr, Log, SegNo, SitEntry};
 use std::collections::BTreeMap;
 
 /// What of each segment is valid at home.
@@ -101,13 +101,7 @@ impl Inner {
 
     /// A SIT block as the next pack has it.
     fn home_content(&self, changes: &HomeChanges, block: u32) -> Bytes {
-        let mut bytes = vec![0; BLOCK_BYTES];
-        let first = block * SIT_PER_BLOCK as u32;
-        let end = (first + SIT_PER_BLOCK as u32).min(self.table.geo().segments_main);
-        for (seg, index) in (first..end).map(SegNo).zip(0..) {
-            self.home_entry(changes, seg).encode(&mut bytes, index);
-        }
-        Bytes::from(bytes)
+        sit_block(self.table.geo(), block, |seg| self.home_entry(changes, seg))
     }
 
     /// Segments whose entries the next pack has to change, by number. An open segment may have got
@@ -173,13 +167,7 @@ impl Segments {
         let mut sit_bitmap = inner.sit_bitmap.clone();
         for block in blocks {
             let bytes = inner.home_content(changes, block);
-            // segs-V7: over the copy that the last pack does not use.
-            let second = !bits::test_bit(&sit_bitmap, block as usize);
-            plug.write(lba(self.geo.sit_addr(block, second)), Class::Sit, bytes);
-            match second {
-                true => bits::set_bit(&mut sit_bitmap, block as usize),
-                false => bits::clear_bit(&mut sit_bitmap, block as usize),
-            };
+            put_sit(&self.geo, &mut sit_bitmap, block, bytes, plug);
         }
         let entry = |seg: SegNo| (seg, inner.home_entry(changes, seg));
         let sit_journal = journal.into_iter().map(entry).collect();

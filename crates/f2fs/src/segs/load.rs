@@ -3,15 +3,40 @@
 //! Everything is checked before it is used: a contradiction is an error that names its place.
 
 use super::table::{State, Table};
-use super::{OpenLog, SegsOnDisk};
 use crate::fault;
 use base::{BlockNo, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
-    AllocType, BLOCKS_PER_SEG, Checkpoint, Geometry, Log, SIT_PER_BLOCK, SegNo, SitEntry, bits,
+    AllocType, BLOCKS_PER_SEG, Checkpoint, Geometry, Log, SIT_PER_BLOCK, SegNo, SitEntry,
+    SummaryBlock, bits,
 };
 use std::collections::BTreeMap;
+
+/// A log as a checkpoint sees it.
+#[derive(Clone, Debug)]
+pub(crate) struct OpenLog {
+    /// Which log it is.
+    pub log: Log,
+    /// Its segment.
+    pub segno: SegNo,
+    /// The next block it takes, counted in the segment, below 512.
+    pub next: u16,
+    /// How it takes blocks.
+    pub alloc: AllocType,
+    /// Owners of the blocks of its segment; the journal in this summary block is not used.
+    pub owners: SummaryBlock,
+}
+
+/// What the checkpoint that is mounted says of segments.
+pub(crate) struct SegsOnDisk<'a> {
+    /// Counts and the version bitmap of the SIT; its numbers are checked ([`Checkpoint::check`]).
+    pub cp: &'a Checkpoint,
+    /// Entries that count before those in the SIT. Segment numbers are not checked.
+    pub sit_journal: Vec<(SegNo, SitEntry)>,
+    /// The six logs, in the order of [`Log::ALL`].
+    pub logs: Vec<OpenLog>,
+}
 
 /// All entries: those of the journal count more than those of the copies that the bitmap names.
 pub(super) fn table(queue: &Queue, geo: &Geometry, from: &SegsOnDisk<'_>) -> FsResult<Table> {

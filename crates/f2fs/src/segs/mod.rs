@@ -14,10 +14,10 @@
 //! - V5 the next block of a log is fixed when the one before it is allocated, and between two
 //!   checkpoints only allocation moves it: so the chain that footers of nodes form
 //!   ([`Placed::next`]) misses no block of its log;
-//! - V6 the summary entry of a block changes only with [`allocate`](F2fs::allocate), so (table-V1)
-//!   the entry of a block which the last checkpoint knows stays until the next one: a summary block
-//!   may be written, or torn, at any time. Summaries of closed segments are durable before the
-//!   checkpoint behind their closing;
+//! - V6 the summary entry of a block changes only with [`allocate`](crate::F2fs::allocate), so
+//!   (table-V1) the entry of a block which the last checkpoint knows stays until the next one: a
+//!   summary block may be written, or torn, at any time. Summaries of closed segments are durable
+//!   before the checkpoint behind their closing;
 //! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in
 //!   the pack makes the new copy count;
 //! - V8 a block is discarded when it is neither valid nor held, and it is not given out until the
@@ -37,26 +37,20 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use checkpoint::{OpenLog, SegsOnDisk, SegsToWrite};
+pub(crate) use checkpoint::{SegsToWrite, lba};
 pub(crate) use free::Owned;
 pub(crate) use home::{HomeChanges, HomeToWrite};
+pub(crate) use load::{OpenLog, SegsOnDisk};
 pub(crate) use map::BlockMap;
-pub(crate) use redo::LogHead;
 pub(crate) use table::State;
 #[cfg(test)]
 pub(crate) use tests::geometry as test_geometry;
 
-use crate::F2fs;
-use crate::journal::Head;
-use crate::ops::Op;
 use base::{Nanos, Time};
 use block::Queue;
 use choice::Rules;
 use discard::Discards;
-use fscore::FsResult;
-use ondisk::f2fs::{
-    AllocType, BlockAddr, Geometry, Log, SegNo, Summary, SummaryBlock, SummaryKind,
-};
+use ondisk::f2fs::{AllocType, BlockAddr, Geometry, Log, SegNo, SummaryBlock, SummaryKind};
 use rt::Mutex;
 use rt::atomic::{AtomicU32, Ordering};
 use std::collections::BTreeMap;
@@ -66,7 +60,8 @@ pub(crate) use table::Table;
 /// The table in memory.
 pub(crate) struct Segments {
     inner: Mutex<Inner>,
-    /// Sections that dirty nodes and directory blocks would fill, as [`F2fs::balance`] saw it last.
+    /// Sections that dirty nodes and directory blocks would fill, as
+    /// [`balance`](crate::F2fs::balance) saw it last.
     pressure: AtomicU32,
     /// Sections kept for cleaning.
     pub reserved_sections: u32,
@@ -116,6 +111,19 @@ pub(crate) struct Placed {
     /// The next one that this log will hand out: what the footer of a node block names, for
     /// roll-forward.
     pub next: BlockAddr,
+}
+
+/// Where a log of the main area writes next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head {
+    /// Which.
+    pub log: Log,
+    /// Into a free segment, or into holes.
+    pub alloc: AllocType,
+    /// Its segment.
+    pub seg: SegNo,
+    /// The next block, counted in the segment; in a record 512, if it is full.
+    pub next: u16,
 }
 
 impl Segments {
@@ -232,78 +240,6 @@ impl Segments {
     fn low(&self) -> u32 {
         // Linux `f2fs_need_SSR`: what is dirty, the reserve, and as much again.
         self.pressure.load(Ordering::Relaxed) + 2 * self.reserved_sections
-    }
-}
-
-impl F2fs {
-    /// Takes the next block of `log` for what `owner` says, and invalidates `old` if that is a
-    /// block (f2fs-space-S1: `space` is not touched).
-    ///
-    /// # Errors
-    /// ENOSPC only if not even the reserved segments are left; I/O; damage: `old` is not valid.
-    /// Then nothing has changed.
-    pub(crate) fn allocate(
-        &self,
-        op: &Op<'_>,
-        log: Log,
-        old: BlockAddr,
-        owner: Summary,
-    ) -> FsResult<Placed> {
-        let _ = op;
-        self.segs.allocate(log, old, owner)
-    }
-
-    /// A block is not valid any more. Not reused before the next checkpoint.
-    ///
-    /// # Errors
-    /// Damage: it was not valid.
-    pub(crate) fn invalidate(&self, op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
-        let _ = op;
-        self.segs.invalidate(addr)
-    }
-
-    /// Whether the block is valid now.
-    ///
-    /// # Errors
-    /// Damage: not in the main area.
-    pub(crate) fn is_valid(&self, addr: BlockAddr) -> FsResult<bool> {
-        self.segs.is_valid(addr)
-    }
-
-    /// Roll-forward: a block that the last checkpoint did not know becomes valid and belongs to
-    /// `owner`; `old` becomes invalid.
-    ///
-    /// # Errors
-    /// I/O of the summary of its segment; damage: the block already has an owner, `old` had none,
-    /// the segment is of the other kind.
-    pub(crate) fn adopt(
-        &self,
-        op: &Op<'_>,
-        addr: BlockAddr,
-        old: BlockAddr,
-        owner: Summary,
-    ) -> FsResult<()> {
-        let _ = op;
-        self.segs.adopt(addr, old, owner)
-    }
-
-    /// Roll-forward: the block is part of the chain that is being read, and must keep its content
-    /// until the checkpoint that ends recovery. Otherwise a cut in the middle of that would find
-    /// half a chain.
-    ///
-    /// # Errors
-    /// Damage: not in the main area; ENOSPC: the log that stands there has no other place.
-    pub(crate) fn hold(&self, op: &Op<'_>, addr: BlockAddr) -> FsResult<()> {
-        let _ = op;
-        self.segs.hold(addr)
-    }
-
-    /// The owner of a block, from the summary of its segment.
-    ///
-    /// # Errors
-    /// I/O; damage: not in the main area.
-    pub(crate) fn owner_of(&self, addr: BlockAddr) -> FsResult<Summary> {
-        self.segs.owner_of(addr)
     }
 }
 

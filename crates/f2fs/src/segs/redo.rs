@@ -8,33 +8,22 @@
 //! checkpoint that ends recovery is durable (table-V1).
 
 use super::table::State;
-use super::{Segments, kind_of};
-use crate::F2fs;
+use super::{Head, Segments, kind_of};
 use crate::ops::Freeze;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     AllocType, BLOCKS_PER_SEG, BlockAddr, Log, SegNo, Summary, SummaryBlock, SummaryKind,
 };
 
-/// Where a log writes, as a record says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LogHead {
-    pub alloc: AllocType,
-    pub seg: SegNo,
-    /// The next block, counted in the segment; 512: it is full.
-    pub next: u16,
-}
-
-impl F2fs {
+impl Segments {
     /// Holds the block: it is not given out before the checkpoint that ends recovery. Logs do not
     /// step over it: [`redo_heads`](Self::redo_heads) follows.
     ///
     /// # Errors
     /// Damage: not in the main area.
-    pub(crate) fn redo_hold(&self, freeze: &Freeze<'_>, addr: BlockAddr) -> FsResult<()> {
-        let _ = freeze;
-        self.segs.segno(addr)?;
-        self.segs.inner.lock().table.hold(addr);
+    pub fn redo_hold(&self, _: &Freeze<'_>, addr: BlockAddr) -> FsResult<()> {
+        self.segno(addr)?;
+        self.inner.lock().table.hold(addr);
         Ok(())
     }
 
@@ -43,47 +32,7 @@ impl F2fs {
     ///
     /// # Errors
     /// Two logs in a segment, or one in a segment of the other kind; I/O of a summary; ENOSPC.
-    pub(crate) fn redo_heads(
-        &self,
-        freeze: &Freeze<'_>,
-        heads: &[Option<LogHead>; 6],
-    ) -> FsResult<()> {
-        let _ = freeze;
-        self.segs.redo_heads(heads)
-    }
-
-    /// A data block is valid, or not any more, as a record says; true if it was otherwise.
-    ///
-    /// # Errors
-    /// Damage: not in the main area, or among nodes.
-    pub(crate) fn redo_block(
-        &self,
-        freeze: &Freeze<'_>,
-        addr: BlockAddr,
-        valid: bool,
-        log: Log,
-    ) -> FsResult<bool> {
-        let _ = freeze;
-        self.segs.redo_block(addr, valid, log)
-    }
-
-    /// The owner of a data block.
-    ///
-    /// # Errors
-    /// I/O of the summary of its segment; damage: not in the main area.
-    pub(crate) fn redo_owner(
-        &self,
-        freeze: &Freeze<'_>,
-        addr: BlockAddr,
-        owner: Summary,
-    ) -> FsResult<()> {
-        let _ = freeze;
-        self.segs.redo_owner(addr, owner)
-    }
-}
-
-impl Segments {
-    fn redo_heads(&self, heads: &[Option<LogHead>; 6]) -> FsResult<()> {
+    pub fn redo_heads(&self, _: &Freeze<'_>, heads: &[Option<Head>; 6]) -> FsResult<()> {
         let inner = &mut *self.inner.lock();
         let moved = |n: &usize| heads[*n].is_some_and(|to| to.seg != inner.logs[*n].segno);
         let moved: Vec<usize> = (0..inner.logs.len()).filter(moved).collect();
@@ -151,7 +100,17 @@ impl Segments {
         }
     }
 
-    fn redo_block(&self, addr: BlockAddr, valid: bool, log: Log) -> FsResult<bool> {
+    /// A data block is valid, or not any more, as a record says; true if it was otherwise.
+    ///
+    /// # Errors
+    /// Damage: not in the main area, or among nodes.
+    pub fn redo_block(
+        &self,
+        _: &Freeze<'_>,
+        addr: BlockAddr,
+        valid: bool,
+        log: Log,
+    ) -> FsResult<bool> {
         let segno = self.segno(addr)?;
         let now = self.clock.now();
         let inner = &mut *self.inner.lock();
@@ -165,7 +124,11 @@ impl Segments {
         Ok(inner.table.redo(addr, valid, log, now))
     }
 
-    fn redo_owner(&self, addr: BlockAddr, owner: Summary) -> FsResult<()> {
+    /// The owner of a data block.
+    ///
+    /// # Errors
+    /// I/O of the summary of its segment; damage: not in the main area.
+    pub fn redo_owner(&self, _: &Freeze<'_>, addr: BlockAddr, owner: Summary) -> FsResult<()> {
         let segno = self.segno(addr)?;
         let inner = &mut *self.inner.lock();
         let occupied = matches!(inner.table.state(segno), State::Used | State::Open);

@@ -2,22 +2,20 @@
 //! checkpoint writes them to the device (SSA).
 
 use super::{Inner, Segments};
-use crate::{F2fs, fault};
+use crate::fault;
 use base::{BlockNo, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{SegNo, SummaryBlock};
 
-impl F2fs {
+impl Segments {
     /// The summary of a segment.
     ///
     /// # Errors
     /// I/O.
-    pub(crate) fn summary_of(&self, segno: SegNo) -> FsResult<SummaryBlock> {
-        self.segs.summary_in(&self.segs.inner.lock(), segno)
+    pub fn summary_of(&self, segno: SegNo) -> FsResult<SummaryBlock> {
+        self.summary_in(&self.inner.lock(), segno)
     }
-}
 
-impl Segments {
     pub(super) fn summary_in(&self, inner: &Inner, segno: SegNo) -> FsResult<SummaryBlock> {
         if let Some(log) = inner.logs.iter().find(|log| log.segno == segno) {
             return Ok(log.owners.clone());

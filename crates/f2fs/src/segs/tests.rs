@@ -4,6 +4,8 @@ use super::*;
 use block::{Class, Queue};
 use blockdev::Ram;
 use fscore::Errno;
+use fscore::FsResult;
+use ondisk::f2fs::Summary;
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, Checkpoint, CpFlags, Nid, SIT_ENTRY_BYTES, SIT_PER_BLOCK, SitEntry,
 };

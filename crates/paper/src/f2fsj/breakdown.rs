@@ -415,7 +415,7 @@ mod tests {
     fn every_cause_of_waits_has_its_place() {
         let known = [F2FS_SWITCH.to_vec(), F2FS_ROOM.to_vec(), vec!["epochs"]].concat();
         for cause in rig::F2fsWaitCause::ALL {
-            assert!(known.contains(&cause.name()), "{}", cause.name());
+            assert!(known.contains(&cause.word()), "{}", cause.word());
         }
     }
 }

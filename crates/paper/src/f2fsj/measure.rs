@@ -386,14 +386,14 @@ fn journaled(before: &F2fsJournalStats, after: &F2fsJournalStats) -> Journaled {
     let waited = |s: &F2fsJournalStats| -> BTreeMap<&'static str, Nanos> {
         let waits = s.waits.iter();
         waits
-            .map(|(cause, waits)| (cause.name(), waits.waited))
+            .map(|(cause, waits)| (cause.word(), waits.waited))
             .collect()
     };
     let spans = |a: BTreeMap<&'static str, Nanos>, b: BTreeMap<&'static str, Nanos>| {
         named(between(&a, &b, String::from))
     };
-    let commit = |s: &F2fsJournalStats| s.time.iter().map(|(p, t)| (p.name(), *t)).collect();
-    let apply = |s: &F2fsJournalStats| s.apply.time.iter().map(|(p, t)| (p.name(), *t)).collect();
+    let commit = |s: &F2fsJournalStats| s.time.iter().map(|(p, t)| (p.word(), *t)).collect();
+    let apply = |s: &F2fsJournalStats| s.apply.time.iter().map(|(p, t)| (p.word(), *t)).collect();
     Journaled {
         commits: after.commits() - before.commits(),
         bytes: after.bytes - before.bytes,

@@ -6,7 +6,7 @@
 //! again before that epoch is committed, or applied (f2fs-journal-I6).
 
 use crate::fault;
-use crate::journal::redo::page_of;
+use crate::journal::capture::redo::page_of;
 use crate::journal::{Epoch, OwnedGroup};
 use crate::segs::{BlockMap, HomeChanges};
 use base::Ino;

@@ -3,8 +3,9 @@
 use super::Fold;
 use crate::F2fs;
 use crate::fault;
+use crate::journal::Epoch;
+use crate::journal::capture::redo;
 use crate::journal::pages::image::{dir_slots, is_whole};
-use crate::journal::{Epoch, redo};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, Map, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
@@ -186,7 +187,7 @@ impl<'f, 'a> Images<'f, 'a> {
         let image = folded.and_then(|n| n.records.iter().rposition(|r| is_whole(r, features)));
         let base = match from_home && image.is_none() {
             true => self.home_node(nid)?,
-            false => super::super::zero_block(),
+            false => crate::journal::zero_block(),
         };
         let Some(node) = self.fold.nodes.get(&nid).filter(|n| !n.records.is_empty()) else {
             return Ok(base);
@@ -369,7 +370,7 @@ impl<'f, 'a> Images<'f, 'a> {
             .rposition(|(_, r)| is_whole(r, features));
         let base = match (slot.home, image) {
             (Some(at), None) => self.block(at)?,
-            _ => super::super::zero_block(),
+            _ => crate::journal::zero_block(),
         };
         let mut block = base.to_vec();
         for (_, record) in &self.fold.pages[&(dir, page)][first + image.unwrap_or(0)..] {

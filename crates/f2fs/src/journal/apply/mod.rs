@@ -57,6 +57,8 @@
 pub(super) mod fold;
 pub(super) mod images;
 mod publish;
+mod rewrite;
+mod stamps;
 mod stats;
 mod task;
 #[cfg(test)]
@@ -66,6 +68,8 @@ mod write;
 use fold::Fold;
 use images::Images;
 use publish::add_phase;
+pub(crate) use rewrite::Rewrite;
+pub(crate) use stamps::DirStamps;
 pub use stats::{ApplyPhase, ApplyStats};
 
 use super::{CommitReason, Committed, Epoch, Journal, OwnedGroup};
@@ -298,7 +302,7 @@ impl F2fs {
     fn add_rewrites(&self, journal: &Journal, fold: &mut Fold<'_>) -> FsResult<()> {
         let wanted = journal.rewrite.take();
         for nid in wanted.nodes {
-            if self.nat_get(nid)?.addr.is_data() {
+            if self.nat.get(nid)?.addr.is_data() {
                 self.keep_node(nid)?;
             }
             fold.touch(nid);

@@ -139,7 +139,7 @@ impl F2fs {
             freed.windows(2).all(|two| two[0] != two[1]),
             "apply-A6: a block is released twice"
         );
-        self.segs_released(&freed);
+        self.segs.release(&freed, self.options.discard);
     }
 
     /// Checks that home and live are equal. Everything must be applied, and no operation may change
@@ -159,7 +159,7 @@ impl F2fs {
             "f2fs-journal-I3: valid in one view only, live or home: {:?}",
             blocks
                 .iter()
-                .map(|&b| (b, self.is_valid(b), self.owner_of(b)))
+                .map(|&b| (b, self.segs.is_valid(b), self.segs.owner_of(b)))
                 .collect::<Vec<_>>()
         );
         assert_eq!(

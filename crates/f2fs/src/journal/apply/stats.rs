@@ -4,43 +4,22 @@ use crate::ops::Cause;
 use base::Nanos;
 use std::collections::BTreeMap;
 
-/// A part of an apply.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ApplyPhase {
-    /// Records are sorted by the blocks that they touch.
-    Fold,
-    /// Blocks that have to be patched are read.
-    Read,
-    /// Images are made and sent, and their writes complete.
-    Write,
-    /// NAT, SIT, summaries and the pack except for its last block are written.
-    Pack,
-    /// The flush before the last block, and that block.
-    Commit,
-    /// The live state takes the new places over.
-    Publish,
-}
-
-impl ApplyPhase {
-    /// All of them, in their order.
-    pub const ALL: [ApplyPhase; 6] = [
-        ApplyPhase::Fold,
-        ApplyPhase::Read,
-        ApplyPhase::Write,
-        ApplyPhase::Pack,
-        ApplyPhase::Commit,
-        ApplyPhase::Publish,
-    ];
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            ApplyPhase::Fold => "fold",
-            ApplyPhase::Read => "read",
-            ApplyPhase::Write => "write",
-            ApplyPhase::Pack => "pack",
-            ApplyPhase::Commit => "commit",
-            ApplyPhase::Publish => "publish",
-        }
+base::words! {
+    /// A part of an apply.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum ApplyPhase {
+        /// Records are sorted by the blocks that they touch.
+        Fold => "fold",
+        /// Blocks that have to be patched are read.
+        Read => "read",
+        /// Images are made and sent, and their writes complete.
+        Write => "write",
+        /// NAT, SIT, summaries and the pack except for its last block are written.
+        Pack => "pack",
+        /// The flush before the last block, and that block.
+        Commit => "commit",
+        /// The live state takes the new places over.
+        Publish => "publish",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tests applies that take some of the committed epochs, one at a time.
 
 use crate::F2fs;
-use crate::journal::hooks_tests::mounted;
+use crate::journal::capture::hooks_tests::mounted;
 use crate::journal::{CommitReason, Epoch};
 use crate::ops::Cause;
 use base::Ino;
@@ -49,7 +49,7 @@ fn a_number_that_turned_twice(more: &str) {
     apply(&fs, freed);
     let before = fs.segs.valid_blocks();
     apply(&fs, reborn);
-    let live = fs.nat_get(Nid(ino.0)).expect("an entry");
+    let live = fs.nat.get(Nid(ino.0)).expect("an entry");
     assert_eq!(live.addr, BlockAddr::NULL, "home-T5: live has a node again");
     let after = fs.segs.valid_blocks();
     assert_eq!(before, after, "home-T5: the block of a node that is gone");

@@ -1,51 +1,17 @@
 //! The records of an inode in an epoch, in which images replace the records whose effect they
 //! contain (pages-J3).
 
-use super::Images;
-use super::scan::{Scan, node_of, stays};
+use super::image::record_of;
+use super::scan::Scan;
+use super::touched::stays;
+use super::{Images, PagesLogged};
 use crate::fault;
 use crate::journal::OwnedGroup;
-use crate::journal::redo::page_of;
+use crate::journal::capture::redo::{node_of, page_of};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::Nid;
-use ondisk::f2fs::journal::{Block, PageKind, Record, Records};
+use ondisk::f2fs::journal::{PageKind, Record, Records};
 use std::collections::BTreeSet;
-
-/// What a journal of pages logged instead of records.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-#[non_exhaustive]
-pub struct PagesLogged {
-    /// Node blocks.
-    pub node: u64,
-    /// Directory blocks.
-    pub dentry: u64,
-    /// NAT blocks.
-    pub nat: u64,
-    /// SIT blocks.
-    pub sit: u64,
-    /// Node and directory blocks that an operation behind the epoch had touched before the commit
-    /// had copied them. JBD2 copies such blocks when they are touched.
-    pub late: u64,
-    /// Records that are not in the log, because an image has their effect.
-    pub left_out: u64,
-}
-
-impl PagesLogged {
-    /// All blocks.
-    pub fn blocks(&self) -> u64 {
-        self.node + self.dentry + self.nat + self.sit
-    }
-
-    /// Adds what one commit logged.
-    pub(in crate::journal) fn add(&mut self, of: &PagesLogged) {
-        self.node += of.node;
-        self.dentry += of.dentry;
-        self.nat += of.nat;
-        self.sit += of.sit;
-        self.late += of.late;
-        self.left_out += of.left_out;
-    }
-}
 
 /// A group that is being made.
 pub(super) struct Paged<'a> {
@@ -150,28 +116,4 @@ impl<'a> Paged<'a> {
         self.keep(&record_of(what, number, page, image)?);
         Ok(())
     }
-}
-
-/// A PAGE record.
-///
-/// # Errors
-/// The image is no block.
-pub(super) fn record_of(
-    what: PageKind,
-    number: u32,
-    page: u32,
-    image: &[u8],
-) -> FsResult<Record<'_>> {
-    let block = image.try_into().map_err(|_| {
-        let (what, len) = (what.word(), image.len());
-        FsError::corrupt(format!(
-            "pages-J1: an image of {len} bytes, {what} {number}"
-        ))
-    })?;
-    Ok(Record::Page {
-        what,
-        number,
-        page,
-        block: Block(block),
-    })
 }

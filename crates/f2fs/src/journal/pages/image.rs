@@ -4,7 +4,8 @@
 //! of a directory say NULL or NEW.
 
 use base::{BLOCK_BYTES, Bytes};
-use ondisk::f2fs::journal::{PageKind, Record};
+use fscore::{FsError, FsResult};
+use ondisk::f2fs::journal::{Block, PageKind, Record};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BlockAddr, FOOTER_AT, Features, Footer, Inline, InodeFields, NODE_COLD, Nid,
     NodeKind, addr, addr_slot0, footer, set_addr, set_footer,
@@ -120,4 +121,28 @@ pub(in crate::journal) fn put_node(
         set_addr(block, at, place);
     }
     Ok(())
+}
+
+/// A PAGE record.
+///
+/// # Errors
+/// The image is no block.
+pub(super) fn record_of(
+    what: PageKind,
+    number: u32,
+    page: u32,
+    image: &[u8],
+) -> FsResult<Record<'_>> {
+    let block = image.try_into().map_err(|_| {
+        let (what, len) = (what.word(), image.len());
+        FsError::corrupt(format!(
+            "pages-J1: an image of {len} bytes, {what} {number}"
+        ))
+    })?;
+    Ok(Record::Page {
+        what,
+        number,
+        page,
+        block: Block(block),
+    })
 }

@@ -42,7 +42,6 @@ mod scan;
 mod tables;
 mod touched;
 
-pub use group::PagesLogged;
 pub(super) use tables::Tables;
 pub(super) use touched::{Load, Touched};
 
@@ -54,6 +53,42 @@ use fscore::FsResult;
 use group::Paged;
 use ondisk::f2fs::Nid;
 use scan::Scan;
+
+/// What a journal of pages logged instead of records.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[non_exhaustive]
+pub struct PagesLogged {
+    /// Node blocks.
+    pub node: u64,
+    /// Directory blocks.
+    pub dentry: u64,
+    /// NAT blocks.
+    pub nat: u64,
+    /// SIT blocks.
+    pub sit: u64,
+    /// Node and directory blocks that an operation behind the epoch had touched before the commit
+    /// had copied them. JBD2 copies such blocks when they are touched.
+    pub late: u64,
+    /// Records that are not in the log, because an image has their effect.
+    pub left_out: u64,
+}
+
+impl PagesLogged {
+    /// All blocks.
+    pub fn blocks(&self) -> u64 {
+        self.node + self.dentry + self.nat + self.sit
+    }
+
+    /// Adds what one commit logged.
+    pub(super) fn add(&mut self, of: &PagesLogged) {
+        self.node += of.node;
+        self.dentry += of.dentry;
+        self.nat += of.nat;
+        self.sit += of.sit;
+        self.late += of.late;
+        self.left_out += of.left_out;
+    }
+}
 
 /// What a transaction has beside the groups of its inodes.
 #[derive(Default)]

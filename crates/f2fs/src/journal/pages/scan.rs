@@ -3,10 +3,10 @@
 use super::tables::{NodeAfter, TableChanges};
 use crate::fault;
 use crate::journal::OwnedGroup;
-use crate::journal::redo::page_of;
+use crate::journal::capture::redo::{node_of, page_of};
 use crate::segs::BlockMap;
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{Content, Record, Records};
+use ondisk::f2fs::journal::{Record, Records};
 use ondisk::f2fs::{BlockAddr, Geometry, Nid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,31 +26,6 @@ pub(super) struct Scan {
     /// Directory pages.
     pub pages: BTreeSet<(Nid, u32)>,
     pub changes: TableChanges,
-}
-
-/// The node whose block a record in the group of inode `ino` changes, makes or frees.
-pub(super) fn node_of(record: &Record<'_>, ino: Nid) -> Option<Nid> {
-    match *record {
-        Record::InodeNew { .. } | Record::InodeAttr { .. } => Some(ino),
-        Record::DentSet { block, .. }
-        | Record::DentClear { block, .. }
-        | Record::DentIno { block, .. } => (block == Record::INLINE).then_some(ino),
-        Record::MapRun { nid, .. }
-        | Record::NodeNew { nid, .. }
-        | Record::NodeDel { nid, .. }
-        | Record::NodePtr { parent: nid, .. } => Some(nid),
-        Record::Bytes { content, nid, .. } => (content != Content::Dentries).then_some(nid),
-        _ => None,
-    }
-}
-
-/// True for records that stay beside the images (pages-J3), whatever becomes of the node.
-pub(in crate::journal) fn stays(record: &Record<'_>) -> bool {
-    match record {
-        Record::NodeNew { .. } | Record::NodeDel { .. } => true,
-        Record::MapRun { dir, .. } => *dir,
-        record => node_of(record, Nid(0)).is_none() && page_of(record).is_none(),
-    }
 }
 
 impl Scan {

@@ -1,6 +1,6 @@
 //! Makes the images of NAT and SIT blocks as they are after an epoch (pages-J4).
 
-use super::group::record_of;
+use super::image::record_of;
 use super::{OfTables, PagesLogged};
 use crate::F2fs;
 use crate::journal::{Epoch, Journal};

@@ -7,11 +7,11 @@
 //! as one, and a block is not counted if an operation of a later epoch has touched it before. This
 //! is enough because the bound of an epoch is soft.
 
-use super::scan::stays;
 use crate::journal::Epoch;
+use crate::journal::capture::redo::{node_of, page_of};
 use base::BLOCK_BYTES;
 use ondisk::f2fs::journal::{RECORD_HEADER_BYTES, Record};
-use ondisk::f2fs::{BLOCKS_PER_SEG, NAT_PER_BLOCK, SIT_PER_BLOCK};
+use ondisk::f2fs::{BLOCKS_PER_SEG, NAT_PER_BLOCK, Nid, SIT_PER_BLOCK};
 use rt::atomic::{AtomicU64, Ordering};
 
 /// Bytes of a PAGE record.
@@ -41,6 +41,15 @@ impl Load {
     /// Bytes that it adds to the transaction, about.
     pub fn bytes(&self) -> usize {
         self.blocks * PAGE_BYTES + self.beside + self.left_out / LEFT_OUT_PART
+    }
+}
+
+/// True for records that stay beside the images (pages-J3), whatever becomes of the node.
+pub(super) fn stays(record: &Record<'_>) -> bool {
+    match record {
+        Record::NodeNew { .. } | Record::NodeDel { .. } => true,
+        Record::MapRun { dir, .. } => *dir,
+        record => node_of(record, Nid(0)).is_none() && page_of(record).is_none(),
     }
 }
 

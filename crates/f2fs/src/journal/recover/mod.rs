@@ -26,74 +26,29 @@ pub(crate) mod cases;
 mod mount;
 mod records;
 mod replay;
+mod report;
 mod scan;
 #[cfg(test)]
 mod scan_tests;
 pub(crate) mod supers;
 mod tables;
 
-use super::redo;
 use crate::F2fs;
+use crate::journal::capture::redo;
 use crate::journal::{Epoch, Journal};
 use crate::ops::Freeze;
 use crate::options::FsyncMode;
 use crate::space::Usage;
-use base::{Ino, Mutant, Nanos};
+use base::{Ino, Mutant};
 use cases::{Decision, Supers};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea};
 use ondisk::f2fs::{BlockAddr, Nid, crc};
 use records::Check;
 use replay::Redo;
+pub use report::JournalRecovery;
 use scan::{Known, Reader, Scanned};
 use std::collections::BTreeMap;
-
-/// What recovery made of the journal.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct JournalRecovery {
-    /// Letter of the case, as in the table (`docs/design/f2fsj-recovery.md`).
-    pub case: char,
-    /// What, where, what to do.
-    pub message: String,
-    /// Epoch that the pack had.
-    pub applied: u64,
-    /// Last epoch of the chain; the applied one if there was nothing to redo.
-    pub end: u64,
-    /// Epochs redone.
-    pub epochs: u64,
-    /// Groups of records redone: an inode in an epoch.
-    pub groups: u64,
-    /// Records redone.
-    pub records: u64,
-    /// Nodes that were made.
-    pub nodes_new: u64,
-    /// Nodes that were freed.
-    pub nodes_freed: u64,
-    /// Changes of nodes by records.
-    pub node_changes: u64,
-    /// Changes of directory pages by records.
-    pub dir_changes: u64,
-    /// Data blocks that became valid, or free.
-    pub blocks: u64,
-    /// Nodes written before the checkpoint, to bound memory.
-    pub spilled: u64,
-    /// Blocks of the ring that were read while it was judged.
-    pub ring_read: u64,
-    /// The chain did not begin where the journal superblock said.
-    pub searched: bool,
-    /// The counts differ from what the last transaction says: fsck is due.
-    pub miscounted: bool,
-    /// Truncations that go on after the mount.
-    pub truncations: u64,
-    /// The result is in memory only, because the mount is read-only.
-    pub pending: bool,
-    /// Time until the case was known.
-    pub scan: Nanos,
-    /// Time of the redo.
-    pub redo: Nanos,
-    /// Time of the checkpoint that ended recovery, and of the new life of the ring.
-    pub publish: Nanos,
-}
 
 /// What a mount knows behind the journal.
 pub(crate) struct Recovered {
@@ -144,7 +99,7 @@ impl F2fs {
             barrier: self.options.fsync != FsyncMode::NoBarrier,
         };
         let owner = |nid: Nid| {
-            let entry = self.nat_get(nid)?;
+            let entry = self.nat.get(nid)?;
             Ok((entry.addr != BlockAddr::NULL).then_some(entry.ino))
         };
         let mut check = Check::new(&self.geo, &owner);
@@ -190,10 +145,10 @@ impl F2fs {
                 let (taken, heads) = (check.taken, check.heads);
                 for (first, count) in taken {
                     for n in 0..count {
-                        self.redo_hold(freeze, BlockAddr(first.0 + n))?;
+                        self.segs.redo_hold(freeze, BlockAddr(first.0 + n))?;
                     }
                 }
-                self.redo_heads(freeze, &heads)?;
+                self.segs.redo_heads(freeze, &heads)?;
                 self.redo_chain(freeze, &found, &ring, &mut recovered)?;
             }
         }

@@ -2,7 +2,8 @@
 
 use super::Recovered;
 use crate::F2fs;
-use crate::journal::{self, Journal, JournalArea, Start};
+use crate::journal::ring::area;
+use crate::journal::{Journal, JournalArea, Start};
 use crate::ops::{Cause, Freeze};
 use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
 use block::Class;
@@ -18,7 +19,7 @@ impl F2fs {
     /// The options want a journal and there is none; the case of the ring refuses the mount; I/O.
     pub(crate) fn redo_journal(&self) -> FsResult<Option<Recovered>> {
         let device = self.queue.caps().sectors / SECTORS_PER_BLOCK;
-        let area = journal::area::find(&self.sb.lock(), &self.geo, device)?;
+        let area = area::find(&self.sb.lock(), &self.geo, device)?;
         let Some(area) = area else {
             return match self.options.journal {
                 None => Ok(None),

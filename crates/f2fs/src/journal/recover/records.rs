@@ -8,7 +8,7 @@
 //! stand at the end of the chain.
 
 use super::tables;
-use crate::segs::LogHead;
+use crate::segs::Head;
 use base::Map;
 use fscore::FsResult;
 use ondisk::f2fs::journal::{Content, Group, Groups, PageKind, Record};
@@ -37,7 +37,7 @@ pub(super) struct Check<'a> {
     /// Data blocks that became valid: first, how many.
     pub taken: Vec<(BlockAddr, u32)>,
     /// Where each log stands, in the order of `Log::ALL`.
-    pub heads: [Option<LogHead>; 6],
+    pub heads: [Option<Head>; 6],
     pub records: u64,
 }
 
@@ -172,7 +172,12 @@ impl<'a> Check<'a> {
                 next,
             } => {
                 self.segment(seg.0)?;
-                self.heads[log.index()] = Some(LogHead { alloc, seg, next });
+                self.heads[log.index()] = Some(Head {
+                    log,
+                    alloc,
+                    seg,
+                    next,
+                });
                 Ok(())
             }
             Record::Quota { kind, id, .. } => Err(Misfit {

@@ -215,7 +215,7 @@ impl<'a> Redo<'a> {
         let was = self.data_of(nid)?;
         self.edit_node(nid, ino, record)?;
         let is = self.data_of(nid)?;
-        let version = self.fs.nat_get(nid)?.version;
+        let version = self.fs.nat.get(nid)?.version;
         let same = was.len() == is.len();
         for (slot, &addr) in is.iter().enumerate() {
             if addr.is_data() && !(same && was[slot] == addr) {
@@ -224,7 +224,7 @@ impl<'a> Redo<'a> {
                     version,
                     ofs_in_node: slot as u16,
                 };
-                self.fs.redo_owner(self.freeze, addr, owner)?;
+                self.fs.segs.redo_owner(self.freeze, addr, owner)?;
             }
         }
         Ok(())
@@ -283,7 +283,8 @@ impl<'a> Redo<'a> {
                         version,
                         ofs_in_node: slot + n,
                     };
-                    fs.redo_owner(self.freeze, BlockAddr(addr.0 + u32::from(n)), owner)?;
+                    fs.segs
+                        .redo_owner(self.freeze, BlockAddr(addr.0 + u32::from(n)), owner)?;
                 }
             }
             Record::OrphanAdd => fs.orphans.add(Ino(ino.0)),
@@ -301,7 +302,7 @@ impl<'a> Redo<'a> {
     fn set_blocks(&mut self, first: BlockAddr, count: u32, valid: bool, log: Log) -> FsResult<()> {
         for n in 0..count {
             let addr = BlockAddr(first.0 + n);
-            let changed = self.fs.redo_block(self.freeze, addr, valid, log)?;
+            let changed = self.fs.segs.redo_block(self.freeze, addr, valid, log)?;
             self.done.blocks += u64::from(changed);
         }
         Ok(())
@@ -448,7 +449,7 @@ impl<'a> Redo<'a> {
         if !addr.is_data() {
             return Ok(());
         }
-        let version = self.fs.nat_get(nid)?.version;
+        let version = self.fs.nat.get(nid)?.version;
         for n in 0..count {
             let owner = Summary {
                 nid,
@@ -456,6 +457,7 @@ impl<'a> Redo<'a> {
                 ofs_in_node: slot + n,
             };
             self.fs
+                .segs
                 .redo_owner(self.freeze, BlockAddr(addr.0 + u32::from(n)), owner)?;
         }
         Ok(())
@@ -472,7 +474,7 @@ impl<'a> Redo<'a> {
     /// What a node holds; nothing if it is free.
     fn held(&self, nid: Nid) -> FsResult<Held> {
         let fs = self.fs;
-        if fs.nat_get(nid)?.addr == BlockAddr::NULL {
+        if fs.nat.get(nid)?.addr == BlockAddr::NULL {
             return Ok(Held::default());
         }
         fs.with_node(nid, |block| {

@@ -1,0 +1,231 @@
+//! What one operation logs, gathered until the operation ends.
+//!
+//! - f2fs-journal-I4 the records of one operation are all in one epoch: the epoch is picked once,
+//!   the records are gathered here, and go to the lists of their inodes at the end, while the epoch
+//!   is still held open; so half an operation is never seen;
+//! - an operation that waits for a lock that another one holds has picked no epoch yet, or has
+//!   picked it while it already held that lock: so the later of two operations that change one
+//!   thing is in no earlier epoch.
+
+use super::Plane;
+use super::gathered::Gathered;
+use crate::journal::{Epoch, UsageDelta};
+use base::cost::f2fs::{EPOCH_OP, LOG_RECORD};
+use base::{Mutant, Nanos};
+use block::Watch;
+use ondisk::f2fs::journal::{Record, attr};
+use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
+use std::cell::{Cell, RefCell};
+
+/// Bytes of blocks that a journal of pages logs for one byte of records, about.
+const PAGES_PER_RECORDS: usize = 16;
+
+/// Records of one operation. They go to the lists of their inodes when it ends ([`Tx::end`];
+/// nothing else may end it).
+pub(crate) struct Tx<'a> {
+    plane: &'a Plane,
+    shard: usize,
+    /// 0 before the first change.
+    epoch: Cell<u64>,
+    ended: Cell<bool>,
+    held: RefCell<Option<Box<Gathered>>>,
+}
+
+/// False for a change of times alone, which an fdatasync does not wait for.
+fn is_data(record: &Record<'_>) -> bool {
+    !matches!(record, Record::InodeAttr { mask, .. } if mask & !attr::TIMES == 0)
+}
+
+impl<'a> Tx<'a> {
+    pub(super) fn new(plane: &'a Plane) -> Tx<'a> {
+        Tx {
+            plane,
+            shard: rt::task_number(),
+            epoch: Cell::new(0),
+            ended: Cell::new(false),
+            held: RefCell::new(None),
+        }
+    }
+
+    /// The epoch of the operation; the first call picks it (f2fs-journal-I4): before the first
+    /// change, when all its locks are held.
+    pub fn epoch(&self) -> Epoch {
+        if self.epoch.get() == 0 {
+            *self.held.borrow_mut() = Some(self.plane.pool.take(self.shard));
+            self.plane.before_pick();
+            self.plane.books.logging(|| self.charge_pass());
+            self.epoch.set(self.plane.gate.pick(self.shard));
+        } else if self.epoch.get() != self.plane.gate.running()
+            && rt::mutant(Mutant::F2fsjHalfOperation)
+        {
+            // The records so far stay in their epoch; later ones belong to the epoch that runs
+            // then.
+            self.leave();
+            self.epoch.set(0);
+            return self.epoch();
+        }
+        Epoch(self.epoch.get())
+    }
+
+    /// Half of what taking part in an epoch costs, at its start and at its end.
+    fn charge_pass(&self) {
+        match &self.plane.global {
+            Some(global) => global.pass(&self.plane.books),
+            None => rt::charge(Nanos(EPOCH_OP.0 / 2)),
+        }
+    }
+
+    fn gather<R>(&self, work: impl FnOnce(&mut Gathered) -> R) -> R {
+        self.epoch();
+        let mut held = self.held.borrow_mut();
+        work(
+            held.as_mut()
+                .expect("an operation with an epoch has buffers"),
+        )
+    }
+
+    /// Logs a change of something that belongs to inode `ino`. The lock of what it describes is
+    /// held: it orders records (lists-D1).
+    pub fn log(&self, ino: Nid, record: &Record<'_>) {
+        debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
+        let epoch = self.epoch();
+        self.gather(|gathered| {
+            let appends = self.charge_record(gathered, ino, record);
+            let of = gathered.of(self.plane, ino);
+            let log = of.log.as_ref().expect("a list in use has its inode");
+            let bytes = match &self.plane.global {
+                None => {
+                    let number = log.note(epoch, is_data(record));
+                    let before = of.list.bytes.len();
+                    of.list.begin(number);
+                    record.encode(&mut of.list.bytes);
+                    of.list.bytes.len() - before
+                }
+                Some(global) => {
+                    log.touch(epoch, is_data(record));
+                    let number = global.number();
+                    gathered.mixed.add(ino, number, record, appends)
+                }
+            };
+            gathered.bytes += bytes;
+            if let Some(touched) = &self.plane.touched {
+                touched.log(epoch, record, bytes, &mut gathered.load);
+            }
+        });
+    }
+
+    /// What comparing and encoding costs, or, in a journal of pages, write access to the blocks.
+    /// Answers how many entries lists get of it.
+    fn charge_record(&self, gathered: &mut Gathered, ino: Nid, record: &Record<'_>) -> u32 {
+        self.plane
+            .books
+            .logging(|| match self.plane.ideas.change_records {
+                true => {
+                    rt::charge(LOG_RECORD);
+                    1
+                }
+                false => gathered.touches.by(ino, record),
+            })
+    }
+
+    /// Notes that the operation concerns inode `ino` as well, whether one of its fields changes or
+    /// not: a name that leads to the inode changes, and its new times may equal the old ones within
+    /// the clock's tick. A sync of the inode waits for this epoch (fsync-Z1).
+    pub fn touch(&self, ino: Nid) {
+        let epoch = self.epoch();
+        self.plane.log_of(ino).touch(epoch, true);
+    }
+
+    /// Bytes of all records so far: an operation that can be split goes on in another one when they
+    /// reach a bound.
+    pub fn bytes(&self) -> usize {
+        self.held.borrow().as_ref().map_or(0, |held| held.bytes)
+    }
+
+    /// The operation is the first one of its epoch to change a node or directory page.
+    pub fn first_touch(&self) {
+        if self.plane.touched.is_some() {
+            self.gather(|gathered| gathered.load.blocks += 1);
+        }
+    }
+
+    /// Like [`bytes`](Self::bytes), as the measure by which an operation goes on in another one.
+    /// With `records=pages` the touched blocks count too, divided by `PAGES_PER_RECORDS`, because
+    /// their room in the ring is as much larger than the room for records as a block is than a few
+    /// records.
+    pub fn so_far(&self) -> usize {
+        let held = self.held.borrow();
+        held.as_ref().map_or(0, |held| {
+            held.bytes.max(held.load.bytes() / PAGES_PER_RECORDS)
+        })
+    }
+
+    /// Counts what the operation takes and gives back.
+    pub fn count(&self, delta: UsageDelta) {
+        if !delta.is_none() {
+            self.gather(|gathered| gathered.usage += delta);
+        }
+    }
+
+    /// A block was valid until now: it is released when this epoch has been applied
+    /// (f2fs-journal-I6).
+    pub fn freed_block(&self, addr: BlockAddr) {
+        self.gather(|gathered| gathered.freed_blocks.push(addr));
+    }
+
+    /// A node number becomes free: it is handed out again when this epoch is committed.
+    pub fn freed_nid(&self, nid: Nid) {
+        self.gather(|gathered| gathered.freed_nids.push(nid));
+    }
+
+    /// The write of data that this operation has mapped is under way: the epoch is not committed
+    /// before that write has completed, and never if it fails (f2fs-journal-I1).
+    pub fn data_sent(&self, watch: Watch) {
+        self.gather(|gathered| gathered.data.push(watch));
+    }
+
+    /// Runs `work` with room for a block, whose content is anything. The epoch is picked
+    /// (f2fs-journal-I4).
+    pub fn with_scratch<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let mut scratch = self.gather(|gathered| std::mem::take(&mut gathered.scratch));
+        scratch.resize(BLOCK_BYTES, 0);
+        let result = work(&mut scratch);
+        self.gather(|gathered| gathered.scratch = scratch);
+        result
+    }
+
+    /// Ends the operation: its records go to the lists of their inodes.
+    pub fn end(self) {
+        self.leave();
+        self.ended.set(true);
+    }
+
+    fn leave(&self) {
+        let Some(held) = self.held.take() else {
+            return;
+        };
+        let epoch = Epoch(self.epoch.get());
+        self.plane.books.logging(|| {
+            self.plane.append(epoch, self.shard, &held);
+            self.charge_pass();
+        });
+        self.plane.pool.give(self.shard, held);
+        self.plane.gate.leave(epoch.0, self.shard);
+    }
+}
+
+/// Nothing waits here and no lock is taken. An operation that panics never leaves its epoch, which
+/// can thus never be committed: what it has changed in memory is not in the journal.
+impl Drop for Tx<'_> {
+    fn drop(&mut self) {
+        if self.ended.get() || self.epoch.get() == 0 {
+            return;
+        }
+        self.plane.break_off();
+        debug_assert!(
+            rt::unwinding(),
+            "f2fs-journal-I4: an operation in epoch {} was dropped instead of ended",
+            self.epoch.get()
+        );
+    }
+}

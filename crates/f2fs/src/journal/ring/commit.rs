@@ -1,0 +1,247 @@
+//! Commit: an epoch becomes durable, as a whole, while operations go on in the next one.
+//!
+//! The order: the epoch is closed (the next one is open at once); the operations in it end; the
+//! data that it maps has been written; its records are composed into a transaction; the ring has
+//! room for it; a flush covers the data; all blocks of the transaction are sent at once.
+//!
+//! A cut at any moment leaves epoch e whole or not at all, and nothing acknowledged is lost,
+//! because:
+//! - K1 (f2fs-journal-I4) records are gathered when no operation is in the epoch any more;
+//! - K2 (f2fs-journal-I1) the transaction is sent when the writes of the data it maps have
+//!   completed, and a flush has begun and ended since. A data write that failed latches the mount:
+//!   its epoch never commits;
+//! - K3 the checksum in the commit block is over the whole transaction, so a torn transaction, or
+//!   one without its commit block, does not count. So one submission will do, in any order and with
+//!   no flush inside it;
+//! - K4 (f2fs-journal-I1) nothing of epoch e + 1 is sent before the commit block of e is durable:
+//!   there is one leader at a time, and it waits for that;
+//! - K5 (f2fs-journal-I8) the transaction goes into free blocks of the ring;
+//! - K6 (f2fs-journal-I7) a waiting task returns when the transaction is durable (by FUA, or a
+//!   flush behind it). `nobarrier` leaves flush and FUA out: then acknowledged operations may be
+//!   lost, but what is found is still whole epochs, by K3;
+//! - K7 after a failed write or flush the mount is latched, and no operation is acknowledged any
+//!   more. The same happens if the counts for the commit block are impossible;
+//! - K8 the size of an epoch has a soft bound, because operations that have passed the check go on
+//!   logging. An epoch whose transaction is larger than the whole ring is committed by an apply:
+//!   the pack that says `applied_epoch` = e is its commit block. Up to K2 nothing differs. Then,
+//!   under the lock for applies, the epoch joins the committed epochs in memory without a block in
+//!   the ring, and this apply has it as its target:
+//!   - f2fs-journal-I1: the pack contains all epochs before it too, and the last block of the pack
+//!     is sent behind a flush that covers their data (K2, apply-A5); nothing of e + 1 is sent
+//!     before that block is durable (K4: the leader itself applies);
+//!   - f2fs-journal-I2: what the apply writes before that lies in blocks that neither the last pack
+//!     nor the ring refers to (apply-A4): it becomes home only with the pack, and with the pack e
+//!     is committed: both happen in one write;
+//!   - f2fs-journal-I7: LC and AP become e after it, and only then are the waiting tasks woken. A
+//!     cut before it leaves the last pack, and the ring up to e - 1; a cut after it leaves T = e.
+//!     From then on the ring has a hole at e, which is harmless because e is applied: recovery
+//!     looks for e + 1 and what follows, and for nothing before (scan-S3).
+//!
+//! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
+//! (K8); an apply never waits for a commit.
+
+use super::log::Kept;
+use super::transaction::{blocks, transaction};
+use super::{Led, Span};
+use crate::F2fs;
+use crate::fault;
+use crate::journal::pages::OfTables;
+use crate::journal::stats::Figures;
+use crate::journal::{CommitPhase, CommitReason, Epoch, Journal};
+use crate::ops::Cause;
+use crate::options::FsyncMode;
+use base::cost::f2fs as cost;
+use base::cost::journal::{BLOCK_COPY, COMMIT_PER_BLOCK};
+use base::{BlockNo, Mutant, Nanos, Time};
+use block::WriteMark;
+use fscore::FsResult;
+use ondisk::f2fs::journal::Transaction;
+
+/// Measures phases.
+struct Clock {
+    begun: Time,
+    since: Time,
+    spans: Vec<(CommitPhase, Nanos)>,
+}
+
+impl Clock {
+    fn start() -> Clock {
+        let now = rt::now();
+        Clock {
+            begun: now,
+            since: now,
+            spans: Vec::with_capacity(CommitPhase::ALL.len()),
+        }
+    }
+    fn end_of(&mut self, phase: CommitPhase) {
+        let now = rt::now();
+        self.spans.push((phase, now - self.since));
+        self.since = now;
+    }
+}
+
+impl F2fs {
+    /// Makes everything durable that epochs up to `upto` logged. The caller holds no lock.
+    ///
+    /// # Errors
+    /// I/O: then the mount is latched (K7).
+    pub(crate) fn commit_for(&self, upto: Epoch, why: CommitReason) -> FsResult<()> {
+        let Some(journal) = &self.journal else {
+            return Ok(());
+        };
+        journal.group.wait(upto, || self.lead(journal, why))
+    }
+
+    /// Makes everything durable that was logged before the call.
+    pub(crate) fn commit_all(&self, why: CommitReason) -> FsResult<()> {
+        match &self.journal {
+            Some(journal) => self.commit_for(journal.plane.running(), why),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits the next epoch, for all tasks that wait for it.
+    fn lead(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
+        self.check_writable()?;
+        let led = self.commit_next(journal, why);
+        if let Err(e) = &led {
+            // K7.
+            self.fail(e);
+        }
+        led
+    }
+
+    fn commit_next(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
+        let mut clock = Clock::start();
+        let epoch = Epoch(journal.group.last().0 + 1);
+        if journal.plane.running() == epoch && self.close_running(journal) < epoch {
+            return Ok(Led::Nothing);
+        }
+        clock.end_of(CommitPhase::Switch);
+        // K1.
+        journal.plane.drain(epoch)?;
+        clock.end_of(CommitPhase::Drain);
+        // K2.
+        let data = journal.plane.wait_data(epoch)?;
+        clock.end_of(CommitPhase::Data);
+        let mut closed = journal.plane.collect(epoch);
+        let pages = match journal.options.ideas.change_records {
+            true => OfTables::default(),
+            false => self.make_pages(journal, &mut closed)?,
+        };
+        let flush = !self.unordered() && !self.queue.is_flushed(data);
+        let heads = self.segs.heads();
+        let (transaction, usage) = {
+            let log = journal.log.lock();
+            let moved = log.moved(&heads);
+            let usage = log.usage_after(&closed)?;
+            let next_free = self.nat.next_free();
+            let made = transaction(&log, &closed, (&moved, &pages), flush, usage, next_free);
+            (made, usage)
+        };
+        // A whole block is copied, and has two checksums: its own, and that of the transaction.
+        let whole = pages.logged.blocks();
+        rt::charge_each(BLOCK_COPY, whole);
+        rt::charge_each(COMMIT_PER_BLOCK, 2 * whole);
+        let of_records = u64::from(transaction.blocks()).saturating_sub(whole);
+        rt::charge_each(cost::LOG_BLOCK, of_records);
+        clock.end_of(CommitPhase::Aggregate);
+        let span = self.room_in_ring(journal, transaction.blocks())?;
+        clock.end_of(CommitPhase::Ring);
+        let flushed = self.flush_data(data)?;
+        clock.end_of(CommitPhase::Flush);
+        let freed = closed.freed_nids.clone();
+        let kept = Kept {
+            closed,
+            usage,
+            heads,
+        };
+        match span {
+            Some(span) => {
+                self.write_transaction(journal, span, &transaction)?;
+                journal.keep(kept, Some(span));
+            }
+            // K8.
+            None => self.apply_as_commit(journal, epoch, || journal.keep(kept, None))?,
+        }
+        clock.end_of(CommitPhase::Write);
+        let figures = Figures {
+            took: clock.since - clock.begun,
+            spans: clock.spans,
+            flushed,
+            groups: transaction.descriptor.groups.into(),
+            records: transaction.descriptor.records.into(),
+            bytes: transaction.payload.len() as u64,
+            blocks: span.map_or(0, |span| span.blocks),
+            pages: pages.logged,
+        };
+        journal.account(epoch, why, &figures);
+        // Node numbers of this epoch may have new owners in the next one, not before (hazards-F62).
+        self.nat.nids_committed(&freed);
+        journal.plane.committed(epoch);
+        Ok(Led::Committed(epoch))
+    }
+
+    /// K5. `None`: the whole ring is too small (K8).
+    fn room_in_ring(&self, journal: &Journal, blocks: u32) -> FsResult<Option<Span>> {
+        loop {
+            let used = {
+                let log = journal.log.lock();
+                if blocks > log.ring.place().blocks {
+                    return Ok(None);
+                }
+                if let Some(span) = log.ring.fits(blocks) {
+                    return Ok(Some(span));
+                }
+                log.ring.used()
+            };
+            self.apply(Cause::Ring)?;
+            let left = journal.log.lock().ring.used();
+            assert!(
+                left < used,
+                "f2fs-journal-I8: an apply left all {used} blocks in the ring"
+            );
+        }
+    }
+
+    /// `nobarrier`: flushes are left out.
+    fn unordered(&self) -> bool {
+        self.options.fsync == FsyncMode::NoBarrier
+    }
+
+    /// K2. True if a flush was sent, or joined.
+    fn flush_data(&self, data: WriteMark) -> FsResult<bool> {
+        let skip = self.unordered() || rt::mutant(Mutant::F2fsjDataUnflushed);
+        if skip || self.queue.is_flushed(data) {
+            return Ok(false);
+        }
+        let flushed = self.queue.ensure_flushed(data);
+        flushed.map_err(fault::device("flushing data before a commit"))?;
+        Ok(true)
+    }
+
+    /// K3, K4, K6.
+    fn write_transaction(
+        &self,
+        journal: &Journal,
+        span: Span,
+        transaction: &Transaction,
+    ) -> FsResult<()> {
+        let durable = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
+        let runs: Vec<_> = {
+            let log = journal.log.lock();
+            log.ring.check_free(span);
+            log.ring.runs(span).collect()
+        };
+        let addresses = runs.into_iter().flat_map(|run| run.start.0..run.end.0);
+        let mut plug = self.queue.plug();
+        for (at, (class, block)) in addresses.zip(blocks(transaction)) {
+            match durable {
+                true => plug.write_fua(BlockNo(at).lba(), class, block),
+                false => plug.write(BlockNo(at).lba(), class, block),
+            }
+        }
+        let written = plug.submit().wait();
+        written.map_err(fault::device("writing a transaction of the journal"))
+    }
+}

@@ -1,0 +1,229 @@
+//! Group commit: many tasks wait for an epoch, and one of them at a time (the leader) commits.
+//!
+//! - G1 one task leads at a time; epochs become committed in their order;
+//! - G2 a task that waits for epoch e returns when e is committed, or with an error, never before;
+//! - G3 after a failure no task is acknowledged any more, because what is on the device is not
+//!   known;
+//! - G4 a task that comes while an epoch is on its way to the device, and is not in that epoch,
+//!   shares the next commit with all other such tasks.
+
+use crate::journal::Epoch;
+use fscore::{FsError, FsResult};
+use rt::atomic::{AtomicU64, Ordering};
+use rt::{Condvar, Mutex};
+use std::collections::BTreeMap;
+
+/// Which epochs tasks wait for, and whether a task leads a commit.
+pub(crate) struct Group {
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The newest committed epoch (LC), for looks without the lock.
+    last: AtomicU64,
+}
+
+struct State {
+    last: Epoch,
+    leading: bool,
+    /// Callers by the epoch that they wait for.
+    waiting: BTreeMap<Epoch, u64>,
+    failed: Option<FsError>,
+}
+
+/// What a leader did.
+pub(crate) enum Led {
+    /// This epoch, the one behind the last, is committed.
+    Committed(Epoch),
+    /// Nothing was logged since the last one.
+    Nothing,
+}
+
+impl Group {
+    /// `last` is committed.
+    pub fn new(last: Epoch) -> Group {
+        let state = State {
+            last,
+            leading: false,
+            waiting: BTreeMap::new(),
+            failed: None,
+        };
+        Group {
+            state: Mutex::named("f2fs group commit", state),
+            changed: Condvar::new(),
+            last: AtomicU64::new(last.0),
+        }
+    }
+
+    /// The newest committed epoch (LC).
+    pub fn last(&self) -> Epoch {
+        Epoch(self.last.load(Ordering::Acquire))
+    }
+
+    /// Callers that `epoch`, once committed, lets go.
+    pub fn waiting_for(&self, epoch: Epoch) -> u64 {
+        self.state.lock().waiting.range(..=epoch).map(|w| w.1).sum()
+    }
+
+    /// Returns when `upto` is committed, or when nothing is logged that could be committed. `lead`
+    /// commits the next epoch; it is called for one caller at a time, without a lock.
+    ///
+    /// # Errors
+    /// What a leader failed with, in this call or before (G3).
+    pub fn wait(&self, upto: Epoch, mut lead: impl FnMut() -> FsResult<Led>) -> FsResult<()> {
+        if self.last() >= upto {
+            return Ok(());
+        }
+        let mut state = self.state.lock();
+        *state.waiting.entry(upto).or_default() += 1;
+        let result = loop {
+            if state.last >= upto {
+                break Ok(());
+            }
+            if let Some(failed) = &state.failed {
+                break Err(failed.clone());
+            }
+            if state.leading {
+                self.changed.wait(&mut state);
+                continue;
+            }
+            state.leading = true;
+            drop(state);
+            let led = lead();
+            state = self.state.lock();
+            state.leading = false;
+            match led {
+                Ok(Led::Committed(epoch)) => {
+                    assert_eq!(epoch.0, state.last.0 + 1, "G1: epochs commit in order");
+                    state.last = epoch;
+                    self.last.store(epoch.0, Ordering::Release);
+                }
+                Ok(Led::Nothing) => {
+                    self.changed.notify_all();
+                    break Ok(());
+                }
+                Err(e) => state.failed = Some(e),
+            }
+            self.changed.notify_all();
+        };
+        if let Some(callers) = state.waiting.get_mut(&upto) {
+            *callers -= 1;
+            if *callers == 0 {
+                state.waiting.remove(&upto);
+            }
+        }
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Nanos;
+    use fscore::Errno;
+    use rt::{Sim, SimConfig};
+    use std::sync::Arc;
+
+    /// Epochs that take 1 ms each; `running` is what is logged now.
+    struct Toy {
+        group: Group,
+        running: AtomicU64,
+        leaders: AtomicU64,
+        commits: AtomicU64,
+    }
+
+    impl Toy {
+        fn new() -> Arc<Toy> {
+            Arc::new(Toy {
+                group: Group::new(Epoch(0)),
+                running: AtomicU64::new(1),
+                leaders: AtomicU64::new(0),
+                commits: AtomicU64::new(0),
+            })
+        }
+        fn sync(&self, fail_at: u64) -> FsResult<Epoch> {
+            let mine = Epoch(self.running.load(Ordering::Acquire));
+            self.group.wait(mine, || {
+                let others = self.leaders.fetch_add(1, Ordering::AcqRel);
+                assert_eq!(others, 0, "G1: two lead");
+                let epoch = self.running.fetch_add(1, Ordering::AcqRel);
+                rt::sleep(Nanos::from_millis(1));
+                self.leaders.fetch_sub(1, Ordering::AcqRel);
+                if epoch == fail_at {
+                    return Err(Errno::Io.into());
+                }
+                self.commits.fetch_add(1, Ordering::AcqRel);
+                Ok(Led::Committed(Epoch(epoch)))
+            })?;
+            assert!(self.group.last() >= mine, "G2");
+            Ok(mine)
+        }
+    }
+
+    #[test]
+    fn a_hundred_callers_need_two_commits() {
+        let outcome = Sim::new(SimConfig::seeded(3)).run(|| {
+            let toy = Toy::new();
+            let start = rt::now();
+            rt::scope(|s| {
+                for n in 0..100 {
+                    let toy = toy.clone();
+                    s.spawn(&format!("caller {n}"), move || {
+                        toy.sync(0).expect("commits");
+                    });
+                }
+            });
+            assert!(rt::now() - start <= Nanos::from_millis(2), "G4");
+            toy.commits.load(Ordering::Acquire)
+        });
+        assert!((1..=2).contains(&outcome.unwrap()));
+    }
+
+    #[test]
+    fn late_callers_share_the_next_one() {
+        for seed in 0..20 {
+            let outcome = Sim::new(SimConfig::seeded(seed)).run(|| {
+                let toy = Toy::new();
+                rt::scope(|s| {
+                    for n in 0..40 {
+                        let toy = toy.clone();
+                        s.spawn(&format!("caller {n}"), move || {
+                            rt::sleep(Nanos(n * 100_000));
+                            let start = rt::now();
+                            toy.sync(0).expect("commits");
+                            let took = rt::now() - start;
+                            assert!(took <= Nanos::from_millis(2), "G4: {took:?}");
+                        });
+                    }
+                });
+                toy.commits.load(Ordering::Acquire)
+            });
+            assert!(outcome.unwrap() <= 6, "4 ms of callers, 1 ms a commit");
+        }
+    }
+
+    #[test]
+    fn nobody_is_acknowledged_after_a_failure() {
+        let outcome = Sim::new(SimConfig::seeded(3)).run(|| {
+            let toy = Toy::new();
+            let mut failed = 0;
+            rt::scope(|s| {
+                let tasks: Vec<_> = (0..30)
+                    .map(|n| {
+                        let toy = toy.clone();
+                        s.spawn(&format!("caller {n}"), move || {
+                            rt::sleep(Nanos(n * 100_000));
+                            toy.sync(2)
+                        })
+                    })
+                    .collect();
+                for task in tasks {
+                    match task.join().expect("no panic") {
+                        Ok(epoch) => assert!(epoch < Epoch(2), "G3"),
+                        Err(_) => failed += 1,
+                    }
+                }
+            });
+            failed
+        });
+        assert!(outcome.unwrap() > 10);
+    }
+}
