@@ -3,8 +3,8 @@
 //!
 //! [`Counting`] takes the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and makes the same
 //! decisions in the same order, because both ask one table of blocks (`blocks`): victims, free
-//! blocks, static levelling, pace of collection, the reserve (ftl-I6) and the gate that keeps a block
-//! from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
+//! blocks, static levelling, pace of collection, the reserve (ftl-I6) and the gate that keeps a
+//! block from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
 //! sequence of writes it programs and erases as often; a test compares the two. It needs 8 bytes
 //! per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
 //!

@@ -2,7 +2,8 @@
 //!
 //! *Versions* are on flash: each program, TRIM, batch and record of owners takes the next one, and
 //! recovery takes the greatest (ftl-I4). *Operations* are in memory only: each unit or command that
-//! is accepted has a number, and an erase waits until all operations up to one are durable (ftl-I2).
+//! is accepted has a number, and an erase waits until all operations up to one are durable
+//! (ftl-I2).
 
 /// The last numbers that were given out.
 #[derive(Clone, Copy, Debug, Default)]
