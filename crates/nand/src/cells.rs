@@ -7,8 +7,8 @@
 use serde::Deserialize;
 
 base::words! {
-    /// How badly a power cut may leave the cells; each level adds to the one before. The table at the
-    /// head of the crate has the details.
+    /// How badly a power cut may leave the cells; each level adds to the one before. The table at
+    /// the head of the crate has the details.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum FaultLevel: "fault level" {
@@ -18,8 +18,9 @@ base::words! {
         /// In addition, torn pages can read well for a while, or show a good spare area beside lost
         /// data; an erase that was cut can look complete.
         L2 => "l2",
-        /// In addition, earlier pages of the word line are lost, complete pages are marginal, the last
-        /// programs before the cut too, and data and spare area fail independently of each other.
+        /// In addition, earlier pages of the word line are lost, complete pages are marginal, the
+        /// last programs before the cut too, and data and spare area fail independently of each
+        /// other.
         L3 => "l3",
     }
 }

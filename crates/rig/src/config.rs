@@ -23,8 +23,8 @@ base::words! {
     pub enum Fs: "file system" {
         /// ext4, with the features of `mke2fs -t ext4`.
         Ext4 => "ext4",
-        /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without
-        /// checksums.
+        /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags
+        /// without checksums.
         Ext3 => "ext3",
         /// F2FS, with the features of `mkfs.f2fs`.
         F2fs => "f2fs",
