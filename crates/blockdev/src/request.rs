@@ -3,79 +3,40 @@
 use crate::{Remap, Remapped};
 use base::{Bytes, Lba, SECTOR_BYTES};
 
-/// Why a block is written: the rows of `blocks` in `results.json`.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Class {
-    /// File data at its home address.
-    Data,
-    /// File data in the journal (`data=journal`).
-    JournalData,
-    /// JBD2 descriptor block.
-    JournalDescriptor,
-    /// A full metadata block in the journal.
-    JournalMetadata,
-    /// JBD2 revoke block.
-    JournalRevoke,
-    /// JBD2 commit block.
-    JournalCommit,
-    /// JBD2 superblock.
-    JournalSuperblock,
-    /// Coalition block: the modified bytes of all metadata of a transaction.
-    Coalition,
-    /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
-    Home,
-    /// A block of directory entries of F2FS.
-    Dentry,
-    /// A node block of F2FS: inode, direct or indirect node, extended attributes.
-    Node,
-    /// F2FS's node address table.
-    Nat,
-    /// F2FS's segment information table.
-    Sit,
-    /// Summaries of segments of F2FS.
-    Ssa,
-    /// A block of a checkpoint pack of F2FS.
-    CheckpointPack,
-}
-
-impl Class {
-    /// All classes, in report order.
-    pub const ALL: [Class; 15] = [
-        Class::Data,
-        Class::JournalData,
-        Class::JournalDescriptor,
-        Class::JournalMetadata,
-        Class::JournalRevoke,
-        Class::JournalCommit,
-        Class::JournalSuperblock,
-        Class::Coalition,
-        Class::Home,
-        Class::Dentry,
-        Class::Node,
-        Class::Nat,
-        Class::Sit,
-        Class::Ssa,
-        Class::CheckpointPack,
-    ];
-    /// The key of this class in `results.json`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Class::Data => "data",
-            Class::JournalData => "journal_data",
-            Class::JournalDescriptor => "journal_descriptor",
-            Class::JournalMetadata => "journal_metadata",
-            Class::JournalRevoke => "journal_revoke",
-            Class::JournalCommit => "journal_commit",
-            Class::JournalSuperblock => "journal_superblock",
-            Class::Coalition => "coalition",
-            Class::Home => "home",
-            Class::Dentry => "dentry",
-            Class::Node => "node",
-            Class::Nat => "nat",
-            Class::Sit => "sit",
-            Class::Ssa => "ssa",
-            Class::CheckpointPack => "checkpoint_pack",
-        }
+base::words! {
+    /// Why a block is written: the rows of `blocks` in `results.json`.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+    pub enum Class {
+        /// File data at its home address.
+        Data => "data",
+        /// File data in the journal (`data=journal`).
+        JournalData => "journal_data",
+        /// JBD2 descriptor block.
+        JournalDescriptor => "journal_descriptor",
+        /// A full metadata block in the journal.
+        JournalMetadata => "journal_metadata",
+        /// JBD2 revoke block.
+        JournalRevoke => "journal_revoke",
+        /// JBD2 commit block.
+        JournalCommit => "journal_commit",
+        /// JBD2 superblock.
+        JournalSuperblock => "journal_superblock",
+        /// Coalition block: the modified bytes of all metadata of a transaction.
+        Coalition => "coalition",
+        /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
+        Home => "home",
+        /// A block of directory entries of F2FS.
+        Dentry => "dentry",
+        /// A node block of F2FS: inode, direct or indirect node, extended attributes.
+        Node => "node",
+        /// F2FS's node address table.
+        Nat => "nat",
+        /// F2FS's segment information table.
+        Sit => "sit",
+        /// Summaries of segments of F2FS.
+        Ssa => "ssa",
+        /// A block of a checkpoint pack of F2FS.
+        CheckpointPack => "checkpoint_pack",
     }
 }
 

@@ -249,7 +249,7 @@ impl State {
     fn check_broken(&self, lba: Lba, pieces: &[Piece]) -> Result<(), DevError> {
         match self.broken_writes {
             Some(class) if pieces.iter().any(|p| p.class == class) => {
-                let why = format!("a write of class {} fails", class.name());
+                let why = format!("a write of class {} fails", class.word());
                 Err(DevError::io(lba, why))
             }
             _ => Ok(()),

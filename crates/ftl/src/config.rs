@@ -267,6 +267,11 @@ impl Layout {
     pub(crate) fn ppn(&self, block: u32, row: u32, slot: u32) -> u32 {
         block * self.slots_per_block + row * self.slots_per_row + slot
     }
+    /// The slot numbers of a row.
+    pub(crate) fn row(&self, block: u32, row: u32) -> std::ops::Range<u32> {
+        let first = self.ppn(block, row, 0);
+        first..first + self.slots_per_row
+    }
     /// The place of a slot number: block, row, slot.
     pub(crate) fn place(&self, ppn: u32) -> (u32, u32, u32) {
         let inside = ppn % self.slots_per_block;

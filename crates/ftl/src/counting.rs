@@ -2,24 +2,20 @@
 //! log or chips.
 //!
 //! [`Counting`] takes the same [`Config`] and [`Geometry`] as [`crate::Ftl`] and makes the same
-//! decisions in the same order: victims (`victim`), free blocks (`free`), static levelling
-//! (`wear`), pace of collection (`gc::pace`), the reserve (ftl-I6) and the gate that keeps a block
-//! from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
+//! decisions in the same order, because both ask one table of blocks (`blocks`): victims, free
+//! blocks, static levelling, pace of collection, the reserve (ftl-I6) and the gate that keeps a
+//! block from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
 //! sequence of writes it programs and erases as often; a test compares the two. It needs 8 bytes
 //! per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
 //!
 //! It leaves out everything that needs the medium: checkpoints and log (so a TRIM is durable at
 //! once), failing blocks, ordered groups.
 
+use crate::blocks::{Blocks, ORDINARY, SLC};
 use crate::config::NONE;
-use crate::core::{BlockInfo, FOLD, GC, HOST, JOURNAL, STREAMS, State};
-use crate::free::FreeBlocks;
-use crate::gc::pace;
-use crate::slc::{ORDINARY, Pool, SLC};
-use crate::streams::CAUSES;
+use crate::core::streams::{CAUSES, FOLD, GC, HOST, JOURNAL, STREAMS, lanes, pool_for};
 use crate::types::{FtlError, FtlStats};
-use crate::victim::Victims;
-use crate::wear::{Levelling, Wear};
+use crate::wear::Wear;
 use crate::{Config, Layout, RESERVE};
 use nand::{Cause, Geometry};
 
@@ -57,11 +53,7 @@ pub struct Counting {
     geometry: Geometry,
     l2p: Vec<u32>,
     p2l: Vec<u32>,
-    blocks: Vec<BlockInfo>,
-    pools: [Pool; 2],
-    free: FreeBlocks,
-    victims: Victims,
-    levelling: Levelling,
+    blocks: Blocks,
     streams: [Frontier; STREAMS],
     accepted: u64,
     mapped: u64,
@@ -81,46 +73,18 @@ impl Counting {
             row: None,
             accepts: Vec::with_capacity(layout.slots_per_row as usize),
         };
-        let own = config.housekeeping;
-        let lanes = config.lanes as usize;
-        let block = |b: u32| BlockInfo {
-            state: match layout.is_meta(b) {
-                true => State::Meta,
-                false => State::Free,
-            },
-            valid: 0,
-            erases: 0,
-            filled: 0,
-            freed_at: 0,
-            failing: false,
-        };
-        let mut counting = Counting {
+        Ok(Counting {
             l2p: vec![NONE; layout.units as usize],
             p2l: vec![NONE; (layout.blocks * layout.slots_per_block) as usize],
-            blocks: (0..layout.blocks).map(block).collect(),
-            pools: [Pool::default(); 2],
-            free: FreeBlocks::new(geometry.dies()),
-            victims: Victims::new(own.policy, own.seed, layout.blocks, layout.slots_per_block),
-            levelling: Levelling::new(own),
-            streams: [
-                frontier(lanes),
-                frontier(1),
-                frontier(config.slc.map_or(0, |_| lanes)),
-                frontier(usize::from(own.journal_stream)),
-            ],
+            blocks: Blocks::new(layout, config.housekeeping, geometry.dies(), |_| false),
+            streams: lanes(&config).map(frontier),
             accepted: 0,
             mapped: 0,
             stats: FtlStats::default(),
             config,
             layout,
             geometry,
-        };
-        for b in 2 * layout.area..layout.blocks {
-            let pool = counting.pool_of(b);
-            counting.pools[pool].free += 1;
-            counting.free.insert(pool, b, 0);
-        }
-        Ok(counting)
+        })
     }
     /// Sizes and addresses.
     pub fn layout(&self) -> &Layout {
@@ -141,13 +105,13 @@ impl Counting {
         if !self.config.housekeeping.journal_stream {
             return self.write(lpn);
         }
-        self.stats.journal_units += 1;
+        self.stats.journal_unit();
         self.write_to(JOURNAL, lpn)
     }
     fn write_to(&mut self, stream: usize, lpn: u32) -> Result<(), FtlError> {
         self.in_range(lpn)?;
         self.background_step()?;
-        self.stats.host_units += 1;
+        self.stats.host_unit();
         self.put(stream, lpn)
     }
     /// The host writes a unit of zeros.
@@ -160,8 +124,7 @@ impl Counting {
         }
         self.in_range(lpn)?;
         self.background_step()?;
-        self.stats.host_units += 1;
-        self.stats.zero_units += 1;
+        self.stats.zero_unit();
         self.trim(lpn)
     }
     /// The host forgets a unit.
@@ -221,32 +184,28 @@ impl Counting {
     /// Slots that can hold no unit at present: those of free blocks, those not programmed yet in
     /// open ones, and those already collected from a victim.
     pub fn idle_slots(&self) -> u64 {
-        let free: u64 = [ORDINARY, SLC]
-            .map(|p| u64::from(self.pools[p].free))
-            .iter()
-            .sum();
         let open = self.streams.iter().flat_map(|s| s.lanes.iter().flatten());
         let left = open.map(|b| {
-            let rows = self.layout.rows_in(*b) - self.blocks[*b as usize].filled;
+            let rows = self.layout.rows_in(*b) - self.blocks.get(*b).filled;
             u64::from(rows * self.layout.slots_per_row)
         });
-        let victims = self.pools.iter().filter_map(|p| p.victim);
-        let collected = victims.map(|(_, slot)| u64::from(slot)).sum::<u64>();
-        free * u64::from(self.layout.slots_per_block) + left.sum::<u64>() + collected
+        self.blocks.idle_slots() + left.sum::<u64>()
     }
     /// Erase counts, their spread, and a projection of the lifetime.
     pub fn wear_report(&self) -> Wear {
         let bytes = u64::from(self.geometry.pages_per_block) * u64::from(self.geometry.page_bytes);
-        let data = self.blocks.iter().filter(|b| b.state != State::Meta);
-        let erases = data.map(|b| b.erases);
         let amplification = self.stats.amplification();
-        Wear::of(erases, bytes, self.geometry.endurance, amplification)
+        Wear::of(
+            self.blocks.erases(),
+            bytes,
+            self.geometry.endurance,
+            amplification,
+        )
     }
     /// Bytes of memory that the maps and tables take.
     pub fn memory_bytes(&self) -> u64 {
         let maps = (self.l2p.capacity() + self.p2l.capacity()) * size_of::<u32>();
-        let table = self.blocks.capacity() * size_of::<BlockInfo>();
-        (maps + table) as u64 + self.victims.memory_bytes()
+        maps as u64 + self.blocks.memory_bytes()
     }
 
     /// Bytes of memory that the maps and tables of such a device take, without making it.
@@ -257,8 +216,7 @@ impl Counting {
         let layout = Layout::new(config, geometry).map_err(FtlError::Config)?;
         let (blocks, slots) = (u64::from(layout.blocks), u64::from(layout.slots_per_block));
         let maps = (u64::from(layout.units) + blocks * slots) * size_of::<u32>() as u64;
-        let table = blocks * size_of::<BlockInfo>() as u64;
-        Ok(maps + table + Victims::memory_needed(layout.blocks, layout.slots_per_block))
+        Ok(maps + Blocks::memory_needed(&layout))
     }
     fn in_range(&self, lpn: u32) -> Result<(), FtlError> {
         match lpn < self.layout.units {
@@ -266,72 +224,40 @@ impl Counting {
             false => Err(FtlError::OutOfRange(lpn.into())),
         }
     }
-    fn pool_of(&self, block: u32) -> usize {
-        usize::from(self.layout.is_slc(block))
-    }
-    fn pool_for(&self, stream: usize) -> usize {
-        match stream {
-            HOST if self.config.slc.is_some() => SLC,
-            _ => ORDINARY,
-        }
-    }
     fn background_step(&mut self) -> Result<(), FtlError> {
-        self.begin_levelling();
-        let pool = &self.pools[ORDINARY];
-        let levelling = pool.levelling && pool.victim.is_some();
-        if pool.free > self.config.low_water() && !levelling {
+        self.blocks.begin_levelling(&mut self.stats);
+        if !self.blocks.collection_due(self.config.low_water()) {
             return Ok(());
         }
-        let Some((block, _)) = self.pick_victim(ORDINARY) else {
+        let Some(block) = self.pick_victim(ORDINARY) else {
             return Ok(());
         };
-        let (valid, slots) = (
-            self.blocks[block as usize].valid,
-            self.layout.slots_per_block,
-        );
-        self.collect(ORDINARY, pace(valid, slots, levelling))
+        self.collect(ORDINARY, self.blocks.pace(block))
     }
-    fn begin_levelling(&mut self) {
-        let pool = &self.pools[ORDINARY];
-        if !self.levelling.due() || pool.victim.is_some() || pool.free <= RESERVE {
-            return;
-        }
-        let coldest = self.levelling.look(&self.victims, &self.free, &self.blocks);
-        if let Some(block) = coldest {
-            self.pools[ORDINARY].victim = Some((block, 0));
-            self.pools[ORDINARY].levelling = true;
-            self.stats.wear_moves += 1;
-        }
+    fn pick_victim(&mut self, pool: usize) -> Option<u32> {
+        self.blocks
+            .pick_victim(pool, false, self.accepted, &mut self.stats)
     }
-    fn pick_victim(&mut self, pool: usize) -> Option<(u32, u32)> {
-        if self.pools[pool].victim.is_none() {
-            let (slots, now) = (self.layout.slots_per_block, self.accepted);
-            let next = match pool {
-                SLC => self.victims.fewest_valid(pool, NONE, &self.blocks),
-                _ => self.victims.choose(pool, slots, &self.blocks, now),
-            };
-            if let Some(block) = next.filter(|_| pool == ORDINARY) {
-                self.stats
-                    .note_victim(self.blocks[block as usize].valid, slots);
-            }
-            self.pools[pool].levelling = false;
-            self.pools[pool].victim = next.map(|block| (block, 0));
+    /// The cause that programming the current row of a stream is counted for.
+    fn cause(&self, stream: usize) -> Cause {
+        match stream {
+            GC if self.blocks.is_levelling() => Cause::Wear,
+            _ => CAUSES[stream],
         }
-        self.pools[pool].victim
     }
     fn collect(&mut self, pool: usize, budget: u32) -> Result<(), FtlError> {
-        let Some((block, mut slot)) = self.pools[pool].victim else {
+        let Some((block, mut slot)) = self.blocks.victim(pool) else {
             return Ok(());
         };
         let (to, per_row) = (
             if pool == SLC { FOLD } else { GC },
             self.layout.slots_per_row,
         );
-        let levelling = pool == ORDINARY && self.pools[pool].levelling;
+        let cause = self.cause(to);
         let end = self.layout.slots_in(block);
         let base = self.layout.ppn(block, 0, 0);
         let mut copied = 0;
-        while slot < end && copied < budget && self.pools[pool].victim.is_some() {
+        while slot < end && copied < budget && self.blocks.victim(pool).is_some() {
             for ppn in base + slot..base + slot + per_row {
                 if self.p2l[ppn as usize] != NONE {
                     self.copy(to, block, ppn)?;
@@ -339,21 +265,11 @@ impl Counting {
                 }
             }
             slot += per_row;
-            if let Some(victim) = &mut self.pools[pool].victim {
-                victim.1 = slot;
-            }
+            self.blocks.moved_below(pool, slot);
         }
-        *match to {
-            FOLD => &mut self.stats.fold_units,
-            _ if levelling => &mut self.stats.wear_units,
-            _ => &mut self.stats.gc_units,
-        } += u64::from(copied);
-        if slot >= end && self.pools[pool].victim.is_some_and(|(v, _)| v == block) {
-            assert_eq!(
-                self.blocks[block as usize].valid, 0,
-                "ftl-I1: a collected block has valid slots left"
-            );
-            self.pools[pool].victim = None;
+        self.stats.copied(cause, copied);
+        if slot >= end {
+            self.blocks.moved_all(pool, block);
         }
         Ok(())
     }
@@ -372,12 +288,8 @@ impl Counting {
         let lpn = std::mem::replace(&mut self.p2l[old as usize], NONE);
         self.p2l[ppn as usize] = lpn;
         self.l2p[lpn as usize] = ppn;
-        self.blocks[row.block as usize].valid += 1;
-        let left = &mut self.blocks[block as usize].valid;
-        *left -= 1;
-        if *left == 0 {
-            self.release(block);
-        }
+        self.blocks.gain(row.block);
+        self.blocks.lose(block, self.accepted);
         if full {
             self.issue(to);
         }
@@ -394,7 +306,7 @@ impl Counting {
         let ppn = row.first + s.accepts.len() as u32;
         // The number is lowered below if the unit replaces one that is in a buffer.
         s.accepts.push(accept);
-        self.blocks[row.block as usize].valid += 1;
+        self.blocks.gain(row.block);
         self.p2l[ppn as usize] = lpn;
         let old = std::mem::replace(&mut self.l2p[lpn as usize], ppn);
         if old == NONE {
@@ -420,9 +332,7 @@ impl Counting {
             Some(block) => block,
             None => self.open_block(stream, lane)?,
         };
-        let first = self
-            .layout
-            .ppn(block, self.blocks[block as usize].filled, 0);
+        let first = self.layout.ppn(block, self.blocks.get(block).filled, 0);
         let s = &mut self.streams[stream];
         s.lanes[lane] = Some(block);
         s.turn = if lane + 1 == s.lanes.len() {
@@ -442,80 +352,33 @@ impl Counting {
         }
         let Some(row) = s.row.take() else { return };
         s.accepts.clear();
-        let pool = &self.pools[ORDINARY];
-        let cause = match stream {
-            GC if pool.levelling && pool.victim.is_some() => Cause::Wear,
-            _ => CAUSES[stream],
-        };
-        self.stats
-            .by_cause
-            .add(cause, self.layout.pages_per_row.into());
-        self.stats.padded += u64::from(self.layout.slots_per_row - used);
-        let info = &mut self.blocks[row.block as usize];
-        info.filled += 1;
-        if info.filled == self.layout.rows_in(row.block) {
+        let cause = self.cause(stream);
+        self.stats.program(cause, self.layout.pages_per_row.into());
+        self.stats.pad(self.layout.slots_per_row - used);
+        if self.blocks.fill_row(row.block) {
             let lanes = self.streams[stream].lanes.iter_mut();
             lanes
                 .filter(|l| **l == Some(row.block))
                 .for_each(|l| *l = None);
-            self.close(row.block);
-        }
-    }
-    fn close(&mut self, block: u32) {
-        let pool = self.pool_of(block);
-        let info = &mut self.blocks[block as usize];
-        info.state = State::Closed;
-        match info.valid {
-            0 => self.release(block),
-            valid => self.victims.insert(pool, block, valid, self.accepted),
+            self.blocks.close(row.block, self.accepted);
         }
     }
     fn invalidate(&mut self, ppn: u32) {
         let block = ppn / self.layout.slots_per_block;
         self.p2l[ppn as usize] = NONE;
-        let info = &mut self.blocks[block as usize];
-        info.valid -= 1;
-        let (state, valid) = (info.state, info.valid);
-        if state == State::Closed {
-            match valid {
-                0 => self.release(block),
-                _ if self.is_victim(block) => {}
-                _ => self.victims.shift(block, valid, self.accepted),
-            }
-        }
-    }
-    /// True for a block that is being emptied; such a block leaves its list when it is released.
-    fn is_victim(&self, block: u32) -> bool {
-        let mut victims = self.pools.iter().filter_map(|p| p.victim);
-        victims.any(|(victim, _)| victim == block)
-    }
-    fn release(&mut self, block: u32) {
-        let which = self.pool_of(block);
-        self.victims.remove(block);
-        let (pool, info) = (&mut self.pools[which], &mut self.blocks[block as usize]);
-        info.freed_at = self.accepted;
-        info.state = State::Free;
-        if pool.victim.is_some_and(|(victim, _)| victim == block) {
-            pool.victim = None;
-        }
-        pool.free += 1;
-        self.free.insert(which, block, info.erases);
+        self.blocks.lose(block, self.accepted);
     }
     fn open_block(&mut self, stream: usize, lane: usize) -> Result<u32, FtlError> {
+        let pool = pool_for(&self.config, stream);
         let mut drained = false;
         loop {
-            let pool = self.pool_for(stream);
             match (stream, pool) {
                 (HOST, SLC) => self.make_room(SLC, 0)?,
                 (GC, _) => {}
                 _ => self.make_room(ORDINARY, RESERVE)?,
             }
             let durable = self.durable_before();
-            let ready = |b: u32| self.blocks[b as usize].freed_at < durable;
-            let chosen = match stream {
-                GC => self.free.for_cold(pool, ready),
-                _ => self.free.for_hot(pool, lane as u32, ready),
-            };
+            let chosen = self.blocks.choose(pool, stream == GC, lane as u32, durable);
             let Some(block) = chosen else {
                 if std::mem::replace(&mut drained, true) {
                     return Err(FtlError::ReadOnly("no free block is left".into()));
@@ -524,22 +387,15 @@ impl Counting {
                 self.drain();
                 continue;
             };
-            let info = &mut self.blocks[block as usize];
-            self.free.take(pool, block, info.erases);
-            self.pools[pool].free -= 1;
-            if pool == ORDINARY {
-                self.levelling.erased();
-            }
-            info.state = State::Open;
-            info.erases += 1;
-            info.filled = 0;
+            self.blocks.take(block);
+            self.blocks.open(block);
             self.stats.erases += 1;
             return Ok(block);
         }
     }
     /// Collects, or folds, until more than `keep` blocks of a pool are free (ftl-I6).
     fn make_room(&mut self, pool: usize, keep: u32) -> Result<(), FtlError> {
-        while self.pools[pool].free <= keep {
+        while self.blocks.free(pool) <= keep {
             if self.pick_victim(pool).is_none() {
                 return Err(FtlError::ReadOnly("nothing is left to collect".into()));
             }
@@ -558,7 +414,7 @@ impl Counting {
     /// # Panics
     /// With the number of the invariant that does not hold.
     pub fn check(&self) {
-        let mut valid = vec![0; self.blocks.len()];
+        let mut valid = vec![0; self.layout.blocks as usize];
         for (lpn, &ppn) in (0u32..).zip(&self.l2p).filter(|(_, p)| **p != NONE) {
             assert_eq!(
                 self.p2l[ppn as usize], lpn,
@@ -571,19 +427,6 @@ impl Counting {
             owned as u64, self.mapped,
             "ftl-I1: a slot has an owner that left it"
         );
-        for (i, info) in self.blocks.iter().enumerate() {
-            assert_eq!(info.valid, valid[i], "ftl-I1: valid count of block {i}");
-            let listed = self.victims.valid_of(i as u32);
-            let closed = (info.state == State::Closed).then_some(info.valid);
-            let victim = self.is_victim(i as u32);
-            assert!(listed == closed || victim, "ftl-I7: bucket of block {i}");
-        }
-        for pool in [ORDINARY, SLC] {
-            assert_eq!(
-                self.pools[pool].free,
-                self.free.count(pool),
-                "ftl-I8: free blocks"
-            );
-        }
+        self.blocks.check(&valid);
     }
 }

@@ -45,42 +45,23 @@
 //! - group-I10, group-I11: ordered groups; see `group`.
 //! - slc-I12 (area): the SLC area; see `slc`.
 
-mod alloc;
-mod check;
+mod blocks;
 mod config;
 mod core;
 pub mod counting;
-mod evidence;
-mod failed;
 mod free;
-mod gc;
-mod group;
-mod health;
-mod meta;
-mod mutant;
-mod owners;
-mod pairs;
-mod program;
+mod pages;
 mod records;
-mod recover;
-pub mod remap;
-mod scrub;
-mod slc;
-mod streams;
 mod tag;
-#[cfg(test)]
-mod tests;
 pub mod theory;
 mod types;
-mod verify;
 mod victim;
 mod wear;
 
-pub use crate::core::{Ftl, FtlError, FtlStats, Programs, Quiet};
+pub use crate::core::{Ftl, Health, MUTANTS, remap};
 pub use config::{Config, Housekeeping, Layout, RESERVE, SlcArea};
 pub use counting::Counting;
-pub use health::Health;
-pub use mutant::MUTANTS;
 pub use nand;
+pub use types::{FtlError, FtlStats, Programs, Quiet};
 pub use victim::Policy;
 pub use wear::Wear;

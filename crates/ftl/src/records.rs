@@ -13,8 +13,8 @@
 //! is complete when all its pieces are there (remap-I13).
 
 use crate::config::{LOST, NONE};
-use crate::core::FtlError;
-use crate::meta::{MetaPage, Trim};
+use crate::pages::MetaPage;
+use crate::types::FtlError;
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 use base::checksum::crc32c;
 use std::collections::BTreeMap;
@@ -27,6 +27,14 @@ pub(crate) const PAIR_BYTES: usize = 12;
 const OWNER_BYTES: usize = 16;
 const BATCH: u8 = 1;
 const OWNERS: u8 = 2;
+
+/// A record that a run of units holds nothing, with its place in the order of all writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Trim {
+    pub first: u32,
+    pub count: u32,
+    pub version: u64,
+}
 
 /// One unit of a batch and the slot it takes over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -290,7 +298,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::MetaKind;
+    use crate::pages::MetaKind;
 
     fn page(index: u32, (part, body): &(u32, Vec<u8>)) -> MetaPage {
         MetaPage {

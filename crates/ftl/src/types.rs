@@ -1,6 +1,31 @@
-//! Errors and counters of the FTL.
+//! Errors and counters of the FTL, and what is known of a block.
 
 use thiserror::Error;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Free,
+    Open,
+    Closed,
+    Bad,
+    Meta,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockInfo {
+    pub state: State,
+    /// Slots that hold the newest version of a unit.
+    pub valid: u32,
+    /// Erases so far.
+    pub erases: u32,
+    /// Rows programmed since the block was opened.
+    pub filled: u32,
+    /// Number of the accepted operation that took the last valid slot: the block may be erased once
+    /// that operation is durable.
+    pub freed_at: u64,
+    /// True if a program in the block failed: the block is emptied, then retired.
+    pub failing: bool,
+}
 
 /// Why the FTL refuses an operation.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
@@ -117,9 +142,71 @@ impl Programs {
 }
 
 impl FtlStats {
+    /// Counts a unit from the host.
+    pub(crate) fn host_unit(&mut self) {
+        self.host_units += 1;
+    }
+    /// Counts a unit of zeros from the host that is not programmed.
+    pub(crate) fn zero_unit(&mut self) {
+        self.host_units += 1;
+        self.zero_units += 1;
+    }
+    /// Counts a unit of the host that goes into the journal's stream.
+    pub(crate) fn journal_unit(&mut self) {
+        self.journal_units += 1;
+    }
+    /// Counts slots programmed empty.
+    pub(crate) fn pad(&mut self, slots: u32) {
+        self.padded += u64::from(slots);
+    }
     /// Counts a victim of collection.
-    pub(crate) fn note_victim(&mut self, valid: u32, slots: u32) {
+    pub(crate) fn victim(&mut self, valid: u32, slots: u32) {
         self.valid_at_gc[(u64::from(valid) * 16 / u64::from(slots)).min(16) as usize] += 1;
+    }
+    /// Counts copied units by what they are copied for.
+    pub(crate) fn copied(&mut self, cause: nand::Cause, units: u32) {
+        *match cause {
+            nand::Cause::Fold => &mut self.fold_units,
+            nand::Cause::Wear => &mut self.wear_units,
+            _ => &mut self.gc_units,
+        } += u64::from(units);
+    }
+    /// Counts a block that static levelling begins to move.
+    pub(crate) fn wear_move(&mut self) {
+        self.wear_moves += 1;
+    }
+    /// Counts units written anew because their page could only just be read.
+    pub(crate) fn scrub(&mut self, units: usize) {
+        self.scrubbed += units as u64;
+    }
+    /// Counts a checkpoint that is begun.
+    pub(crate) fn checkpoint(&mut self) {
+        self.checkpoints += 1;
+    }
+    /// Counts programs of pages for a cause.
+    pub(crate) fn program(&mut self, cause: nand::Cause, pages: u64) {
+        self.by_cause.add(cause, pages);
+        self.log_programs += if cause == nand::Cause::Log { pages } else { 0 };
+        if matches!(cause, nand::Cause::Log | nand::Cause::Map) {
+            self.map_programs += pages;
+        }
+    }
+    /// Counts records of owners.
+    pub(crate) fn owners(&mut self, records: usize) {
+        self.owner_records += records as u64;
+    }
+    /// Counts a REMAP batch.
+    pub(crate) fn remap(&mut self, pairs: usize, aliased: u64, copied: u64) {
+        self.remap_pairs += pairs as u64;
+        self.remap_aliased += aliased;
+        self.remap_copied += copied;
+    }
+    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not
+    /// counted.
+    pub fn amplification(&self) -> Option<f64> {
+        let copies = self.gc_units + self.wear_units + self.fold_units;
+        let programmed = self.host_units - self.zero_units + copies + self.padded;
+        (self.host_units > 0).then(|| programmed as f64 / self.host_units as f64)
     }
 }
 

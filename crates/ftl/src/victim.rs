@@ -9,7 +9,7 @@
 //! The real FTL and [`crate::counting`] both use this code; neither chooses a victim by itself.
 
 use crate::config::NONE;
-use crate::core::BlockInfo;
+use crate::types::BlockInfo;
 use base::Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -364,7 +364,7 @@ impl Victims {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::State;
+    use crate::types::State;
 
     fn info(valid: u32, erases: u32) -> BlockInfo {
         BlockInfo {

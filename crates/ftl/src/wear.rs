@@ -9,10 +9,9 @@
 //! copies are at most 1/TH of all units programmed.
 
 use crate::Housekeeping;
-use crate::core::{BlockInfo, Ftl};
+use crate::blocks::ORDINARY;
 use crate::free::FreeBlocks;
-use crate::slc::ORDINARY;
-use crate::types::FtlStats;
+use crate::types::BlockInfo;
 use crate::victim::Victims;
 
 /// Units copied for static levelling per unit that the host writes, while a move is under way.
@@ -111,43 +110,6 @@ impl Wear {
             .filter(|_| wear.max > 0)
             .map(|a| (n * block_bytes as f64 * f64::from(endurance) * ahead / a) as u64);
         wear
-    }
-}
-
-impl FtlStats {
-    /// Units programmed per unit that the host wrote; `None` if it wrote none. The map is not
-    /// counted.
-    pub fn amplification(&self) -> Option<f64> {
-        let copies = self.gc_units + self.wear_units + self.fold_units;
-        let programmed = self.host_units - self.zero_units + copies + self.padded;
-        (self.host_units > 0).then(|| programmed as f64 / self.host_units as f64)
-    }
-}
-
-impl Ftl {
-    /// Erase counts, their spread, and a projection of the lifetime.
-    pub fn wear_report(&self) -> Wear {
-        let geometry = self.nand.geometry();
-        let bytes = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes);
-        let erases = self.wear().into_iter();
-        let amplification = self.stats.amplification();
-        Wear::of(erases, bytes, geometry.endurance, amplification)
-    }
-    /// Begins a move for the sake of wear, if one is due and nothing more urgent is under way
-    /// (ftl-I6: the host cannot take the blocks that the move needs, and the move needs no more
-    /// than a victim of collection does).
-    pub(crate) fn begin_levelling(&mut self) {
-        let pool = &self.pools[ORDINARY];
-        let busy = pool.victim.is_some() || pool.failing > 0 || pool.free <= crate::RESERVE;
-        if busy || !self.levelling.due() {
-            return;
-        }
-        let coldest = self.levelling.look(&self.victims, &self.free, &self.blocks);
-        if let Some(block) = coldest {
-            self.pools[ORDINARY].victim = Some((block, 0));
-            self.pools[ORDINARY].levelling = true;
-            self.stats.wear_moves += 1;
-        }
     }
 }
 

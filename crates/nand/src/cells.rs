@@ -6,34 +6,22 @@
 
 use serde::Deserialize;
 
-/// How badly a power cut may leave the cells; each level adds to the one before. The table at the
-/// head of the crate has the details.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum FaultLevel {
-    /// A page is old or uncorrectable; a page whose program was nearly over may be complete.
-    #[default]
-    L1,
-    /// In addition, torn pages can read well for a while, or show a good spare area beside lost
-    /// data; an erase that was cut can look complete.
-    L2,
-    /// In addition, earlier pages of the word line are lost, complete pages are marginal, the last
-    /// programs before the cut too, and data and spare area fail independently of each other.
-    L3,
-}
-
-impl FaultLevel {
-    /// All levels, the mildest first.
-    pub const ALL: [FaultLevel; 3] = [FaultLevel::L1, FaultLevel::L2, FaultLevel::L3];
-
-    /// The level called `l1`, `l2` or `l3`.
-    pub fn named(name: &str) -> Option<FaultLevel> {
-        match name {
-            "l1" => Some(FaultLevel::L1),
-            "l2" => Some(FaultLevel::L2),
-            "l3" => Some(FaultLevel::L3),
-            _ => None,
-        }
+base::words! {
+    /// How badly a power cut may leave the cells; each level adds to the one before. The table at
+    /// the head of the crate has the details.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum FaultLevel: "fault level" {
+        /// A page is old or uncorrectable; a page whose program was nearly over may be complete.
+        #[default]
+        L1 => "l1",
+        /// In addition, torn pages can read well for a while, or show a good spare area beside lost
+        /// data; an erase that was cut can look complete.
+        L2 => "l2",
+        /// In addition, earlier pages of the word line are lost, complete pages are marginal, the
+        /// last programs before the cut too, and data and spare area fail independently of each
+        /// other.
+        L3 => "l3",
     }
 }
 

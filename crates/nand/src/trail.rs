@@ -3,38 +3,25 @@
 
 use crate::{BlockId, Span};
 
-/// Why the layer above changes the medium. The chips ignore it; it names operations in a trail.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub enum Cause {
-    /// Units that the host wrote.
-    #[default]
-    Host,
-    /// Control blocks of a journal that the host wrote.
-    Control,
-    /// Copies of garbage collection.
-    Collection,
-    /// Copies that even out wear.
-    Wear,
-    /// Copies out of blocks with one bit per cell.
-    Fold,
-    /// The map: a checkpoint.
-    Map,
-    /// The log behind the map.
-    Log,
-}
-
-impl Cause {
-    /// A word for reports.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Cause::Host => "host data",
-            Cause::Control => "journal control",
-            Cause::Collection => "garbage collection",
-            Cause::Wear => "wear levelling",
-            Cause::Fold => "SLC folding",
-            Cause::Map => "map",
-            Cause::Log => "map log",
-        }
+base::words! {
+    /// Why the layer above changes the medium. The chips ignore it; it names operations in a trail.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum Cause {
+        /// Units that the host wrote.
+        #[default]
+        Host => "host data",
+        /// Control blocks of a journal that the host wrote.
+        Control => "journal control",
+        /// Copies of garbage collection.
+        Collection => "garbage collection",
+        /// Copies that even out wear.
+        Wear => "wear levelling",
+        /// Copies out of blocks with one bit per cell.
+        Fold => "SLC folding",
+        /// The map: a checkpoint.
+        Map => "map",
+        /// The log behind the map.
+        Log => "map log",
     }
 }
 

@@ -9,8 +9,6 @@ use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
 use f2fs::mkfs::JournalSize as F2fsJournal;
 use journal::Preset;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
 
 /// Time of creation of the volumes of a configuration: the start of 2024.
 const MADE_AT: rt::WallTime = rt::WallTime {
@@ -18,60 +16,21 @@ const MADE_AT: rt::WallTime = rt::WallTime {
     nanos: 0,
 };
 
-/// A kind of file system.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fs {
-    /// ext4, with the features of `mke2fs -t ext4`.
-    Ext4,
-    /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags without
-    /// checksums.
-    Ext3,
-    /// F2FS, with the features of `mkfs.f2fs`.
-    F2fs,
+base::words! {
+    /// A kind of file system.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Fs: "file system" {
+        /// ext4, with the features of `mke2fs -t ext4`.
+        Ext4 => "ext4",
+        /// ext3, with the features of `mke2fs -t ext3`: block maps, a log of descriptor tags
+        /// without checksums.
+        Ext3 => "ext3",
+        /// F2FS, with the features of `mkfs.f2fs`.
+        F2fs => "f2fs",
+    }
 }
 
-macro_rules! words {
-    ($name:ident, $what:literal, $($variant:ident = $word:literal),+) => {
-        impl $name {
-            /// All of them.
-            pub const ALL: &'static [$name] = &[$($name::$variant),+];
-            /// The word for it on the command line and in results.
-            pub const fn word(self) -> &'static str {
-                match self { $($name::$variant => $word),+ }
-            }
-        }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.word())
-            }
-        }
-        impl FromStr for $name {
-            type Err = RigError;
-            fn from_str(given: &str) -> Result<$name, RigError> {
-                Self::ALL.iter().copied().find(|v| v.word() == given).ok_or_else(|| RigError::Unknown {
-                    what: $what,
-                    given: given.into(),
-                    valid: Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", "),
-                })
-            }
-        }
-    };
-}
-words!(
-    Fs,
-    "file system",
-    Ext4 = "ext4",
-    Ext3 = "ext3",
-    F2fs = "f2fs"
-);
-words!(
-    Data,
-    "data mode",
-    Ordered = "ordered",
-    Writeback = "writeback",
-    Journal = "journal"
-);
 /// What to build. Equal values build identical stacks, to the bit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Config {
@@ -102,17 +61,19 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// [`DataMode`] in a configuration.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Data {
-    /// File data is written before the commit that maps it.
-    #[default]
-    Ordered,
-    /// File data is written in no order to commits.
-    Writeback,
-    /// File data is written through the journal.
-    Journal,
+base::words! {
+    /// [`DataMode`] in a configuration.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Data: "data mode" {
+        /// File data is written before the commit that maps it.
+        #[default]
+        Ordered => "ordered",
+        /// File data is written in no order to commits.
+        Writeback => "writeback",
+        /// File data is written through the journal.
+        Journal => "journal",
+    }
 }
 
 impl From<Data> for DataMode {

@@ -9,16 +9,9 @@ use vfs::FsError;
 /// Why a stack cannot be built, mounted or taken down.
 #[derive(Debug, Error)]
 pub enum RigError {
-    /// Unknown word for a file system or scheme.
-    #[error("unknown {what} `{given}`; there is: {valid}")]
-    Unknown {
-        /// What kind of word it should have been.
-        what: &'static str,
-        /// What was given.
-        given: String,
-        /// What would be valid.
-        valid: String,
-    },
+    /// Unknown word for a file system or a data mode.
+    #[error(transparent)]
+    Unknown(#[from] base::UnknownWord),
     /// No scheme, or choices that contradict each other.
     #[error("{0}")]
     Scheme(journal::ChoiceError),

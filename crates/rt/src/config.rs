@@ -1,9 +1,17 @@
 //! Configuration of a simulation, and the one line that reproduces it.
 
-use crate::WallTime;
 use base::{Mutant, Nanos, Time};
 use std::fmt;
 use std::str::FromStr;
+
+/// Wall-clock time: seconds and nanoseconds since 1970.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct WallTime {
+    /// Seconds.
+    pub secs: i64,
+    /// Nanoseconds below one second.
+    pub nanos: u32,
+}
 
 /// Which ready task runs next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

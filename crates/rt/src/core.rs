@@ -11,7 +11,7 @@
 
 use crate::config::{Policy, SimConfig};
 use crate::explore::Explorer;
-use crate::failure::Failure;
+use crate::failure::{Failure, Payload};
 use crate::order::Graph;
 use crate::queue::{Queues, Timers};
 use crate::task::{Site, Task, TaskId, Wait, Waiter, Wake};
@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub(crate) cores: Vec<u64>,
     pub(crate) schedule: Rng,
     pub(crate) failure: Option<Failure>,
-    pub(crate) payload: Option<crate::Payload>,
+    pub(crate) payload: Option<Payload>,
     pub(crate) order: Graph,
 }
 
@@ -445,6 +445,15 @@ impl Core {
         }
         let draw = self.yields.borrow_mut().one_in(self.yield_one_in);
         if draw {
+            self.yield_now(site);
+        }
+    }
+    /// A scheduling point under a schedule that looks for rare interleavings.
+    fn explored_point(&self, site: Site) {
+        if self.task().no_yield.get() > 0 || std::thread::panicking() {
+            return;
+        }
+        if self.explorer.gives_way(self.task().id) {
             self.yield_now(site);
         }
     }

@@ -7,8 +7,7 @@
 //! (Burckhardt et al., ASPLOS 2010): tasks have random priorities, the ready task with the highest
 //! runs, and at d - 1 random points the running one falls below all others.
 
-use crate::core::Core;
-use crate::task::{Site, TaskId};
+use crate::task::TaskId;
 use crate::{Policy, config::DELAYS};
 use base::Rng;
 use std::cell::{Cell, RefCell};
@@ -50,7 +49,7 @@ impl Explorer {
     }
 
     /// True if the running task gives way at this point.
-    fn gives_way(&self, task: TaskId) -> bool {
+    pub(crate) fn gives_way(&self, task: TaskId) -> bool {
         let point = self.points.replace(self.points.get() + 1);
         match self.policy {
             Policy::Delays(delays) => delays.contains(&point),
@@ -87,18 +86,6 @@ impl Pct {
             self.priorities.push(LOWERED + drawn);
         }
         &mut self.priorities[task as usize]
-    }
-}
-
-impl Core {
-    /// A scheduling point under one of these schedules.
-    pub(crate) fn explored_point(&self, site: Site) {
-        if self.task().no_yield.get() > 0 || std::thread::panicking() {
-            return;
-        }
-        if self.explorer.gives_way(self.task().id) {
-            self.yield_now(site);
-        }
     }
 }
 

@@ -1,7 +1,11 @@
 //! The failures of a simulation, as values with a readable report.
 
 use base::Time;
+use std::any::Any;
 use std::fmt;
+
+/// What a panic carries, as in `std::thread::Result`.
+pub type Payload = Box<dyn Any + Send + 'static>;
 
 /// Why a simulation failed. The first failure is the one reported.
 #[derive(Clone, Debug, PartialEq, Eq)]

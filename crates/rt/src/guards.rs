@@ -1,7 +1,7 @@
 //! Panics at borders: the hook that names the task, the boundary to C, and sections that must not
 //! wait.
 
-use crate::failure::Clock;
+use crate::failure::{Clock, Payload};
 use crate::leader::about_to_wait;
 use crate::world::core;
 use base::Time;
@@ -9,9 +9,6 @@ use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
-
-/// What a panic carries, as in `std::thread::Result`.
-pub type Payload = Box<dyn Any + Send + 'static>;
 
 thread_local! {
     static NO_YIELD: Cell<u32> = const { Cell::new(0) };

@@ -46,10 +46,10 @@ mod world;
 
 pub use channel::{Receiver, RecvError, SendError, Sender, channel, channel_named};
 pub use condvar::Condvar;
-pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig};
+pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig, WallTime};
 pub use explore::each_schedule;
-pub use failure::{Blocked, Failure};
-pub use guards::{Payload, foreign, foreign_depth, in_simulation, no_yield, unwinding};
+pub use failure::{Blocked, Failure, Payload};
+pub use guards::{foreign, foreign_depth, in_simulation, no_yield, unwinding};
 pub use leader::{Asked, Leaders, about_to_wait};
 pub use local::{local, with_local};
 pub use mutant::{MUTANTS, Reached, mutant};
@@ -61,6 +61,6 @@ pub use semaphore::Semaphore;
 pub use sim::{Outcome, Sim};
 pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn};
 pub use time::{
-    WallTime, charge, charge_each, charge_run, charged, now, rng, sleep, sleep_until, task_name,
-    task_number, trace, trace_str, wall, yield_now,
+    charge, charge_each, charge_run, charged, now, rng, sleep, sleep_until, task_name, task_number,
+    trace, trace_str, wall, yield_now,
 };

@@ -5,13 +5,11 @@
 //!   this one starts;
 //! - V2 the value goes when the call ends, also by a panic; the value before it is seen again.
 
+use crate::task::Locals;
 use crate::world::core;
 use std::any::Any;
 use std::cell::RefCell;
 use std::rc::Rc;
-
-/// The values of a task, the innermost last.
-pub(crate) type Locals = RefCell<Vec<Rc<dyn Any>>>;
 
 thread_local! {
     /// Those of a thread in the real world: there a task is a thread.

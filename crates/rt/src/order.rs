@@ -6,19 +6,11 @@
 //! number), are not checked.
 
 use crate::core::Core;
-use crate::task::Site;
+use crate::task::{Held, Site};
 use parking_lot::Mutex as OsMutex;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-
-/// A lock that a task holds.
-#[derive(Clone, Copy)]
-pub(crate) struct Held {
-    pub(crate) addr: usize,
-    pub(crate) name: &'static str,
-    pub(crate) site: Site,
-}
 
 /// Where the first lock of an edge was taken, and where the second.
 type Edge = (Site, Site);

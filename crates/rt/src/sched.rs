@@ -2,7 +2,7 @@
 //! which task waits for what.
 
 use crate::core::{Core, State};
-use crate::failure::{Blocked, Failure};
+use crate::failure::{Blocked, Failure, Payload};
 use crate::task::{Co, Site, Task, TaskId, Wait, Wake, quoted};
 use crate::{config::OnPanic, stack};
 use base::Time;
@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Notes the panic of the running task. True if the simulation goes on.
-    pub(crate) fn task_panicked(&self, payload: &crate::Payload) -> bool {
+    pub(crate) fn task_panicked(&self, payload: &Payload) -> bool {
         let task = self.task();
         let message = task
             .panic_note

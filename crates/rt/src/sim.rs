@@ -3,8 +3,7 @@
 
 use crate::config::SimConfig;
 use crate::core::{Core, State};
-use crate::failure::Failure;
-use crate::guards::Payload;
+use crate::failure::{Failure, Payload};
 use crate::world::Entered;
 use crate::{guards, overflow, stack};
 use base::Time;

@@ -1,7 +1,8 @@
 //! Tasks: `spawn`, `join`, and scopes whose tasks may borrow.
 
 use crate::core::{Core, here};
-use crate::guards::{self, Payload};
+use crate::failure::Payload;
+use crate::guards;
 use crate::task::{TaskId, Wait, Waiter, Wake};
 use crate::world::core;
 use parking_lot::Mutex as OsMutex;

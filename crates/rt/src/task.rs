@@ -1,11 +1,11 @@
 //! One simulated task: its coroutine, what it waits for, and what reports say about it.
 
-use crate::local::Locals;
-use crate::order::Held;
 use crate::stack::{Extent, TaskStack};
 use corosensei::{Coroutine, Yielder};
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::Location;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -14,6 +14,17 @@ pub(crate) type TaskId = u32;
 pub(crate) type Co = Coroutine<(), (), (), TaskStack>;
 /// A source line of the program.
 pub(crate) type Site = &'static Location<'static>;
+
+/// The values of a task, the innermost last.
+pub(crate) type Locals = RefCell<Vec<Rc<dyn Any>>>;
+
+/// A lock that a task holds.
+#[derive(Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) addr: usize,
+    pub(crate) name: &'static str,
+    pub(crate) site: Site,
+}
 
 /// What a parked task waits for.
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! Clocks, sleeping, CPU time, random streams and the trace.
 
+use crate::config::WallTime;
 use crate::core::here;
 use crate::guards::may_wait;
 use crate::task::Wait;
@@ -10,15 +11,6 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
-/// Wall-clock time: seconds and nanoseconds since 1970.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
-pub struct WallTime {
-    /// Seconds.
-    pub secs: i64,
-    /// Nanoseconds below one second.
-    pub nanos: u32,
-}
 
 /// The real instant of time 0.
 pub(crate) fn start() -> Instant {

@@ -4,7 +4,7 @@
 use crate::error::During;
 use crate::locks::Level;
 use crate::mount::{Mount, Node};
-use crate::registration::SyncCall;
+use crate::options::SyncCall;
 use crate::shm::{Held, Shm};
 use libsqlite3_sys as ffi;
 use std::ffi::c_int;

@@ -32,13 +32,16 @@ mod io;
 mod locks;
 mod mount;
 mod open;
+mod options;
 mod pathname;
 mod process;
 mod registration;
 mod shm;
 mod table;
 
+pub use error::SetupError;
 pub use host::without_atomic_writes;
+pub use options::{Options, SyncCall};
 pub use process::set_up;
-pub use registration::{Options, Registration, SetupError, SyncCall, register};
+pub use registration::{Registration, register};
 pub use rusqlite;

@@ -2,7 +2,7 @@
 
 use crate::error::{self, During};
 use crate::locks::FileLocks;
-use crate::registration::Options;
+use crate::options::Options;
 use crate::shm::Shm;
 use base::{Ino, Map};
 use rt::{Mutex, Payload};

@@ -4,7 +4,7 @@
 // This is the set-up of a C library of the process: one-time statics, no call below them waits.
 #![allow(clippy::disallowed_types)]
 
-use crate::registration::SetupError;
+use crate::error::SetupError;
 use libsqlite3_sys as ffi;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void};

@@ -1,74 +1,17 @@
 //! Registers a [`Vfs`] with SQLite for the time of a simulation (or of a mount), and opens
 //! connections on it.
 
+use crate::error::SetupError;
 use crate::mount::Mount;
+use crate::options::Options;
 use crate::process;
 use crate::table::Table;
 use rusqlite::{Connection, OpenFlags};
-use std::ffi::{CStr, c_int};
+use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use thiserror::Error;
 use vfs::Vfs;
-
-/// Which system call syncs a file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum SyncCall {
-    /// fdatasync: SQLite as Debian, Fedora and Android build it (`HAVE_FDATASYNC`,
-    /// `-Dfdatasync=fdatasync`).
-    #[default]
-    Fdatasync,
-    /// fsync: SQLite's amalgamation compiled without `HAVE_FDATASYNC`.
-    Fsync,
-}
-
-/// What SQLite is told about the mount.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
-    /// The call behind xSync.
-    pub sync_call: SyncCall,
-    /// A write never changes bytes outside of its range, even at a power cut
-    /// (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, the default of the unix VFS; the URI parameter `psow`
-    /// overrides it). Without it SQLite pads journals to sectors.
-    pub powersafe_overwrite: bool,
-    /// Answer of xSectorSize, bytes: 4096 in the unix VFS (`SQLITE_DEFAULT_SECTOR_SIZE`).
-    pub sector_bytes: c_int,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            sync_call: SyncCall::Fdatasync,
-            powersafe_overwrite: true,
-            sector_bytes: 4096,
-        }
-    }
-}
-
-/// Why a mount could not be registered.
-#[derive(Clone, PartialEq, Eq, Debug, Error)]
-pub enum SetupError {
-    /// SQLite was in use before the first registration of the process.
-    #[error(
-        "SQLite was initialised before varve-sqlite; call sqlite::set_up before the first use of SQLite in this process"
-    )]
-    InUse,
-    /// SQLite refused.
-    #[error("SQLite refused `{what}` with code {code}")]
-    Refused {
-        /// The call.
-        what: &'static str,
-        /// Its result code.
-        code: i32,
-    },
-    /// Files are still open at the end of the registration.
-    #[error("{files} SQLite files are still open; close all connections before unregistering")]
-    FilesOpen {
-        /// How many.
-        files: usize,
-    },
-}
 
 /// A [`Vfs`] registered with SQLite under a name of its own. Share it between tasks in an `Arc`.
 ///

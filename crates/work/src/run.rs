@@ -415,7 +415,7 @@ impl Taken {
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
             .iter()
-            .filter(|(class, _)| class.starts_with("journal") || *class == Class::Coalition.name())
+            .filter(|(class, _)| class.starts_with("journal") || *class == Class::Coalition.word())
             .map(|(_, n)| n)
             .sum();
         Run {
@@ -468,7 +468,7 @@ impl Taken {
         let blocks = Class::ALL.iter().map(|&class| {
             let written = sectors(&self.end, class) - sectors(&self.start, class);
             (
-                class.name().to_string(),
+                class.word().to_string(),
                 written.div_ceil(SECTORS_PER_BLOCK),
             )
         });

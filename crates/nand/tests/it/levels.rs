@@ -629,6 +629,6 @@ fn values_that_make_no_cells_are_named() {
         ..Cells::default()
     };
     assert!(bad.check().unwrap_err().starts_with("wear.shape"));
-    assert_eq!(FaultLevel::named("l2"), Some(FaultLevel::L2));
-    assert_eq!(FaultLevel::named("l4"), None);
+    assert_eq!("l2".parse(), Ok(FaultLevel::L2));
+    assert!("l4".parse::<FaultLevel>().is_err());
 }

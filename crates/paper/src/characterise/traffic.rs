@@ -142,7 +142,7 @@ impl Traffic {
     }
     /// File data blocks written per sync, whichever task wrote them.
     pub fn data_per_sync(&self) -> f64 {
-        let data = self.run.blocks.get(Class::Data.name());
+        let data = self.run.blocks.get(Class::Data.word());
         data.copied().unwrap_or(0) as f64 / self.syncs as f64
     }
 }
@@ -212,7 +212,7 @@ impl Sums {
             blocks: self
                 .blocks
                 .iter()
-                .map(|(class, n)| (class.name().to_string(), *n))
+                .map(|(class, n)| (class.word().to_string(), *n))
                 .collect(),
             control_ratio_mean: round(c.ratios / c.commits.max(1) as f64),
             control: c.control,

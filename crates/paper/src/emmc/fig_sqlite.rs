@@ -26,7 +26,7 @@ const MODE: JournalMode = JournalMode::Truncate;
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
     for timing in plan.timings {
-        for &mode in JournalMode::ALL {
+        for mode in JournalMode::ALL {
             for kind in KINDS {
                 all.extend([BASE, BOTH].map(|scheme| job(plan, kind, mode, scheme, timing)));
             }
@@ -52,7 +52,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     };
     for timing in plan.timings {
         let mut bars = Vec::new();
-        for &mode in JournalMode::ALL {
+        for mode in JournalMode::ALL {
             let mut gains = Vec::new();
             for kind in KINDS {
                 let of = |scheme| run_of(outcomes, &job(plan, kind, mode, scheme, timing));

@@ -145,7 +145,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for case in Case::ALL {
         let mut line = vec![case.word().to_string()];
         for system in SYSTEMS {
-            line.push(number(rate(*case, of(*case, system)?)));
+            line.push(number(rate(case, of(case, system)?)));
         }
         lines.push(line);
     }

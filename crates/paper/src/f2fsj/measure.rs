@@ -293,7 +293,7 @@ fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measu
     let blocks = Class::ALL.iter().map(|&class| {
         let of = |reading: &Reading| reading.sectors.get(&class).copied().unwrap_or(0);
         let sectors = of(after) - of(before);
-        (class.name().into(), sectors.div_ceil(SECTORS_PER_BLOCK))
+        (class.word().into(), sectors.div_ceil(SECTORS_PER_BLOCK))
     });
     let journal = match (&before.journal, &after.journal) {
         (Some(before), Some(after)) => Some(journaled(before, after)),

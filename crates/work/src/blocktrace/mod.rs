@@ -26,7 +26,6 @@ pub use read::{detect, read, read_from};
 
 use crate::recording::Reading;
 use serde::Serialize;
-use std::fmt;
 use std::str::FromStr;
 
 /// Longest line, bytes.
@@ -38,32 +37,19 @@ pub const TRANSFER_SECTORS_MAX: u32 = 1 << 21;
 /// No request ends beyond this sector (4 EiB).
 pub const SECTOR_END: u64 = 1 << 53;
 
-/// What a request does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Op {
-    /// Reads.
-    Read,
-    /// Writes.
-    Write,
-    /// Tells the device that content is no longer needed.
-    Discard,
-    /// Flushes the cache of the device.
-    Flush,
-}
-
-impl Op {
-    /// Every operation.
-    pub const ALL: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
-
-    /// The operation's name in results.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Op::Read => "read",
-            Op::Write => "write",
-            Op::Discard => "discard",
-            Op::Flush => "flush",
-        }
+base::words! {
+    /// What a request does.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Op {
+        /// Reads.
+        Read => "read",
+        /// Writes.
+        Write => "write",
+        /// Tells the device that content is no longer needed.
+        Discard => "discard",
+        /// Flushes the cache of the device.
+        Flush => "flush",
     }
 }
 
@@ -102,51 +88,23 @@ pub struct BlockTrace {
     pub reading: Reading,
 }
 
-/// The formats that [`read()`] knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// CSV of Microsoft Research Cambridge, as SNIA hands it out.
-    Msr,
-    /// I/O log of fio, version 2 or 3.
-    Fio,
-    /// Text of blkparse in its default form.
-    Blkparse,
-    /// ASCII of MQSim (and of SSDsim).
-    Mqsim,
-    /// ASCII of DiskSim.
-    Disksim,
-    /// CSV of the phone recordings of Technion's ACSL.
-    Pixel,
-}
-
-impl Format {
-    /// Every format.
-    pub const ALL: [Format; 6] = [
-        Format::Msr,
-        Format::Fio,
-        Format::Blkparse,
-        Format::Mqsim,
-        Format::Disksim,
-        Format::Pixel,
-    ];
-
-    /// The format's name on the command line and in results.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Format::Msr => "msr",
-            Format::Fio => "fio",
-            Format::Blkparse => "blkparse",
-            Format::Mqsim => "mqsim",
-            Format::Disksim => "disksim",
-            Format::Pixel => "pixel",
-        }
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.word())
+base::words! {
+    /// The formats that [`read()`] knows.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Format {
+        /// CSV of Microsoft Research Cambridge, as SNIA hands it out.
+        Msr => "msr",
+        /// I/O log of fio, version 2 or 3.
+        Fio => "fio",
+        /// Text of blkparse in its default form.
+        Blkparse => "blkparse",
+        /// ASCII of MQSim (and of SSDsim).
+        Mqsim => "mqsim",
+        /// ASCII of DiskSim.
+        Disksim => "disksim",
+        /// CSV of the phone recordings of Technion's ACSL.
+        Pixel => "pixel",
     }
 }
 

@@ -12,7 +12,7 @@
 //! the same ones; where they place the files is their own.
 
 use super::bench::pattern;
-use super::spec::{SpecError, number};
+use super::values::{SpecError, number};
 use crate::RunError;
 use base::{BLOCK_BYTES, Rng};
 use std::fmt;

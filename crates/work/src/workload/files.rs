@@ -5,7 +5,7 @@
 //! and writes go through buffers of 512 bytes, and the length of an append is a multiple of that,
 //! too.
 
-use super::spec::{SpecError, key, number, size, size_text, switch};
+use super::values::{SpecError, key, number, size, size_text, switch};
 use super::{Background, Done, names};
 use crate::RunError;
 use base::{Nanos, Rng, Time};

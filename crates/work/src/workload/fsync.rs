@@ -1,7 +1,7 @@
 //! One kind of file operation, many times, each made durable before the next: what a commit costs
 //! shows most plainly where nothing else happens.
 
-use super::spec::{SpecError, key, number, size, size_text, words};
+use super::values::{SpecError, key, number, size, size_text};
 use super::{Background, Done, names};
 use crate::RunError;
 use base::Rng;
@@ -27,36 +27,38 @@ pub struct FsyncSpec {
     pub background: Background,
 }
 
-words! {
+base::words! {
     /// The operation that is repeated.
-    Op {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Op: "operation" {
         /// Writes at the end of a file that grows.
-        Append = "append",
+        Append => "append",
         /// Writes over a file, from beginning to end, then again.
-        Overwrite = "overwrite",
+        Overwrite => "overwrite",
         /// Writes over a file at random places.
-        Random = "random",
+        Random => "random",
         /// Writes a new file.
-        Create = "create",
+        Create => "create",
         /// Replaces a file safely: writes a new one under another name, syncs it, renames it, syncs
         /// the directory.
-        Replace = "replace",
+        Replace => "replace",
         /// Renames a file and syncs the directory.
-        Rename = "rename",
+        Rename => "rename",
         /// Removes a file and syncs the directory.
-        Unlink = "unlink",
+        Unlink => "unlink",
     }
 }
 
-words! {
+base::words! {
     /// What follows a write.
-    Sync {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Sync: "sync" {
         /// fsync.
-        Fsync = "fsync",
+        Fsync => "fsync",
         /// fdatasync.
-        Fdatasync = "fdatasync",
+        Fdatasync => "fdatasync",
         /// No sync.
-        None = "none",
+        None => "none",
     }
 }
 
@@ -83,11 +85,11 @@ impl FsyncSpec {
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
-            "op" => self.op = Op::parse(value)?,
+            "op" => self.op = value.parse()?,
             "size" => self.bytes = size(value, 1..=BYTES_MAX)?,
             "count" => self.count = number(value, 0..=COUNT_MAX)? as u32,
             "file" => self.file_bytes = size(value, 4096..=FILE_MAX)?,
-            "sync" => self.sync = Sync::parse(value)?,
+            "sync" => self.sync = value.parse()?,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("fsync", name, Self::KEYS)),
         }

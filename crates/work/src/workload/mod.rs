@@ -17,6 +17,7 @@ pub mod sets;
 mod spec;
 pub mod sqlite;
 mod sqlite_spec;
+mod values;
 
 pub use aging::Aged;
 pub use background::{Background, Running};
@@ -26,8 +27,9 @@ pub use files::FilesSpec;
 pub use fsync::FsyncSpec;
 pub use replay::own_time;
 pub use replay_spec::{AppSpec, Pace, Pacing, ReplaySpec};
-pub use spec::{SpecError, Workload};
+pub use spec::Workload;
 pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
+pub use values::SpecError;
 
 use base::Nanos;
 

@@ -2,21 +2,22 @@
 //! of a generated application.
 
 use super::Background;
-use super::spec::{SpecError, key, number, words};
+use super::values::{SpecError, key, number};
 use crate::recording::apps::APPS;
 use base::Nanos;
 use std::fmt;
 
-words! {
+base::words! {
     /// What decides when a call starts, beside the order of the recording.
-    Pace {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Pace: "pace" {
         /// Not before the recorded time: timers and windows are those of the recording. For
         /// characterisation.
-        Recorded = "recorded",
+        Recorded => "recorded",
         /// After the application's own time, see [`Pacing`]. For performance.
-        Busy = "busy",
+        Busy => "busy",
         /// As soon as the calls before it allow.
-        None = "none",
+        None => "none",
     }
 }
 
@@ -58,7 +59,7 @@ impl Pacing {
     /// Sets one parameter; false if the key is not one of these.
     fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
-            "pace" => self.pace = Pace::parse(value)?,
+            "pace" => self.pace = value.parse()?,
             "think" => self.think_milli = factor(value)?,
             "idle" => {
                 let digits = value.strip_suffix("ms").unwrap_or(value);

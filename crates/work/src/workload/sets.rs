@@ -11,7 +11,7 @@
 //! | `pcmark` | UL, "PCMark for Android Storage 1.0/2.0 benchmark workloads": 16 MB files, fsync after each write, 2000 records |
 //! | `postmark` | the eMMC paper's Table 5; sizes are bytes, its heading "MB" would make 55 TB |
 
-use super::spec::SpecError;
+use super::values::SpecError;
 use super::{FilesSpec, FsyncSpec, SqliteSpec, Workload};
 use crate::workload::fsync::Op;
 

@@ -4,12 +4,11 @@
 //! them. So what a report prints can be run again, also when defaults change later.
 
 use super::{
-    AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SqliteSpec, bench, sets,
+    AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SpecError, SqliteSpec, bench,
+    sets,
 };
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
-use thiserror::Error;
 
 /// A workload and its parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,132 +25,6 @@ pub enum Workload {
     Replay(ReplaySpec),
     /// The system calls of a generated application.
     App(AppSpec),
-}
-
-/// Why a workload text is not valid.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub enum SpecError {
-    /// There is no workload of that name.
-    #[error("unknown workload `{given}`; there is: {valid}")]
-    Name {
-        /// What was given.
-        given: String,
-        /// What would be valid.
-        valid: String,
-    },
-    /// The set of published benchmarks has no test of that name.
-    #[error("the first word behind `{set}:` names a test; `{given}` is none, there is: {valid}")]
-    Test {
-        /// The set.
-        set: String,
-        /// What was given.
-        given: String,
-        /// What would be valid.
-        valid: String,
-    },
-    /// The workload has no parameter of that name.
-    #[error("workload `{workload}` has no parameter `{given}`; it has: {valid}")]
-    Key {
-        /// The workload.
-        workload: String,
-        /// What was given.
-        given: String,
-        /// What would be valid.
-        valid: String,
-    },
-    /// The value is not valid for its parameter.
-    #[error("`{given}` is not a valid value here; valid: {valid}")]
-    Value {
-        /// What was given.
-        given: String,
-        /// What would be valid.
-        valid: String,
-    },
-    /// The parameters do not fit together, for this reason.
-    #[error("{0}")]
-    Together(String),
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-        impl $name {
-            /// Every value, in the order of SQLite's documentation.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
-            /// The word of the value, in workload texts and in pragmas.
-            pub const fn word(self) -> &'static str {
-                match self { $($name::$variant => $word,)* }
-            }
-            pub(crate) fn parse(word: &str) -> Result<$name, $crate::workload::SpecError> {
-                let found = Self::ALL.iter().find(|v| v.word() == word);
-                found.copied().ok_or_else(|| $crate::workload::SpecError::Value {
-                    given: word.into(),
-                    valid: Self::ALL.iter().map(|v| v.word()).collect::<Vec<_>>().join(", "),
-                })
-            }
-        }
-    };
-}
-
-pub(crate) use words;
-
-/// The error for an unknown parameter.
-pub(super) fn key(workload: &str, given: &str, valid: &str) -> SpecError {
-    SpecError::Key {
-        workload: workload.into(),
-        given: given.into(),
-        valid: valid.into(),
-    }
-}
-
-pub(super) fn switch(text: &str) -> Result<bool, SpecError> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err(SpecError::Value {
-            given: text.into(),
-            valid: "on, off".into(),
-        }),
-    }
-}
-
-pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
-    let parsed = text.parse().ok().filter(|n| range.contains(n));
-    parsed.ok_or_else(|| SpecError::Value {
-        given: text.into(),
-        valid: format!("a whole number from {} to {}", range.start(), range.end()),
-    })
-}
-
-/// Parses bytes, with `k` or `m` behind the number for KiB and MiB.
-pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
-    let (digits, unit) = match text.as_bytes().last() {
-        Some(b'k') => (&text[..text.len() - 1], 1 << 10),
-        Some(b'm') => (&text[..text.len() - 1], 1 << 20),
-        _ => (text, 1),
-    };
-    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
-    parsed
-        .filter(|n| range.contains(n))
-        .ok_or_else(|| SpecError::Value {
-            given: text.into(),
-            valid: format!(
-                "bytes from {} to {}, as 512, 4k or 16m",
-                size_text(*range.start()),
-                size_text(*range.end())
-            ),
-        })
-}
-
-/// The shortest text that [`size`] reads as `bytes`.
-pub(super) fn size_text(bytes: u64) -> String {
-    match bytes {
-        n if n > 0 && n.is_multiple_of(1 << 20) => format!("{}m", n >> 20),
-        n if n > 0 && n.is_multiple_of(1 << 10) => format!("{}k", n >> 10),
-        n => n.to_string(),
-    }
 }
 
 /// The workload of that name with its defaults, or that of a set, and the parameters that follow;

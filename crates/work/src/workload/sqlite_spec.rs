@@ -1,7 +1,7 @@
 //! Parameters of the SQLite workload, with the words of SQLite's pragmas.
 
 use super::background::Background;
-use super::spec::{SpecError, key, number, switch, words};
+use super::values::{SpecError, key, number, switch};
 use std::fmt;
 
 /// Mobibench's SQLite test (`-d 0|1|2 -n .. -j .. -s ..`): a table of (id, 100 characters, date)
@@ -47,35 +47,37 @@ impl Default for SqliteSpec {
     }
 }
 
-words! {
+base::words! {
     /// SQLite's journal modes.
-    JournalMode {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum JournalMode: "journal mode" {
         /// The rollback journal is deleted at commit.
-        Delete = "delete",
+        Delete => "delete",
         /// The rollback journal is truncated to nothing.
-        Truncate = "truncate",
+        Truncate => "truncate",
         /// The header of the rollback journal is overwritten with zeros.
-        Persist = "persist",
+        Persist => "persist",
         /// There is a write-ahead log in place of the rollback journal.
-        Wal = "wal",
+        Wal => "wal",
         /// The rollback journal is in memory: a crash may damage the database.
-        Memory = "memory",
+        Memory => "memory",
         /// There is no rollback journal: a crash may damage the database.
-        Off = "off",
+        Off => "off",
     }
 }
 
-words! {
+base::words! {
     /// SQLite's `synchronous` levels.
-    Synchronous {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Synchronous: "level" {
         /// Never syncs.
-        Off = "off",
+        Off => "off",
         /// Syncs at the most critical moments, less often than `full`.
-        Normal = "normal",
+        Normal => "normal",
         /// Syncs at every critical moment.
-        Full = "full",
+        Full => "full",
         /// As full, and syncs the directory after deleting a rollback journal.
-        Extra = "extra",
+        Extra => "extra",
     }
 }
 
@@ -95,8 +97,8 @@ impl SqliteSpec {
             "update" => self.updates = number(value, 0..=TRANSACTIONS_MAX)? as u32,
             "delete" => self.deletes = number(value, 0..=TRANSACTIONS_MAX)? as u32,
             "value" => self.value_chars = number(value, 0..=VALUE_CHARS_MAX)? as u32,
-            "journal" => self.journal = JournalMode::parse(value)?,
-            "synchronous" => self.synchronous = Synchronous::parse(value)?,
+            "journal" => self.journal = value.parse()?,
+            "synchronous" => self.synchronous = value.parse()?,
             "psow" => self.powersafe_overwrite = switch(value)?,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("sqlite", name, Self::KEYS)),

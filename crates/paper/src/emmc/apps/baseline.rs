@@ -53,7 +53,7 @@ impl Counts {
     fn take(stack: &Stack) -> Counts {
         let sectors = stack.queue.stats().sectors_written;
         let blocks = |class: &Class| sectors.get(class).map_or(0, |n| n / 8);
-        let in_journal = |c: &&Class| c.name().starts_with("journal") || **c == Class::Coalition;
+        let in_journal = |c: &&Class| c.word().starts_with("journal") || **c == Class::Coalition;
         Counts {
             commits: stack.fs.journal_stats().transactions,
             control: blocks(&Class::JournalDescriptor) + blocks(&Class::JournalCommit),

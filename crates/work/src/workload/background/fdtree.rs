@@ -10,7 +10,7 @@
 use super::{Stop, unknown};
 use crate::RunError;
 use crate::workload::SpecError;
-use crate::workload::spec::{number, size, size_text};
+use crate::workload::values::{number, size, size_text};
 use base::{BLOCK_BYTES, Nanos};
 use std::fmt;
 use std::sync::Arc;

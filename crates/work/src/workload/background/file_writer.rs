@@ -9,7 +9,7 @@
 use super::{Stop, unknown};
 use crate::RunError;
 use crate::workload::SpecError;
-use crate::workload::spec::{size, size_text, words};
+use crate::workload::values::{size, size_text};
 use base::{BLOCK_BYTES, Nanos, Rng};
 use std::fmt;
 use std::sync::Arc;
@@ -24,13 +24,14 @@ pub struct FileWriter {
     pub order: Order,
 }
 
-words! {
+base::words! {
     /// Order of the writes.
-    Order {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Order: "order" {
         /// From beginning to end, then again: the first time they allocate.
-        Sequential = "sequential",
+        Sequential => "sequential",
         /// Anywhere in the file.
-        Random = "random",
+        Random => "random",
     }
 }
 
@@ -63,7 +64,7 @@ impl FileWriter {
                     _ => size(value, BLOCK_BYTES as u64..=FILE_MAX)?,
                 }
             }
-            "order" => self.order = Order::parse(value)?,
+            "order" => self.order = value.parse()?,
             _ => return Err(unknown("writer", name, Self::KEYS)),
         }
         Ok(())

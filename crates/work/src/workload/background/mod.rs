@@ -15,7 +15,7 @@ mod tests;
 pub use fdtree::Fdtree;
 pub use file_writer::{FileWriter, Order};
 
-use super::spec::{SpecError, key, number};
+use super::values::{SpecError, key, number};
 use crate::RunError;
 use base::Nanos;
 use rt::{JoinHandle, Mutex};

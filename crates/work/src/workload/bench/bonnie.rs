@@ -8,22 +8,23 @@
 //! Bonnie's own chunk for `rewrite` is larger; the JFTL paper names 4 KiB.
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, words};
+use super::super::values::{SpecError, number};
 use super::{Bench, Sync, expect, timed};
 use crate::RunError;
 use std::fmt;
 use std::sync::Arc;
 use vfs::{File, OpenFlags, Vfs};
 
-words! {
+base::words! {
     /// A phase of Bonnie.
-    Phase {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Phase: "phase" {
         /// `putc` through a stdio buffer.
-        Char = "char",
+        Char => "char",
         /// `write` of 4 KiB.
-        Block = "block",
+        Block => "block",
         /// Reads, changes and writes each chunk.
-        Rewrite = "rewrite",
+        Rewrite => "rewrite",
     }
 }
 
@@ -55,7 +56,7 @@ impl BonnieSpec {
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
-            "phase" => self.phase = Phase::parse(value)?,
+            "phase" => self.phase = value.parse()?,
             "mib" => self.mib = number(value, 1..=MIB_MAX)? as u32,
             _ => return Ok(false),
         }

@@ -1,7 +1,7 @@
 //! Trees that come and go: directories with files are made, the file system is synced, and the tree
 //! is removed, several times. So a volume sees allocation and freeing in turn.
 
-use super::super::spec::{SpecError, number, size, size_text};
+use super::super::values::{SpecError, number, size, size_text};
 use super::super::{Done, names};
 use super::{Bench, Sync, timed};
 use crate::RunError;

@@ -15,7 +15,7 @@
 //!   a file has at least `depth` places.
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, size, size_text, switch, words};
+use super::super::values::{SpecError, number, size, size_text, switch};
 use super::jobs::Fill;
 use super::{Bench, Sync, pattern};
 use crate::RunError;
@@ -25,43 +25,45 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{FallocateMode, File, OpenFlags, Vfs};
 
-words! {
+base::words! {
     /// The directions of a run, in fio's words.
-    Rw {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Rw: "kind" {
         /// Writes from beginning to end.
-        Write = "write",
+        Write => "write",
         /// Reads from beginning to end.
-        Read = "read",
+        Read => "read",
         /// Writes at random places.
-        RandWrite = "randwrite",
+        RandWrite => "randwrite",
         /// Reads at random places.
-        RandRead = "randread",
+        RandRead => "randread",
         /// Reads and writes, each from beginning to end.
-        Mixed = "rw",
+        Mixed => "rw",
         /// Reads and writes at random places.
-        RandMixed = "randrw",
+        RandMixed => "randrw",
     }
 }
 
-words! {
+base::words! {
     /// The named cases. Two cases of a mix are one run, of which each reports a half.
-    Case {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Case: "case" {
         /// Sequential writes of 1 MiB.
-        SeqWrite = "Seq_write",
+        SeqWrite => "Seq_write",
         /// Sequential reads of 1 MiB.
-        SeqRead = "Seq_read",
+        SeqRead => "Seq_read",
         /// Random writes of 4 KiB.
-        RandWrite = "Rand_write",
+        RandWrite => "Rand_write",
         /// Random reads of 4 KiB.
-        RandRead = "Rand_read",
+        RandRead => "Rand_read",
         /// The writes of a sequential mix.
-        SeqMixWrites = "SeqWR_W",
+        SeqMixWrites => "SeqWR_W",
         /// The reads of a sequential mix.
-        SeqMixReads = "SeqWR_R",
+        SeqMixReads => "SeqWR_R",
         /// The writes of a random mix.
-        RandMixWrites = "RanWR_W",
+        RandMixWrites => "RanWR_W",
         /// The reads of a random mix.
-        RandMixReads = "RanWR_R",
+        RandMixReads => "RanWR_R",
     }
 }
 
@@ -163,16 +165,16 @@ impl FioSpec {
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
             "case" => {
-                self.rw = Case::parse(value)?.rw();
+                self.rw = value.parse::<Case>()?.rw();
                 self.bs = self.rw.usual_bytes();
             }
-            "rw" => self.rw = Rw::parse(value)?,
+            "rw" => self.rw = value.parse()?,
             "bs" => self.bs = size(value, 1..=SIZE_MAX)?,
             "depth" => self.depth = number(value, 1..=DEPTH_MAX)? as u32,
             "file" => self.file = size(value, 1..=FILE_MAX)?,
             "mix" => self.mix = number(value, 1..=99)? as u32,
             "count" => self.count = number(value, 0..=COUNT_MAX)?,
-            "fill" => self.fill = Fill::parse(value)?,
+            "fill" => self.fill = value.parse()?,
             "end" => self.end = switch(value)?,
             _ => return Ok(false),
         }

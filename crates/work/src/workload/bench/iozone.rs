@@ -5,7 +5,7 @@
 //! one after the other, and between them everything is brought home.
 
 use super::super::Done;
-use super::super::spec::{SpecError, size, size_text, words};
+use super::super::values::{SpecError, size, size_text};
 use super::{Bench, Sync, expect, timed};
 use crate::RunError;
 use crate::workload::fsync::{Sync as Force, content};
@@ -13,15 +13,16 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-words! {
+base::words! {
     /// The test that is measured.
-    IozoneOp {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum IozoneOp: "operation" {
         /// Writes a new file.
-        Write = "write",
+        Write => "write",
         /// Writes an existing file once more.
-        Rewrite = "rewrite",
+        Rewrite => "rewrite",
         /// Runs `write`, then `rewrite`.
-        Both = "both",
+        Both => "both",
     }
 }
 
@@ -57,9 +58,9 @@ impl IozoneSpec {
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
-            "op" => self.op = IozoneOp::parse(value)?,
+            "op" => self.op = value.parse()?,
             "file" => self.file = size(value, 1..=FILE_MAX)?,
-            "sync" => self.sync = Force::parse(value)?,
+            "sync" => self.sync = value.parse()?,
             "record" => self.record = size(value, 1..=FILE_MAX)?,
             _ => return Ok(false),
         }

@@ -2,7 +2,7 @@
 //! `fsync=N` and `fallocate`.
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, size, size_text, words};
+use super::super::values::{SpecError, number, size, size_text};
 use super::{Bench, Sync, expect};
 use crate::RunError;
 use crate::workload::fsync::content;
@@ -13,27 +13,29 @@ use std::ops::Range;
 use std::sync::Arc;
 use vfs::{FallocateMode, File, OpenFlags, Vfs};
 
-words! {
+base::words! {
     /// The order in which places are written.
-    Order {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Order: "order" {
         /// Any place at random, with repetition.
-        Random = "random",
+        Random => "random",
         /// Each place once, shuffled (fio's random map), then again.
-        Shuffled = "shuffled",
+        Shuffled => "shuffled",
         /// From beginning to end, then again.
-        Sequential = "sequential",
+        Sequential => "sequential",
     }
 }
 
-words! {
+base::words! {
     /// How a file is laid out before the run.
-    Fill {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Fill: "filling" {
         /// Written from beginning to end.
-        Write = "write",
+        Write => "write",
         /// Allocated but unwritten.
-        Fallocate = "fallocate",
+        Fallocate => "fallocate",
         /// Empty.
-        None = "none",
+        None => "none",
     }
 }
 
@@ -89,8 +91,8 @@ impl JobsSpec {
             "count" => self.count = number(value, 0..=COUNT_MAX)?,
             "warm" => self.warm = number(value, 0..=COUNT_MAX)?,
             "every" => self.every = number(value, 0..=COUNT_MAX)?,
-            "order" => self.order = Order::parse(value)?,
-            "fill" => self.fill = Fill::parse(value)?,
+            "order" => self.order = value.parse()?,
+            "fill" => self.fill = value.parse()?,
             _ => return Ok(false),
         }
         Ok(true)

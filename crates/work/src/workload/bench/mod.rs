@@ -27,7 +27,7 @@ pub use small::SmallSpec;
 pub use tree::{Command, TreeSpec};
 
 use super::aging::{Aged, Aging};
-use super::spec::{SpecError, key};
+use super::values::{SpecError, key};
 use super::{Background, Done, Filebench, FilebenchSpec};
 use crate::RunError;
 use base::Time;

@@ -1,7 +1,7 @@
 //! Small files in one directory, with a sync after each group of them; some are removed at the end.
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, size, size_text};
+use super::super::values::{SpecError, number, size, size_text};
 use super::{Bench, Sync, expect, timed};
 use crate::RunError;
 use crate::workload::fsync::content;

@@ -91,7 +91,7 @@ fn small_files_and_trees_come_and_go() {
 
 #[test]
 fn one_operation_on_names_many_times() {
-    for op in MetaOp::ALL.map(MetaOp::name) {
+    for op in MetaOp::ALL.map(MetaOp::word) {
         let run = ran("jbd2", &format!("meta:op={op},count=250,width=6"));
         assert_eq!(run.ops, 250);
         assert_eq!(run.ops_by_kind.keys().collect::<Vec<_>>(), [op]);
@@ -116,7 +116,7 @@ fn processes_share_the_objects_and_each_is_done_once() {
     let (one, four) = (ran("jbd2", text), ran("jbd2", &format!("{text},procs=4")));
     assert_eq!(four.ops, 250);
     assert_eq!(blocks(&one, "data"), blocks(&four, "data"));
-    for op in MetaOp::ALL.map(MetaOp::name) {
+    for op in MetaOp::ALL.map(MetaOp::word) {
         let run = ran("jbd2", &format!("meta:op={op},count=50,width=6,procs=7"));
         assert_eq!(run.ops, 50, "{op}");
     }

@@ -8,7 +8,7 @@
 use super::aio::{Aio, Pending};
 use super::files::{Entries, Set};
 use super::fit;
-use super::model::{Model, Op, Process, Step, Thread};
+use super::model::{Model, OPS_MAX, Op, Process, Step, Thread};
 use super::spec::FilebenchSpec;
 use super::sync::{Events, Sem};
 use super::tree::Tree;
@@ -24,8 +24,6 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::{FileKind, OpenFlags, Vfs};
 
-/// Most operations of a run, because each is kept with its time.
-pub const OPS_MAX: u64 = 50_000_000;
 /// Bytes of content that are compared after a run; of a larger set only some files are.
 const COMPARED: u64 = 64 << 20;
 /// Bytes of one write while a file is made before the run.

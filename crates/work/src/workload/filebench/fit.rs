@@ -2,8 +2,7 @@
 //! run in its middle.
 
 use super::amount::Amount;
-use super::engine::OPS_MAX;
-use super::model::{Fileset, Model, Op, Step};
+use super::model::{Fileset, Model, OPS_MAX, Op, Step};
 use crate::RunError;
 use vfs::Vfs;
 

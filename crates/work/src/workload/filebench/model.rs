@@ -4,6 +4,9 @@
 use super::amount::{Amount, Value};
 use std::collections::BTreeMap;
 
+/// Most operations of a run, because each is kept with its time.
+pub const OPS_MAX: u64 = 50_000_000;
+
 /// A workload model.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Model {

@@ -1,11 +1,10 @@
 //! The text form of a model with its changes: `filebench:varmail,scale=1/20,ops=10000`.
 
 use super::define::ENTRIES_MAX;
-use super::engine::OPS_MAX;
-use super::model::{Model, Op, Step};
+use super::model::{Model, OPS_MAX, Op, Step};
 use super::parse::{self, SECONDS_MAX, Settings};
 use crate::RunError;
-use crate::workload::spec::{SpecError, number};
+use crate::workload::values::{SpecError, number};
 use std::fmt;
 use std::io::Read;
 use std::path::Path;

@@ -12,7 +12,7 @@ mod op;
 pub use op::MetaOp;
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, size, size_text};
+use super::super::values::{SpecError, number, size, size_text};
 use super::room::Needs;
 use super::{Bench, Sync, timed};
 use crate::RunError;
@@ -111,7 +111,7 @@ impl MetaSpec {
 
 impl fmt::Display for MetaSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (op, count, width) = (self.op.name(), self.count, self.width);
+        let (op, count, width) = (self.op.word(), self.count, self.width);
         let size = size_text(self.size);
         write!(f, "meta:op={op},count={count},size={size},width={width}")?;
         if self.processes > 1 {
@@ -148,7 +148,7 @@ impl Meta {
 
     fn alone(&self, op: MetaOp, done: &mut Done<'_>) -> Result<(), RunError> {
         (0..self.spec().count)
-            .try_for_each(|n| timed(op.name(), done, || self.objects.apply(op, n)))
+            .try_for_each(|n| timed(op.word(), done, || self.objects.apply(op, n)))
     }
 
     fn together(&mut self, op: MetaOp, done: &mut Done<'_>) -> Result<(), RunError> {
@@ -172,7 +172,7 @@ impl Meta {
         all.sort_unstable();
         for (at, took) in all {
             self.ended.push(at);
-            done(op.name(), took);
+            done(op.word(), took);
         }
         Ok(())
     }

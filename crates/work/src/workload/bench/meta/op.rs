@@ -1,52 +1,29 @@
 //! The operations of `meta:`, with what each needs before and leaves behind.
 
-use crate::workload::spec::SpecError;
-use std::str::FromStr;
 use vfs::FileKind;
 
-/// An operation on one name.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum MetaOp {
-    /// Makes directories.
-    Mkdir,
-    /// Removes empty directories.
-    Rmdir,
-    /// Makes files and writes them whole.
-    Create,
-    /// Removes files.
-    Unlink,
-    /// Reads files whole and writes others with the same content.
-    Copy,
-    /// Asks for the attributes of files by their names.
-    Stat,
-    /// Lists the directory that a file is in.
-    Readdir,
+base::words! {
+    /// An operation on one name.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum MetaOp: "operation" {
+        /// Makes directories.
+        Mkdir => "mkdir",
+        /// Removes empty directories.
+        Rmdir => "rmdir",
+        /// Makes files and writes them whole.
+        Create => "create",
+        /// Removes files.
+        Unlink => "unlink",
+        /// Reads files whole and writes others with the same content.
+        Copy => "copy",
+        /// Asks for the attributes of files by their names.
+        Stat => "stat",
+        /// Lists the directory that a file is in.
+        Readdir => "readdir",
+    }
 }
 
 impl MetaOp {
-    /// Every operation.
-    pub const ALL: [MetaOp; 7] = [
-        MetaOp::Mkdir,
-        MetaOp::Rmdir,
-        MetaOp::Create,
-        MetaOp::Unlink,
-        MetaOp::Copy,
-        MetaOp::Stat,
-        MetaOp::Readdir,
-    ];
-    /// The operation's name in specs and results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MetaOp::Mkdir => "mkdir",
-            MetaOp::Rmdir => "rmdir",
-            MetaOp::Create => "create",
-            MetaOp::Unlink => "unlink",
-            MetaOp::Copy => "copy",
-            MetaOp::Stat => "stat",
-            MetaOp::Readdir => "readdir",
-        }
-    }
-
     /// The operation that undoes it so that it can be done once more; `None`: it needs none.
     pub(super) const fn undo(self) -> Option<MetaOp> {
         match self {
@@ -79,16 +56,5 @@ impl MetaOp {
     /// True if the operation writes a file of the given size.
     pub(super) const fn writes(self) -> bool {
         matches!(self, MetaOp::Create | MetaOp::Copy)
-    }
-}
-
-impl FromStr for MetaOp {
-    type Err = SpecError;
-    fn from_str(text: &str) -> Result<MetaOp, SpecError> {
-        let found = MetaOp::ALL.into_iter().find(|op| op.name() == text);
-        found.ok_or_else(|| SpecError::Value {
-            given: text.into(),
-            valid: MetaOp::ALL.map(MetaOp::name).join(", "),
-        })
     }
 }

@@ -13,7 +13,7 @@ mod shape;
 mod tests;
 
 use super::super::Done;
-use super::super::spec::{SpecError, number, switch, words};
+use super::super::values::{SpecError, number, switch};
 use super::room::Needs;
 use super::{Bench, Sync};
 use crate::RunError;
@@ -25,15 +25,16 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::Vfs;
 
-words! {
+base::words! {
     /// The command that runs.
-    Command {
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Command: "command" {
         /// `cp -r`.
-        Copy = "cp",
+        Copy => "cp",
         /// `git clone`.
-        Clone = "clone",
+        Clone => "clone",
         /// `make`.
-        Make = "make",
+        Make => "make",
     }
 }
 
@@ -84,7 +85,7 @@ impl TreeSpec {
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
         match name {
-            "op" => self.op = Command::parse(value)?,
+            "op" => self.op = value.parse()?,
             "files" => self.files = number(value, 1..=FILES_MAX)? as u32,
             "pack" => self.pack = number(value, 0..=PACK_MAX)? as u32,
             "preserve" => self.preserve = switch(value)?,

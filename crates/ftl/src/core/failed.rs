@@ -5,7 +5,9 @@
 //! [`Ftl::rescue`] is called, which happens only where no such operation is half done. Meanwhile
 //! its block is neither victim nor free.
 
-use crate::core::{Entry, Ftl, FtlError, GC, Row};
+use super::streams::{GC, Row};
+use super::{Ftl, FtlError};
+use crate::config::NONE;
 use base::Time;
 use nand::BlockId;
 
@@ -15,7 +17,7 @@ impl Ftl {
     pub(crate) fn set_aside(&mut self, stream: usize, row: Row) {
         self.nand.mark_bad(BlockId(row.block));
         self.leave_lane(stream, row.block);
-        self.failed.push(row);
+        self.streams.set_aside(row);
     }
     /// Puts the units of rows that were set aside into the cold stream, and lets their blocks be
     /// emptied and retired (ftl-I9).
@@ -23,21 +25,20 @@ impl Ftl {
     /// # Errors
     /// The device became read-only; units that have no new row stay in memory.
     pub(crate) fn rescue(&mut self, now: Time) -> Result<(), FtlError> {
-        while let Some(row) = self.failed.first() {
-            let (block, units) = (row.block, row.entries.len());
-            for slot in 0..units {
-                let entry = &self.failed[0].entries[slot];
-                if entry.lpn != crate::config::NONE {
-                    let entry: Entry = entry.clone();
-                    let from = self.layout.ppn(block, self.failed[0].row, slot as u32);
-                    // Putting a unit drops it from the row that was set aside; another failure only
-                    // adds rows at the end.
-                    let start = now.max(self.log.batch_end);
+        while let Some(row) = self.streams.failed() {
+            let (block, first) = (row.block, self.layout.ppn(row.block, row.row, 0));
+            for from in first..first + row.entries.len() as u32 {
+                // Putting a unit drops it from the row that was set aside; another failure only
+                // adds rows at the end.
+                let entry = self.buffered(from).filter(|e| e.lpn != NONE);
+                if let Some(entry) = entry.cloned() {
+                    let start = self.log.after_batches(now);
                     self.put_shared(start, GC, entry, from)?;
                 }
             }
-            self.failed.remove(0);
-            self.retire(block);
+            self.streams.rescued();
+            self.blocks.fail(block, self.numbers.accepted());
+            self.check_life();
         }
         Ok(())
     }
@@ -46,23 +47,15 @@ impl Ftl {
     pub(crate) fn empty_buffers(&mut self, now: Time) -> Result<(), FtlError> {
         loop {
             self.issue_all(now)?;
-            if self.failed.is_empty() {
+            if self.streams.failed().is_none() {
                 return Ok(());
             }
-            if self.opening_cold {
+            if self.streams.is_opening_cold() {
                 return Err(
                     self.end_of_life("a program failed when the last room for it was being made")
                 );
             }
             self.rescue(now)?;
         }
-    }
-    /// Gives a failed block to the collection, or retires it at once if it holds no valid slot.
-    fn retire(&mut self, block: u32) {
-        self.blocks[block as usize].failing = true;
-        let pool = self.pool_of(block);
-        self.pools[pool].failing += 1;
-        self.close_block(block);
-        self.check_life();
     }
 }

@@ -12,29 +12,12 @@
 //!   area (ftl-I6). Folding a block ends, whatever the area holds: the capacity exported fits into
 //!   the ordinary blocks alone.
 
+use super::{Ftl, FtlError};
+use crate::blocks::SLC;
 use crate::config::SlcArea;
-use crate::core::{Ftl, FtlError, HOST, State};
 use crate::{Config, Layout};
 use base::Time;
 use nand::{BlockId, SlcMode};
-
-/// Index of the ordinary blocks in `Ftl::pools`.
-pub(crate) const ORDINARY: usize = 0;
-/// Index of the blocks of the SLC area.
-pub(crate) const SLC: usize = 1;
-
-/// The blocks of one mode: ordinary ones, or those of the SLC area.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pool {
-    /// Number of free blocks.
-    pub free: u32,
-    /// Number of blocks in which a program failed and that are not empty yet.
-    pub failing: u32,
-    /// The victim being emptied, and the next slot to look at.
-    pub victim: Option<(u32, u32)>,
-    /// True if that victim is moved for its wear.
-    pub levelling: bool,
-}
 
 impl SlcArea {
     /// Rows of a block of the area.
@@ -80,27 +63,11 @@ impl SlcArea {
 }
 
 impl Ftl {
-    /// The pool that a block belongs to.
-    pub(crate) fn pool_of(&self, block: u32) -> usize {
-        if self.layout.is_slc(block) {
-            SLC
-        } else {
-            ORDINARY
-        }
-    }
-    /// The pool that a stream takes its blocks from (I12).
-    pub(crate) fn pool_for(&self, stream: usize) -> usize {
-        if stream == HOST && self.config.slc.is_some() {
-            SLC
-        } else {
-            ORDINARY
-        }
-    }
     /// Folds until the host stream may take a block of the area.
     pub(crate) fn make_slc_room(&mut self, now: Time) -> Result<(), FtlError> {
-        while self.pools[SLC].free == 0 {
+        while self.blocks.free(SLC) == 0 {
             self.rescue(now)?;
-            if self.pools[SLC].free == 0 && !self.collect_victim(now, SLC)? {
+            if self.blocks.free(SLC) == 0 && !self.collect_victim(now, SLC)? {
                 return Err(self.end_of_life("no block of the SLC area can be folded"));
             }
         }
@@ -112,7 +79,7 @@ impl Ftl {
     }
     /// True if a full block of the area has a valid slot.
     pub fn can_fold(&mut self) -> bool {
-        self.has_slc() && self.read_only.is_none() && self.pick_victim(SLC).is_some()
+        self.has_slc() && self.read_only().is_none() && self.pick_victim(SLC).is_some()
     }
     /// Folds up to `units` units while the device is idle. Answers when the chips have finished
     /// that, or `None` if no full block of the area holds anything.
@@ -130,7 +97,7 @@ impl Ftl {
     /// How urgently the area needs folding: 0 not at all, 1 less than half is free, 2 the next
     /// block that a lane opens is the last.
     pub(crate) fn slc_need(&self) -> u8 {
-        match self.pools[SLC].free {
+        match self.blocks.free(SLC) {
             _ if self.config.slc.is_none() => 0,
             0 | 1 => 2,
             free if free < self.layout.slc_blocks / 2 => 1,
@@ -148,19 +115,13 @@ impl Ftl {
     }
     /// Units that the SLC area holds.
     pub fn slc_held(&self) -> u64 {
-        let first = 2 * self.layout.area as usize;
-        let area = &self.blocks[first..first + self.layout.slc_blocks as usize];
-        area.iter().map(|b| u64::from(b.valid)).sum()
+        let area = (0..self.layout.blocks).filter(|b| self.layout.is_slc(*b));
+        area.map(|b| u64::from(self.blocks.get(b).valid)).sum()
     }
     /// Makes the device read-only when the area has too few good blocks for the lanes.
     pub(crate) fn check_slc_life(&mut self) {
         let Some(_) = self.config.slc else { return };
-        let range = 2 * self.layout.area..2 * self.layout.area + self.layout.slc_blocks;
-        let usable = |b: &u32| {
-            let info = &self.blocks[*b as usize];
-            info.state != State::Bad && !info.failing
-        };
-        let good = range.filter(usable).count() as u32;
+        let good = self.blocks.good(SLC);
         let least = SlcArea::least_blocks(self.config.lanes);
         if good < least {
             self.end_of_life(&format!(

@@ -11,8 +11,8 @@
 //! dropped: the checkpoint's own number then serves as the version, because tags that are older
 //! than the checkpoint are not looked at any more (remap-I14).
 
-use crate::config::{LOST, NONE};
-use crate::core::Ftl;
+use super::Ftl;
+use crate::config::NONE;
 use base::Mutant;
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub(crate) struct Owners {
     /// Owners beyond the first of each slot.
     extra: u32,
     /// The maximum of owners beyond the first (hazards-R15).
-    pub cap: u32,
+    cap: u32,
     /// Number of owners beyond the first that recovery found.
-    pub found: u32,
+    found: u32,
 }
 
 impl Owners {
@@ -50,6 +50,18 @@ impl Owners {
     /// Owners beyond the first of each slot.
     pub fn extra(&self) -> u32 {
         self.extra
+    }
+    /// Owners beyond the first that a batch may still add.
+    pub fn room(&self) -> u32 {
+        self.cap.saturating_sub(self.extra)
+    }
+    /// Owners beyond the first that there may be at most (remap-I16).
+    pub fn most(&self) -> u32 {
+        self.cap.max(self.found)
+    }
+    /// Ends recovery, which has set the lists.
+    pub fn recovered(&mut self) {
+        self.found = self.extra;
     }
     /// All lists.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[Owner])> {
@@ -74,24 +86,20 @@ impl Owners {
 }
 
 impl Ftl {
-    /// The slot of a unit; `None`: it holds nothing, or its content is lost.
-    pub(crate) fn slot_of(&self, lpn: u32) -> Option<u32> {
-        Some(*self.l2p.get(lpn as usize)).filter(|ppn| *ppn < LOST)
-    }
     /// The owners of a valid slot, with the versions that copies of it carry.
     pub(crate) fn owners_of(&self, ppn: u32) -> Vec<Owner> {
         if let Some(list) = self.owners.of(ppn) {
             return list.to_vec();
         }
-        let lpn = *self.p2l.get(ppn as usize);
+        let lpn = self.map.owner(ppn);
         if lpn == NONE {
             return Vec::new();
         }
         let version = match self.buffered(ppn) {
-            Some(entry) => entry.birth.unwrap_or(self.version),
+            Some(entry) => entry.birth.unwrap_or(self.numbers.version()),
             None => {
                 let own = self.fetch(ppn).filter(|(tag, _)| tag.lpn == lpn);
-                own.map_or(self.log.version, |(tag, _)| tag.birth)
+                own.map_or(self.area.version(), |(tag, _)| tag.birth)
             }
         };
         vec![Owner { lpn, version }]
@@ -113,26 +121,27 @@ impl Ftl {
         self.owners.take(ppn);
         list.push(owner);
         self.owners.set(ppn, list);
-        self.l2p.set(owner.lpn as usize, ppn);
+        self.map.point(owner.lpn, ppn);
     }
     /// Lets a unit leave its slot; the last owner to leave frees it (hazards-R8). If the slot is
     /// still in memory, answers the number of the operation that brought it: an erase that waits
     /// for that evidence now has to wait for the operation for which the unit leaves (ftl-I2).
     pub(crate) fn leave(&mut self, lpn: u32) -> Option<u64> {
-        let ppn = self.slot_of(lpn)?;
-        let noted = self.log.owners.remove(&lpn);
+        let ppn = self.map.slot_of(lpn)?;
+        let noted = self.log.forget_owner(lpn);
         let mut left = self.owners.take(ppn).unwrap_or_default();
         left.retain(|o| o.lpn != lpn);
         let Some(first) = left.first() else {
             let buffered = self.drop_buffered(ppn);
-            self.invalidate(ppn);
+            self.map.own(ppn, NONE);
+            let block = self.layout.place(ppn).0;
+            self.blocks.lose(block, self.numbers.accepted());
             return noted.into_iter().chain(buffered).min();
         };
         let next = Ftl::preferred(&left, first.lpn);
-        self.p2l.set(ppn as usize, next.lpn);
+        self.map.own(ppn, next.lpn);
         if self.mutant(Mutant::CountOwners) {
-            let block = self.layout.place(ppn).0;
-            self.blocks[block as usize].valid -= 1;
+            self.blocks.miscount(self.layout.place(ppn).0);
         }
         // While the row is in memory its tag can still change, so it is made to name an owner that
         // stays.
@@ -154,16 +163,16 @@ impl Ftl {
     /// owners. They need a record, and the erase of `from` waits for that record as it does for the
     /// copy.
     pub(crate) fn follow(&mut self, from: u32, to: u32, tagged: Owner) {
-        let (others, accept) = (self.owners_of(from), self.accepted);
+        let (others, accept) = (self.owners_of(from), self.numbers.accepted());
         if others.is_empty() {
             return;
         }
         let mut list = vec![tagged];
         for owner in others {
             let waited = self.leave(owner.lpn);
-            self.l2p.set(owner.lpn as usize, to);
+            self.map.point(owner.lpn, to);
             let accept = waited.map_or(accept, |w| w.min(accept));
-            self.log.owners.insert(owner.lpn, accept);
+            self.log.owner(owner.lpn, accept);
             list.push(owner);
         }
         self.owners.set(to, list);
@@ -171,8 +180,9 @@ impl Ftl {
     /// True if a slot has an owner by a batch that is not in the log yet: copies of the slot would
     /// show a part of the batch.
     pub(crate) fn has_unlogged_owner(&self, ppn: u32) -> bool {
-        let fresh = |o: &Owner| self.log.batches.iter().any(|b| b.version == o.version);
-        !self.log.batches.is_empty() && self.owners.of(ppn).is_some_and(|l| l.iter().any(fresh))
+        let batches = self.log.batches();
+        let fresh = |o: &Owner| batches.iter().any(|b| b.version == o.version);
+        !batches.is_empty() && self.owners.of(ppn).is_some_and(|l| l.iter().any(fresh))
     }
     /// Sets the number of owners beyond the first that all slots together may have; past it REMAP
     /// copies (hazards-R15).

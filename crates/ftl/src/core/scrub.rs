@@ -15,99 +15,114 @@
 //! to beyond the correction between two reads is lost. Against that the chips have
 //! [`nand::BitErrors::reads_budget`], which must lie below the number of reads that can do so.
 
-use crate::config::{NONE, RESERVE};
-use crate::core::{Ftl, FtlError, GC, Row, Stream};
-use crate::slc::ORDINARY;
+use super::streams::GC;
+use super::{Ftl, FtlError};
+use crate::RESERVE;
+use crate::blocks::ORDINARY;
 use base::Time;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The maximum of rows that can wait; a row that does not fit is noted again by its next read.
 const MOST: usize = 1 << 12;
 
-impl Ftl {
-    /// Number of rows that wait to be written anew, and of blocks whose other rows do.
-    pub fn scrub_backlog(&self) -> usize {
-        self.scrub.len() + self.scrub_blocks.len()
+/// What waits to be written anew.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scrub {
+    /// Rows that were read: block, row.
+    rows: BTreeSet<(u32, u32)>,
+    /// Blocks, and from which row on.
+    blocks: BTreeMap<u32, u32>,
+}
+
+impl Scrub {
+    /// Number of rows that wait, and of blocks whose other rows do.
+    fn len(&self) -> usize {
+        self.rows.len() + self.blocks.len()
     }
     /// Notes that a read of a row reported that the row should be written anew.
-    pub(crate) fn note_refresh(&mut self, block: u32, row: u32) {
-        if self.scrub.len() < MOST {
-            self.scrub.insert((block, row));
+    pub fn note(&mut self, block: u32, row: u32) {
+        if self.rows.len() < MOST {
+            self.rows.insert((block, row));
         }
-        self.scrub_blocks.entry(block).or_insert(0);
+        self.blocks.entry(block).or_insert(0);
     }
     /// Notes that the block has been erased, so that none of its rows waits.
-    pub(crate) fn forget_scrub(&mut self, block: u32) {
-        self.scrub.retain(|(b, _)| *b != block);
-        self.scrub_blocks.remove(&block);
+    pub fn forget(&mut self, block: u32) {
+        self.rows.retain(|(b, _)| *b != block);
+        self.blocks.remove(&block);
     }
-    /// The row to move next.
-    fn next_scrub(&mut self) -> Option<(u32, u32)> {
-        if let Some(row) = self.scrub.pop_first() {
+    /// The row to move next. `live` answers which of some rows of a block is the first that holds
+    /// anything.
+    fn next(&mut self, live: impl Fn(u32, u32) -> Option<u32>) -> Option<(u32, u32)> {
+        if let Some(row) = self.rows.pop_first() {
             return Some(row);
         }
-        while let Some((block, row)) = self.scrub_blocks.first_key_value().map(|(b, r)| (*b, *r)) {
-            let info = &self.blocks[block as usize];
-            let rows = match info.valid {
-                0 => 0,
-                _ => info.filled.min(self.layout.rows_in(block)),
-            };
-            let next = (row..rows).find(|row| !self.live_in(block, *row).is_empty());
-            if let Some(next) = next {
-                self.scrub_blocks.insert(block, next + 1);
-                return Some((block, next));
+        while let Some(mut entry) = self.blocks.first_entry() {
+            let block = *entry.key();
+            if let Some(row) = live(block, *entry.get()) {
+                *entry.get_mut() = row + 1;
+                return Some((block, row));
             }
-            self.scrub_blocks.remove(&block);
+            entry.remove();
         }
         None
     }
-    fn live_in(&self, block: u32, row: u32) -> Vec<u32> {
-        let first = self.layout.ppn(block, row, 0);
-        let slots = first..first + self.layout.slots_per_row;
-        slots
-            .filter(|p| *self.p2l.get(*p as usize) != NONE)
-            .collect()
+}
+
+impl Ftl {
+    /// Number of rows that wait to be written anew, and of blocks whose other rows do.
+    pub fn scrub_backlog(&self) -> usize {
+        self.scrub.len()
     }
     /// Takes a block off its lane although some of its rows are empty (I23).
     fn leave_early(&mut self, now: Time, block: u32) -> Result<(), FtlError> {
-        let lanes = |s: &Stream| s.lanes.contains(&Some(block));
-        let Some(stream) = self.streams.iter().position(lanes) else {
+        let Some(stream) = self.streams.of_block(block) else {
             return Ok(());
         };
-        match &self.streams[stream].row {
-            Some(row) if row.block == block && !row.entries.is_empty() => {
-                self.issue(now, stream)?;
-            }
-            Some(row) if row.block == block => self.streams[stream].row = None,
-            _ => {}
+        if self.streams.filling(stream, block) {
+            self.issue(now, stream)?;
+        } else {
+            self.streams.drop_empty_row(stream, block);
         }
         // The block has left its lane already if that program filled it, or failed.
-        if lanes(&self.streams[stream]) {
+        if self.streams.of_block(block) == Some(stream) {
             self.close(stream, block);
         }
         Ok(())
     }
+    /// The row to move next.
+    fn next_scrub(&mut self) -> Option<(u32, u32)> {
+        let (map, layout, blocks) = (&self.map, &self.layout, &self.blocks);
+        self.scrub.next(|block, from| {
+            let info = blocks.get(block);
+            let rows = match info.valid {
+                0 => 0,
+                _ => info.filled.min(layout.rows_in(block)),
+            };
+            (from..rows).find(|row| !map.live(layout.row(block, *row)).is_empty())
+        })
+    }
     /// Moves the valid units of one row that waits.
     pub(crate) fn scrub_step(&mut self, now: Time) -> Result<(), FtlError> {
-        if self.scrub_backlog() == 0 || self.pools[ORDINARY].free <= RESERVE {
+        if self.scrub_backlog() == 0 || self.blocks.free(ORDINARY) <= RESERVE {
             return Ok(());
         }
         let Some((block, row)) = self.next_scrub() else {
             return Ok(());
         };
         self.leave_early(now, block)?;
-        let live = self.live_in(block, row);
+        let live = self.map.live(self.layout.row(block, row));
         // The row may be in the buffer of rows whose program failed.
-        let waits = |r: &Row| r.block == block && r.row == row;
-        if live.is_empty() || self.pending_rows().any(waits) {
+        if live.is_empty() || self.streams.pending_row(block, row).is_some() {
             return Ok(());
         }
         // A copy must not show a part of a batch that is only in memory (remap-I13).
         if live.iter().any(|p| self.has_unlogged_owner(*p)) {
             self.write_log(now)?;
         }
-        let read = self.charge_row_read(now, block, row, live.len());
-        self.scrub.remove(&(block, row));
-        self.stats.scrubbed += live.len() as u64;
+        let read = self.charge_read(now, block, row, live.len());
+        self.scrub.rows.remove(&(block, row));
+        self.stats.scrub(live.len());
         for ppn in live {
             self.copy(now, read, ppn, GC)?;
         }
@@ -122,7 +137,7 @@ impl Ftl {
         let state = |ftl: &Ftl| (ftl.stats.scrubbed, ftl.scrub_backlog());
         let before = state(self);
         for _ in 0..rows {
-            if self.scrub_backlog() == 0 || self.read_only.is_some() {
+            if self.scrub_backlog() == 0 || self.read_only().is_some() {
                 break;
             }
             // Copies take room, which only collection makes.

@@ -1,7 +1,7 @@
 //! When a free block may be erased: as soon as what replaces its content is durable (ftl-I2).
 //!
 //! A block becomes free when its last valid slot is taken by operation number f
-//! ([`BlockInfo::freed_at`]). It may be erased when the programs of all operations up to f have
+//! ([`freed_at`]). It may be erased when the programs of all operations up to f have
 //! ended. The end of everything programmed so far is always late enough; but where a row waits for
 //! a die that is being erased, that makes all dies wait for each other. [`Evidence`] knows earlier
 //! times.
@@ -9,15 +9,20 @@
 //! - I24 (milestones): a milestone (d, end) says that the programs of all operations below d end by
 //!   `end`; both ascend.
 //!
-//! [`BlockInfo::freed_at`]: crate::core::BlockInfo::freed_at
+//! [`freed_at`]: crate::types::BlockInfo::freed_at
 
-use crate::core::Ftl;
-use base::Time;
+use super::Ftl;
+use base::{Mutant, Time};
 use std::collections::VecDeque;
 
-/// Milestones that lie ahead of the clock.
+/// When the programs end that an erase or a flush waits for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
+    /// When the last program that may be evidence for an erase ends.
+    end: Time,
+    /// When the last program that a flush waits for ends.
+    flush_end: Time,
+    /// Milestones that lie ahead of the clock.
     ahead: VecDeque<(u64, Time)>,
     /// The programs of all operations with a number below this have ended.
     settled: u64,
@@ -33,7 +38,20 @@ impl Evidence {
             _ => self.ahead.push_back((below, end)),
         }
     }
-    fn advance(&mut self, now: Time) {
+    /// Notes that a flush waits for a program that ends at `end`.
+    pub fn flush_waits(&mut self, end: Time) {
+        self.flush_end = self.flush_end.max(end);
+    }
+    /// The earliest time after `now` at which everything that a flush waits for is programmed.
+    pub fn after_flush(&self, now: Time) -> Time {
+        now.max(self.flush_end)
+    }
+    /// The earliest time after `now` at which every program so far has ended.
+    pub fn after_programs(&self, now: Time) -> Time {
+        now.max(self.end)
+    }
+    /// Drops milestones before `now`, because no erase will be asked for before.
+    pub fn advance(&mut self, now: Time) {
         while let Some((below, _)) = self.ahead.front().filter(|(_, end)| *end <= now) {
             self.settled = *below;
             self.ahead.pop_front();
@@ -53,30 +71,43 @@ impl Evidence {
 impl Ftl {
     /// Notes that a program which may be evidence for an erase ends at `end`.
     pub(crate) fn note_evidence(&mut self, end: Time) {
-        self.evidence_end = self.evidence_end.max(end);
+        self.evidence.end = self.evidence.end.max(end);
         if self.config.housekeeping.own_evidence {
-            let below = self.durable_before().min(self.accepted + 1);
-            self.evidence.reach(below, self.evidence_end);
+            let below = self.settled_below();
+            self.evidence.reach(below, self.evidence.end);
         }
-    }
-    /// Drops milestones before `now`, because no erase will be asked for before.
-    pub(crate) fn forget_evidence(&mut self, now: Time) {
-        self.evidence.advance(now);
     }
     /// Notes that every program is over and the clock is at 0.
     pub(crate) fn settle_evidence(&mut self) {
-        self.evidence_end = Time(0);
-        self.evidence.ahead.clear();
-        self.evidence.settled = self.durable_before().min(self.accepted + 1);
+        self.evidence = Evidence {
+            settled: self.settled_below(),
+            ..Evidence::default()
+        };
+    }
+    fn settled_below(&self) -> u64 {
+        self.durable_before().min(self.numbers.accepted() + 1)
+    }
+    /// Operations with a number below the answer are on flash, or were superseded there.
+    pub(crate) fn durable_before(&self) -> u64 {
+        let rows = self.streams.pending();
+        let rows = rows.filter_map(|r| r.entries.iter().map(|e| e.accept).min());
+        let records = self.log.owners_wait();
+        let wait = !(records.clone().next().is_some() && self.mutant(Mutant::EraseBeforeOwners));
+        let records = records.filter(|_| wait);
+        rows.chain(self.log.trims_wait())
+            .chain(records)
+            .chain(self.pairs.wait())
+            .min()
+            .unwrap_or(u64::MAX)
     }
     /// When a free block may be erased, not before `now`.
     pub(crate) fn erase_from(&self, now: Time, block: u32) -> Time {
-        let freed_at = self.blocks[block as usize].freed_at;
+        let freed_at = self.blocks.get(block).freed_at;
         let own = match self.config.housekeeping.own_evidence {
             true => self.evidence.of(freed_at),
             false => None,
         };
-        now.max(own.unwrap_or(self.evidence_end))
+        now.max(own.unwrap_or(self.evidence.end))
     }
 }
 

@@ -6,10 +6,19 @@
 //! bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not end any
 //! more (ftl-I6), so the device turns read-only and says why; the exported size never changes.
 
+use super::{Ftl, FtlError};
+use crate::blocks::ORDINARY;
 use crate::config::area_blocks;
-use crate::core::Ftl;
+use crate::wear::Wear;
 use crate::{Config, Layout};
 use nand::Geometry;
+
+/// Whether the device still takes writes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Life {
+    /// The reason why it takes none any more.
+    over: Option<String>,
+}
 
 /// What is left of a device's life.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,10 +40,56 @@ pub struct Health {
 }
 
 impl Ftl {
+    /// The reason why the device takes no more writes, if it does not.
+    pub fn read_only(&self) -> Option<&str> {
+        self.life.over.as_deref()
+    }
+    /// Refuses if the device takes no more writes.
+    pub(crate) fn alive(&self) -> Result<(), FtlError> {
+        match &self.life.over {
+            Some(why) => Err(FtlError::ReadOnly(why.clone())),
+            None => Ok(()),
+        }
+    }
+    /// Makes the device read-only; the first reason stays.
+    pub(crate) fn end_of_life(&mut self, why: &str) -> FtlError {
+        let first = self.life.over.get_or_insert_with(|| why.to_string());
+        FtlError::ReadOnly(first.clone())
+    }
+    /// Makes the device read-only when the good blocks cannot carry the exported capacity any more.
+    pub(crate) fn check_life(&mut self) {
+        self.check_slc_life();
+        let good = self.blocks.good(ORDINARY);
+        let floor = self.layout.data_blocks_needed(&self.config);
+        if good < floor {
+            self.end_of_life(&format!(
+                "worn out: {good} good blocks are left, {floor} are needed"
+            ));
+        }
+    }
+    /// Erases of each block that carries data, for reports and tests of wear levelling.
+    pub fn wear(&self) -> Vec<u32> {
+        self.blocks.erases().collect()
+    }
+    /// Erase counts, their spread, and a projection of the lifetime.
+    pub fn wear_report(&self) -> Wear {
+        let geometry = self.nand.geometry();
+        let bytes = u64::from(geometry.pages_per_block) * u64::from(geometry.page_bytes);
+        let amplification = self.stats.amplification();
+        Wear::of(
+            self.blocks.erases(),
+            bytes,
+            geometry.endurance,
+            amplification,
+        )
+    }
     /// What is left of the device's life.
     pub fn health(&self) -> Health {
         let l = &self.layout;
-        let (good, floor) = (self.good_blocks(), l.data_blocks_needed(&self.config));
+        let (good, floor) = (
+            self.blocks.good(ORDINARY),
+            l.data_blocks_needed(&self.config),
+        );
         let all = l.blocks - 2 * l.area - l.slc_blocks;
         let wear = self.wear_report();
         Health {
@@ -44,7 +99,7 @@ impl Ftl {
             spare_percent: good.saturating_sub(floor) * 100 / (all - floor).max(1),
             used_percent: (wear.mean * 100.0 / f64::from(wear.endurance)) as u32,
             exported_units: l.units,
-            read_only: self.read_only.clone(),
+            read_only: self.life.over.clone(),
         }
     }
 }

@@ -13,20 +13,59 @@
 //! A block that leaves its lane gets no more programs, so what it holds is safe. On parts without
 //! such pairs nothing of this is needed.
 
-use crate::core::{Ftl, FtlError, Row};
+use super::program::broken_rules_panic;
+use super::streams::Row;
+use super::{Ftl, FtlError};
 use base::{Mutant, Time};
 use nand::{Page, PageAddr, SlcMode};
 
 /// A row whose cells will be programmed again.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OpenRow {
-    pub block: u32,
+struct OpenRow {
+    block: u32,
     /// Rows that the block must hold before this one is safe.
-    pub until: u32,
+    until: u32,
     /// Number of the oldest operation in the row.
-    pub accept: u64,
+    accept: u64,
     /// True if a flush waits for the row.
-    pub host: bool,
+    host: bool,
+}
+
+/// The rows whose cells will be programmed again (I20); none on parts with one bit per cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pairs {
+    open: Vec<OpenRow>,
+}
+
+impl Pairs {
+    /// Notes that a row was programmed, after which its block holds `filled` rows. It is safe when
+    /// the block holds `until` of them.
+    fn note(&mut self, row: &Row, filled: u32, until: u32) {
+        self.open
+            .retain(|open| open.block != row.block || open.until > filled);
+        if until > filled {
+            let accepts = row.entries.iter().map(|e| e.accept);
+            self.open.push(OpenRow {
+                block: row.block,
+                until,
+                accept: accepts.min().unwrap_or(u64::MAX),
+                host: row.is_host(),
+            });
+        }
+    }
+    /// Notes that a block gets no more programs, so that its rows are safe.
+    pub fn forget(&mut self, block: u32) {
+        self.open.retain(|open| open.block != block);
+    }
+    /// The block of the first row that is not safe, or of the first for which a flush waits.
+    fn first(&self, all: bool) -> Option<u32> {
+        let open = self.open.iter().find(|open| all || open.host);
+        open.map(|open| open.block)
+    }
+    /// The numbers of the operations that wait for their rows to be safe.
+    pub fn wait(&self) -> impl Iterator<Item = u64> {
+        self.open.iter().map(|open| open.accept)
+    }
 }
 
 impl Ftl {
@@ -55,72 +94,39 @@ impl Ftl {
         if !self.has_pairs(row.block) {
             return;
         }
-        let filled = self.blocks[row.block as usize].filled;
-        self.pairs
-            .retain(|open| open.block != row.block || open.until > filled);
         let (g, per_row) = (self.nand.geometry(), self.layout.pages_per_row);
         let pages = row.row * per_row..(row.row + 1) * per_row;
         let uppers = pages.filter_map(|p| g.pairing.upper_of(p, g.pages_per_block));
         let rows = self.layout.rows_in(row.block);
         let until = uppers.max().map_or(0, |p| (p / per_row + 1).min(rows));
-        if until > filled {
-            self.pairs.push(OpenRow {
-                block: row.block,
-                until,
-                accept: row
-                    .entries
-                    .iter()
-                    .map(|e| e.accept)
-                    .min()
-                    .unwrap_or(u64::MAX),
-                host: row.entries.iter().any(|e| e.host),
-            });
-        }
-    }
-    /// Notes that a block gets no more programs, so that its rows are safe.
-    pub(crate) fn forget_pairs(&mut self, block: u32) {
-        self.pairs.retain(|open| open.block != block);
+        let filled = self.blocks.get(row.block).filled;
+        self.pairs.note(row, filled, until);
     }
     /// Makes every programmed row safe (I20), or only those that a flush waits for.
     pub(crate) fn close_pairs(&mut self, now: Time, all: bool) -> Result<(), FtlError> {
-        while let Some(open) = self.pairs.iter().find(|open| all || open.host).copied() {
+        while let Some(block) = self.pairs.first(all) {
             // hazards-R17
             if !all && self.mutant(Mutant::FlushHalfPairs) {
                 return Ok(());
             }
-            let streams = self
-                .streams
-                .iter()
-                .position(|s| s.lanes.contains(&Some(open.block)));
-            let Some(stream) = streams else {
-                self.forget_pairs(open.block);
+            let Some(stream) = self.streams.of_block(block) else {
+                self.pairs.forget(block);
                 continue;
             };
-            let buffered = |row: &Row| row.block == open.block;
-            match &self.streams[stream].row {
-                // A row that is being filled comes first, because its place in the block is taken.
-                Some(row) if buffered(row) && !row.entries.is_empty() => {
-                    self.issue(now, stream)?;
-                }
-                Some(row) if buffered(row) => self.streams[stream].row = None,
-                _ => self.pad(now, stream, open.block)?,
+            // A row that is being filled comes first, because its place in the block is taken.
+            if self.streams.filling(stream, block) {
+                self.issue(now, stream)?;
+            } else if !self.streams.drop_empty_row(stream, block) {
+                self.pad(now, stream, block)?;
             }
         }
         Ok(())
     }
     /// Programs the next row of a block without content.
     fn pad(&mut self, now: Time, stream: usize, block: u32) -> Result<(), FtlError> {
-        let row = Row {
-            block,
-            row: self.blocks[block as usize].filled,
-            entries: Vec::new(),
-            ready: Time(0),
-        };
+        let row = Row::new(block, self.blocks.get(block).filled, 0);
         let first = self.layout.page(block, row.row);
-        let now = match self.group.open {
-            true => now,
-            false => now.max(self.group.not_before),
-        };
+        let now = self.group.start_of(now, std::iter::empty());
         let cause = self.cause(stream);
         self.nand.because(cause);
         for i in 0..self.layout.pages_per_row {
@@ -129,11 +135,11 @@ impl Ftl {
                 ..first
             };
             let empty = Page::new(Vec::new(), base::Bytes::new());
-            self.stats.by_cause.add(cause, 1);
-            match crate::program::broken_rules_panic(self.nand.program(now, at, empty)) {
+            self.stats.program(cause, 1);
+            match broken_rules_panic(self.nand.program(now, at, empty)) {
                 Ok(span) => {
                     self.note_evidence(span.end);
-                    self.host_end = self.host_end.max(span.end);
+                    self.evidence.flush_waits(span.end);
                 }
                 Err(_failed) => {
                     // An operation that is half done here forbids more than this: the next rescue
@@ -143,14 +149,8 @@ impl Ftl {
                 }
             }
         }
-        self.stats.padded += u64::from(self.layout.slots_per_row);
-        let info = &mut self.blocks[block as usize];
-        info.filled += 1;
-        let full = info.filled == self.layout.rows_in(block);
-        self.note_row(&row);
-        if full {
-            self.close(stream, block);
-        }
+        self.stats.pad(self.layout.slots_per_row);
+        self.row_programmed(stream, &row);
         Ok(())
     }
 }

@@ -14,13 +14,13 @@
 //! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded:
 //! see [`Ftl::recovery_reads_max`].
 
-use crate::config::{LOST, NONE};
-use crate::core::{Ftl, FtlError, State};
-use crate::meta::{MetaKind, MetaPage, ROOT_BYTES, ROOT_BYTES_1, SEAL_BYTES, decode_block};
-use crate::owners::Owner;
-use crate::records;
-use crate::tag::Kind;
-use crate::{Config, group, tag};
+use super::owners::Owner;
+use super::{Ftl, FtlError, group};
+use crate::config::{BLOCK_ENTRY, LOST, NONE};
+use crate::pages::{MetaKind, MetaPage, ROOT_BYTES, ROOT_BYTES_1, SEAL_BYTES, decode_block};
+use crate::tag::{self, Kind};
+use crate::types::State;
+use crate::{Config, records};
 use base::bytes::{get_le32, get_le64};
 use base::{Mutant, Time};
 use nand::{BlockId, Cell, Nand, PageAddr};
@@ -83,8 +83,8 @@ impl Ftl {
         let found = &pages[&seq];
         let mut open = BTreeSet::new();
         let checkpoint = ftl.load(found, root, &mut open)?;
-        ftl.log.seq = ftl.number_before_next(seq, &pages);
-        ftl.log.version = checkpoint;
+        ftl.area
+            .found(ftl.number_before_next(seq, &pages), checkpoint);
         let mut opened = vec![u64::MAX; ftl.layout.blocks as usize];
         let (rows, scanned) = ftl.scan(now, checkpoint, &open, &mut opened);
         let suspects = ftl.suspects(&rows, &open);
@@ -100,8 +100,8 @@ impl Ftl {
         let candidates = ftl.candidates(&rows, checkpoint, &log, &mut opened);
         ftl.fold(candidates, &log, checkpoint, &opened);
         // hazards-R22
-        if ftl.version > checkpoint && ftl.mutant(Mutant::VersionRegresses) {
-            ftl.version = checkpoint;
+        if ftl.numbers.version() > checkpoint && ftl.mutant(Mutant::VersionRegresses) {
+            ftl.numbers.restart(checkpoint);
         }
         ftl.rebuild();
         ftl.check_life();
@@ -112,7 +112,7 @@ impl Ftl {
             Err(e) => return Err(e),
         }
         ftl.group.recovered();
-        let ready = ready.max(ftl.log.root_end);
+        let ready = ftl.area.after_root(ready);
         Ok((ftl, ready))
     }
     /// The maximum of pages that recovery reads on chips of this layout, unless blocks fail between
@@ -123,7 +123,7 @@ impl Ftl {
         let pages = u64::from(self.nand.geometry().pages_per_block);
         let areas = 2 * u64::from(l.area) * pages;
         let data = u64::from(l.blocks - 2 * l.area);
-        let lanes: usize = self.streams.iter().map(|s| s.lanes.len()).sum();
+        let lanes = self.streams.lanes();
         // Between two checks of the count these are opened: the block of one host row, and those
         // for the copies of one victim. While the host is idle, collection opens blocks until
         // enough are free, at worst one for a gain of a sixteenth of a block; folding empties the
@@ -169,10 +169,10 @@ impl Ftl {
             ROOT_BYTES.. => get_le32(body, 40),
             _ => 1,
         };
-        if format != self.format {
+        if format != self.area.format() {
             return Err(FtlError::NotFormatted(format!(
                 "the medium holds a map of format {format}; this version reads format {}",
-                self.format
+                self.area.format()
             )));
         }
         let made_for = [12, 16, 20, 24, 28].map(|at| get_le32(body, at));
@@ -189,8 +189,9 @@ impl Ftl {
             );
             return Err(FtlError::NotFormatted(what));
         }
-        self.version = get_le64(body, 0);
-        let per_table = self.meta_room() / crate::config::BLOCK_ENTRY as usize;
+        let version = get_le64(body, 0);
+        self.numbers.restart(version);
+        let per_table = self.meta_room() / BLOCK_ENTRY as usize;
         let per_segment = self.meta_room() / 4;
         for page in pages.range(..root).map(|(_, p)| p) {
             match page.kind {
@@ -205,7 +206,7 @@ impl Ftl {
                 }
             }
         }
-        Ok(self.version)
+        Ok(version)
     }
     fn load_table(
         &mut self,
@@ -213,23 +214,17 @@ impl Ftl {
         body: &[u8],
         open: &mut BTreeSet<u32>,
     ) -> Result<(), FtlError> {
-        for (i, raw) in body
-            .chunks_exact(crate::config::BLOCK_ENTRY as usize)
-            .enumerate()
-        {
-            let most = self.layout.rows_in((first + i) as u32);
-            let entry = decode_block(raw).filter(|(_, filled, ..)| *filled <= most);
-            let (Some((state, filled, erases, _)), Some(info)) =
-                (entry, self.blocks.get_mut(first + i))
+        for (block, raw) in (first as u32..).zip(body.chunks_exact(BLOCK_ENTRY as usize)) {
+            let entry = decode_block(raw);
+            let Some((state, ..)) =
+                entry.filter(|(_, filled, erases, _)| self.blocks.load(block, *filled, *erases))
             else {
                 return Err(FtlError::Corrupt(format!(
-                    "the checkpoint's entry of block {}",
-                    first + i
+                    "the checkpoint's entry of block {block}"
                 )));
             };
-            (info.filled, info.erases) = (filled, erases);
             if state == State::Open {
-                open.insert((first + i) as u32);
+                open.insert(block);
             }
         }
         Ok(())
@@ -242,7 +237,7 @@ impl Ftl {
                 continue;
             }
             if ppn == LOST && lpn < self.layout.units as usize {
-                self.l2p.set(lpn, LOST);
+                self.map.point(lpn as u32, LOST);
                 continue;
             }
             let (block, row, _) = self.layout.place(ppn);
@@ -255,7 +250,7 @@ impl Ftl {
                     "the checkpoint maps unit {lpn} to slot {ppn}"
                 )));
             }
-            self.l2p.set(lpn, ppn);
+            self.map.point(lpn as u32, ppn);
         }
         Ok(())
     }
@@ -272,13 +267,13 @@ impl Ftl {
         for block in 2 * self.layout.area..self.layout.blocks {
             let (erased, read) = self.read_tags(now, block, 0);
             end = end.max(read);
-            let info = self.blocks[block as usize];
+            let filled = self.blocks.get(block).filled;
             let first = self.fetch_tag(block, 0, 0);
             opened[block as usize] = first.map_or(u64::MAX, |t| t.prog);
             let from = match first {
-                _ if erased => info.filled,
+                _ if erased => filled,
                 Some(t) if t.prog <= checkpoint && !open.contains(&block) => continue,
-                Some(t) if t.prog <= checkpoint => info.filled,
+                Some(t) if t.prog <= checkpoint => filled,
                 _ => 0,
             };
             for row in from..self.layout.rows_in(block) {
@@ -290,7 +285,7 @@ impl Ftl {
                 if erased {
                     break;
                 }
-                self.blocks[block as usize].filled = row + 1;
+                self.blocks.found_rows(block, row + 1);
                 found.push((block, row));
             }
         }
@@ -326,9 +321,8 @@ impl Ftl {
         for (block, row) in rows {
             for slot in 0..self.layout.slots_per_row {
                 if let Some(tag) = self.fetch_tag(*block, *row, slot) {
-                    self.version = self.version.max(tag.prog).max(tag.birth);
-                    let info = &mut self.blocks[*block as usize];
-                    info.erases = info.erases.max(tag.erases);
+                    self.numbers.found(tag.prog.max(tag.birth));
+                    self.blocks.found_erases(*block, tag.erases);
                     let opened = &mut opened[*block as usize];
                     *opened = tag.prog.min(*opened);
                     if tag.prog > checkpoint {
@@ -337,10 +331,10 @@ impl Ftl {
                 }
             }
         }
-        self.version = self.version.max(log.newest);
+        self.numbers.found(log.newest);
         log.trims.iter().for_each(|t| groups.note_trim(t.version));
         log.batches.iter().for_each(|b| groups.note_trim(b.version));
-        self.group = groups.left(self.may_be_unstable());
+        self.group.resume(&groups, self.may_be_unstable());
         let mut found = BTreeMap::new();
         for (block, row) in rows {
             self.scan_row(*block, *row, checkpoint, &groups, &mut found);
@@ -372,10 +366,6 @@ impl Ftl {
             offer(found, tag.lpn, new);
         }
     }
-    pub(crate) fn fetch_tag(&self, block: u32, row: u32, slot: u32) -> Option<tag::Tag> {
-        self.fetch(self.layout.ppn(block, row, slot))
-            .map(|(tag, _)| tag)
-    }
     /// Steps 6 and 7: computes the map. A mapping counts only if its block was opened before the
     /// mapping was written down (remap-I15).
     fn fold(
@@ -388,8 +378,8 @@ impl Ftl {
         for trim in &log.trims {
             let range = trim.first..trim.first + trim.count;
             for lpn in range.clone() {
-                if *self.l2p.get(lpn as usize) != NONE {
-                    self.l2p.set(lpn as usize, NONE);
+                if self.map.at(lpn) != NONE {
+                    self.map.point(lpn, NONE);
                 }
             }
             let older = candidates
@@ -399,31 +389,22 @@ impl Ftl {
         }
         let layout = self.layout;
         let there = |ppn: u32, since: u64| opened[layout.place(ppn).0 as usize] <= since;
-        let gone: Vec<usize> = self
-            .l2p
-            .iter_present()
-            .filter(|(_, ppn)| **ppn < LOST && !there(**ppn, checkpoint))
-            .map(|(lpn, _)| lpn)
-            .collect();
-        gone.into_iter().for_each(|lpn| self.l2p.set(lpn, LOST));
+        let gone = self.map.slots().filter(|(_, ppn)| !there(*ppn, checkpoint));
+        let gone: Vec<u32> = gone.map(|(lpn, _)| lpn).collect();
+        gone.into_iter().for_each(|lpn| self.map.point(lpn, LOST));
         for (lpn, c) in candidates {
             let lost = c.ppn != NONE && !there(c.ppn, c.prog);
-            self.l2p.set(lpn as usize, if lost { LOST } else { c.ppn });
+            self.map.point(lpn, if lost { LOST } else { c.ppn });
         }
     }
     /// Step 7: computes what follows from the map. Units that share a slot are its owners
     /// (hazards-R7).
     fn rebuild(&mut self) {
-        let mapped: Vec<(u32, u32)> = self
-            .l2p
-            .iter_present()
-            .filter(|(_, p)| **p < LOST)
-            .map(|(l, p)| (l as u32, *p))
-            .collect();
+        let mapped: Vec<(u32, u32)> = self.map.slots().collect();
         let mut shared: BTreeMap<u32, Vec<Owner>> = BTreeMap::new();
-        let version = self.version;
+        let version = self.numbers.version();
         for (lpn, ppn) in mapped {
-            let first = *self.p2l.get(ppn as usize);
+            let first = self.map.owner(ppn);
             if first != NONE {
                 let list = shared.entry(ppn).or_insert_with(|| {
                     vec![Owner {
@@ -434,24 +415,14 @@ impl Ftl {
                 list.push(Owner { lpn, version });
                 continue;
             }
-            self.p2l.set(ppn as usize, lpn);
-            self.blocks[self.layout.place(ppn).0 as usize].valid += 1;
+            self.map.own(ppn, lpn);
+            self.blocks.gain(self.layout.place(ppn).0);
         }
         for (ppn, list) in shared {
             self.owners.set(ppn, list);
         }
-        self.owners.found = self.owners.extra();
-        for (i, info) in self.blocks.iter_mut().enumerate() {
-            info.freed_at = 0;
-            info.state = match info.state {
-                State::Meta => State::Meta,
-                _ if info.valid > 0 => State::Closed,
-                State::Bad => State::Bad,
-                _ => State::Free,
-            };
-            info.failing = info.state == State::Closed && self.nand.is_bad(BlockId(i as u32));
-        }
-        self.count_pools();
+        self.owners.recovered();
+        self.blocks.recovered(|b| self.nand.is_bad(BlockId(b)));
     }
 }
 

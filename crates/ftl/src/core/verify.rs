@@ -14,8 +14,8 @@
 //! the blocks with the newest rows (a brown-out reaches back two programs). On chips of level L1
 //! there are none: a page that reads is sound.
 
-use crate::config::NONE;
-use crate::core::{Ftl, FtlError, GC};
+use super::streams::GC;
+use super::{Ftl, FtlError};
 use base::{Mutant, Time};
 use nand::{FaultLevel, PageAddr};
 use std::collections::{BTreeMap, BTreeSet};
@@ -43,7 +43,7 @@ impl Ftl {
         let mut blocks: BTreeSet<u32> = open.clone();
         let mut newest: BTreeMap<u32, Vec<(u64, u32)>> = BTreeMap::new();
         for (block, row) in rows {
-            let full = self.blocks[*block as usize].filled >= self.layout.rows_in(*block);
+            let full = self.blocks.get(*block).filled >= self.layout.rows_in(*block);
             let tags =
                 (0..self.layout.slots_per_row).filter_map(|s| self.fetch_tag(*block, *row, s));
             match tags.map(|tag| tag.prog).max() {
@@ -61,7 +61,7 @@ impl Ftl {
         }
         let mut suspects = BTreeSet::new();
         for block in blocks {
-            let filled = self.blocks[block as usize].filled;
+            let filled = self.blocks.get(block).filled;
             for row in filled.saturating_sub(LAST_ROWS)..filled {
                 suspects.insert((block, row));
                 suspects.extend(self.word_lines(block, row).map(|row| (block, row)));
@@ -109,16 +109,12 @@ impl Ftl {
         now: Time,
         suspects: &BTreeSet<(u32, u32)>,
     ) -> Result<(), FtlError> {
-        if self.read_only.is_some() {
+        if self.read_only().is_some() {
             return Ok(());
         }
-        let l = self.layout;
-        let slots = suspects.iter().flat_map(|(block, row)| {
-            (0..l.slots_per_row).map(move |slot| l.ppn(*block, *row, slot))
-        });
-        let live: Vec<u32> = slots
-            .filter(|ppn| *self.p2l.get(*ppn as usize) != NONE)
-            .collect();
+        let rows = suspects.iter();
+        let live = rows.flat_map(|(block, row)| self.map.live(self.layout.row(*block, *row)));
+        let live: Vec<u32> = live.collect();
         for ppn in live {
             self.copy(now, now, ppn, GC)?;
         }

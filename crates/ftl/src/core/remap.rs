@@ -51,9 +51,11 @@
 //! copy is durable by ftl-I2 and wins. The checkpoint at the end of recovery is exactly what was
 //! found, so the argument holds for cuts in sequence.
 
+use super::owners::Owner;
+use super::streams::{Entry, HOST, STREAMS};
+use super::{Ftl, FtlError};
+use crate::blocks::ORDINARY;
 use crate::config::NONE;
-use crate::core::{Entry, Ftl, FtlError, HOST, STREAMS};
-use crate::owners::Owner;
 use crate::records::{LogBatch, LogPair, PAIR_BYTES};
 use base::{Bytes, Mutant, Time};
 use thiserror::Error;
@@ -185,18 +187,16 @@ impl Ftl {
         let copies = self.make_copies(now, &units, &copied)?;
         let mut slots: Vec<u32> = units.iter().map(|u| self.source_slot(u.src)).collect();
         for (i, slot) in copied.iter().zip(&copies) {
-            slots[*i] = *self.l2p.get(*slot as usize);
+            slots[*i] = self.map.at(*slot);
         }
-        self.take_over(&units, &slots, batch.mode);
+        let pending = self.take_over(&units, &slots, batch.mode);
         self.drop_copies(&copies);
         let done = Remapped {
             aliased: (units.len() - copied.len()) as u64,
             copied: copied.len() as u64,
         };
-        self.stats.remap_pairs += batch.pairs.len() as u64;
-        self.stats.remap_aliased += done.aliased;
-        self.stats.remap_copied += done.copied;
-        let pending: usize = self.log.batches.iter().map(|b| b.pairs.len()).sum();
+        self.stats
+            .remap(batch.pairs.len(), done.aliased, done.copied);
         if pending * PAIR_BYTES >= self.meta_room() {
             // The batch has happened already; if the device fails while it writes the record, the
             // flush reports that.
@@ -207,7 +207,7 @@ impl Ftl {
 
     /// The slot that holds a unit's content; `NONE`: it has none.
     fn source_slot(&self, src: u32) -> u32 {
-        let slot = self.slot_of(src).unwrap_or(NONE);
+        let slot = self.map.slot_of(src).unwrap_or(NONE);
         let (block, row, place) = match slot {
             NONE => return NONE,
             slot => self.layout.place(slot),
@@ -222,7 +222,7 @@ impl Ftl {
     /// (ftl-I3).
     fn program_sources(&mut self, now: Time, units: &[Unit]) -> Result<(), FtlError> {
         let waits = |ftl: &Ftl| {
-            let slots = units.iter().filter_map(|u| ftl.slot_of(u.src));
+            let slots = units.iter().filter_map(|u| ftl.map.slot_of(u.src));
             slots.filter(|s| ftl.buffered(*s).is_some()).count() > 0
         };
         for stream in 0..STREAMS {
@@ -237,7 +237,7 @@ impl Ftl {
     }
     /// The units that cannot share a slot: those past the cap (hazards-R15).
     fn to_copy(&self, units: &[Unit], mode: Mode) -> Vec<usize> {
-        let mut room = self.owners.cap.saturating_sub(self.owners.extra());
+        let mut room = self.owners.room();
         let mut first = base::Set::default();
         let mut copied = Vec::new();
         for (i, unit) in units.iter().enumerate() {
@@ -245,8 +245,8 @@ impl Ftl {
             // no room, and neither does a home that shares the slot already (a batch sent again by
             // a recovery).
             let free = mode == Mode::Move && first.insert(unit.src);
-            let slot = self.slot_of(unit.src);
-            if slot.is_none() || free || slot == self.slot_of(unit.home) {
+            let slot = self.map.slot_of(unit.src);
+            if slot.is_none() || free || slot == self.map.slot_of(unit.home) {
                 continue;
             }
             if room == 0 && !self.mutant(Mutant::NoAliasCap) {
@@ -259,7 +259,7 @@ impl Ftl {
     /// The maximum of copies of a batch: they lie beside what they replace until the batch is
     /// whole, and collection must still be possible (ftl-I6, ftl-I7).
     fn copy_room(&self) -> u64 {
-        let good = self.good_blocks();
+        let good = self.blocks.good(ORDINARY);
         let spare = good.saturating_sub(self.layout.data_blocks_needed(&self.config));
         let slots = u64::from(self.layout.slots_per_block);
         u64::from(spare) * slots + slots / 2
@@ -296,15 +296,7 @@ impl Ftl {
     ) -> Result<(), FtlError> {
         for (number, i) in (self.layout.units..).zip(copied) {
             self.background_step(now)?;
-            let entry = Entry {
-                lpn: number,
-                data: units[*i].content.clone(),
-                lost: false,
-                birth: None,
-                accept: 0,
-                host: true,
-                member: None,
-            };
+            let entry = Entry::host(number, units[*i].content.clone());
             self.put(now, HOST, entry)?;
             self.rescue(now)?;
         }
@@ -317,17 +309,15 @@ impl Ftl {
     fn drop_copies(&mut self, numbers: &[u32]) {
         for number in numbers {
             self.leave(*number);
-            self.l2p.set(*number as usize, NONE);
+            self.map.point(*number, NONE);
         }
     }
-    /// Carries the batch out in memory, which cannot fail.
-    fn take_over(&mut self, units: &[Unit], slots: &[u32], mode: Mode) {
-        self.accepted += 1;
-        let mut accept = self.accepted;
+    /// Carries the batch out in memory, which cannot fail. Answers how many pairs wait for the log.
+    fn take_over(&mut self, units: &[Unit], slots: &[u32], mode: Mode) -> usize {
+        let mut accept = self.numbers.accept();
         // The version is taken after the sources were programmed. Writes to the homes that are
         // still in memory have none yet; those are dropped.
-        self.version += 1;
-        let version = self.version;
+        let version = self.numbers.next_version();
         let mut pairs = Vec::with_capacity(units.len());
         for (unit, slot) in units.iter().zip(slots) {
             assert!(
@@ -341,7 +331,7 @@ impl Ftl {
                 continue;
             }
             accept = self.leave(home).map_or(accept, |waited| waited.min(accept));
-            self.l2p.set(home as usize, NONE);
+            self.map.point(home, NONE);
             if slot != NONE {
                 let lpn = home;
                 self.share(slot, Owner { lpn, version });
@@ -352,15 +342,15 @@ impl Ftl {
             for unit in units {
                 let waited = self.leave(unit.src);
                 accept = waited.map_or(accept, |waited| waited.min(accept));
-                self.l2p.set(unit.src as usize, NONE);
+                self.map.point(unit.src, NONE);
             }
         }
-        self.log.batches.push(LogBatch {
+        self.log.batch(LogBatch {
             version,
             moves: mode == Mode::Move,
             pairs,
             accept,
-        });
+        })
     }
 
     /// The units of a batch with their content, if it is legal.

@@ -1,8 +1,11 @@
 //! Tests of single guards that random runs rarely reach.
 
+use super::Ftl;
+use super::streams::{Entry, GC, HOST, Row};
 use crate::Config;
+use crate::blocks::ORDINARY;
 use crate::config::NONE;
-use crate::core::{Ftl, GC, HOST, State};
+use crate::types::State;
 use base::{Bytes, Time, fill};
 use nand::{BlockId, Geometry, Media, Nand, Pairing, Timing};
 
@@ -56,9 +59,9 @@ fn with_a_full_block() -> (Ftl, u32) {
     }
     ftl.flush(Time(0)).unwrap();
     ftl.settle();
-    let f = ftl.layout.place(*ftl.l2p.get(0)).0;
+    let f = ftl.layout.place(ftl.map.at(0)).0;
     assert_eq!(
-        (ftl.blocks[f as usize].state, ftl.blocks[f as usize].valid),
+        (ftl.blocks.get(f).state, ftl.blocks.get(f).valid),
         (State::Closed, 32)
     );
     (ftl, f)
@@ -70,19 +73,18 @@ fn collected(ftl: &mut Ftl, f: u32) {
         ftl.write(Time(0), lpn, unit(2)).unwrap();
     }
     ftl.flush(Time(0)).unwrap();
-    ftl.pools[crate::slc::ORDINARY].victim = Some((f, 0));
-    assert!(ftl.collect_victim(Time(0), crate::slc::ORDINARY).unwrap());
-    assert_eq!(ftl.blocks[f as usize].state, State::Free);
+    ftl.blocks.set_victim(f);
+    assert!(ftl.collect_victim(Time(0), ORDINARY).unwrap());
+    assert_eq!(ftl.blocks.get(f).state, State::Free);
     assert!(
-        ftl.streams[GC]
-            .row
-            .as_ref()
+        ftl.streams
+            .row(GC)
             .is_some_and(|r| r.entries.iter().any(|e| e.lpn == 31))
     );
 }
 
 fn may_be_erased(ftl: &Ftl, block: u32) -> bool {
-    ftl.blocks[block as usize].freed_at < ftl.durable_before()
+    ftl.blocks.get(block).freed_at < ftl.durable_before()
 }
 
 #[test]
@@ -134,11 +136,12 @@ fn units_whose_program_failed_still_count_as_not_durable() {
         }
         ftl.flush(Time(0)).unwrap();
         // The block is the first choice of the cold stream, if its gate is open; other blocks fail.
-        ftl.blocks[f as usize].erases += 100;
-        let lane = ftl.streams[HOST].lanes[0].expect("seven of eight rows are filled");
+        ftl.blocks.wear_out(f, 100);
+        let lane = ftl.streams.blocks().find(|(stream, _)| *stream == HOST);
+        let (_, lane) = lane.expect("seven of eight rows are filled");
         ftl.nand.fail_next_program(BlockId(lane));
         if failures == 2 {
-            let free = (0u32..).zip(&ftl.blocks);
+            let free = (0u32..).zip(ftl.blocks.all());
             let free = free.filter(|(i, b)| b.state == State::Free && *i != f);
             let second = free.min_by_key(|(i, b)| (u32::MAX - b.erases, *i));
             let second = second.map(|(i, _)| i);
@@ -152,12 +155,13 @@ fn units_whose_program_failed_still_count_as_not_durable() {
         ftl.flush(Time(0)).unwrap();
         let bad = ftl
             .blocks
+            .all()
             .iter()
             .filter(|b| b.failing || b.state == State::Bad)
             .count();
         assert_eq!(bad, failures, "the failures must happen");
         assert_eq!(
-            ftl.blocks[f as usize].state,
+            ftl.blocks.get(f).state,
             State::Free,
             "ftl-I2: erased before its units were on flash again"
         );
@@ -173,12 +177,12 @@ fn a_root_waits_for_the_programs_it_describes() {
         ftl.write(Time(0), lpn, unit(1)).unwrap();
     }
     ftl.issue(Time(0), HOST).unwrap();
-    let data = ftl.evidence_end;
+    let data = ftl.evidence.after_programs(Time(0));
     ftl.checkpoint(Time(0)).unwrap();
     assert!(
-        ftl.log.root_end.0 >= data.0 + 100_000,
+        ftl.area.after_root(Time(0)).0 >= data.0 + 100_000,
         "ftl-I3: root at {}, data until {data}",
-        ftl.log.root_end
+        ftl.area.after_root(Time(0))
     );
 }
 
@@ -190,7 +194,7 @@ fn two_checkpoints_in_a_row_leave_a_root_at_every_moment() {
     }
     ftl.checkpoint(Time(0)).unwrap();
     ftl.checkpoint(Time(0)).unwrap();
-    for at in (0..ftl.log.root_end.0 + 50_000).step_by(25_000) {
+    for at in (0..ftl.area.after_root(Time(0)).0 + 50_000).step_by(25_000) {
         let media = ftl.clone().power_off(Time(at), at);
         let mounted = Ftl::mount(Nand::new(media, TIMING), CONFIG, Time(0));
         assert!(
@@ -205,19 +209,19 @@ fn two_checkpoints_in_a_row_leave_a_root_at_every_moment() {
 fn full_blocks_are_no_victims() {
     let (mut ftl, f) = with_a_full_block();
     assert!(
-        !ftl.collect_victim(Time(0), crate::slc::ORDINARY).unwrap(),
+        !ftl.collect_victim(Time(0), ORDINARY).unwrap(),
         "ftl-I7: block {f} has nothing to gain"
     );
     assert_eq!(ftl.stats().gc_units, 0);
-    assert_ne!(*ftl.l2p.get(0), NONE);
+    assert_ne!(ftl.map.at(0), NONE);
 }
 
 #[test]
 fn a_map_of_another_format_is_refused_by_name() {
     let mut ftl = fresh();
-    ftl.format = 7;
+    ftl.area.set_format(7);
     ftl.checkpoint(Time(0)).unwrap();
-    let end = ftl.log.root_end;
+    let end = ftl.area.after_root(Time(0));
     let e = Ftl::mount(Nand::new(ftl.power_off(end, 1), TIMING), CONFIG, Time(0)).err();
     let e = e.expect("refused").to_string();
     assert!(e.contains("format 7") && e.contains("format 2"), "{e}");
@@ -232,14 +236,10 @@ fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_conten
     // their copies have decayed.
     let block = BlockId(f);
     ftl.nand.erase(Time(0), block).unwrap();
-    ftl.version += 100;
-    let row = |ftl: &Ftl| crate::core::Row {
-        block: f,
-        row: 0,
-        entries: ftl.layout_entries(40..44),
-        ready: Time(0),
-    };
-    let row = row(&ftl);
+    ftl.numbers.restart(ftl.numbers.version() + 100);
+    let mut row = Row::new(f, 0, 4);
+    row.entries
+        .extend((40..44).map(|lpn| Entry::host(lpn, unit(9))));
     let (tags, data) = ftl.tagged(&row);
     ftl.program_row(Time(0), &row, &tags, data, nand::Cause::Host)
         .unwrap();
@@ -250,19 +250,4 @@ fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_conten
         assert!(next.content(lpn).is_err(), "remap-I15: unit {lpn}");
     }
     assert_eq!(next.content(40).unwrap()[0], 9);
-}
-
-impl Ftl {
-    fn layout_entries(&self, lpns: std::ops::Range<u32>) -> Vec<crate::core::Entry> {
-        let entry = |lpn| crate::core::Entry {
-            lpn,
-            data: unit(9),
-            lost: false,
-            birth: None,
-            accept: 0,
-            host: true,
-            member: None,
-        };
-        lpns.map(entry).collect()
-    }
 }

@@ -1,30 +1,61 @@
 //! Programs a row: composes its tags and pages and gives them to the chips.
 
+use super::streams::Row;
+use super::{Ftl, FtlError};
 use crate::config::NONE;
-use crate::core::{Ftl, Row};
-use crate::tag::{self, GroupMark, Kind, Tag};
+use crate::tag::{self, Kind, Tag};
 use base::{Bytes, Time};
 use nand::{Cause, NandError, Page, PageAddr};
 
 impl Ftl {
+    /// Programs the row being filled, if there is one; answers when the program ends. If it fails,
+    /// the row is set aside.
+    pub(crate) fn issue(&mut self, now: Time, stream: usize) -> Result<Option<Time>, FtlError> {
+        let Some(row) = self.streams.take_row(stream) else {
+            return Ok(None);
+        };
+        let (tags, data) = self.tagged(&row);
+        let places = row.entries.iter().filter_map(|e| e.member);
+        let start = self.group.start_of(now, places).max(row.ready);
+        let cause = self.cause(stream);
+        match self.program_row(start, &row, &tags, data, cause) {
+            Ok(end) => {
+                self.stats
+                    .pad(self.layout.slots_per_row - row.entries.len() as u32);
+                self.row_programmed(stream, &row);
+                self.note_evidence(end);
+                if row.is_host() {
+                    self.evidence.flush_waits(end);
+                }
+                Ok(Some(end))
+            }
+            Err(_failed) => {
+                self.set_aside(stream, row);
+                Ok(None)
+            }
+        }
+    }
+    /// Notes that the next row of a block is programmed; a full block leaves its lane.
+    pub(crate) fn row_programmed(&mut self, stream: usize, row: &Row) {
+        let full = self.blocks.fill_row(row.block);
+        self.note_row(row);
+        if full {
+            self.close(stream, row.block);
+        }
+    }
     /// The tags and pieces of a row; host writes get their version here.
     pub(crate) fn tagged(&mut self, row: &Row) -> (Vec<Tag>, Vec<Bytes>) {
-        let erases = self.blocks[row.block as usize].erases;
+        let erases = self.blocks.get(row.block).erases;
         let mut tags = Vec::with_capacity(row.entries.len());
         let mut data = Vec::with_capacity(row.entries.len());
         for entry in &row.entries {
-            self.version += 1;
-            let prog = self.version;
+            let prog = self.numbers.next_version();
             let kind = match entry.lpn {
                 NONE => Kind::Pad,
                 _ if entry.lost => Kind::Lost,
                 _ => Kind::Data,
             };
-            let place = entry.member.filter(|(group, _)| self.group.is_open(*group));
-            let (group, mark) = match place {
-                Some((group, index)) => (group, GroupMark::Member(index)),
-                None => (self.group.id, self.group.outside()),
-            };
+            let (group, mark) = self.group.mark(entry.member);
             tags.push(Tag {
                 kind,
                 lpn: entry.lpn,
@@ -50,8 +81,7 @@ impl Ftl {
         let before = self.nand.stats().programs;
         let end = self.program_pages(now, row, tags, data);
         self.stats
-            .by_cause
-            .add(cause, self.nand.stats().programs - before);
+            .program(cause, self.nand.stats().programs - before);
         end
     }
     fn program_pages(

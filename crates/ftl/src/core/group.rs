@@ -22,7 +22,7 @@
 //! The erase gate (ftl-I2) holds unchanged: an erase starts after every program issued so far has
 //! ended, and by then those programs are a prefix of the group.
 
-use crate::core::{Ftl, FtlError};
+use super::{Ftl, FtlError};
 use crate::tag::{GroupMark, MEMBERS_MAX};
 use base::{Set, Time};
 use std::collections::BTreeSet;
@@ -31,18 +31,18 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// Its number; 0: there was none.
-    pub id: u32,
+    id: u32,
     /// Units that have joined it.
     next: u16,
-    pub open: bool,
+    open: bool,
     /// When all programs of the group before, or of this one if it has ended, have ended (I10).
-    pub not_before: Time,
+    not_before: Time,
     members: Set<u32>,
 }
 
 impl Group {
     /// The state after recovery has found groups up to number `newest`.
-    pub fn after(newest: u32) -> Group {
+    fn after(newest: u32) -> Group {
         Group {
             id: newest.wrapping_add(1),
             ..Group::default()
@@ -57,6 +57,14 @@ impl Group {
             ..Group::default()
         }
     }
+    /// Takes up the state after a cut that left `found`; `copies` says whether recovery programs
+    /// copies before its checkpoint.
+    pub fn resume(&mut self, found: &Found, copies: bool) {
+        *self = match copies && !found.ended && !found.indexes.is_empty() {
+            true => Group::incomplete(found.newest),
+            false => Group::after(found.newest),
+        };
+    }
     /// Ends recovery: no map refers any more to units that an incomplete group must not leave.
     pub fn recovered(&mut self) {
         if self.open {
@@ -67,17 +75,43 @@ impl Group {
     fn has_members(&self) -> bool {
         self.open && self.next > 0
     }
-    /// The mark in the tag of a unit that is in no group.
-    pub fn outside(&self) -> GroupMark {
-        if self.open {
-            GroupMark::During
-        } else {
-            GroupMark::After
+    /// True while a group is open.
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+    /// Number and mark for the tag of a unit that is programmed now, with its place in a group if
+    /// it has one.
+    pub fn mark(&self, place: Option<(u32, u16)>) -> (u32, GroupMark) {
+        match place {
+            Some((id, index)) if self.open && id == self.id => (id, GroupMark::Member(index)),
+            _ if self.open => (self.id, GroupMark::During),
+            _ => (self.id, GroupMark::After),
         }
     }
-    /// True if this is the number of a group that is open.
-    pub fn is_open(&self, id: u32) -> bool {
-        self.open && id == self.id
+    /// When a row whose units have these places may be programmed (I10). What is programmed after a
+    /// group shows that the group has ended, and so do copies of units that were in it (I11).
+    pub fn start_of(&self, now: Time, mut places: impl Iterator<Item = (u32, u16)>) -> Time {
+        match self.open && places.all(|(id, _)| id == self.id) {
+            true => now,
+            false => self.after_previous(now),
+        }
+    }
+    /// The earliest time after `now` at which the group before has ended.
+    pub fn after_previous(&self, now: Time) -> Time {
+        now.max(self.not_before)
+    }
+    /// Notes that every program is over and the clock is at 0.
+    pub fn settle(&mut self) {
+        self.not_before = Time(0);
+    }
+    /// The place in the open group of a unit that is being put into the host stream.
+    pub fn join(&mut self, lpn: u32) -> Option<(u32, u16)> {
+        if !self.open {
+            return None;
+        }
+        self.members.insert(lpn);
+        self.next += 1;
+        Some((self.id, self.next - 1))
     }
     fn restart(&mut self, not_before: Time) {
         self.id = self.id.wrapping_add(1);
@@ -101,7 +135,7 @@ impl Ftl {
             now
         };
         self.group.restart(start);
-        Ok(self.group.not_before.max(now))
+        Ok(self.group.after_previous(now))
     }
     /// Ends the group, all of which has been flushed by `end`.
     pub fn end_group(&mut self, end: Time) {
@@ -124,16 +158,6 @@ impl Ftl {
         }
         Ok(())
     }
-    /// The place in the group of a unit that is being put into the host stream.
-    pub(crate) fn join_group(&mut self, lpn: u32) -> Option<(u32, u16)> {
-        let group = &mut self.group;
-        if !group.open {
-            return None;
-        }
-        group.members.insert(lpn);
-        group.next += 1;
-        Some((group.id, group.next - 1))
-    }
     /// Ends the group before a TRIM, because recovery takes the TRIM as proof that the group has
     /// ended (I11).
     pub(crate) fn end_group_before_trim(&mut self, now: Time) -> Result<Time, FtlError> {
@@ -147,8 +171,7 @@ impl Ftl {
     /// the checkpoint.
     pub(crate) fn group_after_checkpoint(&mut self) {
         if self.group.has_members() {
-            let end = self.evidence_end;
-            self.group.restart(end);
+            self.group.restart(self.evidence.after_programs(Time(0)));
         }
     }
 }
@@ -193,14 +216,6 @@ impl Found {
     #[cfg(test)]
     pub fn newest(&self) -> u32 {
         self.newest
-    }
-    /// The state of groups after recovery; `copies` says whether recovery programs copies before
-    /// its checkpoint.
-    pub fn left(&self, copies: bool) -> Group {
-        match copies && !self.ended && !self.indexes.is_empty() {
-            true => Group::incomplete(self.newest),
-            false => Group::after(self.newest),
-        }
     }
     /// True if a unit with this tag is part of what the cut left.
     pub fn counts(&self, id: u32, mark: GroupMark) -> bool {

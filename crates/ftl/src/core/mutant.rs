@@ -1,7 +1,7 @@
 //! Switches a deliberate mistake on: like `rt::mutant`, but the active mutant belongs to one
 //! device, because this crate knows nothing of tasks or simulations.
 
-use crate::core::Ftl;
+use super::Ftl;
 use base::Mutant;
 
 /// True if this build can run mutants.

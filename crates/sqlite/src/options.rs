@@ -1,0 +1,38 @@
+//! What SQLite is told about a mount: the system call behind a sync, and what it may assume of the
+//! device.
+
+use std::ffi::c_int;
+
+/// Which system call syncs a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum SyncCall {
+    /// fdatasync: SQLite as Debian, Fedora and Android build it (`HAVE_FDATASYNC`,
+    /// `-Dfdatasync=fdatasync`).
+    #[default]
+    Fdatasync,
+    /// fsync: SQLite's amalgamation compiled without `HAVE_FDATASYNC`.
+    Fsync,
+}
+
+/// What SQLite is told about the mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The call behind xSync.
+    pub sync_call: SyncCall,
+    /// A write never changes bytes outside of its range, even at a power cut
+    /// (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`, the default of the unix VFS; the URI parameter `psow`
+    /// overrides it). Without it SQLite pads journals to sectors.
+    pub powersafe_overwrite: bool,
+    /// Answer of xSectorSize, bytes: 4096 in the unix VFS (`SQLITE_DEFAULT_SECTOR_SIZE`).
+    pub sector_bytes: c_int,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            sync_call: SyncCall::Fdatasync,
+            powersafe_overwrite: true,
+            sector_bytes: 4096,
+        }
+    }
+}

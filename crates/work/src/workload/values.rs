@@ -1,0 +1,118 @@
+//! The values in the text of a workload, and what is wrong with one.
+//!
+//! Every workload reads its parameters by these functions, so that one form of value means the same
+//! everywhere and an error names what would be valid.
+
+use base::UnknownWord;
+use std::ops::RangeInclusive;
+use thiserror::Error;
+
+/// Why a workload text is not valid.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum SpecError {
+    /// There is no workload of that name.
+    #[error("unknown workload `{given}`; there is: {valid}")]
+    Name {
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// The set of published benchmarks has no test of that name.
+    #[error("the first word behind `{set}:` names a test; `{given}` is none, there is: {valid}")]
+    Test {
+        /// The set.
+        set: String,
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// The workload has no parameter of that name.
+    #[error("workload `{workload}` has no parameter `{given}`; it has: {valid}")]
+    Key {
+        /// The workload.
+        workload: String,
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// The value is not valid for its parameter.
+    #[error("`{given}` is not a valid value here; valid: {valid}")]
+    Value {
+        /// What was given.
+        given: String,
+        /// What would be valid.
+        valid: String,
+    },
+    /// The parameters do not fit together, for this reason.
+    #[error("{0}")]
+    Together(String),
+}
+
+impl From<UnknownWord> for SpecError {
+    fn from(unknown: UnknownWord) -> SpecError {
+        SpecError::Value {
+            given: unknown.given,
+            valid: unknown.valid.join(", "),
+        }
+    }
+}
+
+/// The error for an unknown parameter.
+pub(super) fn key(workload: &str, given: &str, valid: &str) -> SpecError {
+    SpecError::Key {
+        workload: workload.into(),
+        given: given.into(),
+        valid: valid.into(),
+    }
+}
+
+pub(super) fn switch(text: &str) -> Result<bool, SpecError> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(SpecError::Value {
+            given: text.into(),
+            valid: "on, off".into(),
+        }),
+    }
+}
+
+pub(super) fn number(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
+    let parsed = text.parse().ok().filter(|n| range.contains(n));
+    parsed.ok_or_else(|| SpecError::Value {
+        given: text.into(),
+        valid: format!("a whole number from {} to {}", range.start(), range.end()),
+    })
+}
+
+/// Parses bytes, with `k` or `m` behind the number for KiB and MiB.
+pub(super) fn size(text: &str, range: RangeInclusive<u64>) -> Result<u64, SpecError> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'm') => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let parsed = digits.parse::<u64>().ok().and_then(|n| n.checked_mul(unit));
+    parsed
+        .filter(|n| range.contains(n))
+        .ok_or_else(|| SpecError::Value {
+            given: text.into(),
+            valid: format!(
+                "bytes from {} to {}, as 512, 4k or 16m",
+                size_text(*range.start()),
+                size_text(*range.end())
+            ),
+        })
+}
+
+/// The shortest text that [`size`] reads as `bytes`.
+pub(super) fn size_text(bytes: u64) -> String {
+    match bytes {
+        n if n > 0 && n.is_multiple_of(1 << 20) => format!("{}m", n >> 20),
+        n if n > 0 && n.is_multiple_of(1 << 10) => format!("{}k", n >> 10),
+        n => n.to_string(),
+    }
+}
