@@ -262,23 +262,27 @@ impl Plane {
         self.running_bytes() >= self.cap / 2
     }
 
+    /// Epochs that are not committed, the running one among them. The number of the committed one
+    /// is read first: read last, it may have overtaken the running one that was seen.
+    fn uncommitted(&self) -> u64 {
+        let committed = self.committed.load(Ordering::Acquire);
+        self.gate.running() - committed
+    }
+
     /// True if an epoch is closed and not committed.
     pub fn is_behind(&self) -> bool {
-        self.gate.running() - self.committed.load(Ordering::Acquire) > 1
+        self.uncommitted() > 1
     }
 
     /// All slots but one are taken, so that the next switch but one would be put off.
     pub fn is_crowded(&self) -> bool {
-        let committed = self.committed.load(Ordering::Acquire);
-        self.gate.running() - committed >= EPOCHS as u64 - 1
+        self.uncommitted() >= EPOCHS as u64 - 1
     }
 
     /// Closed epochs that are not committed, plus the filled part of the running one, in relation
     /// to the number at which operations wait.
     pub fn load(&self) -> Load {
-        let running = self.gate.running();
-        let committed = self.committed.load(Ordering::Acquire);
-        let closed = (running - 1).saturating_sub(committed);
+        let closed = self.uncommitted() - 1;
         let bytes = self.running_bytes().min(self.cap);
         Load::of(closed * self.cap + bytes, (EPOCHS as u64 - 2) * self.cap)
     }
