@@ -1,4 +1,4 @@
-//! Batches: submitted writes, which the caller has to wait for.
+//! Batches: writes that are submitted or held back, for which the caller has to wait.
 
 use crate::Queue;
 use crate::durability::WriteMark;

@@ -4,11 +4,13 @@
 //! began before the fsync's last data write completed would acknowledge data that still sits in the
 //! cache (hazards-H17). So the queue numbers completions and flush starts:
 //!
-//! - B1 `completed` counts cached writes whose completion the host has seen;
+//! - B1 `completed` counts cached writes, discards and volatile REMAPs whose completion the host
+//!   has seen, failed ones included, because a part of them may sit in the cache;
 //! - B2 a flush remembers `completed` at its start; when it succeeds, `durable` rises to that
 //!   number, never further;
 //! - B3 a failed flush covers nothing, and neither does any after it: what the device or the host
-//!   had not written by then may be lost, and the host reports that once (fsync of Linux). Code
+//!   had not written by then may be lost, and the host reports such a loss once (fsync of Linux).
+//!   Code that relied on that data has to begin anew, with another queue.
 //!   that relied on it has to begin anew, with another queue.
 
 use blockdev::DevError;

@@ -1,5 +1,5 @@
-//! The block layer: requests with class and flags, plugs, merging, and the counts that decide
-//! whether a flush is needed.
+//! The block layer: requests with a class (why a block is written) and FUA, plugs, merging, and the
+//! counts that decide whether a flush is needed.
 //!
 //! ```text
 //! journal, ext4, f2fs -> Plug (sort, merge), OrderPlug (groups, packs) -> Queue (marks, figures) -> BlockDevice

@@ -2,8 +2,8 @@
 //! durable.
 //!
 //! A sample is taken only where the span is that of the work itself: no flush and no other
-//! non-volatile write was under way when it began, nothing was submitted until it ended, and the
-//! waiter really had to wait for its end. Sampling is off until it is switched on
+//! non-volatile write was under way when it began, nothing but reads was submitted until it ended,
+//! and the waiter really had to wait for its end. Sampling is off until it is switched on
 //! ([`Queue::observe`](crate::Queue::observe)).
 
 use base::{Nanos, Time};

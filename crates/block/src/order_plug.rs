@@ -2,10 +2,13 @@
 //! the eMMC paper (start, barrier, finish) as one object.
 //!
 //! - O1: for groups a < b and any cut, if any sector of b is new then all sectors of a are.
-//! - O2: when `finish` answers Ok, all writes of the plug are non-volatile.
+//! - O2: when `finish` answers Ok, all writes of the plug are non-volatile, but for those that were
+//!   only taken along (O4).
 //! - O3: nothing is merged across groups, and no sector occurs twice in one command (hazards-H8).
 //! - O4: writes that were held back ([`OrderPlug::lead`]) stand in groups before all others, or
 //!   have become non-volatile before `finish` sends anything; if they failed then, it sends
+//!   nothing. Writes that were only taken along with them fail alone: those that wait for them
+//!   learn of it, and `finish` does not.
 //!   nothing. Writes that were only taken along fail alone.
 
 use crate::batch::{Batch, Held, Kind};

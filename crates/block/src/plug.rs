@@ -1,4 +1,4 @@
-//! A plug: gathers writes, so that neighbours become one command.
+//! A plug: gathers writes, so that neighbours become one command, and non-volatile ones a pack.
 
 use crate::batch::{Batch, Kind};
 use crate::command::{Command, merge, pack};

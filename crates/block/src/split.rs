@@ -1,4 +1,4 @@
-//! Splits the answer to a read into blocks.
+//! Splits the answer to a read into blocks, without a copy where device and caller allow it.
 
 use base::{BlockSize, Bytes};
 use blockdev::Reply;

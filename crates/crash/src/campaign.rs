@@ -1,12 +1,13 @@
 //! The exploration of one case at the block seam: the case runs once, the recorded commands are cut
-//! at every moment within a bound, and each crash state is recovered, judged and counted.
+//! at the moments at which something changes, and the crash states of each cut are judged within a
+//! bound ([`Reach`]). [`explore`] hands a case on a modelled device over to [`nand`].
 //!
 //! Each judgement costs a recovery, so what could tell nothing new is not judged:
 //!
 //! - C1: one run yields all cuts. So the numbers of moments and choices in a [`StateId`] mean the
 //!   same whichever of them are looked at.
-//! - C2: two states with equal content in one epoch of the oracle would get equal judgements, so
-//!   the second is not judged but counted as deduplicated.
+//! - C2: two states with equal content in one epoch of the oracle violate the same rules (only the
+//!   age of what they lose may differ), so the second is not judged but counted as deduplicated.
 //! - C3: a recovery is cut in turn where the content of its state says so, the state is judged for
 //!   the first time, and the greatest depth is not reached. The moments come in a fixed order. So
 //!   neither the number of workers nor the size of a batch changes a result.

@@ -1,7 +1,8 @@
 //! A case: workload, scheme, device, seed and mutant of one exploration, as a value with a text.
 //!
-//! Nothing else decides what an exploration does, so each crash state can be made again from these
-//! words and a [`StateId`].
+//! These five decide how the run goes and what its cuts may leave; the bound of an exploration only
+//! selects among these states. So a build makes each crash state again from a case and the id of
+//! the state: a [`StateId`], or on a modelled device a [`NandPath`](super::nand::NandPath).
 
 use super::nand::{aged_volume, small_chips};
 use super::oracle::Subject;

@@ -1,5 +1,5 @@
-//! The semantics matrix: all combinations of what eMMC devices promise, and what each of them means
-//! for a scheme.
+//! The semantics matrix: all combinations of six properties of an eMMC device, and what each of
+//! them means for a scheme.
 //!
 //! An expectation written after a run only explains the run, so the table [`RULES`] was committed
 //! before the runs that it judges. The first rule that fits a combination decides. In a safe one no

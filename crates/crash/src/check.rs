@@ -1,16 +1,20 @@
 //! Recovery and judgement of many crash states, as fast as it can be done.
 //!
 //! The time of a judgement decides how many states can be looked at. So a state of a disk in memory
-//! is recovered by a read-only mount on an [`OverlayDisk`], which costs no device time, and many
-//! states share one simulation. A state that fails must not hide or blame others:
+//! is mounted on an [`OverlayDisk`], which costs no device time, and many states share one
+//! simulation. The mount is read-only but for F2FS, which rolls forward only in a mount for
+//! writing. An oracle that writes (SQLite) needs a simulation and a mount for writing for each
+//! state. A state that fails must not hide or blame others:
 //!
 //! - K1: a panic, a deadlock or a limit that is reached violates R1 of the state in which it
-//!   happens. That state is judged once more in a simulation of its own, which gives the words of
-//!   the violation, and a new simulation begins with the next state.
-//! - K2: nothing outlives its state. A read-only mount has no tasks, and dropping it without an
-//!   unmount is a crash by design, so it frees all and writes nothing.
-//! - K3: the content of a state alone decides whether it is looked at more deeply, so neither the
-//!   order of states nor the number of workers changes a result.
+//!   happens. If other states shared its simulation, the state is judged once more in one of its
+//!   own, which gives the words of the violation; a new simulation begins with the next state.
+//! - K2: nothing outlives its state in a shared simulation. The mount has no tasks, and dropping it
+//!   without an unmount is a crash by design, which frees all; what is written stays in the
+//!   overlay.
+//! - K3: the content of a state, and whether the first look found it good, decide whether it is
+//!   looked at more deeply, so neither the order of states nor the number of workers changes a
+//!   result.
 //!
 //! Three failures end the process and are left to the process above: a loop that calls nothing of
 //! `rt`, an overflow of the stack, and a lack of memory.

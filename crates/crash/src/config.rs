@@ -1,4 +1,4 @@
-//! What to cut: the stack, the work of its tasks, the seed; and which checkers judge what is left.
+//! What to cut: the stack, the work of its tasks, the seed; and which outside checkers are asked.
 
 use crate::Target;
 use crate::ops::{Op, Stress};

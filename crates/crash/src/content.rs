@@ -1,8 +1,10 @@
 //! What a file may hold after a cut: the states of each sector since the last sync, and the sizes.
 //!
 //! The page cache changes a sector as a whole and the device leaves it old or new. So what recovery
-//! finds in a sector must be, byte for byte, what it held after some operation since that sync. An
-//! operation has the number that it has in the list of its task, from 1.
+//! finds in a sector must be, byte for byte, what the sector held at that sync or after some later
+//! operation. Where the terms of the promise allow more (garbage, zeros, former content), the
+//! oracle asks by which way it could have come: [`Content::rewritten`], [`Content::placed_since`],
+//! [`Content::moved_since`]. Operations are numbered from 1, in the order of the log of their task.
 
 use super::stamp::{self, FileId, Stamp};
 use base::{BLOCK_BYTES, SECTOR_BYTES, SECTORS_PER_BLOCK};

@@ -1,8 +1,8 @@
-//! One run of the sampled kind: snapshots are taken while it runs, and all of them are recovered
-//! and judged.
+//! One run of the sampled kind: snapshots are taken while it runs, then they are recovered and
+//! judged (all of them, unless [`Depth`] says otherwise).
 //!
-//! Where [`campaign`](crate::campaign) makes every state of a cut afterwards from recorded
-//! commands, this one asks the device for one state of each cut. So it works on every device, and
+//! Where [`campaign`](crate::campaign) makes the states of a cut afterwards from recorded commands,
+//! this exploration asks the device for one state of each cut. So it works on every device, and
 //! with outside checkers.
 
 use super::{CrashConfig, Cut, Judge, Judgement, Loss, Opinion, Volume, record, record_recovery};

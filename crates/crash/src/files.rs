@@ -2,8 +2,10 @@
 //! [`model`](super::model) allows.
 //!
 //! Each task works in a directory of its own, so its operations have one order and its legal states
-//! are those after some prefix of it. The oracle replays the logs of the tasks up to the cut, looks
-//! for the newest legal state that fits the names found, and then compares every sector.
+//! are those after some prefix of it (on F2FS without a journal with synced files on top, see
+//! `roll_forward.rs`). The oracle replays the logs of the tasks up to the cut, looks for the newest
+//! legal state that fits the names found, and then compares every sector of the files in it. At
+//! last it looks at the order between tasks (O7).
 
 mod roll_forward;
 

@@ -2,9 +2,9 @@
 //! an operation for which there was no room.
 //!
 //! The log of a task says what was done: a refused operation stands there as one that does nothing,
-//! a short write as a shorter one. So the oracle needs no rule of its own for full volumes. It also
-//! follows that a cut inside such an operation may leave only what the operation was later
-//! answered.
+//! a write or an allocation that found room for its front as a shorter one. So the oracle needs no
+//! rule of its own for full volumes. It also follows that a cut inside such an operation may leave
+//! only what the operation was later answered.
 
 use super::ops::Op;
 use crate::CrashError;

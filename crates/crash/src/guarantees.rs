@@ -1,4 +1,5 @@
-//! Makes `docs/use/guarantees.md` from [`rules`](super::rules), so page and oracle cannot differ.
+//! Makes `docs/use/guarantees.md`: its tables from [`rules`](super::rules), so page and oracle
+//! cannot differ there, and the sentences around them from this file.
 
 use super::rules::{
     COVERS, Call, Cover, RULES, Sight, Terms, UNSYNCED, What, cover, may_show, shows,

@@ -1,4 +1,4 @@
-//! Recovery of one remainder, and whether it keeps the promises.
+//! Recovery of one remainder (what a sampled cut left), and whether it keeps the promises.
 //!
 //! A remainder is mounted for writing in a simulation of its own, the oracle compares, the volume
 //! is used once more and unmounted, and outside checkers are asked if the caller wants them.

@@ -1,5 +1,5 @@
-//! Power cuts: something works on a mounted volume, its device is cut, and what is left is
-//! recovered and judged by an oracle that knows what was promised.
+//! Power cuts: something works on a mounted volume, its device is cut, and what is left (the
+//! remainder, or crash state) is recovered and judged by an oracle that knows what was promised.
 //!
 //! ```text
 //! sampled     CrashConfig --record--> Recording { logs, cuts } --Judge--> Judgement
@@ -10,7 +10,9 @@
 //!
 //! A sample costs one snapshot for each cut and works with every device and outside checker; an
 //! exhaustive exploration makes all legal states of a cut, within a bound, from one recorded run.
-//! Both end in oracles whose rules stand as data in [`rules`]; a violation cites its rule by name.
+//! All three end in oracles whose rules stand as data in [`rules`]; a violation cites its rule by
+//! name. Beside them [`cuts`] samples runs of `varve compare`, and [`program`] cuts what a program
+//! of a user writes, of whose promises nothing is known.
 
 pub mod campaign;
 pub mod case;

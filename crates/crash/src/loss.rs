@@ -1,4 +1,4 @@
-//! What a cut took, promised or not: by it schemes are compared that keep their promises.
+//! What a cut took, promised or not. Schemes that all keep their promises are compared by it.
 
 use base::Nanos;
 use serde::{Deserialize, Serialize};

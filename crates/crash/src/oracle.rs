@@ -1,5 +1,5 @@
-//! What the explorer knows of what it cuts: a subject that runs and an oracle that judges. It knows
-//! neither files nor databases, so each kind of workload brings its own pair.
+//! What the explorer knows of what it cuts: a subject that runs and an oracle that judges. The
+//! explorer knows neither files nor databases, so each kind of workload brings its own pair.
 
 use super::{CrashConfig, Judgement};
 use crate::CrashError;

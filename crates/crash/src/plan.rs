@@ -18,8 +18,7 @@ pub struct Job {
     pub case: Case,
     /// How far to look.
     pub reach: Reach,
-    /// A positive control: some job of its group and scheme must show damage, otherwise the
-    /// explorer is blind.
+    /// A positive control: some of them must show damage, otherwise the explorer is blind.
     pub control: bool,
 }
 

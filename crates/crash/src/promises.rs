@@ -1,7 +1,7 @@
 //! Devices that are defined by their promises alone: `spec:NAME[,KEY=VALUE...]`.
 //!
 //! A crash test with such a device tests a scheme against what a standard promises, and not against
-//! the habits of one model.
+//! the habits of one model. A `KEY=VALUE` changes one promise of the name, as in `emmc,pack=none`.
 //!
 //! | name | what it stands for |
 //! |---|---|

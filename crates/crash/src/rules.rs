@@ -1,6 +1,8 @@
-//! What is promised, by which call and under which terms. The oracle decides by these tables, and
-//! `docs/use/guarantees.md` is made from them ([`guarantees`](super::guarantees)), so what users
-//! read is what is tested.
+//! What is promised, by which call and under which terms. The oracle of files decides by the tables
+//! here, and those of `docs/use/guarantees.md` are made from them
+//! ([`guarantees`](super::guarantees)), so what users read there is what is tested. The texts of
+//! [`RULES`] only say what a name in a violation stands for; S1 and S2 are judged where SQLite runs
+//! (`subject/sqlite.rs`, `cuts`).
 
 use super::{CrashConfig, Target};
 use base::BLOCK_BYTES;

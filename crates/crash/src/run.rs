@@ -1,7 +1,7 @@
 //! The run that is cut: tasks work on files, and at moments drawn from the seed a snapshot of the
 //! device says what a cut there would leave.
 //!
-//! The run is not stopped by it, so one run yields all its cuts.
+//! A snapshot does not stop the run, so one run yields all its cuts.
 
 use super::device::{Disk, Remains, Volume};
 use super::model::{DIR_PERM, FILE_PERM, State};

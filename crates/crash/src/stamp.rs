@@ -1,9 +1,10 @@
-//! Stamps: the content of sectors in files of crash tests. It says which file, sector and version a
-//! sector belongs to, so any sector found after a cut can be told apart from all others.
+//! Stamps: the content of sectors in files of crash tests. A stamp says which file, sector and
+//! version a sector belongs to, so any sector found after a cut can be told apart from all others.
 //!
 //! A sector repeats one unit of 32 bytes: mark, file, sector, version. A write of a part of a
-//! sector writes the bytes that a whole stamp has at that place. In half of the files the mark is
-//! the magic number of the journal, so that their blocks look like blocks of the log (hazards-H10).
+//! sector writes the bytes that a whole stamp has at that place. In half of the files the mark
+//! begins with the magic number of the journal and ends with a block type, so that their blocks
+//! look like control blocks of the log (hazards-H10).
 
 use base::SECTOR_BYTES;
 

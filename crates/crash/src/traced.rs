@@ -1,4 +1,5 @@
-//! A run with all its commands, to be cut afterwards at any moment and in any legal way.
+//! A run on a disk in memory with all its commands, to be cut afterwards at any moment and in any
+//! legal way.
 
 use super::CrashConfig;
 use super::device::{Disk, Remains, Volume};

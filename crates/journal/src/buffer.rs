@@ -2,15 +2,17 @@
 //!
 //! Content is reference-counted and copied on write. So an image is *taken* by cloning a reference:
 //! a commit or a home write that holds a reference never sees a later change, and no handle waits
-//! for it (Linux needs frozen data and shadow waits here).
+//! for the commit or the write (Linux needs frozen data and shadow waits here).
 //!
-//! - U1: a buffer of the running transaction has its content in `current`, and `current` alone.
-//! - U2: `pending` is the newest committed image that is not home; only such images go home
-//!   (hazards-H5). In a journal without a log, `pending` says that `current` has to go home.
-//! - U3: at most one home write of a block is in flight (`writing`).
+//! - U1: what the running transaction makes of a block stands in `current` and nowhere else.
+//! - U2: `pending` is the newest committed image until it is home (under full-first it may stay
+//!   longer, track-D2); only such images go home (hazards-H5). In a journal without a log,
+//!   `pending` says that `current` has to go home.
+//! - U3: at most one home write of a block is in flight (`writing`); a REMAP counts as one.
 //! - U4: a load changes nothing if `create` or `forget` changed the block while the load was under
 //!   way.
-//! - U5: a block has a `rec` (`track.rs`) if and only if an image of it is pending; it waits in
+//! - U5: a block has a `rec` (the transaction of `track.rs`) if and only if a committed image of it
+//!   is pending; it stands in the checkpoint list of that `rec`.
 //!   that transaction's checkpoint list.
 
 use crate::ring::LogPos;

@@ -1,11 +1,10 @@
-//! The finished transactions whose images are not all home, oldest first.
+//! The finished transactions from the oldest one on of which an image is not home.
 //!
 //! - C1: a block waits in the list of the oldest finished transaction of which recovery needs a
 //!   record of that block (`rec`, track-D3). Where every record is a full image, this is the
 //!   *newest* transaction that logged the block, as in JBD2.
 //! - C2: the tail of the log may move up to the oldest transaction that still waits for a block and
-//!   not beyond (hazards-H2), and only after a device flush that started when all earlier blocks
-//!   were home.
+//!   not beyond (hazards-H2), and only when the home writes before it are durable (home-M2).
 
 use crate::ring::LogPos;
 use base::{BlockNo, Tid};

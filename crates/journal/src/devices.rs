@@ -22,18 +22,18 @@
 //!   ([`Journal::commit_covering`](crate::Journal::commit_covering)) are of the device of homes,
 //!   and are flushed there. An fsync that needs a commit reaches both devices; an fsync of data
 //!   that was overwritten in place reaches only that of homes.
-//! - L4 (home; home-M1): an image goes home when its transaction is published, which happens when
-//!   its record is durable on the device of the log. So no cut leaves a home write on one device
-//!   whose transaction is missing on the other.
+//! - L4 (home; home-M1): an image goes home at the earliest when its transaction is published, and
+//!   that happens when its record is durable on the device of the log. So no cut leaves a home
+//!   write on one device whose transaction is missing on the other.
 //! - L5 (tail; home-M2, journal-checkpoint-C2): the superblock of the log names a later beginning
-//!   when the home writes before it are durable on the device of homes; log blocks before it are
-//!   used again when that superblock is durable on the device of the log. If the flush of a commit
-//!   has not covered the home writes, the tail stays: it moves with a later commit, or with the
-//!   flush of a task that needs log space.
-//! - L6 (revoke; hazards-H6, hazards-H18): a freed block gets another owner when the transaction
-//!   that freed it is committed: its revoke record is durable on the device of the log before any
-//!   write of the new owner is sent to that of homes. File data whose image the log may hold is
-//!   written home directly only when a tail past that image is durable (track-D6).
+//!   only when the home writes before it are durable on the device of homes; log blocks before it
+//!   are used again only when that superblock is durable on the device of the log. If the flush of
+//!   a commit has not covered the home writes, the tail stays: it moves with a later commit, or
+//!   with the flush of a task that needs log space.
+//! - L6 (revoke; hazards-H6, hazards-H18): a freed block gets another owner only when the
+//!   transaction that freed it is committed: its revoke record is durable on the device of the log
+//!   before any write of the new owner is sent to that of homes. File data whose image the log may
+//!   hold is written home directly only when a tail past that image is durable (track-D6).
 //! - L7 (recovery; journal-replay-P3, journal-replay-P7): what was read from the log may lie only
 //!   in the cache of its device, because the process died and not the power. journal-replay-P7
 //!   flushes the device of the log before the first home write, and a flush of the device of homes

@@ -1,4 +1,4 @@
-//! Errors of the journal, and the latch that keeps the first failure.
+//! Errors of the journal, and what its latch keeps of the first failure.
 
 use block::{DevError, DevErrorKind};
 use ondisk::Corrupt;

@@ -3,7 +3,8 @@
 //! - A1: a handle ends in [`Handle::finish`]. One that is dropped after it changed something aborts
 //!   the journal (hazards-H21): half an operation must never be committed.
 //! - A2: a block that joins the transaction costs one credit; credits are reserved before the
-//!   handle starts, so a handle never waits in the middle of its work.
+//!   handle starts, so a handle never waits for log space in the middle of its work. It may wait
+//!   for a block that is being read.
 
 use crate::JournalError;
 use crate::inner::{Inner, Log};

@@ -1,14 +1,15 @@
 //! Writing committed images home, and moving the tail of the log behind them.
 //!
 //! - M1: only committed images go home (hazards-H5); without a log, current ones.
-//! - M2: the tail moves when the images are home and durable: written with FUA, or followed by a
-//!   flush that *started* when they had completed; and the superblock that names the new tail is
+//! - M2: the tail moves only when the images are home and durable: written with FUA, or followed by
+//!   a flush that *started* when they had completed; and the superblock that names the new tail is
 //!   durable before the log blocks before that tail are free (hazards-H2). Homes and log may lie on
 //!   two devices, each with a flush of its own (devices-L5).
 //! - M3: every home write of a running journal, except by REMAP (`home_remap.rs`), passes
-//!   `write_home_batch`, so that home writes of blocks with deltas leave each byte old or new
-//!   (hazards-H1). It also writes the committed image of blocks that a transaction is working on,
-//!   so that a block changed all the time does not hold the tail back for ever.
+//!   `write_home_batch`, so that home writes of blocks with deltas leave each byte old or new where
+//!   full-first does not protect them (track-D2, hazards-H1). A checkpoint also writes the
+//!   committed image of a block that a transaction is working on, so that a block changed all the
+//!   time does not hold the tail back for ever.
 //! - M4: `copy-reliable` takes FUA where a FUA write is a reliable write
 //!   ([`blockdev::Caps::writes_old_or_new`]). On a device whose FUA promises nothing about a cut
 //!   inside the write (a file of a host, where FUA is a write and a flush) it writes as `copy`

@@ -1,10 +1,12 @@
 //! `home=remap`: committed images come home without a copy (JFTL, 3.1). The device points the home
 //! address at the page that holds the image in the log.
 //!
-//! When a transaction is durable and published, the commit task sends one REMAP for all of its
-//! blocks that can be remapped: its *list*. An fsync does not wait for the REMAP; the next commit
-//! does. A checkpoint that comes before the commit task sends the REMAP in its place. Blocks that
-//! are not on the list are written home by an ordinary checkpoint (`home.rs`).
+//! When a transaction is durable and published, the task that committed it sends one REMAP for all
+//! of its blocks that can be remapped, its *list*, or several where the device takes fewer pairs.
+//! An fsync that the commit task serves does not wait for the REMAP, the next commit does; an fsync
+//! that commits in its own thread (`turn.rs`) waits. A checkpoint that comes first sends the REMAP
+//! in the place of that task. Blocks that are not on the list are written home by an ordinary
+//! checkpoint (`home.rs`).
 //!
 //! # What is on a list
 //!
@@ -35,14 +37,14 @@
 //!   image is written to the log block before the REMAP is complete (hazards-R25). A block that is
 //!   logged again leaves that list when its next transaction is published: by then no REMAP of the
 //!   older image can be under way, for only the transaction published last has sources, and the
-//!   commit task is done with its list before it commits another.
+//!   task that committed it is done with its list before another commit begins (turn-T1).
 //! - X5: at most one home write of a block is under way, and a REMAP is one (buffer-U3); a task
 //!   that writes home holds `home`. So no two of them overtake each other (hazards-R10).
 //! - X6: a block leaves the checkpoint list when its REMAP has succeeded. If the device refuses a
-//!   list, it has carried out none of it: the blocks stay pending without a source, and a
+//!   REMAP, it has carried out none of it: the blocks stay pending without a source, and a
 //!   checkpoint writes them (hazards-R24). A REMAP is volatile as a cached write is, and counts as
 //!   one in the marks of the queue: the tail moves only after a flush that started later (home-M2).
-//!   Until then the log has all images: a cut leaves all of a list's homes old, or all new
+//!   Until then the log has all images: a cut leaves all homes of one REMAP old, or all new
 //!   (remap-S4), and recovery makes them new again, which changes nothing where they are new
 //!   already.
 //! - X7: [`RemapMode::Share`] leaves the log as it was: any program recovers it.

@@ -25,7 +25,8 @@
 //!   abort latch.
 //! - The first failure is latched: from then on everything but reading answers
 //!   [`JournalError::Aborted`] with it.
-//! - Lock order: checkpoint -> superblock -> state. No lock but `state` is taken by handles.
+//! - Lock order: checkpoint -> superblock -> state. A running handle takes no lock but `state`; one
+//!   that starts may take all of them, to make room in the log.
 
 mod adapt;
 mod buffer;

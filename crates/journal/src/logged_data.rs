@@ -2,9 +2,9 @@
 //! directly.
 //!
 //! A block of data that is logged at one time and written home directly at another is in danger:
-//! recovery would replay the older image over the newer content (track-D6), and a reader of home
-//! would miss an image that has not got there. So this set holds each logged block for as long as
-//! the log may hold its image.
+//! recovery would replay the older image over the newer content (track-D6), and a task that reads
+//! home would miss an image that has not got there. So this set holds each logged block for as long
+//! as the log may hold its image.
 //!
 //! - L1: a block is in the set from the moment its data joins a transaction until the superblock on
 //!   the medium names a tail after the last transaction that logged it (home-M2: it is home and

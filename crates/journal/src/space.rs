@@ -3,7 +3,8 @@
 //! - S1: the running transaction with all credits handed out always fits into the free part of the
 //!   ring. So a commit never waits for log space, and checkpoints never wait for a commit that
 //!   waits for them.
-//! - S2: one revoke block is reserved from the start, and another one whenever the last is full.
+//! - S2: room for one more revoke record is always reserved: one revoke block from the start and
+//!   another one whenever the last is full, or the bytes of a record in a coalition.
 //! - S3: for a coalition the worst case is reserved: every image in full, and its parts. A delta
 //!   takes less of a part than the image that it saves. Blocks that composing does not need are
 //!   given back (journal-commit-K3).

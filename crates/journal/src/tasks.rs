@@ -1,4 +1,6 @@
-//! The two tasks of a journal: one commits, the other writes home images that have waited long.
+//! The two tasks of a journal: one commits, the other writes images home once the oldest of them
+//! has waited long. The steps of a commit before and behind its plan stand here, too: lock, switch,
+//! publish.
 
 use crate::commit::{Job, Parts};
 use crate::inner::{Inner, Log};

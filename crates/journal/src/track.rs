@@ -40,9 +40,10 @@
 //!   anything of it is pending, and in no other list (hazards-H2). What `rec` does:
 //!   - R1: a delta leaves it where it is, or sets it if there was none;
 //!   - R2: a cumulative delta or a full image moves it to its transaction;
-//!   - R3: a completed home write of the newest image clears it; of an older image it moves to the
-//!     first transaction published since that write began (whose image was not yet in it). Under
-//!     full-first it stays.
+//!   - R3: a completed home write of the newest image clears it (under full-first not while a delta
+//!     that is being committed leans on it); of an older image it moves to the first transaction
+//!     published since that write began (whose image was not yet in it), unless R2 has moved it
+//!     further. Under full-first it stays.
 //! - D4: every byte that a transaction changed lies in a word marked as changed: content changes
 //!   through `modify` and `create` only, and both mark. Checked against a full comparison in debug
 //!   builds (hazards-H4).

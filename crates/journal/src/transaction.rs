@@ -1,8 +1,9 @@
 //! The states of a transaction, and what it holds.
 //!
 //! ```text
-//!   (none) --Inner::start--> Running --tasks::lock--> Locked --tasks::switch--> Flush
-//!      Flush --commit::run "log"--> Commit --"flush"--> CommitFlush --"tail"--> Callback
+//!   (none) --Inner::start--> Running --tasks::lock_transaction--> Locked --tasks::switch--> Flush
+//!      Flush --step "log-start"--> Commit --"flush", or "log" behind it--> CommitFlush
+//!      CommitFlush --"tail"--> Callback
 //!      Callback --tasks::publish--> (finished: its images stand in the checkpoint list)
 //!      Locked --tasks::switch, nothing changed--> (none)
 //! ```
@@ -12,8 +13,8 @@
 //! | `Running` | handles join; blocks may change |
 //! | `Locked` | no new handle; those that run end; `start` waits |
 //! | `Flush` | images are taken, log blocks are allocated, the next transaction may run; ordered data is waited for |
-//! | `Commit` | ordered data is complete (not yet durable); log blocks are being written |
-//! | `CommitFlush` | log blocks are complete; flush, then the commit record |
+//! | `Commit` | ordered data is complete but for what is held back, and not yet durable; log blocks are composed, and those are written that a flush follows; a flush that goes ahead runs meanwhile |
+//! | `CommitFlush` | the flush, if it has not gone ahead; then the record, with all log blocks that were not yet sent |
 //! | `Callback` | the transaction is durable; not yet published |
 //! | finished | `committed()` has passed it; images wait for their way home |
 

@@ -3,11 +3,12 @@
 //! The commit task commits transactions that have become old, and those requested by a task that
 //! cannot run the commit itself. With
 //! [`Options::commit_by_caller`](crate::Options::commit_by_caller) an fsync commits in its own
-//! thread, which saves two thread switches.
+//! thread, which saves two thread switches. Without that option the commit task is the only one
+//! that commits, and needs no turn.
 //!
 //! - T1: only the holder of the turn commits: transactions commit one after the other, and only the
 //!   holder takes a running one away.
-//! - T2: the turn is given back on every path, and all that wait for it are woken: callers by
+//! - T2: the turn is given back on every path, and all tasks that wait for it are woken: callers by
 //!   `progress`, the commit task by `work` if it said that it waits.
 //! - T3: a failed commit ends the journal, whichever thread ran it; the commit task sees that and
 //!   leaves the reason in the superblock.

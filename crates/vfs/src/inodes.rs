@@ -1,7 +1,7 @@
 //! Operations for a front end that works on inode numbers, as FUSE does. The kernel remembers
 //! inodes that it has looked up, so each one is pinned when the front end learns of it, and every
-//! pin is given back by [`FileSystem::release`](fscore::FileSystem::release). [`Vfs::rename_at`]
-//! and its neighbours change names.
+//! pin is given back by [`FileSystem::release`](fscore::FileSystem::release). Names are made by
+//! operations of this file, moved and removed by [`Vfs::rename_at`] and its neighbours.
 
 use crate::mount::Vfs;
 use crate::path;

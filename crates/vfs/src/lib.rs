@@ -14,7 +14,8 @@
 //! - **V3** A directory never becomes its own ancestor: one rename between directories runs at a
 //!   time, and it looks upwards from its target first.
 //! - **V4** While an appending write runs no other call through this `Vfs` changes the size of the
-//!   file.
+//!   file, unless the caller works on inode numbers ([`Vfs::write_pinned`]): such a front end keeps
+//!   these calls apart itself, as the kernel does above FUSE.
 //!
 //! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The
 //! [`grace`] lock and the node table are leaves.

@@ -1,5 +1,5 @@
-//! Locks by inode number, of which an operation takes several at a time (vfs-V2). It takes all of
-//! them at once or waits, so they need no order among each other.
+//! Locks by inode number, of which an operation takes one or two (vfs-V2). It takes both at once or
+//! waits, so they need no order among each other.
 
 use base::Ino;
 use rt::{Condvar, Mutex};

@@ -1,6 +1,6 @@
-//! Operations that change names: mkdir, mknod, symlink, link, unlink, rmdir, rename. They answer
-//! the errors of the Linux system calls, also for trailing slashes and dots, because programs test
-//! for them.
+//! Operations that change names, by path and by inode number: mkdir, mknod, symlink, link, unlink,
+//! rmdir, rename. They answer the errors of the Linux system calls, also for trailing slashes and
+//! dots, because programs test for them.
 
 use crate::mount::{SET_GID, Vfs};
 use crate::path;

@@ -1,4 +1,5 @@
-//! The path walk: components, `.` and `..`, symbolic links and trailing slashes, as Linux does it.
+//! The path walk: components, `.` and `..`, symbolic links and trailing slashes, as Linux does it,
+//! but for relative paths: there is no current directory, so they begin at the root.
 
 use crate::path::{self, NAME_BYTES_MAX, SYMLINKS_MAX};
 use base::Ino;

@@ -4,8 +4,8 @@
 //! of them need. So the rules are those of Linux (Documentation/admin-guide/sysctl/vm.rst): every
 //! `dirty_writeback_centisecs` the flusher writes what is older than `dirty_expire_centisecs`;
 //! above `dirty_background_bytes` it writes everything; and writers pause, the longer the nearer
-//! `dirty_bytes` is (`balance_dirty_pages`), so that pages become dirty as fast as the flusher
-//! cleans them:
+//! the number of dirty pages is to `dirty_bytes` (`balance_dirty_pages`), so that pages become
+//! dirty as fast as the flusher cleans them:
 //!
 //! - D1 up to the middle between both limits no writer pauses (Linux `dirty_freerun_ceiling`);
 //! - D2 from the middle on a writer pauses for each page that it has written. The pause grows with
@@ -16,7 +16,8 @@
 //! - D3 above the limit a writer pauses until the flusher has brought the number down, but at most
 //!   [`LONGEST`] for each call. So a device that hangs blocks no writer for ever, and lets each
 //!   write only one call in that time;
-//! - D4 without a flusher task a writer above the limit writes back itself.
+//! - D4 without a flusher task nobody pauses below the limit, and a writer above it writes back
+//!   itself, for as long as D3 lets one wait.
 
 use base::{BLOCK_BYTES, Nanos, Time};
 use fscore::{Errno, FileSystem, FsError, FsResult};

@@ -1,5 +1,5 @@
-//! The closer look at a sample of the states. It is mounted for writing, used, unmounted and
-//! mounted again, because a volume that reads well after recovery may still fail at its next
+//! The closer look at a sample of the states. Each of them is mounted for writing, used, unmounted
+//! and mounted again, because a volume that reads well after recovery may still fail at its next
 //! change.
 
 use super::{Checker, enter};

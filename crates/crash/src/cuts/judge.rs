@@ -1,4 +1,7 @@
 //! Recovery of one remainder of a SQLite run, and whether it keeps the rules R1 to R3, S1 and S2.
+//!
+//! R3 is left out where e2fsck cannot read the log (coalition). S2 is judged as for
+//! `synchronous=full`: every acknowledged transaction has to be there.
 
 use super::{Cut, CutConfig, Tree, walk};
 use crate::CrashError;

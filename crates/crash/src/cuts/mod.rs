@@ -2,9 +2,10 @@
 //! device.
 //!
 //! One run yields all its cuts, so only recovery runs once for each: a task sleeps until each
-//! seeded moment and takes what a cut there would leave, and the run goes on. Each remainder is
-//! recovered and judged by the rules R1 to R3, S1 and S2 of [`crash::rules`](crate::rules), which
-//! every violation cites by name.
+//! seeded moment and takes what a cut there would leave, and the run goes on. (A run without cuts
+//! comes first, to learn the times.) What a cut of the SQLite run leaves is recovered and judged by
+//! the rules R1 to R3, S1 and S2 of [`crash::rules`](crate::rules), which every violation cites by
+//! name. What a cut of a phase leaves is only handed out, for studies of recovery.
 
 mod judge;
 mod phases;

@@ -3,15 +3,16 @@
 //!
 //! A mount finds the names of the last checkpoint, which are those after some prefix of the
 //! operations. Roll-forward then brings back each file that was synced after that checkpoint, each
-//! by itself: with the attributes that it had at the sync and, if the checkpoint does not know the
-//! file, with its name. No other operation comes back, not even an older one. So a legal state is a
-//! prefix with some choice of synced files on top, and this module tries these choices.
+//! by itself: with the attributes that it had at the sync (after an fdatasync, perhaps with the
+//! older ones) and, if the checkpoint does not know the file, with its name. No other operation
+//! comes back, not even an older one. So a legal state is a prefix with some choice of synced files
+//! on top, and this module tries these choices, at most [`COMBINATIONS_MAX`] for each prefix.
 //!
 //! - F1 a sync that needs more than its own inode (that of a directory, or of a file after a link
 //!   or a rename) writes a checkpoint, so the prefix holds it;
-//! - F2 the newest completed sync of a file that still exists has to come back. A sync that is
-//!   under way may come back, and so may that of a file that was removed since, if the removal was
-//!   not synced.
+//! - F2 the newest completed sync of a file that still exists has to come back, where syncs of
+//!   single files promise something. A sync that is under way may come back, and so may that of a
+//!   file that was removed since, if the removal was not synced.
 
 use super::{Legal, Made, Replay};
 use crate::found::FoundView;

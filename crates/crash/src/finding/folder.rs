@@ -5,9 +5,10 @@
 //!                      shrunk/     finding.json  steps.txt  image-before.img  image-after.img
 //! ```
 //!
-//! Image files are sparse, because they are as large as the device. What cannot be written is named
-//! in the answer (finding-F2), and a file that did not fit is removed, because half an image
-//! misleads.
+//! `shrunk/` is there only where a smaller case was looked for. Images leave out the stamps that
+//! free blocks held before the run, unless these are part of what is wrong. Image files are sparse,
+//! because they are as large as the device. What cannot be written is named in the answer
+//! (finding-F2), and a file that did not fit is removed, because half an image misleads.
 
 use super::dossier::{Dossier, Shrunk};
 use super::report::FindingReport;

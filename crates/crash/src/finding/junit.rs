@@ -1,5 +1,6 @@
 //! JUnit XML, as continuous-integration servers read it: one suite for each scheme, one test case
-//! for each case. It holds no times, so equal reports give equal bytes.
+//! for each case, and a suite that fails if no positive control shows damage. It holds no times, so
+//! equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, FindingReport};
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};

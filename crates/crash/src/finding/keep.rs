@@ -1,6 +1,6 @@
 //! What a campaign leaves behind: folders of findings, `results.json`, `junit.xml`, `index.html`.
 //!
-//! Every finding has its line in the reports, but folders are large, so their number is bounded:
+//! Every finding has its line in `results.json`, but folders are large, so their number is bounded:
 //! the first finding of each rule under each scheme comes first, then the first of each rule in
 //! each case. Positive controls keep no folders, because their damage is expected.
 

@@ -1,5 +1,5 @@
 //! What becomes of a violation: a line that reproduces it, a smaller case that violates the same
-//! rule, the steps of the commit with the lost ones marked, a folder, and the reports of a whole
+//! rule, the commands around each cut with the fate of each, a folder, and the reports of a whole
 //! campaign.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! CampaignReport --> results.json, junit.xml, index.html
 //! ```
 //!
-//! - F1: no file holds a wall time, a date, a host or an absolute path, so one seed gives the same
-//!   bytes everywhere.
+//! - F1: no file holds a wall time, a date, a host or an absolute path (but for one that the user
+//!   gave as `@FILE`), so one seed gives the same bytes everywhere.
 //! - F2: what cannot be written is named in the result and never ends an exploration.
 //! - F3: a shrunk case violates the rule that the case it was made of violates.
 

@@ -1,4 +1,5 @@
-//! `index.html` of a campaign: one page, which needs nothing else. Equal reports give equal bytes.
+//! `index.html` of a campaign: one page, which needs nothing else. It shows the first
+//! `FINDINGS_MAX` findings in full; `results.json` has all. Equal reports give equal bytes.
 
 use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};

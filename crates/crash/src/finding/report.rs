@@ -1,7 +1,8 @@
 //! What a campaign found, as `results.json`.
 //!
-//! Parts of a campaign (shards, workers) merge in any order, and no wall time, date, host or path
-//! is inside, so one seed gives the same bytes however the work was divided (finding-F1).
+//! No wall time, date, host or absolute path is inside (finding-F1), and parts of a campaign merge
+//! in any order. So one seed gives the same bytes whatever the number of workers. Shards explore
+//! the same states together, but each chooses folders and looks for smaller cases by itself.
 
 use super::steps::Level;
 use crate::Loss;
@@ -247,7 +248,8 @@ impl CampaignReport {
             .flat_map(|case| case.findings.iter().map(move |finding| (case, finding)))
     }
 
-    /// Whether every case ran, none violates a rule, and each positive control shows damage.
+    /// Whether every case ran, none but positive controls violates a rule, and of these, if there
+    /// are any, at least one does.
     pub fn is_clean(&self) -> bool {
         let bad = |c: &CaseReport| {
             let wrong = c.counts.violations > 0 || !c.findings.is_empty();

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! The workload stands last and takes the rest of the line. Characters that a shell or a line would
-//! change (`'`, `%`, control and non-ASCII characters, and a space in any other value) stand as `%`
-//! and two hexadecimal digits for each byte, so the line can be pasted between single quotes.
+//! change (`'`, `%`, control and non-ASCII characters, a space at the end of the line and in any
+//! value but the workload) stand as `%` and two hexadecimal digits for each byte, so the line can
+//! be pasted between single quotes.
 //!
-//! - L1: a field that is missing or wrong is refused by its name; nothing is guessed.
+//! - L1: a field that is missing (only `mutant` may be) or wrong is refused by its name; nothing is
+//!   guessed.
 //! - L2: a line of a build that makes another run or numbers states otherwise is refused, because
 //!   it would name another state.
 

@@ -5,9 +5,10 @@
 //! script --delta debugging--> fewer operations --> smaller operations --> shorter names --> seed 0 --> smallest cut set
 //! ```
 //!
-//! Every candidate is run and cut anew within a bound, and is kept only if some state of it
-//! violates the rule (finding-F3). The order of candidates is fixed and the budget counts states
-//! and not time, so equal findings shrink to equal cases.
+//! A workload whose operations are not known beforehand has the numbers in its text made smaller
+//! instead. Every candidate is run and cut anew within a bound, and is kept only if some state of
+//! it violates the rule (finding-F3). The order of candidates is fixed and the budget counts states
+//! and not time, so equal findings with equal budgets shrink to equal cases.
 
 mod op;
 

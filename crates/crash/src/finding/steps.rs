@@ -7,15 +7,15 @@
 //!
 //! | fate | meaning |
 //! |---|---|
-//! | durable | covered by a completed flush that started after it, or complete and FUA |
+//! | durable | it is there, and had to be: covered by a completed flush that started after its end, or complete and non-volatile |
 //! | kept | not durable, and it is there |
 //! | lost | not durable, and what stood there before is there |
 //! | torn | not durable, and part of it is there |
 //! | garbage | not durable, and what is there was never written |
-//! | replaced | a later write to the same place is there |
+//! | replaced | not durable, and a later write to the same place is there |
 //! | damaged | durable, and yet not there: damage by a neighbour (devices without WR_REL_SET) |
 //! | interrupted | an operation of the chips that the cut fell into: page or block is left as the fault table says |
-//! | never | begins after the cut |
+//! | never | begins at the cut or after it |
 
 use crate::oracle::Told;
 use base::{SECTOR_BYTES, SECTORS_PER_BLOCK, Time};

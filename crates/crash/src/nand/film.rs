@@ -1,9 +1,10 @@
 //! A run on a modelled device, recorded so that it can be cut afterwards at any moment.
 //!
 //! The film keeps a copy of the device after each command of the host, and every operation of the
-//! chips with its span. Copies share content, so one costs only what changes later. A model is
-//! exact at a cut and gets nothing from outside but commands. So the copy after the last command
-//! before a moment, cut at that moment, is what a cut of the run at that moment leaves.
+//! chips with its span. Copies share content, so a copy costs only what changes later. Between two
+//! commands nothing from outside reaches a model, and a model can be cut at any moment from its
+//! last command on. So the copy after the last command before a moment, cut at that moment, is what
+//! a cut of the run at that moment leaves.
 
 use super::host::Command;
 use super::id::NandId;

@@ -7,9 +7,9 @@
 //!                                                                            |--Lives::recovery--> Film --> ... (nested cuts)
 //! ```
 //!
-//! The fault table of the crate `nand` and the seed in the id decide what a cut leaves (adversary
-//! `own`), or what the standard allows does (`spec`). Recovery is that of the translation layer
-//! (map, tags, log), of the journal, and the mount.
+//! What a cut leaves is drawn from the seed in the id: with the adversary `own` by the fault table
+//! of the crate `nand`, with `spec` from all that the standard allows. Recovery is that of the
+//! translation layer (map, tags, log), of the journal, and the mount.
 //!
 //! - N1: one run yields all its cuts, and filming changes nothing of the run (see [`film`]).
 //! - N2: a state is judged as if it were the only one, on a device whose clock begins at 0.
@@ -18,11 +18,11 @@
 //!   on with the next state.
 //! - N5: an id names one state in every run of a case, whatever the bound.
 //!
-//! The device itself has to keep a rule, too. It is checked in one state of 16, where the adversary
-//! is `own`:
+//! The device itself has to keep a rule, too. It is checked in one state of 16, drawn by content,
+//! where the adversary is `own`:
 //!
-//! - D1 a block that nobody has written or discarded in the run reads as before the run, whatever
-//!   was moved or erased meanwhile.
+//! - D1 a block that the host has not written, discarded or remapped in the run or in a recovery
+//!   that was cut reads as before the run, whatever was moved or erased meanwhile.
 
 mod again;
 mod aged;

@@ -1,4 +1,5 @@
-//! An image as the only file of a directory, which records every write and every sync of a program.
+//! A directory whose only file is an image. Every write, discard and sync of a program on this file
+//! is recorded.
 //!
 //! Commands are recorded in the order in which they are carried out, and a sync covers what was
 //! written before it, so the recording can be cut like that of a device.

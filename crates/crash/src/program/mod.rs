@@ -6,9 +6,10 @@
 //!           `--trace--> explore --states of each cut--> recover --> judge --> Explored
 //! ```
 //!
-//! Nothing is known of the program and of its promises. So a state is bad if the file system in it
-//! cannot be recovered, or is damaged afterwards. That asks less than the oracles of the other
-//! subjects do.
+//! A command of the user (`--judge`) decides of each image as the cut left it. Without one nothing
+//! is known of the program and of its promises, so a state is bad if the file system in it cannot
+//! be recovered, or if `e2fsck` or `fsck.f2fs` finds damage afterwards. That asks less than the
+//! oracles of the other subjects do.
 
 mod device;
 mod room;

@@ -2,8 +2,8 @@
 //! order, below the directory of a task, with the stamps of the oracle as content.
 //!
 //! Reads are left out, because they change nothing that a cut could take. The writer beside
-//! (`writer=`) writes as long as the other task runs; a script is a list, so here it writes a fixed
-//! number of times.
+//! (`writer=`) writes to its file as long as the other task runs; a script is a list, so here it
+//! writes a fixed number of times, and to a smaller file.
 
 use super::script::FileScript;
 use crate::ops::Op;

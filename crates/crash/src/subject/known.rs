@@ -1,5 +1,5 @@
-//! Workloads of the literature by name: hand-written ones of CrashMonkey and crash tests of
-//! xfstests, each as a short script.
+//! Workloads of the literature by name: those of CrashMonkey (hand-written, and for the bugs that
+//! it and ACE found or reproduced) and crash tests of xfstests, each as a short script.
 //!
 //! Each was made for a bug, and the script keeps the steps that matter for it. Sizes and counts are
 //! smaller where the bug does not depend on them.

@@ -1,5 +1,5 @@
-//! Seeded mixes: `mix:tasks=3,ops=40,stress=swarm`, and on volumes that are nearly full
-//! `mix:tasks=3,ops=40,stress=reuse,free=64`.
+//! Seeded mixes of operations as a workload, and their texts: `mix:tasks=3,ops=40,stress=swarm`,
+//! and on volumes that are nearly full `mix:tasks=3,ops=40,stress=reuse,free=64`.
 
 use super::error::TextError;
 use super::head;

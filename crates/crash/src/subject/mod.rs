@@ -1,5 +1,6 @@
-//! Workloads of the explorer. Each is chosen by one text, and every text that is accepted names one
-//! workload completely, because a line that makes a state again holds nothing else of it.
+//! Workloads of the explorer, each chosen by a text. [`expand`] turns a text into complete ones,
+//! which depend on no file, because a reproduction line has only such a text to make the workload
+//! from.
 //!
 //! | text | what runs |
 //! |---|---|
@@ -9,6 +10,7 @@
 //! | `mix:KEY=VALUE,...` | seeded mixes ([`MixSpec`]) |
 //! | `sqlite:KEY=VALUE,...` | SQLite transactions, with the parameters of `varve compare` |
 //! | `fsync:KEY=VALUE,...`, `files:KEY=VALUE,...` | the other workloads of `varve compare` |
+//! | `mobibench:TEST`, `androbench:TEST`, `pcmark:TEST`, `postmark` | tests of published benchmarks that are one of these workloads |
 
 pub mod ace;
 mod compare;

@@ -1,16 +1,17 @@
 //! SQLite transactions as a workload of the explorer. A database shows what the promises of a file
 //! system are worth to an application.
 //!
-//! A remainder is judged by two rules of [`rules`](crate::rules):
+//! What a cut leaves is judged by two rules of [`rules`](crate::rules):
 //! - `S1`: the database opens, with SQLite's own recovery, and `PRAGMA integrity_check` says ok;
 //! - `S2`: the table is that of a prefix of the transactions. With `synchronous=full` or `extra`
 //!   the prefix holds at least those acknowledged before the cut, with `normal` it may have any
 //!   length (<https://www.sqlite.org/pragma.html#pragma_synchronous>).
 //!
-//! `synchronous=off` and the journal modes `off` and `memory` promise less. They are judged like
-//! `full` all the same, as positive controls. `journal=delete` with `synchronous=full` loses the
-//! last transaction by design, because the removal of the journal is not synced; that is found,
-//! too, and `extra` is the remedy.
+//! `synchronous=off` promises less and is judged like `full` all the same; the journal modes `off`
+//! and `memory` promise less, too, and are judged by their `synchronous` only. So these are
+//! positive controls. `journal=delete` with `synchronous=full` loses the last transaction by
+//! design, because the removal of the journal is not synced; that is found, too, and `extra` is the
+//! remedy.
 
 use crate::CrashError;
 use crate::loss::Loss;

@@ -1,10 +1,12 @@
 //! `order=adaptive`: chooses the cheapest way to durability from what commands have cost so far.
 //!
 //! The model answers two questions, and any answer to either is safe: the flush step looks at
-//! marks, not at what was chosen (journal-commit-F2). The second question is not asked where cached
-//! writes may damage what lies beside them ([`Caps::no_collateral`]): a log block sent through the
-//! cache would put committed log blocks in its programming unit at risk (hazards-H13). On such a
-//! device the log always goes ahead.
+//! marks, not at what was chosen (journal-commit-F2). A question with one sensible answer is not
+//! asked. Without a cache in the device that is so of both. The first is not asked either where
+//! earlier data of the file needs a flush anyway. Of the second the answer is *ahead* for a log of
+//! one block, and where cached writes may damage what lies beside them ([`Caps::no_collateral`]): a
+//! log block sent through the cache would put committed log blocks in its programming unit at risk
+//! (hazards-H13).
 //!
 //! | question | ways | costs |
 //! |---|---|---|
@@ -27,7 +29,7 @@
 //!   they rest on few samples) is tried although it looks dearer, as long as the sum of all extra
 //!   costs of trials stays below [`EXPLORE`] of what the decisions cost. The real cost of a trial
 //!   is booked afterwards. A way that is known only by the prior, or by figures of quite other
-//!   sizes, gets one trial at once.
+//!   sizes, gets one trial at once, unless it looks more than twice as dear.
 //! - No clock and no randomness: equal samples, equal choices.
 
 mod curve;

@@ -3,16 +3,18 @@
 //! - K1: a durable commit record never vouches for data or log blocks that are not durable: see F1
 //!   and F2.
 //! - K2: the superblock names the log's beginning, durably, before a commit record is sent.
-//! - K3: log blocks are free when they are taken: the tail on the medium is behind them (ring-R2).
+//! - K3: log blocks are free when they are taken: the tail on the medium has passed what they held
+//!   (ring-R2).
 //!
 //! The rules of the flush-ahead commit (eMMC paper, IV.B), which hold for every plan:
 //!
-//! - F1: the flush starts after every ordered write of the transaction, and every log block sent
-//!   through the cache before it, has completed (hazards-H16), and it has ended before the record
-//!   is sent.
+//! - F1: the flush starts after every ordered write of the transaction that is not held back (F7),
+//!   and every log block sent through the cache before it, has completed (hazards-H16), and it has
+//!   ended before the record is sent.
 //! - F2: each of those completions raised the mark `vouched`; the record is sent only when that
 //!   mark is flushed. So a flush is skipped only if the data went out with FUA or another flush has
-//!   covered it (hazards-H19). Cached writes that the commit does not vouch for force no flush.
+//!   covered it (hazards-H19). Cached writes force no flush if neither the commit vouches for them
+//!   nor a caller of fsync asked for them.
 //! - F3: the transaction takes no new handle once its data is waited for, so F2's mark cannot rise
 //!   after the flush.
 //! - F4: log blocks that are sent without a flush between them and the record are non-volatile at
@@ -22,18 +24,20 @@
 //!   of a pack, the host driver retries them; a failure that reaches this code aborts the journal
 //!   with the step's reason, after everything in flight has been waited for.
 //! - F6: body and record are in flight together only where checksums in the record say that the
-//!   transaction is complete, or where the device keeps a prefix of a pack; never on a device that
-//!   may keep any subset of a pack (hazards-H20).
+//!   transaction is complete, or in one pack of a device that keeps a prefix of it. Elsewhere, also
+//!   where a cut may keep any subset of a pack, the record waits until the body is non-volatile
+//!   (hazards-H20).
 //! - F7: ordered data that was held back (`adaptive`) goes in the ordered plug of the log blocks,
 //!   in a group before all of them, with FUA. A device that keeps a prefix of a pack gets one
-//!   command; any other device gets the log when the data is non-volatile (order_plug-O1). So no
-//!   cut shows a record without the data before it (hazards-H24). Held data that a task could not
-//!   wait for any longer has been sent earlier; if that write failed, the commit fails before its
-//!   record is sent (order_plug-O4). A plan that does not send its log by an ordered plug has the
-//!   data sent and waited for first. Held data that overwrites in place is not ordered data: it
-//!   rides along where there is a pack, and its failure does not fail the commit.
+//!   command, if it takes as much; any other device gets the log when the data is non-volatile
+//!   (order_plug-O1). So no cut shows a record without the data before it (hazards-H24). Held data
+//!   that a task could not wait for any longer has been sent earlier; if that write failed, the
+//!   commit fails before its record is sent (order_plug-O4). A plan that does not send its log by
+//!   an ordered plug has the data sent and waited for first. Held data that overwrites in place is
+//!   not ordered data: it rides along in such a plug, and its failure does not fail the commit.
 //!
-//! What a cut leaves: before the record is durable recovery finds an incomplete transaction and
+//! What a cut leaves: until the record is on the medium recovery finds an incomplete transaction
+//! and ends the log before it; from then on recovery finds all of it. There is no third state.
 //! ends the log before it; afterwards it finds all of it. There is no third state.
 
 mod compose;

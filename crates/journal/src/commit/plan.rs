@@ -1,8 +1,9 @@
 //! Commit plans: the order of a commit as data.
 //!
 //! A plan is a list of named steps, run by one short loop (`Job::run`). The name of a step is a
-//! crash point, a line of the report, and a row of the test table. Order and waiting are decided
-//! only by the plan; the code inside a step is ordinary code.
+//! crash point, a line of the report, and a row of the test table. Order of the steps and waiting
+//! between them are decided only by the plan. Inside a step that sends body and record in order
+//! ([`Action::LogInOrder`]) the ordered plug decides.
 
 use crate::{Order, Record, Scheme};
 
@@ -25,9 +26,9 @@ pub struct Step {
 pub enum Phase {
     /// Ordered data is being waited for.
     Flush,
-    /// Log blocks are being written.
+    /// Log blocks are being composed or written; a flush that goes ahead is under way.
     Commit,
-    /// Device flush and commit record.
+    /// The flush, if it has not gone ahead, and what ends with the record.
     CommitFlush,
     /// Durable, not yet announced.
     Callback,

@@ -2,10 +2,10 @@
 //! replays the full commits, and the file system turns the fast commits into images of blocks.
 //!
 //! - Z1: these images are logged as one more transaction after those that were replayed, with the
-//!   number that the area of fast commits names. From the moment the first block of that
-//!   transaction is written, which is last (insure-Q1), the area no longer counts: a cut leaves a
+//!   number that the area of fast commits names. Its first block is written last (insure-Q1); from
+//!   then on the area no longer counts, because the log has that transaction itself: a cut leaves a
 //!   log that asks for the fast commits, or one that holds their result.
-//! - Z2: only then do the images go home, and after a flush the log is marked clean
+//! - Z2: only then do these images go home, and after a flush the log is marked clean
 //!   (journal-replay-P3).
 
 use super::insure;

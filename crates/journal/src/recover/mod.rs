@@ -7,8 +7,8 @@
 //! commit block that counts is refused with an error, and nothing is written (the case table in
 //! `cases.rs` decides). An image whose checksum is wrong, and a coalition log whose deltas do not
 //! lead to the blocks that they foretell, are refused in the same way, before anything is written
-//! home. A mount may also look at the result of recovery and refuse it before the first write
-//! (`foresee.rs`).
+//! home (images that a REMAP brings home from a log without checksums are not read). A mount may
+//! also look at the result of recovery and refuse it before the first write (`foresee.rs`).
 
 mod cases;
 mod content;

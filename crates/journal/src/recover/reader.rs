@@ -1,6 +1,6 @@
 //! Reads log blocks: with read-ahead where the log is read in order, and without where the wanted
-//! blocks are known. Blocks that were read are kept, so that a block which two passes want crosses
-//! the bus once.
+//! blocks are known. The first [`KEPT`] blocks that are read in order are kept, so that a block
+//! which two passes want crosses the bus once.
 
 use crate::log_super::LogSuper;
 use crate::{JournalError, LogBlock, LogPlace};

@@ -6,24 +6,25 @@
 //!
 //! - P1: a record is skipped if its block is revoked in the same or a later transaction.
 //! - P2: everything is read, put together and checked before the first block is written: checksums
-//!   of images, and of a block that ends with a delta the CRC32C which that delta foretold. So a
-//!   damaged log, a home that cannot be read (hazards-H12), or a home that differs from the base of
-//!   the deltas, changes nothing.
+//!   of images, where the log has them, and of a block that ends with a delta the CRC32C which that
+//!   delta foretold. So a damaged log, a home that cannot be read (hazards-H12), or a home that
+//!   differs from the base of the deltas, changes nothing. (Images that a REMAP will bring home are
+//!   not read where the log has no checksums, repoint-Y2.)
 //! - P3: the log is marked clean after a flush of the home writes (hazards-H11). Until then
 //!   recovery can be repeated with the same result. For a block with a full image in the log this
 //!   is so whatever home holds. A block made from home and deltas is written so that a cut leaves
 //!   each of its bytes old or new (FUA on a device with reliable writes); each byte that any delta
 //!   names is set by the last one that does, all others are the same in the old and the new
 //!   version.
-//! - P4: where the device cannot do that, the log has a full image of every block: by the rule
-//!   full-first when the log was written there, otherwise (a device image that was moved) by
-//!   `insure.rs` before the first home write. A block whose home already holds what its deltas lead
-//!   to is not written, so it needs no full image. This happens under full-first: the tail passes a
-//!   full image only when home is complete, and deltas of that block may stand in younger
-//!   transactions which the log still has.
+//! - P4: where the device cannot do that, the log has a full image of every block that is written:
+//!   by the rule full-first when the log was written there, otherwise (a device image that was
+//!   moved) by `insure.rs` before the first home write. A block whose home already holds what its
+//!   deltas lead to is not written, so it needs no full image. This happens under full-first: the
+//!   tail passes a full image only when home is complete, and deltas of that block may stand in
+//!   younger transactions which the log still has.
 //! - P5: memory is bounded by the log, one chunk of images and one of log blocks: what does not fit
-//!   is put together twice, first to be checked, then to be written. Each home block is read before
-//!   it is written, and only for itself.
+//!   is put together anew for each use, first to be checked, then to be written. Each home block is
+//!   read before it is written, and only for itself.
 //! - P6: so neither the order of home reads nor that of home writes matters, nor how many are in
 //!   one command: reads are sorted and joined over small gaps; writes are sorted, joined and
 //!   packed. Blocks that are read only because they lie in such a gap reach no image; if one of

@@ -3,13 +3,13 @@
 //!
 //! - Y1: the targets are those of recovery by copying: of each block the newest committed image,
 //!   after the revoke pass (journal-replay-P1: a revoked block has none, hazards-R12). Escaped
-//!   images, images of a coalition, blocks known by deltas, and pairs that are not aligned to the
-//!   device's granule are copied (hazards-R9).
+//!   images, images flagged as zeros, images of a coalition, blocks known by deltas, and pairs that
+//!   are not aligned to the device's granule are copied (hazards-R9).
 //! - Y2: what the log has checksums for is read and checked before the first REMAP
 //!   (journal-replay-P2), and each pair says what was read there (`expect`): so a log write of the
-//!   previous life that lands only now cannot slip in (hazards-R25). In a log without checksums
-//!   there is nothing to check: only descriptors, revoke and commit blocks are read, no image, and
-//!   nothing is expected.
+//!   previous life that lands only now cannot slip in (hazards-R25). In a log without checksums,
+//!   unless it is one of `move` (Y5), there is nothing to check an image by: images that are
+//!   pointed at are not read, and their pairs expect nothing.
 //! - Y3: the log keeps its images (`share`, in a log of `move` as well) until it is marked clean,
 //!   after a flush that follows all REMAPs (journal-replay-P3). So a cut anywhere leaves a log that
 //!   leads to the same blocks; a batch done twice changes nothing.

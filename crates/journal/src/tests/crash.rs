@@ -1,4 +1,4 @@
-//! Random histories on tiny logs, cut everywhere.
+//! Random histories on tiny logs, each cut behind events drawn from its seed.
 //!
 //! Properties, checked after recovery from every cut:
 //! - Q1: the metadata equals the state after some transaction, whole;

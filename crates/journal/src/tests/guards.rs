@@ -1,5 +1,6 @@
-//! Removes steps of the plan and of recovery one at a time: the crash test must notice each,
-//! otherwise it is blind there. Guards with a hazard number are removed in `tests/mutants.rs`.
+//! Removes steps of the plan and of recovery that have no hazard number, one at a time: the crash
+//! test must notice each, otherwise it is blind there. Guards with a hazard number are removed in
+//! `tests/mutants.rs`.
 
 use super::crash::explore;
 use super::*;

@@ -1,5 +1,5 @@
 //! log_super-J1, log_super-J4: cuts every write of the journal superblock, in the lives of a log
-//! under all presets, between any two of its sectors.
+//! under all presets that copy homes, between any two of its sectors.
 
 use super::disk::Event;
 use super::*;

@@ -91,7 +91,7 @@ pub struct AceBound {
     pub dirs: &'static [&'static str],
     /// Core operations.
     pub core: &'static [Core],
-    /// All variants of write, truncate and rename are made; otherwise the first of each.
+    /// All variants of an operation are made; otherwise the first one.
     pub variants: bool,
     /// The persistence operations that may follow each operation but the last.
     pub between: Points,

@@ -1,14 +1,16 @@
 //! Bounded enumeration of workloads, as the Automatic Crash Explorer (ACE) of CrashMonkey makes
 //! them (Mohan et al., "Finding Crash-Consistency Bugs with Bounded Black-Box Crash Testing", OSDI
-//! 2018, section 5): all sequences of a few core operations over a small name space, each followed
-//! by a persistence operation or none, with what each operation needs made right before it.
+//! 2018, section 5): all sequences of a few core operations over a small name space. A persistence
+//! operation may follow each of them, and follows the last. What an operation needs is made right
+//! before it.
 //!
-//! Many sequences differ only in which of two equal names is which. One of each such group is made:
-//! the names of a directory are `foo` and `bar` in the order of their first use, and the
-//! directories `A` and `B` likewise. Sequences with equal operations are made once, too.
+//! Many sequences differ only by an exchange of names. One of each such group is made: the names of
+//! a directory are `foo` and `bar` in the order of their first use, and the directories `A` and `B`
+//! likewise; where a directory is renamed, the names of both are exchanged together only. Sequences
+//! with equal operations are made once, too.
 //!
-//! Three things differ from ACE: operations that write several times do so in place of `O_DIRECT`,
-//! which does not exist here; a rename also comes in the form that replaces a file; and what the
+//! Three things differ from ACE: there is no direct write (no `O_DIRECT` here), and a write to a
+//! mapping is a plain write; a rename also comes in the form that replaces a file; and what the
 //! first core operation needs on an empty volume may be synced before it.
 
 mod bound;

@@ -1,6 +1,6 @@
-//! Composes a transaction as a coalition: the modified bytes of all its blocks in one log block or
-//! a few, then full images of the blocks for which a delta does not do, then a commit block, unless
-//! the transaction commits itself by its checksums.
+//! Composes a transaction as a coalition: its revokes and the modified bytes of its blocks in one
+//! log block or a few, then full images of the blocks for which a delta does not do, then a commit
+//! block, unless the transaction commits itself by its checksums.
 
 use super::delta::{Choice, choose, cumulative, cumulative_max, delta_max, whole};
 use super::{CommitTime, Composed, commit_record, escaped};
