@@ -2,8 +2,11 @@
 //! docs/design/testing.md explains the printed lines.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+#[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/crowd.rs"]
 mod crowd;
+#[path = "it/data_path/mod.rs"]
 mod data_path;
 
 use base::Mutant;

@@ -1,0 +1,116 @@
+//! Thousands of operations, and then a check by every available reader.
+
+use super::walk::{compare_with_debugfs, kernel_mount};
+use crate::common::{Image, have_tools, mount};
+use base::Rng;
+use block::Queue;
+use blockdev::Ram;
+use fscore::FileSystem;
+use std::sync::Arc;
+use testkit::shadow::{Mix, Shadow, read_tree};
+use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
+
+/// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
+fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
+    if !have_tools() {
+        return;
+    }
+    run_on(&Image::new(64, features), options, seed, steps, mix);
+}
+
+fn run_on(image: &Image, options: &str, seed: u64, steps: u32, mix: Mix) {
+    let ram = image.load();
+    let mut rng = Rng::named(seed, "names");
+    let mut fs = mount(&ram, options);
+    let mut shadow = Shadow::new(&*fs);
+    for round in 0..2 {
+        for _ in 0..steps / 2 {
+            shadow.step(&*fs, &mut rng, mix);
+        }
+        assert_eq!(read_tree(&*fs, 7), shadow.tree());
+        if round == 0 {
+            fs.unmount().expect("unmount");
+            fs = mount(&ram, options);
+            assert_eq!(read_tree(&*fs, 100), shadow.tree());
+        }
+    }
+    fs.unmount().expect("unmount");
+    image.store(&ram);
+    image.fsck();
+    compare_with_debugfs(image, &shadow.tree());
+    if let Some(mounted) = kernel_mount(image, "ro") {
+        let tree = mounted.walk();
+        mounted.unmount();
+        assert_eq!(tree, shadow.tree());
+    }
+}
+
+const TREE: Mix = Mix {
+    names: 60,
+    dirs: 25,
+    longest: 40,
+    fast_target: Some(59),
+};
+const FLAT: Mix = Mix {
+    names: 2500,
+    dirs: 2,
+    longest: 200,
+    fast_target: Some(59),
+};
+
+#[test]
+fn deep_trees() {
+    run(&[], "", 1, 3000, TREE);
+}
+
+#[test]
+fn deep_trees_without_checksums_and_index() {
+    run(
+        &["-O", "^metadata_csum,^64bit,^dir_index"],
+        "",
+        2,
+        2000,
+        TREE,
+    );
+}
+
+#[test]
+fn deep_trees_without_journal() {
+    run(&["-O", "^has_journal"], "scheme=none", 3, 2000, TREE);
+}
+
+#[test]
+fn one_large_directory() {
+    run(&[], "", 4, 5000, FLAT);
+}
+
+#[test]
+fn one_large_directory_without_file_types_and_checksums() {
+    run(&["-O", "^metadata_csum,^filetype"], "", 5, 3000, FLAT);
+}
+
+#[test]
+fn one_large_linear_directory() {
+    run(&["-O", "^dir_index"], "", 6, 2000, FLAT);
+}
+
+#[test]
+fn an_image_of_our_own_mkfs() {
+    if !have_tools() {
+        return;
+    }
+    let options = MkfsOptions::new(64 << 20, [0x5A; 16], [0xA5; 16], rt::wall());
+    let plan = mkfs::plan(&options).expect("64 MiB are enough");
+    let ram = Ram::new(64 << 20);
+    let queue = Queue::new(Arc::new(ram));
+    plan.write(&queue, DeviceContent::Zeros).expect("writes");
+    let dir = tempfile::tempdir().expect("a folder");
+    let path = dir.path().join("image");
+    let image = Image { dir, path };
+    std::fs::write(
+        &image.path,
+        queue.read(base::Lba(0), (64 << 20) / 512).expect("reads"),
+    )
+    .expect("stores");
+    run_on(&image, "", 7, 1500, TREE);
+}
