@@ -29,13 +29,7 @@ fn o1_o2_no_cut_shows_a_group_before_all_earlier_ones() {
 }
 
 fn in_sim<T: 'static>(work: impl FnOnce() -> T + 'static) -> T {
-    let outcome = Sim::new(SimConfig::seeded(1)).run(work);
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
-    outcome.value.expect("it ran to its end")
+    Sim::new(SimConfig::seeded(1)).run(work).unwrap()
 }
 
 /// Two groups: blocks 0 and 2, then block 8. Commands, packs and flushes that they cost.

@@ -1,19 +1,13 @@
 //! `varve compare` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{command, varve, words};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
-
-fn varve(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
 
 fn compare(out: &Path, more: &[&str]) -> Output {
     let out = out.to_str().expect("the path is UTF-8");
@@ -24,10 +18,6 @@ fn compare(out: &Path, more: &[&str]) -> Output {
         ]
         .concat(),
     )
-}
-
-fn words(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 #[test]
@@ -178,7 +168,7 @@ fn an_output_folder_that_cannot_be_written_is_said_before_the_run() {
 fn a_full_or_closed_standard_output_is_no_panic() {
     let dir = tempfile::tempdir().unwrap();
     let run = |stdout: Stdio| {
-        Command::new(env!("CARGO_BIN_EXE_varve"))
+        command()
             .args(["compare", "--size", "64", "--workload", SMALL, "--out"])
             .arg(dir.path())
             .stdout(stdout)

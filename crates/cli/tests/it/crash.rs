@@ -1,21 +1,18 @@
 //! `varve crash` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{command, text};
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn varve(folder: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
+    command()
         .arg("crash")
         .args(args)
         .arg("--out")
         .arg(folder)
         .output()
         .expect("the program runs")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 const SMALL: [&str; 4] = ["--workload", "mix", "--states", "32"];

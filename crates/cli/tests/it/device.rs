@@ -1,23 +1,12 @@
 //! `varve device` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{varve, words};
 use serde_json::Value;
-use std::process::{Command, Output};
-
-fn varve(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
 
 fn stdout(args: &[&str]) -> String {
     let out = varve(args);
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    assert!(out.status.success(), "{}", words(&out));
     String::from_utf8(out.stdout).unwrap()
 }
 

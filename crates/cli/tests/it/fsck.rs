@@ -1,6 +1,7 @@
 //! `varve fsck` as a user runs it, on images of mke2fs.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{command, on_image as run, tool, words as said};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -8,30 +9,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn varve(args: &[&str], image: &Path) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
-        .arg("fsck")
-        .args(args)
-        .arg(image)
-        .output()
-        .expect("the program starts")
-}
-
-fn said(out: &Output) -> String {
-    String::from_utf8_lossy(&[&out.stdout[..], &out.stderr[..]].concat()).into_owned()
+    let mut command = command();
+    let out = command.arg("fsck").args(args).arg(image).output();
+    out.expect("the program starts")
 }
 
 /// Exit code and words.
 fn fsck(args: &[&str], image: &Path) -> (i32, String) {
-    let out = varve(args, image);
-    (out.status.code().unwrap_or(-1), said(&out))
-}
-
-/// A command of the program, on an image.
-fn run(args: &[&str], image: &Path) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    let out = command.args(args).arg(image).output();
-    let out = out.expect("the program starts");
-    (out.status.code().unwrap_or(-1), said(&out))
+    run(&[&["fsck"], args].concat(), image)
 }
 
 /// Last words of the lines: the names of a listing.
@@ -46,13 +31,6 @@ fn names(listing: &str) -> Vec<&str> {
 fn debugfs(question: &str, image: &Path) -> Output {
     let mut command = tool("debugfs");
     command.args(["-R", question]).arg(image).output().unwrap()
-}
-
-fn tool(name: &str) -> Command {
-    let mut command = Command::new(name);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    command
 }
 
 struct Folder(tempfile::TempDir);

@@ -1,21 +1,12 @@
 //! `varve fsck` and `varve recover` on volumes of F2FS, as a user runs them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{on_image as varve, tool};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 const BLOCK: usize = 4096;
-
-fn varve(args: &[&str], image: &Path) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    let out = command.args(args).arg(image).output();
-    let out: Output = out.expect("the program starts");
-    let said = [&out.stdout[..], &out.stderr[..]].concat();
-    let said = String::from_utf8_lossy(&said).into_owned();
-    (out.status.code().unwrap_or(-1), said)
-}
 
 /// A new volume of 64 MiB.
 fn volume(folder: &Path) -> PathBuf {
@@ -111,11 +102,7 @@ fn a_volume_made_to_be_read_only_is_clean() {
         fs::write(tree.join(format!("file {n}")), vec![n; 10_000]).unwrap();
     }
     File::create(&image).unwrap().set_len(64 << 20).unwrap();
-    let run = |name: &str, args: &[&std::ffi::OsStr]| {
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{path}:/usr/sbin:/sbin");
-        Command::new(name).env("PATH", path).args(args).output()
-    };
+    let run = |name: &str, args: &[&std::ffi::OsStr]| tool(name).args(args).output();
     let made = run(
         "mkfs.f2fs",
         &["-q".as_ref(), "-O".as_ref(), "ro".as_ref(), image.as_ref()],

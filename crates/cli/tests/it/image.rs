@@ -2,37 +2,16 @@
 //! them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{folder, good, run, text, tool, words};
 use rustix::fs::{XattrFlags, getxattr, setxattr};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use tempfile::TempDir;
 
 const BLOCK: u64 = 4096;
 const KINDS: [&str; 3] = ["ext4", "ext3", "f2fs"];
-
-/// Runs in `dir`: images and paths in `line` are relative to it.
-fn run(dir: &TempDir, line: &str) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
-        .args(line.split_whitespace())
-        .current_dir(dir.path())
-        .output()
-        .expect("the program starts")
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Standard output of a command that has to succeed, and to say nothing else.
-fn good(dir: &TempDir, line: &str) -> String {
-    let out = run(dir, line);
-    let said = text(&out.stderr);
-    assert!(out.status.success() && said.is_empty(), "{line}: {said}");
-    text(&out.stdout)
-}
 
 /// A command that has to fail with this code and one line with these words.
 fn bad(dir: &TempDir, line: &str, code: i32, words: &[&str]) {
@@ -50,12 +29,7 @@ fn bad(dir: &TempDir, line: &str, code: i32, words: &[&str]) {
 
 fn fsck(dir: &TempDir, options: &str) -> (i32, String) {
     let out = run(dir, &format!("fsck {options}"));
-    let said = text(&[&out.stdout[..], &out.stderr[..]].concat());
-    (out.status.code().unwrap_or(-1), said)
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
+    (out.status.code().unwrap_or(-1), words(&out))
 }
 
 /// A fresh image `kind`.img.
@@ -530,9 +504,7 @@ fn images_of_others_are_read() {
     tree(&dir);
     let host = |line: &str| {
         let mut words = line.split_whitespace();
-        let mut command = Command::new(words.next().unwrap());
-        let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+        let mut command = tool(words.next().unwrap());
         let out = command.args(words).current_dir(dir.path()).output();
         let done = out.as_ref().is_ok_and(|out| out.status.success());
         assert!(done || out.is_err(), "{line}: {out:?}");

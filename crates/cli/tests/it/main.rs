@@ -9,6 +9,7 @@ mod image;
 mod mkfs;
 mod mount;
 mod paper;
+mod program;
 mod readme;
 mod replay;
 mod tools;

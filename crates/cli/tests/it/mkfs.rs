@@ -1,25 +1,13 @@
 //! `varve mkfs` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{on_image as varve, tool};
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-
-/// Exit code and words.
-fn varve(words: &[&str], image: &Path) -> (i32, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    let out = command.args(words).arg(image).output();
-    let out = out.expect("the program starts");
-    let said = String::from_utf8_lossy(&[&out.stdout[..], &out.stderr[..]].concat()).into_owned();
-    (out.status.code().unwrap_or(-1), said)
-}
 
 /// Clean by `e2fsck -fn`, where it is installed.
 fn e2fsck(image: &Path) {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("e2fsck");
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    match command.arg("-fn").arg(image).output() {
+    match tool("e2fsck").arg("-fn").arg(image).output() {
         Ok(out) => assert_eq!(out.status.code(), Some(0), "{out:?}"),
         Err(e) => eprintln!("skipped: no e2fsck: {e}"),
     }
@@ -75,9 +63,8 @@ fn a_journal_device() {
         assert!(code == 0 && said.contains("clean"), "{said}");
         let (code, said) = varve(&["recover", "--journal", log_name], &image);
         assert!(code == 0 && said.contains("nothing to recover"), "{said}");
-        let mut e2fsck = Command::new("e2fsck");
-        e2fsck.args(["-fn", "-j", log_name]).arg(&image);
-        match e2fsck.output() {
+        let mut e2fsck = tool("e2fsck");
+        match e2fsck.args(["-fn", "-j", log_name]).arg(&image).output() {
             Ok(out) => assert_eq!(out.status.code(), Some(0), "{out:?}"),
             Err(e) => eprintln!("skipped: no e2fsck: {e}"),
         }
@@ -137,10 +124,7 @@ fn what_makes_no_sense_leaves_no_file() {
 
 /// Content to `fsck.f2fs --dry-run`, where it is installed.
 fn fsck_f2fs(image: &Path) {
-    let path = std::env::var("PATH").unwrap_or_default();
-    let mut command = Command::new("fsck.f2fs");
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    match command.arg("--dry-run").arg(image).output() {
+    match tool("fsck.f2fs").arg("--dry-run").arg(image).output() {
         Ok(out) => {
             let text = String::from_utf8_lossy(&out.stdout).into_owned();
             let bad = ["[Fail]", "[ASSERT]", "[FIX]"];

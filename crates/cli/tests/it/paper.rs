@@ -1,13 +1,14 @@
 //! `varve paper` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{command, words};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn varve(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
+    command()
         .args(args)
         .env_remove("VARVE_TRACES")
         .output()
@@ -17,10 +18,6 @@ fn varve(args: &[&str]) -> Output {
 fn quick(out: &Path, more: &[&str]) -> Output {
     let out = out.to_str().expect("the path is UTF-8");
     varve(&[&["paper", "emmc", "--quick", "--out", out][..], more].concat())
-}
-
-fn words(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
 #[test]

@@ -1,24 +1,13 @@
 //! `varve replay` as a user runs it.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use crate::program::{varve, words};
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
 
 /// A recording made by hand; `work` tests what is read from it.
 const NOTES: &str = include_str!("../../../work/tests/data/notes.txt");
-
-fn varve(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_varve"))
-        .args(args)
-        .output()
-        .expect("the program starts")
-}
-
-fn words(output: &Output) -> String {
-    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
-}
 
 fn text(path: &Path) -> &str {
     path.to_str().expect("the path is UTF-8")

@@ -221,197 +221,144 @@ fn fill() -> String {
     format!("script:create f; create g; fsync g{parts}")
 }
 
+/// What most of them need.
+const USUAL: Shows = Shows {
+    mutant: Mutant::TailEarly,
+    scheme: "emmc",
+    device: "spec:emmc",
+    workload: || text("mix"),
+    seed: 1,
+    nested: 0,
+    deep_one_in: 0,
+    states_max: 64,
+};
+
 /// What the explorer catches.
 const CASES: &[Shows] = &[
     Shows {
         mutant: Mutant::NormalHomeWrite,
         scheme: "coalition-paper",
-        device: "spec:emmc",
         workload: || text("mix"),
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::RefileDeltas,
         scheme: "emmc+data=journal",
-        device: "spec:emmc",
         workload: fill,
         seed: 3,
-        nested: 0,
-        deep_one_in: 0,
         states_max: 8,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::TailUnflushed,
         scheme: "jbd2",
         device: "spec:nvme",
         workload: overwrites,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::TailEarly,
         scheme: "flush-ahead",
-        device: "spec:emmc",
         workload: || text("mix"),
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::BaseAlwaysValid,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: || text("mix"),
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::UntrackedStore,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: names,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::NoRevoke,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: tree_block_becomes_data,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::CleanBeforeHome,
         scheme: "jbd2",
-        device: "spec:emmc",
         workload: names,
         seed: 3,
         nested: 1,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::SuperblockDirect,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: || text("mix:tasks=3,ops=50,stress=reuse"),
         seed: 3,
-        nested: 0,
         deep_one_in: 1,
         states_max: 8,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::FlushBeforeData,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: laggards,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::NoFullFirst,
         scheme: "coalition+home=copy",
-        device: "spec:emmc",
         workload: || text("mix"),
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::NoCoalitionChecksum,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: names,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::NoWrap,
         scheme: "emmc+data=journal",
-        device: "spec:emmc",
         workload: fill,
         seed: 3,
-        nested: 0,
-        deep_one_in: 0,
         states_max: 8,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::AckAtCommit,
         scheme: "flush-ahead",
-        device: "spec:emmc",
         workload: overwrites,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::ReuseBeforeCommit,
         scheme: "jbd2",
-        device: "spec:emmc",
         workload: reuse,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::SkipFlush,
         scheme: "jbd2",
-        device: "spec:emmc",
         workload: names,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::PackAnySubset,
         scheme: "flush-ahead",
         device: "spec:emmc-any",
         workload: names,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::ConvertUnordered,
         scheme: "emmc",
-        device: "spec:emmc",
         workload: preallocate,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
     Shows {
         mutant: Mutant::DataBesideRecord,
         scheme: "adaptive",
-        device: "spec:emmc",
         workload: appends,
-        seed: 1,
-        nested: 0,
-        deep_one_in: 0,
-        states_max: 64,
+        ..USUAL
     },
 ];
 

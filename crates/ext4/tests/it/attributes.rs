@@ -10,13 +10,12 @@ use crate::common::cut_disk::{Tear, caps, new_ram};
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos, Rng, SECTOR_BYTES};
 use block::Queue;
 use blockdev::{BlockDevice, Class, Image, Ram, Request, SpecDisk, write_block};
-use fscore::{
-    Creds, Errno, FallocateMode, FileKind, FileSystem, FsError, FsResult, SetAttr, XattrMode,
-};
+use fscore::{Errno, FallocateMode, FileSystem, FsError, FsResult, SetAttr, XattrMode};
 use ondisk::ext4 as disk;
 use ondisk::ext4::{FsSeed, Superblock, XattrBlock};
 use rt::{Mutex, Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
@@ -26,9 +25,7 @@ fn try_mount(device: Arc<dyn BlockDevice>, options: &str) -> FsResult<Arc<Ext4>>
 }
 
 fn create(fs: &Ext4, name: &[u8]) -> FsResult<Ino> {
-    let creds = Creds::default();
-    fs.create(fs.root(), name, FileKind::File, 0o644, 0, creds)
-        .map(|attr| attr.ino)
+    fs.make(fs.root(), name)
 }
 
 /// What the medium holds after a cut, and what was promised before it.
@@ -75,13 +72,7 @@ fn cuts<P: Clone + Send + 'static>(
         fs.unmount().expect("unmounts");
         all
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?} {}",
-        outcome.first_failure,
-        outcome.replay
-    );
-    outcome.value.expect("cuts")
+    outcome.unwrap()
 }
 
 /// Mounts what a cut left and calls `judge` with it.
@@ -91,11 +82,7 @@ fn judged<P>(cut: &Cut<P>, options: &str, judge: impl FnOnce(&Ext4, &P) -> Resul
         judge(&fs, &cut.promise).unwrap_or_else(|why| panic!("{options}: {why}"));
         fs.unmount().expect("unmounts");
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
+    outcome.unwrap();
 }
 
 /// Numbers of values: the one of the last fsync, and the newest.

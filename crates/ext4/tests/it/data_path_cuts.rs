@@ -1,6 +1,7 @@
 //! The crash argument of the data path, judged at random cuts (see `data_path`).
 #![allow(clippy::disallowed_methods)]
 
+use crate::common::{made, options_of};
 use crate::data_path::deaths::cuts_of_recoveries;
 use crate::data_path::{MIB, Tear, caps, explore, new_volume};
 use base::{Nanos, Time};
@@ -10,7 +11,8 @@ use fscore::{Creds, FileKind, FileSystem};
 use rt::{Sim, SimConfig};
 use std::ops::Range;
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use testkit::Brief;
+use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 /// Run by hand, e.g. `FROM=1000 SEEDS=200 TEAR=1 OPTIONS=data=journal`.
@@ -99,7 +101,7 @@ fn torn_sectors() {
 fn recoveries(seeds: Range<u64>, options: &'static str) {
     let seen = cuts_of_recoveries((&new_volume(16), None), options, seeds, None);
     assert_eq!(seen.found, None, "{options}");
-    assert!(seen.judged > 100, "{options}: only {} cuts", seen.judged);
+    assert!(seen.cuts > 100, "{options}: only {} cuts", seen.cuts);
 }
 
 #[test]
@@ -124,7 +126,7 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
             let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), start, 1);
             let mount = || Ext4::mount(Queue::new(disk.clone()), options()).expect("mounts");
             let read = |fs: &Ext4| {
-                let ino = fs.lookup(fs.root(), b"f").expect("there");
+                let ino = fs.find(b"f");
                 let mut page = [0; 4096];
                 fs.read(ino, 0, &mut page).expect("readable");
                 (ino, page[0])
@@ -172,16 +174,10 @@ fn what_a_dead_process_left_in_the_cache_is_durable_after_an_fsync() {
 /// time each does so, or waits for the other.
 #[test]
 fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(16 * MIB, [3; 16], [5; 16], time);
-    options.journal = JournalSize::None;
-    let device = Arc::new(blockdev::Ram::new(16 * MIB));
-    let plan = mkfs::plan(&options).expect("a volume");
-    let written = plan.write(&Queue::new(device.clone()), DeviceContent::Zeros);
-    written.expect("written");
+    let device = made(&MkfsOptions {
+        journal: JournalSize::None,
+        ..options_of(16)
+    });
     let start: Image = device.blocks().into_iter().collect();
     for seed in 0..60 {
         let content = start.clone();
@@ -189,11 +185,7 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
             let options = || MountOptions::parse("scheme=none").expect("options");
             let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), content, seed);
             let fs = Ext4::mount(Queue::new(disk.clone()), options()).expect("mounts");
-            let creds = || Creds {
-                uid: 0,
-                gid: 0,
-                umask: 0,
-            };
+            let creds = || Creds::default();
             let dir = fs.mkdir(fs.root(), b"d", 0o755, creds()).expect("made").ino;
             let made = fs.create(dir, b"f", FileKind::File, 0o644, 0, creds());
             let file = made.expect("made").ino;
@@ -215,7 +207,7 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
             for cut in cuts {
                 let device = Arc::new(cut.to_ram(16 * MIB));
                 let fs = Ext4::mount(Queue::new(device), options()).expect("mounts");
-                let dir = fs.lookup(fs.root(), b"d").expect("its directory");
+                let dir = fs.find(b"d");
                 let file = fs.lookup(dir, b"f").expect("the file");
                 let mut page = [0; 4096];
                 assert_eq!(fs.read(file, 0, &mut page).expect("readable"), 4096);
@@ -223,8 +215,7 @@ fn fsyncs_without_journal_at_the_same_time_both_reach_the_file() {
                 fs.unmount().expect("unmounts");
             }
         });
-        let failure = outcome.first_failure;
-        assert!(failure.is_none(), "seed {seed}: {failure:?}");
+        outcome.unwrap();
     }
 }
 
@@ -245,14 +236,7 @@ fn torn_superblock_without_backup_is_mended_by_the_log() {
             let (disk, fs) = mount(&new_volume(64));
             let fs = fs.expect("a new volume");
             let old = disk.visible().block(0);
-            let (root, creds) = (
-                fs.root(),
-                Creds {
-                    uid: 0,
-                    gid: 0,
-                    umask: 0,
-                },
-            );
+            let (root, creds) = (fs.root(), Creds::default());
             let make = |name: &[u8]| {
                 let made = fs.create(root, name, FileKind::File, 0o644, 0, creds);
                 made.expect("room").ino

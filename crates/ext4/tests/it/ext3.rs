@@ -15,6 +15,7 @@ use journal::Preset;
 use ondisk::ext4::{GroupDesc, Superblock};
 use ondisk::jbd2::{self, BlockKind, DescriptorReader, Header};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::Ext4;
 use varve_ext4::mkfs::Kind;
 
@@ -72,8 +73,7 @@ fn use_it(fs: &Ext4) {
         fs.fsync(grown, n % 2 == 0).expect("fsync");
     }
     fs.link(grown, dir.ino, b"again").expect("link");
-    fs.symlink(root, b"long", &[b'x'; 300], Creds::default())
-        .expect("symlink");
+    fs.make_link(root, b"long", &[b'x'; 300]).expect("symlink");
     for n in (0..400).step_by(3) {
         let name = format!("a name that fills the directory {n}");
         fs.unlink(dir.ino, name.as_bytes()).expect("unlink");
@@ -227,7 +227,7 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
     for before in [&ram, &cut] {
         let lost = lose(before, 0);
         let fs = mount(&lost, "");
-        fs.lookup(fs.root(), b"file").expect("it is there");
+        fs.find(b"file");
         fs.unmount().expect("unmount");
         let report = check_ram(&lost);
         assert!(report.is_clean(), "{}", said(&report));
@@ -240,7 +240,7 @@ fn a_lost_superblock_is_replaced_by_its_backup() {
         let lost = lose(&lose(&cut, 0), torn);
         let fs = mount(&lost, "");
         assert!(fs.recovery().is_some());
-        fs.lookup(fs.root(), b"file").expect("it is there");
+        fs.find(b"file");
         fs.unmount().expect("unmount");
         let report = check_ram(&lost);
         assert!(report.is_clean(), "block {torn}: {}", said(&report));

@@ -1,7 +1,8 @@
 //! Content of files: write, read, truncate, fsync, checked by e2fsck and debugfs.
 
-use crate::common::{Image, fork, have_tools, mount, pattern, read_all};
+use crate::common::{Image, fork, have_tools, mount, pattern};
 use fscore::{FileSystem, SetAttr};
+use testkit::Brief;
 
 fn with_files(mib: u64, options: &[&str], names: &[&str]) -> Image {
     let image = Image::new(mib, options);
@@ -28,13 +29,11 @@ fn mount_and_unmount_leave_a_clean_image() {
     }
     for options in ["", "scheme=none", "ro", "data=writeback", "data=journal"] {
         let image = Image::new(64, &[]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
-        assert_eq!(fs.lookup(fs.root(), b"lost+found").expect("there").0, 11);
+        let (ram, fs) = image.mount(options);
+        assert_eq!(fs.find(b"lost+found").0, 11);
         fs.unmount().expect("unmount");
         assert!(fs.getattr(fs.root()).is_err(), "unmounted");
-        image.store(&ram);
-        image.fsck();
+        image.judge(&ram);
     }
 }
 
@@ -45,26 +44,23 @@ fn written_bytes_are_read_back_by_debugfs() {
     }
     for options in ["", "scheme=none", "data=writeback", "data=journal"] {
         let image = with_files(64, &[], &["a", "b"]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
-        let a = fs.lookup(fs.root(), b"a").expect("there");
-        let b = fs.lookup(fs.root(), b"b").expect("there");
+        let (ram, fs) = image.mount(options);
+        let a = fs.find(b"a");
+        let b = fs.find(b"b");
         let content = pattern(1, 300_000);
         assert_eq!(fs.write(a, 0, &content).expect("write"), content.len());
         assert_eq!(fs.write(b, 5000, b"hello").expect("write"), 5);
-        assert_eq!(read_all(&fs, a), content);
+        assert_eq!(fs.content(a), content);
         fs.fsync(a, false).expect("fsync");
         truncate(&fs, a, 123_457);
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         assert_eq!(image.cat("a"), content[..123_457], "{options}");
         let hole = [&[0; 5000][..], b"hello"].concat();
         assert_eq!(image.cat("b"), hole, "{options}");
 
         let fs = mount(&image.load(), options);
-        assert_eq!(read_all(&fs, a), content[..123_457]);
-        assert_eq!(read_all(&fs, b), hole);
+        assert_eq!(fs.content(a), content[..123_457]);
+        assert_eq!(fs.content(b), hole);
     }
 }
 
@@ -74,9 +70,8 @@ fn what_was_synced_survives_a_crash() {
         return;
     }
     let image = with_files(64, &[], &["a"]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
-    let a = fs.lookup(fs.root(), b"a").expect("there");
+    let (ram, fs) = image.mount("commit=600");
+    let a = fs.find(b"a");
     let content = pattern(2, 100_000);
     fs.write(a, 0, &content).expect("write");
     fs.fsync(a, true).expect("fdatasync");
@@ -84,15 +79,13 @@ fn what_was_synced_survives_a_crash() {
     let crashed = fork(&ram);
     // Recovery by Varve.
     let again = mount(&fork(&crashed), "");
-    assert_eq!(read_all(&again, a), content);
+    assert_eq!(again.content(a), content);
     again.unmount().expect("unmount");
     // A read-only mount recovers, too, and leaves an empty log behind.
     let ram = fork(&crashed);
     let fs = mount(&ram, "ro");
-    assert_eq!(read_all(&fs, a), content);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    assert_eq!(fs.content(a), content);
+    image.end(&fs, &ram);
     // Recovery by e2fsck.
     image.store(&crashed);
     let (code, text) = image.fsck_repair();
@@ -106,9 +99,8 @@ fn files_that_grow_side_by_side_stay_in_one_piece() {
         return;
     }
     let image = with_files(64, &[], &["a", "b"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let inos = [b"a", b"b"].map(|n| fs.lookup(fs.root(), n).expect("there"));
+    let (ram, fs) = image.mount("");
+    let inos = [b"a", b"b"].map(|n| fs.find(n));
     for ino in inos {
         fs.open(ino).expect("open");
     }
@@ -123,9 +115,7 @@ fn files_that_grow_side_by_side_stay_in_one_piece() {
         fs.release(ino).expect("release");
     }
     fs.check();
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     for name in ["a", "b"] {
         let extents = image
             .debugfs(&format!("dump_extents -l {name}"))

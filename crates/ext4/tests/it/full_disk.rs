@@ -1,22 +1,11 @@
 //! A disk that fills up: acknowledged data is there, what does not fit is refused by the call, and
 //! freed space comes back.
 
-use crate::common::{Image, have_tools, mount, pattern, read_all};
+use crate::common::{Image, have_tools, mount, pattern};
 use base::{Ino, Rng};
-use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem, FsResult, SetAttr};
+use fscore::{Creds, Errno, FallocateMode, FileSystem};
+use testkit::Brief;
 use varve_ext4::Ext4;
-
-fn create(fs: &Ext4, name: &str) -> FsResult<Ino> {
-    let made = fs.create(
-        fs.root(),
-        name.as_bytes(),
-        FileKind::File,
-        0o644,
-        0,
-        Creds::default(),
-    );
-    made.map(|attr| attr.ino)
-}
 
 /// Writes until the disk is full; answers the acknowledged bytes.
 fn fill(fs: &Ext4, ino: Ino, chunk: usize) -> Vec<u8> {
@@ -45,17 +34,14 @@ fn one_file_takes_every_block() {
             other => ("ext4", other),
         };
         let image = Image::new(32, &["-m", "0", "-t", format]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
-        let ino = create(&fs, "big").expect("room for a name");
+        let (ram, fs) = image.mount(options);
+        let ino = fs.file("big");
         let content = fill(&fs, ino, 150_000);
         let free = fs.statfs().expect("statfs").blocks_free;
         assert!(free <= 1, "{options}: {free} blocks are left");
         fs.fsync(ino, false).expect("what was acknowledged fits");
-        assert!(read_all(&fs, ino) == content);
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        assert!(fs.content(ino) == content);
+        image.end(&fs, &ram);
         assert!(image.cat("big") == content, "{options}");
     }
 }
@@ -67,9 +53,8 @@ fn scattered_pages_all_fit() {
     }
     // Single pages far apart: the extent tree grows, several levels deep, out of promised blocks.
     let image = Image::new(32, &["-m", "0"]);
-    let ram = image.load();
-    let fs = mount(&ram, "cache=64");
-    let ino = create(&fs, "sparse").expect("room");
+    let (ram, fs) = image.mount("cache=64");
+    let ino = fs.file("sparse");
     let mut written = Vec::new();
     for n in 0..20_000u64 {
         let at = (n * 7919 % 20_000) * 8192;
@@ -92,9 +77,7 @@ fn scattered_pages_all_fit() {
         fs.read(ino, at, &mut got).expect("read");
         assert_eq!(u64::from_le_bytes(got), at);
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 #[test]
@@ -104,32 +87,25 @@ fn freed_space_comes_back() {
     }
     for options in ["", "data=journal", "scheme=none", "discard"] {
         let image = Image::new(24, &["-m", "0"]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
+        let (ram, fs) = image.mount(options);
         let mut lengths = Vec::new();
         for round in 0..4 {
-            let ino = create(&fs, &format!("f{round}")).expect("room for a name");
+            let ino = fs.file(format!("f{round}"));
             let content = fill(&fs, ino, 500_000);
             lengths.push(content.len());
-            assert!(read_all(&fs, ino) == content);
+            assert!(fs.content(ino) == content);
             if round % 2 == 0 {
                 fs.unlink(fs.root(), format!("f{round}").as_bytes())
                     .expect("unlink");
             } else {
-                let set = SetAttr {
-                    size: Some(0),
-                    ..SetAttr::default()
-                };
-                fs.setattr(ino, &set).expect("truncate");
+                fs.resize(ino, 0).expect("truncate");
             }
         }
         assert!(
             lengths.iter().all(|&l| l == lengths[0]),
             "{options}: {lengths:?}"
         );
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
     }
 }
 
@@ -139,15 +115,14 @@ fn names_and_files_on_a_full_disk() {
         return;
     }
     let image = Image::new(16, &["-m", "0", "-N", "4096"]);
-    let ram = image.load();
-    let fs = mount(&ram, "cache=8");
+    let (ram, fs) = image.mount("cache=8");
     let mut rng = Rng::named(5, "full");
     let mut files: Vec<(String, Ino, Vec<u8>)> = Vec::new();
     let (mut full, mut made) = (0, 0);
     while full < 200 {
         made += 1;
         let name = format!("{made:0>120}");
-        let ino = match create(&fs, &name) {
+        let ino = match fs.make(fs.root(), &name) {
             Ok(ino) => ino,
             Err(e) => {
                 assert_eq!(e.errno(), Errno::NoSpc, "{e}");
@@ -172,13 +147,11 @@ fn names_and_files_on_a_full_disk() {
             fs.unlink(fs.root(), name.as_bytes()).expect("unlink");
         }
     }
-    fs.unmount().expect("what was acknowledged fits");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let fs = mount(&ram, "ro");
     for (name, ino, content) in &files {
-        assert_eq!(fs.lookup(fs.root(), name.as_bytes()).expect("there"), *ino);
-        assert!(read_all(&fs, *ino) == *content, "{name}");
+        assert_eq!(fs.find(name), *ino);
+        assert!(fs.content(*ino) == *content, "{name}");
     }
     fs.unmount().expect("unmount");
 }
@@ -189,23 +162,20 @@ fn all_inodes_are_used_and_come_back() {
         return;
     }
     let image = Image::new(32, &["-N", "256"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let free = fs.statfs().expect("statfs").inodes_free;
     for _ in 0..2 {
         for n in 0..free {
-            create(&fs, &format!("{n}")).expect("an inode is free");
+            fs.file(format!("{n}"));
         }
-        let e = create(&fs, "more").expect_err("none is left");
+        let e = fs.make(fs.root(), "more").expect_err("none is left");
         assert_eq!(e.errno(), Errno::NoSpc);
         for n in 0..free {
             fs.unlink(fs.root(), format!("{n}").as_bytes())
                 .expect("unlink");
         }
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 /// Pages of 4 KiB at these indices, one extent each, on a volume with blocks of that size.
@@ -226,8 +196,8 @@ fn written_back_when_all_is_taken(
 ) {
     let ram = crate::common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
     let fs = mount(&ram, "commit=600");
-    let ino = create(&fs, "f").expect("room for a name");
-    let big = create(&fs, "big").expect("room for a name");
+    let ino = fs.file("f");
+    let big = fs.file("big");
     prepare(&fs, ino);
     fs.write(ino, index * 4096, &[7; 4096]).expect("room");
     then(&fs, ino);
@@ -285,7 +255,7 @@ fn a_page_inside_an_unwritten_extent_can_split_it() {
 fn writing_to_allocated_blocks_takes_no_more_of_them() {
     let ram = crate::common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
     let fs = mount(&ram, "commit=600");
-    let ino = create(&fs, "f").expect("room for a name");
+    let ino = fs.file("f");
     let sectors = |what| {
         let sectors = fs.getattr(ino).expect("there").sectors;
         assert_eq!(sectors, 256 * 8, "{what}");

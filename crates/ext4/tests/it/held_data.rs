@@ -5,9 +5,10 @@ use crate::common::cut_disk::{MIB, Tear, new_volume};
 use base::{Ino, Nanos, Time};
 use block::{Caps, Class, Queue};
 use blockdev::{PackOrder, Packed, SpecDisk};
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 const MIB_OF_VOLUME: u64 = 16;
@@ -31,16 +32,8 @@ struct Life {
 
 impl Life {
     fn create(&self, name: &[u8]) -> Ino {
-        let (root, creds) = (
-            self.fs.root(),
-            Creds {
-                uid: 0,
-                gid: 0,
-                umask: 0,
-            },
-        );
-        let made = self.fs.create(root, name, FileKind::File, 0o644, 0, creds);
-        made.expect("the journal runs").ino
+        let root = self.fs.root();
+        self.fs.make(root, name).expect("the journal runs")
     }
 
     fn held(&self) -> u64 {
@@ -63,11 +56,7 @@ fn live(body: impl FnOnce(&Life) + Send + 'static) {
         body(&life);
         life.fs.unmount().expect("the journal has not been aborted");
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
+    outcome.unwrap();
 }
 
 /// journal-commit-F7: an overwrite in place that cannot be written is reported once, as an error of

@@ -10,6 +10,7 @@ use fscore::{
     Creds, Errno, FallocateMode, FileKind, FileSystem, FsError, RenameMode, SetAttr, XattrMode,
 };
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 /// An image with directories, a hash tree, extent blocks, holes, symbolic links, an orphan and a
@@ -19,13 +20,9 @@ fn filled(mkfs: &[&str]) -> Option<Arc<Ram>> {
         return None;
     }
     let image = Image::new(16, mkfs);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     let creds = Creds::default();
-    let dir = fs
-        .mkdir(fs.root(), b"dir", 0o755, creds)
-        .expect("mkdir")
-        .ino;
+    let dir = fs.dir(b"dir");
     for n in 0..200 {
         let name = format!("{n:0>60}");
         let file = fs
@@ -46,7 +43,7 @@ fn filled(mkfs: &[&str]) -> Option<Arc<Ram>> {
     for n in 0..40 {
         fs.write(sparse.ino, n * 8192, b"x").expect("write");
     }
-    fs.symlink(fs.root(), b"link", &[b'l'; 100], creds)
+    fs.make_link(fs.root(), b"link", &[b'l'; 100])
         .expect("symlink");
     fs.sync().expect("sync");
     let open = fs
@@ -94,7 +91,6 @@ fn damage(ram: &Ram, rng: &mut Rng) {
 
 /// Reads and changes everything that can be reached.
 fn exercise(fs: &Ext4) {
-    let creds = Creds::default();
     let mut dirs = vec![fs.root()];
     let mut seen = std::collections::BTreeSet::from([fs.root()]);
     let mut files: Vec<(Ino, Ino, Vec<u8>)> = Vec::new();
@@ -116,8 +112,8 @@ fn exercise(fs: &Ext4) {
                 files.push((dir, e.ino, e.name));
             }
         }
-        let _ = fs.create(dir, b"new", FileKind::File, 0o644, 0, creds);
-        let _ = fs.mkdir(dir, b"newdir", 0o755, creds);
+        let _ = fs.make(dir, b"new");
+        let _ = fs.make_dir(dir, b"newdir");
     }
     let mut buf = vec![0; 70_000];
     for (n, (dir, ino, name)) in files.iter().enumerate() {
@@ -212,7 +208,7 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
         return;
     };
     let fs = mount(&ram, "");
-    let dir = fs.lookup(fs.root(), b"dir").expect("there");
+    let dir = fs.find(b"dir");
     let victim = fs
         .lookup(dir, format!("{:0>60}", 7).as_bytes())
         .expect("there");
@@ -231,14 +227,7 @@ fn damage_latches_the_mount_and_is_noted_for_e2fsck() {
         "{e}"
     );
     assert!(fs.failed().is_some(), "latched");
-    assert!(
-        fs.read(
-            fs.lookup(fs.root(), b"sparse").expect("reading goes on"),
-            0,
-            &mut [0; 10]
-        )
-        .is_ok()
-    );
+    assert!(fs.read(fs.find(b"sparse"), 0, &mut [0; 10]).is_ok());
     let e = fs
         .create(fs.root(), b"x", FileKind::File, 0, 0, Creds::default())
         .expect_err("latched");

@@ -3,63 +3,51 @@
 //! or an endless loop.
 #![allow(clippy::disallowed_methods)]
 
+use crate::common::{made, options_of};
 use base::bytes::{get_le32, put_le32};
 use base::checksum::crc32c;
 use base::{Ino, Rng};
 use block::Queue;
 use blockdev::Image;
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::{FileKind, FileSystem, SetAttr};
 use ondisk::ext4::{GroupDesc, Incompat, Inode, Superblock};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, Kind, MkfsOptions};
+use testkit::Brief;
+use testkit::brief::ROOT;
+use varve_ext4::mkfs::{JournalSize, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
-const ROOT: Creds = Creds {
-    uid: 0,
-    gid: 0,
-    umask: 0,
-};
 /// The maximum of entries read in the root directory.
 const NAMES_MAX: usize = 64;
 
 fn volume(kind: Kind) -> Image {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
+    let options = MkfsOptions {
+        kind,
+        journal: JournalSize::Blocks(1024),
+        ..options_of(BYTES >> 20)
     };
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
-    options.kind = kind;
-    options.journal = JournalSize::Blocks(1024);
     let filled = Sim::new(SimConfig::seeded(1)).run(|| {
-        let device = Arc::new(blockdev::Ram::new(BYTES));
-        let plan = mkfs::plan(&options).expect("a volume");
-        plan.write(&Queue::new(device.clone()), DeviceContent::Zeros)
-            .expect("written");
+        let device = made(&options);
         let queue = Queue::new(device.clone());
         let fs = Ext4::mount(queue, MountOptions::default()).expect("mounts");
         for n in 0..12 {
             let name = format!("file {n}");
-            let file = fs
-                .create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, ROOT)
-                .expect("room");
+            let file = fs.file(&name);
             // Every second block, so that the larger trees get a level.
             for page in 0..n * 2 {
-                fs.write(file.ino, page * 8192, &[n as u8; 4096])
-                    .expect("room");
+                fs.write(file, page * 8192, &[n as u8; 4096]).expect("room");
             }
-            fs.fsync(file.ino, false).expect("durable");
+            fs.fsync(file, false).expect("durable");
         }
-        let dir = fs.mkdir(fs.root(), b"dir", 0o755, ROOT).expect("room");
-        fs.symlink(dir.ino, b"link", &[b'x'; 200], ROOT)
-            .expect("room");
+        let dir = fs.dir("dir");
+        fs.make_link(dir, b"link", &[b'x'; 200]).expect("room");
         fs.unmount().expect("unmounts");
         // Blocks of the device, kept for all cases.
         device.blocks().into_iter().collect::<Image>()
     });
-    assert!(filled.first_failure.is_none(), "{:?}", filled.first_failure);
-    filled.value.expect("a volume")
+    filled.unwrap()
 }
 
 /// Changes one to four fields somewhere in `bytes`.
@@ -234,7 +222,7 @@ fn use_it(fs: &Ext4) {
             _ => fs.fsync(entry.ino, false),
         };
     }
-    let _ = fs.mkdir(fs.root(), b"new", 0o755, ROOT);
+    let _ = fs.make_dir(fs.root(), b"new");
     if let Ok(new) = fs.create(fs.root(), b"new file", FileKind::File, 0o644, 0, ROOT) {
         let _ = fs.write(new.ino, 0, &buf);
         let _ = fs.fsync(new.ino, false);

@@ -1,6 +1,7 @@
 //! A truncation that a crash interrupted, finished by the next mount.
 #![allow(clippy::disallowed_methods)]
 
+use crate::common::{made, mount};
 use base::{BLOCK_BYTES, BlockNo, Ino};
 use block::{Class, Queue};
 use blockdev::{Ram, write_block};
@@ -9,7 +10,7 @@ use ondisk::ext4::{GroupDesc, Inode, Superblock};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use varve_ext4::check::{Options, check};
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 << 20;
@@ -18,19 +19,9 @@ const LEN: usize = 5 * BLOCK_BYTES - 100;
 const CUT: usize = BLOCK_BYTES + 1000;
 
 fn volume() -> Arc<Ram> {
-    let time = rt::wall();
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], rt::wall());
     options.journal = JournalSize::Blocks(1024);
-    let ram = Arc::new(Ram::new(BYTES));
-    let plan = mkfs::plan(&options).expect("a volume");
-    let queue = Queue::new(ram.clone());
-    plan.write(&queue, DeviceContent::Zeros).expect("written");
-    ram
-}
-
-fn mount(ram: &Arc<Ram>, options: &str) -> Arc<Ext4> {
-    let options = MountOptions::parse(options).expect("options");
-    Ext4::mount(Queue::new(ram.clone()), options).expect("mounts")
+    made(&options)
 }
 
 fn content() -> Vec<u8> {
@@ -97,11 +88,7 @@ fn crashed(options: &str, body: impl FnOnce(&Arc<Ram>, Ino, &Attr)) {
         let report = check(&read, &Options::new(BYTES / BLOCK_BYTES as u64));
         assert!(report.is_clean(), "{:?}", report.findings);
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
+    outcome.unwrap();
 }
 
 const MODES: [&str; 4] = ["", "data=writeback", "data=journal", "scheme=none"];

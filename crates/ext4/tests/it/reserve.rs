@@ -1,11 +1,10 @@
 //! Blocks held back: which callers may use them, in which operations, and that write-back never
 //! gives them to another caller. `e2fsck` checks each volume.
 
-use crate::common::{Image, have_tools, mount, pattern, read_all, tool};
+use crate::common::{Image, have_tools, pattern, tool};
 use base::Ino;
-use fscore::{
-    Caller, Creds, Errno, FallocateMode, FileKind, FileSystem, FsResult, RenameMode, XattrMode,
-};
+use fscore::{Caller, Creds, Errno, FallocateMode, FileSystem, FsResult, RenameMode, XattrMode};
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 const BLOCK: u64 = 4096;
@@ -39,9 +38,7 @@ fn by_nobody<T>(call: impl FnOnce() -> T) -> T {
 }
 
 fn create(fs: &Ext4, dir: Ino, name: &str) -> FsResult<Ino> {
-    let creds = Creds::default();
-    let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.map(|attr| attr.ino)
+    fs.make(dir, name)
 }
 
 fn file(fs: &Ext4, name: &str) -> Ino {
@@ -103,8 +100,7 @@ fn users_stop_where_the_blocks_held_back_begin_and_the_superuser_goes_on() {
             other => ("ext4", other),
         };
         let image = volume(&["-t", format]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
+        let (ram, fs) = image.mount(options);
         let stat = fs.statfs().expect("statfs");
         assert_eq!(stat.blocks_free - stat.blocks_available, RESERVE);
         let ino = file(&fs, "user");
@@ -118,9 +114,7 @@ fn users_stop_where_the_blocks_held_back_begin_and_the_superuser_goes_on() {
         assert!(free(&fs) <= 1, "{options}: {}", free(&fs));
         fs.sync().expect("what was acknowledged fits");
         fs.check();
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         assert!(image.cat("user") == users && image.cat("root") == roots);
     }
 }
@@ -144,8 +138,7 @@ fn the_user_and_the_group_of_the_superblock_or_of_the_options() {
         ("resgid=2002", [true, false, false, false, true]),
         ("resuid=0,resgid=0", [false; 5]),
     ] {
-        let ram = image.load();
-        let fs = mount(&ram, options);
+        let (ram, fs) = image.mount(options);
         let full = file(&fs, "full");
         by_nobody(|| fill(&fs, full));
         for ((uid, groups), may) in members.into_iter().zip(may) {
@@ -189,13 +182,9 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
     }
     for mkfs in [&[][..], &["-t", "ext3"], &["-O", "inline_data"]] {
         let image = volume(mkfs);
-        let ram = image.load();
-        let fs = mount(&ram, "");
+        let (ram, fs) = image.mount("");
         let (root, creds) = (fs.root(), Creds::default());
-        let dir = |name: &str| {
-            let made = fs.mkdir(root, name.as_bytes(), 0o755, creds);
-            made.expect("room").ino
-        };
+        let dir = |name: &str| fs.make_dir(root, name).expect("room");
         let [names, links, moves, targets, dirs] =
             ["names", "links", "moves", "targets", "dirs"].map(dir);
         let (plain, full) = (file(&fs, "plain"), file(&fs, "full"));
@@ -223,8 +212,7 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
             fs.rename(root, &from, moves, &long(n), RenameMode::Replace)
         });
         until_full(&fs, "symlink", 40, |n| {
-            fs.symlink(targets, &long(n), &[b't'; 1000], creds)
-                .map(drop)
+            fs.make_link(targets, long(n), &[b't'; 1000]).map(drop)
         });
         until_full(&fs, "mkdir", 40, |n| {
             let made = fs.mkdir(dirs, &long(n), 0o755, creds)?;
@@ -249,9 +237,7 @@ fn whatever_takes_blocks_asks_for_the_right_to_them() {
         by_nobody(|| fs.unlink(root, b"full")).expect("unlink");
         by_nobody(|| fs.write(plain, 0, &[1; 8192])).expect("room again");
         fs.check();
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
     }
 }
 
@@ -265,8 +251,7 @@ fn what_a_file_has_is_its_own() {
     }
     for options in ["", "data=journal", "scheme=none"] {
         let image = volume(&[]);
-        let ram = image.load();
-        let fs = mount(&ram, options);
+        let (ram, fs) = image.mount(options);
         let [kept, cut, blank, full] = ["kept", "cut", "blank", "full"].map(|name| file(&fs, name));
         let reserve = |ino| fs.fallocate(ino, FallocateMode::Allocate, 0, PAGES * BLOCK);
         by_nobody(|| reserve(kept)).expect("room");
@@ -291,7 +276,7 @@ fn what_a_file_has_is_its_own() {
             let mode = FallocateMode::ZeroRangeKeepSize;
             by_nobody(|| fs.fallocate(blank, mode, page * BLOCK, BLOCK)).expect("it has the block");
         }
-        assert!(read_all(&fs, kept) == wanted);
+        assert!(fs.content(kept) == wanted);
         let mut punched = old;
         for page in (0..PAGES).step_by(2) {
             let at = page * BLOCK;
@@ -302,13 +287,11 @@ fn what_a_file_has_is_its_own() {
         by_nobody(|| fs.fallocate(cut, FallocateMode::CollapseRange, BLOCK, BLOCK))
             .expect("it gives a block back");
         punched.drain(BLOCK as usize..2 * BLOCK as usize);
-        assert!(read_all(&fs, cut) == punched);
+        assert!(fs.content(cut) == punched);
         let tree = free(&fs);
         assert!(tree + 16 >= RESERVE, "{options}: {tree} blocks are left");
         fs.check();
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         assert!(image.cat("kept") == wanted && image.cat("cut") == punched);
     }
 }
@@ -320,8 +303,7 @@ fn a_promise_is_kept_whoever_writes_back() {
         return;
     }
     let image = volume(&[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let (full, own, other) = (file(&fs, "full"), file(&fs, "own"), file(&fs, "other"));
     by_nobody(|| fill(&fs, full));
     let data = pattern(5, 300 * BLOCK as usize);
@@ -334,9 +316,7 @@ fn a_promise_is_kept_whoever_writes_back() {
     assert!((600..=RESERVE - 300).contains(&left), "{left}");
     by_nobody(|| fs.fsync(own, false)).expect("promised");
     fs.check();
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     assert!(image.cat("own") == data);
 }
 
@@ -347,8 +327,7 @@ fn a_superblock_that_holds_more_back_than_there_is_leaves_users_nothing() {
     }
     let image = Image::new(16, &[]);
     image.debugfs_write(&["set_super_value r_blocks_count 0xFFFFFFFF"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (_, fs) = image.mount("");
     assert_eq!(fs.statfs().expect("statfs").blocks_available, 0);
     let ino = file(&fs, "f");
     assert!(is_full(by_nobody(|| fs.write(ino, 0, &[7; 100]))));

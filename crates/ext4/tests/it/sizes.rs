@@ -1,51 +1,34 @@
 //! The size of a file after a cut is one that the file had.
 
-use base::{Ino, SECTOR_BYTES};
+use crate::common::{self, fork, made, options_of};
+use base::Ino;
 use block::Queue;
-use blockdev::{BlockDevice, Caps, Class, OverlayDisk, Ram, write_block};
-use fscore::{Creds, FallocateMode, FileKind, FileSystem};
+use blockdev::{BlockDevice, Caps, OverlayDisk, Ram};
+use fscore::FileSystem;
 use std::sync::Arc;
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
+use testkit::Brief;
+use varve_ext4::mkfs::{JournalSize, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
-
-const BYTES: u64 = 16 << 20;
 
 fn volume() -> Arc<Ram> {
     volume_in_blocks_of(4096)
 }
 
 fn volume_in_blocks_of(bytes: u32) -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
-    options.journal = JournalSize::Blocks(1024);
-    options.block_bytes = bytes;
-    let device = Arc::new(Ram::new(BYTES));
-    let plan = mkfs::plan(&options).expect("a volume");
-    let queue = Queue::new(device.clone());
-    plan.write(&queue, DeviceContent::Zeros).expect("written");
-    device
+    made(&MkfsOptions {
+        journal: JournalSize::Blocks(1024),
+        block_bytes: bytes,
+        ..options_of(16)
+    })
 }
 
 fn mount(device: &Arc<Ram>) -> Arc<Ext4> {
-    let options = MountOptions::parse("commit=600").expect("options");
-    Ext4::mount(Queue::new(device.clone()), options).expect("mounts")
-}
-
-fn create(fs: &Ext4, name: &[u8]) -> Ino {
-    let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, Creds::default());
-    made.expect("made").ino
+    common::mount(device, "commit=600")
 }
 
 /// The size of a file on a copy of the device, mounted: a cut that loses nothing.
 fn size_after_a_cut(device: &Ram, ino: Ino) -> u64 {
-    let copy = Arc::new(Ram::new(device.caps().sectors * SECTOR_BYTES as u64));
-    for (n, block) in device.blocks() {
-        write_block(&*copy, base::BlockNo(n).lba(), Class::Data, block).expect("in range");
-    }
-    let fs = mount(&copy);
+    let fs = mount(&fork(device));
     let size = fs.getattr(ino).expect("it is there").size;
     fs.unmount().expect("unmounts");
     size
@@ -57,11 +40,11 @@ fn size_after_a_cut(device: &Ram, ino: Ino) -> u64 {
 fn the_end_of_a_write_inside_a_grown_file_is_no_size() {
     let device = volume();
     let fs = mount(&device);
-    let file = create(&fs, b"a");
+    let file = fs.file(b"a");
     fs.write(file, 7855, &[1; 512]).expect("written");
     fs.fsync(file, false).expect("synced");
     fs.write(file, 0, &[2; 13824]).expect("grows");
-    let other = create(&fs, b"b");
+    let other = fs.file(b"b");
     fs.write(file, 0, &[3; 11776]).expect("inside");
     fs.fsync(other, false).expect("commits everything");
     assert_eq!(size_after_a_cut(&device, file), 8367);
@@ -104,7 +87,7 @@ fn blocks_smaller_than_a_sector_are_refused_by_name() {
 /// written the size to the device (reshape-Z4).
 #[test]
 fn a_dropped_tail_takes_no_size_along() {
-    use FallocateMode::{PunchHole, ZeroRange, ZeroRangeKeepSize};
+    use fscore::FallocateMode::{PunchHole, ZeroRange, ZeroRangeKeepSize};
     const LEN: u64 = 65_536;
     let ranges = [
         61_440..LEN,
@@ -122,7 +105,7 @@ fn a_dropped_tail_takes_no_size_along() {
                 let text = format!("commit=600{options}");
                 let options = MountOptions::parse(&text).expect("options");
                 let fs = Ext4::mount(Queue::new(device.clone()), options).expect("mounts");
-                let file = create(&fs, b"a");
+                let file = fs.file(b"a");
                 fs.write(file, 0, &[7; LEN as usize]).expect("written");
                 let len = range.end - range.start;
                 fs.fallocate(file, mode, range.start, len).expect("room");

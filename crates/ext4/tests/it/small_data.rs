@@ -6,17 +6,13 @@ use crate::data_path::{MIB, Tear, caps, new_volume};
 use base::{Ino, Nanos, Time};
 use block::{Class, Queue, QueueStats};
 use blockdev::SpecDisk;
-use fscore::{Creds, FallocateMode, FileKind, FileSystem, SetAttr};
+use fscore::{Creds, FallocateMode, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 16 * MIB;
-const CREDS: Creds = Creds {
-    uid: 0,
-    gid: 0,
-    umask: 0,
-};
 
 struct Life {
     disk: Arc<SpecDisk>,
@@ -27,8 +23,7 @@ struct Life {
 impl Life {
     fn create(&self, name: &str) -> Ino {
         let root = self.fs.root();
-        let made = (self.fs).create(root, name.as_bytes(), FileKind::File, 0o644, 0, CREDS);
-        made.expect("made").ino
+        (self.fs).make(root, name).expect("made")
     }
 
     fn write(&self, ino: Ino, page: u64, byte: u8, pages: usize) {
@@ -85,7 +80,7 @@ struct Costs {
 }
 
 fn read(fs: &Ext4, name: &str) -> Vec<u8> {
-    let ino = fs.lookup(fs.root(), name.as_bytes()).expect("there");
+    let ino = fs.find(name);
     let size = fs.getattr(ino).expect("there").size as usize;
     let mut buf = vec![0; size];
     assert_eq!(fs.read(ino, 0, &mut buf).expect("readable"), size);
@@ -109,8 +104,7 @@ fn live(more: &'static str, body: impl FnOnce(&Life) + Send + 'static) {
         body(&life);
         life.fs.unmount().expect("unmounts");
     });
-    let failed = outcome.first_failure;
-    assert!(failed.is_none(), "{failed:?}");
+    outcome.unwrap();
 }
 
 /// The purpose of small data: an appending log (SQLite's WAL) pays one non-volatile write for each
@@ -229,11 +223,7 @@ fn a_cut_tail_stays_zero() {
         let file = life.logged("f", 5);
         life.write(file, 0, 6, 1);
         let resize = |size| {
-            let set = SetAttr {
-                size: Some(size),
-                ..SetAttr::default()
-            };
-            life.fs.setattr(file, &set).expect("resized");
+            life.fs.resize(file, size).expect("resized");
         };
         resize(100);
         resize(4096);

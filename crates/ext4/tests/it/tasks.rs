@@ -1,19 +1,18 @@
 //! Several tasks on one mount: files of their own, one shared file, and a log and a cache that are
 //! too small for them.
 
-use crate::common::{Image, have_tools, mount, read_all};
+use crate::common::{Image, have_tools};
 use base::{Ino, Rng};
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 const TASKS: u64 = 4;
 const STEPS: usize = 150;
 
 fn create(fs: &Ext4, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("create").ino
+    fs.file(name)
 }
 
 /// Writes, truncates and syncs its own file, and writes to the shared one. Answers what its own
@@ -33,11 +32,7 @@ fn work(fs: &Ext4, own: Ino, shared: Ino, seed: u64) -> Vec<u8> {
             }
             5 => {
                 let size = rng.below(content.len() as u64 + 1);
-                let set = SetAttr {
-                    size: Some(size),
-                    ..SetAttr::default()
-                };
-                fs.setattr(own, &set).expect("truncate");
+                fs.resize(own, size).expect("truncate");
                 content.truncate(size as usize);
             }
             6 => fs.fsync(own, rng.one_in(2)).expect("fsync"),
@@ -46,11 +41,7 @@ fn work(fs: &Ext4, own: Ino, shared: Ino, seed: u64) -> Vec<u8> {
                 fs.fsync(shared, true).expect("fdatasync");
             }
             8 => {
-                let set = SetAttr {
-                    size: Some(rng.below(100_000)),
-                    ..SetAttr::default()
-                };
-                fs.setattr(shared, &set).expect("truncate");
+                fs.resize(shared, rng.below(100_000)).expect("truncate");
             }
             _ => {
                 let mut buf = vec![0; 50_000];
@@ -67,8 +58,7 @@ fn together(mkfs: &[&str], options: &str, seed: u64) {
         return;
     }
     let image = Image::new(32, mkfs);
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     let shared = create(&fs, "shared");
     let tasks: Vec<_> = (0..TASKS)
         .map(|n| {
@@ -85,11 +75,9 @@ fn together(mkfs: &[&str], options: &str, seed: u64) {
         .collect();
     fs.check();
     for (own, content) in &done {
-        assert!(read_all(&fs, *own) == *content, "file {own}");
+        assert!(fs.content(*own) == *content, "file {own}");
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     for (n, (_, content)) in done.iter().enumerate() {
         assert!(image.cat(&format!("own{n}")) == *content, "file {n}");
     }
@@ -125,8 +113,7 @@ fn writers_wait_before_the_cache_outgrows_its_bound() {
         return;
     }
     let image = Image::new(64, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "cache=1");
+    let (ram, fs) = image.mount("cache=1");
     let bound = (1 << 20) / 4096;
     let writer = |n: u8| {
         let own = create(&fs, &format!("own{n}"));
@@ -156,11 +143,9 @@ fn writers_wait_before_the_cache_outgrows_its_bound() {
     let slack = 2 * (PIECE / 4096) as u64;
     for (n, (own, most)) in (1..).zip(done) {
         assert!(most <= Some(bound + slack), "{most:?} pages of {bound}");
-        let content = read_all(&fs, own);
+        let content = fs.content(own);
         let right = |(piece, bytes): (usize, &[u8])| bytes.iter().all(|b| *b == n + piece as u8);
         assert!(content.len() == PIECES * PIECE && content.chunks(PIECE).enumerate().all(right));
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }

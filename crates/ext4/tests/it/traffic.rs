@@ -5,8 +5,9 @@ use crate::common::{Image, have_tools, pattern};
 use base::Ino;
 use block::{Class, Queue, QueueStats};
 use blockdev::{BlockDevice, Caps, DevError, Ram, Reply, Request, Ticket};
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 /// A RAM device that promises as little as a loop device: a volatile cache and no FUA.
@@ -48,16 +49,7 @@ impl Rig {
     }
 
     fn file(&self, name: &str) -> Ino {
-        let creds = Creds::default();
-        let made = self.fs.create(
-            self.fs.root(),
-            name.as_bytes(),
-            FileKind::File,
-            0o644,
-            0,
-            creds,
-        );
-        made.expect("create").ino
+        self.fs.file(name)
     }
 
     fn write(&self, ino: Ino, at: u64, len: usize) {
@@ -96,11 +88,7 @@ fn truncate_mode(rig: &Rig, db: Ino, journal: Ino) {
     rig.write(db, 0, 4096);
     rig.write(db, 8192, 4096);
     rig.fs.fsync(db, true).expect("fdatasync");
-    let set = SetAttr {
-        size: Some(0),
-        ..SetAttr::default()
-    };
-    rig.fs.setattr(journal, &set).expect("truncate");
+    rig.fs.resize(journal, 0).expect("truncate");
     rig.fs.fsync(journal, true).expect("fdatasync");
 }
 
@@ -206,11 +194,7 @@ fn without_journal_fdatasync_leaves_times_where_they_are() {
     assert_eq!(home_of(4100, true), (2, 1), "one more block is mapped");
     assert_eq!(home_of(4110, true), (2, 1), "a size that grows");
     assert_eq!(home_of(4110, true), (2, 0));
-    let set = SetAttr {
-        size: Some(100),
-        ..SetAttr::default()
-    };
-    rig.fs.setattr(ino, &set).expect("truncate");
+    rig.fs.resize(ino, 100).expect("truncate");
     rig.fs.fsync(ino, true).expect("fdatasync");
     assert_eq!(rig.counts().4, 1, "a size that shrinks");
     // The root's inode lies in the same block of the table.

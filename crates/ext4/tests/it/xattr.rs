@@ -3,15 +3,17 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::common::mounted::Mounted;
-use crate::common::{Image, have_tools, mount, pattern};
+use crate::common::{Image, have_tools, pattern};
 use base::Ino;
-use fscore::{Creds, FileKind, FileSystem, XattrMode};
+use fscore::{FileSystem, XattrMode};
 use rustix::fs::XattrFlags;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use testkit::Brief;
+use testkit::posix::acl;
 use varve_ext4::Ext4;
 
 type Attrs = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -38,28 +40,17 @@ fn our_attrs(fs: &Ext4, ino: Ino) -> Attrs {
     names.into_iter().map(get).collect()
 }
 
-fn find(fs: &Ext4, name: &str) -> Ino {
-    fs.lookup(fs.root(), name.as_bytes()).expect(name)
-}
-
 /// An ACL with a named user and a mask, in the form of system calls.
-fn acl(uid: u32) -> Vec<u8> {
+fn acl_of(uid: u32) -> Vec<u8> {
     let none = u32::MAX;
-    let entries = [
-        (1u16, 6u16, none),
+    acl(&[
+        (1, 6, none),
         (2, 5, uid),
         (4, 4, none),
         (8, 6, 20),
         (16, 5, none),
         (32, 0, none),
-    ];
-    let mut out = 2u32.to_le_bytes().to_vec();
-    for (tag, perm, id) in entries {
-        out.extend(tag.to_le_bytes());
-        out.extend(perm.to_le_bytes());
-        out.extend(id.to_le_bytes());
-    }
-    out
+    ])
 }
 
 /// The attributes that each name of the root directory must have.
@@ -86,8 +77,8 @@ fn wanted() -> BTreeMap<&'static str, Attrs> {
     all.insert("none", Attrs::new());
     all.insert("link", list(&[(b"trusted.of.link", 200)]));
     let mut dir = list(&[(b"user.dir", 5), (b"trusted.dir", 300)]);
-    dir.insert(b"system.posix_acl_access".to_vec(), acl(1000));
-    dir.insert(b"system.posix_acl_default".to_vec(), acl(70_000));
+    dir.insert(b"system.posix_acl_access".to_vec(), acl_of(1000));
+    dir.insert(b"system.posix_acl_default".to_vec(), acl_of(70_000));
     all.insert("dir", dir);
     // Equal attributes: the kernel lets them share a block.
     for name in ["twin1", "twin2", "twin3"] {
@@ -97,20 +88,12 @@ fn wanted() -> BTreeMap<&'static str, Attrs> {
 }
 
 fn make_ours(fs: &Ext4) {
-    let creds = Creds::default();
     for (name, attrs) in wanted() {
         let (root, bytes) = (fs.root(), name.as_bytes());
         let ino = match name {
-            "link" => {
-                fs.symlink(root, bytes, b"nowhere", creds)
-                    .expect("symlink")
-                    .ino
-            }
-            "dir" => fs.mkdir(root, bytes, 0o755, creds).expect("mkdir").ino,
-            _ => {
-                let made = fs.create(root, bytes, FileKind::File, 0o644, 0, creds);
-                made.expect("create").ino
-            }
+            "link" => fs.make_link(root, bytes, b"nowhere").expect("symlink"),
+            "dir" => fs.make_dir(root, bytes).expect("mkdir"),
+            _ => fs.make(root, bytes).expect("create"),
         };
         for (key, value) in &attrs {
             fs.setxattr(ino, key, value, XattrMode::Create)
@@ -137,7 +120,7 @@ fn make_by_kernel(root: &Path) {
 fn compare_ours(fs: &Ext4, all: &BTreeMap<&str, Attrs>) {
     for (name, attrs) in all {
         assert!(
-            our_attrs(fs, find(fs, name)) == *attrs,
+            our_attrs(fs, fs.find(name)) == *attrs,
             "{name}, as we read it"
         );
     }
@@ -156,7 +139,7 @@ fn compare_kernel(root: &Path, all: &BTreeMap<&str, Attrs>) {
 fn change(fs: &Ext4, all: &mut BTreeMap<&str, Attrs>) {
     let mut set = |name: &'static str, key: &[u8], len: usize| {
         let value = pattern(99, len);
-        fs.setxattr(find(fs, name), key, &value, XattrMode::Any)
+        fs.setxattr(fs.find(name), key, &value, XattrMode::Any)
             .expect("setxattr");
         all.get_mut(name)
             .expect("known")
@@ -170,7 +153,7 @@ fn change(fs: &Ext4, all: &mut BTreeMap<&str, Attrs>) {
     set("twin1", b"user.same", 1235);
     set("link", b"security.more", 1000);
     let mut remove = |name: &'static str, key: &[u8]| {
-        fs.removexattr(find(fs, name), key).expect("removexattr");
+        fs.removexattr(fs.find(name), key).expect("removexattr");
         all.get_mut(name).expect("known").remove(key);
     };
     remove("both", b"user.empty");
@@ -186,16 +169,13 @@ fn with_kernel(mkfs: &[&str], options: &str) {
     }
     // Written by Varve, read by the kernel.
     let image = Image::new(32, mkfs);
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     make_ours(&fs);
     let mut all = wanted();
     compare_ours(&fs, &all);
     change(&fs, &mut all);
     compare_ours(&fs, &all);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let Some(mounted) = Mounted::new(&image) else {
         return;
     };
@@ -223,16 +203,13 @@ fn with_kernel(mkfs: &[&str], options: &str) {
         block_of("twin3"),
         "the kernel shares blocks"
     );
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     compare_ours(&fs, &all);
     change(&fs, &mut all);
     fs.unlink(fs.root(), b"twin3").expect("unlink");
     all.remove("twin3");
     compare_ours(&fs, &all);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let mounted = Mounted::new(&image).expect("it went before");
     compare_kernel(&mounted.point, &all);
     for (name, attrs) in &all {
@@ -281,11 +258,8 @@ fn the_kernel_shares_a_block_that_we_wrote() {
         return;
     }
     let image = Image::new(16, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let creds = Creds::default();
-    let made = fs.create(fs.root(), b"ours", FileKind::File, 0o644, 0, creds);
-    let ino = made.expect("create").ino;
+    let (ram, fs) = image.mount("");
+    let ino = fs.file(b"ours");
     let attrs = [("user.one", 400), ("user.two", 555), ("trusted.b", 33)];
     for (key, len) in attrs {
         let value = pattern(len as u64, len);

@@ -2,16 +2,18 @@
 //! left.
 #![allow(clippy::disallowed_methods)]
 
-use crate::common::{Image, caps, fork, fresh, load, mount};
+use crate::common::{Image, caps, fork, fresh, load, made, mount, options_of, store};
 use blockdev::{Ram, SpecDisk};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use testkit::Brief;
 use uml::foreign::{self, Foreign, RECIPES, SHORT};
 use uml::{Plan, Tree, Uml, ours};
 use varve_f2fs::F2fs;
+use varve_f2fs::mkfs::{JournalSize, Options};
 
 /// What a script in the guest calls.
 #[test]
@@ -21,16 +23,6 @@ fn uml_guest() {
 
 fn guest() -> std::io::Result<Uml> {
     Uml::new(&["kernel::uml_guest", "--exact", "--nocapture"])
-}
-
-/// Writes a device to a file, with holes for zeros.
-fn store(ram: &Ram, path: &Path) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let image = Image {
-        dir,
-        path: path.to_path_buf(),
-    };
-    image.store(ram);
 }
 
 fn same(what: &str, kernel: &Tree, varve: &Tree) {
@@ -231,12 +223,7 @@ fn cut_images(name: &'static str, seed: u64, options: &'static str, cuts: usize)
         fs.unmount().expect("unmounted");
         images
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
-    let images = outcome.value.expect("it came to its end");
+    let images = outcome.unwrap();
     images
         .iter()
         .map(|image| Arc::new(image.to_ram(BYTES)))
@@ -323,27 +310,15 @@ fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
     foreign::fsck(&path).unwrap_or_else(|e| panic!("{e}"));
     // What the kernel did counts: no epoch of ours is older than its checkpoint.
     let fs = mount(&load(&path), "scheme=f2fsj");
-    fs.lookup(fs.root(), b"kept").expect("ours");
-    fs.lookup(fs.root(), b"more").expect("the kernel's");
+    fs.find(b"kept");
+    fs.find(b"more");
     fs.unmount().expect("unmounts");
 }
 
 /// A fresh volume with a small ring.
 fn with_journal(mib: u64) -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let options = varve_f2fs::mkfs::Options {
-        journal: Some(varve_f2fs::mkfs::JournalSize::Ring(64)),
-        ..varve_f2fs::mkfs::Options::new(mib << 20, [7; 16], time)
-    };
-    let ram = Arc::new(Ram::new(mib << 20));
-    let plan = varve_f2fs::mkfs::plan(&options).expect("a volume");
-    plan.write(
-        &block::Queue::new(ram.clone()),
-        varve_f2fs::mkfs::DeviceContent::Zeros,
-    )
-    .expect("written");
-    ram
+    made(&Options {
+        journal: Some(JournalSize::Ring(64)),
+        ..options_of(mib << 20)
+    })
 }

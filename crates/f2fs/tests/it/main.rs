@@ -1,5 +1,6 @@
 //! The tests of F2FS on whole volumes, of our mkfs and of mkfs.f2fs, with cuts, full, and beside
 //! the kernel's. They are one program, so that it is linked once.
+#![allow(clippy::disallowed_macros)] // A counter of panics belongs to its thread.
 
 mod check;
 mod check_kinds;

@@ -1,7 +1,7 @@
 //! Cuts during a checkpoint: one set of files was made durable, and then replaced by a second set.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
-use crate::common::caps;
+use crate::common::{caps, fresh};
 use base::{Mutant, Nanos};
 use block::Class;
 use block::Queue;
@@ -9,7 +9,7 @@ use blockdev::{Image, Ram, SpecDisk};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsError};
 use rt::{Outcome, Sim, SimConfig};
 use std::sync::Arc;
-use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 pub const MIB: u64 = 256;
@@ -43,16 +43,7 @@ fn quiet() -> MountOptions {
 
 /// A new volume.
 pub fn volume() -> Image {
-    let ram = Arc::new(Ram::new(MIB << 20));
-    let options = Options::new(MIB << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
-    let plan = plan(&options).expect("a plan");
-    let queue = Queue::new(ram.clone());
-    plan.write(&queue, DeviceContent::Zeros).expect("room");
-    let mut image = Image::new();
-    for (n, bytes) in ram.blocks() {
-        image.set_block(n, bytes);
-    }
-    image
+    fresh(MIB).blocks().into_iter().collect()
 }
 
 fn stamp(set: &str, n: u64) -> Vec<u8> {
@@ -130,9 +121,7 @@ pub fn failure(seed: u64, mutant: Option<Mutant>) -> Outcome<Vec<Cut>> {
         }
         for n in 0..BIG {
             let name = format!("big {n}");
-            let creds = Creds::default();
-            let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-            let ino = made.expect("room").ino;
+            let ino = fs.file(name);
             fs.write(ino, 0, &vec![3; 2 << 20]).expect("room");
         }
         fs.sync().expect("sync");

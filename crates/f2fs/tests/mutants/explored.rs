@@ -4,52 +4,16 @@
 
 use crate::{common, content};
 use base::Mutant;
-
-struct Seen {
-    cuts: usize,
-    reached: u64,
-    found: Option<String>,
-}
-
-fn explore_content(mutant: Option<Mutant>, options: &'static str) -> Seen {
-    let start = common::fresh(content::VOLUME_MIB);
-    let start = start.blocks().into_iter().collect();
-    let mut seen = Seen {
-        cuts: 0,
-        reached: 0,
-        found: None,
-    };
-    for seed in 0..16 {
-        let outcome = content::live(seed, &start, options, 8, mutant);
-        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
-        seen.reached += reached.unwrap_or(0);
-        if let Some(failure) = outcome.first_failure {
-            seen.found = Some(format!("seed {seed}: {failure}"));
-            return seen;
-        }
-        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
-            seen.cuts += 1;
-            if let Err(why) = content::judge(cut, options) {
-                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
-                return seen;
-            }
-        }
-    }
-    seen
-}
+use testkit::mutants::{caught, cuts_of};
 
 fn notices_content(mutant: Mutant, options: &'static str) {
-    let clean = explore_content(None, options);
-    assert_eq!(clean.found, None, "the code with its guard");
-    let broken = explore_content(Some(mutant), options);
-    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
-    let found = broken.found;
-    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
-    println!("{mutant}: {found}");
-    println!(
-        "mutant|{mutant}|f2fs, {options}|{}|file system|{}|{}",
-        broken.reached, broken.cuts, clean.cuts
-    );
+    let start = common::fresh(content::VOLUME_MIB);
+    let start = start.blocks().into_iter().collect();
+    caught(mutant, &format!("f2fs, {options}"), |mutant| {
+        let life = |seed| content::live(seed, &start, options, 8, mutant);
+        let judge = |cut: &content::Cut| content::judge(cut, options).map(drop);
+        cuts_of(mutant, (0..16, u64::MAX), life, judge)
+    });
 }
 
 /// hazards-F11: a checkpoint maps data that is still on its way.

@@ -5,61 +5,23 @@
 use crate::sync_cuts::{Setting, VOLUME_MIB};
 use crate::{common, crowd, packs, pressure, sync_cuts};
 use base::Mutant;
-use block::Queue;
-use blockdev::Ram;
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
+use testkit::mutants::{caught, cuts_of, missed, prove, say};
 use varve_f2fs::journal_explore;
-use varve_f2fs::mkfs::{DeviceContent, Options, plan};
 
 /// Lives within which a mutant has to be noticed.
 const LIVES: u64 = 6;
 const CUTS: usize = 30;
 
-struct Seen {
-    cuts: usize,
-    reached: u64,
-    found: Option<String>,
-}
-
-fn explore(mutant: Option<Mutant>, options: &'static str) -> Seen {
-    let mut seen = Seen {
-        cuts: 0,
-        reached: 0,
-        found: None,
-    };
-    for seed in 10..10 + LIVES {
-        let outcome = pressure::live(seed, options, 300, CUTS, mutant);
-        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
-        seen.reached += reached.unwrap_or(0);
-        if let Some(failure) = outcome.first_failure {
-            seen.found = Some(format!("seed {seed}: {failure}"));
-            return seen;
-        }
-        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
-            seen.cuts += 1;
-            if let Err(why) = pressure::judge(cut, options) {
-                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
-                return seen;
-            }
-        }
-    }
-    seen
-}
-
 fn noticed(mutant: Mutant, options: &'static str) {
-    let clean = explore(None, options);
-    assert_eq!(clean.found, None, "the code with its guard");
-    let broken = explore(Some(mutant), options);
-    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
-    let found = broken.found;
-    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
-    println!("{mutant}: {found}");
-    println!(
-        "mutant|{mutant}|f2fs, {options}|{}|file system|{}|{}",
-        broken.reached, broken.cuts, clean.cuts
-    );
+    caught(mutant, &format!("f2fs, {options}"), |mutant| {
+        let life = |seed| pressure::live(seed, options, 300, CUTS, mutant);
+        let judge = |cut: &pressure::Cut| pressure::judge(cut, options).map(drop);
+        cuts_of(mutant, (10..10 + LIVES, u64::MAX), life, judge)
+    });
 }
 
 /// hazards-F1: what is freed is written again before the next checkpoint.
@@ -84,15 +46,10 @@ fn lost_blocks(mutant: Option<Mutant>) -> (u64, u64) {
         ..SimConfig::seeded(1)
     };
     let outcome = Sim::new(config).run(|| {
-        let ram = Arc::new(Ram::new(64 << 20));
-        let time = rt::WallTime { secs: 1, nanos: 0 };
-        plan(&Options::new(64 << 20, [7; 16], time))
-            .expect("a volume")
-            .write(&Queue::new(ram.clone()), DeviceContent::Zeros)
-            .expect("written");
+        let ram = common::fresh(64);
         let fs = common::mount(&ram, "");
         let before = fs.statfs().expect("statfs").blocks_free;
-        let file = common::create(&fs, "open").expect("create");
+        let file = fs.file("open");
         fs.write(file, 0, &[7; 100_000]).expect("write");
         fs.open(file).expect("open");
         fs.unlink(fs.root(), b"open").expect("unlink");
@@ -110,10 +67,10 @@ fn f2fs_forget_orphan() {
     let mutant = Mutant::F2fsForgetOrphan;
     assert_eq!(lost_blocks(None).0, 0, "the code with its guard");
     let (lost, reached) = lost_blocks(Some(mutant));
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
     assert!(lost > 0, "{mutant}: not noticed");
-    println!("{mutant}: {lost} blocks belong to nobody");
-    println!("mutant|{mutant}|f2fs, open and unlink|{reached}|file system|1|1");
+    let found = format!("{lost} blocks belong to nobody");
+    let proof = ("file system", 1, 1);
+    say(mutant, "f2fs, open and unlink", proof, reached, &found);
 }
 
 /// Cuts of fsync and roll-forward within which a mutant of theirs has to be noticed; the rarest is
@@ -128,19 +85,11 @@ fn notice_sync(mutant: Mutant, options: &'static str, first: u64) {
             steps: 60,
             mutant,
         };
-        sync_cuts::explore(first, cuts, &start, setting, &mut Vec::new())
+        sync_cuts::explore(first, cuts, &start, setting, &mut Vec::new()).seen
     };
     let broken = explore(Some(mutant), SYNC_CUTS);
     let clean = explore(None, broken.cuts);
-    assert_eq!(clean.found, None, "the code with its guard");
-    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
-    let found = broken.found;
-    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
-    println!("{mutant}: {found}");
-    println!(
-        "mutant|{mutant}|f2fs, {options}|{}|file system|{}|{}",
-        broken.reached, broken.cuts, clean.cuts
-    );
+    prove(mutant, &format!("f2fs, {options}"), broken, &clean);
 }
 
 fn notice_history(mutant: Mutant, history: fn() -> Result<(), String>) {
@@ -155,12 +104,11 @@ fn notice_history(mutant: Mutant, history: fn() -> Result<(), String>) {
     assert_eq!(run(None).unwrap(), Ok(()), "the code with its guard");
     let broken = run(Some(mutant));
     let reached = broken.reached.get(&mutant).copied().unwrap_or(0);
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
     let failure = broken.first_failure.map(|f| f.to_string());
     let found = failure.or_else(|| broken.value.and_then(Result::err));
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed"));
-    println!("{mutant}: {found}");
-    println!("mutant|{mutant}|f2fs, a history of its own|{reached}|file system|1|1");
+    let proof = ("file system", 1, 1);
+    say(mutant, "f2fs, a history of its own", proof, reached, &found);
 }
 
 /// hazards-H30.
@@ -263,10 +211,9 @@ fn notice(mutant: Mutant) {
             }
         }
     }
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {judged} cuts"));
-    println!("{mutant}: {found}");
-    println!("mutant|{mutant}|f2fs checkpoint|{reached}|file system|{judged}|{clean}");
+    let proof = ("file system", judged, clean);
+    say(mutant, "f2fs checkpoint", proof, reached, &found);
 }
 
 #[test]
@@ -336,7 +283,6 @@ const PLANE_LIVES: u64 = 60;
 
 fn notice_planes(mutant: Mutant) {
     let (lives, reached, found) = explored_planes(Some(mutant));
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {lives} lives"));
     assert!(
         ["f2fs-journal-I4", "f2fs-journal-I7"]
@@ -345,8 +291,8 @@ fn notice_planes(mutant: Mutant) {
         "{mutant}: {found}"
     );
     assert_eq!(explored_planes(None).2, None, "the code with its guard");
-    println!("{mutant}: {found}");
-    println!("mutant|{mutant}|f2fsj, epochs|{reached}|atomicity|{lives}|{PLANE_LIVES}");
+    let proof = ("atomicity", lives, PLANE_LIVES);
+    say(mutant, "f2fsj, epochs", proof, reached, &found);
 }
 
 /// hazards-F41: records of an operation that meets a switch go to two epochs.
@@ -371,36 +317,8 @@ fn f2fsj_order_of_ends() {
 /// lost without a cut.
 const CROWDS: u64 = 12;
 
-/// Says what the catalogue knows of `mutant`, with which `run` fails and without which it does not.
-fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
-    let under = |mutant: Option<Mutant>, seed: u64| {
-        let config = SimConfig {
-            mutant,
-            quiet: mutant.is_some(),
-            ..SimConfig::random(seed)
-        };
-        Sim::new(config).run(|| run(seed))
-    };
-    let mut reached = 0;
-    for seed in 0..CROWDS {
-        let broken = under(Some(mutant), seed);
-        reached += broken.reached.get(&mutant).copied().unwrap_or(0);
-        let Some(found) = broken.first_failure else {
-            continue;
-        };
-        let clean = under(None, seed);
-        assert_eq!(clean.first_failure, None, "the code with its guard");
-        assert!(reached > 0, "{mutant}: no one asked for its guard");
-        println!("{mutant}: seed {seed}: {found}");
-        let after = seed + 1;
-        println!("mutant|{mutant}|{workload}|{reached}|no cut|{after}|1");
-        return;
-    }
-    panic!("{mutant}: not noticed by {CROWDS} runs, reached {reached} times");
-}
-
 fn missed_by_a_crowd(mutant: Mutant, mode: (u32, &'static str)) {
-    missed(mutant, "f2fs, a crowd on a full volume", |seed| {
+    missed(mutant, "f2fs, a crowd on a full volume", CROWDS, |seed| {
         crowd::together(mode, seed, 300);
     });
 }
@@ -430,6 +348,7 @@ fn f2fs_write_unbalanced() {
     missed(
         Mutant::F2fsWriteUnbalanced,
         "f2fs, overwritten whole",
+        CROWDS,
         |_| {
             crowd::overwritten();
         },

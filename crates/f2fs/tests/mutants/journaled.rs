@@ -2,7 +2,6 @@
 //! says what a line means.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
-use crate::common as images;
 use crate::journal::common::Mistake;
 use crate::journal::cuts::{each_cut, recorded, written_over};
 use crate::journal::{ahead, applied, common, foreign, world};
@@ -10,6 +9,8 @@ use base::Mutant;
 use fscore::FileSystem;
 use rt::{Policy, SimConfig};
 use std::cell::Cell;
+use testkit::Brief;
+use testkit::mutants::say;
 
 /// Lives within which a mutant has to be noticed.
 const LIVES: u64 = 6;
@@ -30,9 +31,8 @@ fn notice(mutant: Mutant, options: &'static str) {
         let (states, wrong) = each_cut(&life.trace, &life.synced);
         after += states;
         if let Some(found) = wrong {
-            println!("{mutant}: {found}");
-            println!("mutant|{mutant}|f2fsj, {options}|{reached}|file system|{after}|{clean}");
-            return;
+            let proof = ("file system", after, clean);
+            return say(mutant, &format!("f2fsj, {options}"), proof, reached, &found);
         }
     }
     panic!("{mutant} survives {LIVES} lives; its guard was reached {reached} times");
@@ -64,9 +64,8 @@ fn f2fsj_join_old_flush() {
     for seed in 0..LIVES {
         let (found, reached) = written_over(seed, Some(mutant));
         if let Err(found) = found {
-            println!("{mutant}: {found}");
-            println!("mutant|{mutant}|f2fsj, written in place|{reached}|file system|1|1");
-            return;
+            let proof = ("file system", 1, 1);
+            return say(mutant, "f2fsj, written in place", proof, reached, &found);
         }
     }
     panic!("{mutant} survives {LIVES} lives");
@@ -101,10 +100,9 @@ fn notice_crowded(mutant: Mutant) {
     assert_eq!(crowded(None, &reached), None, "the code with its guard");
     let found = crowded(Some(mutant), &reached);
     let reached = reached.get();
-    assert!(reached > 0, "{mutant}: no one asked for its guard");
     let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {LIVES} lives"));
-    println!("{mutant}: {found}");
-    println!("mutant|{mutant}|f2fsj, nearly full|{reached}|file system|1|{LIVES}");
+    let proof = ("file system", 1, LIVES);
+    say(mutant, "f2fsj, nearly full", proof, reached, &found);
 }
 
 /// hazards-F61.
@@ -120,7 +118,7 @@ fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
     let life = mistake.within(SimConfig::random(seed)).run(|| {
         let disk = common::disk(64, common::volume(64), seed);
         let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
-        let files = ["a", "b"].map(|name| images::create(&fs, name).expect("create"));
+        let files = ["a", "b"].map(|name| fs.file(name));
         let [taker, giver] = [0, 1].map(|n| files[(seed as usize + n) % 2]);
         for ino in files {
             fs.write(ino, 0, &[1; 5000]).expect("room");
@@ -128,8 +126,8 @@ fn a_node_changes_hands(seed: u64, mistake: &Mistake) -> Result<(), String> {
         fs.write(giver, FAR, &[2; 4096]).expect("room");
         fs.sync().expect("sync");
         // The taker's records stand first.
-        images::truncate(&fs, taker, 6000).expect("truncate");
-        images::truncate(&fs, giver, 4096).expect("truncate");
+        fs.resize(taker, 6000).expect("truncate");
+        fs.resize(giver, 4096).expect("truncate");
         fs.write(taker, FAR, &[3; 4096]).expect("room");
         fs.sync().expect("sync");
         (disk.snapshot_lost(), taker)
@@ -180,7 +178,7 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
     let life = mistake.within(config).run(|| {
         let disk = common::disk(16, common::volume(16), seed);
         let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
-        let [large, other] = ["large", "other"].map(|n| images::create(&fs, n).expect("create"));
+        let [large, other] = ["large", "other"].map(|n| fs.file(n));
         for index in 0..PAGES {
             fs.write(large, index * STRIDE, &[7; 4096]).expect("room");
         }
@@ -196,7 +194,7 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
                 }
                 seen
             });
-            images::truncate(&fs, large, 4096).expect("cut off");
+            fs.resize(large, 4096).expect("cut off");
             *over.lock() = true;
             watcher.join().expect("cuts")
         })
@@ -211,11 +209,11 @@ fn is_back(seed: u64, mistake: &Mistake) -> Result<usize, String> {
         let next = mistake.within(SimConfig::seeded(1)).run(|| {
             let disk = common::disk(16, image, 1);
             let fs = common::try_mount_alone(&disk, world::PLAIN).expect("mount");
-            let ino = fs.lookup(fs.root(), b"large").expect("there");
+            let ino = fs.find(b"large");
             if fs.getattr(ino).expect("getattr").size != 4096 {
                 return None;
             }
-            images::truncate(&fs, ino, PAGES * STRIDE).expect("grown");
+            fs.resize(ino, PAGES * STRIDE).expect("grown");
             let mut page = vec![0; 4096];
             let zeros = (1..PAGES).all(|index| {
                 fs.read(ino, index * STRIDE, &mut page).expect("read");
@@ -265,10 +263,14 @@ fn notice_life<T>(
         let found = life(seed, &mistake);
         let reached = mistake.reached();
         if let Err(found) = found {
-            assert!(reached > 0, "{mutant}: no one asked for its guard");
-            println!("{mutant}: {found}");
-            println!("mutant|{mutant}|f2fsj, {workload}|{reached}|file system|{seed}|1");
-            return;
+            let proof = ("file system", seed, 1);
+            return say(
+                mutant,
+                &format!("f2fsj, {workload}"),
+                proof,
+                reached,
+                &found,
+            );
         }
     }
     panic!(

@@ -58,11 +58,7 @@ fn request_after_an_empty_transaction_is_heard() {
             }
             journal.stop().expect("stops");
         });
-        assert!(
-            outcome.first_failure.is_none(),
-            "{:?}",
-            outcome.first_failure
-        );
+        outcome.unwrap();
     }
 }
 
@@ -85,9 +81,5 @@ fn timer_commits_without_being_asked() {
         }
         journal.stop().expect("stops");
     });
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
+    outcome.unwrap();
 }

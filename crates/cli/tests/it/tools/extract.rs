@@ -1,6 +1,7 @@
 //! `varve extract` and `cp` out of hostile images.
 
-use super::{empty, fails, folder, good, is_root, made, run, text, tool, varve};
+use super::{empty, fails, is_root, made, tool};
+use crate::program::{folder, good, run, text, varve_in as varve};
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;

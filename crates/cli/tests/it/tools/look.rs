@@ -1,9 +1,11 @@
 //! Commands that only read see what a mount with the option `ro` sees, and never change the image.
 
-use super::{TempDir, empty, folder, good, is_root, made, run, text, tool};
+use super::{empty, is_root, made, tool};
+use crate::program::{folder, good, run, text};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use tempfile::TempDir;
 
 /// Options of mke2fs; each makes a volume that a mount with `ro` reads.
 const EXT: [&str; 25] = [
@@ -176,7 +178,7 @@ fn what_may_only_be_read_is_enough() {
     let image = dir.path().join("image");
     fs::set_permissions(&image, fs::Permissions::from_mode(0o444)).unwrap();
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let mut command = super::varve(dir.path());
+    let mut command = crate::program::varve_in(dir.path());
     std::os::unix::process::CommandExt::uid(&mut command, 65534);
     let out = command.args(["cat", "image:/f"]).output().unwrap();
     assert_eq!(text(&out.stdout), "some text\n", "{}", text(&out.stderr));

@@ -6,32 +6,10 @@ mod extract;
 mod look;
 mod signals;
 
+use crate::program::{self, run, text};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-use tempfile::TempDir;
-
-/// The program as built, in `dir`.
-fn varve(dir: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    command.current_dir(dir);
-    command
-}
-
-/// Runs it with the words of `line`.
-fn run(dir: &Path, line: &str) -> Output {
-    let mut command = varve(dir);
-    let out = command.args(line.split_whitespace()).output();
-    out.expect("the program starts")
-}
-
-/// Standard output of a command that has to succeed, and to say nothing else.
-fn good(dir: &Path, line: &str) -> String {
-    let out = run(dir, line);
-    let said = text(&out.stderr);
-    assert!(out.status.success() && said.is_empty(), "{line}: {said}");
-    text(&out.stdout)
-}
+use std::process::Output;
 
 /// Standard error of a command that has to end with this code.
 fn fails(dir: &Path, line: &str, code: i32) -> String {
@@ -41,20 +19,10 @@ fn fails(dir: &Path, line: &str, code: i32) -> String {
     said
 }
 
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn folder() -> TempDir {
-    tempfile::tempdir().unwrap()
-}
-
 /// A tool of the host with these words; `None`, said aloud, where it is not installed.
 fn tool(dir: &Path, line: &str) -> Option<Output> {
     let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap());
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let mut command = program::tool(words.next().unwrap());
     match command.args(words).current_dir(dir).output() {
         Ok(out) => Some(out),
         Err(e) => {
@@ -69,7 +37,7 @@ fn made(dir: &Path, line: &str) -> bool {
     let Some(out) = tool(dir, line) else {
         return false;
     };
-    let said = text(&[&out.stdout[..], &out.stderr[..]].concat());
+    let said = program::words(&out);
     assert!(out.status.success(), "{line}: {said}");
     true
 }

@@ -1,7 +1,8 @@
 //! What a command leaves when it gets a signal: no process, no mount and no unrequested file; and
 //! the results that were complete.
 
-use super::{empty, fails, folder, good, made, text};
+use super::{empty, fails, made};
+use crate::program::{folder, good, text};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -309,10 +310,10 @@ fn sizes_and_room() {
         return;
     }
     let line = "compare --size 64 --workload sqlite:insert=10,update=0,delete=0 --schemes jbd2 --out small/report";
-    let out = super::run(dir, line);
+    let out = crate::program::run(dir, line);
     // Stops when it is full.
     let _ = fs::write(small.join("filler"), vec![1; 4 << 20]);
-    let refused = super::run(dir, "compare --schemes jbd2 --out small/other");
+    let refused = crate::program::run(dir, "compare --schemes jbd2 --out small/other");
     let left: Vec<_> = fs::read_dir(small.join("other")).unwrap().collect();
     assert!(made(dir, "umount small"));
     assert!(out.status.success(), "{}", text(&out.stderr));

@@ -6,105 +6,70 @@ pub mod mounted;
 pub mod trees;
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
-use block::{BlockDevice, Class, Queue};
-use blockdev::{Ram, write_block};
-use fscore::FsResult;
-use std::fs::File;
-use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use block::{BlockDevice, Queue};
+use blockdev::Ram;
+use fscore::{FileSystem, FsResult};
+use std::ops::Deref;
 use std::sync::Arc;
-use tempfile::TempDir;
+use testkit::brief::MADE;
+use testkit::image::{done, have, run};
 use varve_ext4::check::{Options, Report, check};
 use varve_ext4::mkfs::{self, DeviceContent, Kind, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
-/// A command of e2fsprogs, found also where it is not in the user's PATH.
-pub fn tool(name: &str) -> Command {
-    let mut command = Command::new(name);
-    let path = std::env::var("PATH").unwrap_or_default();
-    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
-    command.env("LC_ALL", "C");
-    command
-}
-
-fn run(command: &mut Command) -> Output {
-    command
-        .output()
-        .unwrap_or_else(|e| panic!("{command:?}: {e}"))
-}
+#[allow(unused_imports)] // Not every program that has this module needs all.
+pub use testkit::{
+    brief::pattern,
+    image::{fork, load, tool},
+};
 
 /// True if all of e2fsprogs is installed; else prints that the test is skipped.
 pub fn have_tools() -> bool {
-    for name in ["mke2fs", "e2fsck", "debugfs", "dumpe2fs"] {
-        if tool(name).arg("-V").output().is_err() {
-            eprintln!("skipped: {name} is not installed (e2fsprogs)");
-            return false;
-        }
-    }
-    true
+    have("e2fsprogs", &["mke2fs", "e2fsck", "debugfs", "dumpe2fs"])
 }
 
 /// A folder with an image in it.
-pub struct Image {
-    pub dir: TempDir,
-    pub path: PathBuf,
+pub struct Image(testkit::image::Image);
+
+impl Deref for Image {
+    type Target = testkit::image::Image;
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Image {
     /// Runs `mke2fs` with 4 KiB blocks and these further options on a file of `mib` MiB.
     pub fn new(mib: u64, options: &[&str]) -> Image {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let path = dir.path().join("image");
-        File::create(&path)
-            .and_then(|f| f.set_len(mib << 20))
-            .expect("an image file");
+        let image = Image(testkit::image::Image::zeros(mib));
+        let kind = match options.contains(&"-t") {
+            true => &[][..],
+            false => &["-t", "ext4"],
+        };
         let mut command = tool("mke2fs");
-        command
-            .args(["-q", "-F", "-b", "4096"])
-            .args(if options.contains(&"-t") {
-                &[][..]
-            } else {
-                &["-t", "ext4"]
-            })
-            .args(options)
-            .arg(&path);
-        let out = run(&mut command);
-        assert!(
-            out.status.success(),
-            "mke2fs: {}",
-            String::from_utf8_lossy(&out.stderr)
-        );
-        Image { dir, path }
+        command.args(["-q", "-F", "-b", "4096"]).args(kind);
+        done(command.args(options).arg(&image.path));
+        image
+    }
+
+    /// An image of a device.
+    pub fn of(ram: &Ram) -> Image {
+        Image(testkit::image::Image::of(ram))
     }
 
     /// Makes a file system with Varve's own mkfs.
     pub fn ours(kind: Kind, mib: u64) -> Image {
-        Image::of(kind, mib, BLOCK_BYTES as u32)
-    }
-
-    /// As [`Image::ours`], with blocks of `block_bytes`.
-    pub fn of(kind: Kind, mib: u64, block_bytes: u32) -> Image {
-        let dir = tempfile::tempdir().expect("a temporary folder");
-        let path = dir.path().join("image");
-        let image = Image { dir, path };
-        image.store(&fresh_of(kind, mib, block_bytes));
-        image
+        Image::of(&fresh(kind, mib))
     }
 
     /// Runs commands of debugfs that change the image.
     pub fn debugfs_write(&self, commands: &[&str]) {
         let script = self.dir.path().join("script");
         std::fs::write(&script, commands.join("\n")).expect("a script");
-        let out = run(tool("debugfs")
-            .arg("-w")
-            .arg("-f")
-            .arg(&script)
-            .arg(&self.path));
-        assert!(
-            out.status.success(),
-            "debugfs: {}",
-            String::from_utf8_lossy(&out.stderr)
+        done(
+            tool("debugfs")
+                .args(["-w", "-f"])
+                .args([&script, &self.path]),
         );
     }
 
@@ -139,6 +104,25 @@ impl Image {
         text
     }
 
+    /// Stores a device and has it judged.
+    pub fn judge(&self, ram: &Ram) {
+        self.store(ram);
+        self.fsck();
+    }
+
+    /// The image as a device in memory, and a mount of it.
+    pub fn mount(&self, options: &str) -> (Arc<Ram>, Arc<Ext4>) {
+        let ram = self.load();
+        let fs = mount(&ram, options);
+        (ram, fs)
+    }
+
+    /// Unmounts a device of [`Image::mount`], and has it judged.
+    pub fn end(&self, fs: &Ext4, ram: &Ram) {
+        fs.unmount().expect("unmount");
+        self.judge(ram);
+    }
+
     /// `e2fsck -fy`: its exit code and what it said.
     pub fn fsck_repair(&self) -> (Option<i32>, String) {
         let out = run(tool("e2fsck").arg("-fy").arg(&self.path));
@@ -146,22 +130,6 @@ impl Image {
             out.status.code(),
             String::from_utf8_lossy(&out.stdout).into_owned(),
         )
-    }
-
-    /// The image as a device in memory.
-    pub fn load(&self) -> Arc<Ram> {
-        load(&self.path)
-    }
-
-    /// Stores a device as the image.
-    pub fn store(&self, ram: &Ram) {
-        let mut file = File::create(&self.path).expect("the image file");
-        file.set_len(ram.caps().sectors * 512).expect("room");
-        for (n, block) in ram.blocks() {
-            file.seek(SeekFrom::Start(n * BLOCK_BYTES as u64))
-                .expect("seek");
-            file.write_all(&block).expect("room for the image");
-        }
     }
 }
 
@@ -172,43 +140,27 @@ pub fn fresh(kind: Kind, mib: u64) -> Arc<Ram> {
 
 /// As [`fresh`], with blocks of `block_bytes`.
 pub fn fresh_of(kind: Kind, mib: u64, block_bytes: u32) -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = MkfsOptions::new(mib << 20, [3; 16], [5; 16], time);
+    let mut options = options_of(mib);
     (options.kind, options.block_bytes) = (kind, block_bytes);
-    let ram = Arc::new(Ram::new(mib << 20));
-    mkfs::plan(&options)
-        .expect("a volume")
-        .write(&Queue::new(ram.clone()), DeviceContent::Zeros)
-        .expect("written");
-    ram
+    made(&options)
 }
 
-/// Loads a sparse file.
-pub fn load(path: &Path) -> Arc<Ram> {
-    let mut file = File::open(path).expect("the image");
-    let len = file.metadata().expect("its size").len();
-    let ram = Ram::new(len);
-    let mut at = 0;
-    while let Ok(start) = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(at)) {
-        let end =
-            rustix::fs::seek(&file, rustix::fs::SeekFrom::Hole(start)).expect("a hole or the end");
-        let first = start / BLOCK_BYTES as u64;
-        let last = end.div_ceil(BLOCK_BYTES as u64);
-        file.seek(SeekFrom::Start(first * BLOCK_BYTES as u64))
-            .expect("seek");
-        for n in first..last {
-            let mut block = vec![0; BLOCK_BYTES];
-            file.read_exact(&mut block).expect("whole blocks");
-            if block.iter().any(|&b| b != 0) {
-                write_block(&ram, BlockNo(n).lba(), Class::Data, block.into()).expect("in range");
-            }
-        }
-        at = last * BLOCK_BYTES as u64;
-    }
-    Arc::new(ram)
+/// What the volumes of tests have in common.
+pub fn options_of(mib: u64) -> MkfsOptions {
+    MkfsOptions::new(mib << 20, [3; 16], [5; 16], MADE)
+}
+
+/// A device with a fresh volume.
+pub fn made(options: &MkfsOptions) -> Arc<Ram> {
+    written(&mkfs::plan(options).expect("a volume"), options.size_bytes)
+}
+
+/// A device of `bytes` bytes on which a plan was carried out.
+pub fn written(plan: &mkfs::Plan, bytes: u64) -> Arc<Ram> {
+    let ram = Arc::new(Ram::new(bytes));
+    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
+        .expect("written");
+    ram
 }
 
 /// Runs Varve's own checker on a device.
@@ -233,32 +185,61 @@ pub fn mount(ram: &Arc<Ram>, options: &str) -> Arc<Ext4> {
     try_mount(ram, options).unwrap_or_else(|e| panic!("mount with `{options}`: {e}"))
 }
 
-/// A copy of the device as it is now.
-pub fn fork(ram: &Ram) -> Arc<Ram> {
-    let copy = Ram::new(ram.caps().sectors * 512);
-    for (n, block) in ram.blocks() {
-        write_block(&copy, BlockNo(n).lba(), Class::Data, block).expect("in range");
-    }
-    Arc::new(copy)
-}
-
-/// Bytes that depend on a seed and their place.
-pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
-    let mut bytes = vec![0; len];
-    base::Rng::named(seed, "pattern").fill(&mut bytes);
-    bytes
-}
-
-/// Reads a whole file.
-pub fn read_all(fs: &Ext4, ino: base::Ino) -> Vec<u8> {
-    use fscore::FileSystem;
-    let size = fs.getattr(ino).expect("getattr").size;
-    let mut bytes = vec![0; size as usize];
-    let n = fs.read(ino, 0, &mut bytes).expect("read");
-    assert_eq!(n as u64, size);
-    bytes
-}
-
 pub fn zeros() -> Bytes {
     vec![0; BLOCK_BYTES].into()
+}
+
+/// A volume that the harnesses of `testkit` use.
+pub struct Volume {
+    pub ram: Arc<Ram>,
+    options: String,
+    /// Where e2fsck finds it; without an image Varve's checker alone judges it.
+    image: Option<Arc<Image>>,
+}
+
+impl Volume {
+    /// A volume in memory.
+    pub fn new(ram: Arc<Ram>, options: &str) -> Volume {
+        Volume {
+            ram,
+            options: options.into(),
+            image: None,
+        }
+    }
+
+    /// The volume of an image, in which it is judged.
+    pub fn of(image: &Arc<Image>, options: &str) -> Volume {
+        Volume {
+            image: Some(image.clone()),
+            ..Volume::new(image.load(), options)
+        }
+    }
+}
+
+impl testkit::volume::Volume for Volume {
+    type Fs = Ext4;
+
+    fn mount(&self) -> Arc<Ext4> {
+        mount(&self.ram, &self.options)
+    }
+    fn fork(&self) -> Volume {
+        Volume {
+            ram: fork(&self.ram),
+            options: self.options.clone(),
+            image: self.image.clone(),
+        }
+    }
+    fn check(fs: &Ext4) {
+        fs.check();
+    }
+    fn judge(&self) {
+        let report = check_ram(&self.ram);
+        assert!(report.is_clean(), "{}: {}", self.options, said(&report));
+        if let Some(image) = &self.image {
+            image.judge(&self.ram);
+        }
+    }
+    fn outlives_cuts(&self) -> bool {
+        !self.options.contains("none")
+    }
 }

@@ -1,12 +1,12 @@
 //! Reads the tree of a volume through the kernel and through Varve, to compare them.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
-use super::read_all;
 use fscore::{FileKind, FileSystem};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 /// A tree: path -> kind, mode, links, owner, size, content or target.
@@ -59,7 +59,7 @@ pub fn our_tree(fs: &Ext4) -> Tree {
                         ('d', Vec::new())
                     }
                     FileKind::Symlink => ('l', fs.readlink(entry.ino).expect("readlink")),
-                    _ => ('f', read_all(fs, entry.ino)),
+                    _ => ('f', fs.content(entry.ino)),
                 };
                 let owner = (attr.uid, attr.gid);
                 tree.insert(

@@ -9,6 +9,7 @@ use fscore::FileSystem;
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::ops::Range;
 use std::sync::Arc;
+use testkit::mutants::Seen;
 use varve_ext4::MountOptions;
 
 /// Size of the volumes, MiB.
@@ -54,16 +55,6 @@ fn caps_of_files() -> Caps {
     }
 }
 
-/// The results of the cuts of recoveries.
-#[derive(Debug, Default)]
-pub struct Seen {
-    pub judged: u64,
-    /// How often the guard that was left out was reached.
-    pub reached: u64,
-    /// The first violation.
-    pub found: Option<String>,
-}
-
 /// Cuts the recovery after each death of these lives, and judges the cuts up to the first
 /// violation.
 pub fn cuts_of_recoveries(
@@ -79,8 +70,7 @@ pub fn cuts_of_recoveries(
         for (n, dead) in outcome.value.expect("deaths").into_iter().enumerate() {
             let names = dead.names.clone();
             let outcome = recovery(dead, &caps, options, (seed, mutant));
-            let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
-            seen.reached += reached.unwrap_or(0);
+            seen.asked(mutant, &outcome);
             for (content, log) in outcome.value.expect("cuts") {
                 let names = names.clone();
                 let cut = Cut {
@@ -88,7 +78,7 @@ pub fn cuts_of_recoveries(
                     log,
                     names,
                 };
-                seen.judged += 1;
+                seen.cuts += 1;
                 if let Err(why) = judge(&cut, VOLUME_MIB * MIB, Tear::Blocks, options) {
                     seen.found = Some(format!("seed {seed}, death {n}: {why}"));
                     return seen;

@@ -11,16 +11,19 @@
 pub mod deaths;
 
 pub use crate::common::cut_disk::{MIB, Tear, caps, new_volume};
+use crate::common::{options_of, written};
 use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use block::{BlockDevice, Caps, Queue};
 use blockdev::{Image, SpecDisk};
-use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, SetAttr};
+use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError};
 use journal::Home;
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use testkit::Brief;
+use testkit::brief::MADE;
 use varve_ext4::check::{Finding, Kind, Options, check};
-use varve_ext4::mkfs::{self, DeviceContent, JournalSize, LogDevice, MkfsOptions};
+use varve_ext4::mkfs::{self, JournalSize, LogDevice, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const SECTORS_MAX: usize = 30 * 8;
@@ -32,24 +35,20 @@ pub fn new_pair(mib: u64) -> (Image, Image) {
 
 /// As [`new_pair`], with blocks of `block_bytes`, and more of them in the journal.
 pub fn new_pair_of(mib: u64, block_bytes: u32) -> (Image, Image) {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
+    let options = MkfsOptions {
+        journal: JournalSize::External([7; 16]),
+        block_bytes,
+        ..options_of(mib)
     };
-    let mut options = MkfsOptions::new(mib * MIB, [3; 16], [5; 16], time);
-    options.journal = JournalSize::External([7; 16]);
-    options.block_bytes = block_bytes;
     let log = LogDevice {
         size_bytes: 4 * MIB + (64 << 10),
         block_bytes,
         uuid: [7; 16],
         user: [3; 16],
-        time,
+        time: MADE,
     };
     let write = |plan: mkfs::Plan| {
-        let device = Arc::new(blockdev::Ram::new(mib * MIB));
-        let written = plan.write(&Queue::new(device.clone()), DeviceContent::Zeros);
-        written.expect("written");
+        let device = written(&plan, mib * MIB);
         device.blocks().into_iter().collect()
     };
     let home = write(mkfs::plan(&options).expect("a volume"));
@@ -144,18 +143,9 @@ impl Task {
         };
         self.with(|n| n.lives.push(life));
         let root = self.fs.root();
-        let attr = self.fs.create(
-            root,
-            &self.name,
-            FileKind::File,
-            0o644,
-            0,
-            Creds {
-                uid: 0,
-                gid: 0,
-                umask: 0,
-            },
-        )?;
+        let attr = self
+            .fs
+            .create(root, &self.name, FileKind::File, 0o644, 0, Creds::default())?;
         self.ino = Some(attr.ino);
         Ok(())
     }
@@ -227,11 +217,7 @@ impl Task {
                 acked.size_max = acked.size_max.max(size);
             }
         });
-        let set = SetAttr {
-            size: Some(size),
-            ..SetAttr::default()
-        };
-        self.fs.setattr(ino, &set)?;
+        self.fs.resize(ino, size)?;
         self.with(|n| {
             let life = n.now();
             life.size = size;
@@ -383,13 +369,7 @@ impl Disks {
 
 pub fn life_of(seed: u64, start: &Image, bytes: u64, tear: Tear, options: &str) -> Vec<Cut> {
     let outcome = life_with(seed, start, (bytes, tear), options, None);
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?} {}",
-        outcome.first_failure,
-        outcome.replay
-    );
-    outcome.value.expect("cuts")
+    outcome.unwrap()
 }
 
 /// As [`life_of`], with a guard left out.

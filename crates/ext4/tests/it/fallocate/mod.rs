@@ -5,32 +5,19 @@
 mod ranges;
 
 use crate::common::mounted::Mounted;
-use crate::common::{Image, have_tools, mount, pattern, read_all};
+use crate::common::{Image, have_tools, mount, pattern};
 use base::Ino;
-use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem, FsResult, SetAttr};
+use fscore::{Errno, FallocateMode, FileSystem, FsResult};
 use rustix::fs::FallocateFlags;
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 const KIB: u64 = 1024;
 
 fn create(fs: &Ext4, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("create").ino
-}
-
-fn find(fs: &Ext4, name: &str) -> Ino {
-    fs.lookup(fs.root(), name.as_bytes()).expect(name)
-}
-
-fn truncate(fs: &Ext4, ino: Ino, size: u64) {
-    let set = SetAttr {
-        size: Some(size),
-        ..SetAttr::default()
-    };
-    fs.setattr(ino, &set).expect("truncate");
+    fs.file(name)
 }
 
 #[track_caller]
@@ -183,19 +170,16 @@ fn with_kernel(mkfs: &[&str], options: &str) {
         return;
     }
     let image = Image::new(16, mkfs);
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     soil(&fs);
     make_ours(&fs);
     for (name, content) in wanted() {
         assert!(
-            read_all(&fs, find(&fs, name)) == content,
+            fs.content(fs.find(name)) == content,
             "{name}, as we read it"
         );
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     for (name, content) in wanted() {
         assert!(image.cat(name) == content, "{name}, as debugfs reads it");
     }
@@ -235,18 +219,15 @@ fn with_kernel(mkfs: &[&str], options: &str) {
         sum(&theirs),
         "as many blocks as the kernel gives"
     );
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     for ((name, content), sectors) in wanted().iter().zip(sectors) {
-        let ino = find(&fs, name);
+        let ino = fs.find(name);
         assert_eq!(fs.getattr(ino).expect("stat").sectors, sectors, "{name}");
-        assert!(read_all(&fs, ino) == *content, "{name}, as we read it");
+        assert!(fs.content(ino) == *content, "{name}, as we read it");
         let middle = content.len() as u64 / 2;
         fs.write(ino, middle, &pattern(1, 5000)).expect("write");
     }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let mounted = Mounted::new(&image).expect("it went before");
     for (name, mut content) in wanted() {
         let middle = content.len() / 2;
@@ -288,8 +269,7 @@ fn sizes_and_errors() {
         return;
     }
     let image = Image::new(16, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let ino = create(&fs, "f");
     let size = || fs.getattr(ino).expect("stat").size;
     let sectors = || fs.getattr(ino).expect("stat").sectors;
@@ -301,9 +281,9 @@ fn sizes_and_errors() {
     fs.fallocate(ino, FallocateMode::KeepSize, 0, 40_960)
         .expect("beyond the end");
     assert_eq!((size(), sectors()), (4097, 80));
-    truncate(&fs, ino, 5000);
+    fs.resize(ino, 5000).expect("truncate");
     assert_eq!(sectors(), 80, "growing keeps the blocks");
-    truncate(&fs, ino, 5000);
+    fs.resize(ino, 5000).expect("truncate");
     assert_eq!(sectors(), 16, "a truncation to the size gives them up");
     fails(fs.fallocate(ino, all, (1 << 44) - 4096, 1), Errno::FBig);
     fails(fs.fallocate(ino, all, u64::MAX, 2), Errno::FBig);
@@ -319,12 +299,10 @@ fn sizes_and_errors() {
     }
     fails(fs.fallocate(ino, all, 0, 1 << 30), Errno::NoSpc);
     fs.check();
-    truncate(&fs, ino, 0);
+    fs.resize(ino, 0).expect("truncate");
     fs.sync().expect("sync");
     assert_eq!(sectors(), 0);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 #[test]
@@ -350,8 +328,7 @@ fn holes_in_block_maps() {
         return;
     }
     let image = Image::new(64, &["-t", "ext3", "-b", "1024"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let ino = create(&fs, "f");
     let mut rng = base::Rng::named(1, "holes");
     // 1024 * (12 + 256) bytes are direct and single; the second level begins there.
@@ -384,7 +361,5 @@ fn holes_in_block_maps() {
     assert!(read == content, "the content");
     assert!(fs.getattr(ino).expect("there").sectors < before);
     fs.check();
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }

@@ -2,13 +2,13 @@
 //! the running kernel and on bytes in memory: errors, sizes and contents are equal, and
 //! `e2fsck -fn` finds no fault in either volume.
 
-use super::{create, find, truncate};
 use crate::common::mounted::Mounted;
-use crate::common::{Image, have_tools, mount, pattern, read_all};
+use crate::common::{Image, have_tools, pattern};
 use base::{Ino, Rng};
 use fscore::{Errno, FallocateMode, FileSystem, SeekMode};
 use rustix::fs::FallocateFlags as F;
 use std::os::unix::fs::FileExt;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 const BLOCK: u64 = 4096;
@@ -66,7 +66,7 @@ fn apply_ours(fs: &Ext4, ino: Ino, step: Step) -> Option<i32> {
             None
         }
         Step::Truncate(size) => {
-            truncate(fs, ino, size);
+            fs.resize(ino, size).expect("truncate");
             None
         }
         Step::Sync => {
@@ -174,9 +174,8 @@ fn run(seed: u64, count: usize, options: &str) {
         .open(mounted.point.join("f"))
         .expect("create");
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, options);
-    let ino = create(&fs, "f");
+    let (ram, fs) = image.mount(options);
+    let ino = fs.file("f");
     fs.open(ino).expect("open");
     let mut bytes = Vec::new();
     for (n, step) in steps(seed, count).into_iter().enumerate() {
@@ -189,29 +188,23 @@ fn run(seed: u64, count: usize, options: &str) {
         let size = fs.getattr(ino).expect("stat").size;
         assert_eq!(size, bytes.len() as u64, "seed {seed}, step {n}: {step:?}");
         if n % 16 == 0 {
-            assert!(
-                read_all(&fs, ino) == bytes,
-                "seed {seed}, step {n}: {step:?}"
-            );
+            assert!(fs.content(ino) == bytes, "seed {seed}, step {n}: {step:?}");
             check_seek(&fs, ino, &bytes);
         }
     }
-    assert!(read_all(&fs, ino) == bytes, "seed {seed}");
+    assert!(fs.content(ino) == bytes, "seed {seed}");
     check_seek(&fs, ino, &bytes);
     fs.check();
     fs.release(ino).expect("release");
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     assert!(image.cat("/f") == bytes, "debugfs reads the same");
     let mut kernel = vec![0; bytes.len()];
     file.read_exact_at(&mut kernel, 0).expect("read");
     assert!(kernel == bytes, "the kernel has the same");
     drop(file);
     mounted.unmount();
-    let ram = image.load();
-    let fs = mount(&ram, options);
-    assert!(read_all(&fs, find(&fs, "f")) == bytes, "mounted again");
+    let (_, fs) = image.mount(options);
+    assert!(fs.content(fs.find("f")) == bytes, "mounted again");
     fs.unmount().expect("unmount");
 }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use testkit::corpus::Tally;
 use varve_ext4::check::{Options, Report, check};
 
 /// A mutated volume.
@@ -102,16 +103,6 @@ pub fn ours(volume: &Volume, changed: &Blocks, blocks: u64) -> Report {
     check(&read, &Options::new(blocks))
 }
 
-/// Numbers of cases by outcome.
-#[derive(Default)]
-pub struct Tally {
-    pub cases: u64,
-    pub both: u64,
-    pub neither: u64,
-    pub excused: BTreeMap<&'static str, u64>,
-    pub disputed: Vec<String>,
-}
-
 /// Runs the cases of these seeds; each changes `fields` fields of one structure.
 pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     let ram = image.load();
@@ -142,12 +133,12 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
         let asks = text
             .lines()
             .any(|line| line.contains("? no") && !line.contains("could be"));
-        match (code != 0 || asks, !report.is_clean()) {
-            (true, true) => tally.both += 1,
-            (false, false) => tally.neither += 1,
-            (theirs, _) => match excuses::excuse(&case, theirs, &report) {
-                Some(class) => *tally.excused.entry(class).or_default() += 1,
-                None => tally.disputed.push(format!(
+        let theirs = code != 0 || asks;
+        tally.count(
+            (theirs, !report.is_clean()),
+            || excuses::excuse(&case, theirs, &report),
+            || {
+                format!(
                     "seed {seed}: {} at block {}: {}, {}\n  e2fsck ({code}): {}\n  ours: {}",
                     case.target.name,
                     case.target.block,
@@ -159,9 +150,9 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
                     },
                     text.trim().replace('\n', "\n    "),
                     said(&report)
-                )),
+                )
             },
-        }
+        );
     }
     tally
 }

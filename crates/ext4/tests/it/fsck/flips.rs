@@ -8,9 +8,10 @@ use super::{corpus, volumes};
 use base::{Bytes, Ino, Rng};
 use block::{BlockDevice, Queue};
 use blockdev::{Image, Ram};
-use fscore::{Creds, FileKind, FileSystem, FsResult};
+use fscore::{FileKind, FileSystem, FsResult};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 /// The maximum of entries and bytes read in one directory or file.
@@ -35,8 +36,7 @@ fn walk(fs: &Ext4, writable: bool) -> usize {
             break;
         }
         if writable {
-            let creds = Creds::default();
-            let _ = fs.create(dir, b"one more", FileKind::File, 0o600, 0, creds);
+            let _ = fs.make(dir, b"one more");
         }
         for entry in fs.readdir(dir, 0, ENTRIES_MAX).unwrap_or_default() {
             let Ok(ino) = fs.lookup(dir, &entry.name) else {

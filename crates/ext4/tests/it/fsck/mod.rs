@@ -9,6 +9,7 @@ mod targets;
 mod volumes;
 
 use crate::common::{Image, check_ram, have_tools, said};
+use testkit::corpus::{Tally, by_hand};
 
 #[test]
 fn fresh_images_of_mke2fs_are_clean() {
@@ -87,7 +88,7 @@ fn fresh_images_of_mke2fs_are_clean() {
 }
 
 /// Runs mutations of one volume.
-fn judged(options: &[&str], seeds: std::ops::Range<u64>, fields: usize) -> corpus::Tally {
+fn judged(options: &[&str], seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     let read_only = ["quota", "bigalloc", "ea_inode"];
     let foreign = read_only
         .iter()
@@ -104,21 +105,7 @@ fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>, fields: usiz
     if !have_tools() {
         return;
     }
-    let tally = judged(options, seeds, fields);
-    println!(
-        "{name}: {} cases, {} found by both, {} by neither, excused {:?}, disputed {}",
-        tally.cases,
-        tally.both,
-        tally.neither,
-        tally.excused,
-        tally.disputed.len()
-    );
-    assert!(tally.both > tally.cases / 3, "many mutations do harm");
-    assert!(
-        tally.disputed.is_empty(),
-        "\n{}",
-        tally.disputed.join("\n\n")
-    );
+    judged(options, seeds, fields).agreed(name, 3);
 }
 
 const VOLUMES: [(&str, &[&str]); 8] = [
@@ -231,14 +218,10 @@ fn many_structures_with_several_wrong_fields_are_answered() {
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
-    let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
-    let (from, seeds) = (number("FROM").unwrap_or(0), number("SEEDS").unwrap_or(4000));
-    for (n, (name, options)) in (0..).zip(VOLUMES) {
-        if number("VOLUME").is_none_or(|only| only == n) {
-            let fields = number("FIELDS").unwrap_or(1) as usize;
-            agree(name, options, from..from + seeds, fields);
-        }
-    }
+    by_hand(VOLUMES.len(), 4000, |n, seeds, fields| {
+        let (name, options) = VOLUMES[n];
+        agree(name, options, seeds, fields);
+    });
 }
 
 /// Single changes by debugfs to a fresh volume with a file: both checkers find a fault, or neither

@@ -2,14 +2,10 @@
 
 use crate::common::{Image, mount, pattern};
 use base::Ino;
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::{FileKind, FileSystem};
+use testkit::Brief;
+use testkit::brief::ROOT;
 use varve_ext4::Ext4;
-
-const ROOT: Creds = Creds {
-    uid: 0,
-    gid: 0,
-    umask: 0,
-};
 
 /// Makes and fills a volume: with Varve, and with debugfs what Varve cannot make.
 pub fn filled(options: &[&str]) -> Image {
@@ -135,20 +131,20 @@ fn create(fs: &Ext4, dir: Ino, name: &str, kind: FileKind) -> Ino {
 
 fn fill(fs: &Ext4) {
     let root = fs.root();
-    let dir = fs.mkdir(root, b"subdir", 0o755, ROOT).expect("room").ino;
+    let dir = fs.make_dir(root, b"subdir").expect("room");
     for len in [1, 60, 70, 128] {
         let name = format!("tiny {len}");
         let file = create(fs, dir, &name, FileKind::File);
         fs.write(file, 0, &pattern(len, len as usize))
             .expect("room");
     }
-    let small = fs.mkdir(dir, b"small", 0o755, ROOT).expect("room").ino;
+    let small = fs.make_dir(dir, b"small").expect("room");
     for n in 0..5 {
         create(fs, small, &format!("entry {n}"), FileKind::File);
     }
     fs.unlink(small, b"entry 1").expect("there");
-    let below = fs.mkdir(dir, b"below", 0o755, ROOT).expect("room").ino;
-    let many = fs.mkdir(root, b"many", 0o755, ROOT).expect("room").ino;
+    let below = fs.make_dir(dir, b"below").expect("room");
+    let many = fs.make_dir(root, b"many").expect("room");
     for n in 0..300 {
         create(
             fs,
@@ -175,12 +171,10 @@ fn fill(fs: &Ext4) {
     ] {
         create(fs, root, name, kind);
     }
-    fs.symlink(root, b"link", b"subdir/below", ROOT)
-        .expect("room");
+    fs.make_link(root, b"link", b"subdir/below").expect("room");
     for len in [59, 60, 500] {
         let name = format!("target {len}");
-        fs.symlink(root, name.as_bytes(), &vec![b't'; len], ROOT)
-            .expect("room");
+        fs.make_link(root, name, &vec![b't'; len]).expect("room");
     }
     fs.link(large, below, b"again").expect("room");
     for n in 0..4 {

@@ -1,40 +1,19 @@
 //! Files with inline data: growing out of the inode, shrinking, holes, attributes beside the
 //! content.
 
-use crate::common::{Image, have_tools, mount, pattern, read_all};
+use crate::common::{Image, have_tools, mount, pattern};
 use base::Ino;
-use fscore::{
-    Creds, Errno, FallocateMode, FileFlags, FileKind, FileSystem, SeekMode, SetAttr, XattrMode,
-};
+use fscore::{Creds, Errno, FallocateMode, FileFlags, FileKind, FileSystem, SeekMode, XattrMode};
 use std::collections::BTreeMap;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 /// Bytes that inodes of 256 and of 1024 bytes hold, as with Linux.
 const ROOMS: [(&str, u64); 2] = [("256", 128), ("1024", 896)];
 
-fn create(fs: &Ext4, name: &str) -> Ino {
-    let made = fs.create(
-        fs.root(),
-        name.as_bytes(),
-        FileKind::File,
-        0o644,
-        0,
-        Creds::default(),
-    );
-    made.expect("room").ino
-}
-
 fn is_inline(fs: &Ext4, ino: Ino) -> bool {
     let flags = fs.getattr(ino).expect("there").flags;
     flags.0 & FileFlags::INLINE_DATA.0 != 0
-}
-
-fn resize(fs: &Ext4, ino: Ino, size: u64) {
-    let set = SetAttr {
-        size: Some(size),
-        ..SetAttr::default()
-    };
-    fs.setattr(ino, &set).expect("resized");
 }
 
 #[test]
@@ -44,12 +23,11 @@ fn content_stays_as_long_as_there_is_room_for_it() {
     }
     for (inode, room) in ROOMS {
         let image = Image::new(32, &["-O", "inline_data", "-I", inode]);
-        let ram = image.load();
-        let fs = mount(&ram, "");
+        let (ram, fs) = image.mount("");
         let mut wanted = BTreeMap::new();
         for len in [0, 1, 59, 60, 61, room - 1, room, room + 1, 5000] {
             let name = format!("f{len}");
-            let ino = create(&fs, &name);
+            let ino = fs.file(&name);
             let content = pattern(len, len as usize);
             fs.write(ino, 0, &content).expect("room");
             assert_eq!(is_inline(&fs, ino), (1..=room).contains(&len), "{len}");
@@ -58,17 +36,15 @@ fn content_stays_as_long_as_there_is_room_for_it() {
             wanted.insert(name, content);
         }
         // Appends single bytes until the content leaves the inode, and beyond.
-        let grows = create(&fs, "grows");
+        let grows = fs.file("grows");
         let content = pattern(7, room as usize + 50);
         for (n, byte) in content.iter().enumerate() {
             fs.write(grows, n as u64, &[*byte]).expect("room");
             assert_eq!(is_inline(&fs, grows), (n as u64) < room, "{n}");
-            assert_eq!(read_all(&fs, grows), content[..=n]);
+            assert_eq!(fs.content(grows), content[..=n]);
         }
         wanted.insert("grows".into(), content);
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         for (name, content) in &wanted {
             // debugfs answers with all of the block area.
             let read = image.cat(name);
@@ -78,8 +54,8 @@ fn content_stays_as_long_as_there_is_room_for_it() {
         }
         let fs = mount(&image.load(), "ro");
         for (name, content) in &wanted {
-            let ino = fs.lookup(fs.root(), name.as_bytes()).expect("there");
-            assert_eq!(read_all(&fs, ino), *content, "{name}");
+            let ino = fs.find(name);
+            assert_eq!(fs.content(ino), *content, "{name}");
         }
     }
 }
@@ -90,34 +66,33 @@ fn sizes_change_and_what_was_cut_off_does_not_come_back() {
         return;
     }
     let image = Image::new(32, &["-O", "inline_data"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let ino = create(&fs, "f");
+    let (ram, fs) = image.mount("");
+    let ino = fs.file("f");
     fs.write(ino, 20, &[7; 80]).expect("room");
     let mut model = [vec![0; 20], vec![7; 80]].concat();
-    assert_eq!(read_all(&fs, ino), model);
+    assert_eq!(fs.content(ino), model);
     for size in [90, 128, 10, 61, 60, 100, 0, 30] {
-        resize(&fs, ino, size);
+        fs.resize(ino, size).expect("resized");
         model.resize(size as usize, 0);
-        assert_eq!(read_all(&fs, ino), model, "{size}");
+        assert_eq!(fs.content(ino), model, "{size}");
         assert!(is_inline(&fs, ino), "{size}");
     }
     assert_eq!(fs.seek(ino, 5, SeekMode::Data).expect("data"), 5);
     assert_eq!(fs.seek(ino, 5, SeekMode::Hole).expect("the end"), 30);
     fs.write(ino, 0, &[9; 30]).expect("room");
-    resize(&fs, ino, 9000);
+    fs.resize(ino, 9000).expect("resized");
     assert!(!is_inline(&fs, ino));
     model = [vec![9; 30], vec![0; 8970]].concat();
-    assert_eq!(read_all(&fs, ino), model);
+    assert_eq!(fs.content(ino), model);
     // The content of an emptied file may lie in the inode again.
-    resize(&fs, ino, 0);
+    fs.resize(ino, 0).expect("resized");
     fs.write(ino, 0, b"again").expect("room");
     assert!(is_inline(&fs, ino));
     // A preallocated range needs blocks, even one far away.
     fs.fallocate(ino, FallocateMode::KeepSize, 8192, 4096)
         .expect("room");
-    assert!(!is_inline(&fs, ino) && read_all(&fs, ino) == b"again");
-    let far = create(&fs, "far");
+    assert!(!is_inline(&fs, ino) && fs.content(ino) == b"again");
+    let far = fs.file("far");
     fs.write(far, 0, b"near").expect("room");
     fs.write(far, 1 << 30, b"far").expect("room");
     assert!(!is_inline(&fs, far));
@@ -125,14 +100,12 @@ fn sizes_change_and_what_was_cut_off_does_not_come_back() {
     assert_eq!(fs.read(far, 0, &mut near).expect("read"), 8);
     assert_eq!(&near, b"near\0\0\0\0");
     // Blocks kept beyond the end of an empty file keep its content out.
-    let kept = create(&fs, "kept");
+    let kept = fs.file("kept");
     fs.fallocate(kept, FallocateMode::KeepSize, 0, 4096)
         .expect("room");
     fs.write(kept, 0, b"kept").expect("room");
     assert!(!is_inline(&fs, kept));
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 #[test]
@@ -141,17 +114,16 @@ fn attributes_share_the_room() {
         return;
     }
     let image = Image::new(32, &["-O", "inline_data"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     // Content first: the attribute goes to a block.
-    let first = create(&fs, "first");
+    let first = fs.file("first");
     fs.write(first, 0, &[1; 128]).expect("room");
     fs.setxattr(first, b"user.a", b"value", XattrMode::Any)
         .expect("room");
     assert!(is_inline(&fs, first));
     assert_eq!(fs.getattr(first).expect("there").sectors, 8);
     // The attribute first: less content fits.
-    let second = create(&fs, "second");
+    let second = fs.file("second");
     fs.setxattr(second, b"user.a", b"value", XattrMode::Any)
         .expect("room");
     fs.write(second, 0, &[2; 96]).expect("room");
@@ -160,7 +132,7 @@ fn attributes_share_the_room() {
     assert!(is_inline(&fs, second));
     fs.write(second, 100, &[2]).expect("room");
     assert!(!is_inline(&fs, second));
-    assert_eq!(read_all(&fs, second), [2; 101]);
+    assert_eq!(fs.content(second), [2; 101]);
     for ino in [first, second] {
         assert_eq!(fs.getxattr(ino, b"user.a").expect("there"), b"value");
         assert_eq!(fs.listxattr(ino).expect("names"), [b"user.a"]);
@@ -168,14 +140,12 @@ fn attributes_share_the_room() {
         assert_eq!(hidden.errno(), Errno::NotSup);
     }
     // No room is left for the attribute of the content.
-    let third = create(&fs, "third");
+    let third = fs.file("third");
     fs.setxattr(third, b"user.a", &[3; 60], XattrMode::Any)
         .expect("room");
     fs.write(third, 0, &[3]).expect("room");
     assert!(!is_inline(&fs, third));
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 /// inline-L5: content that cannot get a block stays in the inode.
@@ -185,15 +155,11 @@ fn a_full_disk_leaves_content_where_it_is() {
         return;
     }
     let image = Image::new(16, &["-O", "inline_data", "-N", "256"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let ino = create(&fs, "small");
-    let dir = fs
-        .mkdir(fs.root(), b"dir", 0o755, Creds::default())
-        .expect("room")
-        .ino;
+    let (ram, fs) = image.mount("");
+    let ino = fs.file("small");
+    let dir = fs.dir(b"dir");
     fs.write(ino, 0, &[5; 100]).expect("room");
-    let large = create(&fs, "large");
+    let large = fs.file("large");
     let mut at = 0;
     while let Ok(n) = fs.write(large, at, &[6; 4096]) {
         at += n as u64;
@@ -202,7 +168,7 @@ fn a_full_disk_leaves_content_where_it_is() {
     let refused = fs.write(ino, 100, &[5; 100]).expect_err("the disk is full");
     assert_eq!(refused.errno(), Errno::NoSpc);
     assert!(is_inline(&fs, ino));
-    assert_eq!(read_all(&fs, ino), [5; 100]);
+    assert_eq!(fs.content(ino), [5; 100]);
     let mut made = 0;
     let error = loop {
         let name = format!("an entry with a long name {made}");
@@ -216,18 +182,14 @@ fn a_full_disk_leaves_content_where_it_is() {
     assert!(is_inline(&fs, dir) && made > 1, "{made}");
     // Writes that fit succeed.
     fs.write(ino, 100, &[5; 28]).expect("room in the inode");
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let fs = mount(&ram, "");
-    assert_eq!(read_all(&fs, ino), [5; 128]);
+    assert_eq!(fs.content(ino), [5; 128]);
     assert_eq!(fs.readdir(dir, 0, 100).expect("names").len(), made + 2);
-    resize(&fs, large, 0);
+    fs.resize(large, 0).expect("resized");
     fs.write(ino, 128, &[5; 100]).expect("room");
-    assert_eq!(read_all(&fs, ino), [5; 228]);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    assert_eq!(fs.content(ino), [5; 228]);
+    image.end(&fs, &ram);
 }
 
 /// Volumes without extents, without a journal, with all data in it, with small blocks.
@@ -247,22 +209,21 @@ fn every_kind_of_volume_and_mode() {
         (&["-O", "inline_data,^dir_index"], "scheme=emmc"),
     ] {
         let image = Image::new(48, options);
-        let ram = image.load();
-        let fs = mount(&ram, mode);
+        let (ram, fs) = image.mount(mode);
         let mut rng = base::Rng::named(3, "inline modes");
         let mut models: Vec<(Ino, Vec<u8>)> = (0..12)
-            .map(|n| (create(&fs, &format!("f{n}")), Vec::new()))
+            .map(|n| (fs.file(format!("f{n}")), Vec::new()))
             .collect();
         for n in 0..600 {
             let (ino, model) = &mut models[rng.below(12) as usize];
             match rng.below(8) {
                 0 => {
                     let size = rng.below(1200);
-                    resize(&fs, *ino, size);
+                    fs.resize(*ino, size).expect("resized");
                     model.resize(size as usize, 0);
                 }
                 1 => {
-                    resize(&fs, *ino, 0);
+                    fs.resize(*ino, 0).expect("resized");
                     model.clear();
                 }
                 2 => fs.fsync(*ino, rng.one_in(2)).expect("durable"),
@@ -274,14 +235,12 @@ fn every_kind_of_volume_and_mode() {
                     model[at..at + data.len()].copy_from_slice(&data);
                 }
             }
-            assert_eq!(read_all(&fs, *ino), *model, "{options:?} step {n}");
+            assert_eq!(fs.content(*ino), *model, "{options:?} step {n}");
         }
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         let fs = mount(&ram, mode);
         for (ino, model) in &models {
-            assert_eq!(read_all(&fs, *ino), *model, "{options:?}");
+            assert_eq!(fs.content(*ino), *model, "{options:?}");
         }
         fs.unmount().expect("unmount");
     }

@@ -3,7 +3,8 @@
 
 use crate::common::{Image, fork, have_tools, mount};
 use base::Rng;
-use fscore::{Creds, FileFlags, FileKind, FileSystem, RenameMode};
+use fscore::{Creds, FileFlags, FileSystem, RenameMode};
+use testkit::Brief;
 use testkit::shadow::{Mix, Shadow, read_tree};
 
 fn churn(options: &[&str], seed: u64) {
@@ -26,9 +27,7 @@ fn churn(options: &[&str], seed: u64) {
             shadow.step(&*fs, &mut rng, mix);
         }
         assert_eq!(read_tree(&*fs, 3), shadow.tree());
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         fs = mount(&ram, "");
         assert_eq!(read_tree(&*fs, 100), shadow.tree(), "round {round}");
     }
@@ -63,20 +62,10 @@ fn cookies_outlive_the_stay_in_the_inode() {
     }
     for index in ["dir_index", "^dir_index"] {
         let image = Image::new(32, &["-O", &format!("inline_data,{index}")]);
-        let ram = image.load();
-        let fs = mount(&ram, "");
-        let creds = Creds::default();
-        let dir = fs.mkdir(fs.root(), b"d", 0o755, creds).expect("room").ino;
+        let (ram, fs) = image.mount("");
+        let dir = fs.dir(b"d");
         let make = |name: &str| {
-            fs.create(
-                dir,
-                name.as_bytes(),
-                FileKind::File,
-                0o644,
-                0,
-                Creds::default(),
-            )
-            .expect("room");
+            fs.make(dir, name).expect("room");
         };
         let inline = || fs.getattr(dir).expect("there").flags.0 & FileFlags::INLINE_DATA.0 != 0;
         for n in 0..6 {
@@ -93,15 +82,7 @@ fn cookies_outlive_the_stay_in_the_inode() {
             fs.unlink(dir, b"n4").expect("there");
             for n in 0..40 {
                 let name = format!("x{n}");
-                fs.create(
-                    dir,
-                    name.as_bytes(),
-                    FileKind::File,
-                    0o644,
-                    0,
-                    Creds::default(),
-                )
-                .expect("room");
+                fs.make(dir, name).expect("room");
             }
             let rest = fs.readdir(dir, from, 1000).expect("names");
             seen.extend(rest.into_iter().map(|e| e.name));
@@ -130,8 +111,7 @@ fn a_moved_directory_knows_its_parent() {
         return;
     }
     let image = Image::new(32, &["-O", "inline_data"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let (root, creds) = (fs.root(), Creds::default());
     let mkdir = |dir, name: &str| fs.mkdir(dir, name.as_bytes(), 0o755, creds).expect("room");
     let (a, b) = (mkdir(root, "a").ino, mkdir(root, "b").ino);
@@ -148,7 +128,5 @@ fn a_moved_directory_knows_its_parent() {
     assert_eq!(refused.errno(), fscore::Errno::NotEmpty);
     fs.rmdir(below, b"deep").expect("empty");
     fs.rmdir(a, b"empty").expect("empty");
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }

@@ -10,6 +10,7 @@ use fscore::{Errno, FileSystem, FsError};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 /// How a volume can be used.
@@ -179,7 +180,7 @@ fn read_only(line: &Line, image: &Image, kernel: Option<&Tree>, why: &str) {
 
 fn big_attribute(name: &str, fs: &Ext4) {
     if name == "ea_inode" {
-        let large = fs.lookup(fs.root(), b"large").expect("there");
+        let large = fs.find(b"large");
         let value = fs.getxattr(large, b"user.big").expect("its value");
         assert!(value == [0x5A; 20_000], "{name}");
     }
@@ -204,8 +205,7 @@ fn both_ways(line: &Line) -> bool {
         }
         Read(why) => read_only(line, &image, before.as_ref(), why),
         Full => {
-            let ram = image.load();
-            let fs = mount(&ram, options);
+            let (ram, fs) = image.mount(options);
             if let Some(before) = &before {
                 same_trees(before, &our_tree(&fs));
                 change(&fs);
@@ -285,8 +285,7 @@ fn hundred_thousand_names() {
         return;
     }
     let image = Image::new(192, &["-N", "150000"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let dir = fs
         .mkdir(fs.root(), b"ours", 0o755, fscore::Creds::default())
         .expect("mkdir");
@@ -331,10 +330,9 @@ fn a_third_level_of_a_hash_tree() {
     let name = |n: u32| format!("{n:0250}");
     for (feature, levels) in [("large_dir", 2), ("^large_dir", 1)] {
         let image = Image::new(96, &["-b", "1024", "-O", feature]);
-        let ram = image.load();
-        let fs = mount(&ram, "");
+        let (ram, fs) = image.mount("");
         let creds = fscore::Creds::default();
-        let dir = fs.mkdir(fs.root(), b"d", 0o755, creds).expect("room").ino;
+        let dir = fs.dir(b"d");
         let kind = fscore::FileKind::File;
         let file = fs.create(dir, b"file", kind, 0o644, 0, creds);
         let file = file.expect("room").ino;
@@ -353,9 +351,7 @@ fn a_third_level_of_a_hash_tree() {
         }
         let left = (0..made).filter(|n| n % 5 != 0).count();
         assert_eq!(fs.readdir(dir, 0, 1 << 20).expect("names").len(), left + 3);
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
         let dump = image.debugfs("htree_dump d");
         assert!(
             dump.contains(&format!("Indirect levels: {levels}")),

@@ -2,12 +2,13 @@
 
 use crate::common::mounted::Mounted;
 use crate::common::trees::{kernel_tree, our_tree, same_trees};
-use crate::common::{Image, have_tools, mount, pattern};
+use crate::common::{Image, have_tools, pattern};
 use base::{Ino, Rng};
-use fscore::{Creds, FileKind, FileSystem, SetAttr};
+use fscore::{FileSystem, SetAttr};
 use std::fs;
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 const ROUNDS: u64 = 4;
@@ -76,20 +77,13 @@ fn by_kernel(root: &Path, rng: &mut Rng) {
 }
 
 fn by_us(fs: &Ext4, rng: &mut Rng) {
-    let creds = Creds::default();
     let root = fs.root();
     for _ in 0..300 {
         let (dir, file, step) = step(rng);
         let name = format!("d{dir}");
         let dir = fs.lookup(root, name.as_bytes());
-        let dir = dir.unwrap_or_else(|_| {
-            let made = fs.mkdir(root, name.as_bytes(), 0o755, creds);
-            made.expect("mkdir").ino
-        });
-        let make = |name: &str| {
-            let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
-            made.map(|attr| attr.ino)
-        };
+        let dir = dir.unwrap_or_else(|_| fs.make_dir(root, name).expect("mkdir"));
+        let make = |name: &str| fs.make(dir, name);
         let open = || -> Ino {
             let name = format!("f{file}");
             let found = fs.lookup(dir, name.as_bytes());
@@ -108,7 +102,7 @@ fn by_us(fs: &Ext4, rng: &mut Rng) {
             }
             Step::Name(n) => {
                 let _ = make(&format!("name {n}"));
-                let _ = fs.mkdir(dir, format!("sub {n}").as_bytes(), 0o755, creds);
+                let _ = fs.make_dir(dir, format!("sub {n}"));
             }
             Step::Unname(n) => {
                 let _ = fs.unlink(dir, format!("name {n}").as_bytes());
@@ -137,14 +131,11 @@ fn rounds(mkfs: &[&str], options: &str, seed: u64) {
         let theirs = kernel_tree(&mounted.point);
         mounted.unmount();
 
-        let ram = image.load();
-        let fs = mount(&ram, options);
+        let (ram, fs) = image.mount(options);
         same_trees(&theirs, &our_tree(&fs));
         by_us(&fs, &mut rng);
         let ours = our_tree(&fs);
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
 
         let mounted = Mounted::new(&image).expect("it went before");
         same_trees(&ours, &kernel_tree(&mounted.point));

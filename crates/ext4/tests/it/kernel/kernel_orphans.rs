@@ -60,8 +60,7 @@ fn the_kernel_ends_ours(more: &[&str], scheme: &str) {
     mounted.unmount();
     let before = state(&image.path);
 
-    let ram = image.load();
-    let fs = mount(&ram, scheme);
+    let (ram, fs) = image.mount(scheme);
     orphans_of_ours(&fs);
     fs.sync().expect("sync");
     let cut = fork(&ram);

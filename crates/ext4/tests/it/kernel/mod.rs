@@ -9,12 +9,13 @@ mod posix;
 
 use crate::common::mounted::Mounted;
 use crate::common::trees::{kernel_tree, our_tree, same_trees};
-use crate::common::{Image, check_ram, fork, have_tools, load, mount, pattern};
+use crate::common::{Image, check_ram, fork, fresh_of, have_tools, load, mount, pattern};
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, SetAttr};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
+use testkit::Brief;
 use varve_ext4::Ext4;
 use varve_ext4::mkfs::Kind;
 
@@ -116,7 +117,7 @@ fn change(fs: &Ext4) {
         fscore::RenameMode::Replace,
     )
     .expect("rename");
-    fs.symlink(made.ino, b"link", &[b'y'; 200], Creds::default())
+    fs.make_link(made.ino, b"link", &[b'y'; 200])
         .expect("symlink");
 }
 
@@ -134,14 +135,11 @@ fn both_ways(image: &Image, options: &str) {
     let before = kernel_tree(&mounted.point);
     mounted.unmount();
 
-    let ram = image.load();
-    let fs = mount(&ram, options);
+    let (ram, fs) = image.mount(options);
     same_trees(&before, &our_tree(&fs));
     change(&fs);
     let changed = our_tree(&fs);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 
     let mounted = Mounted::new(image).expect("it went before");
     same_trees(&changed, &kernel_tree(&mounted.point));
@@ -190,7 +188,7 @@ fn blocks_of_2_kib_with_deltas() {
 #[test]
 fn blocks_of_1_kib_of_ext3_by_our_mkfs() {
     if have_tools() {
-        both_ways(&Image::of(Kind::Ext3, 96, 1024), "data=journal");
+        both_ways(&Image::of(&fresh_of(Kind::Ext3, 96, 1024)), "data=journal");
     }
 }
 
@@ -205,8 +203,8 @@ fn dirty_logs_of_ext3_go_both_ways() {
 #[test]
 fn dirty_logs_of_small_blocks_go_both_ways() {
     if have_tools() {
-        dirty_logs_both_ways(Image::of(Kind::Ext4, 96, 1024));
-        dirty_logs_both_ways(Image::of(Kind::Ext3, 96, 2048));
+        dirty_logs_both_ways(Image::of(&fresh_of(Kind::Ext4, 96, 1024)));
+        dirty_logs_both_ways(Image::of(&fresh_of(Kind::Ext3, 96, 2048)));
     }
 }
 
@@ -241,9 +239,7 @@ fn fast_commits_of_the_kernel_are_replayed() {
             "blocks of {block}, {features}: {report:?}"
         );
         same_trees(&theirs, &our_tree(&fs));
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
     }
 }
 
@@ -338,7 +334,7 @@ fn blocks_of_1_kib_are_judged_as_by_e2fsck() {
         "set_bg 3 inode_bitmap 20000",
     ];
     for (kind, damages) in [(Kind::Ext3, &DAMAGES[..]), (Kind::Ext4, &DAMAGES[..3])] {
-        let image = Image::of(kind, 48, 1024);
+        let image = Image::of(&fresh_of(kind, 48, 1024));
         let Some(mounted) = Mounted::new(&image) else {
             return;
         };

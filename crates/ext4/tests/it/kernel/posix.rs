@@ -6,63 +6,22 @@ use crate::common::{Image, have_tools, mount, tool};
 use base::Ino;
 use fscore::acl::Acl;
 use fscore::{
-    Creds, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, RenameMode, SetAttr,
-    TimeSet, XattrMode,
+    Creds, Errno, FallocateMode, FileFlags, FileKind, FileSystem, RenameMode, SetAttr, TimeSet,
+    XattrMode,
 };
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use testkit::Brief;
+use testkit::errno;
+use testkit::posix::{ACCESS, DEFAULT, NOBODY, ROOT, acl, chmod, file, named_acl};
 use varve_ext4::Ext4;
-
-const ROOT: Creds = Creds {
-    uid: 0,
-    gid: 0,
-    umask: 0o022,
-};
-const ACCESS: &[u8] = b"system.posix_acl_access";
-const DEFAULT: &[u8] = b"system.posix_acl_default";
-const NOBODY: u32 = u32::MAX;
-
-#[track_caller]
-fn errno<T: std::fmt::Debug>(result: FsResult<T>) -> Errno {
-    result.expect_err("refused").errno()
-}
-
-fn file(fs: &Ext4, dir: Ino, name: &str, perm: u16) -> Ino {
-    let made = fs.create(dir, name.as_bytes(), FileKind::File, perm, 0, ROOT);
-    made.expect("create").ino
-}
 
 fn perm(fs: &Ext4, ino: Ino) -> u16 {
     fs.getattr(ino).expect("stat").perm
 }
 
-fn chmod(fs: &Ext4, ino: Ino, perm: u16) -> FsResult<()> {
-    let set = SetAttr {
-        perm: Some(perm),
-        ..SetAttr::default()
-    };
-    fs.setattr(ino, &set).map(drop)
-}
-
-/// An ACL in the form of system calls.
-fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
-    let mut out = 2u32.to_le_bytes().to_vec();
-    for (tag, perm, id) in entries {
-        out.extend(tag.to_le_bytes());
-        out.extend(perm.to_le_bytes());
-        out.extend(id.to_le_bytes());
-    }
-    out
-}
-
 fn default_acl() -> Vec<u8> {
-    acl(&[
-        (1, 7, NOBODY),
-        (2, 7, 1000),
-        (4, 5, NOBODY),
-        (0x10, 7, NOBODY),
-        (0x20, 1, NOBODY),
-    ])
+    named_acl(7, 7)
 }
 
 /// What `stat` and `getfacl` would print, read by system calls.
@@ -79,8 +38,7 @@ fn acls_are_inherited_as_by_the_kernel() {
         return;
     }
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let root = fs.root();
     let top = fs.mkdir(root, b"top", 0o777, ROOT).expect("mkdir").ino;
     assert_eq!(perm(&fs, top), 0o755, "the umask counts");
@@ -105,13 +63,13 @@ fn acls_are_inherited_as_by_the_kernel() {
     fs.setxattr(ours, DEFAULT, &default_acl(), XattrMode::Any)
         .expect("a default ACL");
     for mode in [0o666, 0o777, 0o640, 0o1755] {
-        file(&fs, ours, &format!("f{mode:o}"), mode);
+        file(&*fs, ours, &format!("f{mode:o}"), mode);
         let name = format!("d{mode:o}");
         let dir = fs.mkdir(ours, name.as_bytes(), mode, ROOT).expect("mkdir");
-        file(&fs, dir.ino, "below", 0o644);
+        file(&*fs, dir.ino, "below", 0o644);
     }
-    let changed = file(&fs, ours, "changed", 0o666);
-    chmod(&fs, changed, 0o604).expect("chmod");
+    let changed = file(&*fs, ours, "changed", 0o666);
+    chmod(&*fs, changed, 0o604).expect("chmod");
     let bad = acl(&[
         (1, 7, NOBODY),
         (2, 7, 1000),
@@ -123,9 +81,7 @@ fn acls_are_inherited_as_by_the_kernel() {
         Errno::Inval,
         "names without a mask"
     );
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 
     let Some(mounted) = Mounted::new(&image) else {
         return;
@@ -199,12 +155,11 @@ fn flags_are_obeyed_and_the_kernel_sees_them() {
         return;
     }
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let root = fs.root();
     let dir = fs.mkdir(root, b"dir", 0o755, ROOT).expect("mkdir").ino;
-    let still = file(&fs, dir, "still", 0o644);
-    let log = file(&fs, dir, "log", 0o644);
+    let still = file(&*fs, dir, "still", 0o644);
+    let log = file(&*fs, dir, "log", 0o644);
     fs.write(still, 0, b"content").expect("write");
     fs.write(log, 0, b"line").expect("write");
     let set = |ino, flags: FileFlags| {
@@ -230,7 +185,7 @@ fn flags_are_obeyed_and_the_kernel_sees_them() {
     };
     for ino in [still, log] {
         assert_eq!(errno(fs.setattr(ino, &cut)), Errno::Perm);
-        assert_eq!(errno(chmod(&fs, ino, 0o600)), Errno::Perm);
+        assert_eq!(errno(chmod(&*fs, ino, 0o600)), Errno::Perm);
         assert_eq!(
             errno(fs.setxattr(ino, b"user.a", b"1", XattrMode::Any)),
             Errno::Perm
@@ -253,16 +208,14 @@ fn flags_are_obeyed_and_the_kernel_sees_them() {
     assert_eq!(attr.check_open(true, true, false), Ok(()));
     assert_eq!(attr.flags.statx() & 0x20, 0x20);
     set(dir, FileFlags::APPEND | FileFlags::TOP_DIR).expect("chattr +aT");
-    let new = file(&fs, dir, "new", 0o644);
+    let new = file(&*fs, dir, "new", 0o644);
     assert_eq!(errno(fs.unlink(dir, b"new")), Errno::Perm);
     set(dir, FileFlags::IMMUTABLE).expect("chattr +i");
     let more = fs.create(dir, b"more", FileKind::File, 0o644, 0, ROOT);
     assert_eq!(errno(more), Errno::Perm);
     assert_eq!(errno(fs.mkdir(dir, b"more", 0o755, ROOT)), Errno::Perm);
     assert_eq!(errno(fs.link(new, dir, b"more")), Errno::Perm);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let Some(mounted) = Mounted::new(&image) else {
         return;
     };
@@ -294,9 +247,8 @@ fn content_changes_between_log_and_place() {
         return;
     }
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let ino = file(&fs, fs.root(), "f", 0o644);
+    let (ram, fs) = image.mount("");
+    let ino = file(&*fs, fs.root(), "f", 0o644);
     let journaled = |on| {
         let old = fs.file_flags(ino).expect("flags");
         let flags = match on {
@@ -320,14 +272,12 @@ fn content_changes_between_log_and_place() {
     // What the log still holds must not be replayed over what was written in place.
     let cut = crate::common::fork(&ram);
     let len = fs.getattr(ino).expect("stat").size as usize;
-    assert!(crate::common::read_all(&fs, ino) == wanted[..len]);
+    assert!(fs.content(ino) == wanted[..len]);
     fs.unmount().expect("unmount");
     let again = mount(&cut, "");
-    let found = again.lookup(again.root(), b"f").expect("there");
-    assert!(crate::common::read_all(&again, found) == wanted[..len]);
-    again.unmount().expect("unmount");
-    image.store(&cut);
-    image.fsck();
+    let found = again.find(b"f");
+    assert!(again.content(found) == wanted[..len]);
+    image.end(&again, &cut);
 }
 
 #[test]
@@ -336,8 +286,7 @@ fn files_without_names_and_whiteouts() {
         return;
     }
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let root = fs.root();
     let before = fs.statfs().expect("statfs");
     let gone = fs.tmpfile(root, 0o666, ROOT).expect("tmpfile");
@@ -377,7 +326,7 @@ fn files_without_names_and_whiteouts() {
         umask: 0,
     };
     for name in ["a", "b", "c"] {
-        file(&fs, root, name, 0o644);
+        file(&*fs, root, name, 0o644);
     }
     fs.rename(root, b"a", root, b"moved", RenameMode::Whiteout(owner))
         .expect("renamed");
@@ -399,9 +348,7 @@ fn files_without_names_and_whiteouts() {
     let cut = crate::common::fork(&ram);
     drop(fs);
     let fs = mount(&cut, "");
-    fs.unmount().expect("unmount");
-    image.store(&cut);
-    image.fsck();
+    image.end(&fs, &cut);
 }
 
 #[test]
@@ -410,8 +357,7 @@ fn groups_and_projects_are_inherited() {
         return;
     }
     let image = Image::new(32, &["-O", "project"]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let root = fs.root();
     let dir = fs.mkdir(root, b"dir", 0o2775, ROOT).expect("mkdir").ino;
     let set = SetAttr {
@@ -424,7 +370,7 @@ fn groups_and_projects_are_inherited() {
     fs.set_file_flags(dir, flags).expect("chattr +P");
     let inside = fs.mkdir(dir, b"inside", 0o755, ROOT).expect("mkdir");
     assert_eq!((inside.gid, inside.perm), (77, 0o2755));
-    let f = file(&fs, inside.ino, "f", 0o644);
+    let f = file(&*fs, inside.ino, "f", 0o644);
     assert_eq!(fs.getattr(f).expect("stat").gid, 77);
     assert_eq!(
         (
@@ -433,13 +379,11 @@ fn groups_and_projects_are_inherited() {
         ),
         (42, 0)
     );
-    let other = file(&fs, root, "other", 0o644);
+    let other = file(&*fs, root, "other", 0o644);
     assert_eq!(errno(fs.link(other, dir, b"other")), Errno::XDev);
     let moved = fs.rename(root, b"other", dir, b"other", RenameMode::Replace);
     assert_eq!(errno(moved), Errno::XDev);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let shown = image.debugfs("stat /dir/inside/f");
     assert!(shown.contains("Project:    42"), "{shown}");
 }
@@ -450,10 +394,9 @@ fn times_devices_and_free_space() {
         return;
     }
     let image = Image::new(32, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
+    let (ram, fs) = image.mount("");
     let root = fs.root();
-    let other = file(&fs, root, "other", 0o644);
+    let other = file(&*fs, root, "other", 0o644);
     // Old and far times.
     let times = [(-2_000_000_000i64, 5), (9_000_000_000, 7)]
         .map(|(secs, nanos)| rt::WallTime { secs, nanos });
@@ -483,9 +426,7 @@ fn times_devices_and_free_space() {
     let trimmed = fs.trim(0..u64::MAX, 0).expect("trimmed");
     assert_eq!(trimmed, free, "nothing is kept or pending");
     assert_eq!(errno(fs.trim(0..10, 0)), Errno::Inval);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let Some(mounted) = Mounted::new(&image) else {
         return;
     };

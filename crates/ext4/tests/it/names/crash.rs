@@ -4,6 +4,7 @@
 use crate::common::{Image, fork, have_tools, mount};
 use base::{Ino, Rng};
 use fscore::{Creds, FileKind, FileSystem};
+use testkit::Brief;
 use testkit::shadow::{Mix, Shadow, Tree, read_tree};
 
 #[test]
@@ -12,8 +13,7 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
         return;
     }
     let image = Image::new(64, &["-J", "size=4"]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     let mut shadow = Shadow::new(&*fs);
     let mut rng = Rng::named(1, "crash");
     let mix = Mix {
@@ -46,9 +46,7 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
             let at = at.expect("the names after one of the operations since the last sync");
             later += u32::from(at > 0);
             crashes += 1;
-            again.unmount().expect("unmount");
-            image.store(&crashed);
-            image.fsck();
+            image.end(&again, &crashed);
         }
     }
     assert!(
@@ -58,28 +56,18 @@ fn a_crash_keeps_a_prefix_of_the_operations() {
     fs.unmount().expect("unmount");
 }
 
-fn file(fs: &varve_ext4::Ext4, name: &[u8]) -> Ino {
-    fs.create(fs.root(), name, FileKind::File, 0o600, 0, Creds::default())
-        .expect("create")
-        .ino
-}
-
 #[test]
 fn open_files_without_names_go_with_the_last_close_or_the_crash() {
     if !have_tools() {
         return;
     }
     let image = Image::new(64, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     let root = fs.root();
     let free = |fs: &varve_ext4::Ext4| fs.statfs().expect("statfs").inodes_free;
     let before = free(&fs);
-    let inos: Vec<Ino> = (0..5u8).map(|n| file(&fs, &[b'a' + n])).collect();
-    let dir = fs
-        .mkdir(root, b"dir", 0o700, Creds::default())
-        .expect("mkdir")
-        .ino;
+    let inos: Vec<Ino> = (0..5u8).map(|n| fs.file(&[b'a' + n])).collect();
+    let dir = fs.make_dir(root, b"dir").expect("mkdir");
     for &ino in inos.iter().chain([&dir]) {
         fs.open(ino).expect("open");
     }
@@ -116,15 +104,11 @@ fn open_files_without_names_go_with_the_last_close_or_the_crash() {
     let again = mount(&crashed, "");
     assert_eq!(free(&again), before - 1, "one file has a name");
     assert!(again.lookup(root, b"e").is_ok() && again.lookup(root, b"a").is_err());
-    again.unmount().expect("unmount");
-    image.store(&crashed);
-    image.fsck();
+    image.end(&again, &crashed);
 
     for &ino in [inos[0], inos[1], inos[3], inos[4], dir].iter() {
         fs.release(ino).expect("close");
     }
     assert_eq!(free(&fs), before - 1);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }

@@ -3,9 +3,10 @@
 use super::walk::{compare_with_debugfs, kernel_mount};
 use crate::common::{Image, have_tools, mount};
 use base::Ino;
-use fscore::{Creds, FileKind, FileSystem, RenameMode};
+use fscore::{FileSystem, RenameMode};
 use std::collections::BTreeSet;
 use std::fs::File;
+use testkit::Brief;
 use testkit::shadow::read_tree;
 use varve_ext4::Ext4;
 
@@ -47,8 +48,7 @@ fn change(fs: &Ext4, dir: Ino, count: u32) -> BTreeSet<Vec<u8>> {
     }
     for n in count..count + 2000 {
         let new = name(n).into_bytes();
-        fs.create(dir, &new, FileKind::File, 0o600, 0, Creds::default())
-            .expect("create");
+        fs.make(dir, &new).expect("create");
         expected.insert(new);
     }
     assert_eq!(names(fs, dir), expected);
@@ -78,14 +78,11 @@ fn a_directory_that_e2fsck_has_rebuilt() {
         image.debugfs("htree_dump d").contains("Root node dump"),
         "e2fsck made a hash tree"
     );
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let dir = fs.lookup(fs.root(), b"d").expect("there");
+    let (ram, fs) = image.mount("");
+    let dir = fs.find(b"d");
     change(&fs, dir, 3000);
     let tree = read_tree(&*fs, 500);
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     compare_with_debugfs(&image, &tree);
 }
 
@@ -109,14 +106,11 @@ fn a_directory_of_the_kernel_with_two_levels_of_index() {
         image.debugfs("htree_dump d").contains("Indirect levels: 1"),
         "the kernel made two levels"
     );
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let dir = fs.lookup(fs.root(), b"d").expect("there");
+    let (ram, fs) = image.mount("");
+    let dir = fs.find(b"d");
     let expected = change(&fs, dir, COUNT);
     let root = fs.root();
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
     let mounted = kernel_mount(&image, "noatime").expect("it could before");
     let tree = mounted.walk();
     // And the kernel goes on where we stopped.
@@ -134,6 +128,6 @@ fn a_directory_of_the_kernel_with_two_levels_of_index() {
         "the kernel reads the same names"
     );
     let fs = mount(&image.load(), "ro");
-    let dir = fs.lookup(fs.root(), b"d").expect("there");
+    let dir = fs.find(b"d");
     assert_eq!(names(&fs, dir).len(), expected.len() + 500);
 }

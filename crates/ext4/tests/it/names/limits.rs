@@ -3,28 +3,7 @@
 use crate::common::{Image, have_tools, mount};
 use base::Ino;
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode, SetAttr};
-use varve_ext4::Ext4;
-
-fn errno<T: std::fmt::Debug>(result: FsResult<T>) -> Errno {
-    result.expect_err("an error").errno()
-}
-
-fn create(fs: &Ext4, dir: Ino, name: &str) -> FsResult<Ino> {
-    fs.create(
-        dir,
-        name.as_bytes(),
-        FileKind::File,
-        0o644,
-        0,
-        Creds::default(),
-    )
-    .map(|attr| attr.ino)
-}
-
-fn mkdir(fs: &Ext4, dir: Ino, name: &str) -> FsResult<Ino> {
-    fs.mkdir(dir, name.as_bytes(), 0o755, Creds::default())
-        .map(|attr| attr.ino)
-}
+use testkit::{Brief, errno};
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
@@ -37,19 +16,16 @@ fn a_full_disk_refuses_and_recovers() {
         ("6000", "^dir_index,^metadata_csum"),
     ] {
         let image = Image::new(12, &["-N", inodes, "-J", "size=4", "-O", features]);
-        let ram = image.load();
-        let fs = mount(&ram, "commit=600");
-        let top = mkdir(&fs, fs.root(), "top").expect("mkdir");
+        let (ram, fs) = image.mount("commit=600");
+        let top = fs.dir("top");
         let target = [b't'; 200];
         let mut made = 0;
         let why = loop {
             let name = format!("{made:0100}");
             let result = match made % 3 {
-                0 => mkdir(&fs, top, &name).map(drop),
-                1 => fs
-                    .symlink(top, name.as_bytes(), &target, Creds::default())
-                    .map(drop),
-                _ => create(&fs, top, &name).map(drop),
+                0 => fs.make_dir(top, &name).map(drop),
+                1 => fs.make_link(top, name, &target).map(drop),
+                _ => fs.make(top, &name).map(drop),
             };
             match result {
                 Ok(()) => made += 1,
@@ -61,15 +37,10 @@ fn a_full_disk_refuses_and_recovers() {
         // Each name that fits succeeds; each refusal leaves everything as it was.
         let mut more = 0;
         for n in 0..60 {
-            more += u32::from(create(&fs, top, &format!("more {n} {:0200}", 0)).is_ok());
+            more += u32::from(fs.make(top, format!("more {n} {:0200}", 0)).is_ok());
             more += u32::from(
-                fs.symlink(
-                    top,
-                    format!("fast {n} {:0200}", 0).as_bytes(),
-                    b"x",
-                    Creds::default(),
-                )
-                .is_ok(),
+                fs.make_link(top, format!("fast {n} {:0200}", 0), b"x")
+                    .is_ok(),
             );
         }
         let listed = fs.readdir(top, 0, 100_000).expect("readdir").len() as u32;
@@ -85,11 +56,9 @@ fn a_full_disk_refuses_and_recovers() {
         }
         // Freed blocks come back, after the commit that the operation waits for.
         for n in 0..10 {
-            mkdir(&fs, top, &format!("again {n}")).expect("room");
+            fs.make_dir(top, format!("again {n}")).expect("room");
         }
-        fs.unmount().expect("unmount");
-        image.store(&ram);
-        image.fsck();
+        image.end(&fs, &ram);
     }
 }
 
@@ -104,16 +73,16 @@ fn freed_blocks_are_waited_for() {
     let fs = mount(&image.load(), "commit=600");
     let root = fs.root();
     let mut made = 0;
-    while mkdir(&fs, root, &format!("d{made}")).is_ok() {
+    while fs.make_dir(root, format!("d{made}")).is_ok() {
         made += 1;
     }
     fs.sync().expect("sync");
     for n in 0..3 {
         let name = format!("d{n}");
         fs.rmdir(root, name.as_bytes()).expect("rmdir");
-        mkdir(&fs, root, &name).expect("its block is free");
+        fs.make_dir(root, &name).expect("its block is free");
     }
-    assert_eq!(errno(mkdir(&fs, root, "one more")), Errno::NoSpc);
+    assert_eq!(errno(fs.make_dir(root, "one more")), Errno::NoSpc);
     fs.unmount().expect("unmount");
 }
 
@@ -134,11 +103,10 @@ fn too_many_links() {
         "mkdir tree",
         "mkdir flat/sub",
     ]);
-    let ram = image.load();
-    let fs = mount(&ram, "");
-    let tree = fs.lookup(fs.root(), b"tree").expect("there");
+    let (ram, fs) = image.mount("");
+    let tree = fs.find(b"tree");
     for n in 0..200 {
-        create(&fs, tree, &format!("{n:0100}")).expect("create");
+        fs.make(tree, format!("{n:0100}")).expect("create");
     }
     fs.unmount().expect("unmount");
     image.store(&ram);
@@ -151,14 +119,14 @@ fn too_many_links() {
     let [f, flat, tree] =
         [&b"f"[..], b"flat", b"tree"].map(|name| fs.lookup(root, name).expect("there"));
     assert_eq!(errno(fs.link(f, root, b"one more")), Errno::MLink);
-    assert_eq!(errno(mkdir(&fs, flat, "one more")), Errno::MLink);
+    assert_eq!(errno(fs.make_dir(flat, "one more")), Errno::MLink);
     let moved = fs.rename(root, b"lost+found", flat, b"x", RenameMode::Replace);
     assert_eq!(errno(moved), Errno::MLink);
-    create(&fs, flat, "a file").expect("files are no links");
+    fs.make(flat, "a file").expect("files are no links");
     // With a hash tree counting stops (feature dir_nlink) and never starts again.
-    mkdir(&fs, tree, "one more").expect("mkdir");
+    fs.make_dir(tree, "one more").expect("mkdir");
     assert_eq!(links(tree), 1);
-    mkdir(&fs, tree, "two more").expect("mkdir");
+    fs.make_dir(tree, "two more").expect("mkdir");
     assert_eq!(links(tree), 1);
     fs.rmdir(tree, b"two more").expect("rmdir");
     assert_eq!(links(tree), 1);
@@ -175,7 +143,7 @@ fn directories_with_set_group_id_hand_their_group_down() {
         gid: 6,
         umask: 0,
     };
-    let dir = mkdir(&fs, fs.root(), "d").expect("mkdir");
+    let dir = fs.dir("d");
     let set = SetAttr {
         perm: Some(0o2775),
         gid: Some(77),
@@ -199,8 +167,8 @@ fn errors_of_odd_requests() {
     }
     let fs = mount(&Image::new(64, &[]).load(), "");
     let root = fs.root();
-    let file = create(&fs, root, "f").expect("create");
-    let dir = mkdir(&fs, root, "d").expect("mkdir");
+    let file = fs.make(root, "f").expect("create");
+    let dir = fs.make_dir(root, "d").expect("mkdir");
     let long = "n".repeat(256);
     let creds = Creds::default();
     let cases: Vec<(&str, FsResult<()>, Errno)> = vec![
@@ -211,7 +179,7 @@ fn errors_of_odd_requests() {
         ),
         (
             "create in a file",
-            create(&fs, file, "x").map(drop),
+            fs.make(file, "x").map(drop),
             Errno::NotDir,
         ),
         (
@@ -219,14 +187,10 @@ fn errors_of_odd_requests() {
             fs.create(root, b"x", FileKind::Dir, 0, 0, creds).map(drop),
             Errno::Inval,
         ),
-        (
-            "create of .",
-            create(&fs, root, ".").map(drop),
-            Errno::Exist,
-        ),
+        ("create of .", fs.make(root, ".").map(drop), Errno::Exist),
         (
             "long name",
-            create(&fs, root, &long).map(drop),
+            fs.make(root, &long).map(drop),
             Errno::NameTooLong,
         ),
         (
@@ -288,9 +252,9 @@ fn errors_of_odd_requests() {
         assert_eq!(errno(result), expected, "{what}");
     }
     // A rename onto its own parent, and the exchange with it.
-    create(&fs, dir, "g").expect("create");
-    let below = mkdir(&fs, dir, "below").expect("mkdir");
-    mkdir(&fs, below, "deep").expect("mkdir");
+    fs.make(dir, "g").expect("create");
+    let below = fs.make_dir(dir, "below").expect("mkdir");
+    fs.make_dir(below, "deep").expect("mkdir");
     assert_eq!(
         errno(fs.rename(dir, b"below", root, b"d", RenameMode::Replace)),
         Errno::NotEmpty
@@ -314,8 +278,8 @@ fn a_read_only_mount_changes_nothing() {
     let root = fs.root();
     let creds = Creds::default();
     let results = [
-        create(&fs, root, "f").map(drop),
-        mkdir(&fs, root, "f").map(drop),
+        fs.make(root, "f").map(drop),
+        fs.make_dir(root, "f").map(drop),
         fs.symlink(root, b"f", b"x", creds).map(drop),
         fs.link(Ino(11), root, b"f").map(drop),
         fs.unlink(root, b"lost+found"),

@@ -1,47 +1,28 @@
 //! Thousands of operations, and then a check by every available reader.
 
 use super::walk::{compare_with_debugfs, kernel_mount};
-use crate::common::{Image, have_tools, mount};
-use base::Rng;
-use block::Queue;
-use blockdev::Ram;
-use fscore::FileSystem;
+use crate::common::{Image, Volume, have_tools, made};
 use std::sync::Arc;
-use testkit::shadow::{Mix, Shadow, read_tree};
-use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
+use testkit::shadow::Mix;
+use testkit::volume::wander;
+use varve_ext4::mkfs::MkfsOptions;
 
 /// Random operations, with a remount in the middle; then unmount, `e2fsck`, `debugfs`, the kernel.
 fn run(features: &[&str], options: &str, seed: u64, steps: u32, mix: Mix) {
     if !have_tools() {
         return;
     }
-    run_on(&Image::new(64, features), options, seed, steps, mix);
+    run_on(Image::new(64, features), options, seed, steps, mix);
 }
 
-fn run_on(image: &Image, options: &str, seed: u64, steps: u32, mix: Mix) {
-    let ram = image.load();
-    let mut rng = Rng::named(seed, "names");
-    let mut fs = mount(&ram, options);
-    let mut shadow = Shadow::new(&*fs);
-    for round in 0..2 {
-        for _ in 0..steps / 2 {
-            shadow.step(&*fs, &mut rng, mix);
-        }
-        assert_eq!(read_tree(&*fs, 7), shadow.tree());
-        if round == 0 {
-            fs.unmount().expect("unmount");
-            fs = mount(&ram, options);
-            assert_eq!(read_tree(&*fs, 100), shadow.tree());
-        }
-    }
-    fs.unmount().expect("unmount");
-    image.store(&ram);
-    image.fsck();
-    compare_with_debugfs(image, &shadow.tree());
-    if let Some(mounted) = kernel_mount(image, "ro") {
-        let tree = mounted.walk();
+fn run_on(image: Image, options: &str, seed: u64, steps: u32, mix: Mix) {
+    let image = Arc::new(image);
+    let tree = wander(&Volume::of(&image, options), seed, steps, mix);
+    compare_with_debugfs(&image, &tree);
+    if let Some(mounted) = kernel_mount(&image, "ro") {
+        let found = mounted.walk();
         mounted.unmount();
-        assert_eq!(tree, shadow.tree());
+        assert_eq!(found, tree);
     }
 }
 
@@ -100,17 +81,5 @@ fn an_image_of_our_own_mkfs() {
         return;
     }
     let options = MkfsOptions::new(64 << 20, [0x5A; 16], [0xA5; 16], rt::wall());
-    let plan = mkfs::plan(&options).expect("64 MiB are enough");
-    let ram = Ram::new(64 << 20);
-    let queue = Queue::new(Arc::new(ram));
-    plan.write(&queue, DeviceContent::Zeros).expect("writes");
-    let dir = tempfile::tempdir().expect("a folder");
-    let path = dir.path().join("image");
-    let image = Image { dir, path };
-    std::fs::write(
-        &image.path,
-        queue.read(base::Lba(0), (64 << 20) / 512).expect("reads"),
-    )
-    .expect("stores");
-    run_on(&image, "", 7, 1500, TREE);
+    run_on(Image::of(&made(&options)), "", 7, 1500, TREE);
 }

@@ -7,9 +7,10 @@ use crate::common::{Image, check_ram, have_tools, said};
 use base::{Ino, Nanos, Rng};
 use block::Queue;
 use blockdev::{Image as Content, SpecDisk};
-use fscore::{Creds, FileKind, FileSystem, FsError, RenameMode, SetAttr};
+use fscore::{Creds, FileKind, FileSystem, FsError, RenameMode};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 const MIB: u64 = 16;
@@ -56,11 +57,7 @@ impl Task {
                 self.fs.write(ino, at, &vec![3; len])?;
             }
             3 | 4 => {
-                let set = SetAttr {
-                    size: Some(self.rng.below(100_000)),
-                    ..SetAttr::default()
-                };
-                self.fs.setattr(ino, &set)?;
+                self.fs.resize(ino, self.rng.below(100_000))?;
             }
             5 => self.fs.fsync(ino, false)?,
             6 | 7 => {
@@ -142,9 +139,7 @@ fn life(seed: u64, start: &Content, options: &str) -> Vec<Content> {
         fs.unmount().expect("unmounts");
         cuts
     });
-    let failure = outcome.first_failure;
-    assert!(failure.is_none(), "{failure:?} {}", outcome.replay);
-    outcome.value.expect("cuts")
+    outcome.unwrap()
 }
 
 /// States that cuts may leave of the mount that follows, and the state after that mount.
@@ -171,9 +166,7 @@ fn next_life(seed: u64, cut: &Content, options: &str) -> Vec<Content> {
         cuts.push(disk.visible());
         cuts
     });
-    let failure = outcome.first_failure;
-    assert!(failure.is_none(), "{failure:?} {}", outcome.replay);
-    outcome.value.expect("cuts")
+    outcome.unwrap()
 }
 
 /// Checks that e2fsck ends the orphans of a state and finds no fault afterwards.

@@ -9,7 +9,8 @@ mod view;
 
 use crate::common::Image;
 use base::Ino;
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::FileSystem;
+use testkit::Brief;
 use varve_ext4::Ext4;
 
 /// A volume of mke2fs whose orphan file has `blocks` blocks.
@@ -25,10 +26,8 @@ fn image(mib: u64, blocks: u32, more: &[&str]) -> Image {
 }
 
 fn file(fs: &Ext4, name: &str) -> Ino {
-    let (root, creds) = (fs.root(), Creds::default());
-    fs.create(root, name.as_bytes(), FileKind::File, 0o600, 0, creds)
-        .expect("create")
-        .ino
+    let root = fs.root();
+    fs.make(root, name).expect("create")
 }
 
 /// Makes a file that is open and has lost its name.

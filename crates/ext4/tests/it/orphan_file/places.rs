@@ -38,8 +38,7 @@ fn ended_by_e2fsck(image: &Image, cut: &Ram) -> Arc<Ram> {
 fn ended_by_us(image: &Image, cut: &Ram) -> Arc<Ram> {
     let ram = fork(cut);
     mount(&ram, "").unmount().expect("unmounts");
-    image.store(&ram);
-    image.fsck();
+    image.judge(&ram);
     ram
 }
 
@@ -50,8 +49,7 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
     }
     for scheme in ["", "scheme=emmc", "data=journal"] {
         let image = image(16, 2, &[]);
-        let ram = image.load();
-        let fs = mount(&ram, scheme);
+        let (ram, fs) = image.mount(scheme);
         fs.sync().expect("sync");
         fs.journal().checkpoint_all().expect("goes home");
         assert!(View::of(&ram).is_marked(), "orphan-O5: from the mount on");
@@ -91,8 +89,7 @@ fn an_orphan_takes_a_slot_and_leaves_it_with_the_handle_that_ends_it() {
         assert_eq!(free(&fs), before);
         fs.unmount().expect("unmounts");
         assert!(!View::of(&ram).is_marked());
-        image.store(&ram);
-        image.fsck();
+        image.judge(&ram);
     }
 }
 
@@ -103,8 +100,7 @@ fn orphans_of_a_cut_are_ended_by_whoever_comes() {
         return;
     }
     let image = image(16, 2, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     let stays = file(&fs, "stays");
     fs.write(stays, 0, &[7; 5000]).expect("write");
     fs.sync().expect("sync");
@@ -164,8 +160,7 @@ fn what_the_file_has_no_slot_for_goes_on_the_list() {
     }
     const SLOTS: usize = 254;
     let image = image(16, 1, &["-b", "1024"]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     fs.sync().expect("sync");
     let before = free(&fs);
     let dir = fs.mkdir(fs.root(), b"dir", 0o700, Creds::default());
@@ -204,9 +199,7 @@ fn what_the_file_has_no_slot_for_goes_on_the_list() {
         fs.release(ino).expect("close");
     }
     assert_eq!(free(&fs), before);
-    fs.unmount().expect("unmounts");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 /// Without a log nothing orders slot and inode, and the mark is not set (orphan-O7).
@@ -216,16 +209,13 @@ fn without_a_log_orphans_go_on_the_list() {
         return;
     }
     let image = image(16, 2, &[]);
-    let ram = image.load();
-    let fs = mount(&ram, "scheme=none");
+    let (ram, fs) = image.mount("scheme=none");
     let ino = orphan(&fs, "f", 100);
     fs.sync().expect("sync");
     let view = View::of(&ram);
     assert_eq!((view.list(), view.named()), (vec![ino], vec![]));
     assert!(!view.is_marked());
-    fs.unmount().expect("unmounts");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 /// Without checksums the tail of a block stays as mke2fs made it, which is how e2fsck finds it
@@ -236,8 +226,7 @@ fn without_checksums_the_tail_stays() {
         return;
     }
     let image = image(16, 2, &["-O", "^metadata_csum"]);
-    let ram = image.load();
-    let fs = mount(&ram, "commit=600");
+    let (ram, fs) = image.mount("commit=600");
     let before = free(&fs);
     for n in 0..3 {
         orphan(&fs, &format!("f{n}"), 5000);
@@ -247,9 +236,7 @@ fn without_checksums_the_tail_stays() {
     for ended in [ended_by_us(&image, &cut), ended_by_e2fsck(&image, &cut)] {
         assert_eq!(free(&mount(&ended, "ro")), before);
     }
-    fs.unmount().expect("unmounts");
-    image.store(&ram);
-    image.fsck();
+    image.end(&fs, &ram);
 }
 
 #[test]

@@ -2,14 +2,15 @@
 //! write checkpoints, and a model of what each of their files may hold after a cut.
 #![allow(dead_code, missing_docs, clippy::disallowed_methods)]
 
-use super::common::{MIB, caps, read_all, truncate, try_mount};
+use crate::common::{MIB, caps, try_mount};
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Rng};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
-use fscore::{Creds, FileKind, FileSystem, FsResult};
+use fscore::{FileSystem, FsResult};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 pub const VOLUME_MIB: u64 = 64;
@@ -58,12 +59,6 @@ fn value_of(page: &[u8]) -> Option<u64> {
 }
 
 impl Task {
-    fn make(&self, name: &str) -> FsResult<Ino> {
-        let (fs, creds) = (&self.fs, Creds::default());
-        let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-        made.map(|attr| attr.ino)
-    }
-
     fn remove(&self, name: &str) -> FsResult<()> {
         self.fs.unlink(self.fs.root(), name.as_bytes())
     }
@@ -74,7 +69,7 @@ impl Task {
 
     fn atomic(&mut self, rounds: u64) -> FsResult<()> {
         let fs = self.fs.clone();
-        let ino = self.make("atomic")?;
+        let ino = self.fs.make(self.fs.root(), "atomic")?;
         for version in 1..=rounds {
             fs.atomic_begin(ino)?;
             self.promise.lock().begun = version;
@@ -95,7 +90,7 @@ impl Task {
     fn shift(&mut self, rounds: u64) -> FsResult<()> {
         for round in 0..rounds {
             let name = format!("shifted{round}");
-            let ino = self.make(&name)?;
+            let ino = self.fs.make(self.fs.root(), &name)?;
             let pages = 6 + self.rng.below(10);
             for index in 0..pages {
                 self.fs.write(ino, index * BLOCK, &page_of(index + 1))?;
@@ -125,11 +120,11 @@ impl Task {
     fn cut(&mut self, rounds: u64) -> FsResult<()> {
         for round in 0..rounds {
             let (name, value) = (format!("cut{round}"), round as u8 + 1);
-            let ino = self.make(&name)?;
+            let ino = self.fs.make(self.fs.root(), &name)?;
             self.fs.write(ino, 0, &[value; 4000])?;
             self.fs.fsync(ino, false)?;
             self.promise.lock().cut = Some((name.clone(), value));
-            truncate(&self.fs, ino, 1000)?;
+            self.fs.resize(ino, 1000)?;
             self.rest();
             self.promise.lock().cut = None;
             self.remove(&name)?;
@@ -140,7 +135,7 @@ impl Task {
     fn inline(&mut self, rounds: u64) -> FsResult<()> {
         for round in 0..rounds {
             let (name, value) = (format!("inline{round}"), round as u8 + 1);
-            let ino = self.make(&name)?;
+            let ino = self.fs.make(self.fs.root(), &name)?;
             self.fs.write(ino, 0, &[value; 100])?;
             self.fs.fsync(ino, false)?;
             self.promise.lock().inline = Some((name.clone(), value));
@@ -156,7 +151,7 @@ impl Task {
     }
 
     fn overwrite(&mut self, rounds: u64) -> FsResult<()> {
-        let ino = self.make("over")?;
+        let ino = self.fs.make(self.fs.root(), "over")?;
         for index in 0..OVERWRITTEN {
             self.fs.write(ino, index * BLOCK, &page_of(index + 1))?;
         }
@@ -246,7 +241,7 @@ pub fn judge(cut: &Cut, options: &str) -> Result<Arc<blockdev::Ram>, String> {
     let fs = try_mount(&ram, options).map_err(|e| format!("it does not mount: {e}"))?;
     let content = |name: &str| {
         let found = fs.lookup(fs.root(), name.as_bytes());
-        found.ok().map(|ino| read_all(&fs, ino))
+        found.ok().map(|ino| fs.content(ino))
     };
     let promise = &cut.promise;
     let atomic = fs.lookup(fs.root(), b"atomic").ok();

@@ -4,7 +4,7 @@
 use crate::common;
 mod cuts;
 
-use common::fresh;
+use crate::common::fresh;
 
 const ROUNDS: u64 = 8;
 

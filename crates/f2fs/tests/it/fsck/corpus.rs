@@ -14,6 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use testkit::corpus::Tally;
 
 /// A mutated volume.
 pub struct Case {
@@ -113,16 +114,6 @@ fn fsck(image: &Path) -> (bool, String) {
     )
 }
 
-/// How many cases there were of which outcome.
-#[derive(Default)]
-pub struct Tally {
-    pub cases: u64,
-    pub both: u64,
-    pub neither: u64,
-    pub excused: BTreeMap<&'static str, u64>,
-    pub disputed: Vec<String>,
-}
-
 /// Runs the cases of these seeds.
 pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
     let ram = image.load();
@@ -166,17 +157,14 @@ pub fn run(image: &Image, seeds: std::ops::Range<u64>, fields: usize) -> Tally {
                 .disputed
                 .push(format!("{place}\n  {broken}\n  ours: {}", judged.said()));
         }
-        match (clean, judged.is_clean()) {
-            (false, false) => tally.both += 1,
-            (true, true) => tally.neither += 1,
-            _ => match excuses::excuse(!clean, &judged, &text) {
-                Some(class) => *tally.excused.entry(class).or_default() += 1,
-                None => tally.disputed.push(format!(
-                    "{place}\n  fsck-I4: fsck.f2fs: {text}\n  ours: {}",
-                    judged.said()
-                )),
+        tally.count(
+            (!clean, !judged.is_clean()),
+            || excuses::excuse(!clean, &judged, &text),
+            || {
+                let ours = judged.said();
+                format!("{place}\n  fsck-I4: fsck.f2fs: {text}\n  ours: {ours}")
             },
-        }
+        );
     }
     tally
 }

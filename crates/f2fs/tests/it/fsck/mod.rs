@@ -17,6 +17,7 @@ mod targets;
 mod volumes;
 
 use crate::common::have_tools;
+use testkit::corpus::by_hand;
 
 /// Volumes, by their name: options of mkfs.f2fs.
 const VOLUMES: [(&str, &[&str]); 4] = [
@@ -36,20 +37,7 @@ const VOLUMES: [(&str, &[&str]); 4] = [
 fn agree(name: &str, options: &[&str], seeds: std::ops::Range<u64>, fields: usize) {
     let image = volumes::filled(options);
     let tally = corpus::run(&image, seeds, fields);
-    println!(
-        "{name}, {fields} fields: {} cases, {} found by both, {} by neither, excused {:?}, disputed {}",
-        tally.cases,
-        tally.both,
-        tally.neither,
-        tally.excused,
-        tally.disputed.len()
-    );
-    assert!(tally.both > tally.cases / 4, "many mutations do harm");
-    assert!(
-        tally.disputed.is_empty(),
-        "\n{}",
-        tally.disputed.join("\n\n")
-    );
+    tally.agreed(&format!("{name}, {fields} fields"), 4);
 }
 
 #[test]
@@ -98,12 +86,8 @@ fn many_mutations_are_judged_as_by_fsck_f2fs() {
 #[test]
 #[ignore = "as many seeds as asked for"]
 fn many() {
-    let number = |key| std::env::var(key).ok().and_then(|s| s.parse().ok());
-    let (from, seeds) = (number("FROM").unwrap_or(0), number("SEEDS").unwrap_or(0));
-    for (n, (name, options)) in (0..).zip(VOLUMES) {
-        if seeds > 0 && number("VOLUME").is_none_or(|only| only == n) {
-            let fields = number("FIELDS").unwrap_or(1) as usize;
-            agree(name, options, from..from + seeds, fields);
-        }
-    }
+    by_hand(VOLUMES.len(), 0, |n, seeds, fields| {
+        let (name, options) = VOLUMES[n];
+        agree(name, options, seeds, fields);
+    });
 }

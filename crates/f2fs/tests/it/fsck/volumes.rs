@@ -2,15 +2,12 @@
 
 use crate::common::{Image, pattern, run, tool, try_mount};
 use base::Ino;
-use fscore::{Creds, FallocateMode, FileKind, FileSystem, XattrMode};
+use fscore::{FallocateMode, FileKind, FileSystem, XattrMode};
 use std::os::unix::fs::symlink;
+use testkit::Brief;
+use testkit::brief::ROOT;
 use varve_f2fs::F2fs;
 
-const ROOT: Creds = Creds {
-    uid: 0,
-    gid: 0,
-    umask: 0,
-};
 const PAGE: u64 = 4096;
 
 /// Makes and fills a volume: by us, or by sload.f2fs what we may only read.
@@ -55,13 +52,13 @@ fn create(fs: &F2fs, dir: Ino, name: &str, kind: FileKind) -> Ino {
 
 fn fill(fs: &F2fs) {
     let root = fs.root();
-    let dir = fs.mkdir(root, b"subdir", 0o755, ROOT).expect("room").ino;
+    let dir = fs.make_dir(root, b"subdir").expect("room");
     for len in [1, 60, 700, 3000] {
         let file = create(fs, dir, &format!("tiny {len}"), FileKind::File);
         fs.write(file, 0, &pattern(len, len as usize))
             .expect("room");
     }
-    let many = fs.mkdir(root, b"many", 0o755, ROOT).expect("room").ino;
+    let many = fs.make_dir(root, b"many").expect("room");
     for n in 0..300 {
         let name = format!("{n}-a name that fills the blocks of a directory {n:060}");
         create(fs, many, &name, FileKind::File);
@@ -86,8 +83,7 @@ fn fill(fs: &F2fs) {
     }
     for len in [10, 4000] {
         let name = format!("target {len}");
-        fs.symlink(root, name.as_bytes(), &vec![b't'; len], ROOT)
-            .expect("room");
+        fs.make_link(root, name, &vec![b't'; len]).expect("room");
     }
     fs.link(large, dir, b"again").expect("room");
     for (ino, len) in [(large, 50), (dir, 20), (many, 2000)] {

@@ -4,13 +4,13 @@
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common::{Mistake, disk, try_mount, volume};
-use super::cuts::create;
 use base::Nanos;
 use blockdev::Image;
 use fscore::{Errno, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 const RING: u32 = 256;
@@ -42,7 +42,7 @@ fn pictures(seed: u64, options: &str, mistake: &Mistake) -> Result<(Vec<Image>, 
                 let fs = fs.clone();
                 rt::spawn(&format!("task {task}"), move || {
                     for round in 0..ROUNDS {
-                        let ino = create(&fs, &name(task, round));
+                        let ino = fs.file(name(task, round));
                         // An epoch waits for its data while the next one is open.
                         fs.write(ino, 0, &[1; 4096]).expect("writes");
                         fs.fsync(ino, false).expect("syncs");
@@ -55,7 +55,7 @@ fn pictures(seed: u64, options: &str, mistake: &Mistake) -> Result<(Vec<Image>, 
             rt::spawn("restless", move || {
                 let mut round = 0;
                 while !stop.load(Relaxed) {
-                    create(&fs, &name(RESTLESS, round));
+                    fs.file(name(RESTLESS, round));
                     round += 1;
                     rt::sleep(Nanos(50_000));
                 }

@@ -8,6 +8,7 @@ use fscore::{Creds, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMo
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 /// A generator of numbers.
@@ -118,8 +119,7 @@ impl<'a> Player<'a> {
         match self.dice.below(24) {
             0..=5 => {
                 let name = self.name(60);
-                fs.create(dir, &name, FileKind::File, 0o644, 0, creds)
-                    .map(drop)
+                fs.make(dir, &name).map(drop)
             }
             6..=8 => {
                 let name = self.name(60);
@@ -186,7 +186,7 @@ impl<'a> Player<'a> {
             19 => {
                 let name = self.name(60);
                 let target = self.name(900);
-                fs.symlink(dir, &name, &target, creds).map(drop)
+                fs.make_link(dir, &name, &target).map(drop)
             }
             20 => {
                 let name = self.name(60);
@@ -203,9 +203,7 @@ impl<'a> Player<'a> {
                         self.mark
                     );
                     let _ = match add {
-                        true => fs
-                            .create(dir, name.as_bytes(), FileKind::File, 0o600, 0, creds)
-                            .map(drop),
+                        true => fs.make(dir, name).map(drop),
                         false => fs.unlink(dir, name.as_bytes()),
                     };
                 }
@@ -226,12 +224,6 @@ impl<'a> Player<'a> {
             }
         }
     }
-}
-
-pub fn file(fs: &F2fs, dir: Ino, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("a file").ino
 }
 
 /// What cuts leave while an apply runs: each is the state after all that was committed before.
@@ -263,7 +255,8 @@ pub fn cuts_of_an_apply(seed: u64, ring: u32, mistake: &Mistake) -> Result<usize
                 rt::sleep(base::Nanos::from_micros(60));
             }
             task.join().expect("no panic");
-            file(&fs, fs.root(), &format!("behind {round}"));
+            fs.make(fs.root(), format!("behind {round}"))
+                .expect("a file");
             fs.sync().expect("a commit");
             let expected = tree(&fs);
             pictures.push((disk.snapshot_lost(), expected));
@@ -314,9 +307,10 @@ pub fn acknowledged_beside_applies(seed: u64, mistake: &Mistake) -> Result<(), S
                     for n in 0..16 {
                         // Transactions of several blocks.
                         for beside in 0..8 {
-                            file(&fs, fs.root(), &format!("t{task}f{n}{long}{beside}"));
+                            fs.make(fs.root(), format!("t{task}f{n}{long}{beside}"))
+                                .expect("a file");
                         }
-                        let ino = file(&fs, fs.root(), &format!("t{task}f{n}"));
+                        let ino = fs.make(fs.root(), format!("t{task}f{n}")).expect("a file");
                         fs.fsync(ino, false).expect("a commit");
                         done.lock()[task] = n + 1;
                     }

@@ -2,7 +2,7 @@
 //! a whole epoch.
 
 use super::SCHEME;
-use super::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, file, tree};
+use super::applied::{Player, acknowledged_beside_applies, cuts_of_an_apply, tree};
 use super::common::{Mistake, disk, fsck, mount, sim, volume};
 use base::BLOCK_BYTES;
 use block::Queue;
@@ -10,6 +10,7 @@ use blockdev::Image;
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 1024;
@@ -138,7 +139,7 @@ fn nodes_that_nobody_changed_since_go_home_once() {
     sim(1, || {
         let disk = disk(RING, volume(RING), 1);
         let fs = mount(&disk, "commit=300,fast-forward=on");
-        let ino = file(&fs, fs.root(), "f");
+        let ino = fs.make(fs.root(), "f").expect("a file");
         fs.write_home_now().expect("applies");
         let before = fs.applies();
         for n in 0..3 {
@@ -166,7 +167,7 @@ fn freed_blocks_come_back_with_the_apply() {
     sim(1, || {
         let disk = disk(RING, volume(RING), 1);
         let fs = mount(&disk, "commit=300,mode=lfs");
-        let ino = file(&fs, fs.root(), "f");
+        let ino = fs.make(fs.root(), "f").expect("a file");
         fs.write(ino, 0, &vec![1; 300 * BLOCK_BYTES])
             .expect("writes");
         fs.fsync(ino, false).expect("a commit");
@@ -203,7 +204,7 @@ fn dirty_nodes_are_bounded_without_any_task() {
         options.checkpoint.triggers.dirty_node_segments = 1;
         let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounts");
         for n in 0..1500 {
-            file(&fs, fs.root(), &format!("f{n}"));
+            fs.make(fs.root(), format!("f{n}")).expect("a file");
         }
         assert!(fs.applies().applies() > 0, "{:?}", fs.applies());
         fs.unmount().expect("unmounts");

@@ -6,9 +6,10 @@ use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Rng, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};
-use fscore::{Creds, FileKind, FileSystem, RenameMode};
+use fscore::{FileSystem, RenameMode};
 use rt::{Policy, Sim, SimConfig};
 use std::collections::BTreeMap;
+use testkit::Brief;
 
 const TASKS: u64 = 4;
 const STEPS: u64 = 24;
@@ -34,9 +35,7 @@ fn task(fs: &varve_f2fs::F2fs, dirs: [Ino; 2], n: u64, seed: u64, story: &rt::Mu
     for step in 0..STEPS {
         if files.len() < FILES {
             let (at, name) = (rng.below(2) as usize, format!("{n} {step}"));
-            let creds = Creds::default();
-            let made = fs.create(dirs[at], name.as_bytes(), FileKind::File, 0o644, 0, creds);
-            let ino = made.expect("a file").ino;
+            let ino = fs.make(dirs[at], &name).expect("a file");
             note(ino, Event::Named(name.clone()));
             files.push((ino, at, name, 0));
             continue;
@@ -85,10 +84,7 @@ fn life(seed: u64, policy: Policy, ring: u32) -> (Trace, Story) {
     let outcome = Sim::new(config).run(move || {
         let disk = disk(ring, volume(ring), seed);
         let fs = mount(&disk, "mode=lfs");
-        let dirs = [b"a", b"b"].map(|name| {
-            let made = fs.mkdir(fs.root(), name, 0o755, Creds::default());
-            made.expect("a directory").ino
-        });
+        let dirs = [b"a", b"b"].map(|name| fs.dir(name));
         fs.sync().expect("syncs");
         while disk.open_writes() > 0 {
             rt::sleep(base::Nanos::from_millis(1));
@@ -119,7 +115,7 @@ fn judge(ring: u32, left: Image, story: &Story, at: Time) -> Result<(), String> 
         let fs = mount(&disk(ring, left, 1), "mode=lfs");
         let mut names = BTreeMap::new();
         for dir in [b"a", b"b"] {
-            let dir = fs.lookup(fs.root(), dir).expect("synced");
+            let dir = fs.find(dir);
             for entry in fs.readdir(dir, 0, 1000).expect("reads") {
                 names.insert(entry.ino, String::from_utf8(entry.name).expect("ascii"));
             }

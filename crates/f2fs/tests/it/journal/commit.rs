@@ -2,15 +2,16 @@
 
 use super::SCHEME;
 use super::common::{disk, mount, sim, volume};
-use super::cuts::{RING, create, each_cut, inodes, recorded, transactions, written_over};
+use super::cuts::{RING, each_cut, inodes, recorded, transactions, written_over};
 use base::{BLOCK_BYTES, Ino, Lba, Nanos, Time};
 use block::{BlockDevice, Caps, Class, DevError, Queue};
 use blockdev::spec::Bound;
 use blockdev::trace::What;
 use blockdev::{Image, Op, Reply, Request, SpecDisk, Ticket};
-use fscore::{Creds, FileKind, FileSystem, RenameMode, SetAttr};
+use fscore::{FileSystem, RenameMode, SetAttr};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{CommitReason, F2fs, MountOptions};
 
 /// A mounted volume, a body that runs on it, and the pictures that cuts at any moment of it leave.
@@ -42,14 +43,14 @@ fn a_cut_leaves_an_epoch_whole_or_not_at_all() {
     for seed in 0..8 {
         sim(seed, || {
             let prepare = |fs: &F2fs| {
-                let ino = create(fs, "f");
+                let ino = fs.file("f");
                 fs.write(ino, 0, &[1; 3 * BLOCK_BYTES]).expect("writes");
                 fs.fsync(ino, false).expect("syncs");
                 ino
             };
             let body = |fs: Arc<F2fs>, ino| {
                 for n in 0..60 {
-                    create(&fs, &format!("with a name of some length {n}"));
+                    fs.file(format!("with a name of some length {n}"));
                 }
                 fs.write(ino, 8192, &[2; 40 * BLOCK_BYTES]).expect("writes");
                 fs.fsync(ino, false).expect("syncs");
@@ -82,7 +83,7 @@ fn a_hundred_fsyncs_of_a_hundred_files_are_few_commits() {
     sim(1, || {
         let disk = disk(RING, volume(RING), 1);
         let fs = mount(&disk, "");
-        let files: Vec<Ino> = (0..100).map(|n| create(&fs, &format!("f{n}"))).collect();
+        let files: Vec<Ino> = (0..100).map(|n| fs.file(format!("f{n}"))).collect();
         let before = fs.journal_stats().expect("a journal").commits();
         rt::scope(|s| {
             for (n, &ino) in files.iter().enumerate() {
@@ -118,7 +119,7 @@ fn fsync_of_one_file_writes_nothing_of_another() {
     sim(2, || {
         let disk = disk(RING, volume(RING), 2);
         let fs = mount(&disk, "");
-        let (small, large) = (create(&fs, "small"), create(&fs, "large"));
+        let (small, large) = (fs.file("small"), fs.file("large"));
         fs.sync().expect("syncs");
         fs.write(large, 0, &[1; 500 * BLOCK_BYTES]).expect("writes");
         fs.write(small, 0, &[1; 2 * BLOCK_BYTES]).expect("writes");
@@ -140,19 +141,10 @@ fn directories_are_synced_without_a_checkpoint() {
         let disk = disk(RING, volume(RING), 3);
         let fs = mount(&disk, "");
         let packs = fs.checkpoints().packs();
-        let made = fs.mkdir(fs.root(), b"d", 0o755, Creds::default());
-        let dir = made.expect("a directory").ino;
+        let dir = fs.dir(b"d");
         for n in 0..30 {
             let name = format!("{n}");
-            let made = fs.create(
-                dir,
-                name.as_bytes(),
-                FileKind::File,
-                0o644,
-                0,
-                Creds::default(),
-            );
-            let ino = made.expect("a file").ino;
+            let ino = fs.make(dir, name).expect("a file");
             fs.fsync(dir, false).expect("syncs");
             let found = transactions(RING, &disk.snapshot_lost());
             let told: Vec<u32> = found.values().flat_map(inodes).collect();
@@ -258,7 +250,7 @@ fn after_a_failed_step_nobody_is_acknowledged() {
             });
             let options = MountOptions::parse(&format!("{SCHEME},mode=lfs")).expect("valid");
             let fs = F2fs::mount(Queue::new(device.clone()), options).expect("mounts");
-            let files: Vec<Ino> = (0..4).map(|n| create(&fs, &format!("f{n}"))).collect();
+            let files: Vec<Ino> = (0..4).map(|n| fs.file(format!("f{n}"))).collect();
             fs.sync().expect("syncs");
             *device.left.lock() = 3 + seed as i64;
             let refused = rt::Mutex::new(0);
@@ -319,7 +311,7 @@ fn fdatasync_leaves_out_what_only_times_changed() {
     sim(5, || {
         let disk = disk(RING, volume(RING), 5);
         let fs = mount(&disk, "ipu_policy=1");
-        let ino = create(&fs, "f");
+        let ino = fs.file("f");
         fs.write(ino, 0, &[1; BLOCK_BYTES]).expect("writes");
         fs.fsync(ino, false).expect("syncs");
         let commits = || fs.journal_stats().expect("a journal").commits();
@@ -345,7 +337,7 @@ fn the_timer_commits_what_nobody_asks_for() {
     sim(6, || {
         let disk = disk(RING, volume(RING), 6);
         let fs = mount(&disk, "commit=2");
-        let ino = create(&fs, "f");
+        let ino = fs.file("f");
         rt::sleep(Nanos::from_secs(3));
         let found = transactions(RING, &disk.snapshot_lost());
         let told: Vec<u32> = found.values().flat_map(inodes).collect();
@@ -364,7 +356,7 @@ fn a_renamed_file_is_synced_under_its_new_name_although_none_of_its_fields_chang
     sim(7, || {
         let disk = disk(RING, volume(RING), 7);
         let fs = mount(&disk, "");
-        let ino = create(&fs, "f");
+        let ino = fs.file("f");
         let root = fs.root();
         // With two links the inode names no directory; all of it happens within one tick of the
         // clock.

@@ -2,14 +2,14 @@
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::{SCHEME, images};
-use base::{BLOCK_BYTES, Mutant};
+use base::Mutant;
 use block::{Caps, Queue};
 use blockdev::{Image, Ram, SpecDisk};
 use fscore::FsResult;
 use rt::{Outcome, Sim, SimConfig};
 use std::cell::Cell;
 use std::sync::Arc;
-use varve_f2fs::mkfs::{DeviceContent, JournalSize, Options, RING_AT, plan};
+use varve_f2fs::mkfs::Options;
 use varve_f2fs::{F2fs, MountOptions};
 
 /// Size of the F2FS, MiB. The ring lies behind it.
@@ -19,29 +19,17 @@ pub const RINGS: [u32; 3] = [16, 64, 1024];
 
 /// Bytes of the device for a ring of so many blocks.
 pub fn device_bytes(ring: u32) -> u64 {
-    let region = u64::from(ring + RING_AT).next_multiple_of(512);
-    (VOLUME_MIB << 20) + region * BLOCK_BYTES as u64
+    images::bytes_with_ring(VOLUME_MIB, ring)
 }
 
 /// Options of a volume with a ring of so many blocks.
 pub fn options(ring: u32) -> Options {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    Options {
-        journal: Some(JournalSize::Ring(ring)),
-        ..Options::new(device_bytes(ring), [7; 16], time)
-    }
+    images::options_with_ring(VOLUME_MIB, ring)
 }
 
 /// A fresh volume in memory.
 pub fn fresh(ring: u32) -> Arc<Ram> {
-    let ram = Arc::new(Ram::new(device_bytes(ring)));
-    let plan = plan(&options(ring)).expect("a volume");
-    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
-        .expect("written");
-    ram
+    images::made(&options(ring))
 }
 
 /// A fresh volume with a ring of so many blocks, as content of a device.

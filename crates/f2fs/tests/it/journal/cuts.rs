@@ -6,12 +6,12 @@ use super::common::{device_bytes, disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::FileSystem;
 use ondisk::f2fs::journal::{BlockHeader, Groups, PageKind, Record, Transaction};
 use ondisk::f2fs::{ADDRS_PER_BLOCK, Features, Inline, InodeFields, addr, footer};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
-use varve_f2fs::F2fs;
+use testkit::Brief;
 use varve_f2fs::mkfs::RING_AT;
 
 /// Blocks of the ring.
@@ -50,12 +50,6 @@ pub fn inodes(transaction: &Transaction) -> Vec<u32> {
     let groups = Groups::new(&transaction.payload);
     let inos = groups.map(|g| g.expect("sound").ino.0);
     inos.filter(|&ino| ino != 0).collect()
-}
-
-pub fn create(fs: &F2fs, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("a file").ino
 }
 
 /// What an acknowledged fsync is worth.
@@ -153,7 +147,7 @@ pub fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> Life {
     let outcome = Sim::new(config).run(move || {
         let disk = disk(RING, volume(RING), seed);
         let fs = mount(&disk, &options);
-        let files: Vec<Ino> = (0..3).map(|n| create(&fs, &format!("f{n}"))).collect();
+        let files: Vec<Ino> = (0..3).map(|n| fs.file(format!("f{n}"))).collect();
         fs.sync().expect("syncs");
         while disk.open_writes() > 0 {
             rt::sleep(Nanos::from_millis(1));
@@ -169,7 +163,7 @@ pub fn recorded(seed: u64, options: &str, mutant: Option<Mutant>) -> Life {
                         let fill = (n as u8 + 1) * 16 + round as u8;
                         fs.write(ino, round << 14, &vec![fill; size])
                             .expect("writes");
-                        create(fs, &format!("n{n} {round}"));
+                        fs.file(format!("n{n} {round}"));
                         fs.fsync(ino, round == 1).expect("syncs");
                         let epoch = fs.journal_stats().expect("a journal").committed;
                         let at = rt::now();
@@ -242,7 +236,7 @@ pub fn written_over(seed: u64, mutant: Option<Mutant>) -> (Result<(), String>, u
     let outcome = Sim::new(config).run(move || {
         let disk = disk(RING, volume(RING), seed);
         let fs = mount(&disk, "ipu_policy=1");
-        let (ino, other) = (create(&fs, "f"), create(&fs, "other"));
+        let (ino, other) = (fs.file("f"), fs.file("other"));
         for ino in [ino, other] {
             fs.write(ino, 0, &[1; BLOCK_BYTES]).expect("writes");
         }

@@ -7,12 +7,13 @@ use super::images;
 use base::{BlockNo, Ino};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};
-use fscore::{Creds, FileKind, FileSystem, FsResult, XattrMode};
+use fscore::{FileKind, FileSystem, FsResult, XattrMode};
 use ondisk::f2fs::journal::{JournalArea, JournalSuper, RING_AT};
 use ondisk::f2fs::{Features, Superblock};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 1024;
@@ -33,7 +34,7 @@ fn look(fs: &F2fs, path: &str, ino: Ino, tree: &mut Tree) {
     }
     match a.kind {
         FileKind::File => {
-            let content = images::read_all(fs, ino);
+            let content = fs.content(ino);
             text += &format!(" data {:x}", base::checksum::crc32c(!0, &content));
         }
         FileKind::Symlink => {
@@ -70,17 +71,6 @@ pub fn mount_plain(disk: &Arc<SpecDisk>) -> FsResult<Arc<F2fs>> {
     F2fs::mount(Queue::new(disk.clone()), MountOptions::default())
 }
 
-pub fn make(fs: &F2fs, dir: Ino, name: &str) -> Ino {
-    let creds = Creds::default();
-    let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.expect("a file").ino
-}
-
-pub fn mkdir(fs: &F2fs, dir: Ino, name: &str) -> Ino {
-    let made = fs.mkdir(dir, name.as_bytes(), 0o755, Creds::default());
-    made.expect("a directory").ino
-}
-
 pub fn write(fs: &F2fs, ino: Ino, at: u64, seed: u64, len: usize) {
     let data = images::pattern(seed, len);
     assert_eq!(fs.write(ino, at, &data).expect("written"), len);
@@ -90,23 +80,23 @@ pub fn write(fs: &F2fs, ino: Ino, at: u64, seed: u64, len: usize) {
 /// attributes.
 pub fn before(fs: &F2fs) {
     let root = fs.root();
-    let small = make(fs, root, "small");
+    let small = fs.make(root, "small").expect("a file");
     write(fs, small, 0, 1, 700);
-    let big = make(fs, root, "big");
+    let big = fs.make(root, "big").expect("a file");
     write(fs, big, 0, 2, 3 << 20);
-    let far = make(fs, root, "far");
+    let far = fs.make(root, "far").expect("a file");
     write(fs, far, 16 << 20, 3, 9000);
     write(fs, far, 8 << 20, 4, 9000);
-    let dir = mkdir(fs, root, "dir");
-    let many = mkdir(fs, root, "many");
+    let dir = fs.make_dir(root, "dir").expect("a directory");
+    let many = fs.make_dir(root, "many").expect("a directory");
     for n in 0..400 {
-        make(fs, many, &format!("a rather long name of file {n}"));
+        fs.make(many, format!("a rather long name of file {n}"))
+            .expect("a file");
     }
-    make(fs, dir, "victim");
-    let kept = make(fs, dir, "kept");
+    fs.make(dir, "victim").expect("a file");
+    let kept = fs.make(dir, "kept").expect("a file");
     fs.link(kept, root, b"hard").expect("a link");
-    fs.symlink(root, b"soft", b"dir/kept", Creds::default())
-        .expect("a link");
+    fs.make_link(root, b"soft", b"dir/kept").expect("a link");
     fs.setxattr(big, b"user.one", b"eins", XattrMode::Any)
         .expect("set");
     fs.setxattr(
@@ -122,7 +112,7 @@ pub type Step = (&'static str, fn(&F2fs));
 
 /// The plainest.
 pub const CREATE: Step = ("create", |fs| {
-    make(fs, fs.root(), "new");
+    fs.make(fs.root(), "new").expect("a file");
 });
 
 /// What the device has when everything of `step` is committed, and what a user saw then.
@@ -182,7 +172,7 @@ pub fn written_by_another(mistake: &Mistake) -> Result<String, String> {
         let disk = disk(RING, content, 7);
         let area = forget_journal(&disk, None);
         let fs = mount_plain(&disk).expect("a plain volume");
-        make(&fs, fs.root(), "theirs");
+        fs.make(fs.root(), "theirs").expect("a file");
         let expected = tree(&fs);
         fs.unmount().expect("unmounted");
         forget_journal(&disk, Some(area));

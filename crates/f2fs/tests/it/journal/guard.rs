@@ -1,12 +1,13 @@
 //! The guard that keeps other software from a volume while its ring may hold committed epochs.
 
 use super::common::{disk, fsck, mount, sim, try_mount, volume};
-use super::images::{self, create};
+use super::images;
 use block::Queue;
 use blockdev::{Image, SpecDisk};
 use fscore::FileSystem;
 use ondisk::f2fs::{Features, Superblock};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, Guard, MountOptions};
 
 const RING: u32 = 64;
@@ -49,7 +50,7 @@ fn it_is_up_from_mount_to_unmount() {
             let disk = disk(RING, volume(RING), 3);
             let fs = mount(&disk, &options);
             guarded(&disk.snapshot_lost(), guard);
-            let file = create(&fs, "f").expect("create");
+            let file = fs.file("f");
             fs.fsync(file, false).expect("fsync");
             guarded(&disk.snapshot_lost(), guard);
             let cut = disk.power_off(5);
@@ -57,7 +58,7 @@ fn it_is_up_from_mount_to_unmount() {
             fs.unmount().expect_err("the power is off");
             let disk = self::disk(RING, cut, 5);
             let fs = mount(&disk, &options);
-            fs.lookup(fs.root(), b"f").expect("synced");
+            fs.find(b"f");
             guarded(&disk.snapshot_lost(), guard);
             fs.unmount().expect("unmounted");
             guarded(&disk.snapshot_lost(), Guard::None);
@@ -75,7 +76,7 @@ fn any_mount_of_ours_knows_it() {
         sim(4, || {
             let disk = disk(RING, volume(RING), 3);
             let fs = mount(&disk, &format!("guard={first}"));
-            let file = create(&fs, "f").expect("create");
+            let file = fs.file("f");
             fs.fsync(file, false).expect("fsync");
             let cut = disk.power_off(7);
             fs.unmount().expect_err("the power is off");
@@ -87,12 +88,12 @@ fn any_mount_of_ours_knows_it() {
             }
             let disk = self::disk(RING, cut.clone(), 3);
             let fs = plain(&disk, "ro").expect("to look at");
-            fs.lookup(fs.root(), b"f").expect("redone in memory");
+            fs.find(b"f");
             guarded(&disk.visible(), first);
             fs.unmount().expect("unmounted");
             let disk = self::disk(RING, cut, 3);
             let fs = plain(&disk, "").expect("without a journal");
-            fs.lookup(fs.root(), b"f").expect("redone");
+            fs.find(b"f");
             guarded(&disk.snapshot_lost(), Guard::None);
             fs.unmount().expect("unmounted");
         });

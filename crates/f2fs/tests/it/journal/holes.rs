@@ -2,9 +2,9 @@
 //! turns that into a page on the device.
 
 use super::common::{cut_and_mount, disk, mount, sim, try_mount_alone, volume};
-use super::cuts::create;
-use fscore::{Creds, FileSystem};
+use fscore::FileSystem;
 use std::collections::BTreeSet;
+use testkit::Brief;
 
 const RING: u32 = 256;
 
@@ -16,12 +16,11 @@ fn entries_that_lay_in_the_inode_are_no_blocks_to_free() {
         let first = disk(RING, volume(RING), 1);
         let fs = mount(&first, "");
         let root = fs.root();
-        let files: Vec<_> = (0..24).map(|n| create(&fs, &format!("f{n}"))).collect();
+        let files: Vec<_> = (0..24).map(|n| fs.file(format!("f{n}"))).collect();
         let dirs: Vec<_> = (0..12)
             .map(|d| {
                 let name = format!("dir{d}");
-                let made = fs.mkdir(root, name.as_bytes(), 0o755, Creds::default());
-                let dir = made.expect("made").ino;
+                let dir = fs.make_dir(root, name).expect("made");
                 for (n, &ino) in files.iter().enumerate() {
                     let name = format!("l{d}.{n}");
                     fs.link(ino, dir, name.as_bytes()).expect("links");
@@ -52,7 +51,7 @@ fn a_page_that_was_dropped_and_read_as_a_hole_does_not_come_back() {
             let fs = try_mount_alone(&first, "noinline_dentry,jlow=5").expect("mounts");
             let names: Vec<String> = (0..60).map(|n| format!("{n:0>200}")).collect();
             for name in &names {
-                create(&fs, name);
+                fs.file(name);
             }
             fs.write_home_now().expect("applies");
             let root = fs.root();

@@ -6,6 +6,7 @@ use super::world::{Cut, PLAIN, World};
 use base::{Nanos, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use rt::{Policy, Sim, SimConfig};
+use testkit::Brief;
 use varve_f2fs::{CommitReason, F2fs, JournalStats, WaitCause};
 
 const KEYS: [(&str, [&str; 2]); 4] = [
@@ -189,8 +190,7 @@ fn full_epochs_are_committed_by_a_task_and_nobody_waits() {
         let fs = try_mount(&device, "nodiscard,commit=300").expect("mounts");
         for n in 0..3_000 {
             let name = format!("file {n}").into_bytes();
-            fs.create(fs.root(), &name, FileKind::File, 0o644, 0, Creds::default())
-                .expect("room");
+            fs.file(&name);
             // As long as a slow benchmark takes.
             rt::sleep(Nanos::from_micros(20));
         }
@@ -222,8 +222,7 @@ fn rush(options: &str, ring: u32, files: u64) -> (JournalStats, Nanos) {
                 for n in 0..files / TASKS {
                     let name = format!("task {task}, file {n}").into_bytes();
                     let start = rt::now();
-                    fs.create(fs.root(), &name, FileKind::File, 0o644, 0, Creds::default())
-                        .expect("room");
+                    fs.file(&name);
                     worst = worst.max(rt::now() - start);
                 }
                 worst

@@ -5,9 +5,10 @@ use super::common::{disk, mount, volume};
 use base::{BLOCK_BYTES, Ino, Nanos, Rng, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};
-use fscore::{Creds, FileKind, FileSystem, XattrMode};
+use fscore::{FileSystem, XattrMode};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 const TASKS: usize = 32;
@@ -49,10 +50,8 @@ fn live(seed: u64) -> Life {
         let fs = mount(&disk, "mode=lfs");
         let files: Vec<Ino> = (0..TASKS)
             .map(|n| {
-                let creds = Creds::default();
                 let name = format!("{n}");
-                let made = fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o644, 0, creds);
-                made.expect("a file").ino
+                fs.file(name)
             })
             .collect();
         fs.sync().expect("syncs");

@@ -2,7 +2,8 @@
 
 use super::common::{disk, sim, try_mount_alone, volume};
 use base::{Ino, Nanos};
-use fscore::{Creds, FileKind, FileSystem};
+use fscore::FileSystem;
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 const RING: u32 = 64;
@@ -20,9 +21,7 @@ fn waits_for_who_took_the_pages(sync: Sync) {
         sim(seed, move || {
             let device = disk(RING, image, seed);
             let fs = try_mount_alone(&device, "").expect("a mount");
-            let creds = Creds::default();
-            let made = fs.create(fs.root(), b"file", FileKind::File, 0o644, 0, creds);
-            let ino = made.expect("a file").ino;
+            let ino = fs.file(b"file");
             let version = |n: u8| vec![n; PAGES * 4096];
             fs.write(ino, 0, &version(1)).expect("write");
             fs.fsync(ino, false).expect("fsync");
@@ -41,7 +40,7 @@ fn waits_for_who_took_the_pages(sync: Sync) {
             drop(fs);
             let next = disk(RING, left, seed);
             let fs = try_mount_alone(&next, "").expect("a mount");
-            let found = fs.lookup(fs.root(), b"file").expect("the file");
+            let found = fs.find(b"file");
             let mut read = vec![0; PAGES * 4096];
             fs.read(found, 0, &mut read).expect("read");
             let old = read.chunks(4096).filter(|page| page[0] != 2).count();

@@ -2,13 +2,13 @@
 
 use super::common::{Mistake, disk, fsck, sim};
 use super::foreign::{
-    CREATE, Step, committed, made_over, make, mkdir, mount_plain, tree, write, written_by_another,
+    CREATE, Step, committed, made_over, mount_plain, tree, write, written_by_another,
 };
-use super::images;
 use base::Ino;
 use block::Queue;
 use blockdev::Image;
 use fscore::{Creds, FallocateMode, FileKind, FileSystem, RenameMode, SetAttr, XattrMode};
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const RING: u32 = 1024;
@@ -24,7 +24,7 @@ const STEPS: &[Step] = &[
     ("nothing", |_| ()),
     CREATE,
     ("a name of 255 bytes", |fs| {
-        make(fs, find(fs, "dir"), &"n".repeat(255));
+        fs.make(find(fs, "dir"), "n".repeat(255)).expect("a file");
     }),
     ("mknod", |fs| {
         let creds = Creds::default();
@@ -34,13 +34,12 @@ const STEPS: &[Step] = &[
             .expect("made");
     }),
     ("mkdir", |fs| {
-        let dir = mkdir(fs, find(fs, "dir"), "below");
-        make(fs, dir, "x");
+        let dir = fs.make_dir(find(fs, "dir"), "below").expect("a directory");
+        fs.make(dir, "x").expect("a file");
     }),
     ("symlink", |fs| {
         let target = vec![b't'; 3800];
-        fs.symlink(fs.root(), b"long", &target, Creds::default())
-            .expect("made");
+        fs.make_link(fs.root(), b"long", &target).expect("made");
     }),
     ("append", |fs| {
         write(fs, find(fs, "big"), 3 << 20, 9, 50_000)
@@ -55,20 +54,20 @@ const STEPS: &[Step] = &[
         write(fs, find(fs, "small"), 0, 9, 20_000);
     }),
     ("indirect nodes", |fs| {
-        let ino = make(fs, fs.root(), "sparse");
+        let ino = fs.make(fs.root(), "sparse").expect("a file");
         for at in [0u64, 4 << 20, 9 << 20, 16 << 20, 21 << 20] {
             write(fs, ino, at, at, 5000);
         }
     }),
     ("truncate", |fs| {
-        images::truncate(fs, find(fs, "big"), 12_345).expect("cut")
+        fs.resize(find(fs, "big"), 12_345).expect("cut")
     }),
     ("truncate to nothing", |fs| {
-        images::truncate(fs, find(fs, "far"), 0).expect("cut");
+        fs.resize(find(fs, "far"), 0).expect("cut");
     }),
     ("truncate and grow", |fs| {
-        images::truncate(fs, find(fs, "far"), 9 << 20).expect("cut");
-        images::truncate(fs, find(fs, "far"), 18 << 20).expect("grown");
+        fs.resize(find(fs, "far"), 9 << 20).expect("cut");
+        fs.resize(find(fs, "far"), 18 << 20).expect("grown");
     }),
     ("punch", |fs| {
         let mode = FallocateMode::PunchHole;
@@ -135,7 +134,8 @@ const STEPS: &[Step] = &[
     ("a directory grows", |fs| {
         let dir = find(fs, "dir");
         for n in 0..300 {
-            make(fs, dir, &format!("another of these long names, number {n}"));
+            fs.make(dir, format!("another of these long names, number {n}"))
+                .expect("a file");
         }
     }),
     ("setattr", |fs| {
@@ -160,7 +160,7 @@ const STEPS: &[Step] = &[
             .expect("removed");
     }),
     ("made and gone", |fs| {
-        let ino = make(fs, fs.root(), "short-lived");
+        let ino = fs.make(fs.root(), "short-lived").expect("a file");
         write(fs, ino, 0, 6, 100_000);
         fs.sync().expect("synced");
         fs.unlink(fs.root(), b"short-lived").expect("gone");

@@ -2,13 +2,14 @@
 //! up, operations are too large for one epoch; with cuts in the middle of each.
 
 use super::common::{disk, sim, try_mount_alone, volume};
-use super::images::{create, pattern, read_all, truncate};
+use super::images::pattern;
 use super::world::{self, Cut, PLAIN, is_full};
 use base::{Nanos, Rng};
 use blockdev::SpecDisk;
 use fscore::{FileSystem, FsResult};
 use rt::{Mutex, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 fn mount(disk: &Arc<SpecDisk>, more: &str) -> Arc<F2fs> {
@@ -60,7 +61,7 @@ fn fill(fs: &F2fs, round: u32) -> FsResult<u64> {
     let content = pattern(u64::from(round), 64 << 10);
     let mut pages = 0;
     for n in 0.. {
-        let made = create(fs, &format!("r{round}n{n}"));
+        let made = fs.make(fs.root(), format!("r{round}n{n}"));
         let ino = match made {
             Err(e) if is_full(&e) => return Ok(pages),
             made => made?,
@@ -120,8 +121,8 @@ fn a_full_volume_gives_back_what_is_deleted() {
 
 /// A file whose blocks lie in as many runs as possible.
 fn fragmented(fs: &F2fs, pages: u64) -> base::Ino {
-    let a = create(fs, "large").expect("create");
-    let b = create(fs, "other").expect("create");
+    let a = fs.file("large");
+    let b = fs.file("other");
     let content = pattern(1, 4096);
     for index in 0..pages {
         fs.write(a, index * 4096, &content).expect("room");
@@ -155,7 +156,7 @@ fn a_large_truncation_is_cut_anywhere() {
                     }
                     seen
                 });
-                truncate(&fs, ino, 5000).expect("truncated");
+                fs.resize(ino, 5000).expect("truncated");
                 fs.fsync(ino, false).expect("fsync");
                 *over.lock() = true;
                 let mut seen = watcher.join().expect("cuts");
@@ -184,14 +185,14 @@ fn after_truncation(
 ) -> blockdev::Image {
     let disk = disk(ring, image, 1);
     let fs = mount(&disk, PLAIN);
-    let ino = fs.lookup(fs.root(), b"large").expect("there");
+    let ino = fs.find(b"large");
     let size = fs.getattr(ino).expect("getattr").size;
     let whole = size == pages * 4096;
     assert!(whole && !durable || size == 5000, "size {size}");
     if !whole {
         // Grown again: zeros.
-        truncate(&fs, ino, pages * 4096).expect("grown");
-        let bytes = read_all(&fs, ino);
+        fs.resize(ino, pages * 4096).expect("grown");
+        let bytes = fs.content(ino);
         assert!(
             base::bytes::is_zero(&bytes[5000..]),
             "what was cut off is back"
@@ -266,7 +267,7 @@ fn tasks_in_a_full_ring_go_on() {
                         s.spawn(&format!("task {task}"), move || {
                             for n in 0..60 {
                                 let name = format!("t{task}n{n}{}", "x".repeat(100));
-                                let ino = create(&fs, &name).expect("create");
+                                let ino = fs.file(&name);
                                 fs.write(ino, 0, &[1; 5000]).expect("write");
                                 if n % 7 == 0 {
                                     fs.fsync(ino, false).expect("fsync");

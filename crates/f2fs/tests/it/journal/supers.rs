@@ -1,11 +1,11 @@
 //! The superblocks of the journal: what a mount, an apply and an unmount write to them.
 
 use super::common::{cut_and_mount, device_bytes, disk, fsck, mount, sim, try_mount_alone, volume};
-use super::images::create;
 use base::BLOCK_BYTES;
 use blockdev::Image;
 use fscore::FileSystem;
 use ondisk::f2fs::journal::JournalSuper;
+use testkit::Brief;
 use varve_f2fs::mkfs::RING_AT;
 
 /// Both copies.
@@ -33,7 +33,7 @@ fn an_unmount_leaves_the_ring_empty() {
             assert!(!sb.clean && sb.incarnation != fresh.incarnation, "{sb:?}");
         }
         for n in 0..5 {
-            let ino = create(&fs, &format!("f{n}")).expect("made");
+            let ino = fs.file(format!("f{n}"));
             fs.fsync(ino, false).expect("durable");
         }
         fs.unmount().expect("unmounted");
@@ -56,7 +56,7 @@ fn the_tail_is_noted_behind_applies() {
         let mut writes = 0;
         let mut last = first;
         for n in 0..600 {
-            let ino = create(&fs, &format!("f{n}")).expect("made");
+            let ino = fs.file(format!("f{n}"));
             fs.fsync(ino, false).expect("durable");
             if n % 100 == 99 {
                 fs.write_home_now().expect("applied");
@@ -73,7 +73,7 @@ fn the_tail_is_noted_behind_applies() {
             "{last:?}"
         );
         let (_, fs) = cut_and_mount(RING, &disk, "", 1);
-        fs.lookup(fs.root(), b"f599").expect("there");
+        fs.find(b"f599");
         fs.unmount().expect("unmounted");
     });
 }

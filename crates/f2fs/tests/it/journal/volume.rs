@@ -50,10 +50,9 @@ fn a_device_shorter_than_its_region_is_refused() {
 
 #[test]
 fn a_ring_that_no_operation_fits_into_is_refused_with_the_least() {
-    let time = rt::WallTime { secs: 1, nanos: 0 };
     let of = |journal| Options {
         journal: Some(journal),
-        ..Options::new(64 << 20, [7; 16], time)
+        ..images::options_of(64 << 20)
     };
     for small in [JournalSize::Ring(15), JournalSize::Bytes(17 << 12)] {
         let refused = plan(&of(small)).expect_err("too small");

@@ -4,13 +4,13 @@
 #![allow(dead_code, clippy::disallowed_methods)]
 
 use super::common;
-use super::images::{create, truncate};
 use base::{Ino, Nanos, Rng};
 use blockdev::{Image, SpecDisk};
 use fscore::{Errno, FallocateMode, FileSystem, FsError, FsResult, RenameMode};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 pub const PAGE: usize = 4096;
@@ -147,7 +147,7 @@ impl World {
             };
             model.files.insert(id, file);
         }
-        let ino = self.naming(after, |fs| create(fs, &name))?;
+        let ino = self.naming(after, |fs| fs.make(fs.root(), &name))?;
         let mut model = self.model.lock();
         model.files.get_mut(&id).expect("entered").ino = ino;
         Ok(name.clone())
@@ -193,7 +193,7 @@ impl World {
         if pages > 0 {
             self.page(id, pages - 1, |_| ());
         }
-        truncate(&self.fs, ino, pages * PAGE as u64)
+        self.fs.resize(ino, pages * PAGE as u64)
     }
 
     pub fn punch(&mut self, name: &str, from: u64, to: u64) -> FsResult<()> {

@@ -2,10 +2,10 @@
 //! named.
 
 use super::hostile::patch_inode;
-use super::volumes::ours;
-use crate::common::{Image, fork, have_tools, mount};
+use crate::common::{Image, fork, fresh, have_tools, mount};
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, FsError, FsResult, SetAttr};
+use testkit::Brief;
 use testkit::shadow::read_tree;
 
 #[test]
@@ -40,7 +40,7 @@ fn a_tree_of_sload_is_read_and_changed() {
         found.retain(|path| !path.starts_with(b"/lost+found"));
         assert_eq!(found, expected);
         assert_eq!(tree[&b"/link/"[..]].target, b"a/b");
-        let large = fs.lookup(fs.root(), b"large").expect("there");
+        let large = fs.find(b"large");
         for n in 0..300 {
             let name = format!("file number {n} {}", "x".repeat(n % 60));
             fs.unlink(large, name.as_bytes()).expect("unlink");
@@ -67,15 +67,12 @@ fn set_flag(block: &mut [u8], flag: u32) {
 fn content_that_is_not_understood_is_refused_by_name() {
     const CASEFOLD: u32 = 0x4000_0000;
     const COMPRESS: u32 = 4;
-    let good = ours(64);
+    let good = fresh(64);
     let fs = mount(&good, "");
     let (root, creds) = (fs.root(), Creds::default());
-    let file = fs
-        .create(root, b"file", FileKind::File, 0o644, 0, creds)
-        .expect("create")
-        .ino;
+    let file = fs.make(root, b"file").expect("create");
     fs.write(file, 0, b"content").expect("write");
-    let dir = fs.mkdir(root, b"dir", 0o755, creds).expect("mkdir").ino;
+    let dir = fs.make_dir(root, b"dir").expect("mkdir");
     fs.link(file, dir, b"inside").expect("link");
     fs.unmount().expect("unmount");
     let shrink = SetAttr {

@@ -2,10 +2,10 @@
 //! grow.
 
 use super::hostile::patch_inode;
-use super::volumes::features;
-use crate::common::mount;
+use crate::common::{end, featured, mount};
 use base::Ino;
-use fscore::{Creds, Errno, FileKind, FileSystem};
+use fscore::{Errno, FileSystem};
+use testkit::Brief;
 use varve_f2fs::F2fs;
 
 /// Offset of `i_dir_level`.
@@ -24,14 +24,11 @@ fn names(fs: &F2fs, dir: Ino) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_first_level_of_several_buckets() {
-    let (ram, judge) = features(64, "");
+    let ram = featured(64, "");
     let fs = mount(&ram, "");
-    let (root, creds) = (fs.root(), Creds::default());
-    let dir = fs.mkdir(root, b"dir", 0o755, creds).expect("mkdir").ino;
-    let file = fs
-        .create(root, b"file", FileKind::File, 0o644, 0, creds)
-        .expect("create")
-        .ino;
+    let root = fs.root();
+    let dir = fs.make_dir(root, b"dir").expect("mkdir");
+    let file = fs.make(root, b"file").expect("create");
     fs.unmount().expect("unmount");
     patch_inode(&ram, dir, |block| block[DIR_LEVEL_AT] = 2);
     let fs = mount(&ram, "");
@@ -44,8 +41,7 @@ fn a_first_level_of_several_buckets() {
         0,
         "it left its inode"
     );
-    fs.unmount().expect("unmount");
-    judge.judge(&ram);
+    end(&fs, &ram);
     let fs = mount(&ram, "");
     assert_eq!(names(&fs, dir).len(), 2002);
     for n in 0..2000 {
@@ -63,21 +59,15 @@ fn a_first_level_of_several_buckets() {
 #[test]
 fn no_space_to_leave_the_inode() {
     for dir_level in [0, 2] {
-        let (ram, judge) = features(52, "");
+        let ram = featured(52, "");
         let fs = mount(&ram, "");
-        let (root, creds) = (fs.root(), Creds::default());
-        let dir = fs.mkdir(root, b"dir", 0o755, creds).expect("mkdir").ino;
-        let file = fs
-            .create(root, b"file", FileKind::File, 0o644, 0, creds)
-            .expect("create")
-            .ino;
+        let root = fs.root();
+        let dir = fs.make_dir(root, b"dir").expect("mkdir");
+        let file = fs.make(root, b"file").expect("create");
         fs.unmount().expect("unmount");
         patch_inode(&ram, dir, |block| block[DIR_LEVEL_AT] = dir_level);
         let fs = mount(&ram, "");
-        let filler = fs
-            .create(root, b"filler", FileKind::File, 0o644, 0, creds)
-            .expect("create")
-            .ino;
+        let filler = fs.make(root, b"filler").expect("create");
         let mut at = 0;
         let chunk = vec![1; 1 << 20];
         while let Ok(n) = fs.write(filler, at, &chunk) {
@@ -106,8 +96,7 @@ fn no_space_to_leave_the_inode() {
         fs.sync().expect("sync");
         fs.link(file, dir, format!("name {made:030}").as_bytes())
             .expect("room now");
-        fs.unmount().expect("unmount");
-        judge.judge(&ram);
+        end(&fs, &ram);
         let fs = mount(&ram, "");
         assert_eq!(names(&fs, dir).len(), made + 3);
         fs.unmount().expect("unmount");

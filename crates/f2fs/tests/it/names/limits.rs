@@ -1,24 +1,15 @@
 //! Full disks, large directories, positions, orphans, attributes, and the errors of odd requests.
 
-use super::volumes::{features, ours};
-use crate::common::{fork, mount};
+use crate::common::{end, featured, fork, fresh, mount};
 use base::{Ino, Rng};
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode};
 use std::collections::BTreeSet;
+use testkit::{Brief, errno};
 use varve_f2fs::F2fs;
-
-fn errno<T: std::fmt::Debug>(result: FsResult<T>) -> Errno {
-    result.expect_err("an error").errno()
-}
 
 fn create(fs: &F2fs, dir: Ino, name: &str) -> FsResult<Ino> {
     let creds = Creds::default();
     let made = fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, creds);
-    made.map(|attr| attr.ino)
-}
-
-fn mkdir(fs: &F2fs, dir: Ino, name: &str) -> FsResult<Ino> {
-    let made = fs.mkdir(dir, name.as_bytes(), 0o755, Creds::default());
     made.map(|attr| attr.ino)
 }
 
@@ -34,19 +25,17 @@ fn list(fs: &F2fs, dir: Ino, batch: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn a_full_disk_refuses_and_recovers() {
-    let (ram, judge) = features(52, "");
+    let ram = featured(52, "");
     let fs = mount(&ram, "");
     let before = fs.statfs().expect("statfs");
-    let top = mkdir(&fs, fs.root(), "top").expect("mkdir");
+    let top = fs.dir("top");
     let target = [b't'; 4000];
     let mut made = 0;
     let why = loop {
         let name = format!("{made:0100}");
         let result = match made % 3 {
-            0 => mkdir(&fs, top, &name).map(drop),
-            1 => fs
-                .symlink(top, name.as_bytes(), &target, Creds::default())
-                .map(drop),
+            0 => fs.make_dir(top, &name).map(drop),
+            1 => fs.make_link(top, name, &target).map(drop),
             _ => create(&fs, top, &name).map(drop),
         };
         match result {
@@ -73,7 +62,7 @@ fn a_full_disk_refuses_and_recovers() {
     }
     fs.sync().expect("sync");
     for n in 0..10 {
-        mkdir(&fs, top, &format!("again {n}")).expect("room");
+        fs.make_dir(top, format!("again {n}")).expect("room");
     }
     for name in list(&fs, top, 1000) {
         if !matches!(&name[..], b"." | b"..") && fs.rmdir(top, &name).is_err() {
@@ -86,24 +75,22 @@ fn a_full_disk_refuses_and_recovers() {
         (after.blocks_free, after.inodes_free),
         (before.blocks_free, before.inodes_free)
     );
-    fs.unmount().expect("unmount");
-    judge.judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
 fn a_hundred_thousand_names() {
     const NAMES: usize = 100_000;
-    let (ram, judge) = features(64, "");
+    let ram = featured(64, "");
     let fs = mount(&ram, "");
-    let dir = mkdir(&fs, fs.root(), "large").expect("mkdir");
+    let dir = fs.dir("large");
     let file = create(&fs, dir, "n0").expect("create");
     for n in 1..NAMES {
         fs.link(file, dir, format!("n{n}").as_bytes())
             .expect("link");
     }
     assert_eq!(errno(fs.link(file, dir, b"n77777")), Errno::Exist);
-    fs.unmount().expect("unmount");
-    judge.judge(&ram);
+    end(&fs, &ram);
     // From here on nothing is known of the directory but what its blocks say.
     let fs = mount(&ram, "");
     assert_eq!(fs.getattr(file).expect("getattr").nlink as usize, NAMES);
@@ -123,16 +110,15 @@ fn a_hundred_thousand_names() {
         }
     }
     assert_eq!(list(&fs, dir, 100).len(), NAMES / 50 + 2);
-    fs.unmount().expect("unmount");
-    judge.judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
 fn positions_stay_while_names_come_and_go() {
     for (options, names) in [("", 60), ("", 3000), ("noinline_dentry", 60)] {
-        let ram = ours(64);
+        let ram = fresh(64);
         let fs = mount(&ram, options);
-        let dir = mkdir(&fs, fs.root(), "d").expect("mkdir");
+        let dir = fs.dir("d");
         let file = create(&fs, dir, "anchor").expect("create");
         for n in 0..names {
             fs.link(file, dir, format!("stays-{n}").as_bytes())
@@ -168,10 +154,10 @@ fn positions_stay_while_names_come_and_go() {
 
 #[test]
 fn names_of_every_length() {
-    let (ram, judge) = features(64, "");
+    let ram = featured(64, "");
     for options in ["", "noinline_dentry"] {
         let fs = mount(&ram, options);
-        let dir = mkdir(&fs, fs.root(), &format!("dir {options}")).expect("mkdir");
+        let dir = fs.dir(format!("dir {options}"));
         for len in 1..=255 {
             let name = "n".repeat(len);
             let ino = create(&fs, dir, &name).expect("create");
@@ -186,8 +172,7 @@ fn names_of_every_length() {
         names.sort_by_key(Vec::len);
         assert_eq!(names.len(), 257);
         assert_eq!(names[256].len(), 255);
-        fs.unmount().expect("unmount");
-        judge.judge(&ram);
+        end(&fs, &ram);
     }
 }
 
@@ -195,7 +180,7 @@ fn names_of_every_length() {
 /// time before.
 #[test]
 fn orphans_are_freed_by_the_next_mount() {
-    let (ram, judge) = features(64, "");
+    let ram = featured(64, "");
     let fs = mount(&ram, "");
     let root = fs.root();
     let before = fs.statfs().expect("statfs");
@@ -203,7 +188,7 @@ fn orphans_are_freed_by_the_next_mount() {
     fs.write(file, 0, &[5; 100_000]).expect("write");
     fs.setxattr(file, b"user.k", &[6; 1000], XattrMode::Any)
         .expect("setxattr");
-    let dir = mkdir(&fs, root, "dir").expect("mkdir");
+    let dir = fs.make_dir(root, "dir").expect("mkdir");
     for ino in [file, dir] {
         fs.open(ino).expect("open");
     }
@@ -219,8 +204,7 @@ fn orphans_are_freed_by_the_next_mount() {
         (before.blocks_free, before.inodes_free)
     );
     assert_eq!(errno(again.getattr(file)), Errno::Stale);
-    again.unmount().expect("unmount");
-    judge.judge(&cut);
+    end(&again, &cut);
     // Open files stay usable.
     let mut buf = [0; 10];
     assert_eq!(fs.read(file, 50_000, &mut buf).expect("read"), 10);
@@ -235,8 +219,7 @@ fn orphans_are_freed_by_the_next_mount() {
         (after.blocks_free, after.inodes_free),
         (before.blocks_free, before.inodes_free)
     );
-    fs.unmount().expect("unmount");
-    judge.judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
@@ -246,7 +229,7 @@ fn attributes_go_to_a_node_of_their_own_and_come_back() {
         ("", "noinline_xattr"),
         ("extra_attr,flexible_inline_xattr,inode_checksum", ""),
     ] {
-        let (ram, judge) = features(64, feature);
+        let ram = featured(64, feature);
         let fs = mount(&ram, options);
         let root = fs.root();
         let file = create(&fs, root, "file").expect("create");
@@ -263,8 +246,7 @@ fn attributes_go_to_a_node_of_their_own_and_come_back() {
             fs.getxattr(file, b"trusted.big").expect("there"),
             vec![b'v'; 3000]
         );
-        fs.unmount().expect("unmount");
-        judge.judge(&ram);
+        end(&fs, &ram);
 
         let fs = mount(&ram, options);
         let mut names = fs.listxattr(file).expect("list");
@@ -279,16 +261,15 @@ fn attributes_go_to_a_node_of_their_own_and_come_back() {
         assert_eq!(fs.statfs().expect("statfs").blocks_free, start);
         assert_eq!(errno(fs.getxattr(file, b"user.small")), Errno::NoData);
         fs.unlink(root, b"file").expect("unlink");
-        fs.unmount().expect("unmount");
-        judge.judge(&ram);
+        end(&fs, &ram);
     }
 }
 
 #[test]
 fn groups_and_flags_are_inherited() {
-    let ram = ours(64);
+    let ram = fresh(64);
     let fs = mount(&ram, "");
-    let dir = mkdir(&fs, fs.root(), "d").expect("mkdir");
+    let dir = fs.dir("d");
     let set = SetAttr {
         perm: Some(0o2775),
         gid: Some(77),

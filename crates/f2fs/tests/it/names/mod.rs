@@ -7,4 +7,3 @@ mod levels;
 mod limits;
 mod tasks;
 mod trees;
-mod volumes;

@@ -5,7 +5,7 @@
 
 mod bare;
 
-use crate::common::{caps, create, fresh};
+use crate::common::{caps, fresh};
 use bare::Bare;
 use base::{Ino, Mutant, Nanos, Rng};
 use block::Queue;
@@ -14,6 +14,7 @@ use fscore::{Errno, FileSystem, FsError};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const PAGE: usize = 4096;
@@ -70,7 +71,7 @@ impl Life {
         let mut rng = Rng::named(seed, "pressure");
         let (mut inos, mut model) = (Vec::new(), Model::new());
         for file in 0..FILES {
-            inos.push(create(&fs, &format!("file{file}"))?);
+            inos.push(fs.make(fs.root(), format!("file{file}"))?);
             model.push(vec![Page::default(); 40 + rng.below(110) as usize]);
         }
         let model = Arc::new(Mutex::new(model));

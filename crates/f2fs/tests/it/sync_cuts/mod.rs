@@ -1,13 +1,13 @@
 //! fsync and roll-forward under power cuts, in each mode.
 #![allow(clippy::disallowed_macros)]
 
-use crate::common;
+use testkit::Brief;
 mod cuts;
 
+use crate::common::{MIB, caps, fresh, judge, mount};
 use base::{BLOCK_BYTES, Nanos};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
-use common::{MIB, caps, create, fresh, judge, mount, read_all};
 use cuts::lives::{collapsed, revived, shared};
 use cuts::{Setting, VOLUME_MIB, explore};
 use fscore::FileSystem;
@@ -26,13 +26,13 @@ fn mode(options: &'static str, first: u64) {
         mutant: None,
     };
     let mut images = Vec::with_capacity(2);
-    let seen = explore(first, 60, &start(), setting, &mut images);
-    assert_eq!(seen.found, None, "{options}");
-    assert!(seen.recovered > 20 && seen.again > 3, "{seen:?}");
+    let search = explore(first, 60, &start(), setting, &mut images);
+    assert_eq!(search.seen.found, None, "{options}");
+    assert!(search.recovered > 20 && search.again > 3, "{search:?}");
     for image in images {
         judge(&Arc::new(image.to_ram(VOLUME_MIB * MIB)));
     }
-    println!("{options}: {seen:?}");
+    println!("{options}: {search:?}");
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn overwritten(options: &'static str, seed: u64) -> Overwritten {
         let disk = SpecDisk::from_image(caps(VOLUME_MIB * MIB), content, seed);
         let options = MountOptions::parse(options).expect("options");
         let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounts");
-        let ino = create(&fs, "f").expect("a file");
+        let ino = fs.file("f");
         let page = |byte| vec![byte; PAGES * BLOCK_BYTES];
         fs.write(ino, 0, &page(OLD)).expect("writes");
         fs.sync().expect("checkpoint");
@@ -98,8 +98,8 @@ fn overwritten(options: &'static str, seed: u64) -> Overwritten {
 /// its inode back.
 fn left(image: &Image) -> (bool, Vec<u8>) {
     let fs = mount(&Arc::new(image.to_ram(VOLUME_MIB * MIB)), "");
-    let ino = fs.lookup(fs.root(), b"f").expect("the checkpoint has it");
-    let bytes = read_all(&fs, ino);
+    let ino = fs.find(b"f");
+    let bytes = fs.content(ino);
     let back = fs.recovery().is_some_and(|r| r.inodes == 1);
     fs.unmount().expect("unmounts");
     (back, bytes)

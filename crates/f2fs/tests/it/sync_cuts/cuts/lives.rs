@@ -1,13 +1,14 @@
 //! Hand-written sequences of operations that random schedules do not produce.
 
 use super::VOLUME_MIB;
-use crate::common::{MIB, caps, create, fresh, read_all};
+use crate::common::{MIB, caps, fresh};
 use base::{BLOCK_BYTES, BlockNo};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk, write_block};
 use fscore::FileSystem;
 use ondisk::f2fs::{Geometry, Nid, SUPERBLOCK_AT, Superblock, addr, addr_slot0, footer, set_addr};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const PAGES: u64 = 12;
@@ -30,7 +31,7 @@ fn pages(first: u8, count: u64) -> Vec<u8> {
 fn compare(fs: &F2fs, name: &str, expected: &[u8]) -> Result<(), String> {
     let ino = fs.lookup(fs.root(), name.as_bytes());
     let ino = ino.map_err(|e| format!("{name}: {e}"))?;
-    match read_all(fs, ino) == expected {
+    match fs.content(ino) == expected {
         true => Ok(()),
         false => Err(format!("{name}: other content than was synced")),
     }
@@ -39,7 +40,7 @@ fn compare(fs: &F2fs, name: &str, expected: &[u8]) -> Result<(), String> {
 /// A range of a file is cut out: its later blocks belong to earlier pages.
 pub fn collapsed() -> Result<(), String> {
     let (disk, fs) = mounted(start(), 1)?;
-    let ino = create(&fs, "f").expect("a file");
+    let ino = fs.file("f");
     fs.write(ino, 0, &pages(1, PAGES)).expect("writes");
     fs.sync().expect("checkpoint");
     let block = BLOCK_BYTES as u64;
@@ -68,7 +69,7 @@ pub fn revived() -> Result<(), String> {
     fs.sync().expect("checkpoint");
     let mut made = Vec::new();
     for (n, name) in ["a", "b"].into_iter().enumerate() {
-        let ino = create(&fs, name).expect("a file");
+        let ino = fs.file(name);
         made.push(ino);
         fs.write(ino, 0, &pages(10 * n as u8 + 1, PAGES))
             .expect("writes");
@@ -90,7 +91,7 @@ pub fn revived() -> Result<(), String> {
     .expect("writes");
     let (disk, fs) = mounted(ram.blocks().into_iter().collect(), 2)?;
     assert!(fs.recovery().is_none(), "the chain is empty");
-    let ino = create(&fs, "c").expect("a file");
+    let ino = fs.file("c");
     fs.write(ino, 0, &pages(100, PAGES)).expect("writes");
     fs.fsync(ino, false).expect("syncs");
     let left = disk.snapshot_lost();
@@ -111,7 +112,7 @@ pub fn shared() -> Result<(), String> {
     let (disk, fs) = mounted(start(), 1)?;
     let mut inos = Vec::new();
     for (n, name) in ["a", "b"].into_iter().enumerate() {
-        let ino = create(&fs, name).expect("a file");
+        let ino = fs.file(name);
         let content = pages(10 * n as u8 + 1, PAGES);
         fs.write(ino, 0, &content).expect("writes");
         match n {

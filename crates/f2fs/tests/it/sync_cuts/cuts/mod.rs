@@ -8,14 +8,16 @@
 
 pub mod lives;
 
-use super::common::{MIB, caps};
+use crate::common::{MIB, caps};
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Rng, Time};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
-use fscore::{Creds, Errno, FileKind, FileSystem, FsError, SetAttr, XattrMode};
+use fscore::{Creds, Errno, FileKind, FileSystem, FsError, XattrMode};
 use rt::{Mutex, Outcome, Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
+use testkit::mutants::Seen;
 use varve_f2fs::{F2fs, FsyncMode, MountOptions};
 
 pub const VOLUME_MIB: u64 = 64;
@@ -154,11 +156,7 @@ impl Task {
                 acked.size_max = acked.size_max.max(size);
             }
         });
-        let set = SetAttr {
-            size: Some(size),
-            ..SetAttr::default()
-        };
-        self.fs.setattr(ino, &set)?;
+        self.fs.resize(ino, size)?;
         self.life(|l| {
             l.size = size;
             l.newest.retain(|&page, _| page < pages);
@@ -255,7 +253,7 @@ pub fn life_with(seed: u64, start: &Image, setting: Setting) -> Outcome<Vec<Cut>
                 _ => None,
             };
             let root = fs.root();
-            let at = dir.map(|d| fs.mkdir(root, &[d], 0o755, CREDS).expect("a directory").ino);
+            let at = dir.map(|d| fs.make_dir(root, &[d]).expect("a directory"));
             let mut task = Task {
                 fs: fs.clone(),
                 names: names.clone(),
@@ -499,12 +497,11 @@ fn fits(
 
 /// What a search found.
 #[derive(Debug, Default)]
-pub struct Seen {
-    pub cuts: u64,
+pub struct Search {
+    pub seen: Seen,
+    /// Cuts of which recovery found something, and cuts of that recovery.
     pub recovered: u64,
     pub again: u64,
-    pub reached: u64,
-    pub found: Option<String>,
 }
 
 /// Lives until so many cuts were judged, or one of them is no good. `keep` gets images that
@@ -515,50 +512,47 @@ pub fn explore(
     start: &Image,
     setting: Setting,
     keep: &mut Vec<Image>,
-) -> Seen {
-    let mut seen = Seen::default();
+) -> Search {
+    let mut search = Search::default();
     for seed in first.. {
         let outcome = life_with(seed, start, setting);
-        seen.reached += setting
-            .mutant
-            .and_then(|m| outcome.reached.get(&m).copied())
-            .unwrap_or(0);
+        search.seen.asked(setting.mutant, &outcome);
         if let Some(failure) = outcome.first_failure {
-            seen.found = Some(format!("seed {seed}: {failure} {}", outcome.replay));
-            return seen;
+            search.seen.found = Some(format!("seed {seed}: {failure} {}", outcome.replay));
+            return search;
         }
         for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
-            seen.cuts += 1;
-            let judge = |content: &Image, seen: &mut Seen| {
+            search.seen.cuts += 1;
+            let judge = |content: &Image, search: &mut Search| {
                 let one = judge_in(
                     content,
                     &cut.names,
                     setting,
                     seed * 1000 + n as u64,
-                    &mut seen.reached,
+                    &mut search.seen.reached,
                 )?;
-                seen.recovered += u64::from(one.found);
+                search.recovered += u64::from(one.found);
                 Ok::<_, String>(one)
             };
-            let result = judge(&cut.content, &mut seen).and_then(|one| {
+            let result = judge(&cut.content, &mut search).and_then(|one| {
                 if let Some(again) = one.again.filter(|_| one.found) {
-                    seen.again += 1;
-                    judge(&again, &mut seen).map_err(|e| format!("cut again: {e}"))?;
+                    search.again += 1;
+                    judge(&again, &mut search).map_err(|e| format!("cut again: {e}"))?;
                 }
                 Ok(one.image)
             });
             match result {
                 Err(why) => {
-                    seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
-                    return seen;
+                    search.seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
+                    return search;
                 }
                 Ok(image) if keep.len() < keep.capacity() && n % 5 == 3 => keep.push(image),
                 Ok(_) => {}
             }
-            if seen.cuts >= cuts {
-                return seen;
+            if search.seen.cuts >= cuts {
+                return search;
             }
         }
     }
-    seen
+    search
 }
