@@ -1,7 +1,7 @@
 //! `varve fsck` as a user runs it, on images of mke2fs.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::program::{command, on_image as run, tool, words as said};
+use crate::program::{command, on_image as run, told, tool, words as said};
 use serde_json::Value;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -169,8 +169,7 @@ fn a_log_over_the_root_goes_home_as_with_e2fsck() {
 
     let before = fs::read(&image).unwrap();
     for args in [&["recover", "--dry-run"][..], &["fsck", "-n"]] {
-        let (code, text) = run(args, &image);
-        assert!(code == 4 && text.contains("in memory only"), "{text}");
+        let text = told(run(args, &image), 4, "in memory only");
         assert!(text.contains("cannot be mounted behind its log"), "{text}");
         assert!(
             before == fs::read(&image).unwrap(),
@@ -205,8 +204,7 @@ fn a_volume_that_may_only_be_read_is_recovered_without_its_orphans() {
     let Some(image) = folder.image_of(&["-O", "quota"]) else {
         return;
     };
-    let (code, text) = run(&["recover"], &image);
-    assert!(code == 0 && text.contains("nothing to recover"), "{text}");
+    told(run(&["recover"], &image), 0, "nothing to recover");
     folder.dirty(&image);
     let (code, text) = run(&["recover"], &image);
     assert!(code == 0 && text.contains("on the file"), "{text}");
@@ -276,8 +274,7 @@ fn advice_for_a_file_of_zeros_is_to_look_at_the_right_place() {
     let folder = folder();
     let zeros = folder.0.path().join("zeros");
     File::create(&zeros).unwrap().set_len(64 << 20).unwrap();
-    let (code, text) = fsck(&["-n"], &zeros);
-    assert!(code == 8 && text.contains("no-file-system"), "{text}");
+    let text = told(fsck(&["-n"], &zeros), 8, "no-file-system");
     assert!(text.contains("right file or device"), "{text}");
     assert!(!text.contains("e2fsck"), "{text}");
 }
@@ -308,8 +305,7 @@ fn the_last_blocks_of_a_file_count() {
     assert_eq!(code, 0, "{text}");
     let file = File::options().write(true).open(&image).unwrap();
     file.set_len(len - 1024).unwrap();
-    let (code, text) = fsck(&["-n"], &image);
-    assert!(code == 4 && text.contains("E105 cut-off"), "{text}");
+    told(fsck(&["-n"], &image), 4, "E105 cut-off");
 }
 
 /// A damaged primary superblock is damage, whatever a mount can make of it from a backup.
@@ -332,35 +328,22 @@ fn a_damaged_superblock_is_a_finding_and_recovery_says_what_it_does() {
     };
     damage(LABEL);
     let before = fs::read(&image).unwrap();
-    let (code, text) = fsck(&["-n"], &image);
-    assert!(code == 4 && text.contains("E101 superblock"), "{text}");
+    let text = told(fsck(&["-n"], &image), 4, "E101 superblock");
     assert!(text.contains("the backup in block 8193"), "{text}");
-    let (code, text) = run(&["recover", "--dry-run"], &image);
-    assert!(
-        code == 0 && text.contains("superblock: it was damaged"),
-        "{text}"
+    told(
+        run(&["recover", "--dry-run"], &image),
+        0,
+        "superblock: it was damaged",
     );
     assert!(before == fs::read(&image).unwrap(), "nothing was written");
-    let (code, text) = run(&["recover"], &image);
-    assert!(
-        code == 0 && text.contains("superblock: it was damaged"),
-        "{text}"
-    );
+    let text = told(run(&["recover"], &image), 0, "superblock: it was damaged");
     assert!(!text.contains("nothing to recover"), "{text}");
     is_clean();
     damage(LABEL);
-    let (code, text) = fsck(&["-p"], &image);
-    assert!(
-        code == 1 && text.contains("damaged superblock written anew"),
-        "{text}"
-    );
+    told(fsck(&["-p"], &image), 1, "damaged superblock written anew");
     is_clean();
     damage(MAGIC);
-    let (code, text) = fsck(&["-n"], &image);
-    assert!(
-        code == 4 && text.contains("the backup in block 8193"),
-        "{text}"
-    );
+    let text = told(fsck(&["-n"], &image), 4, "the backup in block 8193");
     assert!(text.contains("E101 superblock (block 0)"), "{text}");
 }
 
@@ -373,11 +356,7 @@ fn wrong_totals_of_the_superblock_are_damage() {
         &image,
         "ssv free_blocks_count 99999999\nssv want_extra_isize 1001\n",
     );
-    let (code, text) = fsck(&["-n"], &image);
-    assert!(
-        code == 4 && text.contains("E102 superblock-field"),
-        "{text}"
-    );
+    let text = told(fsck(&["-n"], &image), 4, "E102 superblock-field");
     assert!(text.contains("s_want_extra_isize"), "{text}");
 }
 

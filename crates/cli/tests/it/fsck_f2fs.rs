@@ -1,7 +1,7 @@
 //! `varve fsck` and `varve recover` on volumes of F2FS, as a user runs them.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::program::{on_image as varve, tool};
+use crate::program::{on_image as varve, told, tool};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -37,8 +37,7 @@ fn a_damaged_superblock_is_damage_until_it_is_written_anew() {
         let place = format!("F102 superblock-copy (block {copy})");
         assert!(code == 4 && said.contains(&place), "{said}");
         assert!(before == fs::read(&image).unwrap(), "-n writes nothing");
-        let (code, said) = varve(&["fsck", "-p"], &image);
-        assert!(code == 1 && said.contains("on the file"), "{said}");
+        told(varve(&["fsck", "-p"], &image), 1, "on the file");
         assert_eq!(varve(&["fsck", "-n"], &image).0, 0, "it is mended");
         change(&image, copy, |block| block[1024 + 71] = 0x80);
         let (code, said) = varve(&["recover"], &image);
@@ -77,8 +76,7 @@ fn an_impossible_checkpoint_is_damage() {
         assert!(code == 4 && told, "{said}");
         assert!(!said.contains("fsck.f2fs can"), "nobody can: {said}");
     }
-    let (code, said) = varve(&["recover", "--dry-run"], &image);
-    assert!(code == 4 && said.contains("refused"), "{said}");
+    told(varve(&["recover", "--dry-run"], &image), 4, "refused");
 }
 
 /// CRC-32 as F2FS begins it.
@@ -119,7 +117,6 @@ fn a_volume_made_to_be_read_only_is_clean() {
     .unwrap();
     assert!(loaded.status.success());
     for args in [&["fsck", "-n"], &["fsck", "-p"]] {
-        let (code, said) = varve(args, &image);
-        assert!(code == 0 && said.contains("clean"), "{said}");
+        told(varve(args, &image), 0, "clean");
     }
 }

@@ -53,6 +53,12 @@ pub fn words(out: &Output) -> String {
     text(&[&out.stdout[..], &out.stderr[..]].concat())
 }
 
+/// The words of a run that has to end with this code, and to say this.
+pub fn told((code, said): (i32, String), wanted: i32, words: &str) -> String {
+    assert!(code == wanted && said.contains(words), "{code}: {said}");
+    said
+}
+
 pub fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }

@@ -2,7 +2,7 @@
 //! command line names every option.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use crate::program::command;
+use crate::program;
 
 const README: &str = include_str!("../../../../README.md");
 
@@ -31,7 +31,7 @@ fn is_row(line: &str) -> bool {
 #[test]
 fn the_readme_shows_what_compare_prints() {
     let out = tempfile::tempdir().unwrap();
-    let output = command()
+    let output = program::command()
         .arg("compare")
         .arg("--out")
         .arg(out.path())
@@ -93,7 +93,7 @@ fn the_page_on_the_command_line_has_every_option() {
     let named: Vec<&str> = PAGE.split(|c| !is_word(c)).collect();
     let mut missing = Vec::new();
     for command in COMMANDS {
-        let output = command()
+        let output = program::command()
             .args(command)
             .arg("--help")
             .output()

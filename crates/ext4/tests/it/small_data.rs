@@ -6,7 +6,7 @@ use crate::data_path::{MIB, Tear, caps, new_volume};
 use base::{Ino, Nanos, Time};
 use block::{Class, Queue, QueueStats};
 use blockdev::SpecDisk;
-use fscore::{Creds, FallocateMode, FileSystem};
+use fscore::{FallocateMode, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use testkit::Brief;

@@ -18,13 +18,23 @@ impl Mounted {
             .unwrap_or_else(|why| panic!("the kernel refuses the image: {why}"))
     }
 
+    /// As [`Mounted::new`], with options of the mount.
+    pub fn with(image: &Image, options: &str) -> Option<Mounted> {
+        Mounted::tried(image, &format!("loop,{options}"))
+            .unwrap_or_else(|why| panic!("the kernel refuses the image: {why}"))
+    }
+
     /// As [`Mounted::new`], for an image that the kernel may refuse: then the error is the kernel's
     /// message.
     pub fn unless_refused(image: &Image) -> Result<Option<Mounted>, String> {
+        Mounted::tried(image, "loop")
+    }
+
+    fn tried(image: &Image, options: &str) -> Result<Option<Mounted>, String> {
         let point = image.dir.path().join("mnt");
         fs::create_dir_all(&point).expect("a mount point");
         let out = tool("mount")
-            .args(["-o", "loop"])
+            .args(["-o", options])
             .arg(&image.path)
             .arg(&point)
             .output();

@@ -66,7 +66,7 @@ fn open_files_without_names_go_with_the_last_close_or_the_crash() {
     let root = fs.root();
     let free = |fs: &varve_ext4::Ext4| fs.statfs().expect("statfs").inodes_free;
     let before = free(&fs);
-    let inos: Vec<Ino> = (0..5u8).map(|n| fs.file(&[b'a' + n])).collect();
+    let inos: Vec<Ino> = (0..5u8).map(|n| fs.file([b'a' + n])).collect();
     let dir = fs.make_dir(root, b"dir").expect("mkdir");
     for &ino in inos.iter().chain([&dir]) {
         fs.open(ino).expect("open");

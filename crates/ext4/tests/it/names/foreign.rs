@@ -1,6 +1,7 @@
 //! Directories that the kernel made, and those that e2fsck rebuilt.
 
-use super::walk::{compare_with_debugfs, kernel_mount};
+use super::walk::{compare_with_debugfs, walk};
+use crate::common::mounted::Mounted;
 use crate::common::{Image, have_tools, mount};
 use base::Ino;
 use fscore::{FileSystem, RenameMode};
@@ -93,10 +94,10 @@ fn a_directory_of_the_kernel_with_two_levels_of_index() {
     }
     const COUNT: u32 = 20_000;
     let image = Image::new(128, &["-N", "30000"]);
-    let Some(mounted) = kernel_mount(&image, "noatime") else {
+    let Some(mounted) = Mounted::with(&image, "noatime") else {
         return;
     };
-    let folder = mounted.at.join("d");
+    let folder = mounted.point.join("d");
     std::fs::create_dir(&folder).expect("mkdir");
     for n in 0..COUNT {
         File::create(folder.join(name(n))).expect("create");
@@ -111,11 +112,11 @@ fn a_directory_of_the_kernel_with_two_levels_of_index() {
     let expected = change(&fs, dir, COUNT);
     let root = fs.root();
     image.end(&fs, &ram);
-    let mounted = kernel_mount(&image, "noatime").expect("it could before");
-    let tree = mounted.walk();
+    let mounted = Mounted::with(&image, "noatime").expect("it could before");
+    let tree = walk(&mounted);
     // And the kernel goes on where we stopped.
     for n in 0..500 {
-        File::create(mounted.at.join("d").join(format!("kernel {n}"))).expect("create");
+        File::create(mounted.point.join("d").join(format!("kernel {n}"))).expect("create");
     }
     mounted.unmount();
     image.fsck();

@@ -1,6 +1,7 @@
 //! Thousands of operations, and then a check by every available reader.
 
-use super::walk::{compare_with_debugfs, kernel_mount};
+use super::walk::{compare_with_debugfs, walk};
+use crate::common::mounted::Mounted;
 use crate::common::{Image, Volume, have_tools, made};
 use std::sync::Arc;
 use testkit::shadow::Mix;
@@ -19,8 +20,8 @@ fn run_on(image: Image, options: &str, seed: u64, steps: u32, mix: Mix) {
     let image = Arc::new(image);
     let tree = wander(&Volume::of(&image, options), seed, steps, mix);
     compare_with_debugfs(&image, &tree);
-    if let Some(mounted) = kernel_mount(&image, "ro") {
-        let found = mounted.walk();
+    if let Some(mounted) = Mounted::with(&image, "ro") {
+        let found = walk(&mounted);
         mounted.unmount();
         assert_eq!(found, tree);
     }

@@ -1,8 +1,10 @@
 //! The tree of a file system, found by reading it through debugfs and through the kernel.
 
+use crate::common::mounted::Mounted;
 use crate::common::{Image, tool};
 use base::Ino;
 use fscore::FileKind;
+use testkit::image::done;
 use testkit::shadow::{Entry, Tree};
 
 /// Checks that `debugfs` lists the same names with the same inodes in the directories of the tree.
@@ -45,95 +47,41 @@ pub fn compare_with_debugfs(image: &Image, tree: &Tree) {
     }
 }
 
-/// A mount of the image by the kernel; `None`, with a message, where that is not possible.
-pub struct Mounted<'a> {
-    image: &'a Image,
-    pub at: std::path::PathBuf,
-}
-
-pub fn kernel_mount<'a>(image: &'a Image, options: &str) -> Option<Mounted<'a>> {
-    let at = image.dir.path().join("mnt");
-    std::fs::create_dir_all(&at).expect("a mount point");
-    let options = format!("loop,{options}");
-    let out = tool("mount")
-        .args(["-t", "ext4", "-o", &options])
-        .arg(&image.path)
-        .arg(&at)
-        .output();
-    match out {
-        Ok(out) if out.status.success() => Some(Mounted { image, at }),
-        Ok(out) => {
-            let why = String::from_utf8_lossy(&out.stderr).into_owned();
-            // If this image is refused the test fails; if rights or a loop device are missing it is
-            // skipped.
-            assert!(
-                !why.contains("wrong fs type") && !why.contains("Structure needs cleaning"),
-                "{why}"
-            );
-            eprintln!("skipped: no loop mount here: {why}");
-            None
+/// The tree as the kernel reads it.
+pub fn walk(mounted: &Mounted) -> Tree {
+    let format = ["-printf", "%i %y %n %P\\0%l\\0"];
+    let out = done(tool("find").arg(&mounted.point).args(format));
+    let mut tree = Tree::new();
+    let mut fields = out.stdout.split(|&b| b == 0);
+    while let (Some(line), Some(target)) =
+        (fields.next().filter(|line| !line.is_empty()), fields.next())
+    {
+        let parts: Vec<&[u8]> = line.splitn(4, |&b| b == b' ').collect();
+        let number = |field: &[u8]| String::from_utf8_lossy(field).parse().expect("a number");
+        let kind = match parts[1] {
+            b"f" => FileKind::File,
+            b"d" => FileKind::Dir,
+            b"l" => FileKind::Symlink,
+            b"p" => FileKind::Fifo,
+            b"s" => FileKind::Socket,
+            b"c" => FileKind::Char,
+            other => panic!("find knows the kind {}", other.escape_ascii()),
+        };
+        let mut path = b"/".to_vec();
+        if !parts[3].is_empty() {
+            path.extend_from_slice(parts[3]);
+            path.push(b'/');
         }
-        Err(why) => {
-            eprintln!("skipped: no mount here: {why}");
-            None
-        }
-    }
-}
-
-impl Mounted<'_> {
-    /// The tree as the kernel reads it.
-    pub fn walk(&self) -> Tree {
-        let out = tool("find")
-            .arg(&self.at)
-            .args(["-printf", "%i %y %n %P\\0%l\\0"])
-            .output()
-            .expect("find");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
+        let (ino, links) = (Ino(number(parts[0])), number(parts[2]));
+        tree.insert(
+            path,
+            Entry {
+                ino,
+                kind,
+                links,
+                target: target.to_vec(),
+            },
         );
-        let mut tree = Tree::new();
-        let mut fields = out.stdout.split(|&b| b == 0);
-        while let (Some(line), Some(target)) =
-            (fields.next().filter(|line| !line.is_empty()), fields.next())
-        {
-            let parts: Vec<&[u8]> = line.splitn(4, |&b| b == b' ').collect();
-            let number = |field: &[u8]| String::from_utf8_lossy(field).parse().expect("a number");
-            let kind = match parts[1] {
-                b"f" => FileKind::File,
-                b"d" => FileKind::Dir,
-                b"l" => FileKind::Symlink,
-                b"p" => FileKind::Fifo,
-                b"s" => FileKind::Socket,
-                b"c" => FileKind::Char,
-                other => panic!("find knows the kind {}", other.escape_ascii()),
-            };
-            let mut path = b"/".to_vec();
-            if !parts[3].is_empty() {
-                path.extend_from_slice(parts[3]);
-                path.push(b'/');
-            }
-            let (ino, links) = (Ino(number(parts[0])), number(parts[2]));
-            tree.insert(
-                path,
-                Entry {
-                    ino,
-                    kind,
-                    links,
-                    target: target.to_vec(),
-                },
-            );
-        }
-        tree
     }
-    pub fn unmount(self) {
-        let out = tool("umount").arg(&self.at).output().expect("umount");
-        assert!(
-            out.status.success(),
-            "{}",
-            String::from_utf8_lossy(&out.stderr)
-        );
-        assert!(self.image.path.exists());
-    }
+    tree
 }

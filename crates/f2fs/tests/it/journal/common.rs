@@ -42,14 +42,6 @@ pub fn caps(ring: u32) -> Caps {
     images::caps(device_bytes(ring))
 }
 
-/// The same of 512 bytes: a block may be torn between its sectors.
-pub fn torn_caps(ring: u32) -> Caps {
-    Caps {
-        tear_granule: Some(512),
-        ..caps(ring)
-    }
-}
-
 /// A device with this content.
 pub fn disk(ring: u32, content: Image, seed: u64) -> Arc<SpecDisk> {
     SpecDisk::from_image(caps(ring), content, seed)

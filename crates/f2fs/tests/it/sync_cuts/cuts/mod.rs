@@ -253,7 +253,7 @@ pub fn life_with(seed: u64, start: &Image, setting: Setting) -> Outcome<Vec<Cut>
                 _ => None,
             };
             let root = fs.root();
-            let at = dir.map(|d| fs.make_dir(root, &[d]).expect("a directory"));
+            let at = dir.map(|d| fs.make_dir(root, [d]).expect("a directory"));
             let mut task = Task {
                 fs: fs.clone(),
                 names: names.clone(),
