@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Test targets that are catalogues, whatever their package.
-const TARGETS: [&str; 3] = ["mutants", "mutants_explored", "journal_mutants"];
+/// The test target that holds the catalogues of a package.
+const TARGET: &str = "mutants";
 /// The feature that must be on here and off in every other build.
 const FEATURE: &str = "mutants";
 
@@ -99,13 +99,10 @@ fn compile() -> Result<Vec<Program>> {
         seed(&directory)?;
     }
     let directory = directory.to_str().ok_or("the path is no text")?;
-    let mut arguments = vec!["--features", FEATURE, "--target-dir", directory];
-    TARGETS.iter().for_each(|t| arguments.extend(["--test", t]));
-    let programs = build::compiled(&arguments)?;
-    let programs: Vec<Program> = programs
-        .into_iter()
-        .filter(|p| TARGETS.contains(&&p.target[..]))
-        .collect();
+    let arguments = ["--features", FEATURE, "--target-dir", directory];
+    let programs = build::compiled(&[&arguments[..], &["--test", TARGET]].concat())?;
+    let programs = programs.into_iter().filter(|p| p.target == TARGET);
+    let programs: Vec<Program> = programs.collect();
     match programs.is_empty() {
         false => Ok(programs),
         true => Err("the workspace has no catalogue of mutants".into()),

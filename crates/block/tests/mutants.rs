@@ -2,6 +2,7 @@
 //! within 200 cuts, and the code with its guards passes the same cuts. docs/design/testing.md says
 //! what a line means.
 
+#[path = "it/plug.rs"]
 mod plug;
 
 use base::Mutant;

@@ -21,20 +21,10 @@ fn block(n: u64) -> Bytes {
 
 fn caps() -> Caps {
     Caps {
-        sectors: BLOCKS * SECTORS_PER_BLOCK,
-        sector_bytes: 512,
-        volatile_cache: true,
-        fua: true,
         reliable_granule: Some(512),
         tear_granule: None,
-        atomic_write_bytes: 0,
-        no_collateral: true,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
-        discard: true,
-        remap: None,
         max_transfer_sectors: 1024,
+        ..testkit::device::caps(BLOCKS * 4096)
     }
 }
 

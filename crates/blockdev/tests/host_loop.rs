@@ -1,4 +1,7 @@
 //! Block devices of the host: loop devices, and mounts of them. Needs root.
+//!
+//! The tests are a program of their own because they start programs: until such a one runs, it
+//! holds copies of the files of this process, so other tests would find their devices locked.
 
 use base::Lba;
 use std::fs;

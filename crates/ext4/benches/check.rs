@@ -6,8 +6,9 @@ use block::Queue;
 use blockdev::{Image, Ram};
 use divan::{Bencher, black_box, counter::ItemsCount};
 use fscore::{Creds, FileKind, FileSystem};
-use rt::{Sim, SimConfig, WallTime};
+use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::brief::MADE;
 use varve_ext4::check::{Options, check};
 use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
@@ -20,11 +21,7 @@ fn main() {
 
 /// A volume with this many files of a few blocks, half of them in a directory.
 fn volume(files: u64) -> Image {
-    let time = WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], MADE);
     let filled = Sim::new(SimConfig::seeded(1)).run(|| {
         let ram = Arc::new(Ram::new(BYTES));
         let plan = mkfs::plan(&options).expect("a volume");

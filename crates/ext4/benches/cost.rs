@@ -11,18 +11,15 @@ use base::cost::{ext4 as cost, journal};
 use blockdev::Ram;
 use fscore::FileSystem;
 use std::sync::Arc;
+use testkit::brief::MADE;
 use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
 const BYTES: u64 = 1 << 30;
 
 fn mounted() -> Arc<Ext4> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
     let queue = block::Queue::new(Arc::new(Ram::new(BYTES)));
-    let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+    let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], MADE);
     let plan = mkfs::plan(&options).expect("a volume");
     plan.write(&queue, DeviceContent::Zeros).expect("written");
     let options = MountOptions {

@@ -6,9 +6,11 @@
 use block::Queue;
 use blockdev::Ram;
 use divan::{Bencher, counter::ItemsCount};
-use fscore::{Creds, FileKind, FileSystem};
-use rt::{Sim, SimConfig, WallTime};
+use fscore::FileSystem;
+use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
+use testkit::brief::MADE;
 use varve_ext4::mkfs::{self, DeviceContent, MkfsOptions};
 use varve_ext4::{Ext4, MountOptions};
 
@@ -20,28 +22,16 @@ fn main() {
 
 /// Creates `dirs` directories with `files` files each on a fresh volume.
 fn create(dirs: u32, files: u32) {
-    let time = WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
     let done = Sim::new(SimConfig::seeded(1)).run(move || {
         let queue = Queue::new(Arc::new(Ram::new(BYTES)));
-        let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
+        let options = MkfsOptions::new(BYTES, [3; 16], [5; 16], MADE);
         let plan = mkfs::plan(&options).expect("a volume");
         plan.write(&queue, DeviceContent::Zeros).expect("written");
         let fs = Ext4::mount(queue, MountOptions::default()).expect("mounts");
-        let root = Creds {
-            uid: 0,
-            gid: 0,
-            umask: 0,
-        };
         for d in 0..dirs {
-            let dir = fs.mkdir(fs.root(), format!("dir {d}").as_bytes(), 0o755, root);
-            let dir = dir.expect("room").ino;
+            let dir = fs.dir(format!("dir {d}"));
             for n in 0..files {
-                let name = format!("file {n}");
-                fs.create(dir, name.as_bytes(), FileKind::File, 0o644, 0, root)
-                    .expect("room");
+                fs.make(dir, format!("file {n}")).expect("room");
             }
         }
         fs.unmount().expect("unmounts");

@@ -2,7 +2,12 @@
 //! a device of memory: what a mount pays without the kernel. A time that grows with the number of
 //! objects is a defect of complexity.
 
-#![allow(clippy::disallowed_types, clippy::disallowed_methods)] // The wall clock is what is measured.
+// The wall clock is what is measured, and a table of it is the result.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::print_stdout
+)]
 
 use base::Ino;
 use block::Queue;

@@ -2,122 +2,51 @@
 //! docs/design/testing.md explains the printed lines.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
+#[path = "it/common/mod.rs"]
 mod common;
+#[path = "it/crowd.rs"]
 mod crowd;
+#[path = "it/data_path/mod.rs"]
 mod data_path;
 
 use base::Mutant;
 use blockdev::Image;
 use data_path::deaths::cuts_of_recoveries;
-use data_path::{MIB, Tear, judge, life_beside, life_with, new_pair, new_volume};
-use fscore::{Creds, FallocateMode, FileKind, FileSystem};
-use rt::{Sim, SimConfig};
-use std::ops::Range;
+use data_path::{Cut, MIB, Tear, judge, life_beside, new_pair, new_volume};
+use fscore::{Creds, FallocateMode, FileSystem};
+use testkit::Brief;
+use testkit::mutants::{Seen, caught, cuts_of, missed};
 
 /// Cuts within which a mutant has to be noticed.
 const CUTS: u64 = 400;
 const FIRST: u64 = 500;
 const MIB_OF_VOLUME: u64 = 16;
 /// The name of the history with two devices in its line.
-const ON_TWO: &str = "scheme=jbd2, two devices";
-
-struct Seen {
-    cuts: u64,
-    reached: u64,
-    found: Option<String>,
-}
+const ON_TWO: &str = "ext4, scheme=jbd2, two devices";
 
 fn explore(mutant: Option<Mutant>, options: &str) -> Seen {
-    let start = new_volume(MIB_OF_VOLUME);
-    let mut seen = Seen {
-        cuts: 0,
-        reached: 0,
-        found: None,
-    };
+    explore_beside(mutant, (&new_volume(MIB_OF_VOLUME), None), options)
+}
+
+/// Cuts of two devices at once, the log on one of them.
+fn explore_pair(mutant: Option<Mutant>, options: &str) -> Seen {
+    let (home, log) = new_pair(MIB_OF_VOLUME);
+    explore_beside(mutant, (&home, Some(&log)), options)
+}
+
+fn explore_beside(mutant: Option<Mutant>, start: (&Image, Option<&Image>), options: &str) -> Seen {
     let bytes = MIB_OF_VOLUME * MIB;
-    for seed in FIRST.. {
-        let outcome = life_with(seed, &start, (bytes, Tear::Blocks), options, mutant);
-        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
-        seen.reached += reached.unwrap_or(0);
-        if let Some(failure) = outcome.first_failure {
-            seen.found = Some(format!("seed {seed}: {failure}"));
-            return seen;
-        }
-        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
-            seen.cuts += 1;
-            if let Err(why) = judge(cut, bytes, Tear::Blocks, options) {
-                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
-                return seen;
-            }
-        }
-        if seen.cuts >= CUTS {
-            return seen;
-        }
-    }
-    seen
+    let life = |seed| life_beside(seed, start, (bytes, Tear::Blocks), options, mutant);
+    let judge = |cut: &Cut| judge(cut, bytes, Tear::Blocks, options);
+    cuts_of(mutant, (FIRST.., CUTS), life, judge)
 }
 
 /// hazards-R14: a freed block is discarded after its next use.
 #[test]
 fn discard_late() {
     let (mutant, options) = (Mutant::DiscardLate, "scheme=jftl,data=journal,discard");
-    let clean = explore(None, options);
-    assert_eq!(clean.found, None, "the code with its guard");
-    let broken = explore(Some(mutant), options);
-    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
-    let found = broken.found;
-    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
-    println!("{mutant}: {found}");
-    println!(
-        "mutant|{mutant}|ext4, {options}|{}|file system|{}|{}",
-        broken.reached, broken.cuts, clean.cuts
-    );
-}
-
-/// Cuts of two devices at once, the log on one of them.
-fn explore_pair(mutant: Option<Mutant>, options: &str) -> Seen {
-    let (home, log) = new_pair(MIB_OF_VOLUME);
-    let mut seen = Seen {
-        cuts: 0,
-        reached: 0,
-        found: None,
-    };
-    let bytes = MIB_OF_VOLUME * MIB;
-    for seed in FIRST.. {
-        let start = (&home, Some(&log));
-        let outcome = life_beside(seed, start, (bytes, Tear::Blocks), options, mutant);
-        let reached = mutant.and_then(|m| outcome.reached.get(&m).copied());
-        seen.reached += reached.unwrap_or(0);
-        if let Some(failure) = outcome.first_failure {
-            seen.found = Some(format!("seed {seed}: {failure}"));
-            return seen;
-        }
-        for (n, cut) in outcome.value.expect("cuts").iter().enumerate() {
-            seen.cuts += 1;
-            if let Err(why) = judge(cut, bytes, Tear::Blocks, options) {
-                seen.found = Some(format!("seed {seed}, cut {n}: {why}"));
-                return seen;
-            }
-        }
-        if seen.cuts >= CUTS {
-            return seen;
-        }
-    }
-    seen
-}
-
-fn caught(mutant: Mutant, history: &str, explore: impl Fn(Option<Mutant>) -> Seen) {
-    let clean = explore(None);
-    assert_eq!(clean.found, None, "the code with its guard");
-    let broken = explore(Some(mutant));
-    assert!(broken.reached > 0, "{mutant}: no one asked for its guard");
-    let found = broken.found;
-    let found = found.unwrap_or_else(|| panic!("{mutant}: not noticed in {} cuts", broken.cuts));
-    println!("{mutant}: {found}");
-    println!(
-        "mutant|{mutant}|ext4, {history}|{}|file system|{}|{}",
-        broken.reached, broken.cuts, clean.cuts
-    );
+    let workload = format!("ext4, {options}");
+    caught(mutant, &workload, |mutant| explore(mutant, options));
 }
 
 /// hazards-H25 on the device of homes.
@@ -134,33 +63,20 @@ fn log_device_unflushed() {
     caught(Mutant::LogDeviceUnflushed, ON_TWO, explore);
 }
 
-/// Cuts of the recoveries behind processes that died.
-fn explore_recoveries(
-    start: (&Image, Option<&Image>),
-    seeds: Range<u64>,
-    mutant: Option<Mutant>,
-) -> Seen {
-    let seen = cuts_of_recoveries(start, "scheme=jbd2", seeds, mutant);
-    Seen {
-        cuts: seen.judged,
-        reached: seen.reached,
-        found: seen.found,
-    }
-}
-
 /// hazards-H26.
 #[test]
 fn replay_unflushed_log() {
     let volume = new_volume(MIB_OF_VOLUME);
-    let explore = |mutant| explore_recoveries((&volume, None), 500..504, mutant);
-    caught(Mutant::ReplayUnflushedLog, "scheme=jbd2", explore);
+    let explore = |mutant| cuts_of_recoveries((&volume, None), "scheme=jbd2", 500..504, mutant);
+    caught(Mutant::ReplayUnflushedLog, "ext4, scheme=jbd2", explore);
 }
 
 /// hazards-H26 with the log on a device of its own.
 #[test]
 fn replay_unflushed_log_beside() {
     let (home, log) = new_pair(MIB_OF_VOLUME);
-    let explore = |mutant| explore_recoveries((&home, Some(&log)), 100..104, mutant);
+    let start = (&home, Some(&log));
+    let explore = |mutant| cuts_of_recoveries(start, "scheme=jbd2", 100..104, mutant);
     caught(Mutant::ReplayUnflushedLog, ON_TWO, explore);
 }
 
@@ -174,7 +90,7 @@ fn on_two_devices() {
         .parse()
         .expect("a mutant");
     let options = std::env::var("OPTIONS").unwrap_or_else(|_| "scheme=jbd2".into());
-    let history = format!("{options}, two devices");
+    let history = format!("ext4, {options}, two devices");
     caught(mutant, &history, |mutant| explore_pair(mutant, &options));
 }
 
@@ -182,40 +98,12 @@ fn on_two_devices() {
 /// is lost here is lost without a cut.
 const CROWDS: u64 = 60;
 
-fn missed_by_a_crowd(mutant: Mutant, options: &str, steps: usize) {
+fn missed_by_a_crowd(mutant: Mutant, options: &'static str, steps: usize) {
     let kind = varve_ext4::mkfs::Kind::Ext4;
-    let what = format!("a crowd on a full volume, {options}");
-    missed(mutant, &what, |seed| {
-        crowd::together(kind, options, seed, steps);
+    let what = format!("ext4, a crowd on a full volume, {options}");
+    missed(mutant, &what, CROWDS, |seed| {
+        crowd::together((kind, options), seed, steps);
     });
-}
-
-/// Prints the catalogue's line for `mutant`, with which `run` fails and without which it does not.
-fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
-    let under = |mutant: Option<Mutant>, seed: u64| {
-        let config = SimConfig {
-            mutant,
-            quiet: mutant.is_some(),
-            ..SimConfig::random(seed)
-        };
-        Sim::new(config).run(|| run(seed))
-    };
-    let mut reached = 0;
-    for seed in 0..CROWDS {
-        let broken = under(Some(mutant), seed);
-        reached += broken.reached.get(&mutant).copied().unwrap_or(0);
-        let Some(found) = broken.first_failure else {
-            continue;
-        };
-        let clean = under(None, seed).first_failure;
-        assert!(clean.is_none(), "the code with its guard: {clean:?}");
-        assert!(reached > 0, "{mutant}: no one asked for its guard");
-        println!("{mutant}: seed {seed}: {found}");
-        let after = seed + 1;
-        println!("mutant|{mutant}|ext4, {workload}|{reached}|no cut|{after}|1");
-        return;
-    }
-    panic!("{mutant}: not noticed by {CROWDS} runs, reached {reached} times");
 }
 
 /// A page is dirty, `fallocate` fills the root of its tree, and every other block is taken: the
@@ -223,11 +111,7 @@ fn missed(mutant: Mutant, workload: &str, run: impl Fn(u64)) {
 fn a_dirty_page_beside_fallocate() {
     let ram = common::fresh(varve_ext4::mkfs::Kind::Ext4, 16);
     let fs = common::mount(&ram, "commit=600");
-    let create = |name: &[u8]| {
-        let creds = Creds::default();
-        let made = fs.create(fs.root(), name, FileKind::File, 0o644, 0, creds);
-        made.expect("room for a name").ino
-    };
+    let create = |name: &[u8]| fs.file(name);
     let (ino, big) = (create(b"f"), create(b"big"));
     let page = |index: u64| fs.write(ino, index * 4096, &[7; 4096]).expect("room");
     for index in [0, 10] {
@@ -270,8 +154,8 @@ fn no_tree_promise() {
 /// hazards-S2: `fallocate` takes the room that dirty pages count on.
 #[test]
 fn tree_unsettled() {
-    let workload = "a dirty page on a full volume";
-    missed(Mutant::TreeUnsettled, workload, |_| {
+    let workload = "ext4, a dirty page on a full volume";
+    missed(Mutant::TreeUnsettled, workload, CROWDS, |_| {
         a_dirty_page_beside_fallocate();
     });
 }

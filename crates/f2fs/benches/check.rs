@@ -4,8 +4,8 @@
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use divan::{Bencher, black_box, counter::ItemsCount};
-use rt::WallTime;
 use std::collections::BTreeMap;
+use testkit::brief::MADE;
 use varve_f2fs::check::{Options, check};
 use varve_f2fs::mkfs;
 
@@ -18,11 +18,7 @@ fn main() {
 /// One check of a new volume.
 #[divan::bench]
 fn new_volume(bencher: Bencher) {
-    let time = WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let plan = mkfs::plan(&mkfs::Options::new(BYTES, [3; 16], time)).expect("a volume");
+    let plan = mkfs::plan(&mkfs::Options::new(BYTES, [3; 16], MADE)).expect("a volume");
     let blocks: BTreeMap<u64, Bytes> = plan
         .blocks()
         .iter()

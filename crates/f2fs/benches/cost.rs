@@ -10,6 +10,7 @@ use blockdev::Ram;
 use common::{ALL, ROOT, Times, dirs, each, name};
 use fscore::{FileKind, FileSystem};
 use std::sync::Arc;
+use testkit::brief::MADE;
 use varve_f2fs::mkfs::{self, DeviceContent, JournalSize, Options};
 use varve_f2fs::{F2fs, JournalOptions, MountOptions, measured};
 
@@ -18,14 +19,10 @@ const BYTES: u64 = 1 << 30;
 const PARTS: u32 = 20_000;
 
 fn mounted(journal: bool) -> Arc<F2fs> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
     let queue = block::Queue::new(Arc::new(Ram::new(BYTES)));
     let options = Options {
         journal: journal.then_some(JournalSize::Bytes(64 << 20)),
-        ..Options::new(BYTES, [3; 16], time)
+        ..Options::new(BYTES, [3; 16], MADE)
     };
     let plan = mkfs::plan(&options).expect("a volume");
     plan.write(&queue, DeviceContent::Zeros).expect("written");

@@ -3,6 +3,7 @@
 //! line means.
 
 mod directed;
+#[path = "it/harness/mod.rs"]
 mod harness;
 
 use base::Mutant;

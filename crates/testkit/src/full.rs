@@ -13,10 +13,13 @@
 //! - F4 tasks that together never want more than the volume has are never refused, however fast
 //!   they take and give back ([`share`]).
 
+use crate::volume::{Volume, simulated};
 use base::{Ino, Rng};
 use fscore::{
     Creds, Errno, FallocateMode, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode,
 };
+use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Most files of a task.
@@ -115,6 +118,102 @@ pub fn share(fs: &Arc<dyn FileSystem>, plan: Plan) {
         .collect();
     for task in tasks {
         task.join().expect("no panic");
+    }
+}
+
+/// Fills and uses a volume ([`run`]), has it judged, compares all of it after a remount, removes
+/// it, and has the volume judged again. Answers how often there was no room.
+///
+/// # Panics
+/// If a rule is broken, or a checker finds a fault.
+pub fn together<V: Volume>(volume: &V, plan: Plan, what: &str) -> u64
+where
+    V::Fs: 'static,
+{
+    let fs = volume.mount();
+    let any: Arc<dyn FileSystem> = fs.clone();
+    let mut crowd = run(&any, plan);
+    V::check(&fs);
+    crowd.close();
+    fs.unmount().expect("clean");
+    volume.judge();
+    let fs = volume.mount();
+    crowd.compare(&*fs, &format!("{what}, seed {}", plan.seed));
+    crowd.remove(&*fs);
+    V::check(&fs);
+    fs.unmount().expect("clean");
+    volume.judge();
+    crowd.refused
+}
+
+/// Three tasks share a volume ([`share`]), which is then unmounted.
+///
+/// # Panics
+/// If one of them is refused (F4).
+pub fn shared<V: Volume>(volume: &V, seed: u64, steps: usize)
+where
+    V::Fs: 'static,
+{
+    let fs = volume.mount();
+    let any: Arc<dyn FileSystem> = fs.clone();
+    let plan = Plan {
+        seed,
+        tasks: 3,
+        steps,
+        room: 0,
+    };
+    share(&any, plan);
+    V::check(&fs);
+    fs.unmount().expect("clean");
+}
+
+/// How writers are run on volumes of several modes.
+pub struct Modes<M, const N: usize> {
+    /// The modes.
+    pub modes: [M; N],
+    /// Runs the writers in one of them with a seed, so many steps each, and checks what they left;
+    /// answers how often there was no room.
+    pub together: fn(M, u64, usize) -> u64,
+}
+
+impl<M: Copy + Debug, const N: usize> Modes<M, N> {
+    /// Once in each mode on threads; hardly any room means many refusals.
+    ///
+    /// # Panics
+    /// If a rule is broken, or there were few refusals.
+    pub fn on_threads(&self, steps: usize) {
+        for (seed, mode) in (0..).zip(self.modes) {
+            let refused = (self.together)(mode, seed, steps);
+            assert!(refused > 20, "{mode:?}: refused {refused} times only");
+        }
+    }
+
+    /// Once in each mode under a random schedule.
+    ///
+    /// # Panics
+    /// If a rule is broken.
+    pub fn in_random_order(&self, steps: usize) {
+        for (seed, mode) in (0..).zip(self.modes) {
+            self.simulated(mode, seed, steps);
+        }
+    }
+
+    /// Long, with these seeds, both ways.
+    ///
+    /// # Panics
+    /// If a rule is broken.
+    pub fn for_long(&self, seeds: Range<u64>) {
+        for seed in seeds {
+            for mode in self.modes {
+                self.simulated(mode, seed, 1000);
+                (self.together)(mode, seed, 2500);
+            }
+        }
+    }
+
+    fn simulated(&self, mode: M, seed: u64, steps: usize) {
+        let run = || (self.together)(mode, seed, steps);
+        simulated(seed, &format!("{mode:?}"), run);
     }
 }
 

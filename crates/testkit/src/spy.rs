@@ -70,6 +70,21 @@ pub enum Call {
     Unmount,
 }
 
+/// A fault that tests switch on ([`SpyFs::plant`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// An fsync panics.
+    PanicInSync,
+    /// The device fails in an fsync.
+    IoInSync,
+    /// Changes are refused as by a read-only mount.
+    ReadOnly,
+    /// A read finds damage.
+    CorruptInRead,
+    /// So many bytes can still be written.
+    Room(usize),
+}
+
 /// Passes everything to another file system and records the calls that succeeded.
 pub struct SpyFs {
     below: Arc<dyn FileSystem>,
@@ -82,6 +97,7 @@ pub struct SpyFs {
     failures: Mutex<Map<Ino, WriteErrors>>,
     /// Pages of any file for which there is no room.
     without_room: Mutex<Range<u64>>,
+    fault: Mutex<Option<Fault>>,
 }
 
 impl SpyFs {
@@ -94,6 +110,7 @@ impl SpyFs {
             stuck: AtomicBool::new(false),
             failures: Mutex::named("spy failures", Map::default()),
             without_room: Mutex::named("spy room", 0..0),
+            fault: Mutex::named("spy fault", None),
         })
     }
     /// The calls since the last `take`.
@@ -112,6 +129,19 @@ impl SpyFs {
     pub fn set_without_room(&self, pages: Range<u64>) {
         *self.without_room.lock() = pages;
     }
+    /// Switches a fault on, and the one before off.
+    pub fn plant(&self, fault: Option<Fault>) {
+        *self.fault.lock() = fault;
+    }
+    fn has(&self, fault: Fault) -> bool {
+        *self.fault.lock() == Some(fault)
+    }
+    fn writable(&self) -> FsResult<()> {
+        match self.has(Fault::ReadOnly) {
+            true => Err(Errno::RoFs.into()),
+            false => Ok(()),
+        }
+    }
     /// Number of the `len` bytes at `offset` that are before the first page without room.
     fn room(&self, offset: u64, len: usize) -> usize {
         const PAGE: u64 = base::BLOCK_BYTES as u64;
@@ -119,7 +149,14 @@ impl SpyFs {
         let (start, end) = (without.start * PAGE, without.end * PAGE);
         match (start.max(offset), offset + len as u64) {
             (first, last) if first < end.min(last) => (first - offset) as usize,
-            _ => len,
+            _ => match &mut *self.fault.lock() {
+                Some(Fault::Room(left)) => {
+                    let fits = len.min(*left);
+                    *left -= fits;
+                    fits
+                }
+                _ => len,
+            },
         }
     }
     fn note(&self, call: Call) {
@@ -149,6 +186,7 @@ impl FileSystem for SpyFs {
         self.below.getattr(ino)
     }
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
+        self.writable()?;
         self.noted(self.below.setattr(ino, set), |_| match set.size {
             Some(size) => Call::Truncate { ino, size },
             None => Call::SetAttr { ino },
@@ -163,6 +201,7 @@ impl FileSystem for SpyFs {
         rdev: u32,
         creds: Creds,
     ) -> FsResult<Attr> {
+        self.writable()?;
         let result = self.below.create(dir, name, kind, perm, rdev, creds);
         self.noted(result, |attr| created(attr, name))
     }
@@ -185,6 +224,7 @@ impl FileSystem for SpyFs {
         })
     }
     fn unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.writable()?;
         let gone = name.to_vec();
         self.noted(self.below.unlink(dir, name), |()| Call::Unlink {
             name: gone,
@@ -212,9 +252,13 @@ impl FileSystem for SpyFs {
         self.below.readdir(dir, from, max)
     }
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        if self.has(Fault::CorruptInRead) {
+            return Err(FsError::corrupt("inode 12: extent beyond the device"));
+        }
         self.below.read(ino, offset, buf)
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
+        self.writable()?;
         let data = match self.room(offset, data.len()) {
             0 if !data.is_empty() => return Err(Errno::NoSpc.into()),
             room => &data[..room],
@@ -228,6 +272,7 @@ impl FileSystem for SpyFs {
         })
     }
     fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> FsResult<()> {
+        self.writable()?;
         let noted = name.to_vec();
         self.noted(self.below.setxattr(ino, name, value, mode), |()| {
             Call::SetXattr { ino, name: noted }
@@ -240,6 +285,7 @@ impl FileSystem for SpyFs {
         self.below.listxattr(ino)
     }
     fn removexattr(&self, ino: Ino, name: &[u8]) -> FsResult<()> {
+        self.writable()?;
         let noted = name.to_vec();
         self.noted(self.below.removexattr(ino, name), |()| Call::RemoveXattr {
             ino,
@@ -247,6 +293,7 @@ impl FileSystem for SpyFs {
         })
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        self.writable()?;
         self.noted(self.below.fallocate(ino, mode, offset, len), |()| {
             Call::Fallocate {
                 ino,
@@ -284,6 +331,13 @@ impl FileSystem for SpyFs {
         self.below.release(ino)
     }
     fn fsync(&self, ino: Ino, data_only: bool) -> FsResult<()> {
+        assert!(!self.has(Fault::PanicInSync), "the planted panic");
+        if self.has(Fault::IoInSync) {
+            return Err(FsError::Io {
+                what: "write of block 4711: medium error".into(),
+                power_lost: false,
+            });
+        }
         if let Some(failed) = self.failures.lock().get_mut(&ino) {
             let begin = failed.count();
             failed.report(begin).map_or(Ok(()), Err)?;

@@ -36,9 +36,10 @@ pub struct Suite {
     pub name: String,
     /// Runs the cargo tests of this package of the workspace.
     pub test: Option<String>,
-    /// With `test`: only this target (`lib`, or the name of a file below `tests/`).
+    /// With `test`: only this target (`lib`, or the name of a program below `tests/`), or only this
+    /// module of it (`it::kernel`).
     pub target: Option<String>,
-    /// With `test`: all targets except these, which another suite runs.
+    /// With `test`: all targets or modules except these, which another suite runs.
     #[serde(default)]
     pub but: Vec<String>,
     /// Arguments for the test programs, such as `--skip` or `--ignored`.
@@ -56,6 +57,14 @@ pub struct Suite {
     pub budget_s: u64,
     /// 1: always; 2: only with `--long`.
     pub tier: u8,
+}
+
+impl Suite {
+    /// True if it chooses or leaves out modules of a program.
+    fn by_module(&self) -> bool {
+        let mut choices = self.target.iter().chain(&self.but);
+        choices.any(|choice| choice.contains("::"))
+    }
 }
 
 /// What a suite may need of the machine.
@@ -101,6 +110,10 @@ impl Plan {
                     && suite.but.is_empty()
                     && suite.target.is_none() => {}
             _ => return Err("give either `test` (with `target`, `but`, `args`) or `run`".into()),
+        }
+        // Its tests are named one by one, and exactly: a word would have to be a whole name.
+        if suite.by_module() && suite.args.iter().any(|arg| arg != "--ignored") {
+            return Err("beside a module `args` may hold `--ignored` alone".into());
         }
         if !matches!(suite.tier, 1 | 2) {
             return Err(format!("tier {} is neither 1 nor 2", suite.tier));
@@ -193,6 +206,7 @@ mod tests {
             "tier = 1\ntest = \"x\"\nrun = [\"x\"]",
             "tier = 1\nrun = [\"x\"]\nargs = [\"y\"]",
             "tier = 1\nrun = [\"x\"]\nbut = [\"y\"]",
+            "tier = 1\ntest = \"x\"\ntarget = \"it::a\"\nargs = [\"y\"]",
             "tier = 3\ntest = \"x\"",
             "tier = 1\ntest = \"x\"\npackages = [\"unknown\"]",
             "tier = 1\ntest = \"x\"\nneed = [\"luck\"]",

@@ -94,15 +94,19 @@ fn left_over(
     let mut names = Vec::new();
     for program in programs {
         let suites = plan.suite.iter().filter(|suite| matches(suite, program));
-        let parts: Vec<Vec<&str>> = suites.map(filters).collect();
-        // A suite without a filter runs the whole program; a program without a suite is found by
-        // R3.
-        if parts.is_empty() || parts.iter().any(Vec::is_empty) {
+        let suites: Vec<&Suite> = suites.collect();
+        let whole = |suite: &&Suite| !in_part(suite, program) && filters(suite).is_empty();
+        // A program without a suite is found by R3.
+        if suites.is_empty() || suites.iter().any(whole) {
             continue;
         }
-        let filters = parts.concat();
+        let chosen = |suite: &&Suite, test: &str| {
+            let words = filters(suite);
+            has_module(suite, program, test)
+                && (words.is_empty() || words.iter().any(|word| test.contains(word)))
+        };
         let left = list(program).unwrap_or_default().into_iter();
-        let left = left.filter(|test| !filters.iter().any(|filter| test.contains(filter)));
+        let left = left.filter(|test| !suites.iter().any(|suite| chosen(suite, test)));
         names.extend(left.map(|test| format!("{} ({}) {test}", program.package, program.target)));
     }
     names
@@ -137,8 +141,42 @@ fn matches(suite: &Suite, program: &Program) -> bool {
         && suite
             .target
             .as_ref()
-            .is_none_or(|target| *target == program.target)
+            .is_none_or(|target| target.split("::").next() == Some(&program.target))
         && !suite.but.contains(&program.target)
+}
+
+/// True if the suite chooses or leaves out modules of the program.
+fn in_part(suite: &Suite, program: &Program) -> bool {
+    let module = format!("{}::", program.target);
+    let mut choices = suite.target.iter().chain(&suite.but);
+    choices.any(|choice| choice.starts_with(&module))
+}
+
+/// True if the suite runs the module of this test, which is of a program that it runs.
+fn has_module(suite: &Suite, program: &Program, test: &str) -> bool {
+    let path = format!("{}::{test}", program.target);
+    let below = |choice: &String| {
+        let rest = path.strip_prefix(choice.as_str());
+        rest.is_some_and(|rest| rest.starts_with("::"))
+    };
+    suite.target.as_ref().is_none_or(below) && !suite.but.iter().any(below)
+}
+
+/// The arguments with which the program runs the suite's tests; `None` if it has none of them.
+fn arguments(suite: &Suite, program: &Program) -> Option<Vec<String>> {
+    let mut arguments = suite.args.clone();
+    if in_part(suite, program) {
+        // Words choose by any part of a name: `crash::` would also be found in `names::crash::`.
+        let tests = list(program).unwrap_or_default().into_iter();
+        let tests = tests.filter(|test| has_module(suite, program, test));
+        let before = arguments.len();
+        arguments.extend(tests);
+        if arguments.len() == before {
+            return None;
+        }
+        arguments.push("--exact".into());
+    }
+    Some(arguments)
 }
 
 fn report(suite: &Suite, tally: &mut Tally, work: impl FnOnce() -> Result<Counts>) {
@@ -201,8 +239,11 @@ fn own_program() -> Result<PathBuf> {
 fn run_programs(suite: &Suite, programs: &[Program]) -> Result<Counts> {
     let mut sum = Counts::default();
     for program in programs.iter().filter(|program| matches(suite, program)) {
+        let Some(arguments) = arguments(suite, program) else {
+            continue;
+        };
         let mut command = Command::new(&program.path);
-        command.args(&suite.args).current_dir(&program.directory);
+        command.args(arguments).current_dir(&program.directory);
         let log = format!("{}-{}", suite.name, program.target);
         let (status, output) = run_logged(&mut command, suite, &log)?;
         let counts = Counts::parse(&output);
@@ -374,5 +415,26 @@ mod tests {
         assert_eq!(left, ["p (list-three) c::z"]);
         let all = two + &with("three", "\"--skip\", \"a::\"");
         assert!(left_over(&plan(&all), &programs, list).is_empty());
+    }
+
+    #[test]
+    fn modules_choose_whole_names() {
+        let lists = "#!/bin/sh\n\
+             for test in a::x b::x b::a::x ab::x; do echo $test: test; done\n";
+        let program = program("it", lists);
+        let with = |rest: &str| plan(&format!("{SUITE}{rest}"));
+        let named = |rest: &str| arguments(&with(rest).suite[0], &program);
+        let words = |words: &[&str]| Some(words.iter().map(ToString::to_string).collect());
+        assert_eq!(named(""), words(&[]));
+        let only = "target = \"it::a\"\nargs = [\"--ignored\"]\n";
+        assert_eq!(named(only), words(&["--ignored", "a::x", "--exact"]));
+        let but = "but = [\"it::a\", \"it::b::a\"]\n";
+        assert_eq!(named(but), words(&["b::x", "ab::x", "--exact"]));
+        assert_eq!(named("target = \"it::none\"\n"), None);
+        let programs = [program];
+        let left = |rest: &str| left_over(&with(rest), &programs, list);
+        assert_eq!(left(but), ["p (it) a::x", "p (it) b::a::x"]);
+        let two = SUITE.replace("\"s\"", "\"t\"") + "target = \"it::b\"\n";
+        assert_eq!(left(&format!("{but}{two}")), ["p (it) a::x"]);
     }
 }

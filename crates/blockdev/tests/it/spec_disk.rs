@@ -11,20 +11,13 @@ use varve_blockdev::{
 /// A device of 1 MiB that promises as little as it may.
 fn weak() -> Caps {
     Caps {
-        sectors: 2048,
-        sector_bytes: 512,
-        volatile_cache: true,
         fua: false,
         reliable_granule: None,
         tear_granule: None,
-        atomic_write_bytes: 0,
         no_collateral: false,
-        packed: None,
-        cache_fifo: false,
-        barrier: false,
         discard: false,
-        remap: None,
         max_transfer_sectors: 1024,
+        ..testkit::device::caps(1 << 20)
     }
 }
 
@@ -68,13 +61,7 @@ fn remap(mode: RemapMode, fua: bool) -> Remap {
 }
 
 fn in_sim<T: 'static>(work: impl FnOnce() -> T + 'static) -> T {
-    let outcome = Sim::new(SimConfig::seeded(1)).run(work);
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
-    outcome.value.expect("it ran to its end")
+    Sim::new(SimConfig::seeded(1)).run(work).unwrap()
 }
 
 fn block(byte: u8) -> Bytes {

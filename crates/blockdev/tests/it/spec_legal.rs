@@ -14,23 +14,15 @@ use varve_blockdev::{Caps, PackOrder, Packed, RemapCaps};
 
 fn caps() -> Caps {
     Caps {
-        sectors: 2048,
-        sector_bytes: 512,
-        volatile_cache: true,
-        fua: true,
         reliable_granule: Some(512),
         tear_granule: None,
-        atomic_write_bytes: 0,
-        no_collateral: true,
         packed: Some(Packed {
             order: PackOrder::AnySubset,
             writes_max: 8,
         }),
-        cache_fifo: false,
         barrier: true,
-        discard: true,
-        remap: None,
         max_transfer_sectors: 1024,
+        ..testkit::device::caps(1 << 20)
     }
 }
 

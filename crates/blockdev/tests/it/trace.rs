@@ -13,37 +13,25 @@ use varve_blockdev::{
 
 fn caps() -> Caps {
     Caps {
-        sectors: 2048,
-        sector_bytes: 512,
-        volatile_cache: true,
-        fua: true,
         reliable_granule: Some(512),
         tear_granule: None,
-        atomic_write_bytes: 0,
         no_collateral: false,
         packed: Some(Packed {
             order: PackOrder::Prefix,
             writes_max: 8,
         }),
-        cache_fifo: false,
         barrier: true,
-        discard: true,
         remap: Some(RemapCaps {
             granule: 512,
             pairs_max: 8,
         }),
         max_transfer_sectors: 1024,
+        ..testkit::device::caps(1 << 20)
     }
 }
 
 fn in_sim<T: 'static>(work: impl FnOnce() -> T + 'static) -> T {
-    let outcome = Sim::new(SimConfig::seeded(1)).run(work);
-    assert!(
-        outcome.first_failure.is_none(),
-        "{:?}",
-        outcome.first_failure
-    );
-    outcome.value.expect("it ran to its end")
+    Sim::new(SimConfig::seeded(1)).run(work).unwrap()
 }
 
 fn lba(block: u64) -> Lba {

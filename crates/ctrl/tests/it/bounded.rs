@@ -2,7 +2,8 @@
 //! And equal runs have equal results in another process. The measured memory is that of the whole
 //! process, so the tests here are few and small.
 
-use base::{Bytes, Lba, Rng, Time};
+use crate::host::random;
+use base::{Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
 use varve_ctrl::{AnyModel, Profile};
 
@@ -11,12 +12,6 @@ fn device(bytes: u64, adversary: Adversary) -> AnyModel {
     let mut m = profile.build(Some(bytes), None).unwrap();
     m.set_adversary(adversary);
     m
-}
-
-fn random(rng: &mut Rng, sectors: u64) -> Bytes {
-    let mut bytes = vec![0; sectors as usize * 512];
-    rng.fill(&mut bytes);
-    bytes.into()
 }
 
 /// Random requests of all kinds over the first `span` sectors.
@@ -28,7 +23,7 @@ fn load(
     mut each: impl FnMut(&AnyModel),
 ) -> Time {
     let mut rng = Rng::named(seed, "load");
-    let payload = random(&mut rng, 32);
+    let payload = random(&mut rng, 512 * 32);
     let mut now = Time(0);
     for _ in 0..requests {
         let n = 1 + rng.below(16);
@@ -64,7 +59,7 @@ fn a_large_device_costs_what_is_written() {
     let mut now = Time(0);
     for _ in 0..2048 {
         let lba = Lba(rng.below((32 << 30) / 4096) * 8);
-        let bytes = random(&mut rng, 8);
+        let bytes = random(&mut rng, 512 * 8);
         now = m.execute(now, Request::write(lba, Class::Data, bytes)).at;
     }
     now = m.execute(now, Request::flush()).at;

@@ -1,8 +1,9 @@
 //! Compares `emmc-odroid-xu4` with device figures: the table "Device figures" of
 //! docs/design/models.md, within 10 %.
 
+use crate::host::{random, took_ms};
 use base::{Bytes, Lba, Rng, Time};
-use blockdev::{Adversary, Class, Model, Request};
+use blockdev::{Adversary, Class, Request};
 use varve_ctrl::{AnyModel, Profile};
 
 fn device() -> AnyModel {
@@ -15,18 +16,11 @@ fn device() -> AnyModel {
 }
 
 fn data(kib: u64) -> Bytes {
-    let mut rng = Rng::named(kib, "calibration");
-    let mut bytes = vec![0; kib as usize * 1024];
-    rng.fill(&mut bytes);
-    bytes.into()
+    random(&mut Rng::named(kib, "calibration"), kib as usize * 1024)
 }
 
 fn run(m: &mut AnyModel, now: &mut Time, request: Request) -> f64 {
-    let start = *now;
-    let done = m.execute(start, request);
-    done.result.unwrap();
-    *now = done.at;
-    (done.at - start).0 as f64 / 1000.0
+    took_ms(m, now, request) * 1e3
 }
 
 /// Mean over many operations at places of their own, erases included: writes of `kib`, each after

@@ -6,25 +6,16 @@
 //! that is still open at that time, or garbage where a normal write leaves it open and the
 //! adversary is `spec`.
 
-use base::{Bytes, Lba, Nanos, Rng, Time};
+use crate::host::{SMALL, changed, id_of, stamp};
+use base::{Lba, Nanos, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
 use std::collections::BTreeSet;
 use varve_ctrl::{AnyModel, Profile};
 
-const CAPACITY: u64 = 16 << 20;
 /// A request that was issued at least this long ago has reached the device.
 const UNDER_WAY: Nanos = Nanos(50_000);
 /// Sectors that the traces write to.
 const SPAN: u64 = 160;
-
-fn emmc(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
-    for (from, to) in changes {
-        assert!(text.contains(from), "{from}");
-        text = text.replace(from, to);
-    }
-    Profile::from_toml(&text).unwrap()
-}
 
 fn plain(fua: bool) -> Profile {
     let text = include_str!("../../profiles/loop-like.toml");
@@ -48,15 +39,6 @@ struct Event {
     lba: u64,
     sectors: u64,
     id: u32,
-}
-
-fn stamp(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
-}
-
-fn id_of(sector: &[u8]) -> Option<u32> {
-    let same = sector.chunks(4).all(|c| c == &sector[..4]);
-    same.then(|| u32::from_le_bytes(sector[..4].try_into().unwrap()))
 }
 
 /// What a sector may hold.
@@ -128,7 +110,7 @@ impl Run<'_> {
     fn start(&self, media: Option<varve_ctrl::Media>) -> AnyModel {
         let mut m = self
             .profile
-            .build(media.is_none().then_some(CAPACITY), media)
+            .build(media.is_none().then_some(SMALL), media)
             .unwrap();
         m.set_adversary(self.adversary);
         m
@@ -275,7 +257,7 @@ fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
     // A small cache, so that lines are written back all the time.
     let seen = survey(
         1..3,
-        &emmc(&[("cache_kib = 512", "cache_kib = 32")]),
+        &changed(&[("cache_kib = 512", "cache_kib = 32")]),
         Adversary::Own,
         true,
         false,
@@ -285,14 +267,14 @@ fn every_cut_of_the_own_emmc_is_one_of_the_reference() {
 
 #[test]
 fn every_cut_of_the_spec_emmc_is_one_of_the_reference() {
-    let seen = survey(1..3, &emmc(&[]), Adversary::Spec, true, false);
+    let seen = survey(1..3, &changed(&[]), Adversary::Spec, true, false);
     assert!(seen.old > 0 && seen.garbage > 0, "{seen:?}");
 }
 
 /// Blocks of two rows in the area, so that some are full, and folded in the pauses, all the time.
 #[test]
 fn every_cut_of_an_emmc_with_an_slc_area_is_one_of_the_reference() {
-    let profile = emmc(&[
+    let profile = changed(&[
         ("[slc]\non = false", "[slc]\non = true"),
         ("mib = 64", "mib = 1"),
         ("pages_per_block = 128", "pages_per_block = 4"),
@@ -306,7 +288,7 @@ fn every_cut_of_an_emmc_with_an_slc_area_is_one_of_the_reference() {
 
 #[test]
 fn every_cut_of_a_legacy_emmc_is_one_of_the_reference() {
-    let profile = emmc(&[("en_rel_wr = true", "en_rel_wr = false")]);
+    let profile = changed(&[("en_rel_wr = true", "en_rel_wr = false")]);
     for adversary in [Adversary::Own, Adversary::Spec] {
         survey(1..2, &profile, adversary, true, false);
     }
@@ -314,7 +296,7 @@ fn every_cut_of_a_legacy_emmc_is_one_of_the_reference() {
 
 #[test]
 fn without_a_cache_completed_writes_of_the_own_emmc_are_durable() {
-    let profile = emmc(&[("cache_on = true", "cache_on = false")]);
+    let profile = changed(&[("cache_on = true", "cache_on = false")]);
     survey(1..2, &profile, Adversary::Own, true, true);
 }
 

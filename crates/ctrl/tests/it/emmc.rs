@@ -1,11 +1,10 @@
 //! The eMMC through its request interface and at command level.
 
+use crate::host::{self, SMALL, block, changed, id_of, ok, r1, send, stamp};
 use base::{Bytes, Lba, Rng, Time};
 use blockdev::{Adversary, Class, DevErrorKind, FlashStats, Model, Request};
-use varve_ctrl::emmc::{Card, Command, Data, Emmc, Outcome, Response, field, status};
+use varve_ctrl::emmc::{Command, Data, Emmc, Response, field, status};
 use varve_ctrl::{AnyModel, Media, Profile};
-
-const SMALL: u64 = 16 << 20;
 
 fn profile() -> Profile {
     Profile::builtin("emmc-odroid-xu4").unwrap()
@@ -16,27 +15,7 @@ fn device() -> AnyModel {
 }
 
 fn emmc() -> Box<Emmc> {
-    match device() {
-        AnyModel::Emmc(e) => e,
-        _ => panic!("not an eMMC"),
-    }
-}
-
-/// A profile with some of its lines replaced.
-fn changed(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
-    for (from, to) in changes {
-        assert!(text.contains(from), "{from}");
-        text = text.replace(from, to);
-    }
-    Profile::from_toml(&text).unwrap()
-}
-
-fn ok(m: &mut AnyModel, now: &mut Time, request: Request) -> Bytes {
-    let done = m.execute(*now, request);
-    assert!(done.at >= *now);
-    *now = done.at;
-    done.result.unwrap().into_bytes()
+    host::emmc(&profile(), None)
 }
 
 fn bytes(rng: &mut Rng, sectors: u64) -> Bytes {
@@ -138,18 +117,6 @@ fn reads_see_the_newest_bytes_through_cache_reliable_writes_discards_and_power_c
 /// What may be in a sector: the versions since the last durable one.
 struct Sectors {
     versions: Vec<Vec<u32>>,
-}
-
-fn stamp(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
-}
-
-fn id_of(sector: &[u8]) -> Option<u32> {
-    let word = &sector[..4];
-    sector
-        .chunks(4)
-        .all(|c| c == word)
-        .then(|| u32::from_le_bytes(word.try_into().unwrap()))
 }
 
 /// Random writes with flushes waited for, then a cut at a time after the last completion.
@@ -408,21 +375,6 @@ fn legacy_reliable_writes_are_split_into_sectors() {
 }
 
 // Command level.
-
-fn send(card: &mut Card, index: u8, arg: u32, data: Data) -> Outcome {
-    card.command(card.ready(), Command { index, arg, data })
-}
-
-fn r1(out: &Outcome) -> u32 {
-    match out.response {
-        Response::R1(bits) => bits,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn block(byte: u8, n: usize) -> Data {
-    Data::Write(vec![vec![byte; 512 * n].into()])
-}
 
 #[test]
 fn illegal_commands_show_in_the_next_response() {

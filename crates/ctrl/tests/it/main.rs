@@ -4,6 +4,7 @@ mod bounded;
 mod calibration;
 mod cuts;
 mod emmc;
+mod host;
 mod nandsim;
 mod nvme;
 mod nvme_calibration;

@@ -2,6 +2,7 @@
 //! docs/design/models.md, within 10 %.
 #![allow(clippy::disallowed_macros)] // No task and no simulation runs here: printing cannot hold up a yield.
 
+use crate::host::random;
 use base::{Bytes, Lba, Nanos, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
 use std::cmp::Reverse;
@@ -16,9 +17,7 @@ fn device(name: &str) -> AnyModel {
 }
 
 fn data(bytes: usize) -> Bytes {
-    let mut out = vec![0; bytes];
-    Rng::named(1, "calibration").fill(&mut out);
-    out.into()
+    random(&mut Rng::named(1, "calibration"), bytes)
 }
 
 /// Lets a host keep `depth` commands under way; answers with the commands per second between the

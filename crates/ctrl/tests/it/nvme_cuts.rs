@@ -7,13 +7,13 @@
 //! than another if its command was submitted when the other's had completed: commands that are
 //! under way together have no order.
 
-use base::{Bytes, Lba, Rng, Time};
+use crate::host::{device, id_of, stamp};
+use base::{Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
-use varve_ctrl::{AnyModel, Media, Profile};
+use varve_ctrl::{Media, Profile};
 
-const CAPACITY: u64 = 16 << 20;
 const SPAN: u64 = 192;
 const GARBAGE: u32 = u32::MAX;
 
@@ -68,27 +68,12 @@ fn legal(trace: &[Event], lba: u64, at: Time) -> BTreeSet<u32> {
     ids
 }
 
-fn stamp(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
-}
-
-fn device(profile: &Profile, adversary: Adversary, media: Option<Media>) -> AnyModel {
-    let mut m = profile
-        .build(media.is_none().then_some(CAPACITY), media)
-        .unwrap();
-    m.set_adversary(adversary);
-    m
-}
-
 /// The number in each sector; [`GARBAGE`] if it is none.
 fn left(profile: &Profile, media: Media) -> Vec<u32> {
     let mut m = device(profile, Adversary::Own, Some(media));
     let read = m.execute(Time(0), Request::read(Lba(0), SPAN));
     let bytes = read.result.unwrap().into_bytes();
-    let id = |s: &[u8]| match s.chunks(4).all(|c| c == &s[..4]) {
-        true => u32::from_le_bytes(s[..4].try_into().unwrap()),
-        false => GARBAGE,
-    };
+    let id = |s: &[u8]| id_of(s).unwrap_or(GARBAGE);
     bytes.chunks(512).map(id).collect()
 }
 

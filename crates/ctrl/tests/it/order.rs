@@ -1,44 +1,20 @@
 //! What a cut leaves of packs, of a first-in-first-out cache, and of barriers, compared with the
 //! sequence of writes alone.
 
-use base::{Bytes, Lba, Rng, Time};
+use crate::host::{device, emmc_profile, id_of, ok, stamp};
+use base::{Lba, Rng, Time};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
 use std::collections::BTreeSet;
-use varve_ctrl::{AnyModel, Media, Profile};
+use varve_ctrl::{Media, Profile};
 
-const SMALL: u64 = 16 << 20;
 /// 4 KiB blocks the tests write to.
 const SPAN: u64 = 40;
-
-fn profile(changes: &str) -> Profile {
-    Profile::parse(&format!("emmc-odroid-xu4{changes}")).unwrap()
-}
-
-fn device(profile: &Profile, adversary: Adversary) -> AnyModel {
-    let mut m = profile.build(Some(SMALL), None).unwrap();
-    m.set_adversary(adversary);
-    m
-}
-
-fn stamp(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
-}
-
-fn ok(m: &mut AnyModel, now: &mut Time, request: Request) -> Bytes {
-    let done = m.execute(*now, request);
-    *now = done.at;
-    done.result.unwrap().into_bytes()
-}
 
 /// The number in each sector of the first `SPAN` blocks; `None`: garbage.
 fn left(profile: &Profile, media: Media) -> Vec<Option<u32>> {
     let mut m = profile.build(None, Some(media)).unwrap();
     let bytes = ok(&mut m, &mut Time(0), Request::read(Lba(0), SPAN * 8));
-    let id = |s: &[u8]| {
-        let same = s.chunks(4).all(|c| c == &s[..4]);
-        same.then(|| u32::from_le_bytes(s[..4].try_into().unwrap()))
-    };
-    bytes.chunks(512).map(id).collect()
+    bytes.chunks(512).map(id_of).collect()
 }
 
 /// A write of a test: first sector, sectors, number, FUA.
@@ -117,9 +93,9 @@ fn old_or_new(got: &[Option<u32>], old: &[u32], pack: &[W]) -> bool {
 
 /// Cuts in packs. Answers how many left a part of a pack, and how many left no prefix.
 fn pack_cuts(changes: &str, adversary: Adversary, seed: u64) -> (u32, u32) {
-    let profile = profile(changes);
+    let profile = emmc_profile(changes);
     let mut rng = Rng::named(seed, "pack cuts");
-    let mut m = device(&profile, adversary);
+    let mut m = device(&profile, adversary, None);
     let (mut now, mut id) = (Time(0), 0);
     let mut old = vec![0; SPAN as usize * 8];
     let (mut partly, mut mixed) = (0, 0);
@@ -210,9 +186,9 @@ fn explained(got: &[Option<u32>], epochs: &[Vec<(u64, u32)>]) -> bool {
 /// Cached 4 KiB writes with pauses; each is followed by a barrier with chance one in `barrier` (0:
 /// none). Answers the number of cuts that left anything.
 fn cached_cuts(changes: &str, seed: u64, barrier: u64) -> u32 {
-    let profile = profile(changes);
+    let profile = emmc_profile(changes);
     let mut rng = Rng::named(seed, "cached cuts");
-    let mut m = device(&profile, Adversary::Own);
+    let mut m = device(&profile, Adversary::Own, None);
     let (mut now, mut id) = (Time(0), 0);
     let mut epochs: Vec<Vec<(u64, u32)>> = vec![Vec::new()];
     let mut some = 0;
@@ -278,7 +254,11 @@ fn a_plain_cache_keeps_no_order() {
 
 #[test]
 fn barriers_and_order_are_in_the_caps_only_where_they_hold() {
-    let caps = |changes: &str| device(&profile(changes), Adversary::Own).caps().clone();
+    let caps = |changes: &str| {
+        device(&emmc_profile(changes), Adversary::Own, None)
+            .caps()
+            .clone()
+    };
     assert!(!caps("").barrier && !caps("").cache_fifo);
     assert!(caps(",card.barrier=true").barrier);
     assert!(caps(",card.cache_fifo=true").cache_fifo);

@@ -1,22 +1,12 @@
 //! Packed writes, from the request down to the header on the wire.
 
-use base::{Bytes, Lba, Time};
+use crate::host::{self, emmc_profile, ok, stamp};
+use base::{Lba, Time};
 use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
 use varve_ctrl::{AnyModel, Profile};
 
-const SMALL: u64 = 16 << 20;
-
 fn device() -> AnyModel {
-    let mut m = Profile::builtin("emmc-odroid-xu4")
-        .unwrap()
-        .build(Some(SMALL), None)
-        .unwrap();
-    m.set_adversary(Adversary::Own);
-    m
-}
-
-fn stamp(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
+    host::device(&emmc_profile(""), Adversary::Own, None)
 }
 
 fn write(lba: u64, id: u32, sectors: u64, fua: bool) -> PackedWrite {
@@ -29,12 +19,6 @@ fn write(lba: u64, id: u32, sectors: u64, fua: bool) -> PackedWrite {
         pieces,
         fua,
     }
-}
-
-fn ok(m: &mut AnyModel, now: &mut Time, request: Request) -> Bytes {
-    let done = m.execute(*now, request);
-    *now = done.at;
-    done.result.unwrap().into_bytes()
 }
 
 #[test]

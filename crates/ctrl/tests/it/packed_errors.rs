@@ -1,36 +1,14 @@
 //! Packed commands that go wrong, at command level and through the driver; modes beside them.
 
+use crate::host::{self, SMALL, emmc_profile, errors, r1, send};
 use base::{Bytes, Lba, Rng, Time};
-use blockdev::{Adversary, Class, DevErrorKind, Model, PackedWrite, Piece, Request};
+use blockdev::{Class, DevErrorKind, Model, PackedWrite, Piece, Request};
 use varve_ctrl::emmc::packed::{self, Entry, FORCED, PACKED, RELIABLE};
-use varve_ctrl::emmc::{Card, Command, Data, Emmc, Outcome, Response, event, field, status};
+use varve_ctrl::emmc::{Card, Data, Emmc, Response, event, field, status};
 use varve_ctrl::{AnyModel, Profile};
 
-const SMALL: u64 = 16 << 20;
-
 fn emmc(changes: &str) -> Box<Emmc> {
-    let profile = Profile::parse(&format!("emmc-odroid-xu4{changes}")).unwrap();
-    let mut m = profile.build(Some(SMALL), None).unwrap();
-    m.set_adversary(Adversary::Own);
-    match m {
-        AnyModel::Emmc(e) => e,
-        _ => panic!("not an eMMC"),
-    }
-}
-
-fn send(card: &mut Card, index: u8, arg: u32, data: Data) -> Outcome {
-    card.command(card.ready(), Command { index, arg, data })
-}
-
-fn r1(out: &Outcome) -> u32 {
-    match out.response {
-        Response::R1(bits) => bits,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn errors(out: &Outcome) -> u32 {
-    r1(out) & status::ERRORS
+    host::emmc(&emmc_profile(changes), None)
 }
 
 /// One sector each, at these byte addresses, with the entry's number as content.

@@ -1,8 +1,9 @@
 //! Compares timing set `paper-fit` of `emmc-odroid-xu4` with the primitive costs of set A, within
 //! 10 %.
 
+use crate::host::{random, took_ms as run};
 use base::{Bytes, Lba, Rng, Time};
-use blockdev::{Adversary, Class, Model, PackedWrite, Piece, Request};
+use blockdev::{Adversary, Class, PackedWrite, Piece, Request};
 use varve_ctrl::{AnyModel, Profile};
 
 fn device() -> AnyModel {
@@ -15,18 +16,7 @@ fn device() -> AnyModel {
 }
 
 fn data(blocks: u64) -> Bytes {
-    let mut rng = Rng::named(blocks, "paper fit");
-    let mut bytes = vec![0; blocks as usize * 4096];
-    rng.fill(&mut bytes);
-    bytes.into()
-}
-
-fn run(m: &mut AnyModel, now: &mut Time, request: Request) -> f64 {
-    let start = *now;
-    let done = m.execute(start, request);
-    done.result.unwrap();
-    *now = done.at;
-    (done.at - start).0 as f64 / 1e6
+    random(&mut Rng::named(blocks, "paper fit"), blocks as usize * 4096)
 }
 
 /// Mean in milliseconds over many places. Set A leaves erases out: the first operations, which open

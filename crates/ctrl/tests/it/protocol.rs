@@ -1,47 +1,11 @@
 //! The command interface of the card with hosts that break the protocol, and what its modes mean at
 //! a power cut.
 
+use crate::host::{SMALL, block, changed, emmc, errors, send};
 use base::{Bytes, Lba, Rng, Time};
-use blockdev::{Adversary, Model, Request};
-use varve_ctrl::emmc::{Card, Command, Data, Emmc, Outcome, Response, field, status};
-use varve_ctrl::{AnyModel, Media, Profile};
-
-const SMALL: u64 = 16 << 20;
-
-fn changed(changes: &[(&str, &str)]) -> Profile {
-    let mut text = include_str!("../../profiles/emmc-odroid-xu4.toml").to_string();
-    for (from, to) in changes {
-        assert!(text.contains(from), "{from}");
-        text = text.replace(from, to);
-    }
-    Profile::from_toml(&text).unwrap()
-}
-
-fn emmc(profile: &Profile, media: Option<Media>) -> Box<Emmc> {
-    let mut m = profile
-        .build(media.is_none().then_some(SMALL), media)
-        .unwrap();
-    m.set_adversary(Adversary::Own);
-    match m {
-        AnyModel::Emmc(e) => e,
-        _ => panic!("not an eMMC"),
-    }
-}
-
-fn send(card: &mut Card, index: u8, arg: u32, data: Data) -> Outcome {
-    card.command(card.ready(), Command { index, arg, data })
-}
-
-fn errors(out: &Outcome) -> u32 {
-    match out.response {
-        Response::R1(bits) => bits & status::ERRORS,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn block(byte: u8, n: usize) -> Data {
-    Data::Write(vec![vec![byte; 512 * n].into()])
-}
+use blockdev::{Model, Request};
+use varve_ctrl::emmc::{Command, Data, Emmc, Response, field, status};
+use varve_ctrl::{Media, Profile};
 
 fn sectors(e: &mut Emmc, lba: u64, n: u64) -> Vec<u8> {
     let now = e.card_mut().ready();

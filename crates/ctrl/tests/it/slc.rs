@@ -1,6 +1,7 @@
 //! The pseudo-SLC area of an eMMC, as the host sees it.
 
-use base::{Bytes, Lba, Nanos, Rng, Time};
+use crate::host::{emmc_profile, stamp};
+use base::{Lba, Nanos, Rng, Time};
 use blockdev::{Adversary, Class, FlashStats, Model, Op, Request};
 use std::collections::BTreeMap;
 use varve_ctrl::{AnyModel, Profile};
@@ -8,12 +9,8 @@ use varve_ctrl::{AnyModel, Profile};
 const KIB_512: u64 = 1024;
 
 fn device(changes: &str, mib: u64) -> AnyModel {
-    let profile = Profile::parse(&format!("emmc-odroid-xu4{changes}")).unwrap();
+    let profile = emmc_profile(changes);
     profile.build(Some(mib << 20), None).unwrap()
-}
-
-fn content(id: u32, sectors: u64) -> Bytes {
-    id.to_le_bytes().repeat(sectors as usize * 128).into()
 }
 
 fn flash(m: &AnyModel) -> FlashStats {
@@ -26,7 +23,7 @@ fn stream(m: &mut AnyModel, now: &mut Time, from: u64, count: u64) -> Vec<u64> {
         let lba = Lba((from + i) * KIB_512);
         let done = m.execute(
             *now,
-            Request::write(lba, Class::Data, content(i as u32 + 1, KIB_512)),
+            Request::write(lba, Class::Data, stamp(i as u32 + 1, KIB_512)),
         );
         done.result.unwrap();
         let took = (done.at - *now).0;
@@ -100,7 +97,7 @@ fn a_command_that_comes_while_the_card_folds_waits_for_a_stripe_only() {
     now = flushed(&mut m, now) + Nanos(20_000_000);
     let done = m.execute(now, Request::read(Lba(0), 8));
     let bytes = done.result.unwrap().into_bytes();
-    assert_eq!(bytes, content(1, 8));
+    assert_eq!(bytes, stamp(1, 8));
     // A program of 800 us, a read before it, an erase of 3 ms at most.
     assert!((done.at - now).0 < 5_000_000, "{}", done.at - now);
 }
@@ -109,14 +106,14 @@ fn a_command_that_comes_while_the_card_folds_waits_for_a_stripe_only() {
 fn an_image_that_is_loaded_leaves_the_area_empty() {
     let mut m = device(",slc.on=true,slc.mib=16", 128);
     for block in 0..6000 {
-        m.load_logical(Lba(block * 8), content(block as u32 + 1, 8))
+        m.load_logical(Lba(block * 8), stamp(block as u32 + 1, 8))
             .unwrap();
     }
     let mut now = Time(0);
     stream(&mut m, &mut now, 100, 22);
     assert_eq!(flash(&m).slc_folds, 0, "the area was free");
     let read = m.execute(now, Request::read(Lba(5999 * 8), 8));
-    assert_eq!(read.result.unwrap().into_bytes(), content(6000, 8));
+    assert_eq!(read.result.unwrap().into_bytes(), stamp(6000, 8));
 }
 
 /// Random requests on a small device, on a naive map, over power cycles behind a flush.
@@ -136,8 +133,8 @@ fn reads_equal_a_naive_map_after_any_mix() {
             let request = match rng.below(24) {
                 0 => Request::flush(),
                 1 => Request::discard(Lba(lba / 8 * 8), n.div_ceil(8) * 8),
-                2 | 3 => Request::write_fua(Lba(lba), Class::Data, content(id, n)),
-                _ => Request::write(Lba(lba), Class::Data, content(id, n)),
+                2 | 3 => Request::write_fua(Lba(lba), Class::Data, stamp(id, n)),
+                _ => Request::write(Lba(lba), Class::Data, stamp(id, n)),
             };
             match &request.op {
                 Op::Write { .. } => model.extend((lba..lba + n).map(|s| (s, id))),
@@ -166,7 +163,7 @@ fn reads_equal_a_naive_map_after_any_mix() {
         for lba in 0..8 << 11 {
             let done = m.execute(now, Request::read(Lba(lba), 1));
             let want = model.get(&lba).copied().unwrap_or(0);
-            assert_eq!(done.result.unwrap().into_bytes(), content(want, 1), "{lba}");
+            assert_eq!(done.result.unwrap().into_bytes(), stamp(want, 1), "{lba}");
             now = done.at;
         }
     }

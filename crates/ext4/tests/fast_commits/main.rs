@@ -10,10 +10,12 @@
 //!   commits count;
 //! - V2 (changed areas): `e2fsck -fn` finds no fault either, or the mount is refused with a reason
 //!   and nothing was written; no panic, no endless loop, no more memory than [`MEMORY_MAX`].
+//!
+//! The tests are a program of their own because that limit holds for the whole process.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
 mod area;
-#[path = "../common/mod.rs"]
+#[path = "../it/common/mod.rs"]
 mod common;
 mod damage;
 mod replay;

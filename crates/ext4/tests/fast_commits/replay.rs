@@ -1,7 +1,7 @@
 //! One image, replayed by Varve, by e2fsck and by the running kernel.
 
 use crate::common::mounted::Mounted;
-use crate::common::{Image as File, check_ram, read_all, said, tool};
+use crate::common::{Image as File, check_ram, said, tool};
 use base::Ino;
 use block::Queue;
 use blockdev::{Count, Image};
@@ -13,6 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_ext4::{Ext4, MountOptions};
 
 /// An image, its size, and what the kernel showed of it before the power went.
@@ -157,7 +158,7 @@ fn tree_of(fs: &Ext4) -> Result<Tree, fscore::FsError> {
 fn entry_of(fs: &Ext4, ino: Ino) -> Result<Entry, fscore::FsError> {
     let attr = fs.getattr(ino)?;
     let content = match attr.kind {
-        FileKind::File if attr.size < 1 << 24 => read_all(fs, ino),
+        FileKind::File if attr.size < 1 << 24 => fs.content(ino),
         FileKind::Symlink => fs.readlink(ino)?,
         _ => Vec::new(),
     };
@@ -183,11 +184,7 @@ fn entry_of(fs: &Ext4, ino: Ino) -> Result<Entry, fscore::FsError> {
 }
 
 fn stored(image: &Image, bytes: u64) -> File {
-    let dir = tempfile::tempdir().expect("a temporary folder");
-    let path = dir.path().join("image");
-    let file = File { dir, path };
-    file.store(&image.to_ram(bytes));
-    file
+    File::of(&image.to_ram(bytes))
 }
 
 /// The result of e2fsck.

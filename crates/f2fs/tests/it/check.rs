@@ -2,14 +2,13 @@
 //! (f2fs-check-C3), and no panic on any of them (f2fs-check-C2). Says `skipped: no ...` where a
 //! tool is missing.
 
+use crate::common::{self, load, options_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, Rng};
-use rt::WallTime;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 use varve_f2fs::check::{Kind, Options, Report, check};
 use varve_f2fs::mkfs;
 
@@ -23,23 +22,8 @@ const FLIPS: u64 = 120;
 struct Image(BTreeMap<u64, Bytes>);
 
 impl Image {
-    fn of(file: &File) -> Image {
-        use rustix::fs::{SeekFrom, seek};
-        let mut out = BTreeMap::new();
-        let mut at = 0;
-        while let Ok(data) = seek(file, SeekFrom::Data(at)) {
-            let hole = seek(file, SeekFrom::Hole(data)).expect("data ends somewhere");
-            for block in data / BLOCK_BYTES as u64..hole.div_ceil(BLOCK_BYTES as u64) {
-                let mut bytes = vec![0; BLOCK_BYTES];
-                file.read_exact_at(&mut bytes, block * BLOCK_BYTES as u64)
-                    .expect("readable");
-                if !base::bytes::is_zero(&bytes) {
-                    out.insert(block, bytes.into());
-                }
-            }
-            at = hole;
-        }
-        Image(out)
+    fn of(path: &Path) -> Image {
+        Image(load(path).blocks().into_iter().collect())
     }
 
     fn check(&self) -> Report {
@@ -63,13 +47,7 @@ impl Image {
 }
 
 fn tool(name: &str, args: &[&str], image: &Path) -> Option<Output> {
-    let sbin = format!("/usr/sbin/{name}");
-    let program = if Path::new(&sbin).exists() {
-        sbin
-    } else {
-        name.to_string()
-    };
-    match Command::new(program).args(args).arg(image).output() {
+    match common::tool(name).args(args).arg(image).output() {
         Ok(output) => Some(output),
         Err(_) => {
             eprintln!("skipped: no {name}");
@@ -129,11 +107,7 @@ fn filled(features: &str) -> Option<tempfile::NamedTempFile> {
 
 #[test]
 fn a_new_volume_is_clean() {
-    let time = WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let plan = mkfs::plan(&mkfs::Options::new(SIZE, [7; 16], time)).expect("a volume");
+    let plan = mkfs::plan(&options_of(SIZE)).expect("a volume");
     let image = Image(
         plan.blocks()
             .iter()
@@ -169,7 +143,7 @@ fn filled_volumes_are_clean() {
         };
         let (clean, text) = fsck(file.path()).expect("fsck.f2fs comes with mkfs.f2fs");
         assert!(clean, "{text}");
-        let report = Image::of(file.as_file()).check();
+        let report = Image::of(file.path()).check();
         assert!(report.is_clean(), "{features}: {:#?}", report.findings);
         assert_eq!((report.inodes, report.directories), (285, 3), "{features}");
     }
@@ -226,7 +200,7 @@ fn compare_verdicts(features: &str) {
     let Some(file) = filled(features) else {
         return;
     };
-    let image = Image::of(file.as_file());
+    let image = Image::of(file.path());
     let blocks = metadata(&image);
     let mut rng = Rng::named(1, "flips");
     let mut differ = Vec::new();

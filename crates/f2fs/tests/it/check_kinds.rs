@@ -1,6 +1,7 @@
 //! Runs the checker on a new volume with one thing made wrong: each kind of finding is reported,
 //! alone or together with what follows from it.
 
+use crate::common::options_of;
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 use ondisk::f2fs::{
     BlockAddr, Checkpoint, CpFlags, Dentry, DentryLayout, Extent, Features, FileType, Geometry,
@@ -8,7 +9,6 @@ use ondisk::f2fs::{
     addr, bits, clear, dentry_hash, footer, nat_journal, put, put_nat_journal, put_sit_journal,
     set_addr, set_footer, sit_journal,
 };
-use rt::WallTime;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use varve_f2fs::check::{Kind, Options, Report, Severity, check};
@@ -33,14 +33,10 @@ struct Volume {
 
 impl Volume {
     fn new(more: Features) -> Volume {
-        let time = WallTime {
-            secs: 1_700_000_000,
-            nanos: 0,
-        };
         let features = Features::LOST_FOUND | more;
         let options = mkfs::Options {
             features,
-            ..mkfs::Options::new(SIZE, [7; 16], time)
+            ..options_of(SIZE)
         };
         let plan = mkfs::plan(&options).expect("a volume");
         let blocks: BTreeMap<u64, Vec<u8>> = plan

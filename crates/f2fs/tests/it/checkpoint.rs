@@ -3,6 +3,8 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;
+use crate::common::end;
+use crate::common::fresh;
 use crate::packs;
 use base::{BLOCK_BYTES, BlockNo, Ino, Nanos};
 use block::{BlockDevice, Caps, Class, Queue};
@@ -11,23 +13,14 @@ use fscore::{Creds, Errno, FileKind, FileSystem, FsError, FsResult};
 use ondisk::f2fs::{Checkpoint, CpFlags, Geometry, Superblock};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
-use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use testkit::Brief;
 use varve_f2fs::{Cause, F2fs, MountOptions, Phase, Preset};
 
 const MIB: u64 = 64;
 
 /// A new volume.
 fn made() -> Arc<Ram> {
-    made_of(MIB)
-}
-
-fn made_of(mib: u64) -> Arc<Ram> {
-    let ram = Arc::new(Ram::new(mib << 20));
-    let options = Options::new(mib << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
-    let plan = plan(&options).expect("a plan");
-    let queue = Queue::new(ram.clone());
-    plan.write(&queue, DeviceContent::Zeros).expect("room");
-    ram
+    fresh(MIB)
 }
 
 fn quiet() -> MountOptions {
@@ -43,18 +36,6 @@ fn mount_with(device: Arc<dyn BlockDevice>, options: MountOptions) -> FsResult<A
 
 fn mount(ram: &Arc<Ram>) -> Arc<F2fs> {
     mount_with(ram.clone(), quiet()).expect("mounts")
-}
-
-fn create(fs: &F2fs, name: &str) -> Ino {
-    let made = fs.create(
-        fs.root(),
-        name.as_bytes(),
-        FileKind::File,
-        0o644,
-        0,
-        Creds::default(),
-    );
-    made.expect(name).ino
 }
 
 fn has(fs: &F2fs, name: &str) -> bool {
@@ -121,7 +102,7 @@ fn packs_alternate_and_each_is_what_fsck_wants() {
         let fs = mount(&ram);
         let before = newest(&ram);
         for n in 0..300 {
-            let ino = create(&fs, &format!("{round}-{n}"));
+            let ino = fs.file(format!("{round}-{n}"));
             fs.write(ino, 0, &[round as u8; 5000]).expect("write");
         }
         for n in 0..100 {
@@ -159,9 +140,9 @@ fn packs_alternate_and_each_is_what_fsck_wants() {
 fn a_bad_pack_falls_back_and_says_so() {
     let ram = made();
     let fs = mount(&ram);
-    create(&fs, "old");
+    fs.file("old");
     fs.sync().expect("sync");
-    create(&fs, "new");
+    fs.file("new");
     fs.sync().expect("sync");
     drop(fs);
     let (at, cp, index) = newest(&ram);
@@ -176,7 +157,7 @@ fn a_bad_pack_falls_back_and_says_so() {
             "{note}"
         );
         assert!(has(&fs, "old") && !has(&fs, "new"));
-        create(&fs, "newer");
+        fs.file("newer");
         fs.unmount().expect("unmount");
         assert!(
             newest(&copy).1.version() > cp.version(),
@@ -272,10 +253,10 @@ fn what_cannot_be_mounted_is_refused_by_name() {
 fn a_read_only_mount_writes_nothing() {
     let ram = made();
     let fs = mount(&ram);
-    let ino = create(&fs, "file");
+    let ino = fs.file("file");
     fs.write(ino, 0, &[1; 9000]).expect("write");
     fs.fsync(ino, false).expect("fsync");
-    create(&fs, "never synced");
+    fs.file("never synced");
     let image = common::fork(&ram);
     let before = image.blocks();
     let options = MountOptions {
@@ -284,7 +265,7 @@ fn a_read_only_mount_writes_nothing() {
     };
     let fs = mount_with(image.clone(), options).expect("mounts");
     assert!(has(&fs, "file") && !has(&fs, "never synced"));
-    assert_eq!(common::read_all(&fs, ino), [1; 9000]);
+    assert_eq!(fs.content(ino), [1; 9000]);
     assert_eq!(
         fs.unlink(fs.root(), b"file").err().map(|e| e.errno()),
         Some(Errno::RoFs)
@@ -299,7 +280,7 @@ fn orphans_are_listed_and_freed() {
     let ram = made();
     let fs = mount(&ram);
     let free = fs.statfs().expect("statfs").inodes_free;
-    let inos: Vec<Ino> = (0..3).map(|n| create(&fs, &format!("{n}"))).collect();
+    let inos: Vec<Ino> = (0..3).map(|n| fs.file(format!("{n}"))).collect();
     for (n, &ino) in inos.iter().enumerate() {
         fs.write(ino, 0, &[1; 20_000]).expect("write");
         fs.open(ino).expect("open");
@@ -320,12 +301,12 @@ fn orphans_are_listed_and_freed() {
 #[test]
 fn triggers_write_checkpoints_and_are_counted() {
     // Less would make room for logs by checkpoints of the cleaner.
-    let ram = made_of(256);
+    let ram = fresh(256);
     let mut options = quiet();
     options.checkpoint.triggers.dirty_node_segments = 1;
     let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
     for n in 0..1500 {
-        create(&fs, &format!("{n}"));
+        fs.file(format!("{n}"));
     }
     let by_cause = fs.checkpoints().by_cause;
     let written = by_cause.get(&Cause::DirtyNodes).copied();
@@ -340,13 +321,12 @@ fn triggers_write_checkpoints_and_are_counted() {
             .expect("unlink");
     }
     for n in 0..3000 {
-        create(&fs, &format!("again {n}"));
+        fs.file(format!("again {n}"));
     }
     let stats = fs.checkpoints();
     assert!(stats.by_cause.contains_key(&Cause::DirtyNat), "{stats:?}");
     assert!(stats.nat_blocks > 0 && stats.time.contains_key(&Phase::Pack));
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 /// In a simulation, on a device that takes time.
@@ -387,7 +367,7 @@ fn the_timer_writes_when_something_has_changed() {
         };
         let fs = mount_with(disk, options).expect("mounts");
         for n in 0..50 {
-            create(&fs, &format!("{n}"));
+            fs.file(format!("{n}"));
             rt::sleep(Nanos::from_millis(100));
         }
         rt::sleep(Nanos::from_secs(20));
@@ -408,7 +388,7 @@ fn the_background_policy_has_a_task_of_its_own() {
         };
         let fs = mount_with(disk, options).expect("mounts");
         for n in 0..40 {
-            create(&fs, &format!("{n}"));
+            fs.file(format!("{n}"));
             rt::sleep(Nanos::from_millis(500));
         }
         let stats = fs.checkpoints();
@@ -448,7 +428,7 @@ fn after_a_failed_write_no_pack_follows() {
         simulated(9, move |disk| {
             let fs = mount_with(disk.clone(), quiet()).expect("mounts");
             for n in 0..600 {
-                create(&fs, &format!("{n}"));
+                fs.file(format!("{n}"));
             }
             disk.fail_writes(Some(class));
             fs.sync().expect_err("a write failed");
@@ -479,11 +459,11 @@ fn after_a_failed_write_no_pack_follows() {
 fn frozen_means_that_nothing_changes() {
     simulated(5, |disk| {
         let fs = mount_with(disk.clone(), quiet()).expect("mounts");
-        create(&fs, "a");
+        fs.file("a");
         fs.freeze().expect("freeze");
         assert!(matches!(fs.freeze(), Err(FsError::Posix(Errno::Busy))));
         let other = fs.clone();
-        let task = rt::spawn("changer", move || create(&other, "b"));
+        let task = rt::spawn("changer", move || other.file("b"));
         rt::sleep(Nanos::from_secs(1));
         assert!(!task.is_finished(), "ops-O2");
         let ram = Arc::new(disk.snapshot_lost().to_ram(MIB << 20));
@@ -504,7 +484,7 @@ fn frozen_means_that_nothing_changes() {
 fn without_checkpoints_an_unmount_goes_back() {
     let ram = made();
     let fs = mount(&ram);
-    let kept = create(&fs, "kept");
+    let kept = fs.file("kept");
     fs.write(kept, 0, &[1; 100_000]).expect("write");
     fs.sync().expect("sync");
     fs.disable_checkpoints().expect("room enough");
@@ -541,21 +521,19 @@ fn without_checkpoints_an_unmount_goes_back() {
     assert!(full, "disable-B1: what was freed is not free");
     assert_eq!(fs.failed(), None);
     assert_eq!(newest(&ram).0, pack, "no pack");
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
     let fs = mount(&ram);
     assert!(has(&fs, "kept") && !has(&fs, "0"));
-    assert_eq!(common::read_all(&fs, kept), [1; 100_000]);
+    assert_eq!(fs.content(kept), [1; 100_000]);
     assert!(
         !newest(&ram).1.flags().has(CpFlags::DISABLED),
         "a mount with checkpoints says so"
     );
     fs.disable_checkpoints().expect("room enough");
-    create(&fs, "later");
+    fs.file("later");
     fs.enable_checkpoints().expect("again");
     fs.unmount().expect("unmount");
     let fs = mount(&ram);
     assert!(has(&fs, "later"));
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
 }

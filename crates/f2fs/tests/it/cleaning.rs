@@ -4,17 +4,18 @@
 //! The short tests overwrite half the size of the device, the long one (`--ignored`) ten times.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)]
 
-use crate::common;
+use crate::common::{caps, fresh, judge};
+use crate::common::{made, options_of};
 use crate::pressure;
 use base::{BlockNo, Ino, Nanos, Rng, Time};
 use block::{Class, Queue};
 use blockdev::{Image, Ram, SpecDisk, write_block};
-use common::{caps, create, fresh, judge, read_all};
 use fscore::{Errno, FileSystem};
 use ondisk::f2fs::{Geometry, Inline, SegNo, Superblock, footer};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{Cause, F2fs, MountOptions, mkfs};
 
 const PAGE: u64 = 4096;
@@ -35,18 +36,9 @@ fn mount(ram: &Arc<Ram>, options: &str) -> Arc<F2fs> {
 
 /// A device with a volume of our own mkfs and these options.
 fn fresh_with(mib: u64, change: impl FnOnce(&mut mkfs::Options)) -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
-    let mut options = mkfs::Options::new(mib << 20, [7; 16], time);
+    let mut options = options_of(mib << 20);
     change(&mut options);
-    let ram = Arc::new(Ram::new(mib << 20));
-    let plan = mkfs::plan(&options).expect("a volume");
-    let queue = Queue::new(ram.clone());
-    let written = plan.write(&queue, mkfs::DeviceContent::Zeros);
-    written.expect("RAM");
-    ram
+    made(&options)
 }
 
 /// What a page holds: file, page, version.
@@ -80,7 +72,7 @@ impl Files {
     fn make(&mut self, pages: u64) -> bool {
         self.made += 1;
         let file = self.made;
-        let ino = match create(&self.fs, &format!("file{file}")) {
+        let ino = match self.fs.make(self.fs.root(), format!("file{file}")) {
             Err(e) if e.errno() == Errno::NoSpc => return false,
             made => made.expect("create"),
         };
@@ -142,7 +134,7 @@ impl Files {
 
     fn check(&self) {
         for (file, (ino, versions)) in &self.versions {
-            let content = read_all(&self.fs, *ino);
+            let content = self.fs.content(*ino);
             for (index, &version) in versions.iter().enumerate() {
                 let at = index * PAGE as usize;
                 let found = &content[at..at + PAGE as usize];
@@ -354,7 +346,7 @@ fn many_tasks_on_a_full_volume() {
 fn one_of_many(fs: &F2fs, seed: u64, task: u64) {
     let mut rng = Rng::named(seed, &format!("task {task}"));
     let name = format!("own{task}");
-    let ino = create(fs, &name).expect("create");
+    let ino = fs.file(&name);
     let mut versions = vec![0u64; 700];
     for step in 1..500u64 {
         let index = rng.below(versions.len() as u64);
@@ -372,7 +364,7 @@ fn one_of_many(fs: &F2fs, seed: u64, task: u64) {
             6..=8 => fs.writeback(Time(u64::MAX)).expect("writeback"),
             9..=12 => {
                 let name = format!("other{task}");
-                match create(fs, &name) {
+                match fs.make(fs.root(), &name) {
                     Ok(_) => fs.unlink(fs.root(), name.as_bytes()).expect("unlink"),
                     Err(e) => assert_eq!(e.errno(), Errno::NoSpc),
                 }

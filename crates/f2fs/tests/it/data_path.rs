@@ -1,14 +1,14 @@
 //! Cases of file content that the fuzz test does not reach: huge offsets, the move out of the
 //! inode, full disks, failing writes, many tasks.
 
-use crate::common;
+use crate::common::{MIB, caps, end, fresh, mount, pattern};
 use base::{Ino, Nanos};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};
-use common::{MIB, caps, create, fresh, judge, mount, pattern, read_all, truncate};
 use fscore::{Errno, FallocateMode, FileSystem};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
+use testkit::Brief;
 use varve_f2fs::{F2fs, InPlace, MountOptions};
 
 const BLOCK: u64 = 4096;
@@ -42,10 +42,9 @@ fn on_disk<R: Send + 'static>(
 fn after_cut(left: Image, mib: u64, name: &str) -> Vec<u8> {
     let ram = Arc::new(left.to_ram(mib * MIB));
     let fs = mount(&ram, "");
-    let ino = fs.lookup(fs.root(), name.as_bytes()).expect("there");
-    let content = read_all(&fs, ino);
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    let ino = fs.find(name);
+    let content = fs.content(ino);
+    end(&fs, &ram);
     content
 }
 
@@ -65,7 +64,7 @@ fn read_at(fs: &F2fs, ino: Ino, offset: u64, len: usize) -> Vec<u8> {
 fn each_level_of_the_node_tree_holds_data() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
-    let ino = create(&fs, "sparse").expect("made");
+    let ino = fs.file("sparse");
     let d = 1018;
     let indexes = [
         0,
@@ -83,11 +82,11 @@ fn each_level_of_the_node_tree_holds_data() {
         let wrote = fs.write(ino, at, &[n as u8 + 1; 96]);
         assert_eq!(wrote.expect("written"), 96);
     }
-    let end = BLOCKS_MAX * BLOCK;
-    assert_eq!(fs.getattr(ino).expect("attr").size, end);
+    let most = BLOCKS_MAX * BLOCK;
+    assert_eq!(fs.getattr(ino).expect("attr").size, most);
     for beyond in [
-        fs.write(ino, end, b"x").map(drop),
-        truncate(&fs, ino, end + 1),
+        fs.write(ino, most, b"x").map(drop),
+        fs.resize(ino, most + 1),
     ] {
         assert_eq!(beyond.expect_err("too large").errno(), Errno::FBig);
     }
@@ -101,61 +100,57 @@ fn each_level_of_the_node_tree_holds_data() {
         }
     };
     check(&fs);
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
     let fs = mount(&ram, "");
     check(&fs);
     let extents = fs.file_extents(ino, 0, 100).expect("extents");
     let offsets: Vec<u64> = extents.iter().map(|e| e.offset / BLOCK).collect();
     assert_eq!(offsets, indexes);
     assert!(extents.iter().all(|e| e.len == BLOCK && e.block.is_some()));
-    truncate(&fs, ino, 900 * BLOCK + 4001).expect("cut");
+    fs.resize(ino, 900 * BLOCK + 4001).expect("cut");
     assert_eq!(read_at(&fs, ino, 900 * BLOCK + 3999, 9), [0, 3]);
     let used = fs.getattr(ino).expect("attr").sectors / 8;
     assert!((3..=5).contains(&used), "{used} blocks are left");
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
 fn small_content_lies_in_the_inode_and_leaves_it_when_it_grows() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
-    let ino = create(&fs, "small").expect("made");
+    let ino = fs.file("small");
     let mut now = pattern(1, 3000);
     fs.write(ino, 0, &now).expect("written");
     let inline = |fs: &F2fs| fs.file_extents(ino, 0, 9).expect("extents")[0].inline;
     assert!(inline(&fs));
-    truncate(&fs, ino, 100).expect("cut");
-    truncate(&fs, ino, 2000).expect("grown");
+    fs.resize(ino, 100).expect("cut");
+    fs.resize(ino, 2000).expect("grown");
     now.truncate(100);
     now.resize(2000, 0);
-    assert!(inline(&fs) && read_all(&fs, ino) == now);
+    assert!(inline(&fs) && fs.content(ino) == now);
     fs.unmount().expect("unmounts");
     let fs = mount(&ram, "");
-    assert!(read_all(&fs, ino) == now);
+    assert!(fs.content(ino) == now);
     fs.write(ino, 3999, b"!").expect("written");
     now.resize(3999, 0);
     now.push(b'!');
-    assert!(!inline(&fs) && read_all(&fs, ino) == now);
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    assert!(!inline(&fs) && fs.content(ino) == now);
+    end(&fs, &ram);
     let fs = mount(&ram, "");
-    assert!(read_all(&fs, ino) == now);
+    assert!(fs.content(ino) == now);
     // Growing by truncation moves it, too.
-    let other = create(&fs, "other").expect("made");
+    let other = fs.file("other");
     fs.write(other, 0, b"abc").expect("written");
-    truncate(&fs, other, 1 << 20).expect("grown");
+    fs.resize(other, 1 << 20).expect("grown");
     assert_eq!(read_at(&fs, other, 0, 5), *b"abc\0\0");
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 /// file-D2: the block is sent with the inode that names it.
 #[test]
 fn inline_content_survives_its_move_and_a_checkpoint() {
     let left = on_disk(64, "", 1, |disk, fs| {
-        let ino = create(fs, "f").expect("made");
+        let ino = fs.file("f");
         fs.write(ino, 0, &[7; 100]).expect("written");
         fs.fsync(ino, false).expect("durable");
         fs.write(ino, 5000, &[8; 100]).expect("written");
@@ -171,14 +166,14 @@ fn inline_content_survives_its_move_and_a_checkpoint() {
 fn a_cut_after_a_truncation_shows_the_old_end_or_the_new_one() {
     for seed in 0..6 {
         let states = on_disk(64, "", seed, move |disk, fs| {
-            let ino = create(fs, "f").expect("made");
+            let ino = fs.file("f");
             fs.write(ino, 0, &[7; 6000]).expect("written");
             fs.fsync(ino, false).expect("durable");
-            truncate(fs, ino, 1000).expect("cut");
+            fs.resize(ino, 1000).expect("cut");
             rt::sleep(Nanos::from_millis(seed * 2));
             let before = disk.snapshot(seed);
             checkpoint(fs);
-            truncate(fs, ino, 6000).expect("grown");
+            fs.resize(ino, 6000).expect("grown");
             checkpoint(fs);
             [before, disk.snapshot_lost()]
         });
@@ -200,7 +195,7 @@ fn a_full_disk_refuses_at_the_call_and_keeps_what_it_took() {
     for options in ["", "mode=lfs", "ipu_policy=0"] {
         let ram = fresh(64);
         let fs = mount(&ram, options);
-        let ino = create(&fs, "big").expect("made");
+        let ino = fs.file("big");
         let mut content = Vec::new();
         let refused = loop {
             let data = pattern(content.len() as u64, 150_000);
@@ -223,17 +218,15 @@ fn a_full_disk_refuses_at_the_call_and_keeps_what_it_took() {
             }
             fs.fsync(ino, false).expect("durable");
         }
-        assert!(read_all(&fs, ino) == content, "{options}");
-        fs.unmount().expect("unmounts");
-        judge(&ram);
+        assert!(fs.content(ino) == content, "{options}");
+        end(&fs, &ram);
         let fs = mount(&ram, options);
-        assert!(read_all(&fs, ino) == content, "{options}");
-        truncate(&fs, ino, 0).expect("cut");
+        assert!(fs.content(ino) == content, "{options}");
+        fs.resize(ino, 0).expect("cut");
         fs.sync().expect("synced");
         let n = fs.write(ino, 0, &content[..1_000_000]);
         assert_eq!(n.expect("room again"), 1_000_000);
-        fs.unmount().expect("unmounts");
-        judge(&ram);
+        end(&fs, &ram);
     }
 }
 
@@ -241,7 +234,7 @@ fn a_full_disk_refuses_at_the_call_and_keeps_what_it_took() {
 fn fallocate_reserves_and_a_refusal_leaves_the_rest_usable() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
-    let ino = create(&fs, "f").expect("made");
+    let ino = fs.file("f");
     let free = fs.statfs().expect("statfs").blocks_free;
     let keep = FallocateMode::KeepSize;
     fs.fallocate(ino, keep, 0, 1 << 20).expect("reserved");
@@ -262,15 +255,14 @@ fn fallocate_reserves_and_a_refusal_leaves_the_rest_usable() {
     let now = fs.statfs().expect("statfs").blocks_free;
     assert!(now > free - 20, "{now} of {free} came back");
     assert!(read_at(&fs, ino, size - 5000, 5000) == [1; 5000]);
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
 fn a_failed_write_is_reported_once_and_written_again() {
     for options in ["", "ipu_policy=0"] {
         let left = on_disk(64, options, 3, |disk, fs| {
-            let ino = create(fs, "f").expect("made");
+            let ino = fs.file("f");
             fs.write(ino, 0, &[1; 9000]).expect("written");
             fs.fsync(ino, false).expect("durable");
             disk.fail_writes(Some(Class::Data));
@@ -278,7 +270,7 @@ fn a_failed_write_is_reported_once_and_written_again() {
             fs.writeback(rt::now() + Nanos(1)).expect("sent");
             rt::sleep(Nanos::from_millis(50));
             assert_eq!(fs.fsync(ino, false).expect_err("EIO").errno(), Errno::Io);
-            assert_eq!(read_all(fs, ino), [2; 9000], "still in the cache");
+            assert_eq!(fs.content(ino), [2; 9000], "still in the cache");
             assert_eq!(fs.dirty_pages(), 3, "dirty again");
             disk.heal();
             fs.fsync(ino, false)
@@ -296,7 +288,7 @@ fn tasks_share_a_file() {
     const ROUNDS: u64 = 40;
     for seed in 0..3 {
         let seen = on_disk(64, "cache=1", seed, move |_, fs| {
-            let ino = create(fs, "f").expect("made");
+            let ino = fs.file("f");
             rt::scope(|s| {
                 for task in 0..TASKS {
                     s.spawn("writer", move || {
@@ -321,7 +313,7 @@ fn tasks_share_a_file() {
                     }
                 });
             });
-            read_all(fs, ino)
+            fs.content(ino)
         });
         let expected = (0..ROUNDS * TASKS).flat_map(|n| [(n % TASKS) as u8 + 1; 100]);
         assert!(seen == expected.collect::<Vec<u8>>(), "seed {seed}");
@@ -334,7 +326,7 @@ fn placement_follows_the_policy() {
     let run = |options: &str, name: &'static str, pages: u64| {
         let ram = fresh(64);
         let fs = mount(&ram, options);
-        let ino = create(&fs, name).expect("made");
+        let ino = fs.file(name);
         fs.write(ino, 0, &vec![1; (pages * BLOCK) as usize])
             .expect("written");
         fs.fsync(ino, false).expect("durable");

@@ -2,42 +2,32 @@
 //! acknowledged is there, with checkpoints and with a journal.
 
 use crate::common::mount;
-use crate::crowd::{MODES, shared, together, volume};
-use fscore::{Creds, Errno, FallocateMode, FileKind, FileSystem};
-use rt::{Sim, SimConfig};
+use crate::crowd::{MODES, Mode, shared, together, volume};
+use fscore::{Errno, FallocateMode, FileSystem};
+use testkit::Brief;
+use testkit::full::Modes;
+use testkit::volume::simulated;
+
+const ALL: Modes<Mode, 7> = Modes {
+    modes: MODES,
+    together,
+};
 
 #[test]
 fn on_threads() {
-    for (seed, mode) in MODES.into_iter().enumerate() {
-        let refused = together(mode, seed as u64, 1000);
-        assert!(refused > 20, "{mode:?}: refused {refused} times only");
-    }
-}
-
-fn simulated(mode: (u32, &str), seed: u64, steps: usize) {
-    let outcome = Sim::new(SimConfig::random(seed)).run(|| together(mode, seed, steps));
-    let failure = &outcome.first_failure;
-    assert!(
-        failure.is_none(),
-        "{mode:?}: {failure:?}; replay: {}",
-        outcome.replay
-    );
+    ALL.on_threads(1000);
 }
 
 #[test]
 fn in_random_order() {
-    for (seed, mode) in MODES.into_iter().enumerate() {
-        simulated(mode, seed as u64, 400);
-    }
+    ALL.in_random_order(400);
 }
 
 #[test]
 fn who_fits_is_never_refused() {
-    for (seed, mode) in MODES.into_iter().enumerate() {
-        shared(mode, seed as u64, 10);
-        let outcome = Sim::new(SimConfig::random(seed as u64)).run(|| shared(mode, 0, 4));
-        let failure = &outcome.first_failure;
-        assert!(failure.is_none(), "{mode:?}: {failure:?}");
+    for (seed, mode) in (0..).zip(MODES) {
+        shared(mode, seed, 10);
+        simulated(seed, mode.1, || shared(mode, 0, 4));
     }
 }
 
@@ -46,11 +36,9 @@ fn who_fits_is_never_refused() {
 fn what_is_available_can_be_had() {
     for (ring, options) in [(0, ""), (0, "reserve_root=500"), (64, "scheme=f2fsj")] {
         let fs = mount(&volume(ring), options);
-        let creds = Creds::default();
         for round in 0..3 {
             let user = fscore::Caller::new(1000, 1000, Vec::new());
-            let made = fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, creds);
-            let ino = made.expect("room for an inode").ino;
+            let ino = fs.file(b"f");
             let available = fs.statfs().expect("statfs").blocks_available;
             assert!(available > 3000, "{options}: {available}");
             let bytes = available * 4096;
@@ -81,10 +69,5 @@ fn a_full_volume_is_written_over_in_the_cache() {
 #[test]
 #[ignore = "minutes: 20 seeds in each mode, and threads"]
 fn for_long() {
-    for seed in 100..120 {
-        for mode in MODES {
-            simulated(mode, seed, 1000);
-            together(mode, seed, 2500);
-        }
-    }
+    ALL.for_long(100..120);
 }

@@ -4,46 +4,31 @@
 #![allow(clippy::disallowed_methods)]
 
 use crate::common;
+use crate::common::fresh;
 use base::{BLOCK_BYTES, BlockNo, Ino, Rng};
 use block::{BlockDevice, Class, Queue};
 use blockdev::{Ram, write_block};
 use fscore::{Creds, FileKind, FileSystem};
 use ondisk::f2fs::{Checkpoint, Geometry, NAT_PER_BLOCK, Nid, SIT_PER_BLOCK, Superblock};
 use std::sync::Arc;
-use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use testkit::Brief;
 use varve_f2fs::{F2fs, MountOptions};
 
 const MIB: u64 = 64;
 
 /// A volume with files and directories, unmounted or left in the middle.
 fn sample(clean: bool) -> Arc<Ram> {
-    let ram = Arc::new(Ram::new(MIB << 20));
-    let options = Options::new(MIB << 20, [7; 16], rt::WallTime { secs: 1, nanos: 0 });
-    let plan = plan(&options).expect("a plan");
-    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
-        .expect("room");
+    let ram = fresh(MIB);
     let fs = mount(&ram, false).expect("mounts");
     let root = fs.root();
-    let dir = fs
-        .mkdir(root, b"dir", 0o755, Creds::default())
-        .expect("mkdir")
-        .ino;
+    let dir = fs.make_dir(root, b"dir").expect("mkdir");
     for n in 0..40 {
         let name = format!("file {n}");
-        let made = fs.create(
-            dir,
-            name.as_bytes(),
-            FileKind::File,
-            0o644,
-            0,
-            Creds::default(),
-        );
-        let ino = made.expect("create").ino;
+        let ino = fs.make(dir, name).expect("create");
         fs.write(ino, n << 12, &[n as u8; 6000]).expect("write");
     }
     fs.sync().expect("sync");
-    let made = fs.create(root, b"synced", FileKind::File, 0o644, 0, Creds::default());
-    let ino = made.expect("create").ino;
+    let ino = fs.make(root, b"synced").expect("create");
     fs.write(ino, 0, &[9; 9000]).expect("write");
     fs.fsync(ino, false).expect("fsync");
     if clean {

@@ -2,15 +2,15 @@
 //! chain invents.
 #![allow(clippy::disallowed_methods)]
 
-use crate::common;
+use crate::common::{end, fork, fresh, judge, mount, pattern, try_mount};
 use base::{BLOCK_BYTES, BlockNo, Rng};
 use block::Class;
 use blockdev::{Ram, write_block};
-use common::{create, fork, fresh, judge, mount, pattern, read_all, try_mount};
 use fscore::{FileSystem, FsError};
 use ondisk::f2fs::{BlockAddr, Features, Footer, Nid, footer, set_footer, update_inode_checksum};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use testkit::Brief;
 
 const VOLUME_MIB: u64 = 64;
 const FILES: usize = 4;
@@ -20,11 +20,11 @@ fn with_chain() -> (Arc<Ram>, Vec<(u64, Footer)>) {
     let ram = fresh(VOLUME_MIB);
     let fs = mount(&ram, "");
     fs.sync().expect("checkpoint");
-    let first = create(&fs, "first").expect("a file");
+    let first = fs.file("first");
     fs.fsync(first, false).expect("a checkpoint of this mount");
     let mut inos = Vec::new();
     for n in 0..FILES {
-        let ino = create(&fs, &format!("f{n}")).expect("a file");
+        let ino = fs.file(format!("f{n}"));
         fs.write(ino, 0, &pattern(n as u64, 6 * BLOCK_BYTES))
             .expect("writes");
         fs.fsync(ino, false).expect("syncs");
@@ -82,10 +82,8 @@ fn the_chain_comes_back_and_can_be_seen_without_being_written() {
         (chain.len() as u64, 6 * FILES as u64)
     );
     for n in 0..FILES {
-        let ino = fs
-            .lookup(fs.root(), format!("f{n}").as_bytes())
-            .expect("there");
-        assert_eq!(read_all(&fs, ino), pattern(n as u64, 6 * BLOCK_BYTES));
+        let ino = fs.find(format!("f{n}"));
+        assert_eq!(fs.content(ino), pattern(n as u64, 6 * BLOCK_BYTES));
     }
     fs.unmount().expect("unmounts");
     assert!(ram.blocks() == before, "a read-only mount wrote");
@@ -97,8 +95,7 @@ fn the_chain_comes_back_and_can_be_seen_without_being_written() {
         fs.recovery()
             .is_some_and(|r| !r.pending && r.inodes_made == FILES as u64)
     );
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
@@ -165,15 +162,14 @@ fn a_block_of_two_files_is_the_later_ones() {
         b[0x168..0x16C].copy_from_slice(&of_first[0x168..0x16C])
     });
     let fs = mount(&ram, "");
-    let ino = fs.lookup(fs.root(), b"f3").expect("there");
-    assert_eq!(read_all(&fs, ino)[..BLOCK_BYTES], pattern(0, BLOCK_BYTES));
-    let ino = fs.lookup(fs.root(), b"f0").expect("there");
+    let ino = fs.find(b"f3");
+    assert_eq!(fs.content(ino)[..BLOCK_BYTES], pattern(0, BLOCK_BYTES));
+    let ino = fs.find(b"f0");
     assert!(
-        read_all(&fs, ino)[..BLOCK_BYTES].iter().all(|&b| b == 0),
+        fs.content(ino)[..BLOCK_BYTES].iter().all(|&b| b == 0),
         "it lost its block"
     );
-    fs.unmount().expect("unmounts");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]

@@ -1,25 +1,27 @@
-//! All tests of the crate in one program, so that it is linked once; except the catalogues of
-//! mutants, the tests of the journal, and those that boot a kernel.
-
-#[path = "../common/mod.rs"]
-mod common;
-#[path = "../crowd/mod.rs"]
-mod crowd;
-#[path = "../packs/mod.rs"]
-mod packs;
-#[path = "../pressure/mod.rs"]
-mod pressure;
+//! The tests of F2FS on whole volumes, of our mkfs and of mkfs.f2fs, with cuts, full, and beside
+//! the kernel's. They are one program, so that it is linked once.
+#![allow(clippy::disallowed_macros)] // A counter of panics belongs to its thread.
 
 mod check;
 mod check_kinds;
 mod checkpoint;
 mod cleaning;
+mod common;
 mod conformance;
 mod content_cuts;
 mod content_fuzz;
+mod crowd;
 mod data_path;
+mod fsck;
 mod full_writers;
 mod hostile;
 mod hostile_chain;
+mod journal;
+mod journal_gate;
+mod journal_pages;
+mod kernel;
+mod names;
+mod packs;
 mod posix;
+mod pressure;
 mod sync_cuts;

@@ -209,13 +209,12 @@ const ERRORS: BitErrors = BitErrors {
     reads_budget: 1_000_000,
 };
 
-/// One unit is read all the time: its page is written anew before the error correction gives up,
-/// and its neighbours are written anew when they are read.
-#[test]
-fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
+/// Reads one unit all the time, and others now and then; with `flushed` each is read from the
+/// chips.
+fn only_read(errors: BitErrors, seed: u64, reads: u32, flushed: bool) {
     let cells = Cells {
-        errors: Some(ERRORS),
-        seed: 2,
+        errors: Some(errors),
+        seed,
         ..Cells::default()
     };
     let mut ftl = fresh(GEOMETRY, CONFIG, cells);
@@ -224,19 +223,29 @@ fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
         ftl.write(now, lpn, unit(512, lpn, 3)).unwrap();
         now = ftl.flush(now).unwrap();
     }
-    for n in 0..10_000u32 {
+    for n in 0..reads {
         let lpn = if n % 16 == 0 { n / 16 % 32 } else { 7 };
         let (read, end) = ftl.read(now, lpn..lpn + 1);
-        let read = read.unwrap_or_else(|e| panic!("read {n}: {e}"));
+        let read = read.unwrap_or_else(|e| panic!("seed {seed}, read {n}: {e}"));
         assert_eq!(common::id_of(&read[0]), 3);
         now = end;
         if n % 8 == 0 {
             ftl.scrub_idle(now, 1).unwrap();
+            if flushed {
+                now = ftl.flush(now).unwrap();
+            }
             ftl.advance(now);
         }
     }
     assert!(ftl.stats().scrubbed > 0, "{:?}", ftl.stats());
     ftl.check();
+}
+
+/// One unit is read all the time: its page is written anew before the error correction gives up,
+/// and its neighbours are written anew when they are read.
+#[test]
+fn pages_near_the_limit_of_the_error_correction_are_written_anew() {
+    only_read(ERRORS, 2, 10_000, false);
 }
 
 /// Without the scrubbing the same load loses data, which shows that the test above can fail.
@@ -267,32 +276,7 @@ fn a_device_that_is_only_read_keeps_its_data() {
             reads_budget: 300,
             ..ERRORS
         };
-        let cells = Cells {
-            errors: Some(errors),
-            seed,
-            ..Cells::default()
-        };
-        let mut ftl = fresh(GEOMETRY, CONFIG, cells);
-        let mut now = Time(0);
-        for lpn in 0..32 {
-            ftl.write(now, lpn, unit(512, lpn, 3)).unwrap();
-            now = ftl.flush(now).unwrap();
-        }
-        for n in 0..20_000u32 {
-            let lpn = if n % 16 == 0 { n / 16 % 32 } else { 7 };
-            let (read, end) = ftl.read(now, lpn..lpn + 1);
-            let read = read.unwrap_or_else(|e| panic!("seed {seed}, read {n}: {e}"));
-            assert_eq!(common::id_of(&read[0]), 3);
-            now = end;
-            if n % 8 == 0 {
-                ftl.scrub_idle(now, 1).unwrap();
-                // So that it is read from the chips again.
-                now = ftl.flush(now).unwrap();
-                ftl.advance(now);
-            }
-        }
-        assert!(ftl.stats().scrubbed > 0, "{:?}", ftl.stats());
-        ftl.check();
+        only_read(errors, seed, 20_000, true);
     }
 }
 

@@ -1,41 +1,12 @@
 //! The rows of the fault table at levels L2 and L3; bit errors; wear; planes and word lines.
 
+use crate::{MLC, TIMING, at};
 use base::{Bytes, Nanos, Time, fill};
 use std::collections::{BTreeMap, BTreeSet};
 use varve_nand::{
     BitErrors, BlockId, Cell, Cells, Ecc, FaultLevel, Geometry, Media, Nand, NandError, Page,
-    PageAddr, PageOrder, Pairing, Timing, Wear,
+    PageAddr, PageOrder, Pairing, Wear,
 };
-
-const MLC: Geometry = Geometry {
-    channels: 1,
-    dies_per_channel: 1,
-    planes: 2,
-    blocks_per_plane: 4,
-    pages_per_block: 24,
-    page_bytes: 512,
-    spare_bytes: 16,
-    nop: 1,
-    endurance: 1000,
-    pairing: Pairing::Dist3,
-};
-const TIMING: Timing = Timing {
-    read_us: 5.0,
-    program_us: 100.0,
-    erase_us: 300.0,
-    bus_ns_per_byte: 1.0,
-    program_bus_ns_per_byte: None,
-    spare_on_bus: true,
-    cache_program: false,
-    bus_gaps: false,
-};
-
-fn at(block: u32, page: u32) -> PageAddr {
-    PageAddr {
-        block: BlockId(block),
-        page,
-    }
-}
 
 fn page(byte: u8) -> Page {
     Page::new(vec![fill::filled(byte, 512)], Bytes::from(vec![byte; 8]))

@@ -1,9 +1,8 @@
 //! Rules nand-N1 to nand-N3, wear, timing and forks.
 
+use crate::at;
 use base::{Bytes, Time, fill};
-use varve_nand::{
-    BlockId, Cell, Geometry, Media, Nand, NandError, Page, PageAddr, Pairing, SlcMode, Timing,
-};
+use varve_nand::{BlockId, Cell, Geometry, Media, Nand, NandError, Page, Pairing, SlcMode, Timing};
 
 const GEOMETRY: Geometry = Geometry {
     channels: 1,
@@ -27,13 +26,6 @@ const TIMING: Timing = Timing {
     cache_program: true,
     bus_gaps: false,
 };
-
-fn at(block: u32, page: u32) -> PageAddr {
-    PageAddr {
-        block: BlockId(block),
-        page,
-    }
-}
 
 fn page(byte: u8) -> Page {
     Page::new(vec![fill::filled(byte, 4096)], Bytes::new())

@@ -1,32 +1,15 @@
 //! A medium as bytes: everything is restored, and states that chips cannot be in are refused.
 
+use crate::TIMING;
 use base::{Bytes, Nanos, Time, fill};
 use varve_nand::{
-    BitErrors, BlockId, Cells, Ecc, FaultLevel, Geometry, Media, Nand, Page, PageAddr, Pairing,
-    Timing,
+    BitErrors, BlockId, Cells, Ecc, FaultLevel, Geometry, Media, Nand, Page, PageAddr,
 };
 
 const MLC: Geometry = Geometry {
-    channels: 1,
     dies_per_channel: 2,
-    planes: 2,
     blocks_per_plane: 64,
-    pages_per_block: 24,
-    page_bytes: 512,
-    spare_bytes: 16,
-    nop: 1,
-    endurance: 1000,
-    pairing: Pairing::Dist3,
-};
-const TIMING: Timing = Timing {
-    read_us: 5.0,
-    program_us: 100.0,
-    erase_us: 300.0,
-    bus_ns_per_byte: 1.0,
-    program_bus_ns_per_byte: None,
-    spare_on_bus: true,
-    cache_program: false,
-    bus_gaps: false,
+    ..crate::MLC
 };
 
 fn page(n: u32) -> Page {

@@ -1,7 +1,7 @@
 //! The contract of [`BlockDevice`], as a test that every implementer runs.
 
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
-use blockdev::{BlockDevice, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
+use blockdev::{BlockDevice, Caps, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 
 mod remap;
 
@@ -23,6 +23,27 @@ pub fn run(device: &dyn BlockDevice) {
     illegal_packs_are_misuse(device);
     a_barrier_answers(device);
     remap::run(device);
+}
+
+/// What a device of `bytes` bytes promises that has a volatile cache in any order, and whose blocks
+/// are old or new after a cut.
+pub fn caps(bytes: u64) -> Caps {
+    Caps {
+        sectors: bytes / SECTOR_BYTES as u64,
+        sector_bytes: SECTOR_BYTES as u32,
+        volatile_cache: true,
+        fua: true,
+        reliable_granule: Some(4096),
+        tear_granule: Some(4096),
+        atomic_write_bytes: 0,
+        no_collateral: true,
+        packed: None,
+        cache_fifo: false,
+        barrier: false,
+        discard: true,
+        remap: None,
+        max_transfer_sectors: 256,
+    }
 }
 
 fn unit(device: &dyn BlockDevice) -> u64 {

@@ -17,7 +17,7 @@
 //!
 //! G1 to G3 need no more than acquire and release, because both sides write the counter. (An
 //! operation's two loads and a plain load by the drain would need sequential consistency.) The code
-//! is generic over its atomics, so that `loom` runs exactly this code (tests/journal_gate.rs). The
+//! is generic over its atomics, so that `loom` runs exactly this code (it/journal_gate.rs). The
 //! only cache lines that all operations share are RUNNING and the count of drains, which operations
 //! only read.
 //!

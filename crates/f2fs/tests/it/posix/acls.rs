@@ -1,35 +1,11 @@
 //! POSIX ACLs, and how they and the mode change each other.
 
-use super::{KINDS, ROOT, after_power_cut, errno, file, set_perm, volume};
-use crate::common::{judge, mount};
+use super::{KINDS, after_power_cut, volume};
+use crate::common::{end, mount};
 use fscore::{Errno, FileSystem, XattrMode};
-
-const ACCESS: &[u8] = b"system.posix_acl_access";
-
-const DEFAULT: &[u8] = b"system.posix_acl_default";
-
-const NOBODY: u32 = u32::MAX;
-
-/// In the form of system calls.
-fn acl(entries: &[(u16, u16, u32)]) -> Vec<u8> {
-    let mut out = 2u32.to_le_bytes().to_vec();
-    for (tag, perm, id) in entries {
-        out.extend(tag.to_le_bytes());
-        out.extend(perm.to_le_bytes());
-        out.extend(id.to_le_bytes());
-    }
-    out
-}
-
-fn named_acl(perm: u16, mask: u16) -> Vec<u8> {
-    acl(&[
-        (1, 7, NOBODY),
-        (2, perm, 1000),
-        (4, 5, NOBODY),
-        (0x10, mask, NOBODY),
-        (0x20, 1, NOBODY),
-    ])
-}
+use testkit::Brief;
+use testkit::errno;
+use testkit::posix::{ACCESS, DEFAULT, NOBODY, ROOT, acl, chmod, file, named_acl};
 
 #[test]
 fn acls_and_modes_go_together_and_stay() {
@@ -63,11 +39,11 @@ fn acls_and_modes_go_together_and_stay() {
             (0x20, 0, NOBODY),
         ]);
         assert_eq!(get(inner, ACCESS).expect("inherited"), masked);
-        let f = file(&fs, inner, "f", 0o666);
+        let f = file(&*fs, inner, "f", 0o666);
         assert_eq!(perm(f), 0o660, "no umask beside a default ACL");
         set(f, ACCESS, &named_acl(4, 6)).expect("an access ACL");
         assert_eq!(perm(f), 0o761);
-        set_perm(&fs, f, 0o705).expect("chmod");
+        chmod(&*fs, f, 0o705).expect("chmod");
         let after = get(f, ACCESS).expect("still there");
         let entry = |n: usize| u16::from_le_bytes([after[4 + 8 * n + 2], after[4 + 8 * n + 3]]);
         assert_eq!(
@@ -93,7 +69,7 @@ fn acls_and_modes_go_together_and_stay() {
         many.extend((1..=300).map(|id| (2, 4, id)));
         many.extend([(4, 5, NOBODY), (0x10, 7, NOBODY), (0x20, 1, NOBODY)]);
         set(inner, DEFAULT, &acl(&many)).expect("a long one");
-        let long = file(&fs, inner, "long", 0o640);
+        let long = file(&*fs, inner, "long", 0o640);
         assert_eq!(
             get(long, ACCESS).expect("inherited").len(),
             acl(&many).len()
@@ -103,8 +79,7 @@ fn acls_and_modes_go_together_and_stay() {
         let attr = fs.getattr(f).expect("stat");
         assert_eq!(attr.perm, 0o705);
         assert_eq!(fs.getxattr(f, ACCESS).expect("stored"), after);
-        fs.unmount().expect("unmount");
-        judge(&ram);
+        end(&fs, &ram);
     }
 }
 
@@ -120,7 +95,7 @@ fn a_cut_leaves_an_acl_with_its_mode() {
                 for step in 0..20u16 {
                     let mask = step % 8;
                     match step % 3 {
-                        0 => set_perm(fs, f, 0o700 | mask << 3),
+                        0 => chmod(fs, f, 0o700 | mask << 3),
                         _ => fs.setxattr(f, ACCESS, &named_acl(step % 7, mask), XattrMode::Any),
                     }
                     .expect("changed");
@@ -130,7 +105,7 @@ fn a_cut_leaves_an_acl_with_its_mode() {
                 }
             });
             let fs = mount(&left, options);
-            let f = fs.lookup(fs.root(), b"f").expect("synced");
+            let f = fs.find(b"f");
             let perm = fs.getattr(f).expect("stat").perm;
             let value = fs.getxattr(f, ACCESS).expect("synced");
             let mask = u16::from_le_bytes([value[4 + 8 * 3 + 2], value[4 + 8 * 3 + 3]]);

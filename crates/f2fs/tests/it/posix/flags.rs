@@ -1,16 +1,20 @@
 //! Flags of `chattr`, and projects.
 
-use super::{BLOCK, KINDS, ROOT, after_power_cut, errno, file, set_perm, volume};
-use crate::common::{MIB, fresh, judge, mount, read_all};
+use super::{BLOCK, KINDS, after_power_cut, volume};
+use crate::common::{MIB, end, fresh, mount};
+use crate::common::{made, options_of};
 use base::BlockNo;
-use block::{Class, Queue};
+use block::Class;
 use blockdev::{Ram, write_block};
 use fscore::{
     Errno, FallocateMode, FileFlags, FileKind, FileSystem, RenameMode, SetAttr, TimeSet, XattrMode,
 };
 use ondisk::f2fs::{Features, Superblock};
 use std::sync::Arc;
-use varve_f2fs::mkfs::{DeviceContent, Options, plan};
+use testkit::Brief;
+use testkit::errno;
+use testkit::posix::{ROOT, chmod, file};
+use varve_f2fs::mkfs::Options;
 
 #[test]
 fn flags_are_obeyed_and_kept() {
@@ -19,7 +23,10 @@ fn flags_are_obeyed_and_kept() {
         let fs = mount(&ram, options);
         let root = fs.root();
         let dir = fs.mkdir(root, b"dir", 0o755, ROOT).expect("mkdir").ino;
-        let (still, log) = (file(&fs, dir, "still", 0o644), file(&fs, dir, "log", 0o644));
+        let (still, log) = (
+            file(&*fs, dir, "still", 0o644),
+            file(&*fs, dir, "log", 0o644),
+        );
         fs.write(still, 0, b"content").expect("write");
         fs.write(log, 0, b"line").expect("write");
         let set = |ino, flags: FileFlags| {
@@ -46,7 +53,7 @@ fn flags_are_obeyed_and_kept() {
             let punch = fs.fallocate(ino, FallocateMode::PunchHole, 0, 1);
             for refused in [
                 fs.setattr(ino, &cut).map(drop),
-                set_perm(&fs, ino, 0o600),
+                chmod(&*fs, ino, 0o600),
                 attr(ino, b"user.a"),
                 fs.link(ino, root, b"again").map(drop),
                 fs.fallocate(ino, FallocateMode::CollapseRange, 0, BLOCK),
@@ -65,7 +72,7 @@ fn flags_are_obeyed_and_kept() {
         fs.setattr(log, &touch).expect("a touch");
         fs.write(log, 4, b"more").expect("appended");
         set(dir, FileFlags::APPEND | FileFlags::DIR_SYNC).expect("chattr +aD");
-        let new = file(&fs, dir, "new", 0o644);
+        let new = file(&*fs, dir, "new", 0o644);
         assert_eq!(errno(fs.unlink(dir, b"new")), Errno::Perm);
         set(dir, FileFlags::IMMUTABLE).expect("chattr +i");
         let more = fs.create(dir, b"more", FileKind::File, 0o644, 0, ROOT);
@@ -85,8 +92,7 @@ fn flags_are_obeyed_and_kept() {
                 .expect("chattr =");
         }
         fs.unlink(dir, b"still").expect("unlink");
-        fs.unmount().expect("unmount");
-        judge(&ram);
+        end(&fs, &ram);
     }
 }
 
@@ -105,9 +111,9 @@ fn synchronous_files_and_directories() {
             fs.write(f, 0, &[7; 10_000]).expect("write");
         });
         let fs = mount(&left, options);
-        let dir = fs.lookup(fs.root(), b"dir").expect("there");
+        let dir = fs.find(b"dir");
         let f = fs.lookup(dir, b"f").expect("there");
-        assert_eq!(read_all(&fs, f), [7; 10_000], "{options}");
+        assert_eq!(fs.content(f), [7; 10_000], "{options}");
         fs.unmount().expect("unmount");
     }
 }
@@ -115,18 +121,11 @@ fn synchronous_files_and_directories() {
 /// A volume whose inodes have projects, without the hidden files in which they are counted:
 /// `mkfs.f2fs` makes those always, and then it is mounted read-only.
 fn with_projects() -> Arc<Ram> {
-    let time = rt::WallTime {
-        secs: 1_700_000_000,
-        nanos: 0,
-    };
     let options = Options {
         features: Features::EXTRA_ATTR,
-        ..Options::new(64 * MIB, [7; 16], time)
+        ..options_of(64 * MIB)
     };
-    let ram = Arc::new(Ram::new(64 * MIB));
-    let plan = plan(&options).expect("a volume");
-    plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
-        .expect("written");
+    let ram = made(&options);
     for (n, block) in ram.blocks().into_iter().filter(|(n, _)| *n < 2) {
         let mut block = block.to_vec();
         let mut sb = Superblock::in_block(&block).expect("a copy");
@@ -147,10 +146,10 @@ fn projects_are_kept_and_inherited() {
     let flags = FileFlags::PROJECT_INHERIT;
     fs.set_file_flags(dir, flags).expect("chattr +P");
     let inside = fs.mkdir(dir, b"inside", 0o755, ROOT).expect("mkdir").ino;
-    let f = file(&fs, inside, "f", 0o644);
+    let f = file(&*fs, inside, "f", 0o644);
     let project = |ino| fs.project(ino).expect("a project");
     assert_eq!((project(f), project(root)), (42, 0));
-    let other = file(&fs, root, "other", 0o644);
+    let other = file(&*fs, root, "other", 0o644);
     assert_eq!(errno(fs.link(other, dir, b"other")), Errno::XDev);
     let moved = fs.rename(root, b"other", dir, b"other", RenameMode::Replace);
     assert_eq!(errno(moved), Errno::XDev);
@@ -158,8 +157,7 @@ fn projects_are_kept_and_inherited() {
     let fs = mount(&ram, "");
     assert_eq!(fs.project(f).expect("a project"), 42);
     assert_eq!(fs.file_flags(inside).expect("flags"), flags);
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
     let plain = mount(&fresh(64), "");
     let root = plain.root();
     assert_eq!(errno(plain.set_project(root, 1)), Errno::NotSup);

@@ -1,9 +1,11 @@
 //! Where data and holes begin.
 
-use super::{BLOCK, errno};
-use crate::common::{create, fresh, judge, mount, truncate};
+use super::BLOCK;
+use crate::common::{end, fresh, mount};
 use base::{Ino, Rng};
 use fscore::{Errno, FallocateMode, FileSystem, SeekMode};
+use testkit::Brief;
+use testkit::errno;
 use varve_f2fs::F2fs;
 
 /// What a page of a file is.
@@ -54,8 +56,8 @@ fn data_and_holes_are_where_they_are() {
     const PAGES: usize = 40;
     let ram = fresh(64);
     let mut fs = mount(&ram, "noinline_data");
-    let ino = create(&fs, "f").expect("create");
-    truncate(&fs, ino, PAGES as u64 * BLOCK).expect("a hole");
+    let ino = fs.file("f");
+    fs.resize(ino, PAGES as u64 * BLOCK).expect("a hole");
     let mut pages = [Page::Hole; PAGES];
     let mut rng = Rng::named(1, "seek");
     for round in 0..60 {
@@ -105,15 +107,14 @@ fn data_and_holes_are_where_they_are() {
     assert_eq!(sought.expect("data"), far);
     let sought = fs.seek(ino, far, SeekMode::Hole);
     assert_eq!(sought.expect("the end"), far + 1);
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
 }
 
 #[test]
 fn inline_content_is_one_piece_of_data() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
-    let ino = create(&fs, "f").expect("create");
+    let ino = fs.file("f");
     fs.write(ino, 0, b"inline").expect("write");
     let seek = |offset, mode| fs.seek(ino, offset, mode);
     assert_eq!(seek(2, SeekMode::Data).expect("data"), 2);

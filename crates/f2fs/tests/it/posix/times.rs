@@ -1,9 +1,11 @@
 //! Access times.
 
-use super::{KINDS, ROOT, after_power_cut, file, volume};
-use crate::common::{fresh, judge, mount, read_all};
+use super::{KINDS, after_power_cut, volume};
+use crate::common::{end, fresh, mount};
 use base::Ino;
 use fscore::{FileFlags, FileSystem, SetAttr, TimeSet};
+use testkit::Brief;
+use testkit::posix::{ROOT, file};
 use varve_f2fs::F2fs;
 
 /// The access time of an inode, and the time of its last change.
@@ -24,10 +26,10 @@ fn access_times_are_stored_as_the_options_say() {
             let options = format!("{options},{word}");
             let fs = mount(&ram, &options);
             let root = fs.root();
-            let f = file(&fs, root, "f", 0o644);
+            let f = file(&*fs, root, "f", 0o644);
             fs.write(f, 0, b"content").expect("write");
             let link = fs.symlink(root, b"l", b"f", ROOT).expect("symlink").ino;
-            let quiet = file(&fs, root, "quiet", 0o644);
+            let quiet = file(&*fs, root, "quiet", 0o644);
             fs.write(quiet, 0, b"content").expect("write");
             let flag = FileFlags::NO_ATIME;
             fs.set_file_flags(quiet, flag).expect("chattr +A");
@@ -65,14 +67,13 @@ fn access_times_are_stored_as_the_options_say() {
             )
             .expect("touch");
             tick();
-            read_all(&fs, f);
+            fs.content(f);
             let last = times(&fs, f);
             fs.unmount().expect("unmount");
             let fs = mount(&ram, &options);
             assert_eq!(times(&fs, f), last, "{options}: after an unmount");
             assert_eq!(last.0 > last.1, word != "noatime", "{options}");
-            fs.unmount().expect("unmount");
-            judge(&ram);
+            end(&fs, &ram);
         }
     }
 }
@@ -85,7 +86,7 @@ fn many_access_times_are_stored() {
     let dir = fs.mkdir(fs.root(), b"dir", 0o755, ROOT).expect("mkdir").ino;
     let files: Vec<Ino> = (0..6000)
         .map(|n| {
-            let f = file(&fs, dir, &format!("f{n}"), 0o644);
+            let f = file(&*fs, dir, &format!("f{n}"), 0o644);
             fs.write(f, 0, b"x").expect("write");
             f
         })
@@ -117,13 +118,13 @@ fn old_access_times_are_stored() {
             fs.write(f, 0, b"content").expect("write");
             fs.sync().expect("sync");
             tick();
-            read_all(fs, f);
+            fs.content(f);
             rt::sleep(base::Nanos::from_secs(hours * 3600));
             fs.writeback(rt::now()).expect("write-back");
             fs.fsync(root, false).expect("a checkpoint");
         });
         let fs = mount(&left, "");
-        let f = fs.lookup(fs.root(), b"f").expect("there");
+        let f = fs.find(b"f");
         let (at, changed) = times(&fs, f);
         assert_eq!(at > changed, hours > 12, "{hours} hours");
         fs.unmount().expect("unmount");
@@ -134,14 +135,14 @@ fn old_access_times_are_stored() {
 fn a_volume_that_is_only_read_keeps_its_access_times() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
-    let f = file(&fs, fs.root(), "f", 0o644);
+    let f = file(&*fs, fs.root(), "f", 0o644);
     fs.write(f, 0, b"content").expect("write");
     fs.unmount().expect("unmount");
     let before = ram.blocks();
     let fs = mount(&ram, "ro,strictatime");
     let at = times(&fs, f);
     tick();
-    read_all(&fs, f);
+    fs.content(f);
     assert_eq!(times(&fs, f), at);
     fs.unmount().expect("unmount");
     assert!(before == ram.blocks(), "nothing was written");

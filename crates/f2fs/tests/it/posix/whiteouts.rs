@@ -1,11 +1,13 @@
 //! Renames that leave a whiteout.
 
-use super::{BLOCK, KINDS, ROOT, after_power_cut, errno, file, volume};
-use crate::common::{fresh, judge, mount};
+use super::{BLOCK, KINDS, after_power_cut, volume};
+use crate::common::{end, fresh, judge, mount};
 use base::Ino;
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, RenameMode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use testkit::errno;
+use testkit::posix::{ROOT, file};
 use varve_f2fs::F2fs;
 
 const OWNER: Creds = Creds {
@@ -36,7 +38,7 @@ fn a_rename_leaves_a_whiteout_if_asked_to() {
         let root = fs.root();
         let dir = fs.mkdir(root, b"dir", 0o755, ROOT).expect("mkdir").ino;
         let names = ["a", "b", "c", "d"];
-        let inos = names.map(|name| file(&fs, root, name, 0o644));
+        let inos = names.map(|name| file(&*fs, root, name, 0o644));
         let rename = |from: &str, to: (Ino, &str), mode| {
             fs.rename(root, from.as_bytes(), to.0, to.1.as_bytes(), mode)
         };
@@ -66,7 +68,7 @@ fn a_rename_leaves_a_whiteout_if_asked_to() {
         // Of many entries, whose blocks split.
         for n in 0..200 {
             let name = format!("many-{n}-{}", "x".repeat(40));
-            file(&fs, dir, &name, 0o644);
+            file(&*fs, dir, &name, 0o644);
             let to = format!("to-{n}-{}", "y".repeat(40));
             fs.rename(dir, name.as_bytes(), dir, to.as_bytes(), whiteout)
                 .expect("renamed");
@@ -77,8 +79,7 @@ fn a_rename_leaves_a_whiteout_if_asked_to() {
         let whiteouts = entries.iter().filter(|e| e.kind == FileKind::Char);
         assert_eq!((entries.len(), whiteouts.count()), (404, 200));
         assert!(is_whiteout(&fs, root, "tree"));
-        fs.unmount().expect("unmount");
-        judge(&ram);
+        end(&fs, &ram);
     }
 }
 
@@ -147,9 +148,9 @@ fn a_whiteout_without_room_changes_nothing() {
     let ram = fresh(64);
     let fs = mount(&ram, "");
     let root = fs.root();
-    let a = file(&fs, root, "a", 0o644);
-    let b = file(&fs, root, "b", 0o644);
-    let full = file(&fs, root, "full", 0o644);
+    let a = file(&*fs, root, "a", 0o644);
+    let b = file(&*fs, root, "b", 0o644);
+    let full = file(&*fs, root, "full", 0o644);
     let mut at = 0;
     // A node for the whiteout is one block.
     let free = || fs.statfs().expect("statfs").blocks_free;
@@ -167,6 +168,5 @@ fn a_whiteout_without_room_changes_nothing() {
     fs.unlink(root, b"full").expect("unlink");
     fs.rename(root, b"a", root, b"b", RenameMode::Whiteout(OWNER))
         .expect("there is room");
-    fs.unmount().expect("unmount");
-    judge(&ram);
+    end(&fs, &ram);
 }

@@ -1,0 +1,262 @@
+//! `varve compare` as a user runs it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use crate::program::{command, varve, words};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
+
+fn compare(out: &Path, more: &[&str]) -> Output {
+    let out = out.to_str().expect("the path is UTF-8");
+    varve(
+        &[
+            &["compare", "--size", "64", "--workload", SMALL, "--out", out][..],
+            more,
+        ]
+        .concat(),
+    )
+}
+
+#[test]
+fn same_seed_same_bytes_on_one_and_two_processes() {
+    let dirs = [(); 4].map(|()| tempfile::tempdir().unwrap());
+    let runs: [&[&str]; 4] = [
+        &["--jobs", "1"],
+        &["--jobs", "2"],
+        &["--jobs", "2"],
+        &["--jobs", "2", "--seed", "2"],
+    ];
+    let mut files = Vec::new();
+    for (dir, more) in dirs.iter().zip(runs) {
+        let output = compare(dir.path(), more);
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read(dir.path().join(name)).unwrap();
+        files.push((read("results.json"), read("index.html")));
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    assert_eq!(files[1], files[2], "twice the same");
+    assert_ne!(files[2].0, files[3].0, "another seed gives another run");
+}
+
+#[test]
+fn ext3_runs_beside_ext4() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = [
+        "--fs",
+        "ext4,ext3",
+        "--schemes",
+        "jbd2+data=journal",
+        "--json",
+    ];
+    let output = compare(dir.path(), &options);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    let fs: Vec<&str> = runs.iter().map(|r| r["fs"].as_str().unwrap()).collect();
+    assert_eq!(fs, ["ext4", "ext3"]);
+}
+
+#[test]
+fn the_results_add_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = compare(dir.path(), &["--json"]);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["schema"], 1);
+    let runs = results["runs"].as_array().unwrap();
+    let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    assert_eq!(
+        schemes,
+        [
+            "jbd2",
+            "coalition",
+            "flush-ahead",
+            "emmc",
+            "adaptive",
+            "none"
+        ]
+    );
+    for run in runs {
+        assert_eq!(run["ops"], 22);
+        assert!(run["virtual_seconds"].as_f64().unwrap() > 0.0);
+        let fsync = &run["latency_us"]["fsync"];
+        let at = |p: &str| fsync[p].as_f64().unwrap();
+        assert!(0.0 < at("p50") && at("p50") <= at("p99") && at("p99") <= at("max") * 1.001);
+        // `adaptive` may need no flush at all.
+        let count = |command: &str| run["device"][command].as_u64().unwrap();
+        assert!(count("flushes") + count("fua_writes") > 0);
+        assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
+    }
+    let none = runs.len() - 1;
+    let blocks = |n: usize, class: &str| runs[n]["blocks"][class].as_u64().unwrap_or(0);
+    assert!(blocks(0, "journal_commit") > 0 && blocks(0, "journal_descriptor") > 0);
+    assert!(blocks(none, "journal_commit") == 0 && runs[none]["journal_block_ratio"] == 0.0);
+    assert!(blocks(0, "data") > 0 && blocks(none, "home") > 0);
+    let speed = |n: usize| runs[n]["ops_per_s"].as_f64().unwrap();
+    assert!(
+        speed(none) > speed(0),
+        "a journal costs something: {} and {}",
+        speed(0),
+        speed(none)
+    );
+}
+
+#[test]
+fn wrong_words_are_named_with_the_right_ones() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |more: &[&str], wrong: &str, right: &str| {
+        let output = compare(dir.path(), more);
+        let words = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        assert!(
+            words.contains(wrong) && words.contains(right),
+            "{more:?}: {words}"
+        );
+        assert!(!words.contains("panicked"), "{words}");
+    };
+    refused(&["--schemes", "jbd2,jbd3"], "jbd3", "coalition-paper");
+    refused(&["--schemes", "record=delta"], "delta", "coalition");
+    refused(&["--schemes", "jbd2+data=all"], "all", "writeback");
+    refused(&["--schemes", "emmc+home=remap"], "remap", "whole block");
+    refused(&["--schemes", "home=remap"], "home=remap", "copy-reliable");
+    refused(
+        &["--device", "loop-like", "--schemes", "emmc+full-first=off"],
+        "emmc+full-first=off on device loop-like",
+        "full-first=auto",
+    );
+    refused(&["--fs", "ext5"], "ext5", "ext4");
+    refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
+    refused(&["--timing", "fast"], "fast", "valid");
+    refused(&["--schemes", "none,none"], "none", "twice");
+    refused(
+        &["--journal", "2"],
+        "a journal of 2 MiB on a volume of 64 MiB",
+        "choose 4 to ",
+    );
+    refused(&["--journal", "0"], "of 0 MiB", "choose 4 to ");
+    refused(&["--journal", "64"], "of 64 MiB", "choose 4 to ");
+    refused(&["--journal", "4294967295"], "journal of", "choose 4 to ");
+    refused(&["--journal", "x"], "--journal", "invalid");
+    refused(
+        &["--journal", "8", "--schemes", "none"],
+        "--journal",
+        "no journal",
+    );
+    let same = "emmc,record=coalition+order=flush-ahead+home=copy-reliable";
+    refused(&["--schemes", same], "ext4/emmc", "twice");
+    refused(&["--jobs", "0"], "--jobs", "zero");
+    refused(&["--wrong-option"], "--wrong-option", "--help");
+    let spec = varve(&["compare", "--workload", "sqlite:rows=4"]);
+    assert!(words(&spec).contains("rows") && words(&spec).contains("insert"));
+    assert_eq!(varve(&["compare", "--size", "1"]).status.code(), Some(2));
+}
+
+#[test]
+fn an_output_folder_that_cannot_be_written_is_said_before_the_run() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("in-the-way");
+    fs::write(&file, "").unwrap();
+    let output = compare(&file.join("below"), &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(words(&output).contains("in-the-way"), "{}", words(&output));
+}
+
+#[test]
+fn a_full_or_closed_standard_output_is_no_panic() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |stdout: Stdio| {
+        command()
+            .args(["compare", "--size", "64", "--workload", SMALL, "--out"])
+            .arg(dir.path())
+            .stdout(stdout)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
+    };
+    let mut closed = run(Stdio::piped());
+    drop(closed.stdout.take());
+    let output = closed.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = run(full.into()).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", words(&output));
+    assert!(words(&output).contains("standard output"));
+}
+
+#[test]
+fn a_device_too_small_for_the_workload_is_an_error_in_words() {
+    let dir = tempfile::tempdir().unwrap();
+    let big = "sqlite:insert=400,update=0,delete=0,value=100000";
+    let out = dir.path().to_str().unwrap();
+    let output = varve(&["compare", "--size", "16", "--workload", big, "--out", out]);
+    let words = words(&output);
+    assert_eq!(output.status.code(), Some(1), "{words}");
+    assert!(
+        words.contains("full") && !words.contains("panicked"),
+        "{words}"
+    );
+}
+
+#[test]
+fn a_device_with_remap_compares_jbd2_with_jftl_in_each_data_mode_at_its_own_size() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().to_str().unwrap();
+    let output = varve(&[
+        "compare",
+        "--device",
+        "nandsim-2007",
+        "--workload",
+        SMALL,
+        "--out",
+        out,
+        "--json",
+    ]);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    let schemes: Vec<_> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    let modes = ["", "+data=journal", "+data=writeback"];
+    let all = modes
+        .iter()
+        .flat_map(|m| [format!("jbd2{m}"), format!("jftl{m}")]);
+    assert_eq!(schemes, all.collect::<Vec<_>>());
+    for run in runs {
+        let remaps = run["device"]["remaps"].as_u64().unwrap();
+        let jftl = run["scheme"].as_str().unwrap().starts_with("jftl");
+        assert_eq!(remaps > 0, jftl);
+        assert_eq!(run["flash"]["remapped_units"].as_u64().unwrap() > 0, jftl);
+        let causes = run["flash"]["programs_by_cause"].as_object().unwrap();
+        let sum: u64 = causes.values().map(|n| n.as_u64().unwrap()).sum();
+        assert_eq!(sum, run["flash"]["programs"].as_u64().unwrap());
+    }
+    let refused = compare(dir.path(), &["--schemes", "jftl"]);
+    let says = words(&refused);
+    assert!(
+        refused.status.code() == Some(2) && says.contains("nandsim-2007"),
+        "{says}"
+    );
+}
+
+#[test]
+fn devices_of_the_nvme_kind_take_the_schemes_of_ext4() {
+    for device in ["nvme-980pro", "ufs-generic"] {
+        let dir = tempfile::tempdir().unwrap();
+        let schemes = ["--schemes", "jbd2,flush-ahead,coalition"];
+        let output = compare(dir.path(), &[&["--device", device][..], &schemes].concat());
+        assert!(output.status.success(), "{}", words(&output));
+        let results = fs::read(dir.path().join("results.json")).unwrap();
+        let results: Value = serde_json::from_slice(&results).unwrap();
+        let runs = results["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 3);
+        for run in runs {
+            assert_eq!(run["device"]["profile"], device);
+            assert!(run["flash"]["programs"].as_u64().unwrap() > 0);
+        }
+        // The same traffic as on any device with FUA; flush-ahead has no packs here.
+        let flushes = |i: usize| runs[i]["device"]["flushes"].as_u64().unwrap();
+        assert!(flushes(0) > 0 && flushes(1) > 0, "{runs:?}");
+    }
+}

@@ -1,0 +1,15 @@
+//! The program `varve` as a user runs it. The tests are one program, so that it is linked once.
+
+mod compare;
+mod crash;
+mod device;
+mod fsck;
+mod fsck_f2fs;
+mod image;
+mod mkfs;
+mod mount;
+mod paper;
+mod program;
+mod readme;
+mod replay;
+mod tools;

@@ -1,0 +1,180 @@
+//! Flags, access times, whiteouts and holes, set by system calls on ext4 and F2FS: what was
+//! accepted is still there after a remount.
+
+use super::place::{Place, shell};
+use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::time::Duration;
+
+const KINDS: [&str; 2] = ["ext4", "f2fs"];
+const O_NOATIME: i32 = 0o1_000_000;
+
+/// Longer than a tick of the clock of time stamps.
+fn tick() {
+    std::thread::sleep(Duration::from_millis(20));
+}
+
+#[test]
+fn a_flag_is_kept_or_refused() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let dir = place.dir();
+        let refused = shell(
+            &dir,
+            "touch f; mkdir d
+             chattr +x f
+             chattr +x d
+             chattr +m f
+             xfs_io -c 'chattr +x' f
+             chattr -p 7 f",
+        );
+        let count = refused.matches("Operation not supported").count();
+        assert_eq!(count, 5, "{kind}: {refused}");
+        let set = shell(&dir, "chattr +dA f; xfs_io -c 'chattr +s' f; chattr +aD d");
+        assert!(!set.contains("not supported"), "{kind}: {set}");
+        place.umount();
+        place.mount("rw");
+        let shown = shell(&dir, "lsattr -d f d | tr -d -");
+        assert!(shown.contains("SdA"), "{kind}: {shown}");
+        assert!(shown.contains("Da"), "{kind}: {shown}");
+        let denied = shell(&dir, "chattr +i f\necho x >> f\nrm f\nchmod 600 f");
+        let count = denied.matches("not permitted").count();
+        assert_eq!(count, 3, "{kind}: {denied}");
+        shell(
+            &dir,
+            "chattr -i f; chattr -a d; echo a > log; chattr +a log",
+        );
+        // Nothing is known of the file yet.
+        place.umount();
+        place.mount("rw");
+        let log = shell(&dir, "echo b >> log; cat log\necho c > log");
+        assert!(log.contains("\na\nb\n->"), "{kind}: {log}");
+        assert!(log.contains("not permitted"), "{kind}: {log}");
+        place.umount();
+        place.judge(kind);
+    }
+}
+
+#[test]
+fn a_rename_leaves_a_whiteout() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let at = |name: &str| place.dir().join(name);
+        let rename = |from: &str, to: &str, flags| renameat_with(CWD, at(from), CWD, at(to), flags);
+        for name in ["a", "b", "c"] {
+            fs::write(at(name), name).expect("room");
+        }
+        let whiteout = RenameFlags::WHITEOUT;
+        rename("a", "moved", whiteout).expect("renamed");
+        let both = rename("b", "c", whiteout | RenameFlags::NOREPLACE);
+        assert_eq!(both, Err(rustix::io::Errno::EXIST), "{kind}");
+        rename("b", "c", whiteout).expect("replaced");
+        place.umount();
+        place.mount("rw");
+        for name in ["a", "b"] {
+            let meta = fs::symlink_metadata(at(name)).expect("a whiteout");
+            assert!(meta.file_type().is_char_device(), "{kind}: {name}");
+            assert_eq!((meta.rdev(), meta.mode() & 0o7777), (0, 0), "{kind}");
+        }
+        assert_eq!(fs::read(at("moved")).expect("there"), b"a");
+        assert_eq!(fs::read(at("c")).expect("there"), b"b");
+        place.umount();
+        place.judge(kind);
+    }
+}
+
+#[test]
+fn a_hole_lies_between_data() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(place.dir().join("f"))
+            .expect("a new file");
+        for n in [0, 2, 7] {
+            file.write_at(&[7; 4096], n * 8192).expect("room");
+        }
+        let synced = |how: &str| {
+            let seek = |from| seek(&file, from).map_err(|e| e.raw_os_error());
+            let told = [
+                seek(SeekFrom::Hole(0)),
+                seek(SeekFrom::Data(4096)),
+                seek(SeekFrom::Hole(16_384)),
+                seek(SeekFrom::Data(20_480)),
+                seek(SeekFrom::Hole(57_344)),
+                seek(SeekFrom::Data(61_440)),
+            ];
+            let wanted = [4096, 16_384, 20_480, 57_344, 61_440].map(Ok);
+            assert_eq!(told[..5], wanted, "{kind}, {how}");
+            assert_eq!(told[5], Err(6), "{kind}, {how}");
+        };
+        synced("in the cache");
+        file.sync_all().expect("fsync");
+        synced("on the volume");
+        drop(file);
+        place.umount();
+    }
+}
+
+fn access(path: &Path) -> (i64, i64) {
+    let meta = fs::symlink_metadata(path).expect("stat");
+    (meta.atime(), meta.atime_nsec())
+}
+
+#[test]
+fn a_file_opened_with_o_noatime_keeps_its_access_time() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("strictatime,attr_timeout=0");
+        let path = place.dir().join("f");
+        fs::write(&path, [7; 9000]).expect("room");
+        let read = |flags: i32| {
+            tick();
+            let before = access(&path);
+            let mut options = OpenOptions::new();
+            let file = options.read(true).custom_flags(flags).open(&path);
+            file.expect("open").read_at(&mut [0; 4], 0).expect("read");
+            access(&path) > before
+        };
+        assert!(!read(O_NOATIME), "{kind}: nothing is cached");
+        assert!(read(0), "{kind}: strictatime");
+        assert!(!read(O_NOATIME), "{kind}: the kernel has the pages");
+        place.umount();
+    }
+}
+
+#[test]
+fn access_times_are_there_after_a_remount() {
+    for kind in KINDS {
+        for (options, moves) in [
+            ("rw", [true, false]),
+            ("strictatime,attr_timeout=0", [true, true]),
+            ("noatime", [false, false]),
+        ] {
+            let place = Place::new(kind);
+            place.mount(options);
+            let path = place.dir().join("f");
+            fs::write(&path, b"content").expect("room");
+            let mut before = access(&path);
+            for moved in moves {
+                tick();
+                let file = File::open(&path).expect("open");
+                file.read_at(&mut [0; 4], 0).expect("read");
+                drop(file);
+                place.umount();
+                place.mount(options);
+                let after = access(&path);
+                assert_eq!(after > before, moved, "{kind}: {options}");
+                before = after;
+            }
+            place.umount();
+        }
+    }
+}

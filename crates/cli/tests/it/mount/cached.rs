@@ -1,0 +1,211 @@
+//! What the kernel caches of a mount is never stale: set-user-ID, times, pages, inodes behind file
+//! handles (fuse-U6 to fuse-U8).
+
+use super::place::{Place, must, run};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+
+const KINDS: [&str; 2] = ["ext4", "f2fs"];
+/// So long that the kernel would answer from what it keeps for as long as the test runs.
+const KEEPS: &str = "allow_other,attr_timeout=600";
+
+/// The helper in C, compiled into the folder of `place`.
+fn kernel_calls(place: &Place) -> String {
+    let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/it/mount/kernel_calls.c");
+    let program = place.folder.path().join("kernel_calls");
+    let (source, program) = (source.to_string_lossy(), program.to_string_lossy());
+    must("cc", &["-O1", "-o", &program, &source, "-lpthread"]);
+    program.to_string()
+}
+
+fn as_nobody(script: &str) -> (i32, String) {
+    let line = [
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "sh",
+        "-c",
+        script,
+    ];
+    run("setpriv", &line)
+}
+
+#[test]
+fn set_user_id_goes_with_what_an_ordinary_user_does_to_the_content() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount(KEEPS);
+        let file = place.dir().join("f");
+        let name = file.to_string_lossy().to_string();
+        let copy = format!("xfs_io -c 'copy_range -s 0 -d 4096 -l 100 {name}' {name}");
+        let ways = [
+            ("write", format!("echo x >> {name}")),
+            ("O_TRUNC", format!(": > {name}")),
+            ("truncate", format!("truncate -s 3 {name}")),
+            ("fallocate", format!("fallocate -l 9000 {name}")),
+            ("punch", format!("fallocate -p -l 4096 {name}")),
+            ("copy", copy),
+            (
+                "direct",
+                format!("dd if=/dev/zero of={name} bs=4096 count=1 oflag=direct conv=notrunc"),
+            ),
+        ];
+        for (way, script) in ways {
+            fs::write(&file, [7; 8192]).expect("room");
+            fs::set_permissions(&file, Permissions::from_mode(0o6777)).expect("ours");
+            assert_eq!(fs::metadata(&file).expect("there").mode() & 0o7777, 0o6777);
+            let (code, said) = as_nobody(&script);
+            assert_eq!(code, 0, "{kind}, {way}: {said}");
+            let mode = fs::metadata(&file).expect("there").mode() & 0o7777;
+            assert_eq!(mode, 0o777, "{kind}, {way}: the kernel goes by an old mode");
+        }
+        // Without the right to execute, set-group-ID goes for those outside of the group.
+        for (group, mode) in [("0", 0o666), ("65534", 0o2666)] {
+            fs::write(&file, b"x").expect("room");
+            must("chown", &[&format!("0:{group}"), &name]);
+            fs::set_permissions(&file, Permissions::from_mode(0o6666)).expect("ours");
+            assert_eq!(as_nobody(&format!("echo x >> {name}")).0, 0, "{kind}");
+            let now = fs::metadata(&file).expect("there").mode() & 0o7777;
+            assert_eq!(now, mode, "{kind}, group {group}");
+        }
+        place.umount();
+    }
+}
+
+/// stat(2) asks for attributes anew behind a write; running a program goes by the mode that the
+/// kernel has.
+#[test]
+fn a_program_with_new_content_does_not_run_as_its_owner() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount(KEEPS);
+        let name = place.dir().join("id").to_string_lossy().to_string();
+        fs::copy("/usr/bin/id", &name).expect("room");
+        fs::set_permissions(&name, Permissions::from_mode(0o4777)).expect("ours");
+        let runs_as = |script: String| as_nobody(&script).1.trim().to_string();
+        assert_eq!(
+            runs_as(format!("{name} -u")),
+            "0",
+            "{kind}: set-user-ID works"
+        );
+        let appended = format!("echo >> {name} && {name} -u");
+        assert_eq!(runs_as(appended), "65534", "{kind}: it ran as its owner");
+        place.umount();
+    }
+}
+
+#[test]
+fn chattr_shows_in_the_time_of_change() {
+    let place = Place::new("ext4");
+    place.mount(KEEPS);
+    let file = place.dir().join("f");
+    fs::write(&file, b"x").expect("room");
+    let at = |file: &PathBuf| {
+        let meta = fs::metadata(file).expect("there");
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let before = at(&file);
+    // Longer than a tick of the clock that times are taken from.
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    must("chattr", &["+A", &file.to_string_lossy()]);
+    assert!(at(&file) > before, "ctime has not moved");
+    place.umount();
+}
+
+#[test]
+fn reads_behind_an_asynchronous_direct_write_find_it() {
+    for (kind, options) in [("ext4", ""), ("f2fs", ""), ("ext4", "threads=1")] {
+        let place = Place::new(kind);
+        place.mount(options);
+        let program = kernel_calls(&place);
+        let file = place.dir().join("f");
+        let old = must(&program, &["stale", &file.to_string_lossy(), "1500"]);
+        assert_eq!(
+            old.trim(),
+            "0",
+            "{kind}, {options}: rounds with old content"
+        );
+        place.umount();
+    }
+}
+
+#[test]
+fn file_handles_outlive_what_the_kernel_remembers() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("");
+        let program = kernel_calls(&place);
+        let (at, dir) = (place.at(), place.dir());
+        let handle = |file: &str, command: &str| {
+            let command = format!("{command} && sync && echo 2 > /proc/sys/vm/drop_caches");
+            must(
+                &program,
+                &["handle", &at, &format!("{at}/{file}"), &command],
+            )
+        };
+        fs::create_dir(dir.join("d")).expect("a directory");
+        fs::write(dir.join("d/f"), b"content").expect("room");
+        assert_eq!(handle("d/f", "true"), "content\n", "{kind}");
+        assert_eq!(handle("d", "true"), "open\n", "{kind}");
+        let renamed = format!("mv {at}/d/f {at}/g");
+        assert_eq!(handle("d/f", &renamed), "content\n", "{kind}");
+        // The number may be taken anew by then, with another generation.
+        let gone = format!("rm {at}/g && echo other > {at}/h");
+        assert_eq!(handle("g", &gone), "ESTALE\n", "{kind}");
+        place.umount();
+    }
+}
+
+#[test]
+fn reads_that_the_kernel_could_answer_move_the_access_time_where_it_is_due() {
+    for (options, moves) in [("strictatime", true), ("", false), ("noatime", false)] {
+        let place = Place::new("ext4");
+        place.mount(&format!("attr_timeout=0,{options}"));
+        let file = place.dir().join("f");
+        fs::write(&file, b"x").expect("room");
+        let read = || {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            fs::read(&file).expect("there");
+            let meta = fs::metadata(&file).expect("there");
+            (meta.atime(), meta.atime_nsec())
+        };
+        read();
+        let (second, third) = (read(), read());
+        assert_eq!(third > second, moves, "{options}: {second:?}, {third:?}");
+        place.umount();
+    }
+}
+
+/// The kernel took the content before the flag was set, and only then sends it.
+#[test]
+fn a_flag_against_writes_loses_nothing_that_was_written_before() {
+    for kind in KINDS {
+        let place = Place::new(kind);
+        place.mount("rw");
+        let file = place.dir().join("f");
+        fs::write(&file, [7; 65536]).expect("room");
+        let name = file.to_string_lossy().to_string();
+        let commands = [
+            "-c",
+            "mmap -rw 0 64k",
+            "-c",
+            "mwrite -S 0x41 0 64k",
+            "-c",
+            "chattr +i",
+            "-c",
+            "fsync",
+            &name,
+        ];
+        assert_eq!(must("xfs_io", &commands), "", "{kind}");
+        assert!(
+            fs::write(&file, "later").is_err(),
+            "{kind}: it is immutable"
+        );
+        place.umount();
+        place.mount("rw");
+        assert_eq!(fs::read(&file).expect("there"), [0x41; 65536], "{kind}");
+        must("chattr", &["-i", &name]);
+        place.umount();
+    }
+}

@@ -1,0 +1,144 @@
+//! `varve paper` as a user runs it.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use crate::program::{command, words};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+fn varve(args: &[&str]) -> Output {
+    command()
+        .args(args)
+        .env_remove("VARVE_TRACES")
+        .output()
+        .expect("the program starts")
+}
+
+fn quick(out: &Path, more: &[&str]) -> Output {
+    let out = out.to_str().expect("the path is UTF-8");
+    varve(&[&["paper", "emmc", "--quick", "--out", out][..], more].concat())
+}
+
+#[test]
+fn same_seed_same_bytes_on_one_and_two_processes() {
+    let mut files = Vec::new();
+    for more in [["--jobs", "1"], ["--jobs", "2"]] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = quick(dir.path(), &[&more[..], &["--only", "table4"]].concat());
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        files.push((read("paper.json"), read("index.html")));
+        let told = words(&output);
+        assert!(
+            told.contains("within") && told.contains("Table 4"),
+            "{told}"
+        );
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    let (json, page) = &files[0];
+    let report: Value = serde_json::from_str(json).unwrap();
+    assert_eq!(
+        (&report["schema"], &report["paper"]),
+        (&1.into(), &"emmc".into())
+    );
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 3 * 8, "three rows of each app");
+    for row in rows {
+        assert!(
+            row["measured"].is_number() && row["within"].is_boolean(),
+            "{row}"
+        );
+        assert!(row["note"].as_str().unwrap().contains("quick"), "{row}");
+    }
+    let stands_in = |row: &&Value| {
+        row["note"]
+            .as_str()
+            .unwrap()
+            .contains("generator stands in")
+    };
+    assert_eq!(
+        rows.iter().filter(stands_in).count(),
+        3 * 2,
+        "Facebook and Twitter"
+    );
+    let home = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".into());
+    for text in [json, page] {
+        assert!(
+            !text.contains("/tmp") && !text.contains(&home),
+            "a path of this machine"
+        );
+    }
+    assert!(page.starts_with("<!DOCTYPE html>") && !page.contains("src="));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_what_would() {
+    let dir = tempfile::tempdir().unwrap();
+    let gone = dir.path().join("gone");
+    let gone = gone.to_str().unwrap();
+    let cases: [(&[&str], &str); 6] = [
+        (&["paper", "usenix"], "emmc"),
+        (&["paper", "jftl", "--only", "fig99"], "fig7a"),
+        (&["paper", "jftl", "--traces", gone], "leave it out"),
+        (&["paper", "emmc", "--only", "fig99"], "fig13"),
+        (&["paper", "emmc", "--traces", gone], "generators stand in"),
+        (&["paper", "emmc", "--jobs", "0"], "--jobs"),
+    ];
+    for (args, wanted) in cases {
+        let output = varve(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        let said = words(&output);
+        assert!(said.contains(wanted), "{args:?}: {said}");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_said_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    let output = quick(&file, &[]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        words(&output).contains("output folder"),
+        "{}",
+        words(&output)
+    );
+}
+
+/// `paper.json` of a part, which is the same with one process and with two, as the page is.
+fn the_same_on_one_process_and_two(paper: &str, part: &str) -> Value {
+    let mut files = Vec::new();
+    for jobs in ["1", "2"] {
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().to_str().unwrap();
+        let output = varve(&[
+            "paper", paper, "--quick", "--only", part, "--jobs", jobs, "--out", out,
+        ]);
+        assert!(output.status.success(), "{}", words(&output));
+        let read = |name| fs::read_to_string(dir.path().join(name)).unwrap();
+        files.push((read("paper.json"), read("index.html")));
+    }
+    assert_eq!(files[0], files[1], "one process and two");
+    let report: Value = serde_json::from_str(&files[0].0).unwrap();
+    assert_eq!(report["paper"], paper);
+    report
+}
+
+#[test]
+fn the_jftl_paper_gives_the_same_bytes_on_one_and_two_processes() {
+    let report = the_same_on_one_process_and_two("jftl", "recovery");
+    let row = &report["rows"][0];
+    assert!(
+        row["bound"] == "least" && row["within"].is_boolean(),
+        "{row}"
+    );
+}
+
+#[test]
+fn the_f2fsj_paper_gives_the_same_bytes_on_one_and_two_processes() {
+    let report = the_same_on_one_process_and_two("f2fsj", "overheads");
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["measured"].is_number()));
+}

@@ -1,0 +1,25 @@
+//! The journal of F2FSJ, on devices whose cuts leave the worst.
+
+/// How the volumes of this suite are mounted.
+pub const SCHEME: &str = "scheme=f2fsj";
+
+use crate::common as images;
+
+mod ahead;
+mod applied;
+mod apply;
+mod attack;
+mod commit;
+mod common;
+mod cuts;
+mod foreign;
+mod guard;
+mod holes;
+mod ideas;
+mod large;
+mod race;
+mod recover;
+mod space;
+mod supers;
+mod volume;
+mod world;
