@@ -6,7 +6,7 @@
 #![allow(
     clippy::disallowed_types,
     clippy::disallowed_methods,
-    clippy::print_stdout
+    clippy::disallowed_macros
 )]
 
 use base::Ino;
