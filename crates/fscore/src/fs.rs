@@ -55,6 +55,16 @@ impl RenameMode {
             RenameMode::NoReplace | RenameMode::WhiteoutNoReplace(_)
         )
     }
+    /// The mode that does the same where no target exists, and is EEXIST where one does. An
+    /// exchange needs its target and stays what it is.
+    #[must_use]
+    pub const fn keeping_target(self) -> RenameMode {
+        match self {
+            RenameMode::Replace => RenameMode::NoReplace,
+            RenameMode::Whiteout(creds) => RenameMode::WhiteoutNoReplace(creds),
+            kept => kept,
+        }
+    }
     /// The owner of the whiteout that takes the old name, if one does.
     pub const fn whiteout(self) -> Option<Creds> {
         match self {

@@ -17,7 +17,7 @@ const OFFSET_MAX: u64 = i64::MAX as u64;
 pub(crate) struct Node {
     pub(crate) ino: Ino,
     /// Shared by writes at a given place and truncation, exclusive for appending writes (vfs-V4).
-    size: RwLock<()>,
+    pub(crate) size: RwLock<()>,
 }
 
 impl Node {

@@ -208,28 +208,46 @@ impl Vfs {
     /// Opens a pinned inode.
     fn pin(self: &Arc<Self>, ino: Ino, flags: OpenFlags) -> FsResult<File> {
         self.fs.open(ino)?;
-        let mut nodes = self.nodes.lock();
-        let node = nodes.get(&ino).and_then(Weak::upgrade).unwrap_or_else(|| {
-            let node = Arc::new(Node::new(ino));
-            nodes.insert(ino, Arc::downgrade(&node));
-            node
-        });
-        drop(nodes);
+        let node = self.node(ino);
         self.open_files.fetch_add(1, Ordering::Relaxed);
         let told = ErrorSeen::at_open(self.fs.write_errors(ino));
         Ok(File::new(Arc::clone(self), node, flags, told))
     }
 
+    /// Calls `f`, which changes the size of an inode, while no open file of it appends (vfs-V4).
+    fn resizing<R>(&self, ino: Ino, f: impl FnOnce() -> R) -> R {
+        let node = self.node(ino);
+        let shared = node.size.read();
+        let result = f();
+        drop(shared);
+        self.forget(node);
+        result
+    }
+
+    /// The node that all open files of an inode share.
+    fn node(&self, ino: Ino) -> Arc<Node> {
+        let mut nodes = self.nodes.lock();
+        nodes.get(&ino).and_then(Weak::upgrade).unwrap_or_else(|| {
+            let node = Arc::new(Node::new(ino));
+            nodes.insert(ino, Arc::downgrade(&node));
+            node
+        })
+    }
+
+    /// Gives a node back, and forgets it if nobody else has it.
+    fn forget(&self, node: Arc<Node>) {
+        let ino = node.ino;
+        let mut nodes = self.nodes.lock();
+        drop(node);
+        if nodes.get(&ino).is_some_and(|weak| weak.strong_count() == 0) {
+            nodes.remove(&ino);
+        }
+    }
+
     /// Ends an open file: forgets the node if it was its last one, and unpins the inode.
     pub(crate) fn unpin(&self, node: Arc<Node>) -> FsResult<()> {
         let ino = node.ino;
-        {
-            let mut nodes = self.nodes.lock();
-            drop(node);
-            if nodes.get(&ino).is_some_and(|weak| weak.strong_count() == 0) {
-                nodes.remove(&ino);
-            }
-        }
+        self.forget(node);
         self.open_files.fetch_sub(1, Ordering::Relaxed);
         self.fs.release(ino)
     }
@@ -339,7 +357,10 @@ impl Vfs {
             let drop_gid = if perm & GROUP_EXEC == 0 { 0 } else { SET_GID };
             set.perm = Some(perm & !(SET_UID | drop_gid));
         }
-        self.fs.setattr(attr.ino, &set)
+        match set.size {
+            Some(_) => self.resizing(attr.ino, || self.fs.setattr(attr.ino, &set)),
+            None => self.fs.setattr(attr.ino, &set),
+        }
     }
     /// Changes the permission bits.
     ///

@@ -253,10 +253,19 @@ impl Vfs {
             let source = self
                 .find(from.0, from.1)?
                 .ok_or(FsError::Posix(Errno::NoEnt))?;
-            let target = self.find(to.0, to.1)?;
-            self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
-            let Some(target) = target else {
-                return self.fs.rename(from.0, from.1, to.0, to.1, mode);
+            let target = loop {
+                let target = self.find(to.0, to.1)?;
+                self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
+                if let Some(target) = target {
+                    break target;
+                }
+                // A new name takes no lock of its directory. One that appears now has to be pinned
+                // before it is replaced (vfs-V1), so it is not replaced in this turn.
+                let moved = self.fs.rename(from.0, from.1, to.0, to.1, mode.keeping_target());
+                match moved {
+                    Err(FsError::Posix(Errno::Exist)) if !mode.keeps_target() => {}
+                    moved => return moved,
+                }
             };
             if source.ino == target.ino {
                 return Ok(());

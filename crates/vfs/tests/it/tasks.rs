@@ -57,6 +57,66 @@ fn appends_do_not_overwrite_each_other() {
     });
 }
 
+/// vfs-V4: a truncation by path waits for the append that has looked up its end; without the lock
+/// the append leaves a hole of zeros.
+#[test]
+fn a_truncation_by_path_leaves_no_hole_below_an_append() {
+    schedules(60, |vfs| {
+        create(vfs, "/log");
+        let writer = {
+            let vfs = Arc::clone(vfs);
+            rt::spawn("writer", move || {
+                let flags = OpenFlags::WRITE | OpenFlags::APPEND;
+                let file = vfs.open("/log", flags, 0).unwrap();
+                for _ in 0..10 {
+                    file.write_at(0, &[7; 7]).unwrap();
+                }
+                file.close().unwrap();
+            })
+        };
+        let empty = SetAttr {
+            size: Some(0),
+            ..SetAttr::default()
+        };
+        for _ in 0..6 {
+            vfs.set_attr("/log", &empty).unwrap();
+            rt::yield_now();
+        }
+        writer.join().unwrap();
+        let file = vfs.open("/log", OpenFlags::READ, 0).unwrap();
+        let mut all = vec![0xFF; 100];
+        let len = file.read_at(0, &mut all).unwrap();
+        file.close().unwrap();
+        assert!(all[..len].iter().all(|b| *b == 7), "{:?}", &all[..len]);
+    });
+}
+
+/// vfs-V1: a rename to a name that was free when it looked does not replace, unpinned, a file that
+/// appears there meanwhile: whoever makes that file is about to open it.
+#[test]
+fn a_rename_does_not_take_a_new_file_from_its_maker() {
+    schedules(300, |vfs| {
+        let mover = {
+            let vfs = Arc::clone(vfs);
+            rt::spawn("mover", move || {
+                for _ in 0..6 {
+                    create(&vfs, "/x");
+                    vfs.rename("/x", "/y", RenameMode::Replace).unwrap();
+                    vfs.unlink("/y").unwrap();
+                }
+            })
+        };
+        for _ in 0..6 {
+            // Fails with ESTALE if its file has gone, and opens another one if the number has a new
+            // owner.
+            let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+            let file = vfs.open("/y", flags, 0o644).unwrap();
+            file.close().unwrap();
+        }
+        mover.join().unwrap();
+    });
+}
+
 /// vfs-V3: without the rename lock and the look upwards two renames make a loop that hangs on
 /// nothing.
 #[test]
