@@ -70,7 +70,7 @@ pub static RULES: &[Rule] = &[
     },
     Rule {
         name: "S2",
-        demands: "a table is that of the acknowledged transactions, or of one more",
+        demands: "a table is that of the acknowledged transactions, or of one more; with `synchronous=normal` that of the first ones, however many",
     },
 ];
 

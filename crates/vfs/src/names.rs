@@ -261,7 +261,9 @@ impl Vfs {
                 }
                 // A new name takes no lock of its directory. One that appears now has to be pinned
                 // before it is replaced (vfs-V1), so it is not replaced in this turn.
-                let moved = self.fs.rename(from.0, from.1, to.0, to.1, mode.keeping_target());
+                let moved = self
+                    .fs
+                    .rename(from.0, from.1, to.0, to.1, mode.keeping_target());
                 match moved {
                     Err(FsError::Posix(Errno::Exist)) if !mode.keeps_target() => {}
                     moved => return moved,

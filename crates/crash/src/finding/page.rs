@@ -74,6 +74,7 @@ fn states(report: &CampaignReport) -> Markup {
         "deduplicated",
         "pruned",
         "judged",
+        "of these nested",
         "beyond the bound",
         "timed out",
         "violations",

@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn d3_what_does_not_fit_fails_and_all_behind_it() {
+    fn d2_what_does_not_fit_fails_and_all_behind_it() {
         let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(20_000));
         for block in 0..2 {
             let n = device.write(DEVICE, block * BLOCK, &[1; 4096]).unwrap();
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn d3_syncs_and_discards_take_room_too() {
+    fn d2_syncs_and_discards_take_room_too() {
         let endless = |device: DeviceFs, command: &dyn Fn(&DeviceFs) -> FsResult<()>| {
             let done = (0..10_000).take_while(|_| command(&device).is_ok()).count();
             assert!(done > 1 && device.complete().is_err(), "{done}");

@@ -280,6 +280,16 @@ fn reports(explored: &Explored, dossier: &Dossier, small: &Shrunk) {
         assert!(html.contains(&escaped), "{line}");
     }
     assert!(html.contains("class=\"lost\"") || html.contains("class=\"torn\""));
+    for table in html.split("<table").skip(1) {
+        let table = table.split("</table>").next().expect("its end");
+        let rows: Vec<usize> = table
+            .split("<tr>")
+            .skip(1)
+            .map(|row| row.matches("</td>").count() + row.matches("</th>").count())
+            .collect();
+        let head = rows[0];
+        assert!(rows.iter().all(|&cells| cells == head), "{rows:?}: {table}");
+    }
 }
 
 #[test]
