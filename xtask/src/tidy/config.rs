@@ -23,9 +23,6 @@ pub struct Config {
     /// Functions above the budget.
     #[serde(default)]
     pub function: Vec<FunctionException>,
-    /// Crates with a circle above the budget.
-    #[serde(default)]
-    pub circle: Vec<CircleException>,
     /// Words that we do not use, with what we say instead.
     #[serde(default)]
     pub word: Vec<Word>,
@@ -70,16 +67,6 @@ pub struct FunctionException {
     pub lines: usize,
     /// Why it cannot be split.
     pub reason: String,
-}
-
-/// A crate with a larger circle of files.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CircleException {
-    /// Directory below `crates/`.
-    pub name: String,
-    /// Files of its largest circle; it may not grow beyond.
-    pub files: usize,
 }
 
 /// A banned synonym.

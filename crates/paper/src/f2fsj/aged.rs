@@ -88,13 +88,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             parts(System::F2fsj, a),
             parts(System::Checkpoint60, b)
         );
-        rows.push(row.of(op.name()).because(&why));
+        rows.push(row.of(op.word()).because(&why));
         for other in [System::Checkpoint5Bg, System::Ext4] {
             let item = format!("aged volume: F2FSJ over {}", other.name());
-            ours.push(Row::ours(FIGURE, &item, "gain", over(other, true)?).of(op.name()));
+            ours.push(Row::ours(FIGURE, &item, "gain", over(other, true)?).of(op.word()));
         }
         let item = "fresh volume of the same size: F2FSJ over checkpoint-60";
-        ours.push(Row::ours(FIGURE, item, "gain", fresh).of(op.name()));
+        ours.push(Row::ours(FIGURE, item, "gain", fresh).of(op.word()));
         for system in SYSTEMS {
             lines.push(line(
                 op,
@@ -143,7 +143,7 @@ const HEAD: [&str; 7] = [
 
 fn line(op: Op, system: System, aged: &Measured, fresh: &Measured) -> Vec<String> {
     vec![
-        op.name().into(),
+        op.word().into(),
         system.name(),
         number(rate(aged)),
         number(rate(fresh)),

@@ -144,7 +144,7 @@ fn names(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
         for op in Op::ALL {
             let ours = measured(outcomes, &bench(plan, op, System::F2fsj))?;
             let base = measured(outcomes, &bench(plan, op, base))?;
-            let item = format!("{}: F2FSJ over {name}", op.name());
+            let item = format!("{}: F2FSJ over {name}", op.word());
             let gain = base.seconds / ours.seconds - 1.0;
             let why = format!("{name}: {}; F2FSJ: {}", parts(base), parts(ours));
             let row = Row::judged(table.get(FIGURE, &item, None), gain);
@@ -323,7 +323,7 @@ fn names_listed(plan: &Plan, outcomes: &Outcomes) -> Result<Listed, PaperError> 
         for system in SYSTEMS {
             let m = measured(outcomes, &bench(plan, op, system))?;
             lines.push(vec![
-                op.name().into(),
+                op.word().into(),
                 system.name(),
                 number(m.ops as f64 / m.seconds),
                 number(m.latency_us.mean),

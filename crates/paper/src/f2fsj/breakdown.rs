@@ -175,7 +175,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             Ok(Spent::of(measured(outcomes, &of(plan, op, system))?))
         };
         shown.push(Shown {
-            name: op.name(),
+            name: op.word(),
             ext4: spent(System::Ext4)?,
             pages: spent(System::PageJournal)?,
             f2fsj: spent(System::F2fsj)?,

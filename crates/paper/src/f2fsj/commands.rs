@@ -25,32 +25,18 @@ const WITH_CPU: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4
 /// CPU time of one compilation in microseconds: about that of a kernel's source on a fast core.
 const COMPILE_US: u64 = 200_000;
 
-/// A command of the section.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Command {
-    Clone,
-    Copy,
-    Make,
-    MakeWithCpu,
+base::words! {
+    /// A command of the section.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Command {
+        Clone => "git clone",
+        Copy => "cp -r",
+        Make => "make",
+        MakeWithCpu => "make, 200 ms of compiler a source",
+    }
 }
 
 impl Command {
-    const ALL: [Command; 4] = [
-        Command::Clone,
-        Command::Copy,
-        Command::Make,
-        Command::MakeWithCpu,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Command::Clone => "git clone",
-            Command::Copy => "cp -r",
-            Command::Make => "make",
-            Command::MakeWithCpu => "make, 200 ms of compiler a source",
-        }
-    }
-
     fn systems(self) -> &'static [System] {
         match self {
             Command::MakeWithCpu => &WITH_CPU,
@@ -110,7 +96,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 Command::Clone => ("speed", gain(b.seconds, a.seconds)),
                 _ => ("time", gain(a.seconds, b.seconds)),
             };
-            let item = format!("{}: {what}, F2FSJ over {}", command.name(), other.name());
+            let item = format!("{}: {what}, F2FSJ over {}", command.word(), other.name());
             let row = Row::judged(table.get(FIGURE, &item, None), found.unwrap_or(0.0));
             let why = format!(
                 "{}; {}; {}",
@@ -129,7 +115,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 continue;
             }
             let found = gain(a.seconds, of(command, other)?.seconds).unwrap_or(0.0);
-            let item = format!("{}: time, F2FSJ over {}", command.name(), other.name());
+            let item = format!("{}: time, F2FSJ over {}", command.word(), other.name());
             rows.push(Row::ours(FIGURE, &item, "gain", found));
         }
     }
@@ -146,7 +132,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
 fn seconds(plan: &Plan, outcomes: &Outcomes) -> Result<crate::Listed, PaperError> {
     let mut lines = Vec::new();
     for command in Command::ALL {
-        let mut line = vec![command.name().to_string()];
+        let mut line = vec![command.word().to_string()];
         for system in SYSTEMS {
             line.push(match command.systems().contains(&system) {
                 true => number(measured(outcomes, &command.job(plan, system))?.seconds),

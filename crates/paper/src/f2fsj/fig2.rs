@@ -38,7 +38,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let of = |system, at| measured(outcomes, &op.at(plan, system, at));
         let stock = of(System::Checkpoint60, At::Whole)?;
         shares.push(share_row(&table, op, stock));
-        let item = format!("{}: worst latency", op.name());
+        let item = format!("{}: worst latency", op.word());
         let ms = stock.latency_us.max / 1e3;
         worst.push(Row::judged(table.get("Fig 2b", &item, None), ms));
         p90 = p90.max(stock.met_p90_ms);
@@ -50,7 +50,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         ));
         for at in [At::Whole].into_iter().chain(At::LEVELS) {
             let found = of(System::Checkpoint60, at)?;
-            lines.push(line(op.name(), &at.text(plan), found));
+            lines.push(line(op.word(), &at.text(plan), found));
         }
     }
     let item = "P90 of operations that met a checkpoint, largest of the four";
@@ -95,7 +95,7 @@ fn line(name: &str, at: &str, found: &Measured) -> Vec<String> {
 }
 
 fn share_row(table: &Table, op: Op, stock: &Measured) -> Row {
-    let item = format!("{}: checkpoints, part of the run time", op.name());
+    let item = format!("{}: checkpoints, part of the run time", op.word());
     let (packs, ops) = (stock.checkpoints.packs, stock.ops);
     let why = match packs {
         0 => format!(
@@ -118,7 +118,7 @@ fn share_row(table: &Table, op: Op, stock: &Measured) -> Row {
 }
 
 fn interval_rows(table: &Table, op: Op, stock: &Measured, often: &Measured) -> [Row; 2] {
-    let name = op.name();
+    let name = op.word();
     let item = format!("{name}: run time with an interval of 1 s over 60 s, more");
     let more = often.seconds / stock.seconds.max(f64::MIN_POSITIVE) - 1.0;
     let why = format!(

@@ -93,12 +93,12 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let shares = found.iter().map(|l| l.worst().share() * 100.0).collect();
         bars.push((name(kept), shares));
         for (op, found) in Op::FOUR.iter().zip(&found) {
-            lines.push(line(op.name(), &name(kept), found));
+            lines.push(line(op.word(), &name(kept), found));
         }
         rows.extend(of_system(plan, kept, &found));
     }
     let title = "Lost at the worst moment, of what was done";
-    let svg = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.name().to_string()), &bars)?;
+    let svg = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.word().to_string()), &bars)?;
     let head = [
         "operation",
         "system",
@@ -192,7 +192,7 @@ fn why(plan: &Plan, found: &[&Lost]) -> String {
         let worst = l.worst();
         format!(
             "{}: {} checkpoints in {} s, {} of {} operations lost, the oldest {} s old",
-            op.name(),
+            op.word(),
             l.commits,
             number(l.seconds),
             worst.lost,

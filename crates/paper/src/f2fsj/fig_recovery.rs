@@ -21,35 +21,19 @@ const RING: u64 = 256 << 20;
 const LARGE: u64 = 8 * VOLUME;
 const K: u32 = 1024;
 
-/// A system, and how the changes are made durable on it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Rollback,
-    RollForward,
-    PageJournal,
-    F2fsj,
-    Ext4,
+base::words! {
+    /// A system, and how the changes are made durable on it.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    enum Way {
+        Rollback => "rollback",
+        RollForward => "roll-forward",
+        PageJournal => "page-journal",
+        F2fsj => "f2fsj",
+        Ext4 => "ext4",
+    }
 }
 
 impl Way {
-    const ALL: [Way; 5] = [
-        Way::Rollback,
-        Way::RollForward,
-        Way::PageJournal,
-        Way::F2fsj,
-        Way::Ext4,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Way::Rollback => "rollback",
-            Way::RollForward => "roll-forward",
-            Way::PageJournal => "page-journal",
-            Way::F2fsj => "f2fsj",
-            Way::Ext4 => "ext4",
-        }
-    }
-
     fn system(self) -> System {
         match self {
             Way::Rollback | Way::RollForward => System::Checkpoint60,
@@ -381,7 +365,7 @@ impl Found<'_> {
                     let found = self.of(way, act, files)?;
                     lines.push(vec![
                         label(act, files),
-                        way.name().into(),
+                        way.word().into(),
                         number(found.mount_ms),
                         number(found.clean_ms),
                         found.kib_read.to_string(),
@@ -409,7 +393,7 @@ impl Found<'_> {
                 };
                 let counts = counts(self.plan, act).into_iter();
                 let points = counts.map(of).collect::<Result<_, PaperError>>()?;
-                series.push((way.name().to_string(), points));
+                series.push((way.word().to_string(), points));
             }
             let title = format!("Time of the mount, files {}", act.name());
             let svg = plot::lines(&title, ("files", "ms"), &series)?;

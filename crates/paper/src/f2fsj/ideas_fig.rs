@@ -75,7 +75,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         for (set, place) in rates.iter_mut().enumerate() {
             *place = rate(measured(outcomes, &of(plan, op, set))?);
         }
-        let name = op.name();
+        let name = op.word();
         shown.push(Shown { name, rates });
     }
     Ok(Section {

@@ -121,7 +121,7 @@ fn gain(runs: &Runs<'_>, other: usize) -> f64 {
 fn background(op: Op, found: &Found<'_>) -> Result<[Row; 2], PaperError> {
     use System::{Checkpoint5Bg, Checkpoint60, F2fsj};
     let row = |a: System, b: System| {
-        let item = format!("{}: {} over {}", op.name(), title(a), title(b));
+        let item = format!("{}: {} over {}", op.word(), title(a), title(b));
         let gain = found.gain(op, (a, b), At::Whole)?;
         Ok::<Row, PaperError>(Row::ours(FIGURE, &item, "gain", gain))
     };
@@ -141,7 +141,7 @@ fn words(found: &Found<'_>, loads: &[(&Load, Runs<'_>)]) -> Result<Vec<String>, 
         };
         parts.push(format!(
             "{} {} and {}",
-            op.name(),
+            op.word(),
             percent(System::Checkpoint5Bg)?,
             percent(System::F2fsj)?
         ));

@@ -48,7 +48,7 @@ fn records_are_at_most_a_quarter_of_pages_where_names_are_made() {
             Op::Mkdir | Op::Create4k => b / 4.0,
             _ => b,
         };
-        assert!(a > 0.0 && a <= bound, "{}: {a} and {b}", op.name());
+        assert!(a > 0.0 && a <= bound, "{}: {a} and {b}", op.word());
         let has = |kind| journal.pages.get(kind).is_some_and(|n| *n > 0);
         let data = matches!(op, Op::Create4k | Op::Unlink4k);
         assert!(has("nat") && (has("sit") || !data), "{:?}", journal.pages);

@@ -132,7 +132,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     let found = Found::new(plan, outcomes);
     let mut rows = sizes(plan, &table);
     for Compared { op, pair } in PUBLISHED {
-        let item = format!("{}: {} over {}", op.name(), title(pair.0), title(pair.1));
+        let item = format!("{}: {} over {}", op.word(), title(pair.0), title(pair.1));
         let why = why(op, pair, &found)?;
         let gain = found.gain(op, pair, At::Whole)?;
         rows.push(Row::judged(table.get(FIGURE, &item, None), gain).because(&why));
@@ -307,7 +307,7 @@ fn rates(found: &Found<'_>) -> Result<Listed, PaperError> {
     let line = |op: Op| {
         let each = SYSTEMS.map(|system| Ok(number(rate(found.of(op, system, At::Whole)?).round())));
         let each: Result<Vec<String>, PaperError> = each.into_iter().collect();
-        Ok(head(op.name(), each?))
+        Ok(head(op.word(), each?))
     };
     let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
     Ok((
@@ -332,7 +332,7 @@ fn gains(found: &Found<'_>) -> Result<Listed, PaperError> {
             .iter()
             .map(|&(pair, at)| Ok(number(found.gain(op, pair, at)?)));
         let each: Result<Vec<String>, PaperError> = each.collect();
-        Ok(head(op.name(), each?))
+        Ok(head(op.word(), each?))
     };
     let lines: Result<_, PaperError> = Op::ALL.into_iter().map(line).collect();
     Ok((
@@ -370,7 +370,7 @@ fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
             let logged: u64 = to_journal.map(|(_, n)| *n).sum();
             let per_op = |blocks: u64| number(blocks as f64 / of.ops.max(1) as f64);
             lines.push(vec![
-                op.name().into(),
+                op.word().into(),
                 title(system),
                 number(of.seconds),
                 each(of.seconds),
@@ -394,7 +394,7 @@ fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
 }
 
 fn bars(found: &Found<'_>) -> Result<(String, String), PaperError> {
-    let groups: Vec<String> = Op::ALL.iter().map(|op| op.name().to_string()).collect();
+    let groups: Vec<String> = Op::ALL.iter().map(|op| op.word().to_string()).collect();
     let mut series = Vec::new();
     for system in SYSTEMS {
         let over = |op: &Op| found.gain(*op, (system, System::Checkpoint60), At::Whole);

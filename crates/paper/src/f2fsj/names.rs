@@ -29,51 +29,30 @@ impl At {
     }
 }
 
-/// An operation on names in the paper.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Op {
-    /// Makes directories.
-    Mkdir,
-    /// Removes directories.
-    Rmdir,
-    /// Makes empty files.
-    CreateEmpty,
-    /// Removes empty files.
-    UnlinkEmpty,
-    /// Makes files of 4 KiB.
-    Create4k,
-    /// Removes files of 4 KiB.
-    Unlink4k,
-    /// Copies files of 4 KiB: half as many, so that there are as many files in the end.
-    Copy4k,
+base::words! {
+    /// An operation on names in the paper.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Op {
+        /// Makes directories.
+        Mkdir => "mkdir",
+        /// Removes directories.
+        Rmdir => "rmdir",
+        /// Makes empty files.
+        CreateEmpty => "create-empty",
+        /// Removes empty files.
+        UnlinkEmpty => "unlink-empty",
+        /// Makes files of 4 KiB.
+        Create4k => "create-4KB",
+        /// Removes files of 4 KiB.
+        Unlink4k => "unlink-4KB",
+        /// Copies files of 4 KiB: half as many, so that there are as many files in the end.
+        Copy4k => "copy-4KB",
+    }
 }
 
 impl Op {
-    /// All operations, in the order of section 5.3.
-    pub const ALL: [Op; 7] = [
-        Op::Mkdir,
-        Op::Rmdir,
-        Op::CreateEmpty,
-        Op::UnlinkEmpty,
-        Op::Create4k,
-        Op::Unlink4k,
-        Op::Copy4k,
-    ];
     /// The operations of Figs. 2, 4, 18 and section 5.2.
     pub const FOUR: [Op; 4] = [Op::Mkdir, Op::Rmdir, Op::Create4k, Op::Unlink4k];
-
-    /// The operation's name in the paper.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Op::Mkdir => "mkdir",
-            Op::Rmdir => "rmdir",
-            Op::CreateEmpty => "create-empty",
-            Op::UnlinkEmpty => "unlink-empty",
-            Op::Create4k => "create-4KB",
-            Op::Unlink4k => "unlink-4KB",
-            Op::Copy4k => "copy-4KB",
-        }
-    }
 
     /// The workload with this many objects.
     pub fn workload(self, objects: u32) -> String {

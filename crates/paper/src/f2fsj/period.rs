@@ -54,7 +54,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     let (mut rates, mut sizes, mut growth, mut lines) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for op in Op::FOUR {
-        let name = op.name();
+        let name = op.word();
         let runs = PERIODS.map(|s| measured(outcomes, &of(plan, op, s)));
         let [short, long] = runs;
         let (short, long) = (short?, long?);

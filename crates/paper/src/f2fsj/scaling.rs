@@ -98,7 +98,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     };
     let (mut over, mut beyond) = (Vec::new(), Vec::new());
     for (op, named) in OPS {
-        let name = op.name();
+        let name = op.word();
         let mut all = BTreeMap::new();
         for system in SYSTEMS {
             for n in processes(plan) {

@@ -71,7 +71,7 @@ const NO_TIME: &str =
     "operations of F2FSJ spent no time on the journal, so there is nothing to divide by";
 
 fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
-    let item = format!("{}: checkpoint time over journal time", op.name());
+    let item = format!("{}: checkpoint time over journal time", op.word());
     let published = table.get(FIGURE, &item, None);
     let both = |at: At| -> Result<(&Measured, Journaled), PaperError> {
         let stock = found.of(op, System::Checkpoint60, at)?;
@@ -93,7 +93,7 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     }
     let item = format!(
         "{}: checkpoint time over the time of journal, commits and applies",
-        op.name()
+        op.word()
     );
     let gain = gain(inside, spent + journal.of_tasks());
     rows.extend(gain.map(|gain| Row::ours(FIGURE, &item, "gain", gain)));
@@ -136,7 +136,7 @@ fn named(journal: &Journaled) -> String {
 }
 
 fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
-    let item = format!("{}: mean latency, F2FSJ over checkpoint-60", op.name());
+    let item = format!("{}: mean latency, F2FSJ over checkpoint-60", op.word());
     let gain = |at: At| -> Result<f64, PaperError> {
         let of = |system| Ok::<f64, PaperError>(found.of(op, system, at)?.latency_us.mean);
         Ok(of(System::F2fsj)? / of(System::Checkpoint60)?.max(f64::MIN_POSITIVE) - 1.0)
@@ -179,8 +179,8 @@ fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     let judged = Row::judged(table.get(FIGURE, item, None), times.log10());
     let item = "worst latency, F2FSJ over checkpoint-60; aim: below 0.01";
     Ok(vec![
-        judged.because(&why).of(op.name()),
-        Row::ours(FIGURE, item, "fraction", 1.0 / times).of(op.name()),
+        judged.because(&why).of(op.word()),
+        Row::ours(FIGURE, item, "fraction", 1.0 / times).of(op.word()),
     ])
 }
 
@@ -201,7 +201,7 @@ fn latencies(found: &Found<'_>) -> Result<Listed, PaperError> {
             let of = found.of(op, system, At::Whole)?;
             let l = &of.latency_us;
             let values = [l.mean, l.p50, l.p99, l.p99_9, l.max].map(number);
-            let first = [op.name().to_string(), title(system)];
+            let first = [op.word().to_string(), title(system)];
             let last = [of.checkpoints.packs.to_string()];
             lines.push(first.into_iter().chain(values).chain(last).collect());
         }
@@ -228,7 +228,7 @@ fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
             let journal = own.journal.clone().unwrap_or_default();
             let ms = |seconds: f64| number(seconds * 1e3);
             lines.push(vec![
-                op.name().into(),
+                op.word().into(),
                 at.text(found.plan),
                 ms(stock.checkpoints.inside_s),
                 ms(journal.of_operations()),
@@ -245,7 +245,7 @@ fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
 fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
     let line = |system| Ok((title(system), found.of(op, system, At::Whole)?.cdf.clone()));
     let lines: Result<Vec<_>, PaperError> = SYSTEMS.into_iter().map(line).collect();
-    let caption = format!("{}: latency, all systems", op.name());
+    let caption = format!("{}: latency, all systems", op.word());
     let svg = plot::tail(&caption, "us", &lines?)?;
     Ok((caption, svg))
 }
@@ -265,7 +265,7 @@ fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> 
         Ok((title(system), points))
     };
     let lines: Result<Vec<_>, PaperError> = shown.into_iter().map(line).collect();
-    let caption = format!("{}: longest operation over the run", op.name());
+    let caption = format!("{}: longest operation over the run", op.word());
     let svg = plot::lines(&caption, ("s", "us"), &lines?)?;
     Ok((caption, svg))
 }

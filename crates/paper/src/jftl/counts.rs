@@ -80,7 +80,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         for mode in Mode::ALL {
             let run = run(mode)?;
             lines.push(line(name, mode, run));
-            bars.push((mode.name().to_string(), parts(run)));
+            bars.push((mode.word().to_string(), parts(run)));
         }
         let title = format!("{name}: 4 KiB blocks written");
         let drawn = plot::stacked_bars(&title, "blocks", &PARTS.map(String::from), &bars);
@@ -154,7 +154,7 @@ fn parts(run: &Run) -> Vec<f64> {
 }
 
 fn line(name: &str, mode: Mode, run: &Run) -> Vec<String> {
-    let mut line = vec![name.to_string(), mode.name().to_string()];
+    let mut line = vec![name.to_string(), mode.word().to_string()];
     line.extend(parts(run).into_iter().map(number));
     let map = run.flash.as_ref().map_or(0, |f| f.map_programs);
     let more = [all_blocks(run), run.commits, host_programs(run), map];
@@ -165,7 +165,7 @@ fn line(name: &str, mode: Mode, run: &Run) -> Vec<String> {
 
 /// The rows of the identities A and B for one load.
 fn identities(load: &str, mode: Mode, plain: &Run, remap: &Run) -> Vec<Row> {
-    let of = format!("{load}, {}", mode.name());
+    let of = format!("{load}, {}", mode.word());
     let superblocks = |run| blocks(run, &["journal_superblock"]);
     // Remap has satisfied the homes that the plain mode wrote and this one did not.
     let satisfied = home_blocks(plain) as f64 - home_blocks(remap) as f64;

@@ -81,7 +81,7 @@ fn section(
     }
     let head: Vec<String> = ["file (MiB)"]
         .into_iter()
-        .chain(Mode::ALL.map(Mode::name))
+        .chain(Mode::ALL.map(Mode::word))
         .map(String::from)
         .collect();
     let of = |what: fn(&Run) -> f64| -> Vec<Vec<String>> {
@@ -103,7 +103,7 @@ fn section(
     let series: Vec<(String, Vec<f64>)> = (0..Mode::ALL.len())
         .map(|m| {
             let values = lines.iter().map(|(_, runs)| rate(runs[m]));
-            (Mode::ALL[m].name().to_string(), values.collect())
+            (Mode::ALL[m].word().to_string(), values.collect())
         })
         .collect();
     let title = format!("{figure}: Bonnie, {phase}, over the size of the file (MiB)");

@@ -138,8 +138,8 @@ fn gains(figure: &str, lines: &Lines<'_>, mode: Mode) -> Row {
     let plain = mode.copied();
     let item = format!(
         "{} over {}, least of all records",
-        mode.name(),
-        plain.name()
+        mode.word(),
+        plain.word()
     );
     let (kib, runs) = lines
         .iter()
@@ -194,7 +194,7 @@ fn ours(figure: &str, lines: &Lines<'_>) -> Vec<Row> {
 fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperError> {
     let head: Vec<String> = ["record (KiB)"]
         .into_iter()
-        .chain(Mode::ALL.map(Mode::name))
+        .chain(Mode::ALL.map(Mode::word))
         .map(String::from)
         .collect();
     let of = |what: fn(&Run) -> f64| -> Vec<Vec<String>> {
@@ -218,7 +218,7 @@ fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperErro
         .iter()
         .map(|mode| {
             let values = lines.iter().map(|(_, runs)| rate(runs[*mode as usize]));
-            (mode.name().to_string(), values.collect())
+            (mode.word().to_string(), values.collect())
         })
         .collect();
     let title = format!("{figure}: IOzone, {op} of 4 MiB, over the size of a record (KiB)");

@@ -13,30 +13,22 @@ const FIGURE: &str = "3.2";
 /// Size of the journal, MiB, so that no run is short of log space.
 const JOURNAL_MIB: u32 = 48;
 
-/// The schemes that write the log and that recover it.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Way {
-    Copied,
-    Remapped,
-    RemappedTwice,
+base::words! {
+    /// The schemes that write the log and that recover it.
+    #[derive(Clone, Copy, PartialEq, Debug)]
+    enum Way {
+        Copied => "copied",
+        Remapped => "remapped",
+        RemappedTwice => "remapped before the cut and again",
+    }
 }
 
 impl Way {
-    const ALL: [Way; 3] = [Way::Copied, Way::Remapped, Way::RemappedTwice];
-
     fn schemes(self) -> (Mode, Mode) {
         match self {
             Way::Copied => (Mode::Journaled, Mode::Journaled),
             Way::Remapped => (Mode::Journaled, Mode::JournaledJftl),
             Way::RemappedTwice => (Mode::JournaledJftl, Mode::JournaledJftl),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Way::Copied => "copied",
-            Way::Remapped => "remapped",
-            Way::RemappedTwice => "remapped before the cut and again",
         }
     }
 }
@@ -67,7 +59,7 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
 pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut lines = Vec::new();
     let mut series: Vec<(String, Vec<f64>)> =
-        Way::ALL.map(|w| (w.name().to_string(), Vec::new())).into();
+        Way::ALL.map(|w| (w.word().to_string(), Vec::new())).into();
     let mut longest: Vec<&Recovered> = Vec::new();
     for blocks in lengths(plan) {
         longest.clear();
@@ -127,7 +119,7 @@ fn words() -> Vec<String> {
 
 fn of_run(blocks: u64, way: Way, found: &Recovered) -> Vec<String> {
     let step = |name: &str| number(found.steps_ms.get(name).copied().unwrap_or(0.0));
-    let mut line = vec![blocks.to_string(), way.name().to_string()];
+    let mut line = vec![blocks.to_string(), way.word().to_string()];
     line.extend([found.recovery_ms(), found.mount_ms, found.clean_mount_ms].map(number));
     line.extend(
         [

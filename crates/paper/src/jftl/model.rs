@@ -209,7 +209,7 @@ fn left(mode: Mode, state: State, run: &Run) -> Row {
     let parts = Parts::of(run);
     let measured = ratio(parts.all - parts.sum(), parts.all);
     let item = "part of the time that no chip operation accounts for";
-    Row::ours(FIGURE, item, "fraction", measured).of(&format!("{}, {}", mode.name(), state.name()))
+    Row::ours(FIGURE, item, "fraction", measured).of(&format!("{}, {}", mode.word(), state.name()))
 }
 
 fn cause(state: State, run: &Run) -> String {
@@ -238,7 +238,7 @@ fn line(mode: Mode, state: State, run: &Run) -> Vec<String> {
     let none = Flash::default();
     let flash = run.flash.as_ref().unwrap_or(&none);
     let parts = Parts::of(run);
-    let mut line = vec![state.name().to_string(), mode.name().to_string()];
+    let mut line = vec![state.name().to_string(), mode.word().to_string()];
     let values = [
         run.mb_per_s.unwrap_or(0.0),
         caused_rate(state, run),

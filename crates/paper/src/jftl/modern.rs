@@ -67,7 +67,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let runs = Mode::PAPER.map(|mode| run_of(outcomes, &on_tlc(plan, &load, mode)));
         let runs = runs.into_iter().collect::<Result<Vec<&Run>, _>>()?;
         for (mode, run) in Mode::PAPER.iter().zip(&runs) {
-            lines.push(line(name, mode.name(), run));
+            lines.push(line(name, mode.word(), run));
         }
         section
             .rows

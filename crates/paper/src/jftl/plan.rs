@@ -18,19 +18,21 @@ pub struct Plan {
     pub seed: u64,
 }
 
-/// A journaling mode of the paper, or the published variant of JFTL.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Mode {
-    /// Metadata is logged and copied home.
-    Ordered,
-    /// Metadata is logged and remapped home.
-    OrderedJftl,
-    /// Data and metadata are logged and copied home.
-    Journaled,
-    /// Data and metadata are logged and remapped home.
-    JournaledJftl,
-    /// As [`Mode::JournaledJftl`], as published: the mapping of the journal's address is cleared.
-    JournaledPaper,
+base::words! {
+    /// A journaling mode of the paper, or the published variant of JFTL.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+    pub enum Mode {
+        /// Metadata is logged and copied home.
+        Ordered => "ordered",
+        /// Metadata is logged and remapped home.
+        OrderedJftl => "ordered with JFTL",
+        /// Data and metadata are logged and copied home.
+        Journaled => "journaled",
+        /// Data and metadata are logged and remapped home.
+        JournaledJftl => "journaled with JFTL",
+        /// As [`Mode::JournaledJftl`], as published: the journal's address loses its mapping.
+        JournaledPaper => "journaled, JFTL as published",
+    }
 }
 
 impl Mode {
@@ -41,15 +43,6 @@ impl Mode {
         Mode::Journaled,
         Mode::JournaledJftl,
     ];
-    /// Those four, and the published variant.
-    pub const ALL: [Mode; 5] = [
-        Mode::Ordered,
-        Mode::OrderedJftl,
-        Mode::Journaled,
-        Mode::JournaledJftl,
-        Mode::JournaledPaper,
-    ];
-
     /// The scheme as a configuration names it.
     pub fn scheme(self) -> &'static str {
         match self {
@@ -58,17 +51,6 @@ impl Mode {
             Mode::Journaled => "jbd2+data=journal",
             Mode::JournaledJftl => "jftl+data=journal",
             Mode::JournaledPaper => "jftl-paper+data=journal",
-        }
-    }
-
-    /// The mode's name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Mode::Ordered => "ordered",
-            Mode::OrderedJftl => "ordered with JFTL",
-            Mode::Journaled => "journaled",
-            Mode::JournaledJftl => "journaled with JFTL",
-            Mode::JournaledPaper => "journaled, JFTL as published",
         }
     }
 

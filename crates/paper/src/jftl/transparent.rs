@@ -48,13 +48,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         ] {
             let by_itself = run_of(outcomes, &transparent(plan, &load, plain))?;
             let (copied, remapped) = (run(plain)?, run(remap)?);
-            lines.push(line(name, plain.name(), copied));
+            lines.push(line(name, plain.word(), copied));
             lines.push(line(
                 name,
-                &format!("{}, transparent", plain.name()),
+                &format!("{}, transparent", plain.word()),
                 by_itself,
             ));
-            lines.push(line(name, remap.name(), remapped));
+            lines.push(line(name, remap.word(), remapped));
             let programs = |run: &Run| run.flash.as_ref().map_or(0, |f| f.programs) as f64;
             let saved = ratio(
                 programs(copied) - programs(by_itself),
@@ -63,7 +63,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             let item = "programs that the device saves by itself over those that JFTL saves";
             section.rows.push(
                 Row::ours("Transparent", item, "fraction", saved)
-                    .of(&format!("{name}, {}", plain.name())),
+                    .of(&format!("{name}, {}", plain.word())),
             );
         }
     }
