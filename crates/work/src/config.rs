@@ -1,5 +1,6 @@
 //! What to run, as one value: it is sent to worker processes as text, so everything that a run
-//! depends on stands in it.
+//! depends on stands in it. Only of a recording and of a model of Filebench it has the path, not
+//! the content.
 
 use rig::Config;
 use serde::{Deserialize, Serialize};

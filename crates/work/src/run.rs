@@ -1,9 +1,10 @@
 //! One run: a workload on a freshly formatted stack, in a simulation of its own.
 //!
 //! The figures are the difference of two readings of all counters, around the measured part: making
-//! files or filling a table before it is in no figure. After it the content is compared with what
-//! the workload wrote, so that a stack which loses data yields an error and no figures. Every
-//! random number derives from the seed: equal configurations give equal results, bit for bit.
+//! files or filling a table before it is in no figure, except in [`run_whole`]. The content is
+//! compared with what the workload wrote, after the measured part or, where that ends by removing
+//! its files, before they go: a stack which loses data yields an error and no figures. Every random
+//! number derives from the seed: equal configurations give equal results, bit for bit.
 
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};

@@ -1,11 +1,11 @@
 //! Runs a recording of block requests on a translation layer that only counts: how much each policy
-//! of garbage collection programs, copies and erases. It keeps no data, so large recordings fit and
-//! each policy sees the same requests; it has no time either, so requests come in their order.
+//! of garbage collection programs, copies and erases. The layer keeps no data, so large recordings
+//! fit. It has no time either, so requests come in their order, and each policy sees the same ones.
 //!
 //! - C1: units are 4 KiB; a read or write counts for every unit that it touches, a discard for the
 //!   units that lie wholly in it.
-//! - C2: first the device is filled ([`Fill`]), then the requests before the mark run; neither is
-//!   in any figure but erase counts.
+//! - C2: first the device is filled ([`Fill`]), then the requests before the mark run. Neither is
+//!   in any figure but the erase counts of blocks and the share of units that hold data at the end.
 //! - C3: a flush, and the end of a FUA write, program the rows that are being filled, as the
 //!   contract of the layer wants it.
 

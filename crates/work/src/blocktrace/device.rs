@@ -3,15 +3,18 @@
 //! - P1: in the open loop (`recorded`) a request is due at its recorded time, whatever else is
 //!   under way, and its latency is from then to its completion. In the closed loop a fixed number
 //!   of requests is under way: one goes when another completes.
-//! - P2: before the run all sectors that the recording may touch ([`Folder::used`]) are written
-//!   once, in order, and flushed (unless [`Fill`] says otherwise), so that reads read flash; then
-//!   the requests before the recording's own mark ([`BlockTrace::preparing`]) run. Neither is in
-//!   any figure.
+//! - P2: before the run all sectors that the recording may touch ([`Folder::used`]; with
+//!   `fold=modulo` these are all of the device) are written once, in order, and flushed (unless
+//!   [`Fill`] says otherwise), so that reads read flash. Then the requests before the recording's
+//!   own mark ([`BlockTrace::preparing`]) run, one after another. Nothing of this is in any figure.
 //! - P3: a read or write longer than a command of the device is sent as several at once and ends
-//!   with the last of them. What is not whole sectors of the device is rounded outwards.
+//!   with the last of them; a discard is one command whatever its length. A request that passes the
+//!   end of the device is two (fold-F2). What is not whole sectors of the device is rounded
+//!   outwards.
 //! - P4: a FUA write on a device without FUA is a write and a flush. The flush goes when the write
 //!   has completed, and the model cannot go back in time, so requests that are due in between wait
-//!   until then. A discard on a device without discards is left out. Both are counted.
+//!   until then, in spite of P1. A discard on a device without discards is left out. Both are
+//!   counted.
 
 use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};

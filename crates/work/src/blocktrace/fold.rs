@@ -4,13 +4,14 @@
 //! | word | place on the device |
 //! |---|---|
 //! | `compact` | the regions of 1 MiB that reads and writes touch, in order of disk and address, one behind the other; modulo the size of the device |
-//! | `modulo` | the recorded address of the first disk, modulo the size of the device; each further disk begins where the one before it ends |
+//! | `modulo` | the recorded address of the first disk, modulo the size of the device; each further disk begins behind the last region that is read or written on the one before it |
 //!
 //! - F1: `compact` keeps distances inside a region and between regions that touch; regions that no
-//!   request touches take no place. On a device that is not smaller than the footprint no two
+//!   read or write touches take no place. On a device that is not smaller than the footprint no two
 //!   addresses fall together.
 //! - F2: a request that passes the end of the device goes on at its beginning, as a second part.
-//! - F3: a discard counts only where the recording reads or writes: nothing else has a place.
+//! - F3: with `compact` a discard counts only where the recording reads or writes, because nothing
+//!   else has a place. With `modulo` all of a discard counts.
 
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
@@ -160,8 +161,8 @@ impl<'a> Folder<'a> {
     }
 
     /// Calls `each` with the parts of a request on the device, as (first sector, sectors): one
-    /// part, or two at the end of the device, or more for a discard that is longer than the device.
-    /// A flush has no part, and neither has a discard outside the footprint (F3).
+    /// part, or two at the end of the device; a request longer than the device covers it once. A
+    /// flush has no part, and with `compact` neither has a discard outside the footprint (F3).
     pub fn place(&self, r: &Request, mut each: impl FnMut(u64, u64)) {
         let Some((mut at, mut rest)) = self.line(r) else {
             return;

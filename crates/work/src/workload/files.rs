@@ -1,9 +1,9 @@
 //! PostMark's mix: many small files in one directory are created, read, appended to and removed.
 //!
 //! As in PostMark 1.5 with its defaults sizes are equally distributed, and a transaction is a read
-//! or an append of one random file and then a creation or a removal, all four equally likely. Reads
-//! and writes go through buffers of 512 bytes, and the length of an append is a multiple of that,
-//! too.
+//! or an append of one random file and then a creation or a removal, all four equally likely. The
+//! length of an append is a multiple of 512 bytes, PostMark's buffer; each read and write is one
+//! call here, not one a buffer.
 
 use super::values::{SpecError, key, number, size, size_text, switch};
 use super::{Background, Done, names};

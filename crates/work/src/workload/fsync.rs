@@ -1,5 +1,5 @@
-//! One kind of file operation, many times, each made durable before the next: what a commit costs
-//! shows most plainly where nothing else happens.
+//! One kind of file operation, many times, each made durable before the next (unless `sync=none`):
+//! what a commit costs shows most plainly where nothing else happens.
 
 use super::values::{SpecError, key, number, size, size_text};
 use super::{Background, Done, names};

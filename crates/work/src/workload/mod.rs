@@ -1,9 +1,10 @@
 //! Workloads: what runs on a mounted file system while the figures are taken.
 //!
 //! Each has a text form ([`Workload`]), because a run is described by text in reports and
-//! reproduced from it. A workload makes what it needs, runs its measured part, and then compares
-//! what is there with what it wrote. Its operations depend on its parameters and the seed alone, so
-//! two schemes are compared on the same ones.
+//! reproduced from it. A workload makes what it needs, runs its measured part, and compares what is
+//! there with what it wrote. Its operations depend on its parameters and the seed alone, so two
+//! schemes are compared on the same ones. Only a model of Filebench depends on time, too: its
+//! threads run until a deadline and pick files that no other is using.
 
 mod aging;
 pub mod background;

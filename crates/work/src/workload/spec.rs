@@ -1,7 +1,9 @@
 //! The text form of a workload: `sqlite:insert=1000,journal=truncate`.
 //!
-//! A text names a workload and changes some of its parameters; printing a workload names all of
-//! them. So what a report prints can be run again, also when defaults change later.
+//! A text names a workload and changes some of its parameters; printing a workload names all that
+//! matter. So what a report prints can be run again, also when defaults change later. Left out are
+//! parameters that are off (as `pause=0`, `procs=1`, `rounds=1`, no background, no aging), so these
+//! defaults have to stay; and variables of a model of Filebench that nobody set.
 
 use super::{
     AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SpecError, SqliteSpec, bench,

@@ -1,10 +1,11 @@
 //! What an application does: an action is a series of calls that a library of the phone makes.
 //!
-//! The calls of a SQLite transaction are those in Mobibench's recording of Facebook. The journal is
-//! opened, filled (a header with the first page's number and content, then number, page and
-//! checksum of each) and synced, and its folder is synced, because the file was opened anew. Then
-//! the pages of the database are written and synced. At the end the journal is truncated, which the
-//! recording does not show, and closed.
+//! The calls of a SQLite transaction with a rollback journal are those in Mobibench's recording of
+//! Facebook. The journal is opened, filled (a header with the first page's number and content, then
+//! number, page and checksum of each) and synced, and its folder is synced, because the file was
+//! opened anew. Then the pages of the database are written and synced. At the end the journal is
+//! truncated, which the recording does not show, and closed ([`Kind::Rollback`]), or closed and
+//! removed ([`Kind::Delete`]).
 
 use super::parameters::Parameters;
 use super::phone::{Phone, Thread};

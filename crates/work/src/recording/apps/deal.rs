@@ -1,5 +1,5 @@
 //! Random numbers whose sum does not depend on the seed: they are dealt from a prepared deck
-//! instead of being drawn.
+//! instead of being drawn. Only times between calls are drawn ([`time`]).
 //!
 //! An application with three fsyncs in 5 s has 72 of them in two minutes. If they were drawn, the
 //! mean would be off by a tenth and a run would have to be long before it says anything; when they

@@ -9,7 +9,8 @@
 //!
 //! - A1: the number of fsyncs is the application's rate times the length, rounded to a whole
 //!   number, for every seed.
-//! - A2: a recording depends on the name, the length and the seed alone.
+//! - A2: a recording depends on the name, the length and the seed alone, as the parameters of a
+//!   name are committed.
 //! - A3: shares of actions, pages and file turnover are dealt, not drawn: whatever the seed, they
 //!   add up to the same.
 

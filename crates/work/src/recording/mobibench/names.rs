@@ -1,5 +1,6 @@
 //! What the probes of a thread (`access`, `stat`) tell about the paths of its next opens: the
-//! recorder lost those paths, but a library asks for a name before it opens it.
+//! recorder lost those paths, but a library asks for a name before it opens it. A later probe, of
+//! any thread, tells whether a name is still there.
 
 use super::lines::{Path, Raw, Said};
 use std::collections::BTreeMap;

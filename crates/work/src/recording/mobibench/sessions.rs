@@ -1,5 +1,7 @@
-//! Divides the calls on descriptors into sessions: from an open to a close, or to the end of what
-//! is recorded. Descriptors are used again, so a session is what the calls on one open file share.
+//! Divides the calls on descriptors into sessions: from an open to the close, or to the next open
+//! of the same descriptor (mobibench-M2). Where the recording lacks the open or the close, a
+//! session begins with the first call on the descriptor, or ends with the last. Descriptors are
+//! used again, so a session is what the calls on one open file share.
 
 use super::lines::{Flags, Path, Raw, Said};
 use crate::recording::reading::Reading;

@@ -4,7 +4,8 @@
 //! paper says no more. We read that as plain buffered writes from beginning to end: it names no
 //! sync, and a file of 4 GB is larger than the 2 GB of memory of its board, so the page cache
 //! cannot hold it and the limit on dirty pages brings the program to the speed of the device. At
-//! the end of the file it begins again.
+//! the end of the file the program begins again. Without `file=` the file here is a quarter of what
+//! is free, at most 4 GiB.
 
 use super::{Stop, unknown};
 use crate::RunError;

@@ -1,10 +1,10 @@
-//! What runs beside a workload: a writer at a fixed rate (`writer=`), and a program that never
-//! pauses (`beside=`).
+//! What runs beside a workload: a writer with a fixed pause between its writes (`writer=`), and a
+//! program that never pauses (`beside=`).
 //!
 //! A background task begins before the measured part and ends with it: then it is asked to stop,
 //! and joined. Its operations are not the workload's and count in no rate and no latency of
 //! operations. What it makes file system and device do does count, as nothing below can tell whose
-//! block it is.
+//! block it is; so do the fdatasyncs of `writer=`, among the fsyncs of the run.
 
 mod fdtree;
 mod file_writer;

@@ -1,4 +1,6 @@
-//! `writer=`: 4 KiB at random places of a small file, at a fixed rate.
+//! `writer=`: 4 KiB at random places of a small file, with an fdatasync after each 256 KiB. The
+//! pause between two writes is fixed, so the rate that is asked for is the highest: what a write or
+//! fdatasync takes comes on top of the pauses.
 
 use super::Stop;
 use crate::RunError;

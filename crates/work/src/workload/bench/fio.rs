@@ -7,12 +7,13 @@
 //! - Random places come in shuffled order, each once before any comes again (fio's random map). In
 //!   sequential mixes reads and writes have a position each (fio: `last_pos` of a direction), both
 //!   from the beginning.
-//! - The file is laid out before and is in no cache when the run begins (fio: `invalidate=1`);
-//!   requests go through the page cache (`direct=0`).
-//! - At the end everything is synced within the measured time (`end_fsync=1`) unless `end=off`.
-//! - W1: two requests to one place are never under way together, so the content at the end is that
-//!   of the last in the sequence: a round over the shuffled places ends before the next begins, and
-//!   a file has at least `depth` places.
+//! - The file is laid out before (unless `fill=none`) and is in no cache when the run begins (fio:
+//!   `invalidate=1`); requests go through the page cache (`direct=0`).
+//! - At the end the file is fsynced within the measured time (`end_fsync=1`) unless `end=off`. The
+//!   sync that `run` adds to every benchmark follows in any case.
+//! - W1: two writes to one place are never under way together, so the content at the end is that of
+//!   the last in the sequence: a round has at most as many requests as the file has places, its
+//!   writes go to different ones, and it ends before the next round begins.
 
 use super::super::Done;
 use super::super::values::{SpecError, number, size, size_text, switch};

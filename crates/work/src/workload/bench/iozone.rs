@@ -1,5 +1,5 @@
 //! IOzone's write and rewrite (iozone.org): a file is written record by record, each forced to the
-//! medium before the next.
+//! medium before the next (unless `sync=none`).
 //!
 //! `write` makes the file, so records allocate; `rewrite` writes the same records again; `both` is
 //! one after the other, and between them everything is brought home.

@@ -1,9 +1,10 @@
-//! Benchmarks that write: Bonnie's phases, IOzone's sweep, random writers, small files, trees that
-//! come and go, operations on names, fio, Filebench and commands on a source tree.
+//! Benchmarks: Bonnie's phases, IOzone's sweep, random writers, small files, trees that come and
+//! go, operations on names, fio, Filebench and commands on a source tree.
 //!
-//! Each ends with everything at its home address: a sync, and then what Linux's `sync` writes as
-//! well, the committed blocks whose home is still old. That is part of the measured time, because
-//! the JFTL paper (section 4) says of its runs that all data are written to flash memory.
+//! In a run ([`crate::run`]) each ends with everything at its home address: a sync, and then what
+//! Linux's `sync` writes as well, the committed blocks whose home is still old. That is part of the
+//! measured time, because the JFTL paper (section 4) says of its runs that all data are written to
+//! flash memory. A caller that measures by itself leaves that sync away ([`Bench::run`]).
 
 mod bonnie;
 mod churn;

@@ -4,7 +4,8 @@
 //! What is counted is an upper bound of what the benchmark takes at one time: content in whole
 //! blocks; on F2FS a node block for each file and directory, and those that map large files; on
 //! ext4 an inode, and the blocks of directories. [`rig::Config::room`] has already subtracted
-//! journal, overprovisioning and inode tables.
+//! journal, overprovisioning and inode tables. Models of Filebench, and the programs of `beside=`,
+//! are not counted: they look at the free blocks of the volume themselves.
 
 use super::{BenchSpec, Program};
 use crate::workload::Workload;

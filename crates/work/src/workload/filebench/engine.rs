@@ -1,9 +1,10 @@
 //! Runs a model on a mounted file system: makes its files, starts its threads, adds up what they
 //! did, and checks what is left.
 //!
-//! Throughput is what Filebench's summary means by it, so that figures can be compared: flowops of
-//! input and output, asynchronous ones too, over the time from the start to the end of the last
-//! thread. Hogs, delays, semaphores and limits do not count.
+//! An operation is what Filebench's summary counts, so that figures can be compared: a flowop of
+//! input or output, asynchronous ones too. Hogs, delays, semaphores, limits and what ends a thread
+//! do not count. Filebench divides by the time from the start to the end of the last thread; a run
+//! by [`crate::run`] has its final sync in the time as well.
 
 use super::aio::{Aio, Pending};
 use super::files::{Entries, Set};

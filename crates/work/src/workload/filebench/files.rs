@@ -1,9 +1,9 @@
 //! The state of a set while it runs: which files are there, which are in use, which comes next.
 //!
-//! As in Filebench a file that is picked is busy until its operation ends, and a file that is open
-//! is not deleted. Files that exist are picked in rotation, by each thread for itself; files that
-//! do not exist are picked in one rotation for all threads; with `opennext` each file is picked
-//! once, at random.
+//! As in Filebench a file that is picked is busy until the flowop that picked it has opened, made,
+//! removed or examined it, and a file that is open is not deleted. Files that exist are picked in
+//! rotation, by each thread for itself; files that do not exist are picked in one rotation for all
+//! threads; with `opennext` each file is picked once, at random.
 //!
 //! - I1: each entry is in exactly one of `exists` and `absent`; `fresh` is a part of `exists`.
 

@@ -1,5 +1,6 @@
 //! Whether a model fits a volume: asked before files are made, because a full volume would end the
-//! run in its middle.
+//! run in its middle. This is an estimate: random sizes count by their mean, and appends only where
+//! the number of operations is known.
 
 use super::amount::Amount;
 use super::model::{Fileset, Model, OPS_MAX, Op, Step};

@@ -2,8 +2,9 @@
 //! runs them on a mounted file system.
 //!
 //! The personalities here are files of our own, with the parameters that the artifact of the F2FSJ
-//! paper gives (docs/use/filebench.md). What is wrong with a model is known before anything is
-//! made: `parse` and `resolve` check it by itself, `fit` checks it against the volume.
+//! paper gives (docs/use/filebench.md). Most of what is wrong with a model is known before anything
+//! is made: `parse` and `resolve` check it by itself, `fit` checks it against the volume. What only
+//! a thread can tell, as a flowop on a slot in which no file is open, ends the run.
 
 mod aio;
 mod amount;

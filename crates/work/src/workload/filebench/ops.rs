@@ -1,5 +1,6 @@
 //! What each kind of flowop does to the file system, and what it counts. A read is compared with
-//! what the file held before it began, so that lost data fails the run.
+//! what the file held before it began, so that lost data fails the run; a file that was written
+//! beyond its end, and so has holes, is not compared.
 
 use super::aio::Job;
 use super::engine::Why;

@@ -2,7 +2,8 @@
 //!
 //! As in Filebench the mean depth is the logarithm of the number of entries to the base of the mean
 //! width. Each directory draws from gamma distributions how many entries it has, and whether it
-//! holds files or directories, so all files lie in directories without subdirectories.
+//! holds directories or files (and the set's empty directories). The root draws until everything is
+//! placed, so it alone may hold both.
 
 use super::amount::{Amount, Random};
 use super::model::Fileset;

@@ -1,5 +1,6 @@
 //! One thread of a model: its loop, its open files, and what it counts. Whether the run is over is
-//! looked at between two flowops, so none is broken off.
+//! looked at between two flowops, so no call is broken off; flowops that only wait end with the
+//! run.
 
 use super::aio::{Pending, Queue};
 use super::amount::Amount;

@@ -2,7 +2,7 @@
 //! application thinks, and what is left at the end.
 //!
 //! The calls are followed through a model of the names. So a recording that contradicts itself is
-//! refused with the number of the call, and never fails in the middle of a run.
+//! refused with the number of the call, and does not fail for that in the middle of a run.
 
 use super::THREADS_MAX;
 use crate::RunError;

@@ -9,8 +9,8 @@
 //! | depth | most files 3 to 5 directories deep, `drivers/` and `arch/` deepest | [`LEVELS`] | ours, after the look of the tree |
 //! | sources | about 30,000 `.c`, 24,000 `.h` of 74,000 | 42 %, 32 % | recalled, not read again |
 //!
-//! Sizes are the quantiles of the distribution in shuffled order, so that a tree of few files has
-//! the same mean as a large one whatever the seed.
+//! Sizes are the quantiles of the distribution in shuffled order, so their sum does not depend on
+//! the seed, and a tree of few files has nearly the mean of a large one (300 files: 14,530 bytes).
 
 use base::Rng;
 
