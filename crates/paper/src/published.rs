@@ -1,5 +1,6 @@
 //! Published values, read from the committed table of a paper, and the rules by which a measured
-//! value agrees. The tolerance follows from the class of a value, not from the single value.
+//! value agrees. The tolerance follows from the class of a value, not from the single value; only a
+//! range or a bound is stated with the value.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -1,10 +1,12 @@
 //! What a persistence path waits for: the commit time ratio of the eMMC paper (III.C.3).
 //!
-//! It is computed from the times of the commands alone. Of the commands that are at the device at a
-//! moment, the path counts as waiting for the one that comes last in a commit: the record, else the
-//! flush, else the log, else file data. Under `jbd2` these follow each other, so that nothing is
-//! hidden while there is one path at a time; with several paths, one that waits for data while
-//! another's flush runs counts as waiting for the flush.
+//! It is computed from the times and classes of the commands during each sync, and not from the
+//! journal's own counters. Of the commands that are at the device at a moment, the path counts as
+//! waiting for the one that comes last in a commit: the record, else the flush, else the log, else
+//! file data, else blocks on their way home. A packed command counts as the last of what is in it.
+//! Under `jbd2` these follow each other, so that nothing is hidden while there is one path at a
+//! time; with several paths, one that waits for data while another's flush runs counts as waiting
+//! for the flush.
 
 use super::{Command, Kind};
 use base::Time;

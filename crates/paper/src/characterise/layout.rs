@@ -1,5 +1,6 @@
 //! Places of the log and the fixed metadata of an ext4 or ext3 volume, as they are before the
-//! mount.
+//! mount. So a write is known to be the log's, and a logged block has a role: by its place where
+//! that is fixed, else by its content.
 
 use super::ReadError;
 use base::bytes::get_le32;

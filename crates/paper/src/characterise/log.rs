@@ -1,8 +1,9 @@
 //! Reads transactions from the writes that went to the log.
 //!
-//! Blocks wait in `fresh` until all of the next transaction are there; a block that was read is
-//! taken out, so that an older life of the ring is never taken for a newer one. The log's
-//! superblock says where the log begins, when it becomes non-empty.
+//! Blocks wait in `fresh` until all of the next transaction are there. A block that was read is
+//! taken out, so that an older life of the ring is never taken for a newer one. While the log is
+//! empty no place is known for the next transaction; the write of the log's superblock that makes
+//! it non-empty tells where the log begins.
 
 use super::transaction::Part;
 use super::{Layout, Logged, ReadError, Span, Transaction};

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Layout::read(device before the mount)     where the log and the fixed metadata lie
-//! Tap: queue -> device                      every write command with its times; what went to the log with its bytes
+//! Tap: queue -> device                      every write and flush with its times; what went to the log with its bytes
 //! LogReader(Tap) -> Transaction*            descriptor, revoke, commit and coalition blocks, checked
 //! Images -> modified bytes                  each logged block against its previous image
 //! ```
@@ -15,7 +15,8 @@
 //! - X2: every checksum that the log carries is checked; blocks that only deltas describe are put
 //!   together and must have the checksum that the log foretells.
 //! - X3: the modified bytes of a block are those in which its new image differs from its previous
-//!   logged one or, where it is logged for the first time, from what its home held at the mount.
+//!   logged one or, where it is logged for the first time, from what its home held at the mount
+//!   (the superblock, which a mount writes in place: from what that write left).
 
 mod commit_time;
 mod images;

@@ -1,5 +1,5 @@
 //! A layer between queue and device that keeps every write and flush with its times, and the bytes
-//! of what went to the log.
+//! of what went to the log and to the superblock of the file system.
 
 use super::Layout;
 use base::{Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};

@@ -1,4 +1,4 @@
-//! What a whole run logged: the figures of all its commits, read from its log.
+//! What a run logged in its measured part: the figures of its commits, read from its log.
 
 use super::{Command, Commit, Part, Paths, Role, Session};
 use crate::PaperError;

@@ -6,8 +6,8 @@
 //! - direct persistence: the same n KiB with FUA, commit block with FUA.
 //!
 //! Each is repeated over ever new addresses, so that the steady state is measured. It is measured
-//! on a used device, too: all of its logical space was written once and a quarter of it again at
-//! random, so that garbage has to be collected.
+//! on a used device, too: all of its logical space was written once, and then a quarter as many
+//! blocks at random places, so that garbage has to be collected.
 
 use crate::PaperError;
 use base::{BLOCK_BYTES, Bytes, Lba, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};

@@ -1,5 +1,5 @@
-//! What the parts of the characterisation (III.C) share: each app at its own pace under the
-//! baseline, with its log read back.
+//! What the parts of the characterisation (III.C) share: each app, generated or recorded, at its
+//! own pace under the baseline, with its log read back.
 
 use super::job::{Job, Outcomes, Work, outcome};
 use super::plan::{FIG8, Pace, Plan, Source};

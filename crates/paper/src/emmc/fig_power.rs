@@ -1,4 +1,5 @@
-//! Section VI.F, power: what a board with each scheme takes, estimated from counted operations.
+//! Section VI.F, power: what the board takes with the baseline and with both mechanisms, and the
+//! card with each scheme, estimated from counted operations.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, ratio};

@@ -1,7 +1,8 @@
 //! What the parts of the eMMC report share: seed, length, device, and the standard runs.
 //!
 //! A part asks for its runs here, so that two parts that need the same run have it once. The
-//! standard device is `emmc-odroid-xu4` of 2 GiB with a journal of 256 MiB, as in the paper.
+//! standard device is `emmc-odroid-xu4` of 2 GiB with a journal of 256 MiB, which is the paper's
+//! size.
 
 use super::job::Job;
 use crate::{Published, Row};

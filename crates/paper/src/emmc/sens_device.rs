@@ -1,8 +1,9 @@
-//! Sensitivity to the device: all schemes over some apps, on cards with cheaper and dearer flushes,
-//! with other packs, and without a cache.
+//! Sensitivity to the device: the schemes over the apps, on cards with cheaper and dearer flushes,
+//! with other packs and reliable writes, and without a cache.
 //!
 //! A card is the standard one with single fields changed, as `--device` takes them. F is the time
-//! of a flush with one dirty block of 4 KiB; a card has the same F under both timing sets.
+//! of a flush with one dirty block of 4 KiB; a card of the series of flush costs has the same F
+//! under both timing sets, the others have that of the standard card under the set.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean};

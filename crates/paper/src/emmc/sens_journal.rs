@@ -1,4 +1,5 @@
-//! Sensitivity to the size of the journal: an app with much metadata, PostMark's mix with fsync.
+//! Sensitivity to the size of the journal, with two loads: an app with much metadata, and
+//! PostMark's mix with fsync.
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;

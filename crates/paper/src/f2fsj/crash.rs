@@ -1,5 +1,5 @@
-//! The job of CrashMonkey's two tests in section 5.4: cuts the workload everywhere within a bound,
-//! and recovers and judges every state.
+//! The job of CrashMonkey's two tests in section 5.4: cuts the workload everywhere, and recovers
+//! and judges every state that is within a bound.
 
 use crate::PaperError;
 use crash::campaign::{BATCH, Explored, Reach, explore};

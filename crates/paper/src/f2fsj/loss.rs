@@ -2,9 +2,11 @@
 //!
 //! - L1: what is there is the state after some prefix of the operations: one process did them, and
 //!   every system here orders its changes.
-//! - L2: one run has all its cuts: a task takes what a cut would leave, and the run goes on. The
-//!   worst moment for the system is when a write that makes changes durable is about to be sent:
-//!   just before the last write of a commit or a checkpoint is given to the device.
+//! - L2: one run has all its cuts, because a copy is taken of what a cut would leave, and the run
+//!   goes on. A task takes copies at seeded moments. The worst moment for the system is when the
+//!   commit block, or the first block of a checkpoint pack, is about to be sent: until then all
+//!   that this commit or checkpoint makes durable would be lost. The last such moment in the second
+//!   half of the run counts, or the end of the run if there is none.
 
 use super::measure::Host;
 use super::objects::{meta, recovered};

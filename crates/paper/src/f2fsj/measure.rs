@@ -1,5 +1,6 @@
 //! Measures a benchmark on one of the systems, from its first operation to the end of its last, as
-//! filebench does. So what comes home only later is not in the time.
+//! filebench does. So what comes home only later is not in the time, except in
+//! [`BenchJob::run_synced`], where a sync at the end counts as well.
 
 use super::scale;
 use crate::PaperError;

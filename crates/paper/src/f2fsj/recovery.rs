@@ -1,8 +1,10 @@
-//! The job of section 5.4: makes or removes files, makes the changes durable without a checkpoint
-//! after them, cuts the power, and times the mount.
+//! The job of section 5.4: makes or removes files, makes the changes durable, cuts the power, and
+//! times the mount.
 //!
-//! No timer and no count makes a checkpoint due, and nothing is applied, so all of it is left to
-//! the recovery. The drive has recovered its own map before the mount begins.
+//! No timer and no count makes a checkpoint due, and nothing is applied, so with a journal or with
+//! fsyncs all of it is left to the recovery. On stock F2FS without fsyncs the sync itself is a
+//! checkpoint: that mount rolls back to it and has nothing to redo. The drive has recovered its own
+//! map before the mount begins.
 
 use super::loss::{BOOT, simulated};
 use super::measure::Host;

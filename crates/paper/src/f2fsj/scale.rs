@@ -1,8 +1,9 @@
 //! Numbers of objects, and the sizes of volume and journal that go with them.
 //!
 //! The paper has 4 million objects, a ring of 256 MiB, a journal of 1 GiB for ext4 and a drive of
-//! 256 GB. Ours are 200,000 objects and a ring of 12 MiB: compared with the work the ring is as
-//! large as published, so it fills as often. With fewer objects the ring is as much smaller.
+//! 256 GB. Ours are 200,000 objects and a ring of 12 MiB: compared with the work the ring is about
+//! as large as published, so it fills about as often. With fewer objects the ring is as much
+//! smaller, down to 1 MiB.
 
 use super::Plan;
 use super::system::Size;

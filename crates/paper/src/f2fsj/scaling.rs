@@ -1,4 +1,5 @@
-//! Section 5.3, scaling: several processes on as many cores share one set of objects.
+//! Section 5.3, scaling: several processes share one set of objects. There is a core for each, so
+//! that none waits for one.
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Measured};

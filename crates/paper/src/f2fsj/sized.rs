@@ -1,5 +1,5 @@
 //! Operations on names with fewer objects than in the rest of the report, for parts that need many
-//! runs. The ring is smaller in proportion.
+//! runs. The ring is smaller in proportion, down to the smallest ([`ring`]).
 
 use super::Plan;
 use super::measure::{BenchJob, Host, Measured};

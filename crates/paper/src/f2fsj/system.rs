@@ -1,5 +1,5 @@
 //! The systems that are compared: F2FS with its checkpoints, with a journal of pages, with F2FSJ
-//! and with F2FSJ less one of its ideas; and ext4.
+//! and with F2FSJ less some of its ideas; and ext4.
 
 use rig::{Config, F2fsPreset, F2fsScheme, Fs, Ideas, Preset, Scheme};
 

@@ -1,8 +1,9 @@
 //! Counts of what each mode writes, by class, and two identities that hold exactly where the
 //! transactions of two modes are the same.
 //!
-//! - A: pages programmed by the plain mode less those by the mode with JFTL are those of the home
-//!   writes that remap satisfied.
+//! - A: pages programmed for the host in the plain mode, less those in the mode with JFTL, are
+//!   those of the home writes that remap satisfied, and of the writes of the journal's superblock
+//!   by which the two differ.
 //! - B: what a transaction writes into the log is not changed by remap.
 
 use super::job::{Job, Outcomes, run_of};

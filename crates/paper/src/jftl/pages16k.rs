@@ -1,5 +1,5 @@
-//! Where remap loses: its records hold a few pairs, each record is made durable by itself, and a
-//! large page is programmed for it.
+//! Where remap loses: with records of a few pairs, each made durable by itself, because a large
+//! page is programmed for each record.
 
 use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};

@@ -1,5 +1,6 @@
-//! The job of section 3.2: it writes a log of which nothing has come home, cuts the power, and
-//! measures the mount that recovers it.
+//! The job of section 3.2: it writes a log that no checkpoint has emptied, cuts the power, and
+//! measures the mount that recovers it. A scheme that copies has brought nothing home by then; one
+//! that remaps has remapped already, and the recovery does it again.
 
 use crate::PaperError;
 use base::Nanos;

@@ -1,4 +1,4 @@
-//! Each part fits the table of published values, and the other way round.
+//! The parts together answer each published value of the table once, and name no other one.
 
 use super::bare::Sample;
 use super::job::{Job, Outcome, Outcomes, Work};

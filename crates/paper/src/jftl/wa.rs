@@ -1,5 +1,5 @@
-//! Write amplification over time on a full device, with copies home and with remap. There is no
-//! file system, so that utilisation alone decides.
+//! Write amplification over time on a device that is 70 to 95 % full, with copies home and with
+//! remap. There is no file system, so that utilisation alone decides.
 
 use super::bare::{BareJob, Home, Sample};
 use super::job::{Job, Outcomes, samples_of};

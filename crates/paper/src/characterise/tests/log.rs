@@ -1,4 +1,5 @@
-//! The reader on logs that others made: bytes of debugfs, and a log that debugfs reads, too.
+//! The reader against debugfs: it reads bytes that debugfs wrote, and finds in a log of ours the
+//! transactions that debugfs finds in it.
 
 use crate::characterise::*;
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK, Tid};
