@@ -1,5 +1,7 @@
-//! What tests do all the time with a file system, in a word each. Every file system has these calls
-//! ([`Brief`]); what is asked for is made by the super-user, and a call that must work panics.
+//! Short names for the calls of a file system that tests make all the time. Every file system has
+//! them ([`Brief`]). Files are made by the super-user, whose umask is 0. The calls that make
+//! something in a given directory, and [`Brief::resize`], answer errors; the others panic, because
+//! a test goes on only if they work.
 
 use base::Ino;
 use fscore::{Creds, Errno, FileKind, FileSystem, FsResult, SetAttr};

@@ -2,8 +2,9 @@
 //! through [`Vfs`].
 //!
 //! The model is the reference; `ext4` and `f2fs` run the same cases, so that programs find one
-//! behaviour on all of them. A case panics with what it expected. Reads of access times are left
-//! out, as mount options decide about them, and so is everything that needs a full device.
+//! behaviour on all of them. A case panics with what it expected; cases of fallocate pass where a
+//! file system has none. No case asks whether a read moves the access time, because mount options
+//! decide about that, and none needs a full device ([`full`](crate::full) does).
 
 mod attributes;
 mod content;

@@ -1,6 +1,7 @@
 //! Random reads, writes, truncations, fallocations, syncs, remounts and crashes of a few files,
-//! compared with a shadow in memory. What a step is drawn from is the business of each file system
-//! ([`Run`] has the steps).
+//! compared with a shadow in memory. A crash is a cut that loses nothing: a copy of the device is
+//! mounted. [`Run`] has one method for each step; each file system's test draws which step comes
+//! next.
 
 use crate::brief::Brief;
 use crate::volume::Volume;

@@ -1,4 +1,5 @@
-//! What two checkers say of volumes with changed metadata, counted.
+//! What two checkers say of volumes with changed metadata, counted; and the variables by which such
+//! a comparison is run by hand.
 #![allow(clippy::disallowed_methods, clippy::disallowed_macros)] // A test by hand reads variables.
 
 use std::collections::BTreeMap;

@@ -1,13 +1,15 @@
 //! Writers on a volume that is full most of the time, for the tests of file systems.
 //!
 //! Several tasks change files of their own at random, in every way in which blocks are taken or
-//! given back, while the volume has room for hardly anything. Each knows what its files have to
-//! hold. Four rules hold for every file system:
+//! given back, while the volume has room for hardly anything. Each task knows what its files have
+//! to hold. Four rules hold for every file system:
 //!
-//! - F1 a call is done or answers ENOSPC; what gives blocks back (unlink, rmdir, a truncation, an
-//!   fsync of what was taken) is done;
+//! - F1 a call is done or answers ENOSPC, or EOPNOTSUPP if it is a fallocate. Never refused are
+//!   calls that give blocks back (unlink, rmdir, a truncation to a smaller size), and a sync,
+//!   because what was acknowledged has its blocks;
 //! - F2 a refused call has changed nothing, except where a part may be done: a write says how much,
-//!   `fallocate` may have allocated the front;
+//!   `fallocate` may have allocated the front, and after a hole, zeros or a shift the content is
+//!   unknown (the task then removes the file);
 //! - F3 what was answered is there, at once and after a remount: no byte is lost, and none is in
 //!   two files;
 //! - F4 tasks that together never want more than the volume has are never refused, however fast

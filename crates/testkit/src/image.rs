@@ -1,4 +1,5 @@
-//! Images of devices in files: for the tools of others, which make and judge them.
+//! Images of devices in files, and the programs of other projects that make and judge such images
+//! (mkfs, fsck).
 #![allow(clippy::disallowed_methods)] // Those tools read files of the host.
 
 use base::{BLOCK_BYTES, BlockNo};

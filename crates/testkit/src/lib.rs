@@ -1,7 +1,8 @@
 //! What the tests of several crates share: cases that every file system has to pass and the
 //! contract of a device, a model file system in memory, a shadow of a tree and of the content of
-//! files, writers of full volumes, images for the tools of others, the proof that a mutant is
-//! noticed, a spy between `vfs` and a file system and one between a queue and a device.
+//! files, writers of full volumes, images for the tools of others, counts of two checkers'
+//! verdicts, the proof that a mutant is noticed, a spy between `vfs` and a file system and one
+//! between a queue and a device, and short names for calls that tests often make.
 //!
 //! It is for tests only: each edge to it is a dev-dependency, so nothing of it is in a program.
 

@@ -1,4 +1,6 @@
-//! A file system in memory: the reference for what every operation answers.
+//! A file system in memory: the reference for what operations answer. Optional ones that it does
+//! not have (punching holes, zeroing, shifting, whiteouts, flags, TRIM, files without a name, going
+//! down) answer EOPNOTSUPP.
 //!
 //! It has one lock around everything and ordered maps, so that it is easy to check by reading.
 //! There is no device: nothing is lost, and sync calls do nothing. Reading does not change access

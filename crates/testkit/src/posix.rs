@@ -1,4 +1,4 @@
-//! Words for tests of modes and ACLs.
+//! Short names for tests of modes and ACLs.
 
 use base::Ino;
 use fscore::{Creds, FileKind, FileSystem, FsResult, SetAttr};

@@ -1,4 +1,5 @@
-//! A device that records every request with the times of its submission and completion.
+//! A device that records every request with the times at which it was submitted, and at which its
+//! submitter learnt of the completion.
 
 use base::{Map, Time};
 use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};

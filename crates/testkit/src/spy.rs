@@ -1,5 +1,6 @@
-//! A file system that records what reaches it, for tests of what a front door asks for, and of the
-//! write-back policy.
+//! A file system that passes everything to another one and records the calls that changed or synced
+//! something, for tests of what a front door asks for, and of the write-back policy. Tests can
+//! plant faults in it ([`Fault`]).
 
 use base::{Ino, Map, Time};
 use fscore::{

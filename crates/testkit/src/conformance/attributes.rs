@@ -1,4 +1,4 @@
-//! Attributes, and which operation moves which time stamp.
+//! Attributes, which operation moves which time stamp, and the counts of statfs.
 
 use super::{Case, done, ok, open, tick, write_file};
 use rt::WallTime;

@@ -1,4 +1,4 @@
-//! Content of files: offsets, holes, sizes, append, and open files without a name.
+//! Content of files: offsets, holes, sizes, append, syncs, and open files without a name.
 
 use super::{Case, content, fails, ok, open, read_file, write_file};
 use std::sync::Arc;

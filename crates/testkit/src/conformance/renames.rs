@@ -1,4 +1,5 @@
-//! Rename in all its forms.
+//! Renames over every kind of target, with replacing, without, and as an exchange. Renames that
+//! leave a whiteout are not among them.
 
 use super::{Case, content, fails, names, ok, open, read_file, write_file};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The path walk: how names lead to inodes, and which errors a path gives.
+//! The path walk: how names lead to inodes, and which errors a path gives; and the flags of an
+//! open, with what its handle then may do.
 
 use super::{Case, fails, names, ok, open, read_file, write_file};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Extended attributes: values, modes, names, kinds of inodes, and when attributes go.
+//! Extended attributes: values, modes, names, kinds of inodes, time stamps, and that attributes
+//! stay with their inode and go with it.
 
 use super::attributes::{CTIME, moves};
 use super::{Case, done, fails, ok, open, write_file};

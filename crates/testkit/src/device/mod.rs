@@ -1,4 +1,5 @@
-//! The contract of [`BlockDevice`], as a test that every implementer runs.
+//! The contract of [`BlockDevice`], as a test that every implementer runs: what requests and reads
+//! can tell while the power is on. What a cut leaves is not tested here.
 
 use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use blockdev::{BlockDevice, Caps, Class, DevErrorKind, Op, PackedWrite, Piece, Request};

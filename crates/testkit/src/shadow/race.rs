@@ -1,5 +1,5 @@
-//! Many tasks on the same few names: what one does, another may have undone, but no answer may be
-//! anything else.
+//! Many tasks on the same few names, without a shadow: a call succeeds, or fails with an error that
+//! another task's change of the names explains (ENOENT, EEXIST, ...), and with no other.
 
 use base::Rng;
 use fscore::{Creds, Errno, FileKind, FileSystem, FsError, FsResult, RenameMode};
@@ -10,7 +10,7 @@ const TASKS: u64 = 4;
 const STEPS: u32 = 60;
 
 /// Lets tasks loose on four names in each of the directories `p` and `q` of the root, which must be
-/// there. Returns the number of operations that changed something.
+/// there. Returns the number of operations that succeeded.
 ///
 /// # Panics
 /// An answer is not explained by what other tasks did.
