@@ -1,4 +1,5 @@
-//! The table of what Linux wrote (`linux.toml`), and how far a count of ours may be from it.
+//! The table of what Linux wrote (`linux.toml`), and how far a count of ours may be from it: by the
+//! share that its row states, or by [`LEAST`] blocks where those are more.
 
 use crate::{Class, Published};
 use serde::Deserialize;
