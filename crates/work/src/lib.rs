@@ -2,8 +2,8 @@
 //! stack while figures are taken.
 //!
 //! A [`RunConfig`] says what to run; [`run`] runs it and gives a [`Run`](report::results::Run). A
-//! test of power cuts or a study of a paper wants a mount with work of its own instead: that is
-//! [`life`].
+//! test of power cuts or a study of a paper has work of its own to do on a mount: [`life`] mounts
+//! for it.
 
 pub mod blocktrace;
 mod config;

@@ -31,7 +31,8 @@ pub struct Reading {
     /// Threads that made any call.
     pub threads: usize,
     /// Lines that are no calls, or none that the format has, by reason. They are skipped, or
-    /// refused by `--strict`.
+    /// refused by `--strict`; a call whose time goes back in its thread is only counted here, and
+    /// put where its time says.
     pub faults: BTreeMap<&'static str, Lines>,
     /// Well-formed calls that do nothing to files, by reason.
     pub left_out: BTreeMap<&'static str, u64>,

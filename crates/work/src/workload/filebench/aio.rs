@@ -1,5 +1,5 @@
-//! Asynchronous writes of one process. Tasks take them from a queue, as many as glibc starts for
-//! `aio_write` (`aio_threads`, 20), because Filebench uses that.
+//! Asynchronous writes of one process. Filebench writes by glibc's `aio_write`, so tasks take the
+//! writes from a queue, as many tasks as glibc starts (`aio_threads`, 20).
 
 use super::files::{Set, Stamp};
 use crate::RunError;
