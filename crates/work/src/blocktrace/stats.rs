@@ -2,10 +2,10 @@
 
 use super::fold::Footprint;
 use super::{BlockTrace, Op};
-use base::Set;
 use report::metrics::round;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Figures of one kind of request.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
@@ -63,7 +63,8 @@ pub fn of(trace: &BlockTrace, footprint: &Footprint) -> Stats {
         ..Stats::default()
     };
     let mut ends: BTreeMap<(Op, u16), u64> = BTreeMap::new();
-    let mut written: Set<(u16, u64)> = Set::default();
+    // Ranges of units, one for each write: a set of units would be as large as the disk.
+    let mut written: Vec<(u16, Range<u64>)> = Vec::new();
     for r in &trace.requests {
         let kind = stats.kinds.entry(r.op.word()).or_default();
         let end = r.sector + u64::from(r.sectors);
@@ -74,12 +75,45 @@ pub fn of(trace: &BlockTrace, footprint: &Footprint) -> Stats {
         kind.sequential += u64::from(goes_on && r.op != Op::Flush);
         stats.fua += u64::from(r.fua);
         if r.op == Op::Write {
-            for unit in r.sector / 8..end.div_ceil(8) {
-                stats.unit_writes += 1;
-                written.insert((r.device, unit));
-            }
+            let units = r.sector / 8..end.div_ceil(8);
+            stats.unit_writes += units.end - units.start;
+            written.push((r.device, units));
         }
     }
-    stats.units_written = written.len() as u64;
+    stats.units_written = distinct(written);
     stats
+}
+
+/// How many units lie in at least one of the ranges.
+fn distinct(mut ranges: Vec<(u16, Range<u64>)>) -> u64 {
+    ranges.sort_unstable_by_key(|(device, units)| (*device, units.start));
+    let (mut on, mut counted_to, mut sum) = (None, 0, 0);
+    for (device, units) in ranges {
+        if on != Some(device) {
+            (on, counted_to) = (Some(device), 0);
+        }
+        sum += units.end.saturating_sub(units.start.max(counted_to));
+        counted_to = counted_to.max(units.end);
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unit_in_several_ranges_counts_once_on_each_disk() {
+        let ranges = vec![
+            (1, 5..9),
+            (0, 0..4),
+            (0, 2..3),
+            (0, 3..6),
+            (0, 8..8),
+            (1, 5..6),
+        ];
+        assert_eq!(distinct(ranges), 6 + 4);
+        // All of a disk of 16 TiB, written twice, needs no memory for it.
+        assert_eq!(distinct(vec![(0, 0..1 << 32), (0, 0..1 << 32)]), 1 << 32);
+    }
 }

@@ -25,6 +25,21 @@ fn blocks(run: &Run, class: &str) -> u64 {
 }
 
 #[test]
+fn every_benchmark_takes_an_aged_volume() {
+    let benchmarks = [
+        "bonnie:phase=char",
+        "meta:op=mkdir",
+        "filebench:varmail",
+        "tree:op=cp",
+    ];
+    for benchmark in benchmarks {
+        let text = format!("{benchmark},aged=50,overwrites=200");
+        let workload: Workload = text.parse().expect("a workload");
+        assert!(workload.to_string().contains("aged=50"), "{workload}");
+    }
+}
+
+#[test]
 fn bonnie_writes_its_file_once_in_each_phase_and_char_is_block() {
     let phase = |phase: &str| ran("jbd2", &format!("bonnie:phase={phase},mib=2"));
     let (char, block, rewrite) = (phase("char"), phase("block"), phase("rewrite"));

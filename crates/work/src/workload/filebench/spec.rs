@@ -94,8 +94,8 @@ impl FilebenchSpec {
             "ops" => self.ops = Some(number(value, 1..=OPS_MAX)?),
             "seconds" => self.seconds = Some(number(value, 1..=SECONDS_MAX)?),
             "file" if !value.is_empty() => self.source = Source::File(value.into(), None),
-            // These keys belong to what runs beside the workload.
-            "writer" | "beside" => return Ok(false),
+            // These keys belong to what runs beside the workload, and to the aging before it.
+            "writer" | "beside" | "aged" | "overwrites" => return Ok(false),
             _ if value.is_empty() => {
                 let found = PERSONALITIES.iter().position(|(own, _)| *own == name);
                 let names: Vec<&str> = PERSONALITIES.iter().map(|(own, _)| *own).collect();
