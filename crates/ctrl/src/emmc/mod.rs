@@ -16,6 +16,9 @@
 //! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | as at completion |
 //! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
 //!
+//! Without WR_REL_SET a cut may also leave garbage in neighbours of the sectors of a normal write
+//! ([`Caps::no_collateral`]).
+//!
 //! With [`Adversary::Own`] a cut leaves what this model's card leaves: the cache is lost, chips
 //! tear what is in flight, the FTL recovers. With [`Adversary::Spec`] every sector whose fate the
 //! table leaves open is drawn by [`blockdev::spec`].
@@ -26,12 +29,13 @@
 //! - E2: a read sees, per sector, the cached copy if there is one, else the FTL's.
 //! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can
 //!   overtake it.
-//! - E4: lines, staged units and units being programmed together never exceed the cache size; a
-//!   write waits for room.
+//! - E4: a write into the cache waits until lines, staged units and units being programmed leave
+//!   room for its lines. Writes past the cache take room while they are programmed, and wait for
+//!   none.
 //! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is
 //!   programmed.
-//! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the
-//!   FTL.
+//! - E6: what a pack of prefix order programs is an ordered group of the FTL. With a FIFO cache all
+//!   that goes to the chips is in ordered groups, one after the other.
 //! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its
 //!   turn (ctrl-cache-C1).
 
