@@ -9,12 +9,12 @@
 //! | write kind | at completion | cut while it executes |
 //! |---|---|---|
 //! | normal, cache on | volatile until a flush that starts afterwards completes | sectors old, new or garbage; cached lines survive in any subset, with FIFO in a prefix |
-//! | normal, cache off | non-volatile | its sectors old, new or garbage |
+//! | normal, cache off; forced (CMD23 bit 24) | non-volatile, over every cached copy | its sectors old, new or garbage |
 //! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each sector (512 bytes or 4 KiB) old or new |
 //! | packed (CMD23 bit 30) | each entry as its own kind says | header order: entries before one, that one as if alone, none behind it; or any subset of them |
 //! | flush (CMD6 byte 32) | all accepted before is non-volatile | any subset is flushed |
 //! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | as at completion |
-//! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
+//! | TRIM / DISCARD (CMD38) | volatile until a flush; with the cache off non-volatile | old content or zeros |
 //!
 //! Without WR_REL_SET a cut may also leave garbage in neighbours of the sectors of a normal write
 //! ([`Caps::no_collateral`]).
@@ -27,8 +27,8 @@
 //!
 //! - E1: one command at a time; completion times do not decrease.
 //! - E2: a read sees, per sector, the cached copy if there is one, else the FTL's.
-//! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can
-//!   overtake it.
+//! - E3: a write past the cache (reliable, forced, or with the cache off) leaves no cached copy of
+//!   its sectors, so that no older content can overtake it.
 //! - E4: a write into the cache waits until lines, staged units and units being programmed leave
 //!   room for its lines. Writes past the cache take room while they are programmed, and wait for
 //!   none.
