@@ -18,7 +18,8 @@
 //!   at most that of the most pages that ever were in use at one time, and the spare chunks.
 //! - M4: nothing here can yield or wait for a task, so a page may be dropped anywhere (rule 11 of
 //!   ARCHITECTURE.md): by a task of any world, by a thread that is no task, while a simulation
-//!   ends. The lock is one of the operating system, held over a few lines without a system call.
+//!   ends. The lock is one of the operating system, held over a few lines that map and unmap
+//!   nothing.
 //!
 //! Before its owner has written to it, a page holds what its last owner left there.
 
