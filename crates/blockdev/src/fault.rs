@@ -1,9 +1,9 @@
 //! A device wrapper that fails requests by rules, for tests.
 //!
-//! - E1 a request that fails has changed nothing;
+//! - E1 a request that fails by a rule has changed nothing, but for a flush with a cache (E2);
 //! - E2 with [`Fault::with_cache`] writes stay in a cache until a flush succeeds. A flush that
-//!   fails loses what the cache holds, as the page cache of a host does that could not write it:
-//!   later flushes do not report it, and later reads answer the content from before.
+//!   fails loses what the cache holds, as the page cache of a host does that could not write its
+//!   pages: later flushes do not report the loss, and later reads answer the content from before.
 
 use crate::check::check_request;
 use crate::tickets::Tickets;

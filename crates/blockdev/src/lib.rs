@@ -1,7 +1,7 @@
 //! The device interfaces.
 //!
-//! 1. [`BlockDevice`]: blocking, used by `block`. RAM, files and the stackable wrappers implement
-//!    it.
+//! 1. [`BlockDevice`]: blocking, used by `block`. Devices in memory, files of the host and the
+//!    stackable wrappers implement it.
 //! 2. [`Model`]: sans-IO, called with the current time, answers with a completion time. `ctrl`
 //!    implements it.
 //! 3. [`Modelled`]: the only adapter from 2 to 1.

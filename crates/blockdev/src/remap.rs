@@ -13,12 +13,14 @@
 //!   it durable, reads show whether it has happened.
 //! - S5: the homes of a batch are distinct, and none of them is a source of the batch.
 //! - S6: `expect` refuses the batch before any effect if a source holds other content.
-//! - S7: where no alias can be made the device copies, unless `require_all` forbids it.
+//! - S7: where no alias can be made the device copies, unless `require_all` forbids it; a device
+//!   may refuse a batch that would copy more than it has room for.
 //! - S8: the command comes after every write that completed before it was submitted.
 //!
 //! A batch that is refused by S5, S6 or S7 answers
 //! [`DevErrorKind::Misuse`](crate::DevErrorKind::Misuse) and has done nothing; to send it again
-//! does not help. [`DevErrorKind::Io`](crate::DevErrorKind::Io) has done nothing either.
+//! does not help. After [`DevErrorKind::Io`](crate::DevErrorKind::Io) the batch has happened as a
+//! whole or not at all (S4).
 
 use crate::{Caps, DevError};
 use base::{Bytes, Lba, SECTOR_BYTES};

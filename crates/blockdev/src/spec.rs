@@ -1,15 +1,16 @@
 //! The `spec` adversary: the worst state that a device may leave behind, judged by its [`Caps`]
 //! alone.
 //!
-//! A [`Ledger`] remembers every write whose durability is open, with its time span and the content
-//! it replaced. [`Ledger::draw`] turns that into one legal state of the medium at a cut.
+//! A [`Ledger`] remembers every write whose durability is open (within its limit of memory: see
+//! [`Ledger::new`]), with its time span and the content it replaced. [`Ledger::draw`] turns the
+//! ledger into one legal state of the medium at a cut.
 //!
 //! | area | what the adversary may do | what must survive |
 //! |---|---|---|
 //! | write that starts at or after the cut | nothing: it never happened | the content before it |
 //! | normal write in flight | each sector old, new or garbage | sectors it does not name |
 //! | completed write, not flushed | each sector any version since the last durable one, or garbage (eviction in flight) | sectors it does not name |
-//! | normal write in flight, or completed and not flushed, without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
+//! | normal write in flight, or completed and not flushed, or write in flight with the cache off; without `no_collateral` | garbage in sectors of the same 16 KiB, durable ones included | all other sectors |
 //! | completed write, covered by a completed flush that started after it | nothing | the write |
 //! | completed FUA write | nothing | the write, over all older versions |
 //! | write in flight, cache off | each sector old, new or garbage | sectors it does not name |

@@ -2,7 +2,8 @@
 //! leaves.
 //!
 //! eMMC cards, NVMe devices and raw flash share it; the invariants emmc-E1 to emmc-E7 are defined
-//! at the head of [`crate::emmc`], those of REMAP at the head of [`crate::raw`].
+//! at the head of [`crate::emmc`], those of REMAP at the head of [`crate::raw`]. Limit: with the
+//! adversary `spec` 128 MiB of open writes are remembered; older ones count as durable.
 
 mod idle;
 mod landing;

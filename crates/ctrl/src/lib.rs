@@ -1,5 +1,5 @@
-//! Device controllers as sans-IO models: raw flash, eMMC and NVMe over an FTL, and a plain cached
-//! medium.
+//! Device controllers as sans-IO models: raw flash, eMMC, and NVMe (or UFS) over an FTL, and a
+//! plain cached medium.
 //!
 //! Start with [`Profile::builtin`], then [`Profile::build`], which makes an [`AnyModel`], a
 //! [`blockdev::Model`]. A power cut is modelled by ownership: `power_off` consumes the model and

@@ -5,9 +5,12 @@
 //! |---|---|---|
 //! | writes and discards since the last completed flush | `own`: all lost; `spec`: see [`blockdev::spec`] | flushed content, FUA writes |
 //!
+//! Limit: the ledger remembers 128 MiB of open writes; older ones count as durable.
+//!
 //! Invariants:
 //! - I1: reads see the medium plus every write of the ledger, in order.
-//! - I2: commands run one after the other; completion times do not decrease.
+//! - I2: commands run one after the other; completion times do not decrease, but for a request that
+//!   is refused at once.
 
 use crate::span::{self, Source};
 use base::{BLOCK_BYTES, Bytes, CowVec, Fingerprint, Lba, Nanos, SECTORS_PER_BLOCK, Time, fill};

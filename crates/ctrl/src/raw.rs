@@ -23,9 +23,9 @@
 //!   batch has written nothing that the host can see (remap-S6, remap-S7).
 //! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older
 //!   content cannot overtake it.
-//! - R5: commands run one after the other; completion times do not decrease. Without a write buffer
-//!   a completed write or REMAP is durable: such a device answers [`Caps::volatile_cache`] with
-//!   false, and hosts send it no flushes.
+//! - R5: commands run one after the other; completion times do not decrease, but for a request that
+//!   is refused at once. Without a write buffer a completed write or REMAP is durable (a discard is
+//!   not): such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
 //!
 //! With `transparent = true` the device shares equal content without being asked: see the module
 //! `firmware::transparent` and its invariants transparent-T1 to transparent-T4.

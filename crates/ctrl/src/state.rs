@@ -18,8 +18,9 @@
 //! Invariants:
 //! - D1: a file that is incomplete, no saved device, of another version, damaged, or not of the
 //!   profile that it names is refused, and the error says which.
-//! - D2: before anything is allocated, its length is compared with the bytes that are there, so
-//!   that a wrong length cannot ask for more memory than the file justifies.
+//! - D2: before content is allocated, its length is compared with the bytes that are there, so that
+//!   a wrong length cannot ask for more memory than the file justifies. The table of a device,
+//!   whose blocks without content take no bytes, is bounded by the sizes that devices may have.
 
 use crate::firmware::FlashMedia;
 use crate::plain::PlainMedia;

@@ -1,10 +1,11 @@
-//! The table of blocks: the state of each, which free one is opened next, and which full one is
+//! The table of blocks: the state of each, which free one is opened next, and which closed one is
 //! emptied next.
 //!
 //! Every count that a decision needs (free blocks, failing ones, valid slots) changes here together
 //! with the entry that it counts, so that they cannot differ. The real FTL and [`crate::counting`]
-//! both keep this table and therefore choose the same blocks; what carries a decision out (erase,
-//! copy, program) is theirs. Blocks are in two pools, the ordinary ones and those of the SLC area.
+//! both keep this table and therefore choose the same blocks; each carries the decisions out
+//! (erase, copy, program) by itself. Blocks are in two pools, the ordinary ones and those of the
+//! SLC area.
 
 use crate::free::FreeBlocks;
 use crate::types::{BlockInfo, FtlStats, State};

@@ -5,11 +5,12 @@
 //! decisions in the same order, because both ask one table of blocks (`blocks`): victims, free
 //! blocks, static levelling, pace of collection, the reserve (ftl-I6) and the gate that keeps a
 //! block from being opened while a copy of its units is in a row buffer (ftl-I2). So for the same
-//! sequence of writes it programs and erases as often; a test compares the two. It needs 8 bytes
-//! per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
+//! sequence of writes it programs data and erases as often; a test compares the two. It needs 8
+//! bytes per slot: 512 GiB in units of 4 KiB fit in 1.2 GB.
 //!
 //! It leaves out everything that needs the medium: checkpoints and log (so a TRIM is durable at
-//! once), failing blocks, ordered groups.
+//! once), failing blocks, ordered groups, REMAP, scrubbing, the padding of word lines (`pairs`),
+//! and what recovery leaves behind.
 
 use crate::blocks::{Blocks, ORDINARY, SLC};
 use crate::config::NONE;

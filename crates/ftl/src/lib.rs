@@ -1,10 +1,11 @@
 //! Flash translation layer: page map, garbage collection, TRIM, and a map that survives a power
 //! cycle.
 //!
-//! An [`Ftl`] owns a powered [`nand::Nand`]. Logical units of (by default) 4 KiB are appended to
-//! open blocks; the map L2P says where the newest version of each lies. Every unit carries a tag in
-//! the spare area (owner, birth version, program sequence), so data needs no map write to be
-//! durable; only TRIM needs a log. A checkpoint of the map bounds recovery.
+//! An [`Ftl`] owns a powered [`nand::Nand`]. Logical units of [`Config::unit_bytes`] are appended
+//! to open blocks; the map L2P says where the newest version of each lies. Every unit carries a tag
+//! in the spare area (owner, birth version, program sequence), so data needs no map write to be
+//! durable. What leaves no tag needs a log: TRIM, REMAP, and owners of a moved slot that its tag
+//! does not name. A checkpoint of the map bounds recovery.
 //!
 //! # Fault model
 //!
@@ -25,12 +26,14 @@
 //! - I1 (function): L2P is a function, P2L is its inverse on valid slots, a block's `valid` counts
 //!   its valid slots.
 //! - I2 (erase gate): a block is erased only when, for every unit it ever held durably, newer
-//!   evidence (a program with a greater version, or a logged TRIM) ended before the erase starts.
+//!   evidence (a later program of the unit, a record in the log, or a checkpoint) is on flash
+//!   before the erase starts.
 //! - I3 (drain): a checkpoint is taken with empty row buffers, and its root is programmed after
 //!   every program it describes.
 //! - I4 (order): recovery takes, per unit, the candidate with the greatest (birth, program
 //!   sequence); copies keep the birth.
-//! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root.
+//! - I5 (log life): a checkpoint area is erased only when the other area holds a durable root, but
+//!   for formatting, which erases both.
 //! - I6 (reserve): neither the streams of the host nor folding ever take the last [`RESERVE`] free
 //!   blocks, so garbage collection can always finish. Each power cut may close a block of the
 //!   reserve with little in it; the next collection empties such blocks first. On a device with the

@@ -1,9 +1,9 @@
 //! The tag of a unit, in the spare area beside it.
 //!
 //! Layout, little-endian: kind u8, unit number u32, birth u48, program sequence u48, erases of the
-//! block u24, group u32, place in it u16, CRC32C u32. Where a unit spans several pages the bytes
-//! are spread over their spare areas in equal shares, so that a unit with a page missing has no
-//! valid tag.
+//! block u24, group u32, place in the group (or a mark that the unit has none) u16, CRC32C u32.
+//! Where a unit spans several pages the bytes are spread over the spare areas of all of them, in
+//! shares of one length as far as they reach, so that a unit with a page missing has no valid tag.
 
 use base::Bytes;
 use base::bytes::{get_le32, put_le32};

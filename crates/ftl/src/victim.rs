@@ -3,10 +3,12 @@
 //!
 //! Closed blocks are in two orders at once: by number of valid slots (a *bucket* per number, inside
 //! it by the time of the last invalidation) and by the time of closing. Both are linked lists over
-//! block numbers, so that an invalidation costs a constant number of steps, and a choice at most
-//! one step per bucket plus [`TIES_MAX`].
+//! block numbers, so that an invalidation costs a constant number of steps, and a choice of the
+//! greedy policy at most one step per bucket plus [`TIES_MAX`]. Other policies look at as many
+//! blocks as they say; those by time of closing pass over blocks without an invalid slot as well.
 //!
-//! The real FTL and [`crate::counting`] both use this code; neither chooses a victim by itself.
+//! The real FTL and [`crate::counting`] both ask this code through `blocks`, which puts blocks with
+//! a failed program, and those that `wear` wants moved, before its choice.
 
 use crate::config::NONE;
 use crate::types::BlockInfo;

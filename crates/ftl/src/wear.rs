@@ -2,11 +2,11 @@
 //!
 //! Blocks take turns through the choice of free blocks (`free`); but a block whose data is never
 //! overwritten takes no part in that. Static levelling moves such data: when the most worn free
-//! block has [`Housekeeping::wear_threshold`] (TH) erases more than the least worn closed one, that
-//! one is emptied into the cold stream, which takes the most worn free block next.
+//! block is more than [`Housekeeping::wear_threshold`] (TH) erases ahead of the least worn closed
+//! one, the closed one is emptied into the cold stream, which opens the most worn free block next.
 //!
-//! Bound: a move copies at most one block, and between two of them lie at least TH erases; so the
-//! copies are at most 1/TH of all units programmed.
+//! Bound: a move copies at most one block, and between two moves lie at least TH erases. As long as
+//! blocks are filled before they are erased, the copies are at most 1/TH of all units programmed.
 
 use crate::Housekeeping;
 use crate::blocks::ORDINARY;

@@ -1,11 +1,11 @@
 //! Receives the requests of crate `fuser` and hands them to a [`Server`].
 //!
-//! - A1 a request that may take blocks of the volume runs as its caller, who may or may not have a
-//!   right to those held back;
+//! - A1 a request that may take blocks of the volume runs as its caller, because only some callers
+//!   have a right to the blocks held back. Requests that only give blocks back (unlink, forget,
+//!   release) need no right;
 //! - A2 a write from the kernel's cache has no caller. The program that wrote the data has been
-//!   told that it is written, or has written to mapped memory, so the write is not refused as long
-//!   as there are blocks. Requests that only give blocks back (unlink, forget, release) never need
-//!   a right.
+//!   told that the data is written, or has written to mapped memory, so the write is not refused as
+//!   long as there are blocks, those held back included.
 // Times of this protocol library are those of std; no clock is read here.
 #![allow(clippy::disallowed_types)]
 

@@ -1,6 +1,7 @@
 //! A bus shared by several users: reserves it for their transfers.
 //!
-//! - B1: no two transfers overlap.
+//! - B1: no two transfers overlap, if all of them are reserved in one way: each by [`Bus::append`],
+//!   or each by [`Bus::reserve`], because neither looks at what the other has reserved.
 
 use base::{Nanos, Time};
 use std::collections::VecDeque;

@@ -101,9 +101,8 @@ impl Nand {
     pub fn geometry(&self) -> &Geometry {
         &self.media.geometry
     }
-    /// Uses some blocks with one bit per cell from now on; a later call replaces them by others.
-    /// The chips do not remember this: like the timing it is set at each power-up, before the first
-    /// operation.
+    /// Uses some blocks with one bit per cell from now on; a later call adds others. The chips do
+    /// not remember this: like the timing it is set at each power-up, before the first operation.
     pub fn set_slc(&mut self, slc: SlcMode) {
         self.slc.push(slc);
     }

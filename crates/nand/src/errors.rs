@@ -1,5 +1,5 @@
-//! Bit errors and wear-out: draws that depend only on seed, page, erases and reads, never on the
-//! order of other draws.
+//! Bit errors and wear-out: a draw depends only on the seed, its page or block, and the erases,
+//! reads and age of that block, never on the order of other draws.
 
 use crate::cells::{BitErrors, Cells};
 use crate::media::Frail;

@@ -1,4 +1,5 @@
-//! Power loss: the undo log, and the tearing of operations in flight.
+//! Power loss: the undo log, and the tearing of operations in flight at level L1 (see `cut` for the
+//! others).
 
 use crate::chip::share_done;
 use crate::media::{Block, Frail, Slot};

@@ -2,12 +2,13 @@
 //!
 //! Little-endian. Geometry (nine u32, pairing u8), clock u64; then each block that was ever
 //! touched, ascending: number, erases, next page, programs of the last page, reads, flags, time of
-//! the first program, frail pages, pages that are not erased; `u32::MAX` ends each list. The file
-//! around it carries version and checksum.
+//! the first program, number of frail pages and these, pages that are not erased. `u32::MAX` ends
+//! the list of blocks and that of the pages of each. The file around these bytes carries version
+//! and checksum.
 //!
 //! Invariants:
-//! - S1: what [`Media::load`] accepts is a state that chips can be in: no number in it makes later
-//!   use overflow.
+//! - S1: no number in what [`Media::load`] accepts makes later use overflow, or names a block or
+//!   page that does not exist.
 //! - S2: the memory needed is bounded by the bytes given, and by [`PAGES_MAX`].
 
 use crate::media::{Block, Frail, Slot};

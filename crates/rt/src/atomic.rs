@@ -1,6 +1,6 @@
-//! Atomics for lock-free code: as in std, but in random schedules each operation is a point where
-//! another task may run. They are for counting and publishing; no task may wait for one (rule: no
-//! spinning).
+//! Atomics for lock-free code: as in std, but each operation is a point where another task may run,
+//! in the schedules of a simulation that look for races (all but FIFO). They are for counting and
+//! publishing; no task may wait for one (rule: no spinning).
 
 use crate::core::here;
 use crate::world::core;

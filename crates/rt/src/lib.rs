@@ -7,7 +7,7 @@
 //!
 //! Rules for callers: no lock but those of this crate is held over a call that may wait; no lock in
 //! a `static`; no object shared by two worlds; daemons have an explicit stop; after a power cut
-//! tasks run out by errors.
+//! tasks get errors and run to their end.
 
 #![allow(
     clippy::disallowed_types,

@@ -1,5 +1,6 @@
 //! `Mutex`: a parking_lot mutex in both worlds. In a simulation a task that finds it locked waits
-//! in a FIFO queue, and the unlocker takes it on behalf of the first waiter.
+//! in a FIFO queue, and the unlocker takes the mutex on behalf of the first waiter; in random
+//! schedules the unlocker sometimes only wakes that waiter, so that another task may come first.
 
 use crate::core::{Core, here};
 use crate::leader::about_to_wait;

@@ -3,7 +3,7 @@
 //! An edge `a -> b` means that a task took `b` while holding `a`. A lock that would close a cycle
 //! panics with the sites of all edges involved, on the first schedule that shows both orders,
 //! without needing the deadlock. Unnamed locks, and two locks of one name (inode locks, ordered by
-//! number), are not checked.
+//! number), are not checked. Nor is a `try_lock`, because it does not wait.
 
 use crate::core::Core;
 use crate::task::{Held, Site};

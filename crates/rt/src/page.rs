@@ -13,12 +13,13 @@
 //! - M1: a page is marked free in its chunk, or one [`Page`] owns it: never both, never two.
 //! - M2: a chunk goes back to the kernel when all of its pages are free, and its number is given to
 //!   another only then.
-//! - M3: at most [`SPARE_CHUNKS`] chunks without a page in use are kept (4 MiB). Chunks with a page
-//!   in use are kept whole: the memory is at most that of the most pages that ever were in use at
-//!   one time, and the spare chunks.
+//! - M3: a chunk of which the last page is dropped is kept only if fewer than [`SPARE_CHUNKS`]
+//!   chunks (4 MiB) have no page in use. Chunks with a page in use are kept whole. So the memory is
+//!   at most that of the most pages that ever were in use at one time, and the spare chunks.
 //! - M4: nothing here can yield or wait for a task, so a page may be dropped anywhere (rule 11 of
 //!   ARCHITECTURE.md): by a task of any world, by a thread that is no task, while a simulation
-//!   ends. The lock is one of the operating system, held over a few lines without a system call.
+//!   ends. The lock is one of the operating system, held over a few lines that map and unmap
+//!   nothing.
 //!
 //! Before its owner has written to it, a page holds what its last owner left there.
 

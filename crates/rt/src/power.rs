@@ -1,5 +1,6 @@
-//! Power loss, as the simulated tasks see it: a latch. Time stops at the cut, and no task waits for
-//! time any more. Tasks see errors from their devices and run to their end (rule 4).
+//! Power loss, as the simulated tasks see it: a switch that goes off once. Time stops at the cut,
+//! and no task waits for time any more. Tasks see errors from their devices and run to their end
+//! (rule 4 of ARCHITECTURE.md).
 
 use crate::core::here;
 use crate::task::Wait;

@@ -1,5 +1,6 @@
-//! xFileControl: the operations that SQLite's unix VFS knows
-//! (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>).
+//! xFileControl: operations that SQLite's unix VFS knows
+//! (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>); any other one is answered
+//! SQLITE_NOTFOUND, which SQLite takes for "not supported".
 //!
 //! Not supported are memory mapping (pages are always copied, and xFetch returns nothing) and the
 //! atomic-write group, which needs a file system that offers it: the device characteristics say

@@ -15,9 +15,9 @@
 //! - **S4** A callback that holds a lock of SQLite (only xRandomness does) never waits.
 //! - **S5** A connection is used by one task at a time (`SQLITE_OPEN_NOMUTEX`;
 //!   `rusqlite::Connection` is not `Sync`).
-//! - **S6** Sync calls are those of SQLite's unix VFS on Linux: one fdatasync per xSync whatever
-//!   its flags, and one of the directory with the first sync of a new rollback journal,
-//!   super-journal or WAL, and with a delete that asks for it.
+//! - **S6** Sync calls are those of SQLite's unix VFS on Linux: one fdatasync (or fsync, by
+//!   [`Options::sync_call`]) per xSync whatever its flags, and one of the directory with the first
+//!   sync of a new rollback journal, super-journal or WAL, and with a delete that asks for it.
 //! - **S7** The WAL index is memory of the process, at stable addresses, freed with the last
 //!   connection of a database. It has no `-shm` file; its traffic (one small file that is never
 //!   synced) does not exist here.

@@ -1,4 +1,4 @@
-//! xOpen and xDelete, in code without raw pointers: flags, permissions, temporary files.
+//! xOpen, xDelete and xAccess, in code without raw pointers: flags, permissions, temporary files.
 
 use crate::error::During;
 use crate::file::{SqliteFile, sync_parent};

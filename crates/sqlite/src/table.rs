@@ -1,6 +1,6 @@
-//! The border to C: `sqlite3_vfs`, one per registration. Slots for them are allocated once and
-//! reused, because a connection that was never closed still points to its slot; they are never
-//! freed.
+//! The border to C: `sqlite3_vfs`, one per registration. Each has a slot, which is never freed,
+//! because a connection that was never closed still points to it; a slot without open files is used
+//! again.
 
 #![allow(clippy::disallowed_types)] // The lists of slots belong to the process, and no call below them waits.
 

@@ -1,4 +1,5 @@
-//! Long transfers bypass the page cache of the host, where all other requests go through it.
+//! Long transfers bypass the page cache of the host, where all other requests go through it: writes
+//! of whole pages, and reads of which the page cache holds little.
 
 use super::buffer::Block;
 use super::options::HostOptions;

@@ -13,11 +13,12 @@
 //!
 //! - U1: a job stays in `State::flights`, untouched, until its completion was seen: the kernel uses
 //!   its memory.
-//! - U2: only the task that set `reaping` takes completions, until it has unset it. If another task
-//!   took a completion between the first one's look and its wait in the kernel, the first one would
-//!   wait for a completion that never comes.
-//! - U3: no lock is held while waiting for a completion; `gate` is held over a submission, and a
-//!   task that finds it taken uses another lane.
+//! - U2: from the moment at which a task sets `reaping` until it unsets it, only that task takes
+//!   completions. If another task took one between the first one's look and its wait in the kernel,
+//!   the first one would wait for a completion that never comes.
+//! - U3: no lock is held while waiting for a completion; `gate` is held over a submission, and over
+//!   a job that the submitting thread carries out itself (a discard, or one too many). A task that
+//!   finds `gate` taken uses another lane, if one is free.
 //! - U4: a device that is dropped with jobs under way leaves their memory to the kernel for good.
 
 use super::job::{Job, Pool};

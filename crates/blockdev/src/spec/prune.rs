@@ -16,9 +16,9 @@
 //!
 //! What protection leaves out, and what it never leaves out:
 //!
-//! - P3: a group is taken whole, empty, with each one of its writes lost, with each one kept, and
-//!   with its first half kept; all other subsets are left out. So a recovery that does look at a
-//!   protected write shows its fault with that write alone.
+//! - P3: a group of more than two writes is taken whole, empty, with each one of its writes lost,
+//!   with each one kept, and with its first half kept; all other subsets are left out, but for P4.
+//!   So a recovery that does look at a protected write shows its fault with that write alone.
 //! - P4: prefixes in order are never left out.
 //! - P5: of the ways in which a protected write is torn, the first head and the first garbage are
 //!   kept, with all others kept and with all others lost.

@@ -1,8 +1,9 @@
 //! The host side of an eMMC: translates requests to commands as the block driver of a kernel does.
 //!
-//! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush becomes CMD6
-//! on byte 32; discard becomes CMD35, 36, 38. Transfers are split at the largest length; nothing is
-//! skipped, merged or reordered here.
+//! Requests become CMD23 + CMD25 / CMD18; FUA becomes the reliable-write bit; a flush or a barrier
+//! becomes CMD6 on byte 32; discard becomes CMD35, 36, 38; a pack becomes packed commands (`pack`).
+//! Transfers are split at the largest length; nothing is skipped, merged or reordered here. If a
+//! card reports that its background operations are urgent, the host starts them and waits.
 
 mod pack;
 

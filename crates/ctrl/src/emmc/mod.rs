@@ -9,12 +9,15 @@
 //! | write kind | at completion | cut while it executes |
 //! |---|---|---|
 //! | normal, cache on | volatile until a flush that starts afterwards completes | sectors old, new or garbage; cached lines survive in any subset, with FIFO in a prefix |
-//! | normal, cache off | non-volatile | its sectors old, new or garbage |
+//! | normal, cache off; forced (CMD23 bit 24) | non-volatile, over every cached copy | its sectors old, new or garbage |
 //! | reliable (CMD23 bit 31) | non-volatile, over every cached copy | each sector (512 bytes or 4 KiB) old or new |
 //! | packed (CMD23 bit 30) | each entry as its own kind says | header order: entries before one, that one as if alone, none behind it; or any subset of them |
 //! | flush (CMD6 byte 32) | all accepted before is non-volatile | any subset is flushed |
 //! | barrier (CMD6 byte 32, bit 1) | volatile; nothing cached behind it survives without what was cached before it | as at completion |
-//! | TRIM / DISCARD (CMD38) | volatile until a flush | old content or zeros |
+//! | TRIM / DISCARD (CMD38) | volatile until a flush; with the cache off non-volatile | old content or zeros |
+//!
+//! Without WR_REL_SET a cut may also leave garbage in neighbours of the sectors of a normal write
+//! ([`Caps::no_collateral`]).
 //!
 //! With [`Adversary::Own`] a cut leaves what this model's card leaves: the cache is lost, chips
 //! tear what is in flight, the FTL recovers. With [`Adversary::Spec`] every sector whose fate the
@@ -24,14 +27,15 @@
 //!
 //! - E1: one command at a time; completion times do not decrease.
 //! - E2: a read sees, per sector, the cached copy if there is one, else the FTL's.
-//! - E3: a reliable write leaves no cached copy of its sectors, so that no older content can
-//!   overtake it.
-//! - E4: lines, staged units and units being programmed together never exceed the cache size; a
-//!   write waits for room.
+//! - E3: a write past the cache (reliable, forced, or with the cache off) leaves no cached copy of
+//!   its sectors, so that no older content can overtake it.
+//! - E4: a write into the cache waits until lines, staged units and units being programmed leave
+//!   room for its lines. Writes past the cache take room while they are programmed, and wait for
+//!   none.
 //! - E5: when a flush completes there is no dirty line, and everything handed to the FTL is
 //!   programmed.
-//! - E6: a pack of prefix order, and all that a FIFO cache writes back, is an ordered group of the
-//!   FTL.
+//! - E6: what a pack of prefix order programs is an ordered group of the FTL. With a FIFO cache all
+//!   that goes to the chips is in ordered groups, one after the other.
 //! - E7: lines behind a barrier are programmed when those before it are; a replaced line keeps its
 //!   turn (ctrl-cache-C1).
 

@@ -1,5 +1,5 @@
-//! Work that the card does while no command waits: folding of the SLC area, scrubbing, and garbage
-//! collection where background operations are on.
+//! Work that a controller does while no command waits: folding of the SLC area, scrubbing, and
+//! garbage collection where background operations are on.
 
 use super::Firmware;
 use base::{Nanos, Time};

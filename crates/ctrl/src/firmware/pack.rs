@@ -1,6 +1,7 @@
 //! Packed writes inside the card.
 //!
-//! With [`PackOrder::Prefix`] the entries are carried out in header order. With
+//! Entries for the cache go there in header order. The others are programmed before the command
+//! completes: with [`PackOrder::Prefix`] in header order, as an ordered group of the FTL. With
 //! [`PackOrder::AnySubset`] the card does what a real one was seen to do: it keeps the pack in its
 //! SRAM, lets a later entry replace an earlier one to the same address, and programs in an order of
 //! its own (ascending blocks).

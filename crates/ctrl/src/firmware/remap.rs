@@ -2,9 +2,10 @@
 //! copied in the same batch.
 //!
 //! A pair whose home, source or length is no multiple of the mapping unit cannot share a slot
-//! (remap-S7). The new content of its home units is written to *scratch units* behind the exported
-//! capacity. The FTL carries out the batch as one (remap-S4); in it, those home units take over
-//! scratch units as other homes take over sources. Invariants: raw-R1 to raw-R5 at the head of
+//! (remap-S7), nor can a pair that has a unit in common with what such a pair changes. The new
+//! content of its home units (of a move also its source units) is written to *scratch units* behind
+//! the exported capacity. The FTL carries out the batch as one (remap-S4); in it, those units take
+//! over scratch units as other homes take over sources. Invariants: raw-R1 to raw-R5 at the head of
 //! [`crate::raw`].
 
 use super::Firmware;

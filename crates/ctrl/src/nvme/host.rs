@@ -1,8 +1,8 @@
 //! The host side of NVMe: translates requests to commands as the block driver of a kernel does.
 //!
-//! Requests become commands of at most MDTS. The queues take turns; a full queue is skipped, and
-//! where all are full the request waits for the first completion. Discard becomes Dataset
-//! Management with Deallocate. Nothing is merged or reordered.
+//! Reads and writes become commands of at most MDTS, all of a request sent at once. The queues take
+//! turns; a full queue is skipped, and where all are full a command waits for the first completion.
+//! Discard becomes Dataset Management with Deallocate. Nothing is merged or reordered.
 
 use super::NvmeConfig;
 use super::command::{Command, Completed, Op as NvmeOp, Range};

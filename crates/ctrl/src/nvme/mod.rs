@@ -13,7 +13,7 @@
 //! | Write with FUA | non-volatile, over every cached copy | as with the cache on |
 //! | Flush | all that had completed before its submission is non-volatile | any subset is flushed |
 //! | Dataset Management (Deallocate), Write Zeroes with DEAC | volatile until a Flush; reads as zeros | old content or zeros |
-//! | Write Zeroes without DEAC, or with FUA | as a Write of zeros | as a Write |
+//! | Write Zeroes without DEAC, with FUA, or with the cache off | as a Write of zeros | as a Write |
 //! | not yet fetched | never happened | never happened |
 //!
 //! Commands under way together have no order among them. AWUN concerns the reads of other commands,

@@ -1,10 +1,10 @@
 //! When a free block may be erased: as soon as what replaces its content is durable (ftl-I2).
 //!
-//! A block becomes free when its last valid slot is taken by operation number f
-//! ([`freed_at`]). It may be erased when the programs of all operations up to f have
-//! ended. The end of everything programmed so far is always late enough; but where a row waits for
-//! a die that is being erased, that makes all dies wait for each other. [`Evidence`] knows earlier
-//! times.
+//! A block becomes free when its last valid slot is taken by operation number f ([`freed_at`]). It
+//! may be erased when the programs of all operations up to f have ended. The end of everything
+//! programmed so far is always late enough, and is what counts by default; but where a row waits
+//! for a die that is being erased, all dies then wait for each other. With
+//! [`crate::Housekeeping::own_evidence`] [`Evidence`] keeps milestones, which give earlier times.
 //!
 //! - I24 (milestones): a milestone (d, end) says that the programs of all operations below d end by
 //!   `end`; both ascend.

@@ -1,9 +1,9 @@
 //! Programs that fail: the row is set aside, and its units are put into the cold stream later.
 //!
 //! A program can fail in the middle of opening a block or of collecting a victim. Putting the units
-//! elsewhere at once would open and collect again inside that; so the row waits in memory until
-//! [`Ftl::rescue`] is called, which happens only where no such operation is half done. Meanwhile
-//! its block is neither victim nor free.
+//! elsewhere at once would open a block of the cold stream while one is being opened; so the row
+//! waits in memory until [`Ftl::rescue`] is called, which never happens while the cold stream opens
+//! a block. Meanwhile the block of the row is neither victim nor free.
 
 use super::streams::{GC, Row};
 use super::{Ftl, FtlError};

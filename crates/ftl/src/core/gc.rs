@@ -1,4 +1,8 @@
-//! Garbage collection: empties a victim (see `victim`) in bounded steps.
+//! Garbage collection: copies the valid slots of a victim (see `victim`) elsewhere, so that its
+//! block becomes free.
+//!
+//! Host writes and idle work pay for it in bounded steps. A victim is emptied in one go only where
+//! the host or folding would otherwise find no block to open (ftl-I6).
 
 use super::owners::Owner;
 use super::streams::{Entry, FOLD, GC};

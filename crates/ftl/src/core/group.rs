@@ -3,8 +3,8 @@
 //!
 //! Each tag carries the number of the newest group, and either the index of the unit in it or a
 //! mark that says whether the unit was written while the group was open or after it had ended.
-//! Recovery looks at the newest group that it finds. If that group ended (a unit marked so, or a
-//! TRIM, is durable) all of it is durable. Else its units count up to the first index that is
+//! Recovery looks at the newest group that it finds. If that group ended (a unit marked so, a TRIM
+//! or a REMAP is durable) all of it is durable. Else its units count up to the first index that is
 //! missing; those behind it are dropped, and the units' older contents, which no erase can have
 //! taken yet, count again.
 //!
@@ -13,14 +13,15 @@
 //!   program of the group before has ended. So at most one group is incomplete at a cut, and it is
 //!   the newest.
 //! - I11 (no hole without a cut): no unit is in a group twice, a unit copied meanwhile keeps its
-//!   place in the group, a dropped one leaves padding with its place; a TRIM and a checkpoint begin
-//!   another group. So an index is missing only if its program did not end. A copy that is
-//!   programmed when its group has ended has no place in it: its tag is the proof that the group
-//!   has ended, and then the places that TRIMs, REMAP and checkpoints leave without a trace are not
-//!   missed.
+//!   place in the group, a dropped one leaves padding with its place; a TRIM, a REMAP and a
+//!   checkpoint begin another group. So an index is missing only if its program did not end. A copy
+//!   that is programmed when its group has ended has no place in it: its tag is the proof that the
+//!   group has ended, and then the places that TRIMs, REMAP and checkpoints leave without a trace
+//!   are not missed.
 //!
-//! The erase gate (ftl-I2) holds unchanged: an erase starts after every program issued so far has
-//! ended, and by then those programs are a prefix of the group.
+//! The erase gate (ftl-I2) holds unchanged: an erase starts after the programs of all operations up
+//! to the one that freed the block have ended, and by then those programs are a prefix of the
+//! group.
 
 use super::{Ftl, FtlError};
 use crate::tag::{GroupMark, MEMBERS_MAX};

@@ -1,10 +1,11 @@
 //! How much of its life a device has left, in the terms of a drive's SMART log.
 //!
-//! Over-provisioning: of all good blocks, those of the two map areas and of the SLC area, those
-//! that streams keep open or free ([`crate::RESERVE`], lanes, slack) and those expected to go bad
-//! are set apart; the rest, divided by 1 + rho, is exported ([`Config::units_for`]). Blocks that go
-//! bad use up rho first. Below the floor ([`Health::floor_blocks`]) collection could not end any
-//! more (ftl-I6), so the device turns read-only and says why; the exported size never changes.
+//! Over-provisioning: of all blocks, those of the two map areas and of the SLC area, those that
+//! streams keep open or free ([`crate::RESERVE`], lanes, slack) and those that are or will be bad
+//! are set apart; the rest, divided by 1 + rho, is exported ([`Config::units_for`]). More bad
+//! blocks than that use up rho and the slack. Below the floor ([`Health::floor_blocks`]) collection
+//! could not end any more (ftl-I6), so the device turns read-only and says why; the exported size
+//! never changes.
 
 use super::{Ftl, FtlError};
 use crate::blocks::ORDINARY;

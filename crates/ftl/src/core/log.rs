@@ -1,8 +1,9 @@
 //! The log behind the map: records that wait in memory, and their way to flash.
 //!
-//! A record counts when its page is programmed; until then it holds up erases like a unit in a row
-//! buffer (ftl-I2), because it is the evidence for what its operation replaced. The bytes are in
-//! `records`; where the pages go is `meta`'s business.
+//! A record is the evidence for what its operation replaced, so it holds up erases like a unit in a
+//! row buffer (ftl-I2) until its page, or a checkpoint that holds its effect, is programmed. A
+//! record counts when its page is programmed, a batch when all its pages are (remap-I13). The bytes
+//! are in `records`; where the pages go, `meta` decides.
 
 use super::{Ftl, FtlError};
 use crate::pages::MetaKind;

@@ -6,10 +6,11 @@
 //! follow the root. Pages carry checkpoint number and index, so reading them does not depend on
 //! which blocks were good when they were written.
 //!
-//! - I22 (seal): on chips whose pages may read well after a cut and fail later, a root counts only
-//!   if the page behind it is no longer erased, whatever it holds, because that shows that the
-//!   root's own program had ended. Until then nothing that the older root needs has been erased
-//!   (ftl-I5), and the older root counts.
+//! - I22 (seal): on chips whose pages may read well after a cut and fail later, a second root page,
+//!   the seal, follows the root, and a root counts only if the page of its seal is no longer
+//!   erased, whatever that page holds, because this shows that the root's own program had ended.
+//!   Until then nothing that the older root needs has been erased (ftl-I5), and the older root
+//!   counts.
 
 use super::program::broken_rules_panic;
 use super::{Ftl, FtlError};

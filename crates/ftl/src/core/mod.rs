@@ -1,8 +1,9 @@
 //! The FTL itself: what it consists of, and the paths of write, trim and flush.
 //!
-//! [`Ftl`] is made of owners. Each field that changes is one, in a file of its own, which alone
-//! writes what is in it; the others ask it, or tell it what has happened. What needs several owners
-//! is a method of [`Ftl`] and stands in the file of the work that it does:
+//! [`Ftl`] is made of owners. But for the chips (`nand`), the counters (`stats`) and the switch of
+//! mutants, each field that changes is an owner, in a file of its own, which alone writes what is
+//! in the field; other files ask the owner, or tell it what has happened. What needs several owners
+//! is a method of [`Ftl`] and stands in the file of the work that the method does:
 //!
 //! | owner | what it knows |
 //! |---|---|
@@ -151,8 +152,9 @@ impl Ftl {
         &mut self.nand
     }
 
-    /// Accepts a unit at `now`; volatile until a flush. At most one bounded step of garbage
-    /// collection comes first. If the unit filled a row, answers when the program of that row ends.
+    /// Accepts a unit at `now`; volatile until a flush. A bounded step of garbage collection comes
+    /// first, and where no block could be opened otherwise (ftl-I6), whole victims are emptied. If
+    /// the unit filled a row, answers when the program of that row ends.
     ///
     /// # Errors
     /// Out of range, or the device is read-only.

@@ -1,9 +1,10 @@
 //! The two numbers that order what happens.
 //!
-//! *Versions* are on flash: each program, TRIM, batch and record of owners takes the next one, and
-//! recovery takes the greatest (ftl-I4). *Operations* are in memory only: each unit or command that
-//! is accepted has a number, and an erase waits until all operations up to one are durable
-//! (ftl-I2).
+//! *Versions* are on flash: each slot that is programmed, each TRIM and batch, and each set of
+//! owner records takes the next one, and of two versions of a unit recovery takes the greater
+//! (ftl-I4). *Operations* are in memory only: each unit that is put into a stream and each TRIM or
+//! batch has a number, and an erase waits until all operations up to the one that freed the block
+//! are durable (ftl-I2).
 
 /// The last numbers that were given out.
 #[derive(Clone, Copy, Debug, Default)]

@@ -5,13 +5,13 @@
 //! flushed long ago (hazards-R17). So:
 //!
 //! - I20 (pairs): a flush is done, a checkpoint names a slot, and a program is evidence for an
-//!   erase (ftl-I2), only when every page that shares cells with it is programmed. Where the host's
-//!   data end before that, pages without content follow, at most as many as the distance of the
-//!   pairs (ftl, "FLUSH pads to the pair boundary").
+//!   erase (ftl-I2), only when every page that shares cells with it is programmed, or its block
+//!   gets no more programs. Where the data end before that, pages without content follow in each
+//!   open block, at most as many as the distance of the pairs.
 //! - The map's own areas are used with one bit per cell, so the root and the log have no pairs.
 //!
-//! A block that leaves its lane gets no more programs, so what it holds is safe. On parts without
-//! such pairs nothing of this is needed.
+//! A block that leaves its lane gets no more programs, so what it holds is safe. Blocks of the SLC
+//! area and parts with one bit per cell have no pairs, so nothing of this is done there.
 
 use super::program::broken_rules_panic;
 use super::streams::Row;

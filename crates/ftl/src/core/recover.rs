@@ -2,14 +2,14 @@
 //!
 //! | step | what |
 //! |---|---|
-//! | 1 | read both map areas; choose the newest checkpoint whose pages are all there |
+//! | 1 | read both map areas; choose the newest checkpoint whose pages are all there and whose root counts (meta-I22) |
 //! | 2 | load its block table and map: state at version C |
 //! | 3 | read the first tag of every data block: opened since C, or open at C? |
-//! | 4 | of those blocks read all tags up to the first erased row; units behind a hole of the newest group are dropped (group-I11) |
+//! | 4 | of those blocks read all tags up to the first erased row, and suspects twice (verify-I21); units behind a hole of the newest group are dropped (group-I11) |
 //! | 5 | read the records behind the root: TRIMs, whole batches (remap-I13), owners of moved slots |
 //! | 6 | fold: per unit the greatest (birth, program sequence) above C wins over the map; records take part by version (ftl-I4). So a pair whose slot was moved loses to the copy |
 //! | 7 | a mapping into a block that was opened after it was written down is lost (remap-I15); rebuild P2L, owners and counts; open blocks are closed for good |
-//! | 8 | write a fresh checkpoint into the other area before the first write |
+//! | 8 | program the content of suspects anew (verify-I21), then write a fresh checkpoint into the other area, both before the host's first write; a device that can do so no more is mounted read-only |
 //!
 //! Steps 1 to 7 write nothing; a cut in step 8 leaves the older root valid. The reads are bounded:
 //! see [`Ftl::recovery_reads_max`].

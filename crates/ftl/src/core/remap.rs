@@ -1,11 +1,12 @@
 //! REMAP: units take over the content of other units (JFTL, 3.1).
 //!
-//! A batch makes its homes owners of the slots that their sources own (see `owners`); only a record
-//! is programmed. With [`Mode::Move`] the sources then leave their slots. A unit whose source holds
-//! nothing reads as zeros afterwards (hazards-R19). Past the cap of owners (hazards-R15) units are
-//! copied: each copy gets a number behind the last unit, which no recovery looks at; then the home
-//! takes over the copy's slot as it would the source's. So a batch that mixes both is all or
-//! nothing by one record, and an error while copying leaves nothing behind.
+//! A batch makes its homes owners of the slots that their sources own (see `owners`); if all
+//! sources are on flash, only a record is programmed. With [`Mode::Move`] the sources then leave
+//! their slots. A home whose source holds nothing reads as zeros afterwards (hazards-R19). Past the
+//! cap of owners (hazards-R15) units are copied: each copy gets a number behind the last unit,
+//! which no recovery looks at; then the home takes over the copy's slot as it would the source's.
+//! So a batch that both shares and copies is all or nothing by one record, and an error while
+//! copying leaves nothing behind.
 //!
 //! # The argument (continues the list of the crate: ftl-I1 to slc-I12)
 //!
@@ -41,8 +42,8 @@
 //! - I15 (reuse): recovery believes a mapping only if its block was opened before the mapping was
 //!   written down; else the content is lost and reads fail. Given ftl-I2, only a damaged page can
 //!   bring this about.
-//! - I16 (cap): owners beyond the first of their slots never exceed the cap, except for those that
-//!   recovery finds under a greater cap.
+//! - I16 (cap): a batch never brings the owners beyond the first of their slots above the cap;
+//!   there may be more only where recovery has found them, left by a device with a greater cap.
 //!
 //! Claim: after a cut every unit holds the value of an effect not older than the last that a
 //! completed flush covers, and of each batch all or nothing is there. Flushed effects are on flash

@@ -1,19 +1,21 @@
 //! Scrubbing: a page that the error correction can only just read is written anew.
 //!
 //! The chips ask for it ([`nand::Corrected::refresh`]) when flipped bits reach three quarters of
-//! what can be corrected, as the default of Linux MTD is, when a block has been read more often
-//! than its budget (read disturb), and for marginal pages. A read notes the row; each write, and
-//! idle work, then moves the valid units of one row, as garbage collection would. The rows that
-//! were read come first, then the others of their blocks, because reads and time wear all pages of
-//! a block alike (UBI moves whole blocks, too).
+//! what can be corrected, as the default of Linux MTD is, when a block has been read as often as
+//! its budget (read disturb), and for marginal pages. A read notes the row; each write, and idle
+//! work row by row, then moves the valid units of one row, as garbage collection would, unless only
+//! the reserve is free (ftl-I6). The rows that were read come first, then the others of their
+//! blocks, because reads and time wear all pages of a block alike (UBI moves whole blocks, too).
 //!
-//! - I23 (fresh cells): a block with a row that waits gets no more programs and leaves its lane.
-//!   Its reads would count for new pages from the start: cells that are programmed late are
-//!   disturbed by the reads before, too (Cai et al., HPCA 2017).
+//! - I23 (fresh cells): before a row is moved, its block leaves its lane (the place at which a
+//!   stream programs), full or not, and gets no more programs but that of the units which wait for
+//!   its next row. Reads of the block would count for new pages from the start: cells that are
+//!   programmed late are disturbed by the reads before, too (Cai et al., HPCA 2017). Until its turn
+//!   comes, a block may still get programs.
 //!
 //! Limit: no page is read for the sake of scrubbing. A page whose bits go from below the threshold
-//! to beyond the correction between two reads is lost. Against that the chips have
-//! [`nand::BitErrors::reads_budget`], which must lie below the number of reads that can do so.
+//! to beyond the correction between two reads is lost. Reads of its neighbours can bring a page
+//! there, so [`nand::BitErrors::reads_budget`] must lie below the number of reads that can do so.
 
 use super::streams::GC;
 use super::{Ftl, FtlError};

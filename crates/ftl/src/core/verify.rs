@@ -10,9 +10,10 @@
 //!   have taken (ftl-I2).
 //!
 //! Suspects are the last three rows of every block that a program may have been under way in, and
-//! their word lines: blocks that are not full, blocks whose last rows do not read, and on each die
-//! the blocks with the newest rows (a brown-out reaches back two programs). On chips of level L1
-//! there are none: a page that reads is sound.
+//! the earlier pages of their word lines. Such blocks are, of those that were open at the
+//! checkpoint or programmed since: those that are not full, those whose last rows do not read, and
+//! on each die those with the three newest rows (a brown-out reaches back two programs). On chips
+//! of level L1 there are none: a page that reads is sound.
 
 use super::streams::GC;
 use super::{Ftl, FtlError};

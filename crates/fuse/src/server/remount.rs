@@ -1,17 +1,18 @@
 //! A remount: the mount below the server is replaced by another one, while the kernel's mount goes
 //! on.
 //!
-//! A remount with other options is an unmount and a mount, and both are the usual ones. So each
-//! option is honoured in the one way that it has, and a volume that is read-only from now on is as
-//! clean as one that was unmounted.
+//! A remount with other options is an unmount and a mount, and both are the usual ones. So an
+//! option has the effect that it has at a mount, by the same code, and a volume that is read-only
+//! from now on is as clean as one that was unmounted.
 //!
 //! - E1 no request is under way (`gate`), and none is let in before the new mount is there;
 //! - E2 every inode that the kernel knows is pinned in the new mount before that: numbers and
 //!   generations are those of the volume, and stay. An inode without a name would be lost, so a
 //!   remount is refused while there is one;
-//! - E3 failures of write-back are counted by each mount anew: a holder of an open file learns of
-//!   the old mount's failures from its unmount, which is refused if it cannot write everything;
-//! - E4 without a mount below every request fails (fuse-U2).
+//! - E3 failures of write-back are counted by each mount anew, so an open file begins without a
+//!   failure to be told. The remount fails if the unmount cannot write everything;
+//! - E4 a remount whose unmount or mount fails leaves no mount below, or one without all pins, and
+//!   then every request fails (fuse-U2).
 
 use super::Server;
 use std::sync::Arc;

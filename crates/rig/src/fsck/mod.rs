@@ -5,6 +5,9 @@
 //!            +--needs recovery--> mount, unmount --------------------> check --^      (on the file, or on an overlay in memory)
 //!                                   +--refused--> ext4: log home --> check --+
 //! ```
+//!
+//! What may only be read is mounted read-only for that, and keeps its orphans. A clean F2FS is
+//! mounted too, for reading and in memory: what no mount accepts is not clean.
 
 mod report;
 mod watched;
