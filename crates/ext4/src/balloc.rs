@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - A1 a block is handed out only if its bit is clear in the allocator's map, which keeps the bits
-//!   of pending frees set (hazards-H18);
+//!   of pending frees set (hazards-H18), or if it lies in a window of the file that gets it
+//!   (prealloc-W1);
 //! - A2 a freed block is discarded only after its transaction committed, and before it can be
 //!   handed out again;
 //! - A3 nothing with a fixed place (superblocks, descriptors, bitmaps, inode tables) is handed out

@@ -16,14 +16,14 @@
 //!
 //! ```text
 //! let dir = self.inode(dir)?;  let gate = dir.gate.write();
-//! self.transact_promised(credits, self.promise_up_to(n), |tx| {
+//! self.with_room(|| self.transact(credits, |tx| {                       // promise-B5: again, if room can be made
 //!     let inode = self.new_inode(tx, &dir, NewInode { .. })?;
 //!     if let Err(e) = dir::insert(&mut self.edit_dir(&dir, tx), name, ..) {
 //!         self.discard_new_inode(tx, &inode)?;  return Err(e);          // tx-T1: POSIX errors leave it consistent
 //!     }
 //!     dir.core().touch(true);  self.put_inode(tx, &dir)?;               // ext4-inode-N1: fields, then put
 //!     Ok(inode)
-//! })?;
+//! }))?;
 //! // unlink: links to 0, orphan_add(tx, &inode) in the handle; after it and the gates: self.evict_if_unused(&inode)
 //! ```
 

@@ -1,9 +1,10 @@
 //! Windows: free blocks kept for one file, or for small files together, so that files that grow
 //! side by side stay contiguous.
 //!
-//! As in Linux (mballoc): a file above 64 KiB that is open and grows gets a window behind its last
-//! block, up to the next round size; smaller files share a window of 2 MiB, in which they lie one
-//! behind the other. Windows live in memory only, and are given up when nothing else is free.
+//! As in Linux (mballoc): an open file of more than 16 blocks that grows gets a window behind its
+//! last block, up to the next round size; smaller open files share a window of 512 blocks, in which
+//! they lie one behind the other. Windows live in memory only, and are given up when nothing else
+//! is free.
 //!
 //! Invariants:
 //! - W1 the bits of a window are set in the allocator's map and clear on the device; `held` of the

@@ -1,8 +1,10 @@
 //! The superblock of a mounted file system.
 //!
 //! While the journal runs, changes go through it (hazards-H22). The superblock is written in place
-//! at three moments only, when the log is empty: at mount and at unmount (mount state,
-//! needs_recovery), and after a failure (error state).
+//! at these moments only: when the log is empty, at mount (before the first transaction, or after
+//! recovery), at unmount and when a log was recovered without a mount (mount state,
+//! needs_recovery); and after a failure (error state), when the journal has aborted and the log has
+//! full images only.
 
 use crate::fault;
 use base::{BlockNo, BlockSize, Bytes};

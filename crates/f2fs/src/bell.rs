@@ -1,9 +1,10 @@
-//! A bell wakes the task that commits or applies, so that it works before an operation has to wait
-//! for its result.
+//! A bell wakes a background task (one that commits, applies or searches for node numbers), so that
+//! the task works before an operation has to wait for its result.
 //!
 //! - B1 no ring is lost: the flag is set before the ringing operation takes the lock under which
 //!   the task waits, and the task reads the flag under that lock;
-//! - B2 ringing waits for nothing, and only the first ring until the task hears it wakes the task.
+//! - B2 ringing waits for nothing but that lock, and only the first ring until the task hears it
+//!   takes the lock and wakes the task.
 
 use rt::atomic::{AtomicBool, Ordering};
 

@@ -1,8 +1,10 @@
-//! Writes under way: a task that needs writes completed waits for all that are under way.
+//! Writes under way, of one inode's data or of all nodes: a task that needs some of them completed
+//! waits for all.
 //!
 //! - L1 when [`Flights::land`] returns, every batch that was added before the call has completed,
 //!   also if another task was the one that waited for it;
-//! - L2 the mark covers every cached write that ever completed here: it never falls.
+//! - L2 the mark covers every cached write that a task has waited for here, and never falls: so a
+//!   task lands the writes first and reads the mark then.
 
 use crate::fault;
 use block::{Batch, Watch, WriteMark};

@@ -26,7 +26,7 @@
 //! | inside `nodes`, `nat`, `segs`, `space`, `orphans` | one call | their tables; none of them calls another but `nodes` -> `nat` -> `segs` |
 //!
 //! A task never enters twice: a function that needs an `Op` takes it as an argument. A task that
-//! waits for space (`balance`) holds no lock at all. Checkpoint, GC and roll-forward take no inode
+//! waits for space (`balance`) holds gates at most. Checkpoint, GC and roll-forward take no inode
 //! lock that ranks above `Op`.
 
 mod bell;

@@ -3,7 +3,8 @@
 //!
 //! Invariants:
 //! - O1 in-memory metadata (node blocks, NAT, SIT, counts, directory pages) changes only under an
-//!   [`Op`];
+//!   [`Op`]; except that an apply gives nodes and directory pages other places (apply-A7), and
+//!   releases blocks (apply-A6), beside operations;
 //! - O2 while a [`Freeze`] exists no other `Op` does: what a checkpoint saves is a state between
 //!   operations;
 //! - O3 a task holds at most one `Op`, because a waiting freeze keeps new ones out, so the second

@@ -7,8 +7,9 @@
 //! - S1 a block counts from the moment its address slot says "reserved" (`NEW`) or a node number is
 //!   taken, not from its allocation in a log. So `blocks` is never below the number of valid
 //!   blocks, and the difference is what is still to be written for the first time;
-//! - S2 `blocks` never exceeds what the volume offers its users (`user_block_count`):
-//!   overprovisioned segments are for cleaning;
+//! - S2 no claim takes `blocks` beyond what the volume offers its users (`user_block_count`; less
+//!   with `checkpoint=disable`): overprovisioned segments are for cleaning. What recovery finds in
+//!   use counts even beyond that;
 //! - S3 a claim for a caller that is not [admitted](fscore::ReserveOwner) to the blocks held back
 //!   (`reserve_root=`) cannot take `blocks` beyond that limit less these blocks. This is decided
 //!   where blocks are counted (S1), so write-back, cleaning and checkpoints are never refused;

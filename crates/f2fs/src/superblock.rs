@@ -1,8 +1,10 @@
 //! The superblock on the device: two copies in blocks 0 and 1, either of which is enough to mount.
 //!
 //! Invariants:
-//! - U1 copies are written one at a time, with a flush between: a cut leaves one of them whole;
-//! - U2 a damaged copy is rewritten first, from the good one.
+//! - U1 copies are written one at a time, each durable before the next one begins: a cut leaves one
+//!   of them whole;
+//! - U2 a mount for writing rewrites a damaged copy, from the good one, before anything else is
+//!   written.
 
 use crate::F2fs;
 use crate::fault;

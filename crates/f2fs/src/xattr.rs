@@ -7,7 +7,8 @@
 //! Invariants:
 //! - X1 inode and attribute node change in one `Op`, so after a cut an attribute has its old value
 //!   or its new one, and an access ACL the mode that goes with it;
-//! - X2 there is an attribute node exactly while the list does not fit the inode;
+//! - X2 after a change there is an attribute node exactly if the list does not fit the inode (Linux
+//!   may leave one that is not needed);
 //! - X3 the node is made before anything else is changed, so that a full disk changes nothing.
 
 mod acl;

@@ -2,9 +2,9 @@
 //!
 //! Invariants:
 //! - F1 a page that a write made dirty has a block, or a promise of one (delayed allocation); a
-//!   write for which there is no promise left is allocated before it returns;
-//! - F2 data of new blocks is submitted before the handle that maps them finishes, and travels with
-//!   its transaction (data=ordered);
+//!   write for which there is no promise left gets its blocks before it returns, or is refused;
+//! - F2 data of new blocks is submitted, or held back to travel with the log, before the handle
+//!   that maps them finishes, and the transaction of that handle waits for it (data=ordered);
 //! - F3 blocks of pages that are on their way to the device are neither freed nor mapped: a task
 //!   that does so holds `wb` and first waits for those pages (it lands their flights).
 

@@ -17,8 +17,8 @@
 //!   operation that inserts records (fallocate in every mode) holds `gate` exclusively, so that no
 //!   page becomes delayed, and writes the delayed ones back before ([`Ext4::settle_delayed`]);
 //! - B4 a promise for more pages is made under the lock of the core, from the root as it lies
-//!   there. While write-back changes the tree (`busy`), the root says nothing, and the promise is
-//!   made for any tree;
+//!   there. While write-back changes the tree (`busy`), the root says nothing certain, and the
+//!   promise is made for a tree that is deeper by two levels;
 //! - B5 no task is refused because of blocks that are only promised for the worst case, or wait for
 //!   a commit: those are made free first. Other tasks may take them before the refused task
 //!   retries, so it tries again; each time some other task makes progress, and after some rounds

@@ -1,4 +1,5 @@
-//! The end of an inode: counts who has it open by pins, and frees an inode without links.
+//! The end of an inode: pins count how often an inode is open, and one without links is freed when
+//! it loses its last pin.
 
 use super::{Inode, coarse_now};
 use crate::Ext4;

@@ -15,7 +15,8 @@
 //! - N1 a change of `disk` reaches the journal (`put_inode`) in the handle in which it was made;
 //! - N2 `disk.size()` (Linux `i_disksize`) never exceeds `size`; blocks below it are mapped, or
 //!   holes by intent;
-//! - N3 an inode that is dirty, an orphan or without links stays in the cache;
+//! - N3 an inode stays in the cache while it has dirty pages, data on its way, promised blocks or a
+//!   failed write to report, and while it is an orphan or without links;
 //! - N4 a pinned inode that leaves the cache leaves its pins in the cache, and gets them back when
 //!   it is read again: it keeps its number.
 

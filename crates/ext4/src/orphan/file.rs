@@ -2,8 +2,8 @@
 //!
 //! A new orphan goes to the first block that has a free slot and is not being changed by another
 //! task at this moment. So one task alone fills one block, and a transaction logs few of them;
-//! tasks that run at the same time use different blocks. A task waits for a block only if all are
-//! being changed.
+//! tasks that run at the same time use different blocks. A task waits for a block only if all
+//! others are full or being changed, too.
 
 use super::Slot;
 use crate::Ext4;

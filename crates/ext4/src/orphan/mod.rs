@@ -9,10 +9,10 @@
 //! | the list ([`list`]) | the superblock, or the next newer orphan's inode | all others |
 //!
 //! Invariants:
-//! - O1 an inode without links or with blocks behind its end is named on the device from the
-//!   transaction that makes it an orphan on to the one that ends that state: it is named in the
-//!   handle that takes the last link or sets the size, and taken out in the handle that frees the
-//!   inode, gives it a link, or frees the last block;
+//! - O1 an inode without links, or whose blocks behind its end are being freed, is named on the
+//!   device from the transaction that makes it an orphan on to the one that ends that state: it is
+//!   named in the handle that takes the last link or sets the size, and taken out in the handle
+//!   that frees the inode, gives it a link, or frees the last block;
 //! - O2 it is named once: `Core::orphan` says where. A volume that names one twice is refused;
 //! - O3 `list` is the chain on the device, as the running transaction has it, oldest first;
 //! - O4 a slot counts as taken exactly while the running transaction's block holds a number there;

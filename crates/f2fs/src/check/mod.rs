@@ -17,8 +17,8 @@
 //! - C2 no content makes it panic, loop for ever, or take memory beyond what the used parts of the
 //!   volume need: a node is followed once, a block is counted for one owner, tables are read block
 //!   by block;
-//! - C3 a volume has no findings exactly if `fsck.f2fs --dry-run` finds nothing wrong with it; the
-//!   exceptions are named in the test that compares the two (`tests/it/check.rs`).
+//! - C3 a volume has no findings but notices exactly if `fsck.f2fs --dry-run` finds nothing wrong
+//!   with it; the exceptions are named in the test that compares the two (`tests/it/check.rs`).
 //!
 //! Sources: kernel documentation `filesystems/f2fs.rst`; what fsck.f2fs 1.15 says of mutated
 //! images.

@@ -5,8 +5,8 @@
 //! 1. Directory blocks are written while operations still run.
 //! 2. The freeze begins: no operation changes metadata until the checkpoint has ended.
 //! 3. Directory blocks and nodes are written until none is dirty, and all these writes complete.
-//! 4. NAT and SIT blocks are written into their other copies, then the summaries of closed
-//!    segments, then the pack except for its last block; all these writes complete.
+//! 4. NAT and SIT blocks are written into their other copies, beside them the summaries of closed
+//!    segments and the pack except for its last block; all these writes complete.
 //! 5. The device is flushed.
 //! 6. The last block of the pack is written, non-volatile (Linux: PREFLUSH and FUA).
 //! 7. The tables in memory take the new state over.

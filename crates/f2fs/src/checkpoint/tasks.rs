@@ -82,7 +82,7 @@ impl F2fs {
     /// Wakes the task that listens to `bell`. The caller holds gates at most.
     pub(crate) fn ring(&self, bell: &Bell) {
         if bell.set() {
-            // disable-B1.
+            // bell-B1.
             drop(self.cp.state.lock());
             self.cp.wake.notify_all();
         }

@@ -1,4 +1,5 @@
-//! When a checkpoint is due: the thresholds of Linux, each of which can be configured.
+//! When a checkpoint is due: at the thresholds of Linux, each of which can be configured, and when
+//! no node number is left but those that a checkpoint would make free.
 
 use crate::F2fs;
 use crate::ops::Cause;

@@ -2,8 +2,8 @@
 //! device: it has the hashes that exist, the page of each, and how much room a page may have.
 //!
 //! Linux keeps such facts in its dentry cache. The index of a new directory is complete from the
-//! start; that of an existing directory is built when searches have cost as much as reading the
-//! directory once.
+//! start; that of an existing directory is built when searches have looked at more than twice as
+//! many pages as it has. The index of a very large one is given up, and its names are searched for.
 
 use base::Map;
 

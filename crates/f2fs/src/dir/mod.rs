@@ -9,7 +9,8 @@
 //! Invariants:
 //! - D1 a name stands at one level only, in the bucket of its hash, below `current_depth`; it is
 //!   put at a level only if the buckets for its hash at all lower levels had no room;
-//! - D2 an operation that fails with a POSIX error leaves the directory as it was;
+//! - D2 an operation that fails with a POSIX error leaves the names of the directory as they were
+//!   (their entries may have moved from the inode to a block);
 //! - D3 what [`NameIndex`] says of a name agrees with the blocks of the directory.
 
 mod edit;

@@ -5,8 +5,8 @@
 //! - D1 a cached page whose place in the file is known has an address slot that is not NULL: its
 //!   block is reserved or allocated, so write-back cannot run out of space;
 //! - D2 mapping and size change together in one `Op`, so every checkpoint holds a state of the file
-//!   that a reader could have seen. Data that a checkpoint maps has been written before that
-//!   checkpoint (`land_all`);
+//!   that a reader could have seen. Data that a checkpoint maps has been written, or its write has
+//!   failed and waits for the next fsync to be reported, before that checkpoint (`land_all`);
 //! - D3 slots of pages whose writes are under way are neither freed nor moved: a task that does so
 //!   holds `wb` and has waited for those writes first;
 //! - D4 content that a checkpoint vouches for is overwritten in place only by a write to the same

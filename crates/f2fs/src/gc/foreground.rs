@@ -17,8 +17,8 @@ const STALLED_MAX: u32 = 3;
 pub(super) const BATCH_SECTIONS: u32 = 4;
 
 impl F2fs {
-    /// Called before an operation that changes anything, without locks: cleans in the foreground if
-    /// free segments run out, writes a checkpoint if one is due.
+    /// Called before an operation that changes anything, with no lock but gates (gc-K4): cleans in
+    /// the foreground if free segments run out, writes a checkpoint if one is due.
     ///
     /// # Errors
     /// ENOSPC never: that is for the claim that fails. I/O, damage.

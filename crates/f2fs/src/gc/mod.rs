@@ -14,12 +14,12 @@
 //! - K3 the write of a copy has completed before the checkpoint that names the copy begins, and a
 //!   copy that could not be written latches the mount: durable content is not lost by being moved;
 //! - K4 cleaning never waits for an operation that waits for cleaning: a caller of
-//!   [`balance`](crate::F2fs::balance) holds no lock; a cleaner takes its own lock, then the
-//!   freeze, and below it only locks that rank below an `Op` (`wb`, `tree`);
+//!   [`balance`](crate::F2fs::balance) holds gates at most; a cleaner takes no gate, but its own
+//!   lock, then the freeze, and below it only locks that rank below an `Op` (`wb`, `tree`);
 //! - K5 each call does a bounded number of rounds, and gives up when they gain nothing: ENOSPC is
-//!   reported by the claim that fails. Pinned files are left alone, and their segments are chosen
-//!   last. Of a file in an open atomic write the old content moves: the new content is in no cache
-//!   that cleaning sees (file-D5).
+//!   reported by the claim that fails. Pinned files, and files whose atomic write is being
+//!   committed, are left alone, and their segments are chosen last. Of a file in an open atomic
+//!   write the old content moves: the new content is in no cache that cleaning sees (file-D5).
 
 mod beside;
 mod foreground;

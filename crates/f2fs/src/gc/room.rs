@@ -12,8 +12,8 @@
 //! With a journal an apply writes what is dirty, and after a cut recovery writes the same blocks
 //! once more: each node that a record in the ring concerns, each directory block and the node that
 //! names it. The dirty counts are exactly these, whatever the size of the ring. So an operation
-//! whose change would fill half of the free segments applies first ([`Room::is_for_apply`],
-//! [`F2fs::held_up`]). The other half is for what operations already under way add, and for a
+//! that begins while what is dirty would fill half of the free segments applies first
+//! ([`F2fs::held_up`]). The other half is for what operations already under way add, and for a
 //! recovery, which has only the segments that are free at the moment of the cut, because nothing is
 //! reused before an apply is durable.
 

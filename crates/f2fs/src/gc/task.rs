@@ -1,5 +1,6 @@
-//! Cleaning in the background, while the volume is idle: one section at a time, in freezes of a few
-//! blocks each; with a journal without any freeze, beside other operations.
+//! Cleaning in the background, while the volume is idle or while cleaning was declared urgent: one
+//! section at a time, in freezes of a few blocks each; with a journal without any freeze, beside
+//! other operations.
 
 use super::moving::{Beside, Place};
 use super::{Policy, Work};

@@ -3,10 +3,10 @@
 //! | flag | what it does |
 //! |---|---|
 //! | immutable | EPERM for changes of content, attributes and extended attributes, of names in it, and of its own names |
-//! | append | as immutable; but takes names, is written at its end ([`fscore::Attr::check_open`]) |
+//! | append | forbids what immutable forbids, but a directory takes new names, and a file is written to; the opener ensures that writes go to the end ([`fscore::Attr::check_open`]) |
 //! | sync, dirsync | a write, or a change of names in the directory, returns when it is durable |
 //! | noatime | reading leaves the access time alone |
-//! | projinherit | new inodes take over the project (feature `project_quota`), others cannot come in |
+//! | projinherit | new inodes take over the project (feature `project_quota`), inodes of another project get no name in it |
 //! | nodump | kept |
 
 use super::Inode;

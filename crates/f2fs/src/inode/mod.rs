@@ -2,12 +2,13 @@
 //!
 //! Invariants:
 //! - N1 outside an `Op`, the inode's node block in `nodes` holds what `core.fields` says
-//!   ([`put_inode`](crate::F2fs::put_inode)), except for access times ([`access`](mod@access));
+//!   ([`put_inode`](crate::F2fs::put_inode)), except for access times ([`access`](mod@access)) and,
+//!   with a journal, the size of a regular file (N2);
 //! - N2 an inode stays in memory while it is pinned, is an orphan, has no links, has dirty pages or
-//!   pages whose writes are under way, while its next fsync needs a checkpoint, and while its
-//!   access time waits to be put. With a journal the node block of a regular file has the size up
-//!   to which its pages are mapped (`node_size`), and the inode stays while that differs from its
-//!   size;
+//!   pages whose writes are under way, while an atomic write of it is open or being committed,
+//!   while its next fsync needs a checkpoint or has a failed write to report, and while its access
+//!   time waits to be put. With a journal the node block of a regular file has the size up to which
+//!   its pages are mapped (`node_size`), and the inode stays while that differs from its size;
 //! - N3 `gone` inodes are freed: their number may already belong to another inode.
 
 mod access;

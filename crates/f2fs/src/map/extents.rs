@@ -1,5 +1,5 @@
 //! The extent cache of a file: its largest run of neighbouring blocks, which the inode keeps on the
-//! device, and some recent ones.
+//! device (with a journal it does not), and some recent ones.
 //!
 //! - E1 what is cached here agrees with the address slots: every function that changes a slot tells
 //!   the cache, which forgets or learns the blocks.

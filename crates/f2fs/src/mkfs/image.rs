@@ -8,6 +8,7 @@
 //! | first NAT block | the two inodes that stand for node and metadata area, and the root |
 //! | hot node log | root, `lost+found` |
 //! | hot data log | their entries |
+//! | behind the volume | both superblocks of the journal, if there is one |
 
 use super::layout::Layout;
 use super::options::{Options, RING_AT};

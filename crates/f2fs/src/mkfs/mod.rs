@@ -16,7 +16,7 @@
 //! - K1: the superblock's numbers pass [`Geometry::new`](ondisk::f2fs::Geometry::new), the
 //!   checkpoint's [`Checkpoint::check`](ondisk::f2fs::Checkpoint::check), before a plan exists.
 //! - K2: both superblocks are written last, after a flush: before that, the device holds no F2FS
-//!   volume.
+//!   volume, unless the superblocks of an older one are not wiped yet.
 //! - K3: the first block of the warm node log reads as zeros, so roll-forward finds no node of an
 //!   older volume there.
 

@@ -1,4 +1,5 @@
-//! Symbolic links: a target that fits is stored in the inode, a longer one in a block of its own.
+//! Symbolic links: a target that fits is stored in the inode (with the option `inline_data`), any
+//! other in a block of its own.
 
 use crate::F2fs;
 use crate::inode::{Inode, Use};

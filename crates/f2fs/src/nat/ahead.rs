@@ -5,8 +5,8 @@
 //! is late by as much. So a background task reads ahead of the operations (Linux:
 //! `f2fs_balance_fs_bg`).
 //!
-//! - T7 no search, whichever task makes it, gives out a number that nat-T2 holds back: it asks for
-//!   each block under the lock of the table;
+//! - T7 no search, whichever task makes it, gives out a number that nat-T2 holds back, because the
+//!   free numbers of a block are told from those held back under the lock of the table;
 //! - T8 an operation reads the NAT for a free number only if none is in memory;
 //! - T9 searching ahead delays no operation: no lock is held while it reads, and without background
 //!   tasks there is no search ahead.

@@ -1,5 +1,6 @@
-//! What a checkpoint writes of the table: if few entries changed they go into the NAT journal of
-//! the pack, the others into the other copies of their blocks.
+//! What a checkpoint writes of the table: the NAT journal of the pack takes, as far as it has room,
+//! the entries of blocks in which the fewest changed, because each spares a block; the other
+//! entries go into the other copies of their blocks.
 
 use super::Nat;
 use crate::segs::lba;

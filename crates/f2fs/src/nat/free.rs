@@ -2,8 +2,9 @@
 //! block that was searched.
 //!
 //! A number is in the pool if its block was searched, the number was free at the last checkpoint
-//! (nat-T2), and no operation has taken it since. Each block is searched once; numbers that a
-//! checkpoint frees later in searched blocks are added.
+//! or, with a journal, after the last committed epoch (nat-T2), and no operation has taken it
+//! since. Each block is searched once; numbers that a checkpoint or commit frees later in searched
+//! blocks are added.
 
 use ondisk::f2fs::{NAT_PER_BLOCK, Nid};
 use std::collections::BTreeMap;

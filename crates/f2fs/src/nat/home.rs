@@ -5,13 +5,13 @@
 //! made of it since (`dirty`) does not count. Live and home differ in what epochs behind the
 //! applied one did, and in nothing else.
 //!
-//! - T5 the address of a node changes only in [`publish`](Nat::publish), under the lock of the
-//!   table: the live entry takes the new place if the node that apply wrote still exists. If that
-//!   node was freed since, also if its number was then given to another node, the new place is
-//!   given up at once. So no address is lost, and none has two owners. Whether the node still
-//!   exists is decided by the last epoch in which the number became used or free (`turns`), never
-//!   by the entry: the entry of a number that was freed, given out and freed again reads as at home
-//!   in between;
+//! - T5 between its birth and its end a node gets another block only in [`publish`](Nat::publish),
+//!   under the lock of the table: the live entry takes the new place if the node that apply wrote
+//!   still exists. If that node was freed since, also if its number was then given to another node,
+//!   the new place is given up at once. So no address is lost, and none has two owners. Whether the
+//!   node still exists is decided by the last epoch in which the number became used or free
+//!   (`turns`), never by the entry: the entry of a number that was freed, given out and freed again
+//!   reads as at home in between;
 //! - T6 a node is freed together with the block that its entry names, under that same lock: so a
 //!   publish sees both as freed or neither.
 

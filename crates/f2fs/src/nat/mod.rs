@@ -6,8 +6,8 @@
 //! that the version bitmap names).
 //!
 //! Invariants:
-//! - T1 a NAT block is written only into the copy that no valid checkpoint names as current, and
-//!   only by a checkpoint;
+//! - T1 a NAT block is written only into the copy that the last checkpoint does not name as
+//!   current, and only by a checkpoint or an apply;
 //! - T2 a number that was freed is not given out before a checkpoint has made that durable (Linux
 //!   puts it back into its list when the checkpoint has flushed it): so blocks on the device that
 //!   carry the number (summaries, nodes of roll-forward) cannot be taken for blocks of the new
@@ -15,9 +15,9 @@
 //!   committed, so never in that same epoch, in which the records of two inodes have no order among
 //!   each other;
 //! - T3 a checkpoint meets no NEW entry, because all nodes were written before;
-//! - T4 memory: 9 bytes and a little for each number changed since the last checkpoint (a trigger
-//!   bounds these), at most [`BLOCKS_CACHED`] blocks, a bitmap of 64 bytes for each block searched
-//!   for free numbers.
+//! - T4 memory: some 24 bytes for each number changed since the last checkpoint (a trigger bounds
+//!   these), with a journal up to 20 more; at most [`BLOCKS_CACHED`] blocks; a bitmap of 64 bytes
+//!   for each block searched for free numbers.
 
 mod ahead;
 mod blocks;

@@ -1,7 +1,8 @@
 //! Writes dirty nodes: each gets an address in the log of its kind, a footer that names the next
 //! block of the log, and a new entry in NAT.
 //!
-//! Nodes that a checkpoint writes carry no fsync mark; those that an fsync writes do (`sync`).
+//! Nodes that a checkpoint writes carry no fsync mark, and of those that an fsync writes only the
+//! last one does, so that roll-forward takes all of them or none (sync-Y2).
 
 use super::cache::log_of;
 use crate::F2fs;

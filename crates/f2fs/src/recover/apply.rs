@@ -1,5 +1,6 @@
-//! Applies the chain of roll-forward: first missing inodes are made, then each node block of the
-//! chain changes its inode, in order.
+//! Applies the chain of roll-forward: first subtrees go that the chain names no more, because new
+//! nodes need numbers of their own; then missing inodes are made; then each node block of the chain
+//! changes its inode, in order.
 
 use super::RecoveryReport;
 use super::chain::{Link, Plan, Reader, Wanted};

@@ -7,12 +7,13 @@
 //! inline content, attributes, name, addresses. A checkpoint then ends the chain.
 //!
 //! - V1 a block belongs to the chain if its footer carries version and checksum of the checkpoint
-//!   that was mounted (hazards-H34), if no checkpointed node lies in it, and if the chain has not
-//!   visited it before: a chain that comes back to itself is damage, and so is one that is longer
-//!   than the main area. A torn inode block (its checksum does not fit) ends the chain;
-//! - V2 (hazards-H35) no block of the chain, and no block that its nodes name, is given to a log
-//!   before the checkpoint that ends recovery is durable: after a cut inside recovery the next
-//!   mount finds the same chain. What recovery does until then lives in memory;
+//!   that was mounted (hazards-H34). A block without them, or a torn inode block (its checksum does
+//!   not fit), ends the chain. It is damage if the chain leads to a block that the checkpoint has
+//!   in use, or back to one that it has visited: so it ends;
+//! - V2 (hazards-H35) no block of the chain, and no block named by those of its nodes that come
+//!   back, is given to a log before the checkpoint that ends recovery is durable: after a cut
+//!   inside recovery the next mount finds the same chain. What recovery does until then lives in
+//!   memory;
 //! - V3 (hazards-H36) a block that a node of the chain names may belong to another owner only in
 //!   the state of the checkpoint. Such an owner's slot, found through the summary, is cleared
 //!   first;

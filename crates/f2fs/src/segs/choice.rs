@@ -1,8 +1,8 @@
 //! Chooses which segment a log writes next.
 //!
 //! LFS opens a free segment and writes it from end to end. SSR opens a used segment and fills its
-//! holes: this needs no cleaning, but the writes are scattered, so it is used only when free
-//! segments run low. Both searches are deterministic; the one for holes looks at a bounded number
+//! holes: this needs no cleaning, but the writes are scattered, so a log does it only when free
+//! sections run low. Both searches are deterministic; the one for holes looks at a bounded number
 //! of candidates, and the next search continues behind them (Linux `max_victim_search`).
 
 use super::OpenLog;

@@ -14,10 +14,11 @@
 //! - V5 the next block of a log is fixed when the one before it is allocated, and between two
 //!   checkpoints only allocation moves it: so the chain that footers of nodes form
 //!   ([`Placed::next`]) misses no block of its log;
-//! - V6 the summary entry of a block changes only with [`allocate`](crate::F2fs::allocate), so
-//!   (table-V1) the entry of a block which the last checkpoint knows stays until the next one: a
-//!   summary block may be written, or torn, at any time. Summaries of closed segments are durable
-//!   before the checkpoint behind their closing;
+//! - V6 the summary entry of a block changes only when the block gets an owner
+//!   ([`allocate`](crate::F2fs::allocate), or recovery), so (table-V1) the entry of a block which
+//!   the last checkpoint knows stays until the next one: a summary block may be written, or torn,
+//!   at any time. Summaries of closed segments are durable before the checkpoint behind their
+//!   closing;
 //! - V7 a SIT block is written over the copy that the last checkpoint does not use; the bitmap in
 //!   the pack makes the new copy count;
 //! - V8 a block is discarded when it is neither valid nor held, and it is not given out until the

@@ -8,8 +8,8 @@
 //! - V2 valid blocks are held, counts are those of the maps, and the state of a segment follows
 //!   from both: it is open if a log writes it; otherwise used if a block is valid, prefree if none
 //!   is valid but some are held, free if none is held;
-//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries
-//!   and no others.
+//! - V3 what changed since the last checkpoint is in `touched`: a checkpoint writes those entries,
+//!   those that the SIT journal of the last one held, and what shares a SIT block with them.
 //!
 //! With a journal (F2FSJ) V1 refers to the pack that apply wrote last and to the records behind it:
 //! a block that epoch e has freed stays held until a pack is durable that contains e

@@ -3,7 +3,7 @@
 //! instead (Linux `f2fs_do_sync_file`).
 //!
 //! What is acknowledged comes back: by the last checkpoint, and by the chain of node blocks written
-//! since then, of which a mount takes those with marks (`recover.rs`). This holds because:
+//! since then, of which a mount takes those with marks (`recover`). This holds because:
 //!
 //! - Y1 (data first; hazards-H30) the nodes that an fsync writes name no block whose write has not
 //!   completed: between the wait for the data and the submission of the nodes no page of the inode
@@ -19,11 +19,12 @@
 //!   own ones did, because roll-forward stops at the first block of the chain that is missing. A
 //!   node that could not be written latches the mount, so no fsync behind it is acknowledged;
 //! - Y5 (flush; hazards-H17) fsync returns after a flush that started when data and nodes had been
-//!   written. `strict`: the data and all nodes but the last are flushed before the last node is
-//!   written, which is non-volatile at completion: so all of the fsync or nothing of it comes back.
-//!   `posix`: nodes may come back without their data, but only of an fsync that was not
-//!   acknowledged. `nobarrier` flushes nothing: even acknowledged fsyncs may come back as new
-//!   inodes over old data;
+//!   written. With `strict` (and in every mode for the commit of an atomic write, and for
+//!   attributes that lie partly in a node of their own) the data and all nodes but the last are
+//!   flushed before the last node is written, which is non-volatile at completion: so all of the
+//!   fsync or nothing of it comes back. `posix`: nodes may come back without their data, but only
+//!   of an fsync that was not acknowledged. `nobarrier` flushes nothing: even acknowledged fsyncs
+//!   may come back as new inodes over old data;
 //! - Y6 (nothing to do) if the inode has no change that the caller asked to sync, an fsync still
 //!   waits for the nodes that an earlier fsync wrote of this inode, and for a flush that covers the
 //!   inode's data.

@@ -1,7 +1,7 @@
 //! Names and targets that can be given, and the order of locks on inodes.
 //!
-//! `vfs` answers for names without `/` and NUL, and for none that is empty. What is left depends on
-//! the operation, and is refused here before anything is looked up.
+//! `vfs` lets no name through that is empty or holds `/` or NUL. What else cannot be given depends
+//! on the operation, and is refused here before anything is looked up.
 
 use crate::Errno;
 use base::Ino;

@@ -1,5 +1,5 @@
 //! The background task that applies when memory, ring or dirty counts fill up, before an operation
-//! has to ask for it.
+//! has to ask for it, and when nothing was committed for a while.
 
 use crate::F2fs;
 use crate::journal::{Epoch, Journal};

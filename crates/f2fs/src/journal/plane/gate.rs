@@ -11,9 +11,10 @@
 //! - G3 an operation that leaves lowers its counter and then looks whether a drain is under way; a
 //!   drain announces itself and then reads the counters: one of the two sees the other, so no
 //!   wake-up is lost;
-//! - G4 two epochs share a slot only if the first one was drained and committed long before
-//!   ([`Plane`](super::Plane) postpones the switch until then); an operation that enters that old
-//!   epoch late and leaves again costs a wake-up, and no wrong count.
+//! - G4 two epochs share a slot only if the first one was drained and committed before the second
+//!   one opens ([`Plane`](super::Plane) postpones the switch until then). An operation that raises
+//!   the counter of the old epoch late, and leaves again, costs the second one a wake-up and delays
+//!   its drain for that moment, but leaves no wrong count.
 //!
 //! G1 to G3 need no more than acquire and release, because both sides write the counter. (An
 //! operation's two loads and a plain load by the drain would need sequential consistency.) The code

@@ -6,7 +6,8 @@
 //!   order;
 //! - D2 an inode counts as logged from the first record of an operation on, not from the end of the
 //!   operation: a caller of [`Table::last`] after that gets an epoch that it can wait for;
-//! - D3 a list lives until its epoch is committed, whatever becomes of the inode.
+//! - D3 a list lives until its epoch is collected, and what [`Table::last`] says of the epoch until
+//!   it is committed, whatever becomes of the inode.
 
 use super::OwnedGroup;
 use super::figures::LockBooks;

@@ -1,14 +1,15 @@
 //! Control plane: the epochs that are not committed, the operations in them, and the records they
 //! gathered. The files below are the data plane: how an operation picks its epoch and logs
-//! ([`tx`]), and the lists that take its records. None of them knows ring, device or file system,
-//! because every part of the file system that changes something logs it here.
+//! ([`tx`]), and the lists that take its records. None of them writes to the ring or calls the file
+//! system, because every part of the file system that changes something logs it here. Of the ring
+//! they have figures only, and of the device only the writes of data that an epoch waits for.
 //!
 //! An epoch runs (operations may enter), is closed ([`Plane::switch`]), drained ([`Plane::drain`]:
 //! no operation is in it any more), collected ([`Plane::collect`]: its lists belong to the
 //! committer) and committed ([`Plane::committed`]). One task commits at a time, in order.
 //!
-//! - P1 at most [`EPOCHS`] epochs are between running and committed: a slot is free when its last
-//!   epoch is committed, and until then the switch is put off;
+//! - P1 at most [`EPOCHS`] epochs, the running one among them, are not committed: a slot is free
+//!   when its last epoch is committed, and until then the switch is put off;
 //! - P2 an operation appends its records before it leaves its epoch, and an epoch is collected when
 //!   no operation is in it: so what was collected is whole operations, and all of them
 //!   (f2fs-journal-I4);

@@ -3,9 +3,9 @@
 //! - f2fs-journal-I4 the records of one operation are all in one epoch: the epoch is picked once,
 //!   the records are gathered here, and go to the lists of their inodes at the end, while the epoch
 //!   is still held open; so half an operation is never seen;
-//! - an operation that waits for a lock that another one holds has picked no epoch yet, or has
-//!   picked it while it already held that lock: so the later of two operations that change one
-//!   thing is in no earlier epoch.
+//! - an operation picks its epoch at its first change, when it has taken the locks (gates, or `wb`)
+//!   that order it with others that change the same things: one that still waits for such a lock
+//!   has no epoch yet. So the later of two operations that change one thing is in no earlier epoch.
 
 use super::Plane;
 use super::gathered::Gathered;

@@ -13,7 +13,8 @@
 //!
 //! Invariants:
 //! - R1 nothing is changed, in memory or on the device, before the case is known and every record
-//!   of the chain was checked;
+//!   of the chain was checked against the volume (against the block that it changes, it is checked
+//!   when it is redone: f2fs-replay-P1 says what a cut or a refusal then leaves);
 //! - R2 until the pack of step 4 is durable nothing is overwritten that the previous pack or the
 //!   ring refers to: after a cut at any moment recovery begins anew at step 1, and finds the same;
 //! - R3 a ring is redone only onto the pack that it was written behind: the pack says so itself

@@ -8,8 +8,9 @@
 //! - P2 records are absolute, and what is derived from them (counts, blocks of directories that are
 //!   freed) follows from the state before and after a group of records, not from how often they are
 //!   redone;
-//! - P3 all blocks of an epoch become valid before any is freed: no block is freed and taken in the
-//!   epochs of one ring (f2fs-journal-I6), so the order of an epoch's groups does not matter.
+//! - P3 all blocks of files that an epoch takes become valid before any that it frees is freed: no
+//!   block is freed and taken in the epochs of one ring (f2fs-journal-I6), so the order of an
+//!   epoch's groups does not matter.
 
 use super::redo;
 use crate::F2fs;

@@ -1,13 +1,14 @@
 //! Finds and judges what the ring holds behind the epoch that the pack contains, by reading alone,
 //! before anything is changed.
 //!
-//! - S1 every step goes forward, and no more blocks are visited than the ring has: a scan of a
+//! - S1 every step goes forward, and no pass goes round the ring more than twice: a scan of a
 //!   hostile ring ends;
 //! - S2 a transaction counts if all of it is there, with this incarnation, and of the epoch that
-//!   follows the one before. Everything else in the ring is looked at to tell a cut from damage,
-//!   and never redone;
+//!   follows the one before. What lies behind these is looked at to tell a cut from damage (as far
+//!   as the largest transaction could reach, or everywhere after a search), and never redone;
 //! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
-//!   chain that does not begin there is looked for in the whole ring.
+//!   chain that does not begin there is looked for in the whole ring, unless the superblock says
+//!   that the ring was left empty.
 
 use super::cases::{Case, Chain, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};

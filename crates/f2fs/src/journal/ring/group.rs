@@ -1,7 +1,8 @@
 //! Group commit: many tasks wait for an epoch, and one of them at a time (the leader) commits.
 //!
 //! - G1 one task leads at a time; epochs become committed in their order;
-//! - G2 a task that waits for epoch e returns when e is committed, or with an error, never before;
+//! - G2 a task that waits for epoch e returns when e is committed, or with an error; or at once if
+//!   nothing is logged that is not committed;
 //! - G3 after a failure no task is acknowledged any more, because what is on the device is not
 //!   known;
 //! - G4 a task that comes while an epoch is on its way to the device, and is not in that epoch,

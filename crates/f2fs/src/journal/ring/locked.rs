@@ -8,11 +8,11 @@
 //! f2fs-commit-K1 holds because the epoch is drained, f2fs-journal-I4 because an operation has one
 //! epoch (picked at its start or later: it holds the gate all the time, so no switch comes
 //! between). What remains to be shown is that no task waits for ever:
-//! - T1 the leader waits for operations that are inside, and for nothing else: they hold the gate
-//!   shared, so when the leader has the gate they have ended, and the closed epoch is empty. The
-//!   leader holds the gate for no time: there is no wait between getting it and giving it back;
+//! - T1 the leader waits for operations that are inside, and for nothing else: each of them has its
+//!   `Op`, so when the leader has the freeze they have ended, and the closed epoch is empty. The
+//!   leader holds the freeze for no time: there is no wait between its begin and its end;
 //! - T2 no operation inside waits for the leader: room in ring, epoch and memory is waited for
-//!   before the gate (reserve-V1), fsync and sync wait outside, and apply takes no gate;
+//!   before the `Op` (reserve-V1), fsync and sync wait outside, and apply takes no `Op`;
 //! - T3 no operation inside waits for one that is kept out. An operation that enters may hold gates
 //!   of inodes and the lock of cleaning (namei-R1: they are taken first, and never inside), and no
 //!   other lock. Checkpoints rely on the same order: without a journal each checkpoint is such a

@@ -1,5 +1,5 @@
 //! Makes room for an operation before it begins. Here, and nowhere else, it waits for room in the
-//! ring or in memory.
+//! ring, in an epoch, and in memory for records (for dirty nodes it waits by [`F2fs::held_up`]).
 //!
 //! - V1 an operation that waits here is in no epoch, and commit and apply neither take a lock that
 //!   it may hold (a gate at most) nor ask for room themselves: so they always come to an end;
@@ -13,10 +13,13 @@
 //!
 //! Waiting is the last resort. First, operations ring for the background tasks that commit and
 //! apply ([`bell`](crate::bell)) and go on; a full epoch is closed by the next operation. Then
-//! operations slow down ([`pace`](super::pace)). Only when as many epochs are on their way as there
-//! may be does an operation wait: it commits itself, or together with the task that is committing.
-//! A ring without room holds up the commit, which applies; it holds up operations only when the
-//! greatest number of epochs waits for that commit, because the next epoch is in memory.
+//! operations slow down ([`pace`](super::pace)). An operation waits only when as many epochs are on
+//! their way as there may be, or when the records that are not applied fill the memory: it then
+//! commits or applies itself, or together with the task that does. A ring without room holds up the
+//! commit, which applies; it holds up operations only when the greatest number of epochs waits for
+//! that commit, because the next epoch is in memory. (Without background tasks or with
+//! `switch=wait` an operation also waits for the commit of a full epoch, and for a ring of which
+//! little is free.)
 
 use crate::F2fs;
 use crate::journal::{CommitReason, Epoch, Journal, WaitCause, Waits};

@@ -4,9 +4,10 @@
 //! The tail that they name saves recovery time and decides nothing, because the pack says what is
 //! applied. But without a sound copy there is no recovery:
 //! - N1 at any moment one copy is durable and whole. A mount begins with both durable; then they
-//!   are written in turn, one after each apply, and each apply flushes before its pack is
-//!   published: so the copy written last is durable when the other one is sent. Without barriers
-//!   there are no flushes, so no copy is written;
+//!   are written in turn, at most one after an apply (where the tail has moved far enough), and
+//!   each apply flushes before its pack is published: so the copy written last is durable when the
+//!   other one is sent. Without barriers there are no flushes, so none is written before the
+//!   unmount;
 //! - N2 "left empty" is written when the pack of the unmount is durable and contains everything
 //!   that was ever committed.
 

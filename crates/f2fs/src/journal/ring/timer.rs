@@ -1,5 +1,6 @@
 //! The background task that commits: at regular intervals, and when operations ring because an
-//! epoch is half full or closed. It serves operations that no fsync asks for.
+//! epoch is half full or closed. So operations become durable, and the next epoch gets room, though
+//! no fsync asks for it.
 
 use crate::F2fs;
 use crate::journal::{CommitReason, Epoch};
