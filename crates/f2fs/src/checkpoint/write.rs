@@ -79,10 +79,8 @@ impl F2fs {
         let written = self.write_checkpoint(&freeze, clock);
         freeze.end();
         written?;
-        match self.options.discard {
-            true => self.discard_freed(),
-            false => Ok(()),
-        }
+        self.discard_freed();
+        Ok(())
     }
 
     /// A checkpoint for a caller that already holds the freeze (cleaning, recovery). It submits no

@@ -48,12 +48,21 @@ fn fresh(case: Case) -> Arc<Ram> {
 }
 
 fn mount(device: Arc<dyn BlockDevice>, case: Case, more: &str) -> (AnyFs, Arc<Vfs>) {
+    mount_with(device, case, more, false)
+}
+
+fn mount_with(
+    device: Arc<dyn BlockDevice>,
+    case: Case,
+    more: &str,
+    discard: bool,
+) -> (AnyFs, Arc<Vfs>) {
     let text = format!("{},{more}", case.1);
     let options = match case.0 {
         Fs::F2fs => MountOptions::F2fs(f2fs::MountOptions::parse(&text).unwrap()),
         Fs::Ext4 | Fs::Ext3 => MountOptions::Ext4(ext4::MountOptions::parse(&text).unwrap()),
     };
-    let options = options.timers(None, None).discard(false);
+    let options = options.timers(None, None).discard(discard);
     let fs = AnyFs::mount(Queue::new(device), options).unwrap();
     let vfs = Vfs::new(fs.seam());
     (fs, vfs)
@@ -85,6 +94,42 @@ fn failed(fs: &AnyFs) -> bool {
     match fs {
         AnyFs::Ext4(fs) => fs.failed().is_some() || fs.journal().aborted().is_some(),
         AnyFs::F2fs(fs) => fs.failed().is_some(),
+    }
+}
+
+/// A discard is a hint: where each one fails, freed blocks can be used again, several times over,
+/// and nobody is told of an error.
+#[test]
+fn failed_discards_are_no_errors() {
+    for case in CASES {
+        let ram = fresh(case);
+        let fault = Arc::new(Fault::new(ram.clone()));
+        fault.rule(FaultRule::always(FaultOn::Discard));
+        let (fs, vfs) = mount_with(fault.clone(), case, "", true);
+        for round in 0..16u8 {
+            let file = open(&vfs, "/f");
+            let megabyte = vec![round; 1 << 20];
+            for n in 0..8 {
+                assert_eq!(
+                    file.write_at(n << 20, &megabyte).unwrap(),
+                    1 << 20,
+                    "{case:?}"
+                );
+            }
+            file.fsync().unwrap();
+            file.close().unwrap();
+            vfs.unlink("/f").unwrap();
+            vfs.sync().unwrap();
+        }
+        let file = open(&vfs, "/last");
+        put(&file, 5);
+        file.fsync().unwrap();
+        file.close().unwrap();
+        assert!(fault.hits() > 0 && !failed(&fs), "{case:?}");
+        vfs.unmount().unwrap();
+        let (_, vfs) = mount(ram, case, "");
+        assert_eq!(content(&vfs, "/last"), [5; 8192], "{case:?}");
+        vfs.unmount().unwrap();
     }
 }
 

@@ -185,10 +185,8 @@ impl F2fs {
             applied
         };
         applied?;
-        match self.options.discard {
-            true => self.discard_freed(),
-            false => Ok(()),
-        }
+        self.discard_freed();
+        Ok(())
     }
 
     /// Commits everything that was logged before the call, and applies it: what a checkpoint is
