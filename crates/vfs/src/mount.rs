@@ -17,8 +17,8 @@ use rt::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Attempts of `open` to find or make a file that other tasks make and remove at the same time.
-const OPEN_ATTEMPTS: u32 = 64;
+/// Attempts of `open` and `rename` at a name that other tasks make and remove at the same time.
+pub(crate) const ATTEMPTS: u32 = 64;
 /// Entries that one call asks for when a whole directory is read.
 const READDIR_CHUNK: usize = 256;
 /// The set-user-ID bit.
@@ -128,7 +128,7 @@ impl Vfs {
             return Err(Errno::Inval.into());
         }
         self.operation(|| {
-            for _ in 0..OPEN_ATTEMPTS {
+            for _ in 0..ATTEMPTS {
                 if let Some(file) = self.try_open(path, flags, perm)? {
                     return Ok(file);
                 }

@@ -2,7 +2,7 @@
 //! rmdir, rename. They answer the errors of the Linux system calls, also for trailing slashes and
 //! dots, because programs test for them.
 
-use crate::mount::{SET_GID, Vfs};
+use crate::mount::{ATTEMPTS, SET_GID, Vfs};
 use crate::path;
 use crate::walk::{Follow, Last, Parent};
 use base::Ino;
@@ -253,30 +253,40 @@ impl Vfs {
             let source = self
                 .find(from.0, from.1)?
                 .ok_or(FsError::Posix(Errno::NoEnt))?;
-            let target = loop {
+            // A damaged directory may have and not have a name, so the attempts are counted.
+            for _ in 0..ATTEMPTS {
                 let target = self.find(to.0, to.1)?;
                 self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
                 if let Some(target) = target {
-                    break target;
+                    return self.rename_over(from, to, (source.ino, target.ino), mode);
                 }
                 // A new name takes no lock of its directory. One that appears now has to be pinned
                 // before it is replaced (vfs-V1), so it is not replaced in this turn.
-                let moved = self
-                    .fs
-                    .rename(from.0, from.1, to.0, to.1, mode.keeping_target());
-                match moved {
+                let kept = mode.keeping_target();
+                match self.fs.rename(from.0, from.1, to.0, to.1, kept) {
                     Err(FsError::Posix(Errno::Exist)) if !mode.keeps_target() => {}
                     moved => return moved,
                 }
-            };
-            if source.ino == target.ino {
-                return Ok(());
             }
-            self.fs.open(target.ino)?;
-            let result = self.fs.rename(from.0, from.1, to.0, to.1, mode);
-            self.grace.retire(target.ino);
-            result
+            Err(Errno::Busy.into())
         })
+    }
+
+    /// Moves a name to one that exists; both directories are locked.
+    fn rename_over(
+        &self,
+        from: (Ino, &[u8]),
+        to: (Ino, &[u8]),
+        (source, target): (Ino, Ino),
+        mode: RenameMode,
+    ) -> FsResult<()> {
+        if source == target {
+            return Ok(());
+        }
+        self.fs.open(target)?;
+        let result = self.fs.rename(from.0, from.1, to.0, to.1, mode);
+        self.grace.retire(target);
+        result
     }
 
     fn check_rename(
