@@ -63,9 +63,9 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu,
-    /// What a kernel in user mode calls inside
+    /// What a script calls in a guest
     #[command(hide = true)]
-    UmlGuest,
+    InTheGuest,
 }
 
 fn main() -> ExitCode {
@@ -81,7 +81,7 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu => calibrate::run(),
-        Task::UmlGuest => crosscheck::uml_f2fs::guest(),
+        Task::InTheGuest => crosscheck::f2fs_traffic::guest(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

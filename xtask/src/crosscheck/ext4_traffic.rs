@@ -119,21 +119,13 @@ fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
     })
 }
 
-/// Varve's figures, from its `results.json`.
-pub fn ours(varve: &Path, kind: &[&str], spec: &str) -> Result<Traffic> {
+/// The results of one run of `varve compare` without timers on a volume of `mib` MiB.
+pub fn results(varve: &Path, kind: &[&str], mib: u64, spec: &str) -> Result<serde_json::Value> {
     let out = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
-    let size = MIB.to_string();
     let output = Command::new(varve)
-        .args([
-            "compare",
-            "--json",
-            "--timers",
-            "off",
-            "--device",
-            "loop-like",
-        ])
+        .args(["compare", "--json", "--timers", "off"])
         .args(kind)
-        .args(["--size", &size, "--workload", spec, "--out"])
+        .args(["--size", &mib.to_string(), "--workload", spec, "--out"])
         .arg(out.path())
         .output()
         .map_err(|e| format!("{}: {e}", varve.display()))?;
@@ -143,8 +135,13 @@ pub fn ours(varve: &Path, kind: &[&str], spec: &str) -> Result<Traffic> {
             String::from_utf8_lossy(&output.stderr)
         ));
     }
-    let results: serde_json::Value = serde_json::from_slice(&output.stdout)
-        .map_err(|e| format!("results of varve compare: {e}"))?;
+    serde_json::from_slice(&output.stdout).map_err(|e| format!("results of varve compare: {e}"))
+}
+
+/// Varve's figures, from its `results.json`.
+pub fn ours(varve: &Path, kind: &[&str], spec: &str) -> Result<Traffic> {
+    let kind = [&["--device", "loop-like"], kind].concat();
+    let results = results(varve, &kind, MIB, spec)?;
     let run = &results["runs"][0];
     let number = |v: &serde_json::Value| v.as_f64().ok_or("results of varve compare lack a figure");
     let ops = number(&run["ops"])?;

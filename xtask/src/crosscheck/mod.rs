@@ -1,8 +1,9 @@
 //! Cross-checks of Varve against a kernel, side by side in one run.
 
 mod ext4_traffic;
+mod f2fs_checkpoints;
+pub mod f2fs_traffic;
 mod loop_mount;
-pub mod uml_f2fs;
 
 use crate::Result;
 use clap::Subcommand;
@@ -18,13 +19,17 @@ enum What {
     /// Blocks, commands and flushes of one-row SQLite transactions: kernel ext4 on a loop device
     /// against Varve (root)
     Ext4Traffic(ext4_traffic::Args),
-    /// Blocks, commands and flushes of one-row SQLite transactions: F2FS of a kernel in user mode
-    UmlF2fs(uml_f2fs::Args),
+    /// Blocks, commands and flushes of one-row SQLite transactions: F2FS of a guest's kernel
+    F2fsTraffic(f2fs_traffic::Args),
+    /// Checkpoints of stock F2FS and the blocks that they write while names come and go: a guest's
+    /// kernel against Varve
+    F2fsCheckpoints(f2fs_checkpoints::Args),
 }
 
 pub fn run(args: &Args) -> Result {
     match &args.what {
         What::Ext4Traffic(args) => ext4_traffic::run(args),
-        What::UmlF2fs(args) => uml_f2fs::run(args),
+        What::F2fsTraffic(args) => f2fs_traffic::run(args),
+        What::F2fsCheckpoints(args) => f2fs_checkpoints::run(args),
     }
 }

@@ -11,24 +11,24 @@ pub struct Machine {
     root: Option<String>,
     fuse: Option<String>,
     free_loop: Option<String>,
-    uml: Option<String>,
+    guest: Option<String>,
     ltp: Option<String>,
     xfstests: Option<String>,
     mdbook: Option<String>,
 }
 
 impl Machine {
-    /// Looks for what the suites need. A kernel in user mode is booted only if one of them wants
-    /// it, because that takes 2 s.
+    /// Looks for what the suites need. A guest is booted only if one of them wants it,
+    /// because that takes seconds.
     pub fn probe(suites: &[&Suite]) -> Machine {
         let root = (!is_root()).then(|| "not running as root".to_string());
         Machine {
             fuse: probe_fuse(),
             free_loop: root.clone().or_else(probe_loop),
-            uml: suites
+            guest: suites
                 .iter()
-                .any(|suite| suite.need.contains(&Need::Uml))
-                .then(uml::lacks)
+                .any(|suite| suite.need.contains(&Need::Guest))
+                .then(guest::lacks)
                 .flatten(),
             ltp: ltp::source(None).err(),
             xfstests: xfstests::source(None).err(),
@@ -43,7 +43,7 @@ impl Machine {
             Need::Root => self.root.clone(),
             Need::Fuse => self.fuse.clone(),
             Need::Loop => self.free_loop.clone(),
-            Need::Uml => self.uml.clone(),
+            Need::Guest => self.guest.clone(),
             Need::Ltp => self.ltp.clone(),
             Need::Xfstests => self.xfstests.clone(),
             Need::Mdbook => self.mdbook.clone(),
@@ -106,7 +106,7 @@ mod tests {
             root: root.map(str::to_string),
             fuse: None,
             free_loop: None,
-            uml: None,
+            guest: None,
             ltp: None,
             xfstests: None,
             mdbook: None,

@@ -77,8 +77,8 @@ pub enum Need {
     Fuse,
     /// A free loop device.
     Loop,
-    /// User Mode Linux.
-    Uml,
+    /// A Linux kernel with F2FS in a guest.
+    Guest,
     /// A built source tree of LTP, which a variable names.
     Ltp,
     /// A built source tree of xfstests, which a variable names.

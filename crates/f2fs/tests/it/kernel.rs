@@ -1,28 +1,28 @@
-//! Our F2FS and the kernel's (in user mode): each reads, changes and recovers what the other one
+//! Our F2FS and the kernel's (in a guest): each reads, changes and recovers what the other one
 //! left.
 #![allow(clippy::disallowed_methods)]
 
 use crate::common::{Image, caps, fork, fresh, load, made, mount, options_of, store};
 use blockdev::{Ram, SpecDisk};
 use fscore::FileSystem;
+use guest::foreign::{self, Foreign, RECIPES, SHORT};
+use guest::{Guest, Plan, Tree, ours};
 use rt::{Sim, SimConfig};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use testkit::Brief;
-use uml::foreign::{self, Foreign, RECIPES, SHORT};
-use uml::{Plan, Tree, Uml, ours};
 use varve_f2fs::F2fs;
 use varve_f2fs::mkfs::{JournalSize, Options};
 
 /// What a script in the guest calls.
 #[test]
-fn uml_guest() {
-    uml::guest::hook();
+fn in_the_guest() {
+    guest::hook();
 }
 
-fn guest() -> std::io::Result<Uml> {
-    Uml::new(&["kernel::uml_guest", "--exact", "--nocapture"])
+fn guest() -> std::io::Result<Guest> {
+    Guest::new(&["kernel::in_the_guest", "--exact", "--nocapture"])
 }
 
 fn same(what: &str, kernel: &Tree, varve: &Tree) {
@@ -122,17 +122,19 @@ fn rounds(ram: Arc<Ram>, plans: &[&str], seed: u64) {
             same(&what, &kernel[0], &ours);
         } else {
             store(&ram, &image);
-            let uml = guest().expect("a scratch directory").disk(&image);
+            let guest = guest().expect("a scratch directory").disk(&image);
             let script = format!(
                 "guest load f2fs
-                 mount -t f2fs -o noatime /dev/ubdb $MNT
+                 mount -t f2fs -o noatime $DISK0 $MNT
                  guest plan {name} {seed} $MNT
                  guest tree $MNT tree
                  umount $MNT"
             );
-            uml.check(&script).unwrap_or_else(|e| panic!("{what}: {e}"));
+            guest
+                .check(&script)
+                .unwrap_or_else(|e| panic!("{what}: {e}"));
             foreign::fsck(&image).unwrap_or_else(|e| panic!("{what}: {e}"));
-            let text = fs::read_to_string(uml.scratch().join("tree")).expect("a tree");
+            let text = fs::read_to_string(guest.scratch().join("tree")).expect("a tree");
             ram = load(&image);
             let fs = mount(&ram, "");
             same(&what, &text.parse().expect("a tree"), &tree(&fs));
@@ -175,17 +177,19 @@ fn the_same_operations_have_the_same_outcome() {
         let (codes, _) = ours::run(&*fs, &plan).unwrap_or_else(|e| panic!("{name}: {e}"));
         let ours = tree(&fs);
         fs.unmount().expect("unmounted");
-        let uml = guest().expect("a scratch directory").disk(&image);
+        let guest = guest().expect("a scratch directory").disk(&image);
         let script = format!(
             "guest load f2fs
-             mount -t f2fs -o noatime /dev/ubdb $MNT
+             mount -t f2fs -o noatime $DISK0 $MNT
              guest plan {name} {seed} $MNT
              guest tree $MNT tree
              umount $MNT"
         );
-        uml.check(&script).unwrap_or_else(|e| panic!("{name}: {e}"));
+        guest
+            .check(&script)
+            .unwrap_or_else(|e| panic!("{name}: {e}"));
         if plan.may_fail {
-            let text = fs::read_to_string(uml.scratch().join(format!("{name}.codes")));
+            let text = fs::read_to_string(guest.scratch().join(format!("{name}.codes")));
             let text = text.expect("codes");
             let theirs: Vec<i32> = text.lines().map(|n| n.parse().expect("a number")).collect();
             let differ = plan.ops.iter().zip(theirs.iter().zip(&codes));
@@ -195,7 +199,7 @@ fn the_same_operations_have_the_same_outcome() {
                 "{name}: operation, kernel, us: {differ:?}"
             );
         }
-        let text = fs::read_to_string(uml.scratch().join("tree")).expect("a tree");
+        let text = fs::read_to_string(guest.scratch().join("tree")).expect("a tree");
         let kernel: Tree = text.parse().expect("a tree");
         let found = kernel.differences_in_content(&ours);
         assert!(found.is_empty(), "{name}: kernel, us\n{}", found.join("\n"));
@@ -275,7 +279,7 @@ fn what_we_left_in_every_way() {
 #[test]
 fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
     let dir = tempfile::tempdir().expect("a directory");
-    let mut uml = guest().expect("a guest");
+    let mut guest = guest().expect("a guest");
     let mut clean = None;
     for (n, guard) in ["ro-bit", "magic"].into_iter().enumerate() {
         let ram = with_journal(80);
@@ -288,20 +292,21 @@ fn the_kernel_changes_a_volume_with_a_journal_only_after_its_unmount() {
         fs.fsync(file.ino, false).expect("syncs");
         let path = dir.path().join(format!("guarded{n}"));
         store(&fork(&ram), &path);
-        uml = uml.disk(&path);
+        guest = guest.disk(&path);
         fs.unmount().expect("unmounts");
         clean = Some(ram);
     }
     let path = dir.path().join("clean");
     store(&clean.expect("two"), &path);
-    uml.disk(&path)
+    guest
+        .disk(&path)
         .check(
             "guest load f2fs
-             ! mount -w -t f2fs /dev/ubdb $MNT || { echo 'ro-bit: writable'; exit 1; }
-             mount -t f2fs -o ro /dev/ubdb $MNT
+             ! mount -w -t f2fs $DISK0 $MNT || { echo 'ro-bit: writable'; exit 1; }
+             mount -t f2fs -o ro $DISK0 $MNT
              umount $MNT
-             ! mount -t f2fs -o ro /dev/ubdc $MNT || { echo 'magic: mounted'; exit 1; }
-             mount -t f2fs /dev/ubdd $MNT
+             ! mount -t f2fs -o ro $DISK1 $MNT || { echo 'magic: mounted'; exit 1; }
+             mount -t f2fs $DISK2 $MNT
              test $(stat -c %s $MNT/kept) = 9000
              echo more > $MNT/more
              umount $MNT",

@@ -4,16 +4,16 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use varve_uml::{Ending, LogWrites, Plan, Tree, Uml};
+use varve_guest::{Ending, Guest, LogWrites, Plan, Tree};
 
 /// What a script calls.
 #[test]
-fn uml_guest() {
-    varve_uml::guest::hook();
+fn in_the_guest() {
+    varve_guest::hook();
 }
 
-fn uml() -> Uml {
-    Uml::new(&["uml_guest", "--exact", "--nocapture"]).expect("a scratch directory")
+fn guest() -> Guest {
+    Guest::new(&["in_the_guest", "--exact", "--nocapture"]).expect("a scratch directory")
 }
 
 /// A fresh F2FS of `mib` MiB.
@@ -45,31 +45,31 @@ fn fsck(image: &Path) {
     );
 }
 
-fn tree(uml: &Uml, name: &str) -> Tree {
-    let text = fs::read_to_string(uml.scratch().join(name)).expect(name);
+fn tree(guest: &Guest, name: &str) -> Tree {
+    let text = fs::read_to_string(guest.scratch().join(name)).expect(name);
     text.parse().expect(name)
 }
 
 #[test]
 fn status_output_and_failure_come_back() {
-    let uml = uml();
-    let outcome = uml
+    let guest = guest();
+    let outcome = guest
         .run("echo hello; uname -r; test ! -e nothing; exit 7")
         .expect("it boots");
     assert_eq!(outcome.ending, Ending::Exit(7));
     assert!(outcome.output.starts_with("hello\n"), "{}", outcome.output);
-    let failed = uml.check("false; echo not here").expect_err("sh -e");
+    let failed = guest.check("false; echo not here").expect_err("sh -e");
     assert!(failed.to_string().contains("Exit(1)"), "{failed}");
     assert!(
-        uml.run("exit 0").expect("again").output.is_empty(),
+        guest.run("exit 0").expect("again").output.is_empty(),
         "nothing is left of the boots before"
     );
 }
 
 #[test]
 fn a_guest_that_hangs_is_stopped() {
-    let uml = uml().limit(std::time::Duration::from_secs(4));
-    let error = uml.run("echo waiting; sleep 100").expect_err("too long");
+    let guest = guest().limit(std::time::Duration::from_secs(4));
+    let error = guest.run("echo waiting; sleep 100").expect_err("too long");
     assert!(error.to_string().contains("not done in time"), "{error}");
     assert!(error.to_string().contains("waiting"), "{error}");
 }
@@ -79,22 +79,23 @@ fn a_guest_that_hangs_is_stopped() {
 fn what_the_kernel_wrote_reads_the_same_again() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = image(dir.path(), 128);
-    let uml = uml().disk(&image);
-    uml.check(
-        "guest load f2fs
-         mount -t f2fs /dev/ubdb $MNT
+    let guest = guest().disk(&image);
+    guest
+        .check(
+            "guest load f2fs
+         mount -t f2fs $DISK0 $MNT
          for plan in rich large acl change random; do guest plan $plan 5 $MNT; done
          guest tree $MNT before
          umount $MNT
-         mount -t f2fs -o ro /dev/ubdb $MNT
+         mount -t f2fs -o ro $DISK0 $MNT
          guest tree $MNT after
          umount $MNT",
-    )
-    .expect("the plans run");
-    let (before, after) = (tree(&uml, "before"), tree(&uml, "after"));
+        )
+        .expect("the plans run");
+    let (before, after) = (tree(&guest, "before"), tree(&guest, "after"));
     assert_eq!(before.differences(&after), [""; 0]);
     assert!(before.0.len() > 2000, "{} entries", before.0.len());
-    let codes = fs::read_to_string(uml.scratch().join("random.codes")).expect("codes");
+    let codes = fs::read_to_string(guest.scratch().join("random.codes")).expect("codes");
     let codes: Vec<&str> = codes.lines().collect();
     assert_eq!(
         codes.len(),
@@ -112,22 +113,24 @@ fn what_the_kernel_wrote_reads_the_same_again() {
 fn a_crash_leaves_a_dirty_image_that_the_kernel_recovers() {
     let dir = tempfile::tempdir().expect("a directory");
     let image = image(dir.path(), 128);
-    let uml = uml().disk(&image);
-    uml.crash(
-        "guest load f2fs
-         mount -t f2fs /dev/ubdb $MNT
+    let guest = guest().disk(&image);
+    guest
+        .crash(
+            "guest load f2fs
+         mount -t f2fs $DISK0 $MNT
          guest plan fsync 1 $MNT
          guest plan-crash orphans 1 $MNT",
-    )
-    .expect("the plans run");
-    uml.check(
-        "guest load f2fs
-         mount -t f2fs /dev/ubdb $MNT
+        )
+        .expect("the plans run");
+    guest
+        .check(
+            "guest load f2fs
+         mount -t f2fs $DISK0 $MNT
          guest tree $MNT after
          umount $MNT",
-    )
-    .expect("it recovers");
-    let after = tree(&uml, "after");
+        )
+        .expect("it recovers");
+    let after = tree(&guest, "after");
     for kept in [
         "/base/last",
         "/old/new0",
@@ -153,19 +156,20 @@ fn a_log_of_writes_gives_images_of_any_moment() {
         .expect("a log")
         .set_len(256 << 20)
         .expect("its size");
-    let uml = uml().disk(&image).disk(&log);
-    uml.check(
-        "guest load f2fs
+    let guest = guest().disk(&image).disk(&log);
+    guest
+        .check(
+            "guest load f2fs
          guest load dm-log-writes
-         size=$(cat /sys/block/ubdb/size)
-         dmsetup create --noudevsync log --table \"0 $size log-writes /dev/ubdb /dev/ubdc\"
+         size=$(cat /sys/block/$BLOCK0/size)
+         dmsetup create --noudevsync log --table \"0 $size log-writes $DISK0 $DISK1\"
          mount -t f2fs /dev/dm-0 $MNT
          guest plan fsync 1 $MNT
          dmsetup message log 0 mark planned
          umount $MNT
          dmsetup remove log",
-    )
-    .expect("the plan runs");
+        )
+        .expect("the plan runs");
     let log = LogWrites::open(&log).expect("a log");
     let planned = log
         .entries
@@ -185,13 +189,13 @@ fn a_log_of_writes_gives_images_of_any_moment() {
         .open(&fresh)
         .expect("the fresh image");
     log.replay(0..planned, &whole).expect("replayed");
-    let uml = self::uml().disk(&fresh).disk(&image);
+    let guest = self::guest().disk(&fresh).disk(&image);
     let part = "guest load f2fs
-         mount -t f2fs /dev/ubdb $MNT
+         mount -t f2fs $DISK0 $MNT
          guest tree $MNT part
          umount $MNT";
-    uml.check(part).expect("it recovers");
-    let part = tree(&uml, "part");
+    guest.check(part).expect("it recovers");
+    let part = tree(&guest, "part");
     // A write that no flush followed is logged after the mark: so an earlier file.
     assert!(part.0.contains_key("/old/new18"));
     fsck(&fresh);

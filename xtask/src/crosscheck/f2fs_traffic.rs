@@ -1,19 +1,19 @@
-//! `cargo xtask crosscheck uml-f2fs`: the F2FS of a kernel in user mode beside Varve's.
+//! `cargo xtask crosscheck f2fs-traffic`: the F2FS of a guest's kernel beside Varve's.
 //!
 //! Both sides have an F2FS of 1 GiB without timers and insert single rows with one bundled SQLite
-//! and synchronous=FULL; the connection stays open while the figures are read. `ubd`, the disk of
-//! that kernel, has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer
+//! and synchronous=FULL; the connection stays open while the figures are read. The disk of
+//! that kernel has a volatile cache and no FUA, as profile `loop-like`. SQLite's own file layer
 //! would use the atomic writes of F2FS in place of any rollback journal, so the modes are measured
 //! without them, and once more with them.
 
 use super::ext4_traffic;
 use crate::Result;
 use crate::test::build;
+use guest::Guest;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use uml::Uml;
 
 #[derive(clap::Args)]
 pub struct Args {
@@ -29,7 +29,7 @@ pub struct Args {
 }
 
 /// The word by which the guest calls this program.
-pub const GUEST: &str = "uml-guest";
+pub const GUEST: &str = "in-the-guest";
 
 /// A row of the table.
 struct Row {
@@ -63,7 +63,7 @@ const DRIFT: f64 = 0.10;
 
 /// Counts for one transaction by name: `commands`, `blocks`, `flushes`, and blocks by kind as F2FS
 /// counts them.
-type Figures = BTreeMap<String, f64>;
+pub type Figures = BTreeMap<String, f64>;
 
 pub fn run(args: &Args) -> Result {
     let varve = args
@@ -133,13 +133,14 @@ fn measure(varve: &Path, transactions: u32) -> Result<Vec<(&'static str, Figures
     fs::File::create(&image)
         .and_then(|file| file.set_len(1 << 30))
         .map_err(|e| format!("{}: {e}", image.display()))?;
-    let uml = Uml::new(&[GUEST]).map_err(|e| e.to_string())?;
-    let uml = uml.disk(&image).limit(Duration::from_secs(300));
-    uml.check(&script(varve, transactions))
+    let guest = Guest::new(&[GUEST]).map_err(|e| e.to_string())?;
+    let guest = guest.disk(&image).limit(Duration::from_secs(300));
+    guest
+        .check(&script(varve, transactions))
         .map_err(|e| e.to_string())?;
     ROWS.iter()
         .map(|Row { name, .. }| {
-            let path = uml.scratch().join(name);
+            let path = guest.scratch().join(name);
             let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
             Ok((*name, parse(&text)?))
         })
@@ -158,12 +159,12 @@ fn script(varve: &Path, transactions: u32) -> String {
         let no_atomic = if atomic { "" } else { "--no-atomic-writes" };
         let varve = varve.display();
         script += &format!(
-            "mkfs.f2fs -q -f /dev/ubdb\n\
-             mount -t f2fs -o fsync_mode=posix,background_gc=off /dev/ubdb $MNT\n\
-             echo 3600 >/sys/fs/f2fs/ubdb/cp_interval\n\
-             echo 3600 >/sys/fs/f2fs/ubdb/idle_interval\n\
-             echo 1 >/sys/fs/f2fs/ubdb/iostat_enable\n\
-             guest figures ubdb $DIR/{name} {varve} host-sqlite {no_atomic} --database $MNT/test.db \
+            "mkfs.f2fs -q -f $DISK0\n\
+             mount -t f2fs -o fsync_mode=posix,background_gc=off $DISK0 $MNT\n\
+             echo 3600 >/sys/fs/f2fs/$BLOCK0/cp_interval\n\
+             echo 3600 >/sys/fs/f2fs/$BLOCK0/idle_interval\n\
+             echo 1 >/sys/fs/f2fs/$BLOCK0/iostat_enable\n\
+             guest figures $BLOCK0 $DIR/{name} {varve} host-sqlite {no_atomic} --database $MNT/test.db \
              --workload sqlite:insert={transactions},update=0,delete=0,journal={mode},synchronous=full\n\
              umount $MNT\n"
         );
@@ -172,7 +173,7 @@ fn script(varve: &Path, transactions: u32) -> String {
 }
 
 /// Reads lines of a name and a number.
-fn parse(text: &str) -> Result<Figures> {
+pub fn parse(text: &str) -> Result<Figures> {
     let line = |line: &str| {
         let (name, number) = line.split_once(' ')?;
         Some((name.to_string(), number.parse().ok()?))
@@ -211,8 +212,8 @@ fn table(rows: &BTreeMap<&str, Figures>) -> String {
     text
 }
 
-/// Runs the guest's side: `xtask uml-guest`.
+/// Runs the guest's side: `xtask in-the-guest`.
 pub fn guest() -> Result {
-    uml::guest::hook();
+    guest::hook();
     Err("only for a script in a guest".into())
 }

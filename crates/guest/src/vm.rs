@@ -5,33 +5,34 @@
 //! exit status), `crash` (the wish to be killed), `console` (what the kernel printed), `mnt` (an
 //! empty directory to mount on).
 
-use std::fs::{self, File};
+use crate::engine::{self, Engine};
+use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::modules;
-
-/// Names of the program: Debian's package has the first, a kernel of one's own build the second.
-const PROGRAMS: [&str; 2] = ["linux.uml", "linux"];
-/// Memory of the guest.
-const MEMORY: &str = "mem=384M";
+/// How long a kernel may take until the script begins.
+const BOOT_LIMIT: Duration = Duration::from_secs(120);
+/// Memory of a guest, in MiB.
+const MEMORY: u32 = 512;
 /// How often the host looks whether the guest is done.
 const POLL: Duration = Duration::from_millis(5);
 /// Environment variable that holds the words of a call of the guest program.
-pub(crate) const CALL: &str = "VARVE_UML_CALL";
+pub(crate) const CALL: &str = "VARVE_GUEST_CALL";
 /// Environment variable that holds the scratch directory, in the guest.
-pub(crate) const SCRATCH: &str = "VARVE_UML_SCRATCH";
+pub(crate) const SCRATCH: &str = "VARVE_GUEST_SCRATCH";
 
 /// A kernel to boot.
-pub struct Uml {
+pub struct Guest {
     scratch: tempfile::TempDir,
     program: Vec<String>,
     disks: Vec<PathBuf>,
     limit: Duration,
+    memory: u32,
+    /// What runs it; `None`: the one that was found to work here.
+    engine: Option<Engine>,
 }
 
 /// How a boot ended.
@@ -56,37 +57,53 @@ pub struct Outcome {
     pub console: String,
 }
 
-impl Uml {
+impl Guest {
     /// A kernel whose scripts can call the running program as `guest ...`; `arguments` lead that
-    /// program to [`guest::hook`](crate::guest::hook). For a test of the standard harness named
-    /// `uml_guest` at the top of its file they are `&["uml_guest", "--exact", "--nocapture"]`.
+    /// program to [`hook`](crate::hook()). For a test of the standard harness named
+    /// `in_the_guest` at the top of its file they are `&["in_the_guest", "--exact", "--nocapture"]`.
     ///
     /// # Errors
     /// The scratch directory cannot be made, or the running program has no path.
-    pub fn new(arguments: &[&str]) -> io::Result<Uml> {
+    pub fn new(arguments: &[&str]) -> io::Result<Guest> {
         let program = std::env::current_exe()?;
         let mut call = vec![program.to_string_lossy().into_owned()];
         call.extend(arguments.iter().map(ToString::to_string));
-        let scratch = tempfile::Builder::new().prefix("uml").tempdir()?;
-        Ok(Uml {
+        let scratch = tempfile::Builder::new().prefix("guest").tempdir()?;
+        Ok(Guest {
             scratch,
             program: call,
             disks: Vec::new(),
             limit: Duration::from_secs(60),
+            memory: MEMORY,
+            engine: None,
         })
     }
 
-    /// Adds an image file; the first is `/dev/ubdb` in the guest, the next `/dev/ubdc`.
+    /// Makes it run on `engine`.
+    pub(crate) fn on(mut self, engine: Engine) -> Guest {
+        self.engine = Some(engine);
+        self
+    }
+
+    /// Adds an image file; the first is `$DISK0` in the guest, the next `$DISK1`.
     #[must_use]
-    pub fn disk(mut self, image: &Path) -> Uml {
+    pub fn disk(mut self, image: &Path) -> Guest {
         self.disks.push(image.to_path_buf());
         self
     }
 
-    /// Sets the longest time that a boot may take (60 s by default).
+    /// Sets the longest time that a script may take in User Mode Linux (60 s by default); what is
+    /// slower gets as much more.
     #[must_use]
-    pub fn limit(mut self, limit: Duration) -> Uml {
+    pub fn limit(mut self, limit: Duration) -> Guest {
         self.limit = limit;
+        self
+    }
+
+    /// Sets the memory of the guest in MiB (512 by default).
+    #[must_use]
+    pub fn memory(mut self, mib: u32) -> Guest {
+        self.memory = mib;
         self
     }
 
@@ -112,10 +129,14 @@ impl Uml {
         }
         fs::create_dir_all(dir.join("mnt"))?;
         fs::write(dir.join("script"), script)?;
-        fs::write(dir.join("init"), self.init())?;
+        let engine = match &self.engine {
+            Some(engine) => engine,
+            None => engine::chosen().map_err(io::Error::other)?,
+        };
+        fs::write(dir.join("init"), self.init(engine))?;
         fs::set_permissions(dir.join("init"), fs::Permissions::from_mode(0o755))?;
-        let child = self.start()?;
-        let done = self.watch(child);
+        let child = engine.start(dir, self.memory, &self.disks)?;
+        let done = self.watch(child, self.limit * engine.slowness());
         let read = |name: &str| {
             String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap_or_default()).into_owned()
         };
@@ -146,7 +167,7 @@ impl Uml {
     /// Runs a script that has to end with status 0.
     ///
     /// # Errors
-    /// As [`run`](Uml::run); any other end, with the script's output.
+    /// As [`run`](Guest::run); any other end, with the script's output.
     pub fn check(&self, script: &str) -> io::Result<Outcome> {
         let outcome = self.run(script)?;
         match outcome.ending {
@@ -162,7 +183,7 @@ impl Uml {
     /// Runs a script that has to end in a crash it asked for.
     ///
     /// # Errors
-    /// As [`check`](Uml::check).
+    /// As [`check`](Guest::check).
     pub fn crash(&self, script: &str) -> io::Result<Outcome> {
         let outcome = self.run(script)?;
         match outcome.ending {
@@ -175,16 +196,24 @@ impl Uml {
     }
 
     /// The first process of the guest.
-    fn init(&self) -> String {
+    fn init(&self, engine: &Engine) -> String {
         let dir = self.scratch().display();
         let program = self.program.join(" ");
+        let mount = engine.mount_scratch(self.scratch());
+        let disks: String = (0..self.disks.len())
+            .map(|n| {
+                let name = engine.disk_name(n);
+                format!("export DISK{n}=/dev/{name} BLOCK{n}={name}\n")
+            })
+            .collect();
         format!(
             "#!/bin/sh\n\
              export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
              export HOME=/ TMPDIR={dir} {SCRATCH}={dir} DIR={dir} MNT={dir}/mnt\n\
+             {disks}\
              mount -t proc proc /proc\n\
              mount -t sysfs sys /sys\n\
-             mount -t hostfs -o {dir} none {dir}\n\
+             {mount}\n\
              cd {dir}\n\
              guest() {{ {CALL}=\"$*\" {program} >/dev/null; }}\n\
              ( set -eu; . ./script ) >output 2>&1 </dev/null\n\
@@ -193,40 +222,11 @@ impl Uml {
         )
     }
 
-    fn start(&self) -> io::Result<Child> {
-        let dir = self.scratch();
-        let program = program().ok_or_else(|| io::Error::other("no User Mode Linux"))?;
-        let mut command = Command::new(program);
-        command
-            .args([
-                MEMORY,
-                "rootfstype=hostfs",
-                "root=/dev/root",
-                "hostfs=/",
-                "ro",
-            ])
-            .args(["con=null", "con0=null,fd:1", "panic=-1"])
-            .arg(format!("init={}/init", dir.display()))
-            .arg(format!("uml_dir={}/", dir.display()))
-            .env("TMPDIR", dir)
-            .stdin(Stdio::null())
-            .stdout(File::create(dir.join("console"))?)
-            .stderr(Stdio::null())
-            .process_group(0);
-        for (n, image) in self.disks.iter().enumerate() {
-            let letter = char::from(b'b' + n as u8);
-            // Relative paths would be looked up in the guest's view of its current directory.
-            command.arg(format!(
-                "ubd{letter}={}",
-                fs::canonicalize(image)?.display()
-            ));
-        }
-        command.spawn()
-    }
-
     /// Waits for the end, or for the wish to be killed.
-    fn watch(&self, mut child: Child) -> io::Result<Done> {
+    fn watch(&self, mut child: Child, limit: Duration) -> io::Result<Done> {
         let started = Instant::now();
+        let output = self.scratch().join("output");
+        let mut script_began = None;
         let done = loop {
             if child.try_wait()?.is_some() {
                 break Done::Ended;
@@ -234,7 +234,14 @@ impl Uml {
             if self.scratch().join("crash").exists() {
                 break Done::Killed;
             }
-            if started.elapsed() > self.limit {
+            if script_began.is_none() && output.exists() {
+                script_began = Some(Instant::now());
+            }
+            let late = match script_began {
+                Some(began) => began.elapsed() > limit,
+                None => started.elapsed() > BOOT_LIMIT,
+            };
+            if late {
                 break Done::TimedOut;
             }
             std::thread::sleep(POLL);
@@ -263,31 +270,8 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-fn program() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .flat_map(|dir| PROGRAMS.map(|name| dir.join(name)))
-        .find(|path| path.is_file())
-}
-
-/// Why a kernel with F2FS cannot run on this machine: the program or its modules are missing, or it
-/// does not boot here (a sandbox may forbid what it needs); `None` if it can. Takes as long as a
-/// boot, about 2 s.
+/// Why a kernel with F2FS cannot run on this machine: programs or modules are missing, or nothing
+/// boots here; `None` if it can. Takes as long as a boot or two.
 pub fn lacks() -> Option<String> {
-    if program().is_none() {
-        return Some("no User Mode Linux (program `linux.uml`)".into());
-    }
-    if let Err(e) = modules::path_of("f2fs") {
-        return Some(format!("User Mode Linux without F2FS: {e}"));
-    }
-    let booted = Uml::new(&[]).and_then(|uml| {
-        let uml = uml.limit(Duration::from_secs(20));
-        uml.crash("touch crash; sleep 60")
-    });
-    booted.err().map(|e| {
-        format!(
-            "User Mode Linux does not run here: {}",
-            e.to_string().lines().next().unwrap_or_default()
-        )
-    })
+    engine::chosen().err().map(str::to_string)
 }

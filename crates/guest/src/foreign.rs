@@ -6,7 +6,7 @@
 //! there, whether flushed or not), or the image is put together from a part of a log of writes
 //! (where the part ends decides which unflushed writes are missing).
 
-use crate::{LogWrites, Tree, Uml};
+use crate::{Guest, LogWrites, Tree};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -161,25 +161,29 @@ pub const RECIPES: [Recipe; 16] = [
 pub const SHORT: usize = 4;
 
 impl Recipe {
-    /// Makes the images in `dir`. `uml` makes a kernel whose scripts can call the guest program.
+    /// Makes the images in `dir`. `guest` makes a kernel whose scripts can call the guest program.
     ///
     /// # Errors
     /// A program is missing or fails, or the kernel finds fault with its own image.
-    pub fn make(&self, uml: impl Fn() -> io::Result<Uml>, dir: &Path) -> io::Result<Vec<Foreign>> {
+    pub fn make(
+        &self,
+        guest: impl Fn() -> io::Result<Guest>,
+        dir: &Path,
+    ) -> io::Result<Vec<Foreign>> {
         let image = dir.join(format!("{}.img", self.name));
         make_image(&image, self.mib, self.mkfs)?;
         match self.end {
             End::Clean => {
-                let script = format!("{}\n umount $MNT", self.filling("/dev/ubdb"));
-                uml()?.disk(&image).check(&script)?;
+                let script = format!("{}\n umount $MNT", self.filling("$DISK0"));
+                guest()?.disk(&image).check(&script)?;
             }
             End::Crash => {
-                let script = format!("{}\n guest crash", self.filling("/dev/ubdb"));
-                uml()?.disk(&image).crash(&keep_open(&script))?;
+                let script = format!("{}\n guest crash", self.filling("$DISK0"));
+                guest()?.disk(&image).crash(&keep_open(&script))?;
             }
-            End::Cuts(cuts) => return self.cut(uml, dir, &image, cuts),
+            End::Cuts(cuts) => return self.cut(guest, dir, &image, cuts),
         }
-        trees(uml, dir, vec![(self.name.to_string(), image)])
+        trees(guest, dir, vec![(self.name.to_string(), image)])
     }
 
     fn filling(&self, device: &str) -> String {
@@ -187,7 +191,7 @@ impl Recipe {
             "guest load f2fs
              plan() {{ guest plan $1 $2 $MNT; }}
              collect() {{
-                 cd /sys/fs/f2fs/*-0 2>/dev/null || cd /sys/fs/f2fs/ubdb
+                 cd /sys/fs/f2fs/*-0 2>/dev/null || cd /sys/fs/f2fs/$BLOCK0
                  echo 20 >gc_urgent_sleep_time; echo 1 >gc_urgent; sleep 2; echo 0 >gc_urgent
                  cd $DIR
              }}
@@ -199,7 +203,7 @@ impl Recipe {
 
     fn cut(
         &self,
-        uml: impl Fn() -> io::Result<Uml>,
+        guest: impl Fn() -> io::Result<Guest>,
         dir: &Path,
         image: &Path,
         cuts: usize,
@@ -210,15 +214,15 @@ impl Recipe {
         File::create(&log)?.set_len(LOG_BYTES)?;
         let script = format!(
             "guest load dm-log-writes
-             size=$(cat /sys/block/ubdb/size)
-             dmsetup create --noudevsync log --table \"0 $size log-writes /dev/ubdb /dev/ubdc\"
+             size=$(cat /sys/block/$BLOCK0/size)
+             dmsetup create --noudevsync log --table \"0 $size log-writes $DISK0 $DISK1\"
              {}
              dmsetup message log 0 mark end
              umount $MNT
              dmsetup remove log",
             self.filling("/dev/dm-0")
         );
-        uml()?.disk(image).disk(&log).check(&script)?;
+        guest()?.disk(image).disk(&log).check(&script)?;
         let log = LogWrites::open(&log)?;
         let mark = |e: &crate::LogEntry| e.mark.as_deref() == Some("end");
         let end = log
@@ -239,7 +243,7 @@ impl Recipe {
         }
         fs::remove_file(dir.join("log"))?;
         fs::remove_file(&before)?;
-        trees(uml, dir, made)
+        trees(guest, dir, made)
     }
 }
 
@@ -291,30 +295,29 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 /// # Errors
 /// The kernel or `fsck.f2fs` finds fault with one.
 pub fn trees(
-    uml: impl Fn() -> io::Result<Uml>,
+    guest: impl Fn() -> io::Result<Guest>,
     dir: &Path,
     images: Vec<(String, PathBuf)>,
 ) -> io::Result<Vec<Foreign>> {
     let mut found = Vec::new();
     for group in images.chunks(PER_BOOT) {
-        let mut uml = uml()?;
+        let mut guest = guest()?;
         let mut script = String::from("guest load f2fs\n");
         let mut copies = Vec::new();
         for (n, (name, image)) in group.iter().enumerate() {
             let theirs = dir.join(format!("{name}.theirs"));
             copy(image, &theirs)?;
-            uml = uml.disk(&theirs);
-            let device = format!("/dev/ubd{}", char::from(b'b' + n as u8));
+            guest = guest.disk(&theirs);
             script += &format!(
-                "echo {name}; mount -t f2fs -o noatime {device} $MNT; guest tree $MNT tree{n}; umount $MNT\n"
+                "echo {name}; mount -t f2fs -o noatime $DISK{n} $MNT; guest tree $MNT tree{n}; umount $MNT\n"
             );
             copies.push(theirs);
         }
-        uml.check(&script)?;
+        guest.check(&script)?;
         for (n, (name, image)) in group.iter().enumerate() {
             fsck(&copies[n])?;
             fs::remove_file(&copies[n])?;
-            let text = fs::read_to_string(uml.scratch().join(format!("tree{n}")))?;
+            let text = fs::read_to_string(guest.scratch().join(format!("tree{n}")))?;
             let tree = text.parse().map_err(io::Error::other)?;
             found.push(Foreign {
                 name: name.clone(),

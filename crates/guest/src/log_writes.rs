@@ -115,7 +115,7 @@ impl LogWrites {
     }
 
     /// Applies the entries of `range` to `image`. Discarded blocks become zeros, as in a file under
-    /// `ubd`.
+    /// a disk of User Mode Linux.
     ///
     /// # Errors
     /// The log cannot be read or the image not be written.

@@ -8,8 +8,10 @@
 //! | `plan NAME SEED DIR` | puts a directory through a [`Plan`]; prints the error numbers of a plan that may fail |
 //! | `plan-crash NAME SEED DIR` | the same, then `crash` with the plan's open files still open |
 //! | `tree DIR FILE` | writes the [`Tree`](crate::Tree) of a directory to a file |
+//! | `figures DEVICE FILE names OPERATION COUNT DIR` | does an operation on so many names ([`names`](crate::names)); writes the same as below |
 //! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile: lines of name and number |
 
+use crate::names::Names;
 use crate::vm::{CALL, SCRATCH};
 use crate::{Plan, modules, posix};
 use std::fs;
@@ -48,7 +50,12 @@ fn answer(words: &[&str]) -> io::Result<()> {
             crash()
         }
         ["tree", dir, file] => fs::write(file, posix::tree(Path::new(dir))?.to_text()),
-        ["figures", device, file, program, arguments @ ..] => figures(
+        ["figures", device, file, "names", op, count, dir] => {
+            let count = count.parse().map_err(io::Error::other)?;
+            let names = Names::prepare(op.parse()?, count, Path::new(dir))?;
+            figures(device, Path::new(file), || names.work())
+        }
+        ["figures", device, file, program, arguments @ ..] => figures_of_program(
             device,
             Path::new(file),
             Command::new(program).args(arguments),
@@ -113,10 +120,44 @@ fn counters(device: &str) -> io::Result<Vec<(String, u64)>> {
         };
         found.push((name.replace(' ', "_"), bytes / 4096));
     }
+    found.extend(checkpoints());
     Ok(found)
 }
 
-fn figures(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
+/// Checkpoints of the F2FS that is mounted, and the blocks that they wrote, by kind: lines `CP
+/// calls: N` and `- KIND blocks : N` of `/sys/kernel/debug/f2fs/status`, if it is there.
+fn checkpoints() -> Vec<(String, u64)> {
+    let text = fs::read_to_string("/sys/kernel/debug/f2fs/status").unwrap_or_default();
+    let number = |text: &str| {
+        let word = text.split_whitespace().next()?;
+        word.parse::<u64>().ok()
+    };
+    let line = |line: &str| {
+        let (name, value) = line.trim().split_once(':')?;
+        match name.trim() {
+            "CP calls" => Some(("checkpoints".to_string(), number(value)?)),
+            name => {
+                let kind = name.strip_prefix("- ")?.trim().strip_suffix(" blocks")?;
+                Some((format!("checkpoint_{kind}"), number(value)?))
+            }
+        }
+    };
+    text.lines().filter_map(line).collect()
+}
+
+/// Writes what the device did while `work` was done.
+fn figures(device: &str, file: &Path, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let before = counters(device)?;
+    work()?;
+    let after = counters(device)?;
+    let lines = after
+        .iter()
+        .zip(&before)
+        .map(|((name, b), (_, a))| format!("{name} {}\n", b - a));
+    fs::write(file, lines.collect::<String>())
+}
+
+fn figures_of_program(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
     let mut child = command
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -128,17 +169,13 @@ fn figures(device: &str, file: &Path, command: &mut Command) -> io::Result<()> {
         other => Err(io::Error::other(format!("{word} expected, not {other:?}"))),
     };
     expect("ready")?;
-    let before = counters(device)?;
-    writeln!(input, "go")?;
-    expect("done")?;
-    let after = counters(device)?;
+    figures(device, file, || {
+        writeln!(input, "go")?;
+        expect("done")
+    })?;
     drop(input);
-    if !child.wait()?.success() {
-        return Err(io::Error::other("the program ended badly"));
+    match child.wait()?.success() {
+        true => Ok(()),
+        false => Err(io::Error::other("the program ended badly")),
     }
-    let lines = after
-        .iter()
-        .zip(&before)
-        .map(|((name, b), (_, a))| format!("{name} {}\n", b - a));
-    fs::write(file, lines.collect::<String>())
 }

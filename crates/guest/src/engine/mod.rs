@@ -1,0 +1,119 @@
+//! What runs the guest's kernel: User Mode Linux, which boots in a second but not on every machine,
+//! or QEMU, which emulates a processor and runs everywhere, about five times slower.
+//!
+//! In both of them the root of the guest is the host's, read-only, and the scratch directory is
+//! mounted over it for writing. A disk is a file; a write goes to the file when it is issued, so a
+//! guest that is killed leaves every write that it completed, whether flushed or not.
+
+mod initrd;
+mod qemu;
+mod user_mode;
+
+use crate::Guest;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// A way to run a kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Engine {
+    /// A kernel that is a program.
+    UserMode(user_mode::Program),
+    /// The kernel of a Debian package in an emulated machine.
+    Qemu(qemu::Machine),
+}
+
+impl Engine {
+    /// Starts the kernel with so many MiB of memory and the scratch directory `dir`, whose file `init` becomes its first
+    /// process. What the kernel prints goes to the file `console`.
+    ///
+    /// # Errors
+    /// The program does not start, or a disk has no path.
+    pub fn start(&self, dir: &Path, memory: u32, disks: &[PathBuf]) -> io::Result<Child> {
+        match self {
+            Engine::UserMode(program) => program.start(dir, memory, disks),
+            Engine::Qemu(machine) => machine.start(dir, memory, disks),
+        }
+    }
+
+    /// The command that mounts the scratch directory in the guest, under its own path.
+    pub fn mount_scratch(&self, dir: &Path) -> String {
+        let dir = dir.display();
+        match self {
+            Engine::UserMode(_) => format!("mount -t hostfs -o {dir} none {dir}"),
+            Engine::Qemu(_) => format!("mount -t 9p -o {},cache=none scratch {dir}", qemu::SHARE),
+        }
+    }
+
+    /// The name of the `n`-th disk in the guest.
+    pub fn disk_name(&self, n: usize) -> String {
+        match self {
+            // The first letter is that of a root disk, which there is none of.
+            Engine::UserMode(_) => format!("ubd{}", letter(n + 1)),
+            Engine::Qemu(_) => format!("vd{}", letter(n)),
+        }
+    }
+
+    /// How many times longer than User Mode Linux it takes for the same script.
+    pub fn slowness(&self) -> u32 {
+        match self {
+            Engine::UserMode(_) => 1,
+            Engine::Qemu(_) => 5,
+        }
+    }
+}
+
+/// The letter of a disk.
+fn letter(n: usize) -> char {
+    char::from(b'a' + n as u8)
+}
+
+/// The first engine that boots on this machine, or why none does. It is found out once in each
+/// process, which takes as long as a boot or two: a program that is installed may still be unable
+/// to run, because a sandbox forbids what it needs.
+pub(crate) fn chosen() -> Result<&'static Engine, &'static str> {
+    static CHOSEN: OnceLock<Result<Engine, String>> = OnceLock::new();
+    CHOSEN
+        .get_or_init(|| {
+            let user_mode = user_mode::Program::find().map(Engine::UserMode);
+            let first = match user_mode.and_then(boots) {
+                Ok(engine) => return Ok(engine),
+                Err(e) => e,
+            };
+            let machine = qemu::Machine::find().map(Engine::Qemu);
+            machine
+                .and_then(boots)
+                .map_err(|second| format!("{first}; {second}"))
+        })
+        .as_ref()
+        .map_err(String::as_str)
+}
+
+/// The engine, if it gets as far as running a script.
+fn boots(engine: Engine) -> Result<Engine, String> {
+    let name = match engine {
+        Engine::UserMode(_) => "User Mode Linux",
+        Engine::Qemu(_) => "QEMU",
+    };
+    let booted = Guest::new(&[]).and_then(|guest| {
+        let guest = guest.limit(Duration::from_secs(20)).on(engine.clone());
+        guest.crash("touch crash; sleep 60")
+    });
+    match booted {
+        Ok(_) => Ok(engine),
+        Err(e) => Err(format!(
+            "{name} does not run here: {}",
+            e.to_string().lines().next().unwrap_or_default()
+        )),
+    }
+}
+
+/// A program in the search path.
+fn program(names: &[&str]) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .flat_map(|dir| names.iter().map(move |name| dir.join(name)))
+        .find(|path| path.is_file())
+}

@@ -1,0 +1,36 @@
+//! Runs a Linux kernel as a guest (User Mode Linux, or QEMU where that does not run) as second
+//! opinion on images. Used by tests and `cargo xtask crosscheck` only; no shipped crate depends on
+//! this one.
+//!
+//! - [`Guest`] boots the kernel on image files, runs a shell script in it and brings back status and
+//!   output, or a crash. Its disks are volatile write caches without FUA over those files
+//!   (`engine`).
+//! - The root of the guest is the host's root, read-only. So the calling program can run itself
+//!   inside: [`hook()`] is its entry there, and a script calls it as `guest WORD ARGUMENT...` (no
+//!   argument holds white space).
+//! - [`Plan`] is a list of file operations made from a name and a seed; [`posix`] applies it to a
+//!   directory (in the guest), [`ours`] to a [`fscore::FileSystem`].
+//! - [`Tree`] is the content of a tree of files, as the kernel or our code sees it; two of them are
+//!   compared entry by entry.
+//! - [`LogWrites`] reads a log of device mapper's `log-writes` and gives the image as of any of its
+//!   entries.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod engine;
+pub mod foreign;
+mod hook;
+mod log_writes;
+mod modules;
+pub mod names;
+pub mod ours;
+mod plan;
+mod plans;
+pub mod posix;
+mod tree;
+mod vm;
+
+pub use hook::hook;
+pub use log_writes::{LogEntry, LogWrites};
+pub use plan::{Op, Plan};
+pub use tree::{Node, Tree};
+pub use vm::{Ending, Guest, Outcome, lacks};
