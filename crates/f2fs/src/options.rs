@@ -76,8 +76,9 @@ impl Default for Triggers {
 pub struct CheckpointPolicy {
     /// The thresholds at which checkpoints are written.
     pub triggers: Triggers,
-    /// A task of its own writes a checkpoint at this interval, whatever the triggers say (as the
-    /// released F2FSJ prototype does).
+    /// A task of its own writes a checkpoint at this interval (as the released F2FSJ prototype
+    /// does). Counts then make one due only where memory or room would run out before the task
+    /// comes: at the bounds at which operations wait for an apply where there is a journal.
     pub background: Option<Nanos>,
 }
 
@@ -90,7 +91,8 @@ base::words! {
         Checkpoint60 => "checkpoint-60",
         /// An interval of 1 s.
         Checkpoint1 => "checkpoint-1",
-        /// A background task writes a checkpoint every 5 s.
+        /// A background task writes a checkpoint every 5 s; no interval and no count does, short of
+        /// what protects memory and room.
         Checkpoint5Bg => "checkpoint-5-bg",
         /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
         F2fsj => "f2fsj",
@@ -120,27 +122,23 @@ impl Preset {
     }
     /// When checkpoints are written. With a journal they are never due by themselves.
     pub fn policy(self) -> CheckpointPolicy {
-        let every = |secs| CheckpointPolicy {
+        let by_time = |interval| CheckpointPolicy {
             triggers: Triggers {
-                interval: Some(Nanos::from_secs(secs)),
+                interval,
                 ..Triggers::default()
             },
             ..CheckpointPolicy::default()
         };
+        let every = |secs| by_time(Some(Nanos::from_secs(secs)));
+        let never = by_time(None);
         match self {
             Preset::Checkpoint60 => every(60),
             Preset::Checkpoint1 => every(1),
             Preset::Checkpoint5Bg => CheckpointPolicy {
                 background: Some(Nanos::from_secs(5)),
-                ..every(60)
+                ..never
             },
-            Preset::F2fsj | Preset::PageJournal => CheckpointPolicy {
-                triggers: Triggers {
-                    interval: None,
-                    ..Triggers::default()
-                },
-                ..CheckpointPolicy::default()
-            },
+            Preset::F2fsj | Preset::PageJournal => never,
         }
     }
 }
