@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use vfs::WritebackPolicy;
 use work::RunConfig;
+use work::run::sync_home;
 use work::workload::bench::MetaSpec;
 use work::workload::{BenchSpec, Workload};
 
@@ -264,7 +265,7 @@ impl LossJob {
             aged: Default::default(),
         };
         let mut bench = bench.on(&stack.vfs, self.run.seed);
-        bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+        bench.prepare(&|| sync_home(stack))?;
         let (start, before) = (rt::now(), commits(stack));
         let (mut ended, mut spans) = (Vec::new(), Vec::new());
         let (mut pause, mut cutter) = (Nanos(0), None);

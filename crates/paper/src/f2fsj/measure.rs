@@ -1,6 +1,7 @@
 //! Measures a benchmark on one of the systems, from its first operation to the end of its last, as
 //! filebench does. So what comes home only later is not in the time, except in
-//! [`BenchJob::run_synced`], where a sync at the end counts as well.
+//! [`BenchJob::run_synced`], where what is left to do at the end counts as well. Every system
+//! begins settled: what the preparation changed is at home.
 
 use super::scale;
 use crate::PaperError;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use work::RunConfig;
 use work::life::{directly, live_in};
+use work::run::sync_home;
 use work::workload::Workload;
 use work::workload::bench::room;
 
@@ -234,8 +236,8 @@ impl BenchJob {
         self.measured(false)
     }
 
-    /// Runs the benchmark and a sync, whose writes count as well, so that all that the operations
-    /// log is in the log at the end.
+    /// Runs the benchmark and brings everything home, which counts as well. So all that the
+    /// operations log is in the log at the end, and all that they change at home.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -255,7 +257,9 @@ impl BenchJob {
         let sim = self.host.sim(self.run.seed);
         let life = live_in(sim, &self.run, (model, &directly), |stack, _| {
             let mut bench = spec.on_volume(&stack.vfs, self.run.stack.bytes, self.run.seed);
-            bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+            // A sync alone is a checkpoint on stock F2FS and a commit on F2FSJ, whose blocks would
+            // go home in the measured run.
+            bench.prepare(&|| sync_home(stack))?;
             if let Some(fs) = stack.fs.f2fs() {
                 fs.restart_journal_maxima();
             }
@@ -267,7 +271,7 @@ impl BenchJob {
                 *kinds.entry(kind).or_default() += 1;
             })?;
             if synced {
-                stack.vfs.sync()?;
+                sync_home(stack)?;
             }
             let after = Reading::take(stack);
             for (told, at) in ended.iter_mut().zip(bench.ended()) {

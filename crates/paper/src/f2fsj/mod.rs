@@ -30,6 +30,8 @@ mod period;
 pub mod recovery;
 pub mod scale;
 mod scaling;
+#[cfg(test)]
+mod settle_tests;
 mod shapley;
 mod sized;
 pub mod system;
