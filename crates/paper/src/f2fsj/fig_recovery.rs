@@ -69,10 +69,13 @@ fn acts(plan: &Plan) -> &'static [Act] {
 }
 
 fn job_of(plan: &Plan, way: Way, (act, files): (Act, u32), bytes: u64) -> RecoveryJob {
+    let size = Size {
+        bytes,
+        ring: RING,
+        shorter: 1,
+    };
     RecoveryJob {
-        stack: way
-            .system()
-            .stack(DEVICE, Size { bytes, ring: RING }, plan.seed),
+        stack: way.system().stack(DEVICE, size, plan.seed),
         fsynced: way == Way::RollForward,
         act,
         files,

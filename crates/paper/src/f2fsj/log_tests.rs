@@ -15,6 +15,7 @@ fn run(system: System, op: Op) -> Measured {
     let size = Size {
         bytes: VOLUME / 4,
         ring: RING,
+        shorter: 1,
     };
     let job = BenchJob {
         run: RunConfig {

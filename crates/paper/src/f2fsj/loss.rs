@@ -20,7 +20,6 @@ use rig::{
 use rt::{Mutex, Sim, SimConfig};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use vfs::WritebackPolicy;
 use work::RunConfig;
 use work::run::sync_home;
 use work::workload::bench::MetaSpec;
@@ -238,7 +237,7 @@ impl LossJob {
                 seed: self.run.seed,
                 state: Mutex::named("loss", Watching::default()),
             });
-            let options = (self.run.stack.mount_options(), WritebackPolicy::default());
+            let options = (self.run.stack.mount_options(), self.run.stack.writeback());
             let stack = Stack::mount_with(watch.device.clone(), options, |inner| {
                 let watch = watch.clone();
                 Arc::new(Tap { inner, watch })

@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::measure::{BenchJob, Host};
-use super::scale::{CORES, DEVICE, VOLUME, ring};
-use super::system::{Size, System};
+use super::scale::{CORES, DEVICE, size};
+use super::system::System;
 use work::RunConfig;
 
 /// The size and the CPU costs of a run in the report.
@@ -83,13 +83,9 @@ impl Op {
     }
 
     fn sized(self, plan: &Plan, system: System, cpu_percent: u32, objects: u32) -> BenchJob {
-        let size = Size {
-            bytes: VOLUME,
-            ring: ring(objects),
-        };
         BenchJob {
             run: RunConfig {
-                stack: system.stack(DEVICE, size, plan.seed),
+                stack: system.stack(DEVICE, size(objects), plan.seed),
                 workload: self.workload(objects),
                 seed: plan.seed,
                 recording: None,

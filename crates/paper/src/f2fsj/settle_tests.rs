@@ -20,6 +20,7 @@ fn nothing_of_the_preparation_goes_home_in_the_measured_run() {
         let size = Size {
             bytes: 1 << 30,
             ring: 4 << 20,
+            shorter: 1,
         };
         let job = BenchJob {
             run: RunConfig {

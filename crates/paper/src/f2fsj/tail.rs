@@ -112,7 +112,7 @@ fn why_time(stock: &Measured, journal: &Journaled) -> String {
     );
     match packs {
         0 => format!(
-            "no checkpoint was written in {} s: no interval of 60 s passed, and {} operations made no count reach its trigger; {spent}",
+            "no checkpoint was written in {} s: no interval passed, and {} operations made no count reach its trigger; {spent}",
             number(stock.seconds),
             stock.ops
         ),
