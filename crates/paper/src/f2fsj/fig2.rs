@@ -38,6 +38,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let of = |system, at| measured(outcomes, &op.at(plan, system, at));
         let stock = of(System::Checkpoint60, At::Whole)?;
         shares.push(share_row(plan, &table, op, stock));
+        shares.extend(op.removes().then(|| share_with_preparation(op, stock)));
         let item = format!("{}: worst latency", op.word());
         let ms = stock.latency_us.max / 1e3;
         worst.push(Row::judged(table.get("Fig 2b", &item, None), ms));
@@ -118,6 +119,21 @@ fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
     };
     Row::judged(table.get("Fig 2a", &item, None), share(stock)).because(&why)
 }
+
+/// Beside a removal's row: what its share is if the making of the objects counts.
+fn share_with_preparation(op: Op, stock: &Measured) -> Row {
+    let item = format!(
+        "{}: checkpoints, part of the time with the preparation",
+        op.word()
+    );
+    let whole = stock.with_preparation();
+    let share = whole.checkpoints_s / whole.seconds.max(f64::MIN_POSITIVE);
+    Row::ours("Fig 2a", &item, "fraction", share).noted(PREPARED)
+}
+
+/// The note of rows that count the making of the objects.
+pub const PREPARED: &str =
+    "counts the making of the objects, as a profile of Filebench with its preallocation does";
 
 fn interval_rows(plan: &Plan, op: Op, stock: &Measured, often: &Measured) -> [Row; 2] {
     let (table, name) = (published(), op.word());

@@ -10,6 +10,7 @@ use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
 use rt::SimConfig;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use work::RunConfig;
 use work::life::{directly, live_in};
@@ -90,6 +91,33 @@ pub struct Measured {
     pub cpu_s: f64,
     /// Bytes in memory at the end of the run, by part (`F2fs::memory`); empty on ext4.
     pub memory_bytes: BTreeMap<String, u64>,
+    /// What making the objects took before the run, without what brought them home then. Such work
+    /// may be in a published figure (Filebench's preallocation).
+    pub preparation: Took,
+}
+
+/// A time, and what of it was spent on staying consistent; seconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// All of it.
+    pub seconds: f64,
+    /// Inside of checkpoints.
+    pub checkpoints_s: f64,
+    /// Operations' time on a journal of F2FS.
+    pub journal_s: f64,
+}
+
+impl Measured {
+    /// The run, and its preparation.
+    pub fn with_preparation(&self) -> Took {
+        let before = self.preparation;
+        let journal = self.journal.as_ref().map_or(0.0, Journaled::of_operations);
+        Took {
+            seconds: before.seconds + self.seconds,
+            checkpoints_s: before.checkpoints_s + self.checkpoints.inside_s,
+            journal_s: before.journal_s + journal,
+        }
+    }
 }
 
 /// One of the slices of a run.
@@ -259,7 +287,11 @@ impl BenchJob {
             let mut bench = spec.on_volume(&stack.vfs, self.run.stack.bytes, self.run.seed);
             // A sync alone is a checkpoint on stock F2FS and a commit on F2FSJ, whose blocks would
             // go home in the measured run.
-            bench.prepare(&|| sync_home(stack))?;
+            let (begun, made) = (Reading::take(stack), Cell::new(None));
+            bench.prepare(&|| {
+                made.set(Some(Reading::take(stack)));
+                sync_home(stack)
+            })?;
             if let Some(fs) = stack.fs.f2fs() {
                 fs.restart_journal_maxima();
             }
@@ -279,8 +311,10 @@ impl BenchJob {
             }
             bench.check()?;
             let kinds = kinds.into_iter().map(|(kind, n)| (kind.into(), n));
+            let made = made.take().map(|made| measured(&begun, &made, &[]));
             Ok(Measured {
                 kinds: kinds.collect(),
+                preparation: made.unwrap_or_default().with_preparation(),
                 ..measured(&before, &after, &ended)
             })
         })?;
@@ -340,6 +374,7 @@ fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measu
         blocks: blocks.filter(|(_, n)| *n > 0).collect(),
         cpu_s: round((after.charged.0 - before.charged.0) as f64 / 1e9),
         memory_bytes: after.memory.clone(),
+        preparation: Took::default(),
     }
 }
 

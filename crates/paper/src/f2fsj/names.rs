@@ -54,6 +54,11 @@ impl Op {
     /// The operations of Figs. 2, 4, 18 and section 5.2.
     pub const FOUR: [Op; 4] = [Op::Mkdir, Op::Rmdir, Op::Create4k, Op::Unlink4k];
 
+    /// True if it removes objects that were made before, which Filebench does within its run.
+    pub fn removes(self) -> bool {
+        matches!(self, Op::Rmdir | Op::UnlinkEmpty | Op::Unlink4k)
+    }
+
     /// The workload with this many objects.
     pub fn workload(self, objects: u32) -> String {
         let (op, count) = match self {
