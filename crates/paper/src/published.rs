@@ -2,7 +2,7 @@
 //! value agrees. The tolerance follows from the class of a value, not from the single value; only a
 //! range or a bound is stated with the value.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -26,6 +26,33 @@ pub enum Class {
     Most,
     /// A value that is never compared.
     None,
+}
+
+/// What it says if a measured value agrees with a published one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Nothing here was chosen by the value: agreement confirms it.
+    Predicted,
+    /// Something here was fitted to the value, or to what it depends on: agreement is no
+    /// confirmation.
+    Fitted,
+    /// It follows from a setting or a definition: agreement says that the count is right.
+    Identity,
+    /// The publication has no such value.
+    Beyond,
+}
+
+impl Kind {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Predicted => "predicted",
+            Kind::Fitted => "fitted",
+            Kind::Identity => "identity",
+            Kind::Beyond => "beyond",
+        }
+    }
 }
 
 /// Absolute tolerance of [`Class::Ratio`].
@@ -90,6 +117,34 @@ pub struct Published {
     pub range: Option<(f64, f64)>,
     /// Why it cannot be measured here.
     pub why: Option<String>,
+    /// What agreement says; `None` in a table that does not tell.
+    pub kind: Option<Kind>,
+    /// How other published values contradict it, so that no model can agree with all of them.
+    pub contradicted: Option<String>,
+}
+
+impl Published {
+    /// A value of that class; what else an entry may have is absent.
+    pub fn new(
+        figure: &str,
+        item: &str,
+        unit: &str,
+        class: Class,
+        value: Option<f64>,
+    ) -> Published {
+        Published {
+            figure: figure.into(),
+            item: item.into(),
+            of: None,
+            unit: unit.into(),
+            class,
+            value,
+            range: None,
+            why: None,
+            kind: None,
+            contradicted: None,
+        }
+    }
 }
 
 /// All published values of a paper, in the order of its table.
@@ -117,6 +172,8 @@ pub enum TableError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
+    /// The kind of all values that do not name theirs.
+    kind: Option<Kind>,
     #[serde(default)]
     value: Vec<Entry>,
     #[serde(default)]
@@ -138,6 +195,7 @@ struct Entry {
     low: Option<f64>,
     high: Option<f64>,
     why: Option<String>,
+    kind: Option<Kind>,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +241,7 @@ impl Table {
                     low: None,
                     high: None,
                     why: None,
+                    kind: None,
                 };
                 all.push(one.published(Some((*app).into()))?);
             }
@@ -203,16 +262,23 @@ impl Table {
                     low: None,
                     high: None,
                     why: None,
+                    kind: None,
                 };
                 all.push(one.published(Some(format!("{kib} KiB")))?);
             }
         }
+        all.iter_mut().for_each(|p| p.kind = p.kind.or(text.kind));
         Ok(Table(all))
     }
 
     /// All values.
     pub fn all(&self) -> &[Published] {
         &self.0
+    }
+
+    /// All values, to say of some that others contradict them.
+    pub fn all_mut(&mut self) -> &mut [Published] {
+        &mut self.0
     }
 
     /// The value of that name.
@@ -244,14 +310,11 @@ impl Entry {
                 what,
             }),
             None => Ok(Published {
-                figure: self.figure,
-                item: self.item,
                 of,
-                unit: self.unit,
-                class: self.class,
-                value: self.value,
                 range,
                 why: self.why,
+                kind: self.kind,
+                ..Published::new(&self.figure, &self.item, &self.unit, self.class, self.value)
             }),
         }
     }
@@ -263,14 +326,8 @@ mod tests {
 
     fn published(class: Class, value: f64) -> Published {
         Published {
-            figure: "f".into(),
-            item: "i".into(),
-            of: None,
-            unit: "u".into(),
-            class,
-            value: Some(value),
             range: Some((0.1, 0.2)),
-            why: None,
+            ..Published::new("f", "i", "u", class, Some(value))
         }
     }
 

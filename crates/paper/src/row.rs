@@ -1,12 +1,12 @@
 //! A row of a report: a published value, the measured one, and whether they agree. `paper.json` and
 //! the page are made of rows.
 
-use crate::{Class, Published};
+use crate::{Class, Kind, Published};
 use report::metrics::round;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout of `paper.json`.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The content of `paper.json`: what one paper gave here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -54,6 +54,12 @@ pub struct Row {
     pub tolerance: Option<f64>,
     /// Whether they agree; `None` where they are not compared.
     pub within: Option<bool>,
+    /// What it says if they agree; absent in reports that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// How the publication contradicts the value itself; absent where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted: Option<String>,
     /// Why the measured value is outside, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -89,6 +95,8 @@ impl Row {
             measured: None,
             tolerance: published.class.tolerance(published),
             within: None,
+            kind: published.kind,
+            contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
             note: None,
         }
@@ -108,6 +116,8 @@ impl Row {
             measured: Some(round(measured)),
             tolerance: None,
             within: None,
+            kind: Some(Kind::Beyond),
+            contradicted: None,
             why: None,
             note: None,
         }
@@ -248,16 +258,7 @@ mod tests {
 
     #[test]
     fn a_bound_says_on_which_side_it_is() {
-        let published = Published {
-            figure: "F".into(),
-            item: "i".into(),
-            of: None,
-            unit: "u".into(),
-            class: Class::Least,
-            value: Some(0.4),
-            range: None,
-            why: None,
-        };
+        let published = Published::new("F", "i", "u", Class::Least, Some(0.4));
         let row = Row::judged(&published, 0.5);
         assert_eq!(
             (row.published_text().as_str(), row.verdict()),

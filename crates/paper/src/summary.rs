@@ -12,6 +12,8 @@ pub struct Summary {
     pub outside: usize,
     /// Rows outside of it for which no cause is known.
     pub unexplained: usize,
+    /// Rows outside of it whose value the publication itself contradicts.
+    pub contradicted: usize,
     /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
     /// value of our own.
     pub not_compared: usize,
@@ -33,6 +35,7 @@ impl Summary {
                     sum.outside += 1;
                     let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
                     sum.unexplained += usize::from(why.starts_with(NOT_EXPLAINED));
+                    sum.contradicted += usize::from(row.contradicted.is_some());
                 }
                 (None, Some(_)) => sum.not_compared += 1,
                 (None, None) => sum.unmeasured += 1,
@@ -75,10 +78,13 @@ mod tests {
             row(None, Some("no board")),
         ];
         rows[5].measured = None;
+        rows[1].contradicted = Some("another says more".into());
+        rows[0].contradicted = rows[1].contradicted.clone();
         let wanted = Summary {
             within: 1,
             outside: 3,
             unexplained: 2,
+            contradicted: 1,
             not_compared: 1,
             unmeasured: 1,
         };
