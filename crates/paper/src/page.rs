@@ -45,12 +45,12 @@ fn summary(rows: &[Row]) -> Markup {
     html! {
         table {
             thead { tr {
-                th { "rows" } th { "within" } th { "outside" } th { "of them not explained" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
+                th { "rows" } th { "within" } th { "of them strictly" } th { "outside" } th { "of them not explained" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
             } }
             tbody {
                 @for (name, sum) in &all {
                     tr {
-                        td { (name) } td { (sum.within) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.contradicted) } td { (sum.not_compared) }
+                        td { (name) } td { (sum.within) } td { (sum.strictly) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.contradicted) } td { (sum.not_compared) }
                         td { (sum.unmeasured) }
                     }
                 }

@@ -68,13 +68,23 @@ const ROUNDING: f64 = 1e-9;
 impl Class {
     /// Greatest difference that counts as agreement, in the value's unit; `None` for bounds.
     pub fn tolerance(self, published: &Published) -> Option<f64> {
+        let floor = published.floor;
         match self {
             Class::Count => Some(0.0),
             Class::Ratio => Some(RATIO),
             Class::Share => Some(SHARE),
-            Class::Gain => published.value.map(|gain| GAIN * gain.abs()),
+            Class::Gain => published.value.map(|gain| (GAIN * gain.abs()).max(floor)),
             Class::Range | Class::Least | Class::Most | Class::None => None,
         }
+    }
+
+    /// Whether `measured` agrees as it does without a floor.
+    pub fn strictly(self, published: &Published, measured: f64) -> Option<bool> {
+        let strict = Published {
+            floor: 0.0,
+            ..published.clone()
+        };
+        self.within(&strict, measured)
     }
 
     /// Whether `measured` agrees; `None` where nothing is to be compared.
@@ -82,17 +92,20 @@ impl Class {
         if !measured.is_finite() {
             return Some(false);
         }
+        let floor = published.floor;
         match self {
-            Class::Least => published.value.map(|bound| measured >= bound),
-            Class::Most => published.value.map(|bound| measured <= bound),
+            Class::Least => published.value.map(|bound| measured >= bound - floor),
+            Class::Most => published.value.map(|bound| measured <= bound + floor),
             Class::Range => published
                 .range
                 .map(|(low, high)| (low..=high).contains(&measured)),
             Class::None => None,
             Class::Count | Class::Ratio | Class::Share | Class::Gain => {
                 let (value, tolerance) = (published.value?, self.tolerance(published)?);
+                let apart = (measured - value).abs();
                 let same_sign = self != Class::Gain || measured * value > 0.0;
-                Some(same_sign && (measured - value).abs() <= tolerance + ROUNDING)
+                let no_sign = floor > 0.0 && apart <= floor + ROUNDING;
+                Some((same_sign || no_sign) && apart <= tolerance + ROUNDING)
             }
         }
     }
@@ -117,6 +130,9 @@ pub struct Published {
     pub range: Option<(f64, f64)>,
     /// Why it cannot be measured here.
     pub why: Option<String>,
+    /// By how much gains and bounds may differ whatever their size, because the publication's own
+    /// figures deviate from run to run; 0 where it states no deviation.
+    pub floor: f64,
     /// What agreement says; `None` in a table that does not tell.
     pub kind: Option<Kind>,
     /// How other published values contradict it, so that no model can agree with all of them.
@@ -141,6 +157,7 @@ impl Published {
             value,
             range: None,
             why: None,
+            floor: 0.0,
             kind: None,
             contradicted: None,
         }
@@ -172,6 +189,9 @@ pub enum TableError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
+    /// The floor of all values.
+    #[serde(default)]
+    floor: f64,
     /// The kind of all values that do not name theirs.
     kind: Option<Kind>,
     #[serde(default)]
@@ -267,7 +287,10 @@ impl Table {
                 all.push(one.published(Some(format!("{kib} KiB")))?);
             }
         }
-        all.iter_mut().for_each(|p| p.kind = p.kind.or(text.kind));
+        for published in &mut all {
+            published.kind = published.kind.or(text.kind);
+            published.floor = text.floor;
+        }
         Ok(Table(all))
     }
 
@@ -356,6 +379,34 @@ mod tests {
         for (class, value, measured, wanted) in cases {
             let found = class.within(&published(class, value), measured);
             assert_eq!(found, wanted, "{class:?} {value} {measured}");
+        }
+    }
+
+    /// A floor counts for gains, whose sign it may turn, and for bounds.
+    #[test]
+    fn a_floor_is_for_gains_and_bounds() {
+        let cases = [
+            (Class::Gain, 0.011, -0.05, true),
+            (Class::Gain, 0.011, -0.06, false),
+            (Class::Gain, 0.5, 0.36, true),
+            (Class::Gain, 0.5, 0.34, false),
+            (Class::Least, 0.0, -0.07, true),
+            (Class::Least, 0.0, -0.08, false),
+            (Class::Most, 1.0, 1.07, true),
+            (Class::Most, 1.0, 1.08, false),
+            (Class::Share, 0.5, 0.44, false),
+            (Class::Ratio, 0.5, 0.44, false),
+            (Class::Count, 3.0, 3.05, false),
+            (Class::Range, 9.9, 0.25, false),
+        ];
+        for (class, value, measured, wanted) in cases {
+            let mut published = published(class, value);
+            published.floor = 0.07;
+            let found = class.within(&published, measured);
+            assert_eq!(found, Some(wanted), "{class:?} {value} {measured}");
+            let strictly = class.strictly(&published, measured);
+            let strict = (class, value) == (Class::Gain, 0.5) && wanted;
+            assert_eq!(strictly, Some(strict), "{class:?} {value} {measured}");
         }
     }
 

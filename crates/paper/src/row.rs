@@ -54,6 +54,9 @@ pub struct Row {
     pub tolerance: Option<f64>,
     /// Whether they agree; `None` where they are not compared.
     pub within: Option<bool>,
+    /// Whether they agree without the floor of the table; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strictly: Option<bool>,
     /// What it says if they agree; absent in reports that do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
@@ -73,6 +76,9 @@ impl Row {
     pub fn judged(published: &Published, measured: f64) -> Row {
         let mut row = Row::unmeasured(published, None);
         row.within = published.class.within(published, measured);
+        if published.floor > 0.0 {
+            row.strictly = published.class.strictly(published, measured);
+        }
         row.measured = Some(round(measured));
         row
     }
@@ -95,6 +101,7 @@ impl Row {
             measured: None,
             tolerance: published.class.tolerance(published),
             within: None,
+            strictly: None,
             kind: published.kind,
             contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
@@ -116,6 +123,7 @@ impl Row {
             measured: Some(round(measured)),
             tolerance: None,
             within: None,
+            strictly: None,
             kind: Some(Kind::Beyond),
             contradicted: None,
             why: None,
@@ -194,6 +202,7 @@ impl Row {
     /// The verdict on the row in a word.
     pub fn verdict(&self) -> &'static str {
         match (self.within, self.measured) {
+            (Some(true), _) if self.strictly == Some(false) => "within the floor",
             (Some(true), _) => "within",
             (Some(false), _) => "outside",
             (None, Some(_)) => "not compared",

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// Rows within the tolerance.
     pub within: usize,
+    /// Rows within it even without the floor of their table.
+    pub strictly: usize,
     /// Rows outside of it.
     pub outside: usize,
     /// Rows outside of it for which no cause is known.
@@ -30,7 +32,10 @@ impl Summary {
         let mut sum = Summary::default();
         for row in rows {
             match (row.within, row.measured) {
-                (Some(true), _) => sum.within += 1,
+                (Some(true), _) => {
+                    sum.within += 1;
+                    sum.strictly += usize::from(row.strictly != Some(false));
+                }
                 (Some(false), _) => {
                     sum.outside += 1;
                     let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
@@ -76,12 +81,15 @@ mod tests {
             row(Some(false), None),
             row(None, None).timed("fig8"),
             row(None, Some("no board")),
+            row(Some(true), None),
         ];
+        rows[6].strictly = Some(false);
         rows[5].measured = None;
         rows[1].contradicted = Some("another says more".into());
         rows[0].contradicted = rows[1].contradicted.clone();
         let wanted = Summary {
-            within: 1,
+            within: 2,
+            strictly: 1,
             outside: 3,
             unexplained: 2,
             contradicted: 1,

@@ -17,8 +17,9 @@ pub fn text(report: &Report, sections: &[Section]) -> String {
     text
 }
 
-const HEAD: [&str; 6] = [
+const HEAD: [&str; 7] = [
     "within",
+    "strictly",
     "outside",
     "not explained",
     "contradicted",
@@ -29,6 +30,7 @@ const HEAD: [&str; 6] = [
 fn cells(name: &str, sum: &Summary) -> Vec<String> {
     let counts = [
         sum.within,
+        sum.strictly,
         sum.outside,
         sum.unexplained,
         sum.contradicted,
