@@ -48,6 +48,9 @@ base::words! {
 pub struct Triggers {
     /// Dirty NAT entries, percent of all node numbers (10).
     pub dirty_nat_percent: u32,
+    /// Upper bound of the threshold [`dirty_nat_percent`](Self::dirty_nat_percent), in entries
+    /// (100,000). Linux keeps so many in memory, and only a checkpoint makes dirty ones clean.
+    pub dirty_nat_max: u32,
     /// Dirty node blocks, in segments of 512 (8).
     pub dirty_node_segments: u32,
     /// Segments that a checkpoint would free: percent of the main area (5), at most
@@ -63,6 +66,7 @@ impl Default for Triggers {
     fn default() -> Self {
         Triggers {
             dirty_nat_percent: 10,
+            dirty_nat_max: 100_000,
             dirty_node_segments: 8,
             prefree_percent: 5,
             prefree_segments_max: 4096,

@@ -86,7 +86,7 @@ impl MountOptions {
         let mut options = self.timers(None, None);
         if let MountOptions::F2fs(o) = &mut options {
             let triggers = &mut o.checkpoint.triggers;
-            triggers.dirty_nat_percent = 100;
+            (triggers.dirty_nat_percent, triggers.dirty_nat_max) = (100, u32::MAX);
             triggers.dirty_node_segments = u32::MAX / 512;
             (triggers.prefree_percent, triggers.prefree_segments_max) = (100, u32::MAX);
             if let Some(journal) = &mut o.journal {

@@ -65,6 +65,7 @@ impl F2fs {
     pub(crate) fn reaches(&self, times: u64, nodes: u64) -> Option<Cause> {
         let triggers = &self.options.checkpoint.triggers;
         let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;
+        let nat = nat.min(triggers.dirty_nat_max.into());
         if self.nat.dirty() >= nat.max(1) * times {
             return Some(Cause::DirtyNat);
         }

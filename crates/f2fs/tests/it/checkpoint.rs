@@ -315,7 +315,7 @@ fn triggers_write_checkpoints_and_are_counted() {
     options.checkpoint.triggers.dirty_node_segments = 100;
     options.checkpoint.triggers.dirty_nat_percent = 1;
     options.checkpoint.triggers.prefree_percent = 100;
-    let fs = mount_with(ram.clone(), options).expect("mounts");
+    let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
     for n in 0..1500 {
         fs.unlink(fs.root(), format!("{n}").as_bytes())
             .expect("unlink");
@@ -326,6 +326,16 @@ fn triggers_write_checkpoints_and_are_counted() {
     let stats = fs.checkpoints();
     assert!(stats.by_cause.contains_key(&Cause::DirtyNat), "{stats:?}");
     assert!(stats.nat_blocks > 0 && stats.time.contains_key(&Phase::Pack));
+    fs.unmount().expect("unmount");
+    options.checkpoint.triggers.dirty_nat_percent = 100;
+    options.checkpoint.triggers.dirty_nat_max = 1000;
+    let fs = mount_with(ram.clone(), options).expect("mounts");
+    for n in 0..2500 {
+        fs.unlink(fs.root(), format!("again {n}").as_bytes())
+            .expect("unlink");
+    }
+    let by_cause = fs.checkpoints().by_cause;
+    assert_eq!(by_cause.get(&Cause::DirtyNat), Some(&2), "{by_cause:?}");
     end(&fs, &ram);
 }
 
