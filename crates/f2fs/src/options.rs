@@ -48,6 +48,9 @@ base::words! {
 pub struct Triggers {
     /// Dirty NAT entries, percent of all node numbers (10).
     pub dirty_nat_percent: u32,
+    /// Upper bound of the threshold [`dirty_nat_percent`](Self::dirty_nat_percent), in entries
+    /// (100,000). Linux keeps so many in memory, and only a checkpoint makes dirty ones clean.
+    pub dirty_nat_max: u32,
     /// Dirty node blocks, in segments of 512 (8).
     pub dirty_node_segments: u32,
     /// Segments that a checkpoint would free: percent of the main area (5), at most
@@ -63,6 +66,7 @@ impl Default for Triggers {
     fn default() -> Self {
         Triggers {
             dirty_nat_percent: 10,
+            dirty_nat_max: 100_000,
             dirty_node_segments: 8,
             prefree_percent: 5,
             prefree_segments_max: 4096,
@@ -76,8 +80,9 @@ impl Default for Triggers {
 pub struct CheckpointPolicy {
     /// The thresholds at which checkpoints are written.
     pub triggers: Triggers,
-    /// A task of its own writes a checkpoint at this interval, whatever the triggers say (as the
-    /// released F2FSJ prototype does).
+    /// A task of its own writes a checkpoint at this interval (as the released F2FSJ prototype
+    /// does). Counts then make one due only where memory or room would run out before the task
+    /// comes: at the bounds at which operations wait for an apply where there is a journal.
     pub background: Option<Nanos>,
 }
 
@@ -90,7 +95,8 @@ base::words! {
         Checkpoint60 => "checkpoint-60",
         /// An interval of 1 s.
         Checkpoint1 => "checkpoint-1",
-        /// A background task writes a checkpoint every 5 s.
+        /// A background task writes a checkpoint every 5 s; no interval and no count does, short of
+        /// what protects memory and room.
         Checkpoint5Bg => "checkpoint-5-bg",
         /// A journal makes changes durable; checkpoints only publish what it applied (F2FSJ).
         F2fsj => "f2fsj",
@@ -120,27 +126,23 @@ impl Preset {
     }
     /// When checkpoints are written. With a journal they are never due by themselves.
     pub fn policy(self) -> CheckpointPolicy {
-        let every = |secs| CheckpointPolicy {
+        let by_time = |interval| CheckpointPolicy {
             triggers: Triggers {
-                interval: Some(Nanos::from_secs(secs)),
+                interval,
                 ..Triggers::default()
             },
             ..CheckpointPolicy::default()
         };
+        let every = |secs| by_time(Some(Nanos::from_secs(secs)));
+        let never = by_time(None);
         match self {
             Preset::Checkpoint60 => every(60),
             Preset::Checkpoint1 => every(1),
             Preset::Checkpoint5Bg => CheckpointPolicy {
                 background: Some(Nanos::from_secs(5)),
-                ..every(60)
+                ..never
             },
-            Preset::F2fsj | Preset::PageJournal => CheckpointPolicy {
-                triggers: Triggers {
-                    interval: None,
-                    ..Triggers::default()
-                },
-                ..CheckpointPolicy::default()
-            },
+            Preset::F2fsj | Preset::PageJournal => never,
         }
     }
 }

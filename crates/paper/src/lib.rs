@@ -20,6 +20,6 @@ mod summary;
 
 pub use error::PaperError;
 pub use page::paper_page;
-pub use published::{Class, Published, Table, TableError};
+pub use published::{Class, Kind, Published, Table, TableError};
 pub use row::{Listed, Report, Row, SCHEMA, Section, number};
 pub use summary::{NOT_EXPLAINED, Summary};

@@ -1,6 +1,6 @@
 //! The page of a paper: sections with rows, tables and plots. Equal reports give equal bytes.
 
-use super::{Report, Row, Section, Summary, number};
+use super::{Kind, Report, Row, Section, Summary, number};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use report::STYLE;
 
@@ -45,12 +45,12 @@ fn summary(rows: &[Row]) -> Markup {
     html! {
         table {
             thead { tr {
-                th { "rows" } th { "within" } th { "outside" } th { "of them not explained" } th { "not compared" } th { "not measured" }
+                th { "rows" } th { "within" } th { "of them strictly" } th { "outside" } th { "of them not explained" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
             } }
             tbody {
                 @for (name, sum) in &all {
                     tr {
-                        td { (name) } td { (sum.within) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.not_compared) }
+                        td { (name) } td { (sum.within) } td { (sum.strictly) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.contradicted) } td { (sum.not_compared) }
                         td { (sum.unmeasured) }
                     }
                 }
@@ -84,12 +84,12 @@ fn rows(rows: &[&Row]) -> Markup {
     let any = |cell: fn(&Row) -> bool| rows.iter().any(|r| cell(r));
     let of = any(|r| r.of.is_some());
     let timing = any(|r| r.timing.is_some());
-    let columns = 6 + usize::from(of) + usize::from(timing);
+    let columns = 7 + usize::from(of) + usize::from(timing);
     html! {
         table {
             thead { tr {
                 th { "value" } @if of { th { "of" } } @if timing { th { "timing" } } th { "unit" } th { "published" } th { "measured" }
-                th { "tolerance" } th { "" }
+                th { "tolerance" } th { "" } th { "" }
             } }
             tbody { @for row in rows {
                 tr {
@@ -101,6 +101,7 @@ fn rows(rows: &[&Row]) -> Markup {
                     td { (row.measured_text()) }
                     td { (row.tolerance.map_or(String::new(), number)) }
                     td { span class=(class(row)) { (row.verdict()) } }
+                    td { (row.kind.map_or("", Kind::word)) }
                 }
                 @if !words_of(row).is_empty() { tr { td.why colspan=(columns) { (words_of(row)) } } }
             } }
@@ -117,8 +118,8 @@ fn class(row: &Row) -> &'static str {
 }
 
 fn words_of(row: &Row) -> String {
-    let both = [&row.why, &row.note];
-    let there: Vec<&str> = both.iter().filter_map(|w| w.as_deref()).collect();
+    let all = [&row.contradicted, &row.why, &row.note];
+    let there: Vec<&str> = all.iter().filter_map(|w| w.as_deref()).collect();
     there.join("; ")
 }
 

@@ -2,7 +2,7 @@
 //! value agrees. The tolerance follows from the class of a value, not from the single value; only a
 //! range or a bound is stated with the value.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
 
@@ -28,6 +28,33 @@ pub enum Class {
     None,
 }
 
+/// What it says if a measured value agrees with a published one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Nothing here was chosen by the value: agreement confirms it.
+    Predicted,
+    /// Something here was fitted to the value, or to what it depends on: agreement is no
+    /// confirmation.
+    Fitted,
+    /// It follows from a setting or a definition: agreement says that the count is right.
+    Identity,
+    /// The publication has no such value.
+    Beyond,
+}
+
+impl Kind {
+    /// The word for it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::Predicted => "predicted",
+            Kind::Fitted => "fitted",
+            Kind::Identity => "identity",
+            Kind::Beyond => "beyond",
+        }
+    }
+}
+
 /// Absolute tolerance of [`Class::Ratio`].
 pub const RATIO: f64 = 0.03;
 /// Absolute tolerance of [`Class::Share`].
@@ -41,13 +68,23 @@ const ROUNDING: f64 = 1e-9;
 impl Class {
     /// Greatest difference that counts as agreement, in the value's unit; `None` for bounds.
     pub fn tolerance(self, published: &Published) -> Option<f64> {
+        let floor = published.floor;
         match self {
             Class::Count => Some(0.0),
             Class::Ratio => Some(RATIO),
             Class::Share => Some(SHARE),
-            Class::Gain => published.value.map(|gain| GAIN * gain.abs()),
+            Class::Gain => published.value.map(|gain| (GAIN * gain.abs()).max(floor)),
             Class::Range | Class::Least | Class::Most | Class::None => None,
         }
+    }
+
+    /// Whether `measured` agrees as it does without a floor.
+    pub fn strictly(self, published: &Published, measured: f64) -> Option<bool> {
+        let strict = Published {
+            floor: 0.0,
+            ..published.clone()
+        };
+        self.within(&strict, measured)
     }
 
     /// Whether `measured` agrees; `None` where nothing is to be compared.
@@ -55,17 +92,20 @@ impl Class {
         if !measured.is_finite() {
             return Some(false);
         }
+        let floor = published.floor;
         match self {
-            Class::Least => published.value.map(|bound| measured >= bound),
-            Class::Most => published.value.map(|bound| measured <= bound),
+            Class::Least => published.value.map(|bound| measured >= bound - floor),
+            Class::Most => published.value.map(|bound| measured <= bound + floor),
             Class::Range => published
                 .range
                 .map(|(low, high)| (low..=high).contains(&measured)),
             Class::None => None,
             Class::Count | Class::Ratio | Class::Share | Class::Gain => {
                 let (value, tolerance) = (published.value?, self.tolerance(published)?);
+                let apart = (measured - value).abs();
                 let same_sign = self != Class::Gain || measured * value > 0.0;
-                Some(same_sign && (measured - value).abs() <= tolerance + ROUNDING)
+                let no_sign = floor > 0.0 && apart <= floor + ROUNDING;
+                Some((same_sign || no_sign) && apart <= tolerance + ROUNDING)
             }
         }
     }
@@ -90,6 +130,38 @@ pub struct Published {
     pub range: Option<(f64, f64)>,
     /// Why it cannot be measured here.
     pub why: Option<String>,
+    /// By how much gains and bounds may differ whatever their size, because the publication's own
+    /// figures deviate from run to run; 0 where it states no deviation.
+    pub floor: f64,
+    /// What agreement says; `None` in a table that does not tell.
+    pub kind: Option<Kind>,
+    /// How other published values contradict it, so that no model can agree with all of them.
+    pub contradicted: Option<String>,
+}
+
+impl Published {
+    /// A value of that class; what else an entry may have is absent.
+    pub fn new(
+        figure: &str,
+        item: &str,
+        unit: &str,
+        class: Class,
+        value: Option<f64>,
+    ) -> Published {
+        Published {
+            figure: figure.into(),
+            item: item.into(),
+            of: None,
+            unit: unit.into(),
+            class,
+            value,
+            range: None,
+            why: None,
+            floor: 0.0,
+            kind: None,
+            contradicted: None,
+        }
+    }
 }
 
 /// All published values of a paper, in the order of its table.
@@ -117,6 +189,11 @@ pub enum TableError {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Text {
+    /// The floor of all values.
+    #[serde(default)]
+    floor: f64,
+    /// The kind of all values that do not name theirs.
+    kind: Option<Kind>,
     #[serde(default)]
     value: Vec<Entry>,
     #[serde(default)]
@@ -138,6 +215,7 @@ struct Entry {
     low: Option<f64>,
     high: Option<f64>,
     why: Option<String>,
+    kind: Option<Kind>,
 }
 
 #[derive(Deserialize)]
@@ -183,6 +261,7 @@ impl Table {
                     low: None,
                     high: None,
                     why: None,
+                    kind: None,
                 };
                 all.push(one.published(Some((*app).into()))?);
             }
@@ -203,9 +282,14 @@ impl Table {
                     low: None,
                     high: None,
                     why: None,
+                    kind: None,
                 };
                 all.push(one.published(Some(format!("{kib} KiB")))?);
             }
+        }
+        for published in &mut all {
+            published.kind = published.kind.or(text.kind);
+            published.floor = text.floor;
         }
         Ok(Table(all))
     }
@@ -213,6 +297,11 @@ impl Table {
     /// All values.
     pub fn all(&self) -> &[Published] {
         &self.0
+    }
+
+    /// All values, to say of some that others contradict them.
+    pub fn all_mut(&mut self) -> &mut [Published] {
+        &mut self.0
     }
 
     /// The value of that name.
@@ -244,14 +333,11 @@ impl Entry {
                 what,
             }),
             None => Ok(Published {
-                figure: self.figure,
-                item: self.item,
                 of,
-                unit: self.unit,
-                class: self.class,
-                value: self.value,
                 range,
                 why: self.why,
+                kind: self.kind,
+                ..Published::new(&self.figure, &self.item, &self.unit, self.class, self.value)
             }),
         }
     }
@@ -263,14 +349,8 @@ mod tests {
 
     fn published(class: Class, value: f64) -> Published {
         Published {
-            figure: "f".into(),
-            item: "i".into(),
-            of: None,
-            unit: "u".into(),
-            class,
-            value: Some(value),
             range: Some((0.1, 0.2)),
-            why: None,
+            ..Published::new("f", "i", "u", class, Some(value))
         }
     }
 
@@ -299,6 +379,34 @@ mod tests {
         for (class, value, measured, wanted) in cases {
             let found = class.within(&published(class, value), measured);
             assert_eq!(found, wanted, "{class:?} {value} {measured}");
+        }
+    }
+
+    /// A floor counts for gains, whose sign it may turn, and for bounds.
+    #[test]
+    fn a_floor_is_for_gains_and_bounds() {
+        let cases = [
+            (Class::Gain, 0.011, -0.05, true),
+            (Class::Gain, 0.011, -0.06, false),
+            (Class::Gain, 0.5, 0.36, true),
+            (Class::Gain, 0.5, 0.34, false),
+            (Class::Least, 0.0, -0.07, true),
+            (Class::Least, 0.0, -0.08, false),
+            (Class::Most, 1.0, 1.07, true),
+            (Class::Most, 1.0, 1.08, false),
+            (Class::Share, 0.5, 0.44, false),
+            (Class::Ratio, 0.5, 0.44, false),
+            (Class::Count, 3.0, 3.05, false),
+            (Class::Range, 9.9, 0.25, false),
+        ];
+        for (class, value, measured, wanted) in cases {
+            let mut published = published(class, value);
+            published.floor = 0.07;
+            let found = class.within(&published, measured);
+            assert_eq!(found, Some(wanted), "{class:?} {value} {measured}");
+            let strictly = class.strictly(&published, measured);
+            let strict = (class, value) == (Class::Gain, 0.5) && wanted;
+            assert_eq!(strictly, Some(strict), "{class:?} {value} {measured}");
         }
     }
 

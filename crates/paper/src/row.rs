@@ -1,12 +1,12 @@
 //! A row of a report: a published value, the measured one, and whether they agree. `paper.json` and
 //! the page are made of rows.
 
-use crate::{Class, Published};
+use crate::{Class, Kind, Published};
 use report::metrics::round;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout of `paper.json`.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// The content of `paper.json`: what one paper gave here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -54,6 +54,15 @@ pub struct Row {
     pub tolerance: Option<f64>,
     /// Whether they agree; `None` where they are not compared.
     pub within: Option<bool>,
+    /// Whether they agree without the floor of the table; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strictly: Option<bool>,
+    /// What it says if they agree; absent in reports that do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<Kind>,
+    /// How the publication contradicts the value itself; absent where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradicted: Option<String>,
     /// Why the measured value is outside, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -67,6 +76,9 @@ impl Row {
     pub fn judged(published: &Published, measured: f64) -> Row {
         let mut row = Row::unmeasured(published, None);
         row.within = published.class.within(published, measured);
+        if published.floor > 0.0 {
+            row.strictly = published.class.strictly(published, measured);
+        }
         row.measured = Some(round(measured));
         row
     }
@@ -89,6 +101,9 @@ impl Row {
             measured: None,
             tolerance: published.class.tolerance(published),
             within: None,
+            strictly: None,
+            kind: published.kind,
+            contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
             note: None,
         }
@@ -108,6 +123,9 @@ impl Row {
             measured: Some(round(measured)),
             tolerance: None,
             within: None,
+            strictly: None,
+            kind: Some(Kind::Beyond),
+            contradicted: None,
             why: None,
             note: None,
         }
@@ -184,6 +202,7 @@ impl Row {
     /// The verdict on the row in a word.
     pub fn verdict(&self) -> &'static str {
         match (self.within, self.measured) {
+            (Some(true), _) if self.strictly == Some(false) => "within the floor",
             (Some(true), _) => "within",
             (Some(false), _) => "outside",
             (None, Some(_)) => "not compared",
@@ -248,16 +267,7 @@ mod tests {
 
     #[test]
     fn a_bound_says_on_which_side_it_is() {
-        let published = Published {
-            figure: "F".into(),
-            item: "i".into(),
-            of: None,
-            unit: "u".into(),
-            class: Class::Least,
-            value: Some(0.4),
-            range: None,
-            why: None,
-        };
+        let published = Published::new("F", "i", "u", Class::Least, Some(0.4));
         let row = Row::judged(&published, 0.5);
         assert_eq!(
             (row.published_text().as_str(), row.verdict()),

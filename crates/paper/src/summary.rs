@@ -8,10 +8,14 @@ use std::collections::BTreeMap;
 pub struct Summary {
     /// Rows within the tolerance.
     pub within: usize,
+    /// Rows within it even without the floor of their table.
+    pub strictly: usize,
     /// Rows outside of it.
     pub outside: usize,
     /// Rows outside of it for which no cause is known.
     pub unexplained: usize,
+    /// Rows outside of it whose value the publication itself contradicts.
+    pub contradicted: usize,
     /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
     /// value of our own.
     pub not_compared: usize,
@@ -28,11 +32,15 @@ impl Summary {
         let mut sum = Summary::default();
         for row in rows {
             match (row.within, row.measured) {
-                (Some(true), _) => sum.within += 1,
+                (Some(true), _) => {
+                    sum.within += 1;
+                    sum.strictly += usize::from(row.strictly != Some(false));
+                }
                 (Some(false), _) => {
                     sum.outside += 1;
                     let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
                     sum.unexplained += usize::from(why.starts_with(NOT_EXPLAINED));
+                    sum.contradicted += usize::from(row.contradicted.is_some());
                 }
                 (None, Some(_)) => sum.not_compared += 1,
                 (None, None) => sum.unmeasured += 1,
@@ -73,12 +81,18 @@ mod tests {
             row(Some(false), None),
             row(None, None).timed("fig8"),
             row(None, Some("no board")),
+            row(Some(true), None),
         ];
+        rows[6].strictly = Some(false);
         rows[5].measured = None;
+        rows[1].contradicted = Some("another says more".into());
+        rows[0].contradicted = rows[1].contradicted.clone();
         let wanted = Summary {
-            within: 1,
+            within: 2,
+            strictly: 1,
             outside: 3,
             unexplained: 2,
+            contradicted: 1,
             not_compared: 1,
             unmeasured: 1,
         };

@@ -124,6 +124,7 @@ impl Job {
         options.checkpoint = CheckpointPolicy {
             triggers: Triggers {
                 dirty_nat_percent: 100,
+                dirty_nat_max: u32::MAX,
                 dirty_node_segments: u32::MAX / 512,
                 prefree_percent: 100,
                 prefree_segments_max: u32::MAX,

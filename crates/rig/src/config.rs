@@ -9,6 +9,7 @@ use ext4::mkfs::{self, JournalSize, MkfsError, MkfsOptions};
 use f2fs::mkfs::JournalSize as F2fsJournal;
 use journal::Preset;
 use serde::{Deserialize, Serialize};
+use vfs::WritebackPolicy;
 
 /// Time of creation of the volumes of a configuration: the start of 2024.
 const MADE_AT: rt::WallTime = rt::WallTime {
@@ -57,6 +58,11 @@ pub struct Config {
     /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of
     /// space write.
     pub timers: bool,
+    /// The intervals of these timers are divided by this, for a run that stands for one that is so
+    /// many times as long; `None`: 1. It scales what one waits for in seconds (checkpoints,
+    /// commits, the age of dirty pages and how often the flusher looks), and no count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shorter: Option<u32>,
     /// Seeds the UUID and hash seed of the file system and the choices of the device.
     pub seed: u64,
 }
@@ -109,7 +115,27 @@ impl Config {
             data: Data::Ordered,
             cache_mib: None,
             timers: true,
+            shorter: None,
             seed,
+        }
+    }
+
+    /// An interval of the timers.
+    fn interval(&self, span: Nanos) -> Nanos {
+        let shorter = u64::from(self.shorter.unwrap_or(1).max(1));
+        Nanos((span.0 / shorter).max(1))
+    }
+
+    /// When dirty pages are written back.
+    pub fn writeback(&self) -> WritebackPolicy {
+        if !self.timers {
+            return WritebackPolicy::off();
+        }
+        let linux = WritebackPolicy::default();
+        WritebackPolicy {
+            interval: linux.interval.map(|span| self.interval(span)),
+            expire: self.interval(linux.expire),
+            ..linux
         }
     }
 
@@ -309,7 +335,7 @@ impl Config {
 
     /// The mount options for this configuration.
     pub fn mount_options(&self) -> MountOptions {
-        let timer = |span: Nanos| self.timers.then_some(span);
+        let timer = |span: Nanos| self.timers.then_some(self.interval(span));
         let cache = self.cache_mib.map(|mib| (mib as usize) << 20);
         match self.scheme {
             Scheme::Journal(scheme) => {
@@ -325,9 +351,16 @@ impl Config {
             }
             Scheme::F2fs(scheme) => {
                 let default = f2fs::MountOptions::default();
+                let shorter = |span| self.interval(span);
+                let (mut checkpoint, mut journal) = (scheme.preset.policy(), scheme.journal());
+                checkpoint.triggers.interval = checkpoint.triggers.interval.map(shorter);
+                checkpoint.background = checkpoint.background.map(shorter);
+                if let Some(journal) = &mut journal {
+                    journal.commit = shorter(journal.commit);
+                }
                 MountOptions::F2fs(f2fs::MountOptions {
-                    checkpoint: scheme.preset.policy(),
-                    journal: scheme.journal(),
+                    checkpoint,
+                    journal,
                     fsync: scheme.fsync,
                     timers: self.timers,
                     cache_bytes: cache.unwrap_or(default.cache_bytes),
@@ -335,5 +368,52 @@ impl Config {
                 })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use f2fs::{CheckpointPolicy, Triggers};
+
+    fn shortened(scheme: Scheme, fs: Fs) -> Config {
+        let mut config = Config::new(scheme, "nvme-980pro", 1);
+        (config.fs, config.shorter) = (fs, Some(20));
+        config
+    }
+
+    #[test]
+    fn a_shorter_run_has_all_intervals_shorter_and_no_count() {
+        let ms = |n| Some(Nanos::from_millis(n));
+        for (preset, interval, background, commit) in [
+            (f2fs::Preset::Checkpoint60, ms(3000), None, None),
+            (f2fs::Preset::Checkpoint1, ms(50), None, None),
+            (f2fs::Preset::Checkpoint5Bg, None, ms(250), None),
+            (f2fs::Preset::F2fsj, None, None, ms(250)),
+        ] {
+            let config = shortened(preset.into(), Fs::F2fs);
+            let MountOptions::F2fs(options) = config.mount_options() else {
+                panic!("of F2FS");
+            };
+            let triggers = Triggers {
+                interval,
+                ..Triggers::default()
+            };
+            let policy = CheckpointPolicy {
+                triggers,
+                background,
+            };
+            assert_eq!(options.checkpoint, policy, "{preset}");
+            assert_eq!(options.journal.map(|j| j.commit), commit, "{preset}");
+        }
+        let config = shortened(Preset::Jbd2.into(), Fs::Ext4);
+        let MountOptions::Ext4(options) = config.mount_options() else {
+            panic!("of ext4");
+        };
+        let both = (options.commit_interval, options.writeback_expire);
+        assert_eq!(both, (ms(250), ms(1500)));
+        let (policy, linux) = (config.writeback(), WritebackPolicy::default());
+        assert_eq!((policy.interval, Some(policy.expire)), both);
+        assert_eq!(policy.limit_pages, linux.limit_pages);
     }
 }

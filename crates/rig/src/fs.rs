@@ -104,21 +104,22 @@ impl AnyFs {
         }
     }
 
-    /// Writes what `sync` writes beyond `FileSystem::sync`: committed blocks of a journal that are
-    /// not written home yet.
+    /// Writes what is home late beyond `FileSystem::sync`: committed blocks of a journal that are
+    /// not written home yet, of JBD2 or of F2FSJ (an apply). Stock F2FS has none behind a sync.
     ///
     /// # Errors
-    /// Of the journal.
+    /// Of the journal, or of the file system.
     pub fn write_home(&self) -> Result<(), RigError> {
-        match self.journal() {
-            Some(journal) => {
-                journal.write_back().map_err(|e| FsError::Aborted {
+        match self {
+            AnyFs::F2fs(fs) => fs.write_home_now()?,
+            AnyFs::Ext4(fs) => {
+                let written = fs.journal().write_back();
+                written.map_err(|e| FsError::Aborted {
                     first: format!("writing committed blocks home: {e}"),
                 })?;
-                Ok(())
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// Checks the state in memory against itself.

@@ -64,8 +64,11 @@ impl MountOptions {
                 o.writeback_expire = home;
             }
             MountOptions::F2fs(o) => {
-                o.checkpoint.triggers.interval = commit;
-                o.checkpoint.background = o.checkpoint.background.and(commit);
+                match &mut o.checkpoint.background {
+                    // Without its task the mount writes at counts again.
+                    task @ Some(_) => *task = commit,
+                    None => o.checkpoint.triggers.interval = commit,
+                }
                 if let (Some(journal), Some(span)) = (&mut o.journal, commit) {
                     journal.commit = span;
                 }
@@ -83,10 +86,9 @@ impl MountOptions {
         let mut options = self.timers(None, None);
         if let MountOptions::F2fs(o) = &mut options {
             let triggers = &mut o.checkpoint.triggers;
-            triggers.dirty_nat_percent = 100;
+            (triggers.dirty_nat_percent, triggers.dirty_nat_max) = (100, u32::MAX);
             triggers.dirty_node_segments = u32::MAX / 512;
             (triggers.prefree_percent, triggers.prefree_segments_max) = (100, u32::MAX);
-            o.checkpoint.background = None;
             if let Some(journal) = &mut o.journal {
                 journal.low_percent = 5;
             }

@@ -43,13 +43,9 @@ impl Stack {
         clock: Clock,
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
-        let policy = if config.timers {
-            WritebackPolicy::default()
-        } else {
-            WritebackPolicy::off()
-        };
         let device = Arc::new(Modelled::new(model, clock));
-        Stack::mount_with(device, (config.mount_options(), policy), between)
+        let options = (config.mount_options(), config.writeback());
+        Stack::mount_with(device, options, between)
     }
 
     /// Mounts on a device that another owner holds too, with options of the caller's.

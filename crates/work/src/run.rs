@@ -81,7 +81,11 @@ pub fn run_through(
     let model = config.stack.format()?;
     let life = live_through(config, model, between, |stack, registration| {
         let what = (&workload, &recorded);
-        measure(stack, registration, what, config.seed, progress)
+        measure(
+            &mut Meter::on(stack, config.seed, progress),
+            registration,
+            what,
+        )
     })?;
     let timing = config.stack.profile()?.timing().to_string();
     let measured = life.value.measured();
@@ -96,7 +100,10 @@ pub fn run_through(
     })
 }
 
-/// Like [`run`] without progress, in a simulation that the caller configures.
+/// Like [`run`] without progress, in a simulation that the caller configures; and settled: what
+/// the preparation changed is at home before the measured part begins, with every scheme alike. A
+/// sync alone is a checkpoint on stock F2FS, and on a file system with a journal a commit, whose
+/// blocks would go home in the measured part.
 ///
 /// # Errors
 /// As [`run`].
@@ -106,8 +113,10 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let life = live_in(sim, config, (model, &directly), |stack, registration| {
-        let what = (&workload, &recorded);
-        measure(stack, registration, what, config.seed, &mut |_, _| {})
+        let progress = &mut |_, _| {};
+        let mut meter = Meter::on(stack, config.seed, progress);
+        meter.settled = true;
+        measure(&mut meter, registration, (&workload, &recorded))
     })?;
     let timing = config.stack.profile()?.timing().to_string();
     Ok(life
@@ -126,8 +135,9 @@ pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
     let model = config.stack.format()?;
     let life = live(config, model, |stack, registration| {
         let start = Reading::take(stack);
-        let what = (&workload, &recorded);
-        let mut taken = measure(stack, registration, what, config.seed, &mut |_, _| {})?;
+        let progress = &mut |_, _| {};
+        let mut meter = Meter::on(stack, config.seed, progress);
+        let mut taken = measure(&mut meter, registration, (&workload, &recorded))?;
         sync_home(stack)?;
         (taken.start, taken.end) = (start, Reading::take(stack));
         Ok(taken)
@@ -138,81 +148,98 @@ pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
         .into_run(config, &workload, timing, life.trace_hash))
 }
 
-/// Prepares any workload, runs its measured part, and checks what it left.
-fn measure(
-    stack: &Stack,
-    registration: &Registration,
-    (workload, recorded): (&Workload, &Recording),
+/// What a run is measured on, and how.
+struct Meter<'a> {
+    stack: &'a Stack,
     seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Taken, RunError> {
-    match workload {
-        Workload::Sqlite(spec) => measure_sqlite(stack, registration, spec, seed, progress),
-        Workload::Fsync(spec) => measure_fsync(stack, spec, seed, progress),
-        Workload::Files(spec) => measure_files(stack, spec, seed, progress),
-        Workload::Bench(spec) => measure_bench(stack, spec, seed, progress),
-        Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
-            let background = workload.background();
-            measure_recording(stack, recorded, *pacing, background, seed, progress)
+    /// What the preparation changed goes home before the measured part begins.
+    settled: bool,
+    progress: &'a mut dyn FnMut(u64, u64),
+}
+
+impl<'a> Meter<'a> {
+    fn on(stack: &'a Stack, seed: u64, progress: &'a mut dyn FnMut(u64, u64)) -> Meter<'a> {
+        Meter {
+            stack,
+            seed,
+            settled: false,
+            progress,
         }
+    }
+
+    /// Runs the measured part, with its background, between two readings of all counters.
+    fn metered(
+        &mut self,
+        all: u64,
+        background: Background,
+        work: impl FnOnce(&mut Done<'_>) -> Result<(), RunError>,
+    ) -> Result<Taken, RunError> {
+        let stack = self.stack;
+        if self.settled {
+            sync_home(stack)?;
+        }
+        let beside = background.start(&stack.vfs, self.seed)?;
+        let start = Reading::take(stack);
+        stack.vfs.record_syncs();
+        let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
+        work(&mut |kind, took| {
+            ops.add(took);
+            let sum: &mut (u64, Nanos) = kinds.entry(kind).or_default();
+            *sum = (sum.0 + 1, sum.1 + took);
+            done += 1;
+            if done % PROGRESS_EVERY == 0 {
+                (self.progress)(done, all);
+            }
+        })?;
+        let end = Reading::take(stack);
+        let syncs = stack.vfs.take_syncs();
+        beside.stop()?;
+        let mut fsyncs = Latencies::default();
+        syncs.iter().for_each(|sync| fsyncs.add(sync.took));
+        Ok(Taken {
+            start,
+            end,
+            ops,
+            kinds,
+            fsyncs,
+            syncs,
+            phases: Vec::new(),
+            content_bytes: None,
+            notes: Vec::new(),
+        })
     }
 }
 
-/// Runs the measured part, with its background, between two readings of all counters.
-fn metered(
-    stack: &Stack,
-    all: u64,
-    background: Background,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
-    work: impl FnOnce(&mut Done<'_>) -> Result<(), RunError>,
+/// Prepares any workload, runs its measured part, and checks what it left.
+fn measure(
+    meter: &mut Meter<'_>,
+    registration: &Registration,
+    (workload, recorded): (&Workload, &Recording),
 ) -> Result<Taken, RunError> {
-    let beside = background.start(&stack.vfs, seed)?;
-    let start = Reading::take(stack);
-    stack.vfs.record_syncs();
-    let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
-    work(&mut |kind, took| {
-        ops.add(took);
-        let sum: &mut (u64, Nanos) = kinds.entry(kind).or_default();
-        *sum = (sum.0 + 1, sum.1 + took);
-        done += 1;
-        if done % PROGRESS_EVERY == 0 {
-            progress(done, all);
+    match workload {
+        Workload::Sqlite(spec) => measure_sqlite(meter, registration, spec),
+        Workload::Fsync(spec) => measure_fsync(meter, spec),
+        Workload::Files(spec) => measure_files(meter, spec),
+        Workload::Bench(spec) => measure_bench(meter, spec),
+        Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
+            measure_recording(meter, recorded, *pacing, workload.background())
         }
-    })?;
-    let end = Reading::take(stack);
-    let syncs = stack.vfs.take_syncs();
-    beside.stop()?;
-    let mut fsyncs = Latencies::default();
-    syncs.iter().for_each(|sync| fsyncs.add(sync.took));
-    Ok(Taken {
-        start,
-        end,
-        ops,
-        kinds,
-        fsyncs,
-        syncs,
-        phases: Vec::new(),
-        content_bytes: None,
-        notes: Vec::new(),
-    })
+    }
 }
 
 /// Operations between two calls of the progress function.
 const PROGRESS_EVERY: u64 = 16;
 
 fn measure_sqlite(
-    stack: &Stack,
+    meter: &mut Meter<'_>,
     registration: &Registration,
     spec: &SqliteSpec,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, RunError> {
-    let transactions = sqlite::transactions(spec, seed);
+    let transactions = sqlite::transactions(spec, meter.seed);
     let db = registration.open(DATABASE)?;
     sqlite::prepare(&db, spec)?;
     let all = transactions.len() as u64;
-    let taken = metered(stack, all, spec.background, seed, progress, |done| {
+    let taken = meter.metered(all, spec.background, |done| {
         Ok(sqlite::run(&db, &transactions, done)?)
     })?;
     check_table(&db, spec, &transactions)?;
@@ -220,48 +247,30 @@ fn measure_sqlite(
     Ok(taken)
 }
 
-fn measure_fsync(
-    stack: &Stack,
-    spec: &FsyncSpec,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Taken, RunError> {
-    let mut run = FsyncRun::prepare(spec, &stack.vfs, seed)?;
+fn measure_fsync(meter: &mut Meter<'_>, spec: &FsyncSpec) -> Result<Taken, RunError> {
+    let mut run = FsyncRun::prepare(spec, &meter.stack.vfs, meter.seed)?;
     let all = spec.count.into();
-    let taken = metered(stack, all, spec.background, seed, progress, |done| {
-        run.run(done)
-    })?;
+    let taken = meter.metered(all, spec.background, |done| run.run(done))?;
     run.check()?;
     Ok(taken)
 }
 
-fn measure_files(
-    stack: &Stack,
-    spec: &FilesSpec,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Taken, RunError> {
-    let mut run = FilesRun::prepare(spec, &stack.vfs, seed)?;
+fn measure_files(meter: &mut Meter<'_>, spec: &FilesSpec) -> Result<Taken, RunError> {
+    let mut run = FilesRun::prepare(spec, &meter.stack.vfs, meter.seed)?;
     let all = spec.operations();
-    let mut taken = metered(stack, all, spec.background, seed, progress, |done| {
-        run.run(done)
-    })?;
+    let mut taken = meter.metered(all, spec.background, |done| run.run(done))?;
     taken.phases = run.phases().to_vec();
     Ok(taken)
 }
 
-fn measure_bench(
-    stack: &Stack,
-    spec: &BenchSpec,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
-) -> Result<Taken, RunError> {
+fn measure_bench(meter: &mut Meter<'_>, spec: &BenchSpec) -> Result<Taken, RunError> {
+    let (stack, seed) = (meter.stack, meter.seed);
     let sync = || sync_home(stack);
     let bytes = stack.queue.caps().sectors * SECTOR_BYTES as u64;
     let mut bench = spec.on_volume(&stack.vfs, bytes, seed);
     bench.prepare(&sync)?;
     let all = spec.operations();
-    let mut taken = metered(stack, all, spec.background, seed, progress, |done| {
+    let mut taken = meter.metered(all, spec.background, |done| {
         bench.run(&sync, done)?;
         sync()
     })?;
@@ -272,7 +281,7 @@ fn measure_bench(
 }
 
 /// Writes what `sync` writes in Linux: dirty pages, the running transaction, and the committed
-/// blocks whose home is old. The tail of the journal stays.
+/// blocks whose home is old; with F2FSJ it applies. The tail of JBD2's journal stays.
 ///
 /// # Errors
 /// The file system fails.
@@ -308,18 +317,14 @@ fn recorded(config: &RunConfig, workload: &Workload) -> Result<Recording, RunErr
 }
 
 fn measure_recording(
-    stack: &Stack,
+    meter: &mut Meter<'_>,
     recording: &Recording,
     pacing: Pacing,
     background: Background,
-    seed: u64,
-    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Taken, RunError> {
-    let mut replay = Replay::prepare(recording, pacing, &stack.vfs)?;
+    let mut replay = Replay::prepare(recording, pacing, &meter.stack.vfs)?;
     let all = recording.calls.len() as u64;
-    let taken = metered(stack, all, background, seed, progress, |done| {
-        replay.run(done)
-    })?;
+    let taken = meter.metered(all, background, |done| replay.run(done))?;
     replay.check()?;
     Ok(taken)
 }

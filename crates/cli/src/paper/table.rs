@@ -17,10 +17,12 @@ pub fn text(report: &Report, sections: &[Section]) -> String {
     text
 }
 
-const HEAD: [&str; 5] = [
+const HEAD: [&str; 7] = [
     "within",
+    "strictly",
     "outside",
     "not explained",
+    "contradicted",
     "not compared",
     "not measured",
 ];
@@ -28,8 +30,10 @@ const HEAD: [&str; 5] = [
 fn cells(name: &str, sum: &Summary) -> Vec<String> {
     let counts = [
         sum.within,
+        sum.strictly,
         sum.outside,
         sum.unexplained,
+        sum.contradicted,
         sum.not_compared,
         sum.unmeasured,
     ];
@@ -75,8 +79,10 @@ fn line(row: &Row) -> String {
         .as_ref()
         .map_or(String::new(), |timing| format!(" [{timing}]"));
     let why = row.why.as_deref().unwrap_or(paper::NOT_EXPLAINED);
+    let contradicted = row.contradicted.as_ref();
+    let contradicted = contradicted.map_or(String::new(), |how| format!("{how}; "));
     format!(
-        "- {}, {}{of}{timing}: published {}, measured {} {}: {why}\n",
+        "- {}, {}{of}{timing}: published {}, measured {} {}: {contradicted}{why}\n",
         row.figure,
         row.item,
         row.published_text(),

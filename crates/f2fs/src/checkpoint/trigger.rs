@@ -1,8 +1,11 @@
 //! When a checkpoint is due: at the thresholds of Linux, each of which can be configured, and when
-//! no node number is left but those that a checkpoint would make free.
+//! no node number is left but those that a checkpoint would make free. Where a task writes
+//! checkpoints at an interval, the thresholds are those that memory and room set
+//! ([`F2fs::held_up`]).
 
 use crate::F2fs;
 use crate::ops::Cause;
+use crate::options::CheckpointPolicy;
 use fscore::FsResult;
 use ondisk::f2fs::BLOCKS_PER_SEG;
 
@@ -29,10 +32,18 @@ impl F2fs {
         if self.nat.starved() {
             return Some(Cause::DirtyNat);
         }
-        if let Some(cause) = self.pressing() {
-            return Some(cause);
+        let CheckpointPolicy {
+            triggers,
+            background,
+        } = &self.options.checkpoint;
+        let pressing = match background {
+            // Without tasks nobody else would write one.
+            Some(_) if self.options.timers => self.held_up(),
+            _ => self.pressing(),
+        };
+        if pressing.is_some() {
+            return pressing;
         }
-        let triggers = &self.options.checkpoint.triggers;
         let interval = triggers.interval.filter(|_| self.options.timers)?;
         let last = self.cp.state.lock().last;
         (rt::now() - last >= interval).then_some(Cause::Timer)
@@ -54,6 +65,7 @@ impl F2fs {
     pub(crate) fn reaches(&self, times: u64, nodes: u64) -> Option<Cause> {
         let triggers = &self.options.checkpoint.triggers;
         let nat = u64::from(self.geo.max_nid) * u64::from(triggers.dirty_nat_percent) / 100;
+        let nat = nat.min(triggers.dirty_nat_max.into());
         if self.nat.dirty() >= nat.max(1) * times {
             return Some(Cause::DirtyNat);
         }

@@ -24,8 +24,8 @@ use super::moving::Page;
 /// what it has left, are up to 72.
 const ROOM_PER_PAGE: usize = 512;
 
-/// Where a task applies in the background: how many times over a threshold is passed before
-/// operations wait for it.
+/// Where a task applies, or writes checkpoints, in the background: how many times over a threshold
+/// is passed before operations wait for it.
 const HARD_TIMES: u64 = 4;
 
 /// The part of the node cache that may be dirty before operations wait.
@@ -97,8 +97,9 @@ impl F2fs {
         }
     }
 
-    /// So much that operations wait for the apply: [`HARD_TIMES`] what makes one due, of what takes
-    /// room from the volume twice. Nodes may be dirty as far as they have room in memory.
+    /// So much that operations wait for the apply, or for the checkpoint where a task writes it:
+    /// [`HARD_TIMES`] what makes one due, of what takes room from the volume twice. Nodes may be
+    /// dirty as far as they have room in memory.
     pub(crate) fn held_up(&self) -> Option<Cause> {
         match () {
             () if self.segs.deferred() > 2 * self.deferred_max() => Some(Cause::Prefree),
@@ -111,7 +112,8 @@ impl F2fs {
         u64::from(self.geo.main_blocks()) * DEFERRED_PERCENT / 100
     }
 
-    /// Dirty nodes at which operations wait for an apply, where a task applies in the background.
+    /// Dirty nodes at which operations wait for an apply or a checkpoint, where a task makes these
+    /// in the background.
     pub(crate) fn dirty_nodes_max(&self) -> u64 {
         let times = HARD_TIMES * self.dirty_nodes_threshold();
         times.max(self.nodes.room() / DIRTY_PART)

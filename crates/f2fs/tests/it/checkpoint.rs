@@ -315,7 +315,7 @@ fn triggers_write_checkpoints_and_are_counted() {
     options.checkpoint.triggers.dirty_node_segments = 100;
     options.checkpoint.triggers.dirty_nat_percent = 1;
     options.checkpoint.triggers.prefree_percent = 100;
-    let fs = mount_with(ram.clone(), options).expect("mounts");
+    let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
     for n in 0..1500 {
         fs.unlink(fs.root(), format!("{n}").as_bytes())
             .expect("unlink");
@@ -326,6 +326,16 @@ fn triggers_write_checkpoints_and_are_counted() {
     let stats = fs.checkpoints();
     assert!(stats.by_cause.contains_key(&Cause::DirtyNat), "{stats:?}");
     assert!(stats.nat_blocks > 0 && stats.time.contains_key(&Phase::Pack));
+    fs.unmount().expect("unmount");
+    options.checkpoint.triggers.dirty_nat_percent = 100;
+    options.checkpoint.triggers.dirty_nat_max = 1000;
+    let fs = mount_with(ram.clone(), options).expect("mounts");
+    for n in 0..2500 {
+        fs.unlink(fs.root(), format!("again {n}").as_bytes())
+            .expect("unlink");
+    }
+    let by_cause = fs.checkpoints().by_cause;
+    assert_eq!(by_cause.get(&Cause::DirtyNat), Some(&2), "{by_cause:?}");
     end(&fs, &ram);
 }
 
@@ -377,6 +387,56 @@ fn the_timer_writes_when_something_has_changed() {
     });
     assert!((5..=7).contains(&packs), "{packs} in 5 s and 20 idle ones");
     assert!(waited.held > Nanos(0) && waited.freezes >= packs);
+}
+
+/// The policy with a task in the background, and a cache of 1 MiB.
+fn in_background() -> MountOptions {
+    let mut options = MountOptions {
+        checkpoint: Preset::Checkpoint5Bg.policy(),
+        cache_bytes: 1 << 20,
+        ..MountOptions::default()
+    };
+    options.checkpoint.triggers.dirty_node_segments = 1;
+    options
+}
+
+/// Makes so many files at one moment, before the task comes: what wrote checkpoints.
+fn at_once(files: u32, options: MountOptions) -> std::collections::BTreeMap<Cause, u64> {
+    let made = Sim::new(SimConfig::seeded(4)).run(move || {
+        let ram = fresh(256);
+        let fs = mount_with(ram, options).expect("mounts");
+        (0..files).for_each(|n| drop(fs.file(format!("{n}"))));
+        let by_cause = fs.checkpoints().by_cause;
+        fs.unmount().expect("unmount");
+        by_cause
+    });
+    made.unwrap()
+}
+
+/// 512 dirty nodes are the threshold here.
+#[test]
+fn in_the_background_policy_no_count_makes_a_checkpoint_due() {
+    let by_cause = at_once(1900, in_background());
+    assert!(by_cause.is_empty(), "{by_cause:?}");
+    let mut stock = in_background();
+    stock.checkpoint.background = None;
+    let by_cause = at_once(1900, stock);
+    assert_eq!(by_cause.get(&Cause::DirtyNodes), Some(&3), "{by_cause:?}");
+}
+
+/// Four times the threshold, as half of the cache holds less.
+#[test]
+fn in_the_background_policy_memory_and_room_are_protected() {
+    let by_cause = at_once(2500, in_background());
+    assert_eq!(by_cause.get(&Cause::DirtyNodes), Some(&1), "{by_cause:?}");
+    let mut idle = in_background();
+    idle.timers = false;
+    let by_cause = at_once(1900, idle);
+    assert_eq!(
+        by_cause.get(&Cause::DirtyNodes),
+        Some(&3),
+        "nobody else writes one: {by_cause:?}"
+    );
 }
 
 #[test]

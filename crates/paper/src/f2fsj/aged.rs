@@ -5,7 +5,7 @@ use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
 use super::published;
-use super::scale::{CORES, FLAT_DEVICE, ring};
+use super::scale::{CORES, FLAT_DEVICE, ring, shorter};
 use super::sized::{gain, rate};
 use super::system::{Size, System};
 use crate::PaperError;
@@ -32,6 +32,7 @@ fn job(plan: &Plan, op: Op, system: System, aged: bool) -> BenchJob {
     let size = Size {
         bytes: mib << 20,
         ring: ring(objects),
+        shorter: shorter(objects),
     };
     let workload = op.workload(objects);
     BenchJob {

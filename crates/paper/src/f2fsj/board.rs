@@ -8,7 +8,7 @@
 use super::job::{Job, Outcomes, RunJob, measured, run_of};
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
-use super::scale::ring;
+use super::scale::{ring, shorter};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
@@ -39,15 +39,21 @@ fn objects(plan: &Plan) -> u32 {
     plan.pick(20_000, 1_500, 200)
 }
 
-fn stack(plan: &Plan, system: System, ring: u64) -> Config {
-    system.stack(DEVICE, Size { bytes: BYTES, ring }, plan.seed)
+fn stack(plan: &Plan, system: System, (ring, shorter): (u64, u32)) -> Config {
+    let size = Size {
+        bytes: BYTES,
+        ring,
+        shorter,
+    };
+    system.stack(DEVICE, size, plan.seed)
 }
 
 fn bench(plan: &Plan, op: Op, system: System) -> BenchJob {
+    let objects = objects(plan);
     BenchJob {
         run: RunConfig {
-            stack: stack(plan, system, ring(objects(plan))),
-            workload: op.workload(objects(plan)),
+            stack: stack(plan, system, (ring(objects), shorter(objects))),
+            workload: op.workload(objects),
             seed: plan.seed,
             recording: None,
         },
@@ -58,7 +64,7 @@ fn bench(plan: &Plan, op: Op, system: System) -> BenchJob {
 fn run(plan: &Plan, workload: String, system: System) -> RunJob {
     RunJob {
         run: RunConfig {
-            stack: stack(plan, system, RING),
+            stack: stack(plan, system, (RING, 1)),
             workload,
             seed: plan.seed,
             recording: None,

@@ -4,7 +4,7 @@ use super::job::{Job, Outcomes, lost};
 use super::loss::{LossJob, Lost};
 use super::measure::Host;
 use super::names::Op;
-use super::scale::{CORES, DEVICE, ring};
+use super::scale::{CORES, DEVICE, PAPER_OBJECTS, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
@@ -15,8 +15,6 @@ use rig::{Config, Scheme};
 use work::RunConfig;
 
 const BYTES: u64 = 1 << 30;
-/// Number of objects in the paper's runs.
-const PUBLISHED: u32 = 4_000_000;
 
 /// A system, the seconds between its commits where it has a choice, and the period in seconds
 /// within which everything becomes durable.
@@ -36,13 +34,15 @@ fn objects(plan: &Plan) -> u32 {
 
 /// Number of the paper's operations that one of ours stands for.
 fn stands_for(plan: &Plan) -> u32 {
-    PUBLISHED / objects(plan)
+    PAPER_OBJECTS / objects(plan)
 }
 
 fn stack(plan: &Plan, (system, commit, _): Kept) -> Config {
     let size = Size {
         bytes: BYTES,
         ring: ring(objects(plan)),
+        // Time passes for the operations left out.
+        shorter: 1,
     };
     let mut stack = system.stack(DEVICE, size, plan.seed);
     if let (Scheme::F2fs(scheme), Some(_)) = (&mut stack.scheme, commit) {

@@ -17,8 +17,8 @@ use report::plot;
 const FIGURE: &str = "5.4";
 /// Bytes of the paper's ring.
 const RING: u64 = 256 << 20;
-/// Bytes of a volume eight times as large, which shows what of a mount grows with the volume.
-const LARGE: u64 = 8 * VOLUME;
+/// Bytes of a volume four times as large, which shows what of a mount grows with the volume.
+const LARGE: u64 = 4 * VOLUME;
 const K: u32 = 1024;
 
 base::words! {
@@ -69,10 +69,13 @@ fn acts(plan: &Plan) -> &'static [Act] {
 }
 
 fn job_of(plan: &Plan, way: Way, (act, files): (Act, u32), bytes: u64) -> RecoveryJob {
+    let size = Size {
+        bytes,
+        ring: RING,
+        shorter: 1,
+    };
     RecoveryJob {
-        stack: way
-            .system()
-            .stack(DEVICE, Size { bytes, ring: RING }, plan.seed),
+        stack: way.system().stack(DEVICE, size, plan.seed),
         fsynced: way == Way::RollForward,
         act,
         files,
@@ -203,10 +206,10 @@ impl Found<'_> {
                     .because(&why),
             );
         }
-        let item = "rollback to a checkpoint on a volume of 32 GiB: time";
+        let item = "rollback to a checkpoint on a volume of 64 GiB: time";
         let small = self.of(Way::Rollback, Act::Create, least)?;
         let note = format!(
-            "4 GiB: {} ms and {} KiB read; 32 GiB: {} KiB",
+            "16 GiB: {} ms and {} KiB read; 64 GiB: {} KiB",
             number(small.mount_ms),
             small.kib_read,
             large.kib_read
@@ -234,7 +237,7 @@ impl Found<'_> {
                 let back = self.of(Way::Rollback, act, files)?;
                 let times = ours.mount_ms / back.mount_ms;
                 let why = format!(
-                    "a rollback reads {} KiB here and writes nothing: {} ms; what it reads grows with the volume, by the larger one of 32 GiB it would be {} ms \
+                    "a rollback reads {} KiB here and writes nothing: {} ms; what it reads grows with the volume, by the larger one of 64 GiB it would be {} ms \
                      on the paper's drive, where 35 are published, with a kernel's mount. F2FSJ: {} ms ({}), the checkpoint that ends it among them",
                     back.kib_read,
                     number(back.mount_ms),

@@ -6,7 +6,7 @@ use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Measured};
 use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
-use super::system::System;
+use super::system::{Size, System};
 use super::{published, xfs_rows};
 use crate::PaperError;
 use crate::{Row, Section, number};
@@ -40,13 +40,20 @@ fn run_of(case: Case) -> Case {
     }
 }
 
+/// Size of the paper's file.
+const PAPER_MIB: u32 = 32 << 10;
+
 fn job(plan: &Plan, case: Case, system: System) -> BenchJob {
-    let (file, depth) = plan.pick(("64m", 32), ("16m", 8), ("4m", 4));
+    let (mib, depth) = plan.pick((64, 32), (16, 8), (4, 4));
+    let size = Size {
+        shorter: PAPER_MIB / mib,
+        ..plan.size()
+    };
     let case = run_of(case).word();
     BenchJob {
         run: RunConfig {
-            stack: system.stack(FLAT_DEVICE, plan.size(), plan.seed),
-            workload: format!("fio:case={case},file={file},depth={depth}"),
+            stack: system.stack(FLAT_DEVICE, size, plan.seed),
+            workload: format!("fio:case={case},file={mib}m,depth={depth}"),
             seed: plan.seed,
             recording: None,
         },
@@ -165,7 +172,7 @@ const WHY: &str =
 
 const WORDS: [&str; 3] = [
     "Sequential requests of 1 MiB and random ones of 4 KiB, 32 under way, one file, an even mix: none of it is published. The file is smaller than the \
-     paper's 32 GB as the volume is smaller than its drive; it is in no cache when a run begins.",
+     paper's 32 GB as the volume is smaller than its drive, and intervals are as much shorter; it is in no cache when a run begins.",
     "Requests go through the page cache, as 32 tasks of one job; the sync at the end counts. The volume was never filled, so nothing is cleaned.",
     "The drive has its SLC area off: behind a full area the model is slower than the drive is (docs/design/models.md, N7).",
 ];

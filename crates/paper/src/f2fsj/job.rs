@@ -39,11 +39,12 @@ pub struct RunJob {
 }
 
 impl RunJob {
-    /// A workload on a system, with the paper's drive and PC.
+    /// A workload on a system, with the paper's drive and PC, and intervals as published: it is as
+    /// long as it is, and stands for no longer one.
     pub fn new(plan: &Plan, system: System, workload: String) -> RunJob {
         RunJob {
             run: RunConfig {
-                stack: system.stack(DEVICE, plan.size(), plan.seed),
+                stack: system.stack(DEVICE, plan.size().unscaled(), plan.seed),
                 workload,
                 seed: plan.seed,
                 recording: None,

@@ -2,7 +2,7 @@
 
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
-use super::scale::{CORES, DEVICE, VOLUME};
+use super::scale::{CORES, DEVICE};
 use super::system::{Size, System};
 use base::BLOCK_BYTES;
 use work::RunConfig;
@@ -13,8 +13,9 @@ const RING: u64 = 4 << 20;
 
 fn run(system: System, op: Op) -> Measured {
     let size = Size {
-        bytes: VOLUME / 4,
+        bytes: 1 << 30,
         ring: RING,
+        shorter: 1,
     };
     let job = BenchJob {
         run: RunConfig {

@@ -20,8 +20,8 @@ use rig::{
 use rt::{Mutex, Sim, SimConfig};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use vfs::WritebackPolicy;
 use work::RunConfig;
+use work::run::sync_home;
 use work::workload::bench::MetaSpec;
 use work::workload::{BenchSpec, Workload};
 
@@ -237,7 +237,7 @@ impl LossJob {
                 seed: self.run.seed,
                 state: Mutex::named("loss", Watching::default()),
             });
-            let options = (self.run.stack.mount_options(), WritebackPolicy::default());
+            let options = (self.run.stack.mount_options(), self.run.stack.writeback());
             let stack = Stack::mount_with(watch.device.clone(), options, |inner| {
                 let watch = watch.clone();
                 Arc::new(Tap { inner, watch })
@@ -264,7 +264,7 @@ impl LossJob {
             aged: Default::default(),
         };
         let mut bench = bench.on(&stack.vfs, self.run.seed);
-        bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+        bench.prepare(&|| sync_home(stack))?;
         let (start, before) = (rt::now(), commits(stack));
         let (mut ended, mut spans) = (Vec::new(), Vec::new());
         let (mut pause, mut cutter) = (Nanos(0), None);

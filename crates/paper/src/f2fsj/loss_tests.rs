@@ -19,6 +19,7 @@ fn stack(system: System) -> Config {
     let size = Size {
         bytes: 256 << 20,
         ring: 4 << 20,
+        shorter: 1,
     };
     system.stack("nvme-980pro", size, 1)
 }

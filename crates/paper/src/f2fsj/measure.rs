@@ -1,6 +1,7 @@
 //! Measures a benchmark on one of the systems, from its first operation to the end of its last, as
 //! filebench does. So what comes home only later is not in the time, except in
-//! [`BenchJob::run_synced`], where a sync at the end counts as well.
+//! [`BenchJob::run_synced`], where what is left to do at the end counts as well. Every system
+//! begins settled: what the preparation changed is at home.
 
 use super::scale;
 use crate::PaperError;
@@ -9,9 +10,11 @@ use report::metrics::{CdfPoint, Latencies, LatencySummary, round};
 use rig::{CheckpointStats, Class, F2fsJournalStats, JournalStats, Stack};
 use rt::SimConfig;
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use work::RunConfig;
 use work::life::{directly, live_in};
+use work::run::sync_home;
 use work::workload::Workload;
 use work::workload::bench::room;
 
@@ -88,6 +91,33 @@ pub struct Measured {
     pub cpu_s: f64,
     /// Bytes in memory at the end of the run, by part (`F2fs::memory`); empty on ext4.
     pub memory_bytes: BTreeMap<String, u64>,
+    /// What making the objects took before the run, without what brought them home then. Such work
+    /// may be in a published figure (Filebench's preallocation).
+    pub preparation: Took,
+}
+
+/// A time, and what of it was spent on staying consistent; seconds.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// All of it.
+    pub seconds: f64,
+    /// Inside of checkpoints.
+    pub checkpoints_s: f64,
+    /// Operations' time on a journal of F2FS.
+    pub journal_s: f64,
+}
+
+impl Measured {
+    /// The run, and its preparation.
+    pub fn with_preparation(&self) -> Took {
+        let before = self.preparation;
+        let journal = self.journal.as_ref().map_or(0.0, Journaled::of_operations);
+        Took {
+            seconds: before.seconds + self.seconds,
+            checkpoints_s: before.checkpoints_s + self.checkpoints.inside_s,
+            journal_s: before.journal_s + journal,
+        }
+    }
 }
 
 /// One of the slices of a run.
@@ -234,8 +264,8 @@ impl BenchJob {
         self.measured(false)
     }
 
-    /// Runs the benchmark and a sync, whose writes count as well, so that all that the operations
-    /// log is in the log at the end.
+    /// Runs the benchmark and brings everything home, which counts as well. So all that the
+    /// operations log is in the log at the end, and all that they change at home.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -255,7 +285,13 @@ impl BenchJob {
         let sim = self.host.sim(self.run.seed);
         let life = live_in(sim, &self.run, (model, &directly), |stack, _| {
             let mut bench = spec.on_volume(&stack.vfs, self.run.stack.bytes, self.run.seed);
-            bench.prepare(&|| Ok(stack.vfs.sync()?))?;
+            // A sync alone is a checkpoint on stock F2FS and a commit on F2FSJ, whose blocks would
+            // go home in the measured run.
+            let (begun, made) = (Reading::take(stack), Cell::new(None));
+            bench.prepare(&|| {
+                made.set(Some(Reading::take(stack)));
+                sync_home(stack)
+            })?;
             if let Some(fs) = stack.fs.f2fs() {
                 fs.restart_journal_maxima();
             }
@@ -267,7 +303,7 @@ impl BenchJob {
                 *kinds.entry(kind).or_default() += 1;
             })?;
             if synced {
-                stack.vfs.sync()?;
+                sync_home(stack)?;
             }
             let after = Reading::take(stack);
             for (told, at) in ended.iter_mut().zip(bench.ended()) {
@@ -275,8 +311,10 @@ impl BenchJob {
             }
             bench.check()?;
             let kinds = kinds.into_iter().map(|(kind, n)| (kind.into(), n));
+            let made = made.take().map(|made| measured(&begun, &made, &[]));
             Ok(Measured {
                 kinds: kinds.collect(),
+                preparation: made.unwrap_or_default().with_preparation(),
                 ..measured(&before, &after, &ended)
             })
         })?;
@@ -336,6 +374,7 @@ fn measured(before: &Reading, after: &Reading, ended: &[(Time, Nanos)]) -> Measu
         blocks: blocks.filter(|(_, n)| *n > 0).collect(),
         cpu_s: round((after.charged.0 - before.charged.0) as f64 / 1e9),
         memory_bytes: after.memory.clone(),
+        preparation: Took::default(),
     }
 }
 

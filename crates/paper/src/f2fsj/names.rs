@@ -2,8 +2,8 @@
 
 use super::Plan;
 use super::measure::{BenchJob, Host};
-use super::scale::{CORES, DEVICE, VOLUME, ring};
-use super::system::{Size, System};
+use super::scale::{CORES, DEVICE, size};
+use super::system::System;
 use work::RunConfig;
 
 /// The size and the CPU costs of a run in the report.
@@ -54,6 +54,11 @@ impl Op {
     /// The operations of Figs. 2, 4, 18 and section 5.2.
     pub const FOUR: [Op; 4] = [Op::Mkdir, Op::Rmdir, Op::Create4k, Op::Unlink4k];
 
+    /// True if it removes objects that were made before, which Filebench does within its run.
+    pub fn removes(self) -> bool {
+        matches!(self, Op::Rmdir | Op::UnlinkEmpty | Op::Unlink4k)
+    }
+
     /// The workload with this many objects.
     pub fn workload(self, objects: u32) -> String {
         let (op, count) = match self {
@@ -83,13 +88,9 @@ impl Op {
     }
 
     fn sized(self, plan: &Plan, system: System, cpu_percent: u32, objects: u32) -> BenchJob {
-        let size = Size {
-            bytes: VOLUME,
-            ring: ring(objects),
-        };
         BenchJob {
             run: RunConfig {
-                stack: system.stack(DEVICE, size, plan.seed),
+                stack: system.stack(DEVICE, size(objects), plan.seed),
                 workload: self.workload(objects),
                 seed: plan.seed,
                 recording: None,

@@ -3,7 +3,7 @@
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Measured, Slice};
 use super::names::Op;
-use super::scale::CORES;
+use super::scale::{CORES, shorter};
 use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
@@ -29,7 +29,9 @@ fn long_of(plan: &Plan) -> (u32, u32) {
 fn long(plan: &Plan, system: System) -> BenchJob {
     let (objects, rounds) = long_of(plan);
     let more = format!(",rounds={rounds}");
-    job(plan, system, Op::Create4k, (objects, &more), CORES)
+    let mut job = job(plan, system, Op::Create4k, (objects, &more), CORES);
+    job.run.stack.shorter = Some(shorter(objects * rounds));
+    job
 }
 
 /// The jobs: the runs for both overheads, and the long runs.

@@ -4,8 +4,8 @@
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Journaled, Measured};
 use super::names::Op;
-use super::scale::{CORES, ring};
-use super::sized::{fewer, gain, job, rate};
+use super::scale::{CORES, interval, ring, shorter};
+use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
@@ -15,22 +15,17 @@ use rig::Scheme;
 
 const FIGURE: &str = "Fig 18";
 /// The periods of the paper, seconds.
-const PERIODS: [u64; 2] = [1, 5];
+const PERIODS: [u32; 2] = [1, 5];
 
 fn count(plan: &Plan) -> u32 {
     plan.pick(60_000, 10_000, 300)
 }
 
-/// A period of the paper in milliseconds, shortened as the run is by its fewer objects.
-fn scaled_ms(plan: &Plan, seconds: u64) -> u64 {
-    let ms = seconds as f64 * 1e3 / fewer(count(plan));
-    (ms.round() as u64).max(1)
-}
-
-fn of(plan: &Plan, op: Op, seconds: u64) -> BenchJob {
+fn of(plan: &Plan, op: Op, seconds: u32) -> BenchJob {
     let mut job = job(plan, System::F2fsj, op, (count(plan), ""), CORES);
     if let Scheme::F2fs(scheme) = &mut job.run.stack.scheme {
-        scheme.commit = Some(Nanos::from_millis(scaled_ms(plan, seconds)));
+        // The stack shortens it, as all intervals.
+        scheme.commit = Some(Nanos::from_secs(seconds.into()));
     }
     job
 }
@@ -68,7 +63,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let item = format!("{name}: largest log of a commit, 5 s");
         let megabytes = many.bytes_max as f64 / 1e6;
         let row = Row::judged(table.get(FIGURE, &item, None), megabytes);
-        let whole = megabytes * fewer(count(plan));
+        let whole = megabytes * f64::from(shorter(count(plan)));
         sizes.push(row.noted(&format!("times the scale: {} MB", number(whole))));
         let times = many.bytes_max as f64 / few.bytes_max.max(1) as f64;
         let row = Row::judged(
@@ -83,7 +78,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     let head = [
         "operation",
         "period (s)",
-        "here (ms)",
+        "here",
         "operations a second",
         "run (s)",
         "commits",
@@ -144,14 +139,14 @@ fn why_growth(plan: &Plan, short: &Measured, long: &Measured) -> Result<String, 
 fn line(
     plan: &Plan,
     name: &str,
-    seconds: u64,
+    seconds: u32,
     found: &Measured,
 ) -> Result<Vec<String>, PaperError> {
     let j = journal(found)?;
     Ok(vec![
         name.into(),
         seconds.to_string(),
-        scaled_ms(plan, seconds).to_string(),
+        interval(seconds, count(plan)),
         number(rate(found)),
         number(found.seconds),
         j.commits.to_string(),
@@ -164,11 +159,11 @@ fn line(
 
 fn words(plan: &Plan) -> Vec<String> {
     vec![format!(
-        "The paper's runs have 4 million objects and a ring of 256 MiB; here they have {}, a ring as much smaller, and periods as much shorter: {} ms for \
-         1 s and {} ms for 5 s, so that a run has about as many commits, each with about the same part of the ring. The largest log of a commit is \
+        "The paper's runs have 4 million objects and a ring of 256 MiB; here they have {}, a ring as much smaller, and periods as much shorter: {} for \
+         1 s and {} for 5 s, so that a run has about as many commits, each with about the same part of the ring. The largest log of a commit is \
          an amount of that scale; beside it stands what it is times the scale.",
         count(plan),
-        scaled_ms(plan, PERIODS[0]),
-        scaled_ms(plan, PERIODS[1])
+        interval(PERIODS[0], count(plan)),
+        interval(PERIODS[1], count(plan))
     )]
 }

@@ -1,20 +1,13 @@
 //! Operations on names with fewer objects than in the rest of the report, for parts that need many
-//! runs. The ring is smaller in proportion, down to the smallest ([`ring`]).
+//! runs. The ring is smaller in proportion, down to the smallest, and intervals are shorter
+//! ([`size`]).
 
 use super::Plan;
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
-use super::scale::{DEVICE, VOLUME, ring};
-use super::system::{Size, System};
+use super::scale::{DEVICE, size};
+use super::system::System;
 use work::RunConfig;
-
-/// Number of objects in the paper's runs.
-const PAPER_OBJECTS: f64 = 4e6;
-
-/// By which factor the objects are fewer than in the paper; a run is about as much shorter.
-pub(super) fn fewer(objects: u32) -> f64 {
-    PAPER_OBJECTS / f64::from(objects)
-}
 
 /// The job of an operation with this many objects; `more` has further keys of the workload.
 pub(super) fn job(
@@ -24,13 +17,9 @@ pub(super) fn job(
     (objects, more): (u32, &str),
     cores: usize,
 ) -> BenchJob {
-    let size = Size {
-        bytes: VOLUME,
-        ring: ring(objects),
-    };
     BenchJob {
         run: RunConfig {
-            stack: system.stack(DEVICE, size, plan.seed),
+            stack: system.stack(DEVICE, size(objects), plan.seed),
             workload: op.workload(objects) + more,
             seed: plan.seed,
             recording: None,

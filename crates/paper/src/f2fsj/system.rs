@@ -40,7 +40,7 @@ pub const fn ideas(has: [bool; 4]) -> Ideas {
     }
 }
 
-/// The size of a volume and of its journal.
+/// The size of a volume and of its journal, and the length of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
     /// Bytes of the volume.
@@ -48,6 +48,9 @@ pub struct Size {
     /// Bytes of the journal of F2FS; that of ext4 is four times as large (paper, section 5.1: 256
     /// MiB and 1 GiB).
     pub ring: u64,
+    /// By which factor intervals are shorter than Linux's and the paper's
+    /// ([`shorter`](super::scale::shorter)).
+    pub shorter: u32,
 }
 
 /// Memory of the caches, MiB. It holds all that our objects are, as the 64 GB of the paper's
@@ -55,6 +58,13 @@ pub struct Size {
 const MEMORY_MIB: u32 = 4096;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
+
+impl Size {
+    /// The size with intervals as published, for a run that stands for no longer one.
+    pub fn unscaled(self) -> Size {
+        Size { shorter: 1, ..self }
+    }
+}
 
 impl System {
     /// The system's name in tables.
@@ -90,6 +100,7 @@ impl System {
         let mut stack = Config::new(self.scheme(Some(size.ring)), device, seed);
         stack.bytes = size.bytes;
         stack.cache_mib = Some(MEMORY_MIB);
+        stack.shorter = (size.shorter > 1).then_some(size.shorter);
         stack.fs = match self {
             System::Ext4 => Fs::Ext4,
             _ => Fs::F2fs,

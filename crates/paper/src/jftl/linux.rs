@@ -60,14 +60,10 @@ impl LinuxRow {
     pub fn published(&self, item: &str, value: f64) -> Published {
         let away = (self.part * value).max(LEAST);
         Published {
-            figure: FIGURE.into(),
-            item: item.into(),
             of: Some(self.name()),
-            unit: "blocks".into(),
-            class: Class::Range,
-            value: Some(value),
             range: Some((value - away, value + away)),
             why: self.why.clone(),
+            ..Published::new(FIGURE, item, "blocks", Class::Range, Some(value))
         }
     }
 

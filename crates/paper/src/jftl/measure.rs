@@ -1,6 +1,6 @@
 //! Figures that several parts of the report compute from runs.
 
-use crate::{Published, Row};
+use crate::{Class, Kind, Published, Row};
 use report::results::Run;
 
 /// 4 KiB blocks of these classes.
@@ -48,14 +48,8 @@ pub fn rate(run: &Run) -> f64 {
 /// The row of a count that an identity fixes exactly.
 pub fn identity(figure: &str, item: &str, unit: &str, wanted: f64, measured: f64) -> Row {
     let published = Published {
-        figure: figure.into(),
-        item: item.into(),
-        of: None,
-        unit: unit.into(),
-        class: crate::Class::Count,
-        value: Some(wanted),
-        range: None,
-        why: None,
+        kind: Some(Kind::Identity),
+        ..Published::new(figure, item, unit, Class::Count, Some(wanted))
     };
     Row::judged(&published, measured)
 }

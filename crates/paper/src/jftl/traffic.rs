@@ -155,15 +155,11 @@ fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
         })
         .collect();
     let ratio_of = |values: &dyn Fn(usize) -> f64| ratio(values(5), values(6));
+    let item = format!("{TOTAL} over {REMAPPED}");
+    let value = Some(ratio_of(&|n| columns[n].1));
     let published = Published {
-        figure: linux::FIGURE.into(),
-        item: format!("{TOTAL} over {REMAPPED}"),
         of: Some(row.name()),
-        unit: "ratio".into(),
-        class: Class::Ratio,
-        value: Some(ratio_of(&|n| columns[n].1)),
-        range: None,
-        why: None,
+        ..Published::new(linux::FIGURE, &item, "ratio", Class::Ratio, value)
     };
     let why = cause(row, &published.item, 0.0, plain);
     rows.push(Row::judged(&published, ratio_of(&|n| ours[n])).because(&why));

@@ -5,3 +5,4 @@ mod blocktrace;
 mod common;
 mod cost_table;
 mod recording;
+mod settled;
