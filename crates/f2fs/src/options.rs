@@ -58,6 +58,15 @@ pub struct Triggers {
     pub prefree_percent: u32,
     /// Upper bound of the threshold [`prefree_percent`](Self::prefree_percent), in segments (4096).
     pub prefree_segments_max: u32,
+    /// NAT entries in memory from which on operations look at these thresholds and the interval
+    /// (100,000); with fewer of them that is left to the flusher, which looks when nodes have been
+    /// dirty for [`flusher_expire`](Self::flusher_expire), and to memory that runs short.
+    pub cached_nat_max: u32,
+    /// How often the flusher looks (5 s, `vm.dirty_writeback_centisecs`).
+    pub flusher_interval: Nanos,
+    /// The age of dirty nodes at which it looks at the thresholds (30 s,
+    /// `vm.dirty_expire_centisecs`).
+    pub flusher_expire: Nanos,
     /// A checkpoint is due this long after the last one (60 s); `None`: never by time.
     pub interval: Option<Nanos>,
 }
@@ -70,6 +79,9 @@ impl Default for Triggers {
             dirty_node_segments: 8,
             prefree_percent: 5,
             prefree_segments_max: 4096,
+            cached_nat_max: 100_000,
+            flusher_interval: Nanos::from_secs(5),
+            flusher_expire: Nanos::from_secs(30),
             interval: Some(Nanos::from_secs(60)),
         }
     }

@@ -60,7 +60,9 @@ pub struct Config {
     pub timers: bool,
     /// The intervals of these timers are divided by this, for a run that stands for one that is so
     /// many times as long; `None`: 1. It scales what one waits for in seconds (checkpoints,
-    /// commits, the age of dirty pages and how often the flusher looks), and no count.
+    /// commits, the age of dirty pages and how often the flusher looks). Counts stay, but for the
+    /// NAT entries from which on operations of F2FS look at the triggers: these are a share of all
+    /// objects, and with it of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shorter: Option<u32>,
     /// Seeds the UUID and hash seed of the file system and the choices of the device.
@@ -355,6 +357,10 @@ impl Config {
                 let (mut checkpoint, mut journal) = (scheme.preset.policy(), scheme.journal());
                 checkpoint.triggers.interval = checkpoint.triggers.interval.map(shorter);
                 checkpoint.background = checkpoint.background.map(shorter);
+                let triggers = &mut checkpoint.triggers;
+                triggers.flusher_interval = shorter(triggers.flusher_interval);
+                triggers.flusher_expire = shorter(triggers.flusher_expire);
+                triggers.cached_nat_max /= self.shorter.unwrap_or(1).max(1);
                 if let Some(journal) = &mut journal {
                     journal.commit = shorter(journal.commit);
                 }

@@ -1,8 +1,9 @@
 //! `cargo xtask crosscheck f2fs-checkpoints`: does stock F2FS checkpoint here as often as in Linux,
 //! and with as many blocks?
 //!
-//! Both sides make or remove so many objects on a fresh F2FS of 4 GiB, without timers, so that
-//! counts of dirty nodes and NAT entries alone make a checkpoint due, and end with a sync. What is
+//! Both sides make or remove so many objects on a fresh F2FS of 4 GiB, without timers and with
+//! memory for all of it, so that counts of dirty nodes and NAT entries alone make a checkpoint due,
+//! and end with a sync. What is
 //! made before a removal is synced before the figures are read.
 
 use super::ext4_traffic;
@@ -19,12 +20,18 @@ pub struct Args {
     /// Numbers of objects
     #[arg(long, value_delimiter = ',', default_value = "20000")]
     counts: Vec<u32>,
+    /// Operations
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "mkdir,rmdir,create,unlink"
+    )]
+    ops: Vec<String>,
     /// The program `varve`, if it is not to be built first
     #[arg(long)]
     varve: Option<PathBuf>,
 }
 
-const OPS: [&str; 4] = ["mkdir", "rmdir", "create", "unlink"];
 const MIB: u64 = 4096;
 /// How far we may be off from the kernel: in checkpoints by one, in blocks by this fraction.
 const TOLERANCE: f64 = 0.10;
@@ -66,8 +73,8 @@ pub fn run(args: &Args) -> Result {
     );
     let mut off = Vec::new();
     for count in &args.counts {
-        let kernel = kernel(*count)?;
-        for (op, kernel) in OPS.iter().zip(kernel) {
+        let kernel = kernel(&args.ops, *count)?;
+        for (op, kernel) in args.ops.iter().zip(kernel) {
             let ours = ours(&varve, op, *count)?;
             let within = ours.is_near(&kernel);
             let (left, right) = (kernel.columns(), ours.columns());
@@ -87,7 +94,7 @@ pub fn run(args: &Args) -> Result {
 }
 
 /// The kernel's figures, in one boot.
-fn kernel(count: u32) -> Result<Vec<Written>> {
+fn kernel(ops: &[String], count: u32) -> Result<Vec<Written>> {
     let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let image = folder.path().join("image");
     fs::File::create(&image)
@@ -96,13 +103,15 @@ fn kernel(count: u32) -> Result<Vec<Written>> {
     let guest = Guest::new(&[f2fs_traffic::GUEST]).map_err(|e| e.to_string())?;
     let limit = Duration::from_secs(120 + u64::from(count) / 500);
     // All objects with their nodes and pages fit, as in the runs beside them.
-    let guest = guest.disk(&image).limit(limit).memory(512 + count / 100);
+    let guest = guest.disk(&image).limit(limit).memory(1024 + count / 50);
     let mut script = String::from(
         "guest load f2fs\n\
          mount -t debugfs debug /sys/kernel/debug\n\
-         echo 0 >/proc/sys/vm/dirty_writeback_centisecs\n",
+         echo 0 >/proc/sys/vm/dirty_writeback_centisecs\n\
+         echo 95 >/proc/sys/vm/dirty_ratio\n\
+         echo 90 >/proc/sys/vm/dirty_background_ratio\n",
     );
-    for op in OPS {
+    for op in ops {
         script += &format!(
             "mkfs.f2fs -q -f $DISK0\n\
              mount -t f2fs -o fsync_mode=posix,background_gc=off,noatime $DISK0 $MNT\n\
@@ -114,7 +123,7 @@ fn kernel(count: u32) -> Result<Vec<Written>> {
         );
     }
     guest.check(&script).map_err(|e| e.to_string())?;
-    OPS.iter()
+    ops.iter()
         .map(|op| {
             let path = guest.scratch().join(op);
             let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;

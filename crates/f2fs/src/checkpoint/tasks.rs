@@ -21,6 +21,10 @@ impl F2fs {
         if let Some(interval) = triggers.interval {
             self.start_task("f2fs-checkpoint", move |fs| fs.interval_task(interval));
         }
+        if self.journal.is_none() && background.is_none() {
+            let (interval, expire) = (triggers.flusher_interval, triggers.flusher_expire);
+            self.start_task("f2fs-flusher", move |fs| fs.flusher_task(interval, expire));
+        }
         if let Some(journal) = &self.journal {
             let interval = journal.options.commit;
             self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));

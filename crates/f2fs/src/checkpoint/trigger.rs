@@ -1,11 +1,17 @@
 //! When a checkpoint is due: at the thresholds of Linux, each of which can be configured, and when
-//! no node number is left but those that a checkpoint would make free. Where a task writes
+//! no node number is left but those that a checkpoint would make free.
+//!
+//! As in Linux (6.1, `f2fs_balance_fs`), an operation looks at the thresholds only if many NAT
+//! entries are in memory; with fewer the flusher does, when nodes have been dirty for half a minute.
+//! Where a task writes
 //! checkpoints at an interval, the thresholds are those that memory and room set
 //! ([`F2fs::held_up`]).
 
 use crate::F2fs;
+use crate::gc::DIRTY_PART;
 use crate::ops::Cause;
 use crate::options::CheckpointPolicy;
+use base::Nanos;
 use fscore::FsResult;
 use ondisk::f2fs::BLOCKS_PER_SEG;
 
@@ -36,10 +42,13 @@ impl F2fs {
             triggers,
             background,
         } = &self.options.checkpoint;
-        let pressing = match background {
-            // Without tasks nobody else would write one.
-            Some(_) if self.options.timers => self.held_up(),
-            _ => self.pressing(),
+        // Where a task writes them in the background. Without tasks nobody else would write one.
+        if background.is_some() && self.options.timers {
+            return self.held_up();
+        }
+        let pressing = match self.nat.holds(triggers.cached_nat_max.into()) {
+            true => self.pressing(),
+            false => self.crowded(),
         };
         if pressing.is_some() {
             return pressing;
@@ -47,6 +56,35 @@ impl F2fs {
         let interval = triggers.interval.filter(|_| self.options.timers)?;
         let last = self.cp.state.lock().last;
         (rt::now() - last >= interval).then_some(Cause::Timer)
+    }
+
+    /// So many nodes are dirty that memory runs short: Linux wakes its flusher when a tenth of
+    /// memory is dirty.
+    fn crowded(&self) -> Option<Cause> {
+        let most = (self.nodes.room() / DIRTY_PART).max(self.dirty_nodes_threshold());
+        (self.nodes.dirty() >= most).then_some(Cause::DirtyNodes)
+    }
+
+    /// The flusher of Linux, when it comes to nodes that have been dirty for a while, writes a
+    /// checkpoint if a threshold says so.
+    pub(crate) fn flusher_task(&self, interval: Nanos, expire: Nanos) {
+        let mut last_visit = rt::now();
+        while self.pause(interval) {
+            let now = rt::now();
+            let Some(since) = self.nodes.dirty_since() else {
+                continue;
+            };
+            if now - since.max(last_visit) < expire {
+                continue;
+            }
+            last_visit = now;
+            if let Some(cause) = self.pressing()
+                && self.checkpoint(cause).is_err()
+            {
+                // A failure has latched the mount: then there is nothing left to do.
+                return;
+            }
+        }
     }
 
     /// The threshold of what is dirty, or waits to be freed, that is reached.

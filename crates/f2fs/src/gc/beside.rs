@@ -29,7 +29,7 @@ const ROOM_PER_PAGE: usize = 512;
 const HARD_TIMES: u64 = 4;
 
 /// The part of the node cache that may be dirty before operations wait.
-const DIRTY_PART: u64 = 2;
+pub(crate) const DIRTY_PART: u64 = 2;
 
 /// Blocks of the main area that wait for an apply until one is due.
 const DEFERRED_PERCENT: u64 = 10;

@@ -30,6 +30,7 @@ mod victim;
 
 use crate::ops::Cause;
 use base::Nanos;
+pub(crate) use beside::DIRTY_PART;
 use rt::Mutex;
 use rt::atomic::AtomicBool;
 use std::collections::{BTreeMap, BTreeSet};

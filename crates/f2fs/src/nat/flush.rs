@@ -158,6 +158,7 @@ impl Nat {
         // nat-T2.
         for nid in freed {
             state.pool.give_back(Nid(nid));
+            state.cached.forget(nid);
         }
         state.history.clear();
         state.turns.clear();

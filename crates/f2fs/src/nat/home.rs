@@ -202,6 +202,9 @@ impl Nat {
         loop {
             let found = state.overlay(nid.0);
             if let Some(entry) = found.or_else(|| state.at_home(nid, block, index)) {
+                if entry.addr != BlockAddr::NULL {
+                    state.cached.note(nid.0);
+                }
                 return Ok((state, entry));
             }
             state = self.load_blocks(state, &[block])?;

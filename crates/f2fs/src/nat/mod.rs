@@ -17,10 +17,11 @@
 //! - T3 a checkpoint meets no NEW entry, because all nodes were written before;
 //! - T4 memory: some 24 bytes for each number changed since the last checkpoint (a trigger bounds
 //!   these), with a journal up to 20 more; at most [`BLOCKS_CACHED`] blocks; a bitmap of 64 bytes
-//!   for each block searched for free numbers.
+//!   for each block searched for free numbers, and as much for each that was looked at.
 
 mod ahead;
 mod blocks;
+mod cached;
 mod change;
 mod flush;
 mod free;
@@ -35,6 +36,7 @@ use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Map, Mutant, SECTORS_PER_BLOCK, Set};
 use block::Queue;
 use blocks::Blocks;
+use cached::Cached;
 use free::FreePool;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::{BlockAddr, Geometry, NatEntry, Nid, bits};
@@ -68,6 +70,7 @@ struct State {
     /// Version bitmap: which copy of each block counts.
     bitmap: Vec<u8>,
     blocks: Blocks,
+    cached: Cached,
     /// Rises with each flush: what was read before is not kept after.
     flushes: u64,
     pool: FreePool,
@@ -125,6 +128,7 @@ impl Nat {
             history: Map::default(),
             bitmap,
             blocks: Blocks::new(BLOCKS_CACHED),
+            cached: Cached::default(),
             flushes: 0,
             pool: FreePool::new(geo.nat_blocks, next_free),
             freed: 0,
@@ -146,6 +150,17 @@ impl Nat {
         self.state.lock().dirty.len() as u64
     }
 
+    /// True if as many entries as `max` are in memory, which Linux counts; the oldest clean ones
+    /// are let go then.
+    pub fn holds(&self, max: u64) -> bool {
+        let state = &mut *self.state.lock();
+        let many = state.cached.count() >= max;
+        if many {
+            state.cached.let_go(&state.dirty);
+        }
+        many
+    }
+
     /// Bytes in memory (T4).
     pub fn memory(&self) -> u64 {
         let state = self.state.lock();
@@ -154,6 +169,7 @@ impl Nat {
         let turns = state.turns.len() * size_of::<(u32, Epoch)>();
         let waiting = state.limbo.as_ref().map_or(0, |l| l.len()) * size_of::<u32>();
         let entries = entries * size_of::<(u32, NatEntry)>() + marks + turns + waiting;
+        let entries = entries + state.cached.memory();
         (entries + state.bitmap.len()) as u64 + state.blocks.memory() + state.pool.memory()
     }
 
@@ -344,6 +360,7 @@ impl State {
         if entry.addr != BlockAddr::NULL {
             self.pool.used(nid);
         }
+        self.cached.note(nid.0);
         self.dirty.insert(nid.0, entry);
     }
 

@@ -7,7 +7,7 @@
 //!   and while an epoch that changed it is not applied (f2fs-journal-I9).
 
 use crate::journal::Epoch;
-use base::Map;
+use base::{Map, Time};
 use bytes::BytesMut;
 use ondisk::f2fs::{Footer, Log, Nid, NodeKind};
 use std::collections::VecDeque;
@@ -69,6 +69,8 @@ pub(super) struct State {
     /// Every entry once, in the order of the next look at it.
     ring: VecDeque<Nid>,
     dirty: u64,
+    /// Since when there are dirty entries.
+    dirty_since: Time,
     /// Dirty entries, and some that were.
     listed: Vec<Nid>,
     /// Dirty entries that are no inode blocks, by inode, and some that were.
@@ -91,6 +93,11 @@ pub(super) struct State {
 impl State {
     pub fn dirty(&self) -> u64 {
         self.dirty
+    }
+
+    /// Since when there are dirty entries.
+    pub fn dirty_since(&self) -> Option<Time> {
+        (self.dirty > 0).then_some(self.dirty_since)
     }
 
     pub fn contains(&self, nid: Nid) -> bool {
@@ -120,6 +127,9 @@ impl State {
         entry.used = true;
         if !entry.dirty {
             entry.dirty = true;
+            if self.dirty == 0 {
+                self.dirty_since = rt::now();
+            }
             self.dirty += 1;
             if entry.ino != nid {
                 self.of_inode.entry(entry.ino).or_default().push(nid);

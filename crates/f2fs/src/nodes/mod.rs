@@ -20,7 +20,7 @@ pub(crate) use cache::log_of;
 pub(crate) use write::Last;
 
 use crate::sync::SyncBooks;
-use base::BLOCK_BYTES;
+use base::{BLOCK_BYTES, Time};
 use cache::State;
 use ondisk::f2fs::Nid;
 use rt::{Condvar, Mutex};
@@ -54,6 +54,11 @@ impl Nodes {
     /// Dirty node blocks.
     pub fn dirty(&self) -> u64 {
         self.state.lock().dirty()
+    }
+
+    /// Since when there are dirty node blocks.
+    pub fn dirty_since(&self) -> Option<Time> {
+        self.state.lock().dirty_since()
     }
 
     /// Node blocks that the cache holds before it lets go of clean ones.

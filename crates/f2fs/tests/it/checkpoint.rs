@@ -303,6 +303,7 @@ fn triggers_write_checkpoints_and_are_counted() {
     // Less would make room for logs by checkpoints of the cleaner.
     let ram = fresh(256);
     let mut options = quiet();
+    options.checkpoint.triggers.cached_nat_max = 0;
     options.checkpoint.triggers.dirty_node_segments = 1;
     let fs = mount_with(ram.clone(), options.clone()).expect("mounts");
     for n in 0..1500 {
@@ -337,6 +338,51 @@ fn triggers_write_checkpoints_and_are_counted() {
     let by_cause = fs.checkpoints().by_cause;
     assert_eq!(by_cause.get(&Cause::DirtyNat), Some(&2), "{by_cause:?}");
     end(&fs, &ram);
+}
+
+/// Linux's `excess_cached_nats`: as the kernel's F2FS has it, 20,000 directories are made without a
+/// checkpoint.
+#[test]
+fn operations_look_at_triggers_only_if_many_nat_entries_are_in_memory() {
+    let ram = fresh(256);
+    let mut options = quiet();
+    options.checkpoint.triggers.cached_nat_max = 2000;
+    options.checkpoint.triggers.dirty_node_segments = 1;
+    let fs = mount_with(ram.clone(), options).expect("mounts");
+    let make = |from: u32, to: u32| {
+        (from..to).for_each(|n| {
+            fs.file(format!("{n}"));
+        })
+    };
+    make(0, 1900);
+    let by_cause = fs.checkpoints().by_cause;
+    assert!(by_cause.is_empty(), "{by_cause:?}");
+    make(1900, 2100);
+    let by_cause = fs.checkpoints().by_cause;
+    assert_eq!(by_cause.get(&Cause::DirtyNodes), Some(&1), "{by_cause:?}");
+    end(&fs, &ram);
+}
+
+/// With fewer of them the flusher looks, when nodes have been dirty for 30 s.
+#[test]
+fn the_flusher_looks_at_triggers_when_nodes_are_old() {
+    let made = Sim::new(SimConfig::seeded(5)).run(|| {
+        let mut options = MountOptions::default();
+        options.checkpoint.triggers.interval = None;
+        options.checkpoint.triggers.dirty_node_segments = 1;
+        let fs = mount_with(fresh(256), options).expect("mounts");
+        (0..600).for_each(|n| {
+            fs.file(format!("{n}"));
+        });
+        let mut seen = Vec::new();
+        for seconds in [29, 7, 40] {
+            rt::sleep(Nanos::from_secs(seconds));
+            seen.push(fs.checkpoints().by_cause.get(&Cause::DirtyNodes).copied());
+        }
+        fs.unmount().expect("unmount");
+        seen
+    });
+    assert_eq!(made.unwrap(), [None, Some(1), Some(1)]);
 }
 
 /// In a simulation, on a device that takes time.
@@ -396,6 +442,7 @@ fn in_background() -> MountOptions {
         cache_bytes: 1 << 20,
         ..MountOptions::default()
     };
+    options.checkpoint.triggers.cached_nat_max = 0;
     options.checkpoint.triggers.dirty_node_segments = 1;
     options
 }
@@ -405,7 +452,9 @@ fn at_once(files: u32, options: MountOptions) -> std::collections::BTreeMap<Caus
     let made = Sim::new(SimConfig::seeded(4)).run(move || {
         let ram = fresh(256);
         let fs = mount_with(ram, options).expect("mounts");
-        (0..files).for_each(|n| drop(fs.file(format!("{n}"))));
+        (0..files).for_each(|n| {
+            fs.file(format!("{n}"));
+        });
         let by_cause = fs.checkpoints().by_cause;
         fs.unmount().expect("unmount");
         by_cause

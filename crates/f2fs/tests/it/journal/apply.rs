@@ -201,6 +201,7 @@ fn dirty_nodes_are_bounded_without_any_task() {
         let disk = disk(RING, volume(RING), 1);
         let mut options = MountOptions::parse(SCHEME).expect("valid");
         options.timers = false;
+        options.checkpoint.triggers.cached_nat_max = 0;
         options.checkpoint.triggers.dirty_node_segments = 1;
         let fs = F2fs::mount(Queue::new(disk.clone()), options).expect("mounts");
         for n in 0..1500 {
