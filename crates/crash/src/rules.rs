@@ -7,6 +7,7 @@
 use super::{CrashConfig, Target};
 use base::BLOCK_BYTES;
 use rig::{Data, FsyncMode, Scheme};
+use work::workload::Synchronous;
 
 /// A rule that a remainder must keep. The text of a violation begins with its name.
 pub struct Rule {
@@ -73,6 +74,12 @@ pub static RULES: &[Rule] = &[
         demands: "a table is that of the acknowledged transactions, or of one more; with `synchronous=normal` that of the first ones, however many",
     },
 ];
+
+/// Whether S2 wants every acknowledged transaction at this level of `PRAGMA synchronous`. The
+/// reasons, also why `off` is judged like `full`, stand in `subject/sqlite.rs`.
+pub fn keeps_acknowledged(level: Synchronous) -> bool {
+    level != Synchronous::Normal
+}
 
 /// What a promise depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

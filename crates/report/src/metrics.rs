@@ -13,6 +13,8 @@ const HIGHEST_NANOS: u64 = 1 << 42;
 pub struct Latencies {
     histogram: Histogram<u64>,
     sum: u128,
+    /// The histogram only has the bounds of the bucket of its largest value.
+    max: u64,
 }
 
 impl Default for Latencies {
@@ -21,12 +23,13 @@ impl Default for Latencies {
         Latencies {
             histogram: histogram.expect("1 <= 2^42 / 2 and 3 digits are legal"),
             sum: 0,
+            max: 0,
         }
     }
 }
 
 /// Percentiles in microseconds of virtual time: nearest rank in a histogram of three significant
-/// digits. Mean and maximum are exact up to rounding to 0.001 us.
+/// digits, at most the maximum. Mean and maximum are exact up to rounding to 0.001 us.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencySummary {
     /// Arithmetic mean.
@@ -53,6 +56,7 @@ impl Latencies {
     pub fn add(&mut self, span: Nanos) {
         self.histogram.saturating_record(span.0.max(1));
         self.sum += u128::from(span.0);
+        self.max = self.max.max(span.0);
     }
 
     /// Number of operations.
@@ -70,7 +74,8 @@ impl Latencies {
         if self.count() == 0 {
             return LatencySummary::default();
         }
-        let at = |q: f64| micros(self.histogram.value_at_quantile(q));
+        // A bucket stands for its upper bound, and the last one may reach above the maximum.
+        let at = |q: f64| micros(self.histogram.value_at_quantile(q).min(self.max));
         let mean = (self.sum / u128::from(self.count())) as u64;
         LatencySummary {
             mean: micros(mean),
@@ -79,7 +84,7 @@ impl Latencies {
             p95: at(0.95),
             p99: at(0.99),
             p99_9: at(0.999),
-            max: micros(self.histogram.max()),
+            max: micros(self.max),
         }
     }
 
@@ -91,7 +96,7 @@ impl Latencies {
         for step in self.histogram.iter_recorded() {
             below += step.count_at_value();
             points.push((
-                micros(step.value_iterated_to()),
+                micros(step.value_iterated_to().min(self.max)),
                 round(below as f64 / total as f64),
             ));
         }
@@ -139,6 +144,21 @@ mod tests {
         let cdf = l.cdf();
         assert!(cdf.len() <= 202 && cdf.last().unwrap().1 == 1.0);
         assert!(cdf.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1));
+    }
+
+    #[test]
+    fn the_maximum_is_the_largest_that_was_added_and_nothing_is_above_it() {
+        let hour = 2 * HIGHEST_NANOS;
+        for largest in [0, 1, 1_234_567, 7_000_003, hour] {
+            let mut l = Latencies::default();
+            (0..100).for_each(|n| l.add(Nanos(largest / 2 * n / 100)));
+            l.add(Nanos(largest));
+            let (s, max) = (l.summary(), micros(largest));
+            assert_eq!(s.max, max);
+            let below = [s.mean, s.p50, s.p90, s.p95, s.p99, s.p99_9];
+            assert!(below.iter().all(|x| *x <= max), "{s:?}");
+            assert!(l.cdf().iter().all(|(x, _)| *x <= max), "{largest}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! A device that records every request with the times at which it was submitted, and at which its
 //! submitter learnt of the completion.
+//!
+//! The device below decides by the order in which requests reach it, so the log has them in that
+//! order: a request is sent and logged under one lock, which no wait takes while it waits.
 
 use base::{Map, Time};
 use blockdev::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
@@ -55,6 +58,7 @@ impl<D: BlockDevice> BlockDevice for Record<D> {
         self.inner.caps()
     }
     fn submit(&self, request: Request) -> Ticket {
+        let mut log = self.log.lock();
         let event = Event {
             submitted: rt::now(),
             completed: None,
@@ -62,7 +66,6 @@ impl<D: BlockDevice> BlockDevice for Record<D> {
             request: request.clone(),
         };
         let ticket = self.inner.submit(request);
-        let mut log = self.log.lock();
         let index = log.events.len();
         log.events.push(event);
         log.open.insert(ticket.0, index);

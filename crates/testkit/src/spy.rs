@@ -207,10 +207,12 @@ impl FileSystem for SpyFs {
         self.noted(result, |attr| created(attr, name))
     }
     fn mkdir(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.writable()?;
         let result = self.below.mkdir(dir, name, perm, creds);
         self.noted(result, |attr| created(attr, name))
     }
     fn symlink(&self, dir: Ino, name: &[u8], target: &[u8], creds: Creds) -> FsResult<Attr> {
+        self.writable()?;
         let result = self.below.symlink(dir, name, target, creds);
         self.noted(result, |attr| created(attr, name))
     }
@@ -218,6 +220,7 @@ impl FileSystem for SpyFs {
         self.below.readlink(ino)
     }
     fn link(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
+        self.writable()?;
         let name_of = name.to_vec();
         self.noted(self.below.link(ino, dir, name), |_| Call::Link {
             ino,
@@ -232,6 +235,7 @@ impl FileSystem for SpyFs {
         })
     }
     fn rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.writable()?;
         let gone = name.to_vec();
         self.noted(self.below.rmdir(dir, name), |()| Call::Rmdir { name: gone })
     }
@@ -243,6 +247,7 @@ impl FileSystem for SpyFs {
         to: &[u8],
         mode: RenameMode,
     ) -> FsResult<()> {
+        self.writable()?;
         let result = self.below.rename(from_dir, from, to_dir, to, mode);
         self.noted(result, |()| Call::Rename {
             from: from.to_vec(),
@@ -305,6 +310,7 @@ impl FileSystem for SpyFs {
         })
     }
     fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
+        self.writable()?;
         let result = self.below.tmpfile(dir, perm, creds);
         self.noted(result, |attr| created(attr, b""))
     }
@@ -312,9 +318,11 @@ impl FileSystem for SpyFs {
         self.below.seek(ino, offset, mode)
     }
     fn trim(&self, range: Range<u64>, min_bytes: u64) -> FsResult<u64> {
+        self.writable()?;
         self.below.trim(range, min_bytes)
     }
     fn set_file_flags(&self, ino: Ino, flags: FileFlags) -> FsResult<()> {
+        self.writable()?;
         let result = self.below.set_file_flags(ino, flags);
         self.noted(result, |()| Call::SetAttr { ino })
     }
@@ -322,6 +330,7 @@ impl FileSystem for SpyFs {
         self.below.project(ino)
     }
     fn set_project(&self, ino: Ino, project: u32) -> FsResult<()> {
+        self.writable()?;
         let result = self.below.set_project(ino, project);
         self.noted(result, |()| Call::SetAttr { ino })
     }

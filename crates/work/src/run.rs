@@ -3,8 +3,9 @@
 //! The figures are the difference of two readings of all counters, around the measured part: making
 //! files or filling a table before it is in no figure, except in [`run_whole`]. The content is
 //! compared with what the workload wrote, after the measured part or, where that ends by removing
-//! its files, before they go: a stack which loses data yields an error and no figures. Every random
-//! number derives from the seed: equal configurations give equal results, bit for bit.
+//! its files, before they go: a stack which loses data yields an error and no figures. What that
+//! comparison takes is in no figure. Every random number derives from the seed: equal
+//! configurations give equal results, bit for bit.
 
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
@@ -23,7 +24,7 @@ use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
-use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, JournalStats, Stack};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -131,6 +132,7 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
 /// As [`run`].
 pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
     let workload = loaded(config)?;
+    room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let life = live(config, model, |stack, registration| {
@@ -199,6 +201,7 @@ impl<'a> Meter<'a> {
         Ok(Taken {
             start,
             end,
+            aside: None,
             ops,
             kinds,
             fsyncs,
@@ -258,8 +261,17 @@ fn measure_fsync(meter: &mut Meter<'_>, spec: &FsyncSpec) -> Result<Taken, RunEr
 fn measure_files(meter: &mut Meter<'_>, spec: &FilesSpec) -> Result<Taken, RunError> {
     let mut run = FilesRun::prepare(spec, &meter.stack.vfs, meter.seed)?;
     let all = spec.operations();
-    let mut taken = meter.metered(all, spec.background, |done| run.run(done))?;
-    taken.phases = run.phases().to_vec();
+    let mut aside = None;
+    let stack = meter.stack;
+    let mut taken = meter.metered(all, spec.background, |done| {
+        run.begin(done)?;
+        run.transact(done)?;
+        let before = Reading::take(stack);
+        run.check()?;
+        aside = Some(Reading::take(stack).since(&before));
+        run.remove(done)
+    })?;
+    (taken.phases, taken.aside) = (run.phases().to_vec(), aside);
     Ok(taken)
 }
 
@@ -357,6 +369,8 @@ fn check_table(
 struct Taken {
     start: Reading,
     end: Reading,
+    /// What a comparison between two phases did, which counts in no figure.
+    aside: Option<Reading>,
     ops: Latencies,
     /// Number of the operations of each kind, and the sum of their times.
     kinds: BTreeMap<&'static str, (u64, Nanos)>,
@@ -370,40 +384,125 @@ struct Taken {
     notes: Vec<String>,
 }
 
-/// All counters at one moment; what the measured part did is the difference of two.
+/// All counters at one moment, or the difference of two such readings.
 struct Reading {
-    at: Time,
+    /// Virtual time since the beginning of the simulation.
+    at: Nanos,
     sectors: BTreeMap<Class, u64>,
     write_commands: u64,
     device: DeviceStats,
     flash: Option<FlashStats>,
-    journal: JournalStats,
-    syncs: BTreeMap<&'static str, Nanos>,
-    freezes: BTreeMap<&'static str, Nanos>,
+    commits: u64,
+    remapped_blocks: u64,
+    remap_copies: u64,
+    /// Waits for the journal, steps of its commits, parts of syncs, and freezes.
+    waits: Spans,
+    steps: Spans,
+    syncs: Spans,
+    freezes: Spans,
 }
 
 impl Reading {
     fn take(stack: &Stack) -> Reading {
-        let queue = stack.queue.stats();
+        let (queue, journal) = (stack.queue.stats(), stack.fs.journal_stats());
         Reading {
-            at: rt::now(),
+            at: rt::now() - Time(0),
             sectors: queue.sectors_written,
             write_commands: queue.write_commands,
             device: stack.device.device_stats().unwrap_or_default(),
             flash: stack.device.flash_stats(),
-            journal: stack.fs.journal_stats(),
+            commits: journal.transactions,
+            remapped_blocks: journal.blocks_remapped,
+            remap_copies: journal.remaps_copied,
+            waits: journal.waits,
+            steps: journal.steps,
             syncs: stack.fs.sync_times(),
             freezes: stack.fs.waits(),
         }
+    }
+
+    /// What was counted since `earlier`.
+    fn since(&self, earlier: &Reading) -> Reading {
+        let written = |(class, n): (&Class, &u64)| {
+            let before = earlier.sectors.get(class).copied().unwrap_or(0);
+            (*class, n - before)
+        };
+        Reading {
+            at: Nanos(self.at.0 - earlier.at.0),
+            sectors: self.sectors.iter().map(written).collect(),
+            write_commands: self.write_commands - earlier.write_commands,
+            device: self.device.since(&earlier.device),
+            flash: (self.flash.zip(earlier.flash)).map(|(now, then)| now.since(&then)),
+            commits: self.commits - earlier.commits,
+            remapped_blocks: self.remapped_blocks - earlier.remapped_blocks,
+            remap_copies: self.remap_copies - earlier.remap_copies,
+            waits: spans(&earlier.waits, &self.waits),
+            steps: spans(&earlier.steps, &self.steps),
+            syncs: spans(&earlier.syncs, &self.syncs),
+            freezes: spans(&earlier.freezes, &self.freezes),
+        }
+    }
+
+    /// Blocks written, by class; classes without any are left out.
+    fn blocks(&self) -> BTreeMap<String, u64> {
+        let blocks = self.sectors.iter().map(|(class, sectors)| {
+            let blocks = sectors.div_ceil(SECTORS_PER_BLOCK);
+            (class.word().to_string(), blocks)
+        });
+        blocks.filter(|(_, n)| *n > 0).collect()
+    }
+
+    fn flash(&self) -> Option<Flash> {
+        let f = self.flash?;
+        let programmed = f.programs * u64::from(f.page_bytes);
+        let hosted = f.host_pages * BLOCK_BYTES as u64;
+        Some(Flash {
+            host_pages: f.host_pages,
+            reads: f.reads,
+            programs: f.programs,
+            erases: f.erases,
+            gc_copies: f.gc_copies,
+            slc_folds: f.slc_folds,
+            map_programs: f.map_programs,
+            remapped_units: f.remapped_units,
+            copied_units: f.copied_units,
+            zero_units: f.zero_units,
+            programs_by_cause: f.programs_by_cause,
+            transparent: f.transparent,
+            write_amplification: if hosted == 0 {
+                0.0
+            } else {
+                round(programmed as f64 / hosted as f64)
+            },
+        })
+    }
+
+    /// Times of waiting, in microseconds by cause.
+    fn waits_us(&self) -> BTreeMap<String, f64> {
+        let all = [&self.waits, &self.steps, &self.syncs, &self.freezes];
+        let all: Spans = all.into_iter().flatten().map(|(c, s)| (*c, *s)).collect();
+        let waits = all.into_iter().filter(|(_, span)| span.0 > 0);
+        waits
+            .map(|(cause, span)| (cause.to_string(), micros(span.0)))
+            .collect()
     }
 }
 
 impl Taken {
     fn measured(&self) -> Measured {
         Measured {
-            span: (self.start.at, self.end.at),
+            span: (Time(self.start.at.0), Time(self.end.at.0)),
             writes: self.start.write_commands..self.end.write_commands,
             syncs: self.syncs.clone(),
+        }
+    }
+
+    /// What the measured part did.
+    fn counted(&self) -> Reading {
+        let all = self.end.since(&self.start);
+        match &self.aside {
+            Some(aside) => all.since(aside),
+            None => all,
         }
     }
 
@@ -414,10 +513,11 @@ impl Taken {
         timing: String,
         trace_hash: u64,
     ) -> Run {
-        let span = self.end.at - self.start.at;
+        let counted = self.counted();
+        let span = counted.at;
         let seconds = span.0 as f64 / 1e9;
         let ops = self.ops.count();
-        let blocks = self.blocks();
+        let blocks = counted.blocks();
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
             .iter()
@@ -427,7 +527,10 @@ impl Taken {
         Run {
             fs: config.stack.fs.to_string(),
             scheme: config.stack.scheme_text(),
-            device: self.device(&config.stack.device),
+            device: Device {
+                profile: config.stack.device.clone(),
+                commands: counted.device,
+            },
             timing,
             workload: workload.to_string(),
             virtual_seconds: round(seconds),
@@ -448,18 +551,18 @@ impl Taken {
                 round(journal as f64 / all as f64)
             },
             blocks,
-            flash: self.flash(),
-            commits: self.end.journal.transactions - self.start.journal.transactions,
-            fsync_us: self.fsync_parts(),
-            waits_us: self.waits(),
+            flash: counted.flash(),
+            commits: counted.commits,
+            fsync_us: fsync_parts(&self.fsyncs, &counted),
+            waits_us: counted.waits_us(),
             ops_by_kind: self
                 .kinds
                 .iter()
                 .map(|(kind, sum)| (kind.to_string(), Kind::of(*sum)))
                 .collect(),
             phases_s: self.phases_s(),
-            remapped_blocks: self.end.journal.blocks_remapped - self.start.journal.blocks_remapped,
-            remap_copies: self.end.journal.remaps_copied - self.start.journal.remaps_copied,
+            remapped_blocks: counted.remapped_blocks,
+            remap_copies: counted.remap_copies,
             mb_per_s: self
                 .content_bytes
                 .filter(|_| span.0 > 0)
@@ -469,88 +572,26 @@ impl Taken {
         }
     }
 
-    fn blocks(&self) -> BTreeMap<String, u64> {
-        let sectors = |reading: &Reading, class| reading.sectors.get(&class).copied().unwrap_or(0);
-        let blocks = Class::ALL.iter().map(|&class| {
-            let written = sectors(&self.end, class) - sectors(&self.start, class);
-            (
-                class.word().to_string(),
-                written.div_ceil(SECTORS_PER_BLOCK),
-            )
-        });
-        blocks.filter(|(_, n)| *n > 0).collect()
-    }
-
-    fn device(&self, profile: &str) -> Device {
-        Device {
-            profile: profile.into(),
-            commands: self.end.device.since(&self.start.device),
-        }
-    }
-
     /// Beginning and end of each phase, in seconds since the beginning of the measured part.
     fn phases_s(&self) -> BTreeMap<String, (f64, f64)> {
-        let at = |time: Time| round((time - self.start.at).0 as f64 / 1e9);
+        let at = |time: Time| round((time.0 - self.start.at.0) as f64 / 1e9);
         let over = |phase: &Phase| Some((phase.name.into(), (at(phase.begin), at(phase.end?))));
         self.phases.iter().filter_map(over).collect()
     }
+}
 
-    fn flash(&self) -> Option<Flash> {
-        let (a, b) = (self.start.flash?, self.end.flash?);
-        let host_pages = b.host_pages - a.host_pages;
-        let programs = b.programs - a.programs;
-        let programmed = programs * u64::from(b.page_bytes);
-        let hosted = host_pages * BLOCK_BYTES as u64;
-        Some(Flash {
-            host_pages,
-            reads: b.reads - a.reads,
-            programs,
-            erases: b.erases - a.erases,
-            gc_copies: b.gc_copies - a.gc_copies,
-            slc_folds: b.slc_folds - a.slc_folds,
-            map_programs: b.map_programs - a.map_programs,
-            remapped_units: b.remapped_units - a.remapped_units,
-            copied_units: b.copied_units - a.copied_units,
-            zero_units: b.zero_units - a.zero_units,
-            programs_by_cause: b.programs_by_cause.since(&a.programs_by_cause),
-            transparent: b.transparent.since(&a.transparent),
-            write_amplification: if hosted == 0 {
-                0.0
-            } else {
-                round(programmed as f64 / hosted as f64)
-            },
-        })
+/// The parts of a mean fsync, in microseconds; they sum up to the mean duration of an fsync.
+fn fsync_parts(fsyncs: &Latencies, counted: &Reading) -> BTreeMap<String, f64> {
+    let count = fsyncs.count();
+    if count == 0 {
+        return BTreeMap::new();
     }
-
-    fn waits(&self) -> BTreeMap<String, f64> {
-        let mut all = spans(&self.start.journal.waits, &self.end.journal.waits);
-        all.extend(self.steps());
-        all.extend(spans(&self.start.syncs, &self.end.syncs));
-        all.extend(spans(&self.start.freezes, &self.end.freezes));
-        let waits = all.into_iter().filter(|(_, span)| span.0 > 0);
-        waits
-            .map(|(cause, span)| (cause.to_string(), micros(span.0)))
-            .collect()
-    }
-
-    fn steps(&self) -> Spans {
-        spans(&self.start.journal.steps, &self.end.journal.steps)
-    }
-
-    /// The parts of a mean fsync, in microseconds; they sum up to the mean duration of an fsync.
-    fn fsync_parts(&self) -> BTreeMap<String, f64> {
-        let count = self.fsyncs.count();
-        if count == 0 {
-            return BTreeMap::new();
-        }
-        let calls = spans(&self.start.syncs, &self.end.syncs);
-        let parts = breakdown(self.fsyncs.sum(), &calls, &self.steps());
-        let mean = |nanos: f64| round(nanos / 1e3 / count as f64);
-        let parts = parts
-            .into_iter()
-            .map(|(part, nanos)| (part.to_string(), mean(nanos)));
-        parts.filter(|(_, us)| *us > 0.0).collect()
-    }
+    let parts = breakdown(fsyncs.sum(), &counted.syncs, &counted.steps);
+    let mean = |nanos: f64| round(nanos / 1e3 / count as f64);
+    let parts = parts
+        .into_iter()
+        .map(|(part, nanos)| (part.to_string(), mean(nanos)));
+    parts.filter(|(_, us)| *us > 0.0).collect()
 }
 
 type Spans = BTreeMap<&'static str, Nanos>;
@@ -619,6 +660,28 @@ pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The workload compares sizes before it removes its files, between two phases.
+    #[test]
+    fn a_comparison_between_phases_is_in_no_figure() {
+        let mut stack = rig::Config::new(rig::Preset::default(), "loop-like", 3);
+        stack.bytes = 64 << 20;
+        let config = RunConfig {
+            stack,
+            workload: "files:count=300,transactions=100".into(),
+            seed: 3,
+            recording: None,
+        };
+        let run = run(&config, &mut |_, _| {}).unwrap().run;
+        let phases: f64 = run.phases_s.values().map(|(begin, end)| end - begin).sum();
+        // Each of these figures is rounded to a microsecond.
+        let aside = (run.virtual_seconds - phases).abs();
+        assert!(
+            aside < 5e-6,
+            "{aside} s beside the phases {:?}",
+            run.phases_s
+        );
+    }
 
     #[test]
     fn the_parts_of_an_fsync_add_up() {

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use testkit::device;
 use testkit::record::Record;
 use varve_blockdev::{
-    BlockDevice, Caps, Class, Clock, Completion, Count, DevErrorKind, DeviceStats, Fault,
-    FlashStats, HostFile, Image, Model, Modelled, OverlayDisk, Ram, RemapCaps, Request,
-    check_request,
+    BlockDevice, Caps, Class, Clock, Completion, Count, DevError, DevErrorKind, DeviceStats, Fault,
+    FlashStats, HostFile, Image, Model, Modelled, OverlayDisk, Ram, RemapCaps, Reply, Request,
+    Ticket, check_request,
 };
 
 /// A model that answers each request a millisecond later, on top of a RAM device.
@@ -127,6 +127,60 @@ fn i3_what_completes_after_the_cut_is_not_delivered_at_the_cut_is() {
         assert!(device.power_off(1).is_none() && device.with_model(|_| ()).is_none());
     });
     outcome.unwrap();
+}
+
+/// Notes the places of requests in the order in which they arrive.
+struct Arrivals {
+    below: Ram,
+    seen: rt::Mutex<Vec<Lba>>,
+}
+
+impl BlockDevice for Arrivals {
+    fn caps(&self) -> Caps {
+        self.below.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        self.seen
+            .lock()
+            .extend(request.spans().iter().map(|(lba, _)| *lba));
+        self.below.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.below.wait(ticket)
+    }
+}
+
+#[test]
+fn record_has_the_order_in_which_the_device_got_requests_of_several_tasks() {
+    let mut orders = std::collections::BTreeSet::new();
+    rt::each_schedule(2, |policy| {
+        let config = SimConfig {
+            policy,
+            ..SimConfig::default()
+        };
+        let outcome = Sim::new(config).run(|| {
+            let device = Arc::new(Record::new(Arrivals {
+                below: Ram::new(1 << 20),
+                seen: rt::Mutex::new(Vec::new()),
+            }));
+            let tasks = [0, 1].map(|n| {
+                let device = device.clone();
+                let write = Request::write(Lba(n * SECTORS_PER_BLOCK), Class::Data, block(1));
+                rt::spawn("submitter", move || device.wait(device.submit(write)))
+            });
+            for task in tasks {
+                task.join().unwrap().unwrap();
+            }
+            let log = device.take().into_iter().map(|e| e.request.spans()[0].0);
+            let seen = std::mem::take(&mut *device.inner().seen.lock());
+            assert_eq!(log.collect::<Vec<_>>(), seen);
+            seen
+        });
+        let points = outcome.points;
+        orders.insert(outcome.unwrap());
+        points
+    });
+    assert_eq!(orders.len(), 2, "both tasks came first once: {orders:?}");
 }
 
 #[test]

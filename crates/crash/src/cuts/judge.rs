@@ -1,10 +1,11 @@
 //! Recovery of one remainder of a SQLite run, and whether it keeps the rules R1 to R3, S1 and S2.
 //!
-//! R3 is left out where e2fsck cannot read the log (coalition). S2 is judged as for
-//! `synchronous=full`: every acknowledged transaction has to be there.
+//! R3 is left out where e2fsck cannot read the log (coalition). S2 wants what the level of
+//! `PRAGMA synchronous` promises ([`keeps_acknowledged`]).
 
 use super::{Cut, CutConfig, Tree, walk};
 use crate::CrashError;
+use crate::rules::keeps_acknowledged;
 use rig::AnyModel;
 use rusqlite::Connection;
 use std::path::Path;
@@ -71,7 +72,7 @@ pub fn judge(
     )?;
     judgement.violations.extend(opinions.violations);
     judgement.unchecked = opinions.unchecked;
-    database(&recovered, transactions, cut, &mut judgement);
+    database(&recovered, &spec, transactions, cut, &mut judgement);
     Ok(judgement)
 }
 
@@ -187,6 +188,7 @@ pub(crate) fn differences(ours: &Tree, theirs: &Tree) -> Option<String> {
 /// Judges the database by the rules S1 and S2.
 fn database(
     recovered: &Recovered,
+    spec: &SqliteSpec,
     transactions: &[Transaction],
     cut: &Cut,
     judgement: &mut Judgement,
@@ -215,7 +217,7 @@ fn database(
     if let Some(count) = (0..=newest).rev().find(|&count| matching(count)) {
         let lost = acknowledged.saturating_sub(count);
         judgement.lost = Some(lost);
-        if lost > 0 {
+        if lost > 0 && keeps_acknowledged(spec.synchronous) {
             judgement.violations.push(format!(
                 "S2: {lost} of {acknowledged} acknowledged transactions are lost"
             ));

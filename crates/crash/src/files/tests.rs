@@ -504,6 +504,30 @@ fn what_was_synced_has_to_come_back() {
     }
 }
 
+/// `what`, with each number of the range in place of `#`.
+fn each(numbers: std::ops::Range<usize>, what: &str) -> String {
+    numbers
+        .map(|n| what.replace('#', &n.to_string()) + "; ")
+        .collect()
+}
+
+/// Many synced files have more choices than can be tried one by one.
+#[test]
+fn of_many_synced_files_each_may_come_back_its_own_way() {
+    // After an fdatasync each file may have its old attributes or the new ones.
+    let made = each(0..40, "c f#") + "D /; ";
+    let history = made.clone() + &each(0..40, "p f# 600") + &each(0..40, "d f#") + "_";
+    let some = made.clone() + &each(20..30, "p f# 600") + "_";
+    assert_eq!(by_roll_forward(F2FS, &history, &some), "");
+    let words = by_roll_forward(F2FS, &history, &(some + "; p f3 640"));
+    assert!(words.contains("O1: "), "{words}");
+    // Of many files that had the same name, all removed, an old one may come back.
+    let start = "D /; c k; ".to_string();
+    let history = start.clone() + &each(0..40, "c f; s f; u f") + "_";
+    let found = start + &each(0..30, "c f; u f") + "c f; u k";
+    assert_eq!(by_roll_forward(F2FS, &history, &found), "");
+}
+
 #[test]
 fn without_barriers_a_sync_of_a_file_promises_nothing() {
     let terms = Terms {

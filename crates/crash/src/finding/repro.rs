@@ -166,8 +166,12 @@ impl Repro {
     }
 }
 
-/// The command that explores a case.
+/// The command that explores a case. A case without a guard comes from the catalogue of its mutant,
+/// and no option of `varve crash` leaves a guard out.
 pub fn explore(case: &Case) -> String {
+    if let Some(mutant) = &case.mutant {
+        return format!("cargo xtask mutants {mutant}");
+    }
     format!(
         "varve crash --schemes {} --device {} --seed {} --workload '{}'",
         case.scheme,
@@ -428,6 +432,17 @@ mod tests {
         assert_eq!(repro.check_run(0xabc), Ok(()));
         let why = repro.check_run(0xabd).unwrap_err().to_string();
         assert!(why.contains("explore the case anew"), "{why}");
+    }
+
+    #[test]
+    fn a_case_without_a_guard_is_explored_without_it() {
+        let mut repro = example();
+        repro.case.mutant = Some("skip-flush".into());
+        let why = repro.check_run(0xabd).unwrap_err().to_string();
+        assert!(
+            why.ends_with("anew: cargo xtask mutants skip-flush"),
+            "{why}"
+        );
     }
 
     #[cfg(not(feature = "mutants"))]

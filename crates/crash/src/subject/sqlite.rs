@@ -16,6 +16,7 @@
 use crate::CrashError;
 use crate::loss::Loss;
 use crate::oracle::{Oracle, Subject};
+use crate::rules::keeps_acknowledged;
 use crate::{CrashConfig, Judgement};
 use ::sqlite::Registration;
 use base::Time;
@@ -179,7 +180,7 @@ impl TableOracle {
     }
 
     fn promises_last(&self) -> bool {
-        self.spec.synchronous != Synchronous::Normal
+        keeps_acknowledged(self.spec.synchronous)
     }
 
     fn recovered(&self, vfs: &Arc<Vfs>) -> Result<Recovered, String> {

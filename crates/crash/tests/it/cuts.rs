@@ -130,6 +130,19 @@ fn delete_mode_with_full_loses_at_most_the_last_transaction_and_nothing_else() {
     assert!(others.is_empty(), "{others:?}");
 }
 
+/// At level NORMAL a commit to the WAL is not synced, so the last ones may go. What is left is
+/// whole, and the table of some prefix.
+#[test]
+fn wal_with_normal_may_lose_acknowledged_transactions_and_nothing_else() {
+    let workload = "sqlite:insert=20,update=10,delete=10,journal=wal,synchronous=normal,psow=off";
+    let config = config(Preset::Jbd2, workload, 20);
+    let judgements = judge_all(&config);
+    let lost = judgements.iter().filter_map(|(_, j)| j.lost);
+    assert!(lost.sum::<usize>() > 0, "no cut fell before a checkpoint");
+    let bad: Vec<_> = judgements.iter().map(|(_, j)| &j.violations).collect();
+    assert!(bad.iter().all(|v| v.is_empty()), "{bad:?}");
+}
+
 /// SQLite assumes that a write changes nothing beside it ("powersafe overwrite"). An eMMC write
 /// without the reliable-write bit promises no such thing: the sector that holds the end of one
 /// frame of the log and the start of the next may be garbage after a cut, and with it the

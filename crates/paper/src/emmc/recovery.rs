@@ -35,15 +35,15 @@ pub struct Recoveries {
     pub phases: Vec<(String, f64)>,
     /// One entry per cut, by ascending time.
     pub cuts: Vec<Recovery>,
-    /// The checker that judged.
+    /// The checker that judged; where it was not the same for all cuts, the weaker one.
     pub checker: Checker,
 }
 
-/// The checker that judged what recovery leaves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+/// The checker that judged what recovery leaves, the weaker one last.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Checker {
-    /// None: nothing was judged.
+    /// None: nothing was judged, because nobody asked or recovery failed.
     #[default]
     Nobody,
     /// e2fsck.
@@ -88,6 +88,13 @@ impl Recovery {
     }
 }
 
+impl Recoveries {
+    fn add(&mut self, cut: Recovery, checker: Checker) {
+        self.cuts.push(cut);
+        self.checker = self.checker.max(checker);
+    }
+}
+
 /// What was measured of a mount.
 struct Mount {
     took: Nanos,
@@ -119,8 +126,7 @@ impl RecoveryJob {
         };
         for cut in &phases.cuts {
             let (recovery, checker) = self.recover(cut, folder.path())?;
-            all.cuts.push(recovery);
-            all.checker = checker;
+            all.add(recovery, checker);
         }
         Ok(all)
     }
@@ -226,4 +232,28 @@ fn own_check(model: &AnyModel, folder: &Path) -> Result<Vec<String>, PaperError>
         .map_err(|e| PaperError::Check(format!("varve fsck: {e}")))?;
     let findings = checked.report.findings.iter();
     Ok(findings.map(|f| format!("varve fsck: {f}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cut whose recovery fails is judged by nobody, and e2fsck judged the others all the same.
+    #[test]
+    fn the_checker_of_all_cuts_is_named_and_not_that_of_the_last() {
+        use Checker::{E2fsck, Nobody, VarveFsck};
+        for (cuts, all) in [
+            (vec![E2fsck, Nobody], E2fsck),
+            (vec![Nobody, E2fsck], E2fsck),
+            (vec![E2fsck, VarveFsck, E2fsck], VarveFsck),
+            (vec![Nobody, Nobody], Nobody),
+        ] {
+            let mut recoveries = Recoveries::default();
+            for checker in &cuts {
+                recoveries.add(Recovery::default(), *checker);
+            }
+            assert_eq!(recoveries.checker, all, "{cuts:?}");
+            assert_eq!(recoveries.cuts.len(), cuts.len());
+        }
+    }
 }

@@ -9,12 +9,13 @@
 //!   own mark ([`BlockTrace::preparing`]) run, one after another. Nothing of this is in any figure.
 //! - P3: a read or write longer than a command of the device is sent as several at once and ends
 //!   with the last of them; a discard is one command whatever its length. A request that passes the
-//!   end of the device is two (fold-F2). What is not whole sectors of the device is rounded
-//!   outwards.
+//!   end of the device is two (fold-F2). Where a read or write is no whole sectors of the device,
+//!   it is rounded outwards; a discard is rounded inwards, so that nothing goes but what the
+//!   recording gave up.
 //! - P4: a FUA write on a device without FUA is a write and a flush. The flush goes when the write
 //!   has completed, and the model cannot go back in time, so requests that are due in between wait
-//!   until then, in spite of P1. A discard on a device without discards is left out. Both are
-//!   counted.
+//!   until then, in spite of P1. A discard on a device without discards is left out, and so is one
+//!   of which no whole sector has a place. Both are counted.
 
 use super::counting::Fill;
 use super::fold::{Fold, Folder, Footprint};
@@ -117,7 +118,7 @@ pub struct DeviceRun {
     pub write_amplification: Option<f64>,
     /// FUA writes that became a write and a flush.
     pub fua_by_flush: u64,
-    /// Discards that were left out, as the device has none.
+    /// Discards that were left out, as the device has none or no whole sector of them has a place.
     pub discards_left_out: u64,
 }
 
@@ -313,11 +314,7 @@ impl<'a> Runner<'a> {
         self.folder.place(r, |at, n| parts.push((at, n)));
         let mut end = None;
         for (at, n) in parts {
-            let (from, to) = (
-                at / self.unit * self.unit,
-                (at + n).next_multiple_of(self.unit),
-            );
-            let mut at = from;
+            let (mut at, to) = self.whole_sectors(r.op, at, n);
             while at < to {
                 let n = match r.op {
                     Op::Discard => to - at,
@@ -337,7 +334,17 @@ impl<'a> Runner<'a> {
             self.now = now.max(written);
             return Ok(Some(flushed));
         }
+        self.discards_left_out += u64::from(r.op == Op::Discard && end.is_none());
         Ok(end)
+    }
+
+    /// Begin and end of a part in whole sectors of the device (P3).
+    fn whole_sectors(&self, op: Op, at: u64, n: u64) -> (u64, u64) {
+        let (unit, end) = (self.unit, at + n);
+        match op {
+            Op::Discard => (at.next_multiple_of(unit), end / unit * unit),
+            _ => (at / unit * unit, end.next_multiple_of(unit)),
+        }
     }
 
     fn send(&mut self, op: Op, sector: u64, sectors: u64, fua: bool) -> Result<Time, RunError> {

@@ -10,8 +10,10 @@
 //!   read or write touches take no place. On a device that is not smaller than the footprint no two
 //!   addresses fall together.
 //! - F2: a request that passes the end of the device goes on at its beginning, as a second part.
-//! - F3: with `compact` a discard counts only where the recording reads or writes, because nothing
-//!   else has a place. With `modulo` all of a discard counts.
+//! - F3: no discard reaches what another disk has. With `compact` it counts only where the
+//!   recording reads or writes, because nothing else has a place. With `modulo` it ends where the
+//!   next disk begins, and on the last one that is read or written at the end of the device, if
+//!   that lies behind all that is touched.
 
 use super::{BlockTrace, Op, Request};
 use crate::RunError;
@@ -162,7 +164,7 @@ impl<'a> Folder<'a> {
 
     /// Calls `each` with the parts of a request on the device, as (first sector, sectors): one
     /// part, or two at the end of the device; a request longer than the device covers it once. A
-    /// flush has no part, and with `compact` neither has a discard outside the footprint (F3).
+    /// flush has no part, and neither has a discard of nothing that has a place (F3).
     pub fn place(&self, r: &Request, mut each: impl FnMut(u64, u64)) {
         let Some((mut at, mut rest)) = self.line(r) else {
             return;
@@ -185,8 +187,7 @@ impl<'a> Folder<'a> {
             return None;
         }
         if self.fold == Fold::Modulo {
-            let begin = self.begins.get(usize::from(r.device)).copied().unwrap_or(0);
-            return Some((begin.saturating_add(r.sector), end - r.sector));
+            return self.behind_each_other(r);
         }
         let regions = &self.footprint.regions;
         let (first, last) = (r.sector / REGION_SECTORS, end.div_ceil(REGION_SECTORS));
@@ -211,6 +212,21 @@ impl<'a> Folder<'a> {
             false => to as u64 * REGION_SECTORS,
         };
         Some((start, stop - start))
+    }
+
+    /// As [`line`](Folder::line), with `modulo`.
+    fn behind_each_other(&self, r: &Request) -> Option<(u64, u64)> {
+        let disk = usize::from(r.device);
+        let (begin, next) = (self.begins.get(disk)?, self.begins.get(disk + 1)?);
+        let (at, sectors) = (begin.saturating_add(r.sector), u64::from(r.sectors));
+        // F3: the last entry is the end of the last disk.
+        let last = disk + 2 == self.begins.len();
+        let stop = match r.op {
+            Op::Discard if last => self.sectors.max(*next),
+            Op::Discard => *next,
+            _ => u64::MAX,
+        };
+        (at < stop).then(|| (at, sectors.min(stop - at)))
     }
 }
 
@@ -304,5 +320,26 @@ mod tests {
         assert_eq!(places(&folder, writes[1]), [(3 * 2048, 8)]);
         assert!(!folder.overlaps());
         assert_eq!(places(&folder, request(Op::Flush, 0, 0, 0)), []);
+    }
+
+    /// F3.
+    #[test]
+    fn modulo_keeps_discards_on_their_disk() {
+        let write = |device, sector| request(Op::Write, device, sector, 8);
+        let trace = trace(vec![write(0, 4096), write(1, 0)]);
+        let footprint = Footprint::of(&trace).unwrap();
+        let discard = |sectors, device, at| {
+            let folder = Folder::new(&footprint, Fold::Modulo, sectors);
+            places(&folder, request(Op::Discard, device, at, u32::MAX))
+        };
+        let (begin, end) = (3 * 2048, 4 * 2048);
+        let large = 1 << 20;
+        assert_eq!(discard(large, 0, 0), [(0, begin)], "the second disk stays");
+        assert_eq!(discard(large, 0, begin), [], "behind all that has a place");
+        assert_eq!(discard(large, 1, 8), [(begin + 8, large - begin - 8)]);
+        assert_eq!(discard(large, 1, large), [], "it would begin again at 0");
+        assert_eq!(discard(large, 2, 0), [], "a disk without a place");
+        // On a device that is too small both disks lie on each other.
+        assert_eq!(discard(end - 2048, 1, 0), [(0, 2048)]);
     }
 }

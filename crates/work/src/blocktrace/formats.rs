@@ -101,7 +101,7 @@ impl Parser {
             k if k.eq_ignore_ascii_case(b"write") => Op::Write,
             _ => return Err(KIND),
         };
-        let (sector, sectors) = span(number(offset)?, number(size)?)?;
+        let (sector, sectors) = span(op, number(offset)?, number(size)?)?;
         let device = self.devices.number(&[host, b".", disk].concat())?;
         self.push(at, (op, false), device, (sector, sectors))
     }
@@ -197,7 +197,7 @@ impl Parser {
             _ => return Err(KIND),
         };
         let (offset, size) = two()?;
-        let place = span(offset, size)?;
+        let place = span(op, offset, size)?;
         let device = self.devices.number(file)?;
         self.push(at, (op, false), device, place)
     }
@@ -379,14 +379,18 @@ fn decimal(text: &[u8], digits: usize) -> Result<u64, Fault> {
     whole.checked_add(rest).ok_or(NUMBER)
 }
 
-/// The sectors that a range of bytes touches, as (first sector, sectors).
-fn span(offset: u64, bytes: u64) -> Result<(u64, u64), Fault> {
+/// The sectors that a range of bytes touches, as (first sector, sectors); of a discard those that
+/// lie in it, because the rest of the others keeps its content.
+fn span(op: Op, offset: u64, bytes: u64) -> Result<(u64, u64), Fault> {
     let unit = SECTOR_BYTES as u64;
     let end = offset.checked_add(bytes).ok_or(NUMBER)?;
-    let first = offset / unit;
-    match bytes {
-        0 => Err(SIZE),
-        _ => Ok((first, end.div_ceil(unit) - first)),
+    let (first, end) = match op {
+        Op::Discard => (offset.div_ceil(unit), end / unit),
+        _ => (offset / unit, end.div_ceil(unit)),
+    };
+    match bytes > 0 && first < end {
+        true => Ok((first, end - first)),
+        false => Err(SIZE),
     }
 }
 
@@ -399,6 +403,17 @@ mod tests {
         assert_eq!(parser.line(line.as_bytes()), Ok(Said::Request), "{line}");
         let all = parser.requests.iter().chain(parser.others.iter().flatten());
         *all.last().expect("a request")
+    }
+
+    #[test]
+    fn bytes_are_rounded_outwards_and_those_of_a_discard_inwards() {
+        assert_eq!(span(Op::Write, 700, 1000), Ok((1, 3)));
+        assert_eq!(span(Op::Read, 700, 0), Err(SIZE));
+        assert_eq!(span(Op::Discard, 700, 1000), Ok((2, 1)));
+        assert_eq!(span(Op::Discard, 512, 1024), Ok((1, 2)));
+        for (offset, bytes) in [(700, 300), (700, 400), (512, 0)] {
+            assert_eq!(span(Op::Discard, offset, bytes), Err(SIZE));
+        }
     }
 
     #[test]

@@ -172,13 +172,29 @@ impl<'a> FilesRun<'a> {
         self.phase("create", done, Self::create_all)
     }
 
-    /// Runs the other two phases.
+    /// Runs the other two phases, with the comparison between them.
+    ///
+    /// # Errors
+    /// The file system fails, or files are not as they were written.
+    pub fn finish(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+        self.transact(done)?;
+        self.check()?;
+        self.remove(done)
+    }
+
+    /// Runs the second phase only.
     ///
     /// # Errors
     /// The file system fails.
-    pub fn finish(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
-        self.phase("transactions", done, Self::transact)?;
-        self.check_sizes()?;
+    pub fn transact(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+        self.phase("transactions", done, Self::transact_all)
+    }
+
+    /// Runs the last phase only.
+    ///
+    /// # Errors
+    /// The file system fails.
+    pub fn remove(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         self.phase("delete", done, Self::delete_all)
     }
 
@@ -233,7 +249,7 @@ impl<'a> FilesRun<'a> {
         Ok(())
     }
 
-    fn transact(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
+    fn transact_all(&mut self, done: &mut Done<'_>) -> Result<(), RunError> {
         for _ in 0..self.spec.transactions {
             match self.rng.below(2) {
                 0 => self.timed("read", done, Self::read)?,
@@ -330,7 +346,11 @@ impl<'a> FilesRun<'a> {
         Ok(self.vfs.unlink(Self::path(n))?)
     }
 
-    fn check_sizes(&self) -> Result<(), RunError> {
+    /// Compares names and sizes with what was written; before the last phase, which removes all.
+    ///
+    /// # Errors
+    /// The file system fails, or something is not as it was written.
+    pub fn check(&self) -> Result<(), RunError> {
         let wanted: BTreeMap<String, u64> = self
             .live
             .iter()

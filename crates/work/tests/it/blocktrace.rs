@@ -302,6 +302,20 @@ fn an_open_loop_queues_and_a_closed_one_does_not() {
     assert_eq!((twice.requests, twice.commands.reads), (400, 400));
 }
 
+/// device-P3: a sector of which the recording gave up only a part keeps its content.
+#[test]
+fn a_discard_is_the_whole_sectors_inside_of_it() {
+    for (sector, sectors, sent) in [(8, 8, 1), (1, 7, 0), (7, 8, 0), (1, 16, 1), (9, 20, 1)] {
+        let made = trace(vec![
+            request(0, Op::Write, 0, 64),
+            request(9000, Op::Discard, sector, sectors),
+        ]);
+        let run = timed(&made, |spec| spec.profile = "ufs-generic".into());
+        let found = (run.commands.discards, run.discards_left_out);
+        assert_eq!(found, (sent, 1 - sent), "{sectors} sectors at {sector}");
+    }
+}
+
 #[test]
 fn what_a_device_cannot_do_is_counted() {
     let fua = Request {

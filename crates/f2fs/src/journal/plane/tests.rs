@@ -2,12 +2,13 @@
 //! the prototype.
 
 use super::explore::{Covered, Life, explore, explore_with, stress};
-use super::{Closed, Ideas, Plane, Tx};
+use super::{Closed, EPOCHS, Ideas, Load, Plane, Tx};
 use crate::journal::{Epoch, UsageDelta};
 use base::Rng;
 use ondisk::f2fs::journal::{Record, Records, attr};
 use ondisk::f2fs::{BlockAddr, Nid};
-use rt::{Policy, SimConfig, each_schedule};
+use rt::{Policy, Sim, SimConfig, each_schedule};
+use std::sync::Arc;
 
 const SMALL: Life = Life {
     tasks: 2,
@@ -308,6 +309,45 @@ fn a_full_epoch_is_closed_by_who_comes() {
     }
     assert_eq!(records, 2400);
     assert!(!plane.is_crowded() && !plane.is_full());
+}
+
+/// A look without the lock may meet commits between its two loads. It counts at least the running
+/// epoch, whatever comes between them, so no difference is below zero.
+#[test]
+fn a_look_beside_commits_counts_the_running_epoch() {
+    let runs = each_schedule(1, |policy| {
+        let config = SimConfig {
+            policy,
+            ..SimConfig::default()
+        };
+        let outcome = Sim::new(config).run(|| {
+            let plane = Arc::new(Plane::new(Epoch(0), 1024, Ideas::ALL));
+            let beside = plane.clone();
+            let committer = rt::spawn("committer", move || commit_twice(&beside));
+            let (_, crowded, load) = (plane.is_behind(), plane.is_crowded(), plane.load());
+            committer.join().unwrap();
+            // At most two epochs are closed and not committed, and nothing is in the third.
+            assert!(
+                !crowded && load <= Load::of(2, EPOCHS as u64 - 2),
+                "{load:?}"
+            );
+            assert!(!plane.is_behind());
+        });
+        let points = outcome.points;
+        outcome.unwrap();
+        points
+    });
+    assert!(runs > 100, "{runs}");
+}
+
+fn commit_twice(plane: &Plane) {
+    for n in 1..=2 {
+        let epoch = log_size(plane, 7, n);
+        assert_eq!(plane.switch(), epoch);
+        plane.drain(epoch).unwrap();
+        plane.collect(epoch);
+        plane.committed(epoch);
+    }
 }
 
 /// An inode logs in the next epoch while the last one is being committed: each has its own list.

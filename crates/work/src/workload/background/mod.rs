@@ -78,6 +78,14 @@ impl Background {
         rate::pause(self.rate)
     }
 
+    /// Bytes of the file of the writer; 0 if there is none.
+    pub(crate) fn writer_bytes(&self) -> u64 {
+        match self.rate {
+            0 => 0,
+            _ => rate::FILE_BYTES,
+        }
+    }
+
     /// Makes what the background needs, and starts it. Its files are there when this returns.
     ///
     /// # Errors

@@ -28,7 +28,19 @@ pub(super) struct RateWriter {
     pause: Nanos,
 }
 
+/// Bytes of the file.
+pub(super) const FILE_BYTES: u64 = FILE_BLOCKS * BLOCK_BYTES as u64;
+
+/// Writes the file once, or refuses a volume that has no room for it.
 pub(super) fn prepare(vfs: &Arc<Vfs>, seed: u64, pause: Nanos) -> Result<RateWriter, RunError> {
+    let free = vfs.statfs()?.blocks_available;
+    if free < FILE_BLOCKS {
+        return Err(RunError::Room(format!(
+            "writer= needs {} MiB, the volume has {} MiB free; choose a larger volume",
+            FILE_BLOCKS / 256,
+            free / 256
+        )));
+    }
     let file = vfs.open(PATH, OpenFlags::READ_WRITE | OpenFlags::CREATE, 0o644)?;
     for n in 0..FILE_BLOCKS {
         file.write_at(n * BLOCK_BYTES as u64, &[1; BLOCK_BYTES])?;

@@ -90,6 +90,22 @@ fn what_does_not_fit_on_the_volume_is_refused_before_the_measured_part() {
 }
 
 #[test]
+fn the_writer_with_a_rate_is_refused_where_its_file_does_not_fit() {
+    let mut stack = Config::new(Preset::default(), "emmc-odroid-xu4", 1);
+    stack.bytes = 16 << 20;
+    let config = RunConfig {
+        stack,
+        workload: format!("{FOREGROUND},writer=100"),
+        seed: 1,
+        recording: None,
+    };
+    let refused = run::run(&config, &mut |_, _| {}).map(drop).unwrap_err();
+    let words = refused.to_string();
+    assert!(matches!(refused, RunError::Room(_)), "{words}");
+    assert!(words.contains("writer= needs 16 MiB") && words.contains("larger volume"));
+}
+
+#[test]
 fn the_tree_is_that_of_the_script() {
     let tree = super::Fdtree::default();
     assert_eq!(tree.directories(), 781);

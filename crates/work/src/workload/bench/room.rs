@@ -97,10 +97,11 @@ impl Needs {
 }
 
 impl BenchSpec {
-    /// What the benchmark takes at most on a device of `bytes`, aging included, but without what
-    /// runs beside it.
+    /// What the benchmark takes at most on a device of `bytes`, with aging and the file of
+    /// `writer=`, but without `beside=`.
     pub fn needs(&self, bytes: u64) -> Needs {
-        let needs = Needs::default();
+        let writer = self.background.writer_bytes();
+        let needs = Needs::default().files((writer > 0).into(), writer);
         let needs = match &self.program {
             Program::Bonnie(spec) => needs.files(1, spec.bytes()),
             Program::Iozone(spec) => needs.files(1, spec.file),
@@ -260,6 +261,24 @@ mod tests {
         }
         both_sides(Fs::Ext4, &|n| format!("meta:op=mkdir,count={n}"));
         both_sides(Fs::F2fs, &|n| format!("small:unlink=0,size=1,count={n}"));
+    }
+
+    /// The file of `writer=` is made before the measured part, which then has less room.
+    #[test]
+    fn the_file_of_the_writer_takes_room() {
+        for fs in [Fs::Ext4, Fs::F2fs] {
+            both_sides(fs, &|n| {
+                format!("meta:op=create,size=16k,count={n},writer=100")
+            });
+        }
+    }
+
+    /// A run whose figures begin at the mount is refused before it starts, too.
+    #[test]
+    fn a_whole_run_is_refused_as_any_other() {
+        let much = config(Fs::Ext4, 64, "small:unlink=0,size=64k,count=2000".into());
+        let refused = run::run_whole(&much).map(drop).unwrap_err();
+        assert!(matches!(refused, RunError::Room(_)), "{refused}");
     }
 
     #[test]

@@ -122,12 +122,20 @@ impl Worker {
         files.pick(want, &mut self.rotors[set], &mut self.rng, deadline)
     }
 
+    /// Why a thread ends that picked no entry.
+    fn out_of(&self, op: &Flowop, picked: Picked) -> Why {
+        match picked {
+            Picked::None => Why::NoFile(op.name.clone()),
+            _ => self.shared.over().unwrap_or(Why::Time),
+        }
+    }
+
     fn create(&mut self, op: &Flowop) -> Result<Did, RunError> {
         let number = set_of(op);
         self.free_slot(op.fd)?;
         let entry = match self.pick(number, Want::Absent) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = self.shared.sets[number].clone();
         let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE | OpenFlags::EXCL | sync_of(op);
@@ -176,7 +184,7 @@ impl Worker {
         let want = if once { Want::Fresh } else { Want::Exists };
         let entry = match self.pick(number, want) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = self.shared.sets[number].clone();
         let flags = match set.readonly {
@@ -197,7 +205,7 @@ impl Worker {
         let number = set_of(op);
         let entry = match self.pick(number, Want::Exists) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = &self.shared.sets[number];
         if set.files.is_open(entry) {
@@ -215,7 +223,7 @@ impl Worker {
         let number = set_of(op);
         let entry = match self.pick(number, Want::Exists) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = &self.shared.sets[number];
         let size = set.files.entry(entry).size;
@@ -400,7 +408,7 @@ impl Worker {
     fn make_dir(&mut self, op: &Flowop) -> Result<Did, RunError> {
         let entry = match self.pick_leaf(set_of(op), Want::Absent) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = &self.shared.sets[set_of(op)];
         let made = self.shared.vfs.mkdir(set.tree.leaf(entry), 0o755);
@@ -412,7 +420,7 @@ impl Worker {
     fn remove_dir(&mut self, op: &Flowop) -> Result<Did, RunError> {
         let entry = match self.pick_leaf(set_of(op), Want::Exists) {
             Picked::Entry(entry) => entry,
-            other => return Ok(Did::End(out_of(op, other))),
+            other => return Ok(Did::End(self.out_of(op, other))),
         };
         let set = &self.shared.sets[set_of(op)];
         let removed = self.shared.vfs.rmdir(set.tree.leaf(entry));
@@ -443,12 +451,5 @@ fn sync_of(op: &Flowop) -> OpenFlags {
         OpenFlags::DSYNC
     } else {
         OpenFlags::NONE
-    }
-}
-
-fn out_of(op: &Flowop, picked: Picked) -> Why {
-    match picked {
-        Picked::None => Why::NoFile(op.name.clone()),
-        _ => Why::Time,
     }
 }

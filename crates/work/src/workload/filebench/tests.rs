@@ -183,6 +183,15 @@ fn what_is_wrong_is_named_with_its_line_and_what_there_is() {
             "`target=x` of `sempost` is no semblock",
         ),
         (
+            &thread("flowop opslimit target=x"),
+            "`target=x` of `opslimit` is no flowop of this file; there is: opslimit",
+        ),
+        (&thread("flowop iopslimit target=x"), "is no flowop of this"),
+        (
+            &thread("flowop bwlimit target=x"),
+            "is no flowop of this file",
+        ),
+        (
             &thread("flowop finishoncount target=x"),
             "is no flowop of this file; there is: finishoncount",
         ),
@@ -341,10 +350,15 @@ fn a_run_is_the_same_again_and_another_with_another_seed() {
 }
 
 fn of_text(text: &str) -> Result<Run, String> {
+    of_text_with(text, "")
+}
+
+fn of_text_with(text: &str, more: &str) -> Result<Run, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model.f");
     std::fs::write(&path, text).unwrap();
-    let mut config = config(Fs::Ext4, "jbd2", "filebench:file=model.f");
+    let workload = format!("filebench:file=model.f{more}");
+    let mut config = config(Fs::Ext4, "jbd2", &workload);
     config.recording = Some(path);
     let run = run::run(&config, &mut |_, _| {}).map_err(|e| e.to_string())?;
     Ok(run.run)
@@ -395,9 +409,23 @@ fn waits_end_with_the_run_and_rates_are_kept() {
         "{}",
         run.virtual_seconds
     );
+    let because = "threads ended because the time was over";
+    assert!(run.notes.contains(&because.into()), "{:?}", run.notes);
     let limited = thread("flowop statfile name=s,filesetname=a\nflowop opslimit name=l");
     let run = of_text(&format!("eventgen rate=100\n{limited}")).unwrap();
     assert!((99..=102).contains(&run.ops), "{}", run.ops);
+}
+
+/// Threads that wait for a file that others use are told why the run ended, as all others are.
+#[test]
+fn a_thread_that_waits_for_a_file_ends_for_the_reason_of_the_run() {
+    let text = "define fileset name=a,entries=1,prealloc\n\
+                define process name=p { thread name=t,instances=4 {\n\
+                flowop statfile name=s,filesetname=a\n} }\nrun 1\n";
+    let because = |run: &Run, why: &str| run.notes.iter().any(|note| note.contains(why));
+    let run = of_text_with(text, ",ops=20").unwrap();
+    assert!(because(&run, "as many operations as were asked for"));
+    assert!(!because(&run, "the time was over"), "{:?}", run.notes);
 }
 
 #[test]
