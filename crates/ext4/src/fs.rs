@@ -227,7 +227,7 @@ fn note_damage(sb: &mut Superblock) {
 
 impl Ext4 {
     /// Runs an operation if the latch accepts it, and latches the mount if the operation finds
-    /// damage.
+    /// damage or panics.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         if self.latch.errors() == Errors::Panic
             && let Some(first) = self.journal.aborted()
@@ -235,13 +235,20 @@ impl Ext4 {
             self.latch.fail(first);
         }
         self.latch.check_open()?;
-        let answer = operation();
+        let answer = self.watched(operation);
         match &answer {
             Err(e @ FsError::Corrupt { .. }) => self.latch_failure(e, false),
             Err(e @ FsError::Aborted { .. }) => self.latch_failure(e, true),
             _ => {}
         }
         answer
+    }
+
+    /// Runs work; if it panics, nothing is accepted or committed any more (latch-P1). Half an
+    /// operation is not committed in any case, because its handle says so before the transaction
+    /// can go on without it (handle-A1).
+    fn watched<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.latch.watch(work, || self.journal.break_off())
     }
 
     fn file(&self, ino: Ino) -> FsResult<Arc<Inode>> {
@@ -293,7 +300,12 @@ impl FileSystem for Ext4 {
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         self.guarded(|| {
             self.check_writable()?;
-            self.change_attr(&*self.inode(ino)?, set)
+            let inode = self.inode(ino)?;
+            let changed = self.change_attr(&inode, set)?;
+            if set.size.is_some() {
+                self.settle_content(&inode)?;
+            }
+            Ok(changed)
         })
     }
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
@@ -310,7 +322,9 @@ impl FileSystem for Ext4 {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.guarded(|| {
             self.check_writable()?;
-            self.allocate_file(&*self.file(ino)?, mode, offset, len)
+            let inode = self.file(ino)?;
+            self.allocate_file(&inode, mode, offset, len)?;
+            self.settle_content(&inode)
         })
     }
     fn tmpfile(&self, dir: Ino, perm: u16, creds: Creds) -> FsResult<Attr> {
@@ -347,7 +361,7 @@ impl FileSystem for Ext4 {
         self.pages.dirty_pages()
     }
     fn unmount(&self) -> FsResult<()> {
-        self.shut_down()
+        self.watched(|| self.shut_down())
     }
 }
 

@@ -87,7 +87,11 @@ impl FileSystem for F2fs {
             if set.size.is_some() {
                 inode.check_use(Use::Change)?;
             }
-            self.change_attr(&inode, set)
+            let changed = self.change_attr(&inode, set)?;
+            if set.size.is_some() {
+                self.settle_content(ino)?;
+            }
+            Ok(changed)
         })
     }
     fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
@@ -112,7 +116,8 @@ impl FileSystem for F2fs {
                 FallocateMode::CollapseRange => self.collapse_range(ino, offset, len),
                 FallocateMode::InsertRange => self.insert_range(ino, offset, len),
                 _ => self.fallocate_file(ino, mode, offset, len),
-            }
+            }?;
+            self.settle_content(ino)
         })
     }
     fn seek(&self, ino: Ino, offset: u64, mode: SeekMode) -> FsResult<u64> {
@@ -141,9 +146,15 @@ impl FileSystem for F2fs {
         self.guarded(|| F2fs::trim(self, range.start, len, min_bytes))
     }
     fn unmount(&self) -> FsResult<()> {
-        self.latch.check_open()?;
-        let settled = self.settle_files();
-        self.unmount_volume()?;
-        settled
+        if self.latch.check_open().is_err() {
+            // Nothing may be written any more; the tasks end.
+            self.stop_tasks();
+            return self.latch.close();
+        }
+        self.watched(|| {
+            let settled = self.settle_files();
+            self.unmount_volume()?;
+            settled
+        })
     }
 }

@@ -212,10 +212,9 @@ impl F2fs {
         // Nor is there anything behind that of a sealed volume.
         let wanted =
             self.options.roll_forward && !self.cp.is_marked_disabled() && !self.geo.is_sealed();
-        let freeze = self.ops.freeze(Cause::Recovery);
-        let result = self.roll_forward_frozen(&freeze, wanted, journal);
-        freeze.end();
-        result
+        self.frozen(Cause::Recovery, |freeze| {
+            self.roll_forward_frozen(freeze, wanted, journal)
+        })
     }
 
     fn roll_forward_frozen(

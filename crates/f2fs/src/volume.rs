@@ -8,7 +8,7 @@ use crate::inode::{Inodes, Orphans};
 use crate::journal::{Journal, JournalRecovery, OP_MAX};
 use crate::nat::Nat;
 use crate::nodes::Nodes;
-use crate::ops::{Cause, FreezeStats, Op, Ops};
+use crate::ops::{Cause, Freeze, FreezeStats, Op, Ops};
 use crate::options::MountOptions;
 use crate::recover::RecoveryReport;
 use crate::segs::Segments;
@@ -122,20 +122,38 @@ impl F2fs {
         self.space.check();
     }
 
-    /// Lets an operation in, and notes damage that it finds.
+    /// Lets an operation in, and latches the mount if the operation finds damage or panics.
     pub(crate) fn guarded<T>(&self, operation: impl FnOnce() -> FsResult<T>) -> FsResult<T> {
         self.latch.check_open()?;
-        let answer = operation();
+        let answer = self.watched(operation);
         if let Err(e @ FsError::Corrupt { .. }) = &answer {
             self.note_damage(e);
         }
         answer
     }
 
-    /// Runs an operation that changes metadata; with a journal it logs what it changes.
+    /// Runs work; if it panics, nothing is accepted any more (latch-P1), and no checkpoint is
+    /// written: each looks at the latch when it has the freeze. With a journal, an operation that
+    /// had begun to log keeps its epoch from being committed by itself (f2fs-journal-I4).
+    pub(crate) fn watched<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.latch.watch(work, || ())
+    }
+
+    /// Runs an operation that changes metadata; with a journal it logs what it changes. If it
+    /// panics, the latch is set before a freeze can begin (latch-P2).
     pub(crate) fn with_op<R>(&self, work: impl FnOnce(&Op<'_>) -> R) -> R {
         let tx = self.journal.as_ref().map(|journal| journal.plane.enter());
-        self.ops.run(tx, self.op_max(), work)
+        let max = self.op_max();
+        self.ops.run(tx, max, |op| self.watched(|| work(op)))
+    }
+
+    /// Runs work while all operations are kept out. If it panics, the latch is set before they come
+    /// in again (latch-P2).
+    pub(crate) fn frozen<R>(&self, cause: Cause, work: impl FnOnce(&Freeze<'_>) -> R) -> R {
+        let freeze = self.ops.freeze(cause);
+        let done = self.watched(|| work(&freeze));
+        freeze.end();
+        done
     }
 
     /// What one operation logs at most. Without a journal nothing is logged, and the bound is none.
@@ -183,5 +201,40 @@ impl F2fs {
     /// Runs one part of an fsync and adds up its time.
     pub(crate) fn timed<R>(&self, part: &'static str, work: impl FnOnce() -> R) -> R {
         self.sync_times.part(part, work)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::journal::capture::hooks_tests::mounted_over;
+    use fscore::FileSystem;
+
+    /// latch-P1, latch-P2: whatever keeps checkpoints out, or is kept out by them, latches the
+    /// mount itself, and does not wait for the call around it to do so.
+    #[test]
+    fn a_panic_latches_where_checkpoints_are_kept_out() {
+        for options in ["", "scheme=f2fsj"] {
+            for place in ["operation", "freeze", "task"] {
+                let mut mount = MountOptions::parse(options).expect("options");
+                mount.timers = false;
+                let (_, fs) = mounted_over(mount);
+                let _ = rt::foreign(|| match place {
+                    "operation" => fs.with_op(|_| panic!("planted")),
+                    "freeze" => fs.frozen(Cause::Sync, |_| panic!("planted")),
+                    _ => {
+                        fs.start_task("planted", |_| panic!("planted"));
+                        fs.stop_tasks();
+                    }
+                });
+                assert_eq!(fs.failed().as_deref(), Some(Latch::PANICKED), "{place}");
+                let version = fs.cp.version();
+                for refused in [fs.sync(), fs.checkpoint(Cause::Timer), fs.unmount()] {
+                    let refused = refused.map_err(|e| e.errno());
+                    assert_eq!(refused, Err(Errno::Io), "{options}: {place}");
+                }
+                assert_eq!(fs.cp.version(), version, "{options}: {place}");
+            }
+        }
     }
 }

@@ -25,6 +25,24 @@ pub struct WriteErrorCounts {
     pub no_space: bool,
 }
 
+impl WriteErrorCounts {
+    /// These, and those of a later mount, which counts anew.
+    #[must_use]
+    pub fn and_later(self, later: WriteErrorCounts) -> WriteErrorCounts {
+        WriteErrorCounts {
+            all: self.all + later.all,
+            told: match later.told {
+                0 => self.told,
+                told => self.all + told,
+            },
+            no_space: match later.all {
+                0 => self.no_space,
+                _ => later.no_space,
+            },
+        }
+    }
+}
+
 impl WriteErrors {
     /// Notes a failure.
     pub fn note(&mut self, e: FsError) {

@@ -310,7 +310,8 @@ impl Filesystem for Adapter {
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.turn(request, false, || {
-            let open = || (self.server).open(caller(request), ino.0, open_mode(flags.0));
+            let mode = open_mode(flags.0, self.options.sync);
+            let open = || (self.server).open(caller(request), ino.0, mode);
             match as_caller(request, open) {
                 Ok(open) => reply.opened(FileHandle(open.handle), self.open_flags(open.settled)),
                 Err(errno) => reply.error(number(errno)),
@@ -339,7 +340,7 @@ impl Filesystem for Adapter {
                     Err(errno) => reply.error(number(errno)),
                 });
             };
-            match open_mode(flags.0).no_access_time {
+            match open_mode(flags.0, false).no_access_time {
                 true => NoAccessTime::scope(read),
                 false => read(),
             }
@@ -369,7 +370,7 @@ impl Filesystem for Adapter {
                 // For the program that dirtied the pages (A2).
                 true => self.server.write_cached(ino.0, offset, data, kill),
                 false => as_caller(request, || {
-                    let mode = open_mode(flags.0);
+                    let mode = open_mode(flags.0, false);
                     (self.server).write(ino.0, handle.0, offset, data, mode, kill)
                 }),
             };
@@ -585,13 +586,14 @@ impl Filesystem for Adapter {
         name: &OsStr,
         mode: u32,
         umask: u32,
-        _flags: i32,
+        flags: i32,
         reply: ReplyCreate,
     ) {
         self.turn(request, false, || {
             let name = name.as_bytes();
             let maker = self.maker(request, umask);
-            let create = || (self.server).create(maker, parent.0, name, mode as u16);
+            let open = open_mode(flags, self.options.sync);
+            let create = || (self.server).create(maker, parent.0, name, mode as u16, open);
             match as_caller(request, create) {
                 Ok((attr, open)) => reply.created(
                     &NAME_TTL.min(self.attr_ttl()),
@@ -609,7 +611,7 @@ impl Filesystem for Adapter {
         &self,
         request: &Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
@@ -619,7 +621,8 @@ impl Filesystem for Adapter {
             let Some(mode) = fallocate_mode(mode) else {
                 return reply.error(fuser::Errno::EOPNOTSUPP);
             };
-            let allocate = || (self.server).fallocate(caller(request), ino.0, mode, offset, length);
+            let file = (ino.0, handle.0);
+            let allocate = || (self.server).fallocate(caller(request), file, mode, offset, length);
             empty(as_caller(request, allocate), reply);
         });
     }
@@ -679,14 +682,15 @@ impl Filesystem for Adapter {
         _handle_in: FileHandle,
         offset_in: u64,
         ino_out: INodeNo,
-        _handle_out: FileHandle,
+        handle_out: FileHandle,
         offset_out: u64,
         len: u64,
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
         self.turn(request, true, || {
-            let (from, to) = ((ino_in.0, offset_in), (ino_out.0, offset_out));
+            let from = (ino_in.0, offset_in);
+            let to = (ino_out.0, handle_out.0, offset_out);
             let copy = || self.server.copy(caller(request), from, to, len);
             written(as_caller(request, copy), reply);
         });

@@ -53,13 +53,15 @@ pub(crate) fn time_set(time: TimeOrNow) -> TimeSet {
     }
 }
 
-pub(crate) fn open_mode(flags: i32) -> OpenMode {
+/// How a file is opened with these flags. On a mount with `sync` the kernel says of each write that
+/// it is synchronous, and says nothing of an allocation or a copy.
+pub(crate) fn open_mode(flags: i32, sync: bool) -> OpenMode {
     let has = |flag: i32| flags & flag == flag;
     OpenMode {
         write: flags & libc::O_ACCMODE != libc::O_RDONLY,
         truncate: has(libc::O_TRUNC),
         append: has(libc::O_APPEND),
-        sync: has(libc::O_SYNC),
+        sync: sync || has(libc::O_SYNC),
         data_sync: has(libc::O_DSYNC),
         direct: has(libc::O_DIRECT),
         no_access_time: has(libc::O_NOATIME),
@@ -145,11 +147,12 @@ mod tests {
         assert_eq!(rename_mode(both, Creds::default()), None);
         let both = RenameFlags::RENAME_WHITEOUT | RenameFlags::RENAME_EXCHANGE;
         assert_eq!(rename_mode(both, Creds::default()), None);
-        let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND);
+        let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND, false);
         assert_eq!(
             (mode.sync, mode.data_sync, mode.append),
             (false, true, true)
         );
-        assert!(open_mode(libc::O_SYNC).data_sync);
+        assert!(open_mode(libc::O_SYNC, false).data_sync);
+        assert!(open_mode(libc::O_RDWR, true).sync);
     }
 }

@@ -13,7 +13,8 @@
 //!   once, so its number is not given to another inode.
 //! - **U2** A request that panics is answered with EIO, and so is every later one: nothing is
 //!   written any more, the volume stays dirty and the next mount recovers it.
-//! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC` is answered after its sync.
+//! - **U3** A write to a file opened with `O_SYNC` or `O_DSYNC`, an allocation in it and a copy
+//!   into it are answered after their sync.
 //! - **U4** A failed write of file data is told once to each descriptor that was open
 //!   ([`vfs::ErrorSeen`]).
 //! - **U5** ACLs can be set only where the file system obeys them; such a file system gets the

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use testkit::model::ModelFs;
 use testkit::spy::{Call, SpyFs};
-use varve_fuse::{Caller, Change, NoCache, OpenMode, Server};
-use vfs::{AccessTimes, Errno, FileKind, RenameMode, Vfs};
+use varve_fuse::{Caller, Change, NoCache, OpenMode, Remount, Server};
+use vfs::{AccessTimes, Errno, FallocateMode, FileKind, OpenFlags, RenameMode, Vfs};
 
 const ROOT: u64 = 1;
 const SUPERUSER: Caller = Caller {
@@ -35,9 +35,9 @@ fn server() -> (Server, Arc<SpyFs>) {
 
 /// A file with `content`; looked up once, not open.
 fn file(server: &Server, name: &[u8], perm: u16, content: &[u8]) -> u64 {
-    let (attr, open) = (server.create(USER, ROOT, name, perm)).expect("a new name");
-    let number = server.number(attr.ino);
     let mode = OpenMode::default();
+    let (attr, open) = (server.create(USER, ROOT, name, perm, mode)).expect("a new name");
+    let number = server.number(attr.ino);
     let wrote = server.write(number, open.handle, 0, content, mode, false);
     assert_eq!(wrote, Ok(content.len()));
     server.release(open.handle).expect("open");
@@ -178,6 +178,46 @@ fn a_write_to_a_synchronous_file_is_synced_before_the_answer() {
     }
 }
 
+/// The kernel asks for no sync behind an allocation or a copy (fuse-U3).
+#[test]
+fn an_allocation_and_a_copy_are_synced_before_the_answer() {
+    let (server, spy) = server();
+    let from = file(&server, b"from", 0o644, b"content");
+    for (sync, data_sync, wanted) in [
+        (false, false, 0),
+        (true, true, 1),
+        (true, false, 1),
+        (false, true, 1),
+    ] {
+        let mode = OpenMode {
+            write: true,
+            truncate: true,
+            sync,
+            data_sync,
+            ..OpenMode::default()
+        };
+        let name = format!("to {sync} {data_sync}");
+        let (attr, made) =
+            (server.create(USER, ROOT, name.as_bytes(), 0o644, mode)).expect("a new name");
+        let number = server.number(attr.ino);
+        let opened = server.open(USER, number, mode).expect("there");
+        for handle in [made.handle, opened.handle] {
+            let syncs = || {
+                let calls = spy.take().into_iter();
+                let of_it = calls.filter(
+                    |call| matches!(call, Call::Fsync { ino, data_only: false } if *ino == attr.ino),
+                );
+                of_it.count()
+            };
+            let file = (number, handle);
+            let allocated = server.fallocate(USER, file, FallocateMode::Allocate, 0, 4096);
+            assert_eq!((allocated, syncs()), (Ok(()), wanted), "{name}");
+            let copied = server.copy(USER, (from, 0), (number, handle, 0), 7);
+            assert_eq!((copied, syncs()), (Ok(7), wanted), "{name}");
+        }
+    }
+}
+
 /// What each kind of write is answered when the third page of six finds no room, and what the file
 /// holds then.
 fn without_room(
@@ -252,6 +292,94 @@ fn each_open_file_is_told_a_failure_once() {
     assert_eq!([fsync(a), fsync(a)], [Err(Errno::Io), Ok(())]);
 }
 
+/// A volume for a remount: the model cannot be mounted again, so it is made a second time, with the
+/// file of the same number.
+fn remounted(name: &[u8]) -> Arc<Vfs> {
+    let (again, _) = server();
+    file(&again, name, 0o644, b"x");
+    again.vfs()
+}
+
+/// Who was not told of a failure before a remount is told after it (remount-E3).
+#[test]
+fn a_remount_keeps_the_failures_that_were_not_told() {
+    let (server, spy) = server();
+    let number = file(&server, b"f", 0o644, b"x");
+    let open = || {
+        let opened = server.open(USER, number, OpenMode::default());
+        opened.expect("there").handle
+    };
+    let fsync = |handle| server.fsync(number, handle, false);
+    let remount = || server.remount(|| (Some(remounted(b"f")), Ok(())));
+    let ino = server.lookup(ROOT, b"f").expect("there").ino;
+    let [told, untold] = [open(), open()];
+    spy.fail_write(ino, Errno::NoSpc.into());
+    assert_eq!(fsync(told), Err(Errno::NoSpc));
+    for _ in 0..2 {
+        assert_eq!(remount(), Ok(()));
+        assert_eq!(fsync(told), Ok(()), "it was told before");
+        assert_eq!(fsync(open()), Ok(()), "opened after somebody was told");
+    }
+    assert_eq!(fsync(untold), Err(Errno::NoSpc));
+    assert_eq!(fsync(untold), Ok(()));
+}
+
+/// The mount that follows has failures of its own, and the kind of the last one counts.
+#[test]
+fn a_remount_adds_the_failures_of_the_mounts() {
+    let (server, spy) = server();
+    let number = file(&server, b"f", 0o644, b"x");
+    let ino = server.lookup(ROOT, b"f").expect("there").ino;
+    let open = || {
+        let opened = server.open(USER, number, OpenMode::default());
+        opened.expect("there").handle
+    };
+    let fsync = |handle| server.fsync(number, handle, false);
+    let [a, b] = [open(), open()];
+    spy.fail_write(ino, Errno::NoSpc.into());
+    let next = SpyFs::new(ModelFs::new());
+    let inside = Vfs::new(next.clone());
+    (inside.open("/f", OpenFlags::WRITE | OpenFlags::CREATE, 0o644))
+        .and_then(vfs::File::close)
+        .expect("the same number");
+    assert_eq!(server.remount(|| (Some(inside), Ok(()))), Ok(()));
+    let late = open();
+    assert_eq!(fsync(late), Err(Errno::NoSpc), "nobody was told");
+    let io = vfs::FsError::Io {
+        what: "planted".into(),
+        power_lost: false,
+    };
+    next.fail_write(ino, io);
+    assert_eq!([fsync(a), fsync(b), fsync(late)], [Err(Errno::Io); 3]);
+    let last = open();
+    assert_eq!([fsync(a), fsync(b), fsync(late), fsync(last)], [Ok(()); 4]);
+}
+
+/// A remount that panics is a request that panics (fuse-U2), wherever it does.
+#[test]
+fn a_remount_that_panics_ends_everything() {
+    let planted = |words: &str| -> Result<Remount, String> {
+        assert_ne!(words, "read", "planted");
+        Ok(Remount {
+            access_times: AccessTimes::Never,
+            again: Box::new(|| panic!("planted")),
+        })
+    };
+    for words in ["read", "mounted"] {
+        let (server, spy) = server();
+        file(&server, b"f", 0o644, b"x");
+        server.remount_by(Box::new(planted));
+        let name = format!("{}{words}", varve_fuse::REMOUNT_XATTR);
+        let answer = server.getxattr(ROOT, name.as_bytes()).expect("a reason");
+        let answer = String::from_utf8_lossy(&answer).into_owned();
+        assert!(answer.contains("planted"), "{answer}");
+        assert_eq!(server.getattr(ROOT), Err(Errno::Io), "{words}");
+        spy.take();
+        assert!(server.shut_down().is_err());
+        assert_eq!(spy.take(), [], "the volume is left for recovery");
+    }
+}
+
 #[test]
 fn acls_are_refused_where_nobody_obeys_them() {
     let (server, _) = server();
@@ -298,7 +426,7 @@ fn names_move_and_copies_end_with_the_source() {
     let content: Vec<u8> = (0..3_000_000u32).map(|i| (i / 7) as u8).collect();
     let from = file(&server, b"from", 0o600, &content);
     let to = file(&server, b"to", 0o600, b"0123456789");
-    let copied = server.copy(USER, (from, 5), (to, 4), 1 << 40);
+    let copied = server.copy(USER, (from, 5), (to, 0, 4), 1 << 40);
     assert_eq!(copied, Ok(content.len() - 5));
     let read = server.read(to, 0, content.len()).expect("known");
     assert_eq!(&read[..4], b"0123");

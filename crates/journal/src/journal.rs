@@ -13,7 +13,7 @@ use base::{BlockNo, Bytes, Mutant, Tid};
 use block::{Batch, Queue, WriteMark};
 use rt::{Condvar, JoinHandle, Mutex};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Longest run that [`Journal::read_ahead`] reads with one request, blocks.
 const READ_AHEAD_RUN: u64 = 32;
@@ -346,6 +346,12 @@ impl Journal {
             power_lost: false,
         };
         self.inner.latch(&mut self.inner.state.lock(), failure);
+    }
+
+    /// Aborts as a handle that is dropped half-way does (handle-A1), from a place that may take no
+    /// lock: an operation above panicked, so what it left in memory must not be committed.
+    pub fn break_off(&self) {
+        self.inner.dropped.store(true, Ordering::SeqCst);
     }
 
     /// As [`abort`](Self::abort), but as if the power were gone: no error is left in the log for

@@ -42,7 +42,7 @@ pub(crate) unsafe fn file_control(
                 *arg.cast::<*mut c_char>() = allocated(vfs_name.to_bytes())
             }
             ffi::SQLITE_FCNTL_TEMPFILENAME => {
-                *arg.cast::<*mut c_char>() = allocated(&file.mount.temp_name());
+                *arg.cast::<*mut c_char>() = allocated(&file.mount.free_temp_name());
             }
             ffi::SQLITE_FCNTL_HAS_MOVED => *int = c_int::from(has_moved(file)),
             ffi::SQLITE_FCNTL_EXTERNAL_READER => *int = 0,

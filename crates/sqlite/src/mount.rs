@@ -70,10 +70,21 @@ impl Mount {
         }
     }
 
-    /// A name for a temporary file that no other one of this mount has.
+    /// A name for a temporary file that no other one of this registration has. Something else on
+    /// the volume may have it.
     pub(crate) fn temp_name(&self) -> Vec<u8> {
         let n = self.temp_names.fetch_add(1, Ordering::Relaxed);
         format!("/.varve-sqlite-temp-{n}").into_bytes()
+    }
+
+    /// A name for a temporary file that nothing on the volume has now.
+    pub(crate) fn free_temp_name(&self) -> Vec<u8> {
+        loop {
+            let name = self.temp_name();
+            if self.vfs.lstat(&name).is_err() {
+                return name;
+            }
+        }
     }
 
     /// Notes an error of the file system and answers SQLite's code for it.

@@ -14,6 +14,8 @@ use vfs::{Errno, FsError, OpenFlags};
 const DATABASE_PERM: u16 = 0o644;
 /// Permission bits of a temporary file.
 const TEMP_PERM: u16 = 0o600;
+/// Names that are tried for a temporary file.
+const TEMP_ATTEMPTS: u32 = 4096;
 /// The bits of xOpen's flags that say which kind of file it is.
 const KIND_MASK: c_int = 0x000F_FF00;
 
@@ -33,12 +35,16 @@ pub(crate) struct Request {
 pub(crate) fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int), c_int> {
     let Request { path, flags, .. } = request;
     let kind = flags & KIND_MASK;
-    let path = path.unwrap_or_else(|| mount.temp_name());
-    let (perm, owner) = permissions(mount, &path, flags);
-    let (file, flags) = open_or_read_only(mount, &path, flags, perm)?;
-    if let Some((uid, gid)) = owner {
-        give_to(&file, uid, gid).map_err(|e| mount.fail(During::Open, &path, &e))?;
-    }
+    let (path, file, flags) = match path {
+        Some(path) => {
+            let (file, flags) = open_named(mount, &path, flags)?;
+            (path, file, flags)
+        }
+        None => {
+            let (path, file) = open_temporary(mount, flags)?;
+            (path, file, flags)
+        }
+    };
     if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
         mount
             .vfs
@@ -68,6 +74,34 @@ pub(crate) fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, 
     Ok((file, flags))
 }
 
+fn open_named(mount: &Mount, path: &[u8], flags: c_int) -> Result<(vfs::File, c_int), c_int> {
+    let (perm, owner) = permissions(mount, path, flags);
+    let (file, flags) = open_or_read_only(mount, path, flags, perm)?;
+    if let Some((uid, gid)) = owner {
+        give_to(&file, uid, gid).map_err(|e| mount.fail(During::Open, path, &e))?;
+    }
+    Ok((file, flags))
+}
+
+/// Makes a temporary file under a name that nothing has. A name may be taken: by another
+/// registration on the volume, or by what a crash has left of an earlier one.
+fn open_temporary(mount: &Mount, flags: c_int) -> Result<(Vec<u8>, vfs::File), c_int> {
+    let mut attempts = 0;
+    loop {
+        let path = mount.temp_name();
+        attempts += 1;
+        match mount
+            .vfs
+            .open(&path, wanted(flags) | OpenFlags::EXCL, TEMP_PERM)
+        {
+            Ok(file) => return Ok((path, file)),
+            // A damaged directory may have every name.
+            Err(FsError::Posix(Errno::Exist)) if attempts < TEMP_ATTEMPTS => {}
+            Err(error) => return Err(mount.fail(During::Open, &path, &error)),
+        }
+    }
+}
+
 /// Opens as asked; what cannot be written is opened for reading, as the unix VFS does.
 fn open_or_read_only(
     mount: &Mount,
@@ -75,23 +109,12 @@ fn open_or_read_only(
     flags: c_int,
     perm: u16,
 ) -> Result<(vfs::File, c_int), c_int> {
-    let has = |flag| flags & flag != 0;
-    let mut wanted = OpenFlags::READ | OpenFlags::NOFOLLOW;
-    for (flag, ours) in [
-        (ffi::SQLITE_OPEN_READWRITE, OpenFlags::WRITE),
-        (ffi::SQLITE_OPEN_CREATE, OpenFlags::CREATE),
-        (ffi::SQLITE_OPEN_EXCLUSIVE, OpenFlags::EXCL),
-    ] {
-        if has(flag) {
-            wanted = wanted | ours;
-        }
-    }
-    let error = match mount.vfs.open(path, wanted, perm) {
+    let error = match mount.vfs.open(path, wanted(flags), perm) {
         Ok(file) => return Ok((file, flags)),
         Err(error) => error,
     };
     let read_only = matches!(error, FsError::Posix(Errno::RoFs | Errno::Access));
-    if !read_only || !has(ffi::SQLITE_OPEN_READWRITE) {
+    if !read_only || flags & ffi::SQLITE_OPEN_READWRITE == 0 {
         return Err(mount.fail(During::Open, path, &error));
     }
     let changed = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
@@ -102,6 +125,19 @@ fn open_or_read_only(
         Ok(file) => Ok((file, changed | ffi::SQLITE_OPEN_READONLY)),
         Err(_) => Err(mount.fail(During::Open, path, &error)),
     }
+}
+
+/// The flags of SQLite as those of `vfs`.
+fn wanted(flags: c_int) -> OpenFlags {
+    let pairs = [
+        (ffi::SQLITE_OPEN_READWRITE, OpenFlags::WRITE),
+        (ffi::SQLITE_OPEN_CREATE, OpenFlags::CREATE),
+        (ffi::SQLITE_OPEN_EXCLUSIVE, OpenFlags::EXCL),
+    ];
+    let wanted = pairs.into_iter().filter(|(flag, _)| flags & flag != 0);
+    wanted.fold(OpenFlags::READ | OpenFlags::NOFOLLOW, |all, (_, ours)| {
+        all | ours
+    })
 }
 
 /// Permission bits of a file that is made, and the owner of the database if a journal must be given

@@ -84,6 +84,9 @@ pub enum Fault {
     CorruptInRead,
     /// So many bytes can still be written.
     Room(usize),
+    /// So many times a name that no lookup finds is there when it is to be made, as in a damaged
+    /// directory, or beside a task that makes and removes it.
+    ComesAndGoes(u32),
 }
 
 /// Passes everything to another file system and records the calls that succeeded.
@@ -160,6 +163,16 @@ impl SpyFs {
             },
         }
     }
+    /// A new name is about to be made.
+    fn come(&self) -> FsResult<()> {
+        match &mut *self.fault.lock() {
+            Some(Fault::ComesAndGoes(left)) if *left > 0 => {
+                *left -= 1;
+                Err(Errno::Exist.into())
+            }
+            _ => Ok(()),
+        }
+    }
     fn note(&self, call: Call) {
         self.calls.lock().push(call);
     }
@@ -203,6 +216,7 @@ impl FileSystem for SpyFs {
         creds: Creds,
     ) -> FsResult<Attr> {
         self.writable()?;
+        self.come()?;
         let result = self.below.create(dir, name, kind, perm, rdev, creds);
         self.noted(result, |attr| created(attr, name))
     }
@@ -248,6 +262,9 @@ impl FileSystem for SpyFs {
         mode: RenameMode,
     ) -> FsResult<()> {
         self.writable()?;
+        if mode.keeps_target() {
+            self.come()?;
+        }
         let result = self.below.rename(from_dir, from, to_dir, to, mode);
         self.noted(result, |()| Call::Rename {
             from: from.to_vec(),

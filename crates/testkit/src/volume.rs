@@ -1,10 +1,10 @@
 //! A volume under test as the harnesses here see it: it is mounted, filled, mounted again, cut, and
 //! judged by the checkers of its own file system.
 
-use crate::brief::Brief;
+use crate::brief::{Brief, pattern};
 use crate::shadow::{Mix, Shadow, Tree, race, read_tree};
 use base::Rng;
-use fscore::FileSystem;
+use fscore::{FallocateMode, FileFlags, FileSystem, FsError};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 
@@ -70,6 +70,47 @@ pub fn wander(volume: &impl Volume, seed: u64, steps: u32, mix: Mix) -> Tree {
     fs.unmount().expect("unmount");
     volume.judge();
     shadow.tree()
+}
+
+/// What changes a file with the flag of `chattr +S` is durable when the call returns.
+///
+/// # Panics
+/// If it is not so.
+pub fn the_sync_flag_holds(volume: &impl Volume) {
+    const SIZE: usize = 50_000;
+    let fs = volume.mount();
+    let file = fs.file("f");
+    let set = FileFlags::SYNC;
+    fs.set_file_flags(file, set).expect("chattr +S");
+    let is_there = |what: &str| {
+        let cut = volume.fork().mount();
+        let attr = |fs: &dyn FileSystem| fs.getattr(file).map(|a| (a.size, a.sectors));
+        let (left, now) = (attr(&*cut), attr(&*fs));
+        let of = |e: FsError| e.errno();
+        assert_eq!(left.map_err(of), now.map_err(of), "{what}");
+        assert!(cut.content(file) == fs.content(file), "{what}");
+    };
+    let wrote = fs.write(file, 0, &pattern(1, SIZE));
+    assert_eq!(wrote.expect("room"), SIZE);
+    is_there("a write");
+    for (mode, offset, len) in [
+        (FallocateMode::Allocate, 60_000, 20_000),
+        (FallocateMode::KeepSize, 200_000, 40_000),
+        (FallocateMode::PunchHole, 8192, 8192),
+        (FallocateMode::ZeroRange, 20_480, 4096),
+        (FallocateMode::CollapseRange, 4096, 4096),
+        (FallocateMode::InsertRange, 4096, 8192),
+    ] {
+        let done = fs.fallocate(file, mode, offset, len);
+        done.unwrap_or_else(|e| panic!("{mode:?}: {e}"));
+        is_there(&format!("{mode:?}"));
+    }
+    for size in [3000, 70_000] {
+        fs.resize(file, size).expect("a size");
+        is_there(&format!("truncation to {size} bytes"));
+    }
+    fs.unmount().expect("unmount");
+    volume.judge();
 }
 
 /// Many tasks on the same few names under random schedules: no deadlock, no lost inode, a clean

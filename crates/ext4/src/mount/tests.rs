@@ -456,3 +456,14 @@ fn fork_without_area(ram: &Ram, at: BlockNo) -> Arc<Ram> {
     put(&copy, at, vec![0; BLOCK_BYTES]);
     copy
 }
+
+/// latch-P1: a panic outside of a handle ends the journal, too, so that its task commits nothing.
+#[test]
+fn a_panic_ends_the_journal() {
+    let fs = mounted(&volume(LOG_BLOCKS), OPTIONS);
+    assert_eq!(fs.journal.aborted(), None);
+    let ended = rt::foreign(|| fs.guarded::<()>(|| panic!("planted")));
+    assert!(ended.is_err() && fs.journal.aborted().is_some());
+    let end = fs.unmount().map_err(|e| e.errno());
+    assert_eq!(end, Err(fscore::Errno::Io));
+}

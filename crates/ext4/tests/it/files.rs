@@ -1,8 +1,10 @@
 //! Content of files: write, read, truncate, fsync, checked by e2fsck and debugfs.
 
-use crate::common::{Image, fork, have_tools, mount, pattern};
+use crate::common::{Image, Volume, fork, fresh, have_tools, mount, pattern};
 use fscore::{FileSystem, SetAttr};
 use testkit::Brief;
+use testkit::volume::the_sync_flag_holds;
+use varve_ext4::mkfs::Kind;
 
 fn with_files(mib: u64, options: &[&str], names: &[&str]) -> Image {
     let image = Image::new(mib, options);
@@ -20,6 +22,13 @@ fn truncate(fs: &varve_ext4::Ext4, ino: base::Ino, size: u64) {
         ..SetAttr::default()
     };
     assert_eq!(fs.setattr(ino, &set).expect("truncate").size, size);
+}
+
+#[test]
+fn every_change_of_a_synchronous_file_is_durable() {
+    for options in ["", "scheme=coalition", "scheme=emmc"] {
+        the_sync_flag_holds(&Volume::new(fresh(Kind::Ext4, 64), options));
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod kernel;
 mod names;
 mod orphan_file;
 mod orphans;
+mod panics;
 mod remap_cuts;
 mod reserve;
 mod sizes;

@@ -49,25 +49,24 @@ impl F2fs {
 
     /// Holds the freeze from one call to the other.
     fn hold_frozen(&self) {
-        let freeze = self.ops.freeze(Cause::FsFreeze);
-        let written = self.checkpoint_frozen(&freeze);
-        let mut state = self.cp.state.lock();
-        match written {
-            Ok(()) => {
-                state.hold = Hold::Frozen;
-                self.cp.wake.notify_all();
-                while !matches!(state.hold, Hold::Thawing) && !state.stopping && rt::powered() {
-                    // A power cut ends all waits that may be aborted.
-                    if self.cp.wake.wait_powered(&mut state).is_err() {
-                        break;
+        self.frozen(Cause::FsFreeze, |freeze| {
+            let written = self.checkpoint_frozen(freeze);
+            let mut state = self.cp.state.lock();
+            match written {
+                Ok(()) => {
+                    state.hold = Hold::Frozen;
+                    self.cp.wake.notify_all();
+                    while !matches!(state.hold, Hold::Thawing) && !state.stopping && rt::powered() {
+                        // A power cut ends all waits that may be aborted.
+                        if self.cp.wake.wait_powered(&mut state).is_err() {
+                            break;
+                        }
                     }
                 }
+                Err(e) => state.frozen = Some(e),
             }
-            Err(e) => state.frozen = Some(e),
-        }
-        state.hold = Hold::None;
-        drop(state);
-        freeze.end();
+            state.hold = Hold::None;
+        });
         self.cp.wake.notify_all();
     }
 

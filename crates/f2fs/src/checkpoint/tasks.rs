@@ -39,14 +39,15 @@ impl F2fs {
         }
     }
 
-    /// Starts a background task, which ends when [`pause`](Self::pause) tells it to.
+    /// Starts a background task, which ends when [`pause`](Self::pause) tells it to. If it panics,
+    /// the mount latches as in an operation (latch-P1).
     pub(crate) fn start_task(
         self: &Arc<Self>,
         name: &str,
         body: impl FnOnce(&F2fs) + Send + 'static,
     ) {
         let fs = self.clone();
-        let handle = rt::spawn(name, move || body(&fs));
+        let handle = rt::spawn(name, move || fs.watched(|| body(&fs)));
         self.tasks.lock().push(handle);
     }
 
@@ -56,7 +57,7 @@ impl F2fs {
         self.cp.wake.notify_all();
         let tasks = std::mem::take(&mut *self.tasks.lock());
         for task in tasks {
-            // A panic of the task is reported by the code that runs the world.
+            // A panic of the task has latched the mount, and was printed when it happened.
             let _ = task.join();
         }
     }

@@ -74,11 +74,10 @@ impl F2fs {
         let mut clock = Clock::start();
         self.write_ahead()?;
         clock.end_of(Phase::Ahead);
-        let freeze = self.ops.freeze(cause);
-        clock.end_of(Phase::Freeze);
-        let written = self.write_checkpoint(&freeze, clock);
-        freeze.end();
-        written?;
+        self.frozen(cause, |freeze| {
+            clock.end_of(Phase::Freeze);
+            self.write_checkpoint(freeze, clock)
+        })?;
         self.discard_freed();
         Ok(())
     }

@@ -86,15 +86,13 @@ impl F2fs {
             self.segs.end_cleaning();
             return cleaned;
         }
-        let freeze = self.ops.freeze(Cause::BackgroundGc);
-        let cleaned = self.clean_section(&freeze, &mut work, policy);
-        let written = match cleaned {
-            Ok(true) => self.checkpoint_frozen(&freeze),
-            _ => Ok(()),
-        };
-        freeze.end();
-        written?;
-        cleaned
+        self.frozen(Cause::BackgroundGc, |freeze| {
+            let cleaned = self.clean_section(freeze, &mut work, policy)?;
+            if cleaned {
+                self.checkpoint_frozen(freeze)?;
+            }
+            Ok(cleaned)
+        })
     }
 
     pub(super) fn clean_foreground(&self) -> FsResult<()> {
@@ -140,12 +138,7 @@ impl F2fs {
             let before = (self.segs.free_sections(), self.segs.usable());
             match &self.journal {
                 Some(journal) => self.clean_round_beside(journal, work)?,
-                None => {
-                    let freeze = self.ops.freeze(Cause::ForegroundGc);
-                    let result = self.clean_round(&freeze, work);
-                    freeze.end();
-                    result?;
-                }
+                None => self.frozen(Cause::ForegroundGc, |f| self.clean_round(f, work))?,
             }
             stalled = match (self.segs.free_sections(), self.segs.usable()) > before {
                 true => 0,

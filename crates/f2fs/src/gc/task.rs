@@ -127,13 +127,9 @@ impl F2fs {
                     self.reserve_journal(journal)?;
                     self.move_blocks(Beside::Anybody(journal), &mut place, BATCH_BLOCKS)
                 }
-                None => {
-                    let freeze = self.ops.freeze(Cause::BackgroundGc);
-                    let moved =
-                        self.move_blocks(Beside::Nobody(freeze.op()), &mut place, BATCH_BLOCKS);
-                    freeze.end();
-                    moved
-                }
+                None => self.frozen(Cause::BackgroundGc, |freeze| {
+                    self.move_blocks(Beside::Nobody(freeze.op()), &mut place, BATCH_BLOCKS)
+                }),
             };
             let moved = moved.inspect_err(|e| self.fail(e))?;
             if self.account(Cause::BackgroundGc, &moved, place.is_end()) {

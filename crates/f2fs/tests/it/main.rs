@@ -22,6 +22,7 @@ mod journal_pages;
 mod kernel;
 mod names;
 mod packs;
+mod panics;
 mod posix;
 mod pressure;
 mod sync_cuts;

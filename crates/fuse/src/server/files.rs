@@ -32,6 +32,13 @@ pub struct OpenMode {
     pub no_access_time: bool,
 }
 
+impl OpenMode {
+    /// Whether a change is synced before its answer.
+    pub(super) fn syncs(self) -> bool {
+        self.sync || self.data_sync
+    }
+}
+
 /// An open file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opened {
@@ -50,8 +57,8 @@ impl Server {
         let ino = self.ino(number);
         self.run(|| {
             self.vfs().fs().open(ino)?;
-            let told = ErrorSeen::at_open(self.vfs().fs().write_errors(ino));
-            let (handle, pinned) = self.nodes.lock().opened(ino, told);
+            let told = ErrorSeen::at_open(self.write_errors(ino));
+            let (handle, pinned) = self.nodes.lock().opened(ino, told, mode.syncs());
             if pinned {
                 self.unpin(ino);
             }
@@ -101,11 +108,17 @@ impl Server {
         dir: u64,
         name: &[u8],
         perm: u16,
+        mode: OpenMode,
     ) -> Result<(Attr, Opened), Errno> {
-        let mode = perm & 0o7777 | FileKind::File.mode_bits();
-        let attr = self.mknod(caller, dir, name, mode, 0)?;
+        let bits = perm & 0o7777 | FileKind::File.mode_bits();
+        let attr = self.mknod(caller, dir, name, bits, 0)?;
         let number = self.number(attr.ino);
-        match self.open(caller, number, OpenMode::default()) {
+        let mode = OpenMode {
+            // It is new, and empty.
+            truncate: false,
+            ..mode
+        };
+        match self.open(caller, number, mode) {
             Ok(opened) => Ok((attr, opened)),
             Err(errno) => {
                 self.forget(number, 1);
@@ -188,10 +201,24 @@ impl Server {
         self.run(|| {
             let result = self.vfs().fs().fsync(ino, data_only);
             match &open {
-                Some(open) => open.told.after(result, self.vfs().fs().write_errors(ino)),
+                Some(open) => {
+                    let told = open.told.after(result, self.write_errors(ino));
+                    self.nodes.lock().note_told(ino);
+                    told
+                }
                 None => result,
             }
         })
+    }
+
+    /// Syncs what an allocation or a copy has changed, if the file was opened so (fuse-U3). The
+    /// kernel sends no sync after them, as it leaves it to the file system.
+    fn settle(&self, number: u64, handle: u64) -> Result<(), Errno> {
+        let open = self.nodes.lock().file(handle);
+        match open.is_some_and(|open| open.syncs) {
+            true => self.fsync(number, handle, false),
+            false => Ok(()),
+        }
     }
 
     /// Allocates the blocks of a range, or gives them up.
@@ -201,7 +228,7 @@ impl Server {
     pub fn fallocate(
         &self,
         caller: Caller,
-        number: u64,
+        (number, handle): (u64, u64),
         mode: FallocateMode,
         offset: u64,
         len: u64,
@@ -216,7 +243,8 @@ impl Server {
             }
             self.drop_privileges(ino, caller.uid != 0)?;
             self.vfs().fs().fallocate(ino, mode, offset, len)
-        })
+        })?;
+        self.settle(number, handle)
     }
 
     /// Where the next data, or the next hole, begins.
@@ -245,8 +273,9 @@ impl Server {
         })
     }
 
-    /// Copies up to `len` bytes between two files, or within one; the answer counts what was
-    /// copied, which ends where the source does.
+    /// Copies up to `len` bytes between two files, or within one, each given with the offset, and
+    /// the target with its handle before; the answer counts what was copied, which ends where the
+    /// source does.
     ///
     /// # Errors
     /// Those of `copy_file_range(2)`.
@@ -254,13 +283,13 @@ impl Server {
         &self,
         caller: Caller,
         from: (u64, u64),
-        to: (u64, u64),
+        (to, handle, to_offset): (u64, u64, u64),
         len: u64,
     ) -> Result<usize, Errno> {
-        let (source, target) = (self.ino(from.0), self.ino(to.0));
+        let (source, target) = (self.ino(from.0), self.ino(to));
         // The answer has 32 bits.
         let len = len.min(1 << 30) as usize;
-        self.run(|| {
+        let done = self.run(|| {
             self.drop_privileges(target, caller.uid != 0)?;
             let mut buf = vec![0; len.min(COPY_BYTES)];
             let mut done = 0;
@@ -271,7 +300,7 @@ impl Server {
                     0 => 0,
                     n => match self
                         .vfs()
-                        .write_pinned(target, to.1 + done as u64, &buf[..n])
+                        .write_pinned(target, to_offset + done as u64, &buf[..n])
                     {
                         Err(e) if done == 0 => return Err(e),
                         Err(_) => 0,
@@ -284,6 +313,8 @@ impl Server {
                 }
             }
             Ok(done)
-        })
+        })?;
+        self.settle(to, handle)?;
+        Ok(done)
     }
 }

@@ -19,7 +19,7 @@ use remount::Remounter;
 use rt::{Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use vfs::{AccessTimes, Errno, FsError, FsResult, FsStat, Vfs};
+use vfs::{AccessTimes, Errno, FsError, FsResult, FsStat, Vfs, WriteErrorCounts};
 
 /// Longest name that `statfs` tells when the file system cannot be asked, bytes.
 pub const STATFS_NAME_BYTES: u32 = 255;
@@ -124,20 +124,29 @@ impl Server {
         if self.vfs.read().is_none() {
             return Err(Errno::Shutdown);
         }
-        let answer = match rt::foreign(request) {
-            Ok(answer) => answer,
-            Err(payload) => {
-                self.panicked.store(true, Ordering::Release);
-                let what = (payload.downcast_ref::<String>().map(String::as_str))
-                    .or_else(|| payload.downcast_ref::<&str>().copied())
-                    .unwrap_or("no message");
-                (self.tell)(&format!(
-                    "a request panicked ({what}); every request fails from now on, the volume is left for recovery"
-                ));
-                return Err(Errno::Io);
-            }
-        };
+        let answer = self.caught(request).map_err(|_| Errno::Io)?;
         answer.map_err(|e| self.number_of(&e))
+    }
+
+    /// Runs `work`; if it panics, nothing is answered any more (fuse-U2), and the error says so.
+    fn caught<T>(&self, work: impl FnOnce() -> T) -> Result<T, String> {
+        rt::foreign(work).map_err(|payload| {
+            self.panicked.store(true, Ordering::Release);
+            let what = (payload.downcast_ref::<String>().map(String::as_str))
+                .or_else(|| payload.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            let told = format!(
+                "a request panicked ({what}); every request fails from now on, the volume is left for recovery"
+            );
+            (self.tell)(&told);
+            told
+        })
+    }
+
+    /// Failures of write-back of a file, with those of the mounts before this one (remount-E3).
+    fn write_errors(&self, ino: Ino) -> WriteErrorCounts {
+        let since = self.vfs().fs().write_errors(ino);
+        self.nodes.lock().errors_before(ino).and_later(since)
     }
 
     fn number_of(&self, e: &FsError) -> Errno {

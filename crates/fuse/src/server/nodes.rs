@@ -2,7 +2,7 @@
 
 use base::{Ino, Map};
 use std::sync::Arc;
-use vfs::ErrorSeen;
+use vfs::{ErrorSeen, WriteErrorCounts};
 
 /// An inode that the kernel knows.
 #[derive(Default)]
@@ -15,6 +15,8 @@ struct Node {
     plain: bool,
     /// The kernel may hold pages of its content (fuse-U8).
     paged: bool,
+    /// Failures of write-back in the mounts before this one (remount-E3).
+    errors: WriteErrorCounts,
 }
 
 impl Node {
@@ -28,6 +30,8 @@ pub(super) struct Open {
     pub ino: Ino,
     /// Up to which failure of write-back its user was told (fuse-U4).
     pub told: ErrorSeen,
+    /// A change is synced before its answer (fuse-U3).
+    pub syncs: bool,
 }
 
 /// All inodes that the kernel knows, and its open files.
@@ -66,14 +70,15 @@ impl Nodes {
     }
 
     /// An open file, with a pin of its own: its handle, and whether the caller gives the pin back.
-    /// `told` is up to which failure of write-back it is told of nothing.
-    pub fn opened(&mut self, ino: Ino, told: ErrorSeen) -> (u64, bool) {
+    /// `told` is up to which failure of write-back it is told of nothing, `syncs` whether a change
+    /// is synced before its answer.
+    pub fn opened(&mut self, ino: Ino, told: ErrorSeen, syncs: bool) -> (u64, bool) {
         let node = self.known.entry(ino).or_default();
         let pinned = node.is_known();
         node.opens += 1;
         self.last_handle += 1;
-        self.open
-            .insert(self.last_handle, Arc::new(Open { ino, told }));
+        let open = Open { ino, told, syncs };
+        self.open.insert(self.last_handle, Arc::new(open));
         (self.last_handle, pinned)
     }
 
@@ -124,17 +129,23 @@ impl Nodes {
         all
     }
 
-    /// Another count of failed write-backs for every open file (remount-E3).
-    pub fn reset_told(&mut self, told: impl Fn(Ino) -> ErrorSeen) {
-        let reset = |(handle, open): (u64, Arc<Open>)| {
-            let ino = open.ino;
-            let told = told(ino);
-            (handle, Arc::new(Open { ino, told }))
-        };
-        self.open = std::mem::take(&mut self.open)
-            .into_iter()
-            .map(reset)
-            .collect();
+    /// Failures of write-back in the mounts before this one (remount-E3).
+    pub fn errors_before(&self, ino: Ino) -> WriteErrorCounts {
+        (self.known.get(&ino)).map_or_else(Default::default, |n| n.errors)
+    }
+
+    /// The mount ends in which failures were counted up to `errors`.
+    pub fn keep_errors(&mut self, ino: Ino, errors: WriteErrorCounts) {
+        if let Some(node) = self.known.get_mut(&ino) {
+            node.errors = errors;
+        }
+    }
+
+    /// An open file has been told of all failures.
+    pub fn note_told(&mut self, ino: Ino) {
+        if let Some(node) = self.known.get_mut(&ino) {
+            node.errors.told = node.errors.all;
+        }
     }
 
     /// Inodes that are pinned.

@@ -9,15 +9,18 @@
 //! - E2 every inode that the kernel knows is pinned in the new mount before that: numbers and
 //!   generations are those of the volume, and stay. An inode without a name would be lost, so a
 //!   remount is refused while there is one;
-//! - E3 failures of write-back are counted by each mount anew, so an open file begins without a
-//!   failure to be told. The remount fails if the unmount cannot write everything;
+//! - E3 failures of write-back are counted by each mount anew, so the counts of the old mount are
+//!   kept for the inodes that the kernel knows, and added to those of the new one: an open file
+//!   that was not told of a failure yet is told after the remount. The remount fails if the unmount
+//!   cannot write everything;
 //! - E4 a remount whose unmount or mount fails leaves no mount below, or one without all pins, and
-//!   then every request fails (fuse-U2).
+//!   then every request fails (fuse-U2). So does every request after a remount that panicked; the
+//!   gate stays closed until that is noted.
 
 use super::Server;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use vfs::{AccessTimes, ErrorSeen, Vfs};
+use vfs::{AccessTimes, Vfs};
 
 /// The name of the attribute by which the superuser asks for a remount: reading an attribute of the
 /// root whose name begins so, and goes on with options. The kernel lets no other user read such a
@@ -56,7 +59,8 @@ impl Server {
                 .ok_or("this mount has no other options")?;
             remounter(words)
         };
-        let done = prepare().and_then(|remount| {
+        let prepared = self.caught(prepare).and_then(|prepared| prepared);
+        let done = prepared.and_then(|remount| {
             self.remount(remount.again)?;
             *self.access_times.write() = remount.access_times;
             Ok(())
@@ -70,14 +74,23 @@ impl Server {
     /// There are inodes without a name; the unmount failed, or `again` did. Then the mount is as it
     /// was, or every request fails.
     pub fn remount(&self, again: impl FnOnce() -> Again) -> Result<(), String> {
-        // E1.
+        // E1, E4.
         let _gate = self.gate.write();
+        self.caught(|| self.exchange(again))?
+    }
+
+    fn exchange(&self, again: impl FnOnce() -> Again) -> Result<(), String> {
         if self.panicked.load(Ordering::Acquire) {
             return Err("a request has failed for good".into());
         }
         self.check_names()?;
         let old = self.vfs();
-        for ino in self.nodes.lock().all() {
+        // The flusher would count failures after the counts have been kept (E3).
+        old.stop_writeback();
+        let known = self.nodes.lock().all();
+        for ino in known {
+            let errors = self.write_errors(ino);
+            self.nodes.lock().keep_errors(ino, errors);
             // The file system latches its own failures, and tells them below.
             let _ = old.fs().release(ino);
         }
@@ -119,12 +132,10 @@ impl Server {
     }
 
     fn pin_all(&self, vfs: &Arc<Vfs>) -> Result<(), String> {
-        let mut nodes = self.nodes.lock();
-        for ino in nodes.all() {
+        for ino in self.nodes.lock().all() {
             let pinned = vfs.fs().open(ino);
             pinned.map_err(|e| format!("inode {ino}, which was there a moment ago: {e}"))?;
         }
-        nodes.reset_told(|ino| ErrorSeen::at_open(vfs.fs().write_errors(ino)));
         Ok(())
     }
 }

@@ -56,7 +56,7 @@ impl Server {
                 n => Ok(n),
             }
         })?;
-        if mode.sync || mode.data_sync {
+        if mode.syncs() {
             self.fsync(number, handle, !mode.sync)?;
         }
         Ok(n)

@@ -3,10 +3,11 @@
 use crate::common;
 use common::{connect, files, integrity, on, rows, simulated, workload};
 use rt::SimConfig;
-use rusqlite::ffi;
-use std::ffi::{CStr, c_int, c_void};
+use rusqlite::{Connection, ffi};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use testkit::model::ModelFs;
-use varve_sqlite::rusqlite;
+use varve_sqlite::{Options, register, rusqlite};
+use vfs::OpenFlags;
 
 fn control<T>(db: &rusqlite::Connection, op: c_int, arg: &mut T) -> c_int {
     let arg: *mut T = arg;
@@ -43,6 +44,54 @@ fn temporary_files_leave_nothing_behind() {
         assert!(left.iter().all(|name| name == "t.db"), "{left:?}");
     })
     .unwrap();
+}
+
+/// Registrations on one volume count alike, and a crash may leave the name of a temporary file.
+#[test]
+fn a_temporary_file_takes_no_name_that_something_has() {
+    const TAKEN: [u32; 3] = [0, 1, 3];
+    let name = |n| format!("/.varve-sqlite-temp-{n}");
+    let spill = |db: &Connection| {
+        db.execute_batch(
+            "PRAGMA temp_store=file; PRAGMA temp.cache_size=10; CREATE TEMP TABLE big(v);
+             WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+             INSERT INTO big SELECT randomblob(3000) FROM n",
+        )
+    };
+    on(ModelFs::new(), |sqlite| {
+        let vfs = sqlite.vfs();
+        for n in TAKEN {
+            let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
+            let left = vfs.open(name(n), flags, 0o600).expect("made");
+            assert_eq!(left.write_at(0, b"left").expect("room"), 4);
+            left.close().expect("closed");
+        }
+        let second = register(vfs, Options::default()).expect("another one");
+        for registration in [sqlite, &second] {
+            let db = connect(registration, "delete", "full");
+            let mut offered: *mut c_char = std::ptr::null_mut();
+            control(&db, ffi::SQLITE_FCNTL_TEMPFILENAME, &mut offered);
+            // SAFETY: a string that SQLite has allocated, and that is given back once.
+            let first = unsafe {
+                let first = CStr::from_ptr(offered).to_bytes().to_vec();
+                ffi::sqlite3_free(offered.cast());
+                first
+            };
+            assert_eq!(first, name(2).into_bytes());
+            assert_eq!(spill(&db), Ok(()), "{:?}", registration.first_error());
+            assert!(registration.open_files() >= 2, "it is a file");
+            db.close().expect("closed");
+        }
+        second.unregister().expect("closed");
+        for n in TAKEN {
+            let left = vfs.open(name(n), OpenFlags::READ, 0).expect("there");
+            let mut content = [0; 8];
+            assert_eq!(left.read_at(0, &mut content).expect("there"), 4);
+            assert_eq!(&content[..4], b"left");
+            left.close().expect("closed");
+        }
+        assert_eq!(files(vfs).len(), TAKEN.len() + 1);
+    });
 }
 
 #[test]

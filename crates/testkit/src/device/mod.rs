@@ -5,6 +5,7 @@ use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK};
 use blockdev::{BlockDevice, Caps, Class, DevErrorKind, Op, PackedWrite, Piece, Request};
 
 mod remap;
+pub mod trap;
 
 /// Runs the contract against a blank device of at least 1 MiB.
 ///

@@ -4,7 +4,8 @@ use base::{Ino, Nanos};
 use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use testkit::model::ModelFs;
-use varve_vfs::{Errno, FileKind, FsError, OpenFlags, RenameMode, SetAttr, Vfs};
+use testkit::spy::{Fault, SpyFs};
+use varve_vfs::{Errno, File, FileKind, FsError, FsResult, OpenFlags, RenameMode, SetAttr, Vfs};
 
 /// Runs `body` under this many random schedules, on the model.
 fn schedules(count: u64, body: impl Fn(&Arc<Vfs>)) {
@@ -287,4 +288,38 @@ fn operations_by_inode_number_check_names() {
     let set = SetAttr::default();
     vfs.set_attr("/", &set).unwrap();
     vfs.unmount().unwrap();
+}
+
+/// `open` and `rename` try again as long as a name comes and goes beside them, and give up on a
+/// damaged directory, in which it does so for ever.
+#[test]
+fn a_name_that_comes_and_goes_is_tried_a_bounded_number_of_times() {
+    const FOR_EVER: u32 = 100_000;
+    let spy = SpyFs::new(ModelFs::new());
+    let vfs = Vfs::new(spy.clone());
+    create(&vfs, "/a");
+    vfs.mkdir("/d", 0o755).expect("a new name");
+    let errno = |done: FsResult<()>| done.map_err(|e| e.errno());
+    let rename = |to: &str, mode| errno(vfs.rename("/a", to, mode));
+    let make = |flags| {
+        let made = vfs.open("/new", flags, 0o644);
+        errno(made.and_then(File::close))
+    };
+    let new = OpenFlags::WRITE | OpenFlags::CREATE;
+    spy.take();
+    for to in ["/b", "/d/b"] {
+        spy.plant(Some(Fault::ComesAndGoes(FOR_EVER)));
+        assert_eq!(rename(to, RenameMode::Replace), Err(Errno::Busy));
+        assert_eq!(rename(to, RenameMode::NoReplace), Err(Errno::Exist));
+    }
+    assert_eq!(make(new), Err(Errno::Busy));
+    assert_eq!(make(new | OpenFlags::EXCL), Err(Errno::Exist));
+    assert_eq!(spy.take(), [], "nothing was done");
+    spy.plant(Some(Fault::ComesAndGoes(20)));
+    assert_eq!(make(new), Ok(()));
+    spy.plant(Some(Fault::ComesAndGoes(20)));
+    assert_eq!(rename("/d/b", RenameMode::Replace), Ok(()));
+    assert_eq!(spy.take().len(), 2);
+    spy.plant(None);
+    vfs.unmount().expect("no file is open");
 }

@@ -32,10 +32,10 @@ impl F2fs {
             // `norecovery`: the pack and nothing else.
             return Ok(None);
         }
-        let freeze = self.ops.freeze(Cause::Recovery);
-        let recovered = self.recover_journal(&freeze, &area);
-        freeze.end();
-        recovered.map(Some)
+        self.frozen(Cause::Recovery, |freeze| {
+            self.recover_journal(freeze, &area)
+        })
+        .map(Some)
     }
 
     /// Publishes what was redone, and begins a new life of the ring.

@@ -1,7 +1,7 @@
 //! Flags of `chattr`, and projects.
 
 use super::{BLOCK, KINDS, after_power_cut, volume};
-use crate::common::{MIB, end, fresh, mount};
+use crate::common::{MIB, Volume, end, fresh, mount};
 use crate::common::{made, options_of};
 use base::BlockNo;
 use block::Class;
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use testkit::Brief;
 use testkit::errno;
 use testkit::posix::{ROOT, chmod, file};
+use testkit::volume::the_sync_flag_holds;
 use varve_f2fs::mkfs::Options;
 
 #[test]
@@ -115,6 +116,13 @@ fn synchronous_files_and_directories() {
         let f = fs.lookup(dir, b"f").expect("there");
         assert_eq!(fs.content(f), [7; 10_000], "{options}");
         fs.unmount().expect("unmount");
+    }
+}
+
+#[test]
+fn every_change_of_a_synchronous_file_is_durable() {
+    for options in KINDS {
+        the_sync_flag_holds(&Volume::new(volume(options), options));
     }
 }
 
