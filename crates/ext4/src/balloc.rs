@@ -295,12 +295,12 @@ impl Ext4 {
             let part = left.min(self.geo.group_blocks(group) - bit);
             let claim = self.claim(part.into(), &mut tx.pool, tx.right);
             let mut state = self.groups.get(group).lock();
-            self.load_map(group, &mut state)?;
             let run = Run {
                 start: bit,
                 len: part,
             };
-            let taken = self.take(tx, group, &mut state, run);
+            let loaded = self.load_map(group, &mut state);
+            let taken = loaded.and_then(|()| self.take(tx, group, &mut state, run));
             let used = if taken.is_ok() { claim.blocks } else { 0 };
             self.space.settle(claim, used, &mut tx.pool);
             taken?;
@@ -465,5 +465,37 @@ impl Ext4 {
             "{what}: block {block} lies outside the file system of {} blocks",
             self.geo.blocks_count()
         )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::mkfs::{self, DeviceContent, MkfsOptions};
+    use block::{Class, Queue};
+    use blockdev::{Ram, write_block};
+    use fscore::FileSystem;
+    use std::sync::Arc;
+
+    /// ext4-space-S2: a claim ends, whatever stops the blocks from being taken.
+    #[test]
+    fn blocks_behind_a_damaged_bitmap_stay_free() {
+        const BYTES: u64 = 16 << 20;
+        let ram = Arc::new(Ram::new(BYTES));
+        let time = rt::WallTime { secs: 1, nanos: 0 };
+        let plan = mkfs::plan(&MkfsOptions::new(BYTES, [3; 16], [5; 16], time));
+        let queue = Queue::new(ram.clone());
+        (plan.expect("a volume").write(&queue, DeviceContent::Zeros)).expect("written");
+        let fs = Ext4::mount(queue, MountOptions::default()).expect("mounts");
+        let bitmap = fs.groups.get(0).lock().desc.block_bitmap();
+        let ones = vec![0xFF; base::BLOCK_BYTES];
+        write_block(&*ram, bitmap.lba(), Class::Home, ones.into()).expect("in range");
+        let before = (fs.space.free(), fs.space.on_disk());
+        let last = BlockNo(fs.geo.blocks_count() - 9);
+        let error = fs.transact(3, |tx| fs.take_range(tx, last, 8));
+        assert!(matches!(error, Err(FsError::Corrupt { .. })), "{error:?}");
+        assert_eq!((fs.space.free(), fs.space.on_disk()), before);
+        fs.unmount().expect("unmounts");
     }
 }

@@ -7,7 +7,6 @@ use crate::inode::{InodeCache, Pinned};
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use crate::space::{Reserve, Space};
-use crate::superblock::write_in_place;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
@@ -196,21 +195,15 @@ impl Ext4 {
         error
     }
 
-    /// Notes damage in the superblock, for e2fsck: through the journal, or in place if the journal
-    /// has aborted (hazards-H22) and the log has full images only. The outcome does not matter,
-    /// because the mount is latched anyway.
+    /// Notes damage in the superblock, for e2fsck. Where the journal has aborted that is not
+    /// possible: the superblock in memory then holds changes that will never be committed, the list
+    /// of orphans among them, and the log may hold deltas of the home block (hazards-H9). The next
+    /// mount sets the error state instead, because the journal has left its error in the log. The
+    /// outcome does not matter, because the mount is latched anyway.
     fn record_damage(&self) {
-        let noted = self
+        let _ = self
             .transact(1, |tx| self.update_superblock(tx, note_damage))
             .and_then(|()| self.journal.commit_all().map_err(fault::journal));
-        // hazards-H9: the log of an aborted journal may hold deltas of the superblock; the home
-        // block that they apply to must then stay as it is.
-        let deltas = self.journal.scheme().is_some_and(|s| s.is_coalition());
-        if noted.is_err() && !deltas {
-            let mut sb = self.sb.lock();
-            note_damage(&mut sb);
-            let _ = write_in_place(&self.queue, &mut sb);
-        }
     }
 }
 

@@ -18,8 +18,13 @@
 //!   log is empty. So an external log that holds transactions beside a volume that was unmounted is
 //!   of another time, and is refused (devices-L8);
 //! - M2 a superblock whose in-place write was torn (hazards-H22) is rebuilt from its backup: at the
-//!   moments of such writes log and list of orphans were empty, so nothing but counters, times and
-//!   orphan_present (orphan-O5) differs;
+//!   moments of such writes the log is empty, and what was written differs from what lay there in
+//!   nothing but counters, times, needs_recovery, orphan_present (orphan-O5) and the mount state.
+//!   No backup follows the list of orphans, the state and the features that are set while mounted.
+//!   They lie in the first sector, which is whole, old or new, on each device on which the
+//!   superblock of the log is safe (log_super-J4): so they are taken from there. Old and new agree
+//!   about the list, because no transaction is open while the superblock is written.
+//!   A volume of one group has no backup, and is refused then: nothing vouches for its geometry;
 //! - M3 a cut in the middle of a home write may have torn what leads to the log: then the
 //!   superblock's backup and its copy of the journal's mapping lead there, and recovery mends the
 //!   rest. A volume of one group has no backup: there the torn superblock itself is believed as far
@@ -347,8 +352,10 @@ impl Ext4 {
         if self.orphans.file_is_empty() {
             sb.set_ro_compat(sb.ro_compat().without(RoCompat::ORPHAN_PRESENT));
         }
-        let state = sb.state() | State::VALID;
-        sb.set_state(state);
+        // What was not clean when it was mounted has not been checked since.
+        if self.geo.state().has(State::VALID) {
+            sb.set_state(sb.state() | State::VALID);
+        }
         write_in_place(&self.queue, sb)?;
         self.queue.flush().map_err(fault::device("flushing"))
     }
@@ -386,14 +393,17 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
         Ok(sb) => return Ok((sb, false)),
         Err(e) => e,
     };
+    // Where the checksum alone is wrong, sectors may be of different times.
+    let torn = Superblock::parse_torn(&block[SUPERBLOCK_AT..]);
+    let torn = torn.ok().filter(|_| primary.is_checksum());
     let mut found = None;
     for size in SIZES.into_iter().filter_map(BlockSize::new) {
         if found.is_none() {
-            found = backup_superblock(queues, size, &primary)?;
+            found = backup_superblock(queues, size, torn.as_ref())?;
         }
     }
-    if found.is_none() {
-        found = torn_superblock(queues, &block, &primary)?;
+    if let Some(torn) = torn.filter(|_| found.is_none()) {
+        found = torn_superblock(queues, torn)?;
     }
     match found {
         Some(sb) if !rt::mutant(Mutant::NoSuperblockFallback) => Ok((sb, true)),
@@ -401,11 +411,12 @@ fn read_superblock(queues: Queues<'_>) -> FsResult<(Superblock, bool)> {
     }
 }
 
-/// The first backup, if it belongs to the volume of the damaged `primary`.
+/// The first backup, if it belongs to this volume. `torn` is the primary superblock, if only its
+/// checksum is wrong.
 fn backup_superblock(
     queues: Queues<'_>,
     size: BlockSize,
-    primary: &ondisk::Corrupt,
+    torn: Option<&Superblock>,
 ) -> FsResult<Option<Superblock>> {
     let (queue, home) = (queues.0, backup_home(size));
     if queue.caps().sectors < size.lba(home.plus(1)).0 {
@@ -420,28 +431,28 @@ fn backup_superblock(
         return Ok(None);
     }
     sb.set_group_of_copy(0);
-    // Without the magic number this may by now be a volume of another kind, written over the
-    // remains of an old ext4.
-    if !primary.is_checksum() && !has_own_descriptor(queue, &sb)? && !has_own_log(queues, &sb)? {
-        return Ok(None);
+    if let Some(torn) = torn.filter(|torn| torn.uuid() == sb.uuid()) {
+        follow(&mut sb, torn);
+        return Ok(Some(sb));
     }
-    Ok(Some(sb))
+    // By now this may be another volume, written over the remains of an old ext4.
+    let own = has_own_descriptor(queue, &sb)? || has_own_log(queues, &sb)?;
+    Ok(own.then_some(sb))
+}
+
+/// Takes over what no backup follows, from the first sector of the torn primary superblock (M2).
+fn follow(sb: &mut Superblock, torn: &Superblock) {
+    sb.set_last_orphan(torn.last_orphan());
+    sb.set_state(torn.state());
+    if torn.compat().has(Compat::EXT_ATTR) {
+        sb.set_compat(sb.compat() | Compat::EXT_ATTR);
+    }
 }
 
 /// Accepts the primary superblock in spite of its wrong checksum: a cut in its home write leaves
 /// some sectors old and some new, and the log, which still has what was being written, mends it
 /// (M3). After recovery the log is empty, so no superblock is accepted this way a second time.
-fn torn_superblock(
-    queues: Queues<'_>,
-    block: &[u8],
-    primary: &ondisk::Corrupt,
-) -> FsResult<Option<Superblock>> {
-    if !primary.is_checksum() {
-        return Ok(None);
-    }
-    let Ok(sb) = Superblock::parse_torn(&block[SUPERBLOCK_AT..]) else {
-        return Ok(None);
-    };
+fn torn_superblock(queues: Queues<'_>, sb: Superblock) -> FsResult<Option<Superblock>> {
     let fits = check_size(queues.0, &sb).is_ok();
     Ok((fits && has_own_log(queues, &sb)?).then_some(sb))
 }

@@ -1,10 +1,8 @@
 //! The superblock of a mounted file system.
 //!
 //! While the journal runs, changes go through it (hazards-H22). The superblock is written in place
-//! at these moments only: when the log is empty, at mount (before the first transaction, or after
-//! recovery), at unmount and when a log was recovered without a mount (mount state,
-//! needs_recovery); and after a failure (error state), when the journal has aborted and the log has
-//! full images only.
+//! only when the log is empty: at mount (before the first transaction, or after recovery), at
+//! unmount and when a log was recovered without a mount (mount state, needs_recovery).
 
 use crate::fault;
 use base::{BlockNo, BlockSize, Bytes};

@@ -43,6 +43,7 @@ mod volume;
 mod xattrs;
 
 pub use finding::{Finding, Kind};
+pub(crate) use rescue::backup_places;
 
 use base::{BlockNo, Bytes, Ino};
 use finding::Findings;

@@ -32,22 +32,39 @@ pub(super) fn backup(reader: &Reader<'_>, raw: &[u8]) -> Option<Backup> {
         get_le32(raw, LOG_BLOCK_SIZE_AT),
         u64::from(get_le32(raw, BLOCKS_PER_GROUP_AT)),
     );
-    let common = LOG_SIZES.map(|log| (log, 8192u64 << log));
     // Blocks of 4 KiB are tried first, because most volumes have them.
-    let mut shapes: Vec<(u32, u64)> = common.collect();
+    let mut shapes: Vec<(u32, u64)> = common_shapes().collect();
     shapes.sort_by_key(|&(log, _)| log != 2);
     if LOG_SIZES.contains(&own.0) && (8..=8192 << own.0).contains(&own.1) {
         shapes.insert(0, own);
     }
     for (log, per_group) in shapes {
-        for group in GROUPS {
-            let at = group * per_group + u64::from(log == 0);
+        for at in in_groups(log, per_group) {
             if let Some(sb) = usable(reader, log, at, has_magic(raw)) {
                 return Some(Backup { sb, block: at });
             }
         }
     }
     None
+}
+
+/// Block size, as a shift of 1 KiB, and size of the groups, where these have as many blocks as a
+/// block has bits.
+fn common_shapes() -> impl Iterator<Item = (u32, u64)> {
+    LOG_SIZES.map(|log| (log, 8192u64 << log))
+}
+
+/// The blocks in which a backup may lie.
+fn in_groups(log: u32, per_group: u64) -> impl Iterator<Item = u64> {
+    GROUPS
+        .map(|group| group * per_group + u64::from(log == 0))
+        .into_iter()
+}
+
+/// The byte offsets at which backups of volumes of all block sizes are looked for.
+pub(crate) fn backup_places() -> impl Iterator<Item = u64> {
+    common_shapes()
+        .flat_map(|(log, per_group)| in_groups(log, per_group).map(move |n| n << (10 + log)))
 }
 
 /// The superblock at the start of block `at`, if it is the backup of a group that begins there and

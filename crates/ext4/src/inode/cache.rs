@@ -30,7 +30,12 @@ struct Inner {
     parked: BTreeMap<Ino, u32>,
     /// The number of inodes in `map` at which the cache is next searched for idle ones.
     look_at: usize,
+    /// How often inodes have left `map` (ext4-inode-N5).
+    departures: u64,
 }
+
+/// The count of departures from the cache when an inode was not there.
+pub(crate) struct Missing(u64);
 
 /// Where a pinned inode was found.
 pub(crate) enum Pinned {
@@ -54,20 +59,28 @@ impl InodeCache {
     }
 
     pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
-        self.inner.lock().map.get(&ino).cloned()
+        self.find(ino).ok()
     }
 
-    /// Adds an inode; answers the one that was there already, if any.
-    pub fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
+    /// The inode, or what [`add`](Self::add) has to know of one that is read from now on.
+    fn find(&self, ino: Ino) -> Result<Arc<Inode>, Missing> {
+        let inner = self.inner.lock();
+        let found = inner.map.get(&ino).cloned();
+        found.ok_or(Missing(inner.departures))
+    }
+
+    /// Adds an inode that was read while it was missing; false if another task has added it
+    /// meanwhile, or if it may have changed since it was read (ext4-inode-N5).
+    fn add(&self, inode: &Arc<Inode>, missing: &Missing) -> bool {
         let mut inner = self.inner.lock();
-        if let Some(known) = inner.map.get(&inode.ino) {
-            return known.clone();
+        if inner.departures != missing.0 || inner.map.contains_key(&inode.ino) {
+            return false;
         }
         if let Some(pins) = inner.parked.remove(&inode.ino) {
             inode.core().pins += pins;
         }
         inner.map.insert(inode.ino, inode.clone());
-        inode
+        true
     }
 
     /// Removes a parked pin if the inode is not in memory; else answers the inode, because its last
@@ -89,12 +102,11 @@ impl InodeCache {
 
     /// Drops a freed inode, unless its number has a new owner already.
     pub fn remove(&self, inode: &Inode) {
-        let map = &mut self.inner.lock().map;
-        if map
-            .get(&inode.ino)
-            .is_some_and(|known| std::ptr::eq(&**known, inode))
-        {
-            map.remove(&inode.ino);
+        let mut inner = self.inner.lock();
+        let known = inner.map.get(&inode.ino);
+        if known.is_some_and(|known| std::ptr::eq(&**known, inode)) {
+            inner.map.remove(&inode.ino);
+            inner.departures += 1;
         }
     }
 
@@ -126,22 +138,26 @@ impl Ext4 {
     /// # Errors
     /// ESTALE if it is not in use; damage; I/O errors.
     pub(crate) fn inode(&self, ino: Ino) -> FsResult<Arc<Inode>> {
-        if let Some(inode) = self.inodes.get(ino) {
-            if inode.core().gone {
-                return Err(Errno::Stale.into());
+        loop {
+            let missing = match self.inodes.find(ino) {
+                Ok(inode) if inode.core().gone => return Err(Errno::Stale.into()),
+                Ok(inode) => return Ok(inode),
+                Err(missing) => missing,
+            };
+            let disk = self.read_inode(ino)?;
+            self.check_inode(ino, &disk)?;
+            // As in Linux: nothing is known of the inode's past, so the running transaction may
+            // hold a change of it.
+            let mut core = Core::new(disk, self.newest_tid());
+            // Nor is anything known of its data: while the inode was in memory earlier, data may
+            // have been written that no flush has covered (hazards-H19).
+            core.data_mark = self.queue.mark();
+            let inode = Arc::new(Inode::new(ino, core));
+            if self.inodes.add(&inode, &missing) {
+                self.prune_inodes();
+                return Ok(inode);
             }
-            return Ok(inode);
         }
-        let disk = self.read_inode(ino)?;
-        self.check_inode(ino, &disk)?;
-        self.prune_inodes();
-        // As in Linux: nothing is known of the inode's past, so the running transaction may hold a
-        // change of it.
-        let mut core = Core::new(disk, self.newest_tid());
-        // Nor is anything known of its data: while the inode was in memory earlier, data may have
-        // been written that no flush has covered (hazards-H19).
-        core.data_mark = self.queue.mark();
-        Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
     }
 
     /// True for inodes that belong to the file system itself, which no name leads to: the reserved
@@ -216,7 +232,9 @@ impl Ext4 {
             map,
             parked,
             look_at,
+            departures,
         } = &mut *inner;
+        let before = map.len();
         map.retain(|&ino, inode| match self.idle_pins(ino, inode) {
             Some(pins) => {
                 if pins > 0 {
@@ -229,6 +247,7 @@ impl Ext4 {
             }
             None => true,
         });
+        *departures += (before - map.len()) as u64;
         // Where most inodes are busy, a search of all of them pays off only when there are many
         // more.
         *look_at = IDLE_MAX.max(2 * map.len());
@@ -263,10 +282,11 @@ mod tests {
     use crate::mkfs::{self, DeviceContent, MkfsOptions};
     use block::Queue;
     use blockdev::Ram;
-    use fscore::{Creds, FileKind, FileSystem};
+    use fscore::{Creds, FileKind, FileSystem, SetAttr};
     use rt::{Sim, SimConfig};
 
     const FILES: usize = 3 * IDLE_MAX;
+    const SMALL_BYTES: u64 = 16 << 20;
 
     fn name(n: usize) -> String {
         format!("file {n}")
@@ -331,5 +351,66 @@ mod tests {
             "{:?}",
             outcome.first_failure
         );
+    }
+
+    /// While a task reads an inode, `change` runs in another one, in as many orders as there are
+    /// seeds. Hands `check` the file system and the inode afterwards.
+    fn beside_a_reader(change: fn(&Ext4, Ino), check: fn(&Ext4, Ino)) {
+        for seed in 0..200 {
+            let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+                let device = Arc::new(Ram::new(SMALL_BYTES));
+                let time = rt::WallTime { secs: 1, nanos: 0 };
+                let options = MkfsOptions::new(SMALL_BYTES, [3; 16], [5; 16], time);
+                let plan = mkfs::plan(&options).expect("a volume");
+                plan.write(&Queue::new(device.clone()), DeviceContent::Zeros)
+                    .expect("written");
+                let mount = || Ext4::mount(Queue::new(device.clone()), MountOptions::default());
+                let fs = mount().expect("mounts");
+                let (root, creds) = (fs.root(), Creds::default());
+                let made = fs.create(root, b"f", FileKind::File, 0o644, 0, creds);
+                let ino = made.expect("room").ino;
+                fs.unmount().expect("unmounts");
+                let fs = mount().expect("mounts");
+                let reader = {
+                    let fs = fs.clone();
+                    rt::spawn("reader", move || match fs.getattr(ino) {
+                        Ok(_) => {}
+                        Err(e) => assert_eq!(e.errno(), Errno::Stale, "{e}"),
+                    })
+                };
+                change(&fs, ino);
+                reader.join().expect("no panic");
+                check(&fs, ino);
+                fs.unmount().expect("unmounts");
+            });
+            let failure = outcome.first_failure;
+            assert!(failure.is_none(), "ext4-inode-N5, seed {seed}: {failure:?}");
+        }
+    }
+
+    /// ext4-inode-N5: the inode is in memory before and after the change, but for a task that began
+    /// to read it earlier.
+    #[test]
+    fn an_inode_that_changed_while_it_was_read_is_read_again() {
+        let change = |fs: &Ext4, ino| {
+            let set = SetAttr {
+                perm: Some(0o600),
+                ..SetAttr::default()
+            };
+            fs.setattr(ino, &set).expect("there");
+            fs.inodes.inner.lock().look_at = 0;
+            fs.prune_inodes();
+        };
+        beside_a_reader(change, |fs, ino| {
+            assert_eq!(fs.getattr(ino).expect("there").perm, 0o600);
+        });
+    }
+
+    #[test]
+    fn an_inode_that_was_freed_while_it_was_read_is_gone() {
+        let change = |fs: &Ext4, _| fs.unlink(fs.root(), b"f").expect("there");
+        beside_a_reader(change, |fs, ino| {
+            assert_eq!(fs.getattr(ino).expect_err("freed").errno(), Errno::Stale);
+        });
     }
 }

@@ -18,7 +18,11 @@
 //! - N3 an inode stays in the cache while it has dirty pages, data on its way, promised blocks or a
 //!   failed write to report, and while it is an orphan or without links;
 //! - N4 a pinned inode that leaves the cache leaves its pins in the cache, and gets them back when
-//!   it is read again: it keeps its number.
+//!   it is read again: it keeps its number;
+//! - N5 of the copies of an inode that tasks read at the same time one comes into the cache, and it
+//!   is what the journal has: an inode is changed only while it is in the cache, so it is as it was
+//!   read if it was in the cache neither before nor after the reading, and no inode has left the
+//!   cache in between. Otherwise it is read again.
 
 mod cache;
 mod create;

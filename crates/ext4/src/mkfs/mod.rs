@@ -15,8 +15,10 @@
 //! - I1: every block of the volume has at most one owner.
 //! - I2: the free counts of descriptors and superblock are computed from the same set of taken
 //!   blocks as the bitmaps.
-//! - I3: the primary superblock is written last, after a flush: before that, the device holds no
-//!   ext4 volume.
+//! - I3: at each moment of [`Plan::write`] the device holds the old ext4 volume or the new one, and
+//!   that one whole, or none. Whoever does not find the primary superblock looks for a backup, so
+//!   backups count as well: the old superblocks are removed first, then a flush; the new backups
+//!   are written after a flush of all else, and the new primary superblock after another.
 
 mod geometry;
 mod image;

@@ -479,3 +479,107 @@ fn the_superblock_comes_last() {
     ];
     assert_eq!(words, expected);
 }
+
+/// What a mount finds on a device: the content of the file `old`, if it is there; `None` if it is
+/// refused. Checks that a volume that is mounted is whole but for its superblocks.
+fn found(device: &Arc<blockdev::Ram>) -> Option<Option<u8>> {
+    use crate::check::{Kind, Options, check};
+    use fscore::FileSystem;
+    let options = crate::MountOptions::parse("ro").expect("options");
+    let fs = crate::Ext4::mount(block::Queue::new(device.clone()), options).ok()?;
+    let file = fs.lookup(fs.root(), b"old").ok().map(|file| {
+        let mut byte = [0; 1];
+        fs.read(file, 0, &mut byte).expect("readable");
+        byte[0]
+    });
+    fs.unmount().expect("unmounts");
+    let blocks: BTreeMap<u64, base::Bytes> = device.blocks().into_iter().collect();
+    let zeros = base::Bytes::from(vec![0; BLOCK_BYTES]);
+    let read = |at: BlockNo| Ok::<_, String>(blocks.get(&at.0).unwrap_or(&zeros).clone());
+    let sectors = block::BlockDevice::caps(&**device).sectors;
+    let mut found = check(&read, &Options::new(sectors / base::SECTORS_PER_BLOCK)).findings;
+    found.retain(|f| !matches!(f.kind, Kind::Superblock | Kind::BackupSuperblock));
+    assert!(found.is_empty(), "mkfs-I3: {file:?}, {found:?}");
+    Some(file)
+}
+
+/// mkfs-I3, where an older volume with backups of its superblock lay on the device: of the writes
+/// behind the last flush a cut leaves any.
+#[test]
+fn a_cut_leaves_the_old_volume_or_the_new_one() {
+    use fscore::{Creds, FileKind, FileSystem};
+    let size = 300 * MIB;
+    let fork = |from: &blockdev::Ram| {
+        let copy = blockdev::Ram::new(size);
+        for (n, bytes) in from.blocks() {
+            put(&copy, BlockNo(n).lba(), bytes);
+        }
+        Arc::new(copy)
+    };
+    let start = Arc::new(blockdev::Ram::new(size));
+    let queue = block::Queue::new(start.clone());
+    let old = MkfsOptions {
+        uuid: [9; 16],
+        ..options(size)
+    };
+    (planned(&old).write(&queue, DeviceContent::Zeros)).expect("a RAM device does not fail");
+    let fs = crate::Ext4::mount(queue, crate::MountOptions::default()).expect("mounts");
+    let made = fs.create(
+        fs.root(),
+        b"old",
+        FileKind::File,
+        0o600,
+        0,
+        Creds::default(),
+    );
+    fs.write(made.expect("room").ino, 0, &[7; 1]).expect("room");
+    fs.unmount().expect("unmounts");
+
+    let device = Arc::new(Cached(testkit::record::Record::new(
+        Arc::into_inner(fork(&start)).expect("not shared"),
+    )));
+    let plan = planned(&options(size));
+    (plan.write(&block::Queue::new(device.clone()), DeviceContent::Unknown))
+        .expect("a RAM device does not fail");
+    let requests: Vec<_> = device.0.take().into_iter().map(|e| e.request).collect();
+    let durable = start;
+    let mut rng = base::Rng::named(1, "mkfs cuts");
+    let mut seen = std::collections::BTreeMap::new();
+    for group in requests.split(|r| matches!(r.op, blockdev::Op::Flush)) {
+        let mut writes: Vec<(base::Lba, base::Bytes)> = Vec::new();
+        for request in group {
+            let blockdev::Op::Write { lba, pieces, .. } = &request.op else {
+                continue;
+            };
+            let bytes: Vec<u8> = pieces.iter().flat_map(|p| p.bytes.to_vec()).collect();
+            let blocks = bytes.chunks(BLOCK_BYTES).enumerate();
+            writes.extend(blocks.map(|(n, block)| {
+                let at = base::Lba(lba.0 + n as u64 * base::SECTORS_PER_BLOCK);
+                (at, base::Bytes::copy_from_slice(block))
+            }));
+        }
+        for _ in 0..20 {
+            let cut = fork(&durable);
+            for (lba, bytes) in &writes {
+                if rng.below(2) == 0 {
+                    put(&cut, *lba, bytes.clone());
+                }
+            }
+            *seen.entry(found(&cut)).or_insert(0) += 1;
+        }
+        for (lba, bytes) in writes {
+            put(&durable, lba, bytes);
+        }
+    }
+    assert_eq!(found(&durable), Some(None), "the new volume");
+    let kinds: Vec<_> = seen.keys().copied().collect();
+    assert_eq!(
+        kinds,
+        [None, Some(None), Some(Some(7))],
+        "mkfs-I3: {seen:?}"
+    );
+}
+
+fn put(ram: &blockdev::Ram, lba: base::Lba, bytes: base::Bytes) {
+    blockdev::write_block(ram, lba, block::Class::Home, bytes).expect("in range");
+}

@@ -1,8 +1,10 @@
 //! The plan of a new volume, and how it is written to a device.
 
+use crate::check::backup_places;
 use base::bytes::is_zero;
-use base::{BLOCK_BYTES, BlockNo, Bytes};
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::{Class, DevError, Queue};
+use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -81,33 +83,42 @@ impl Plan {
         &self.zeroed
     }
 
-    /// Writes the volume. Ends with a flush; a cut before that leaves no ext4 volume (mkfs-I3),
-    /// unless one was there before.
+    /// Writes the volume. Ends with a flush; a cut before that leaves this volume or one that was
+    /// there before, either of them whole, or none (mkfs-I3).
     ///
     /// # Errors
     /// Errors of the device.
     pub fn write(&self, queue: &Arc<Queue>, before: DeviceContent) -> Result<(), DevError> {
-        let (first, rest) = self.blocks.split_first().expect("a plan has a superblock");
-        assert_eq!(first.0, BlockNo(0), "mkfs-I3: the superblock comes last");
+        let (first, rest) = self.blocks.split_at(1);
+        assert_eq!(first[0].0, BlockNo(0), "mkfs-I3: the superblock comes last");
+        let (backups, rest): (Vec<_>, Vec<_>) = rest
+            .iter()
+            .cloned()
+            .partition(|(_, bytes)| has_backup(bytes));
         if before == DeviceContent::Unknown {
             self.wipe(queue)?;
         }
-        for batch in rest.chunks(BATCH_BLOCKS) {
-            let mut plug = queue.plug();
-            for (block, bytes) in batch {
-                plug.write(block.lba(), Class::Home, bytes.clone());
+        for step in [&rest, &backups, first] {
+            for batch in step.chunks(BATCH_BLOCKS) {
+                let mut plug = queue.plug();
+                for (block, bytes) in batch {
+                    plug.write(block.lba(), Class::Home, bytes.clone());
+                }
+                plug.submit().wait()?;
             }
-            plug.submit().wait()?;
+            if !step.is_empty() {
+                queue.flush()?;
+            }
         }
-        queue.flush()?;
-        queue.write(first.0.lba(), Class::Home, first.1.clone())?;
-        queue.flush()
+        Ok(())
     }
 
-    /// Removes the old superblock, then writes zeros to the ranges that must read as zeros.
+    /// Removes the superblocks of an old volume, then writes zeros to the ranges that must read as
+    /// zeros.
     fn wipe(&self, queue: &Arc<Queue>) -> Result<(), DevError> {
         let zeros = Bytes::from(vec![0; ZERO_RUN_BLOCKS as usize * BLOCK_BYTES]);
         queue.write(BlockNo(0).lba(), Class::Home, zeros.slice(..BLOCK_BYTES))?;
+        remove_backups(queue)?;
         queue.flush()?;
         for &(start, len) in &self.zeroed {
             for at in (0..len).step_by(ZERO_RUN_BLOCKS as usize) {
@@ -118,4 +129,29 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// Removes the backups of an old superblock, wherever one is looked for, and nothing beside them.
+fn remove_backups(queue: &Arc<Queue>) -> Result<(), DevError> {
+    let end = queue.caps().sectors / SECTORS_PER_BLOCK * BLOCK_BYTES as u64;
+    for byte in backup_places().filter(|&byte| byte < end) {
+        let block = BlockNo(byte / BLOCK_BYTES as u64);
+        let at = (byte % BLOCK_BYTES as u64) as usize;
+        let mut bytes = queue.read(block.lba(), SECTORS_PER_BLOCK)?.to_vec();
+        let backup = &mut bytes[at..at + SUPERBLOCK_BYTES];
+        if Superblock::parse(backup).is_ok() {
+            backup.fill(0);
+            queue.write(block.lba(), Class::Home, bytes.into())?;
+        }
+    }
+    Ok(())
+}
+
+/// True if a backup of the superblock lies at the start of one of the file system's blocks in these
+/// 4 KiB.
+fn has_backup(bytes: &[u8]) -> bool {
+    let starts = (0..BLOCK_BYTES).step_by(SUPERBLOCK_BYTES);
+    starts
+        .into_iter()
+        .any(|at| Superblock::parse(&bytes[at..]).is_ok())
 }

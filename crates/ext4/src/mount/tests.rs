@@ -1,5 +1,8 @@
 //! ext4-mount-M4: a mount that is refused, for whatever reason, has sent no writing command to the
 //! device. ext4-mount-M5: the log of a volume that cannot be mounted can be carried home.
+//! ext4-mount-M2, ext4-mount-M3: what replaces a torn superblock (`torn.rs`).
+
+mod torn;
 
 use super::*;
 use crate::mkfs::{self, DeviceContent, JournalSize, MkfsOptions};
@@ -19,14 +22,19 @@ const OPTIONS: &str = "commit=600";
 
 /// A volume whose log has `log_blocks` blocks.
 fn volume(log_blocks: u32) -> Arc<Ram> {
-    let time = rt::WallTime { secs: 1, nanos: 0 };
-    let mut options = MkfsOptions::new(BYTES, [3; 16], [5; 16], time);
-    options.journal = JournalSize::Blocks(log_blocks);
     let ram = Arc::new(Ram::new(BYTES));
+    make_volume(&ram, BYTES, [3; 16], log_blocks);
+    ram
+}
+
+/// Makes a volume of `bytes` on a device that is at least as large.
+fn make_volume(ram: &Arc<Ram>, bytes: u64, uuid: [u8; 16], log_blocks: u32) {
+    let time = rt::WallTime { secs: 1, nanos: 0 };
+    let mut options = MkfsOptions::new(bytes, uuid, [5; 16], time);
+    options.journal = JournalSize::Blocks(log_blocks);
     let plan = mkfs::plan(&options).expect("a volume");
     plan.write(&Queue::new(ram.clone()), DeviceContent::Zeros)
         .expect("written");
-    ram
 }
 
 fn mounted(ram: &Arc<Ram>, options: &str) -> Arc<Ext4> {
@@ -47,8 +55,8 @@ fn put(ram: &Ram, block: BlockNo, bytes: Vec<u8>) {
 }
 
 fn block_of(ram: &Ram, block: BlockNo) -> Vec<u8> {
-    let at = block.0 as usize * BLOCK_BYTES;
-    ram.image()[at..at + BLOCK_BYTES].to_vec()
+    let read = ram.submit(blockdev::Request::read(block.lba(), SECTORS_PER_BLOCK));
+    ram.wait(read).expect("in range").into_bytes().to_vec()
 }
 
 fn change_superblock(ram: &Ram, change: impl FnOnce(&mut Superblock)) {
@@ -373,6 +381,26 @@ fn m4_a_log_that_is_too_small_is_not_replayed() {
     assert!(!log_superblock(&dirty).2.is_clean());
     refused(&dirty, "data=journal", "make a journal of at least");
     mounted(&dirty, OPTIONS).unmount().expect("it was whole");
+}
+
+/// A cut without a log may leave anything, which only a check finds: until then no unmount says
+/// that the volume is clean.
+#[test]
+fn a_volume_that_was_not_clean_is_not_clean_after_an_unmount() {
+    let ram = volume(LOG_BLOCKS);
+    let is_valid = || {
+        let sb = Superblock::parse(&block_of(&ram, BlockNo(0))[SUPERBLOCK_AT..]);
+        sb.expect("whole").state().has(State::VALID)
+    };
+    for options in ["scheme=none", OPTIONS] {
+        mounted(&ram, options).unmount().expect("unmounts");
+        assert!(is_valid(), "{options}");
+    }
+    drop(mounted(&ram, "scheme=none"));
+    for options in ["scheme=none", OPTIONS] {
+        mounted(&ram, options).unmount().expect("unmounts");
+        assert!(!is_valid(), "{options}");
+    }
 }
 
 /// Tags of a fast commit that follows transaction `tid`, in whole blocks.

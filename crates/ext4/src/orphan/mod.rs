@@ -189,12 +189,14 @@ impl Ext4 {
         Ok(disk)
     }
 
-    /// Loads an orphan into the cache of inodes.
+    /// Loads an orphan into the cache of inodes; no operation of a caller runs yet.
     fn load_orphan(&self, ino: Ino, place: Place, by: &str) -> FsResult<Arc<Inode>> {
         let disk = self.read_orphan(ino, by)?;
         let mut core = Core::new(disk, self.newest_tid());
         core.data_mark = self.queue.mark();
         core.orphan = Some(place);
-        Ok(self.inodes.add(Arc::new(Inode::new(ino, core))))
+        let inode = Arc::new(Inode::new(ino, core));
+        self.inodes.replace(inode.clone());
+        Ok(inode)
     }
 }

@@ -20,23 +20,43 @@ impl F2fs {
     /// # Errors
     /// ESTALE if it is not in use; incompatible content; damage; I/O.
     pub(crate) fn inode(&self, ino: Ino) -> FsResult<Arc<Inode>> {
-        match self.inodes.get(ino) {
-            Some(inode) if inode.core().gone => Err(Errno::Stale.into()),
-            Some(inode) => Ok(inode),
-            None => {
+        self.load_inode(ino, false)
+    }
+
+    /// The inode, read if it is not in memory. Without links it is in use only as an orphan.
+    pub(super) fn load_inode(&self, ino: Ino, orphan: bool) -> FsResult<Arc<Inode>> {
+        loop {
+            let missing = match self.inodes.find(ino) {
+                Ok(inode) if inode.core().gone => return Err(Errno::Stale.into()),
+                Ok(inode) => return Ok(inode),
+                Err(missing) => missing,
+            };
+            let fields = match self.read_fields(ino) {
+                // It was being freed when it was read.
+                Err(_) if !self.inodes.is_still(ino, &missing) => continue,
+                fields => fields?,
+            };
+            if fields.links == 0 && !orphan {
+                return Err(Errno::Stale.into());
+            }
+            // Of its data nothing is known: an earlier life of this inode in memory may have
+            // written some that no flush has covered (hazards-H19).
+            let tree = self.new_tree(&fields);
+            let inode = Inode::new(ino, Core::new(fields), tree, self.queue.mark());
+            let inode = Arc::new(inode);
+            if self.inodes.add(&inode, &missing) {
                 self.prune_inodes();
-                self.load_inode(ino, false)
+                return Ok(inode);
             }
         }
     }
 
-    /// Reads an inode. Without links it is in use only as an orphan.
-    pub(super) fn load_inode(&self, ino: Ino, orphan: bool) -> FsResult<Arc<Inode>> {
+    fn read_fields(&self, ino: Ino) -> FsResult<InodeFields> {
         let nid = Nid(ino.0);
         if !self.is_inode_in_use(nid)? {
             return Err(Errno::Stale.into());
         }
-        let parse = |block: &[u8]| {
+        self.with_node(nid, |block| {
             if !footer(block).is_inode() {
                 return Err(FsError::corrupt(format!(
                     "node {nid} is no inode, although the NAT says so"
@@ -46,22 +66,7 @@ impl F2fs {
                 .map_err(|e| crate::fault::corrupt(e.at_inode(ino)))?;
             check_fields(ino, &fields)?;
             Ok(fields)
-        };
-        let fields = self.with_node(nid, parse)??;
-        if fields.links == 0 && !orphan {
-            return Err(Errno::Stale.into());
-        }
-        // Of its data nothing is known: an earlier life of this inode in memory may have written
-        // some that no flush has covered (hazards-H19).
-        let tree = self.new_tree(&fields);
-        let inode = Inode::new(ino, Core::new(fields), tree, self.queue.mark());
-        let inode = self.inodes.add(Arc::new(inode));
-        if !self.is_inode_in_use(nid)? {
-            // Freed while it was read.
-            self.inodes.remove(&inode);
-            return Err(Errno::Stale.into());
-        }
-        Ok(inode)
+        })?
     }
 
     fn is_inode_in_use(&self, nid: Nid) -> FsResult<bool> {
@@ -160,7 +165,13 @@ impl F2fs {
         if known.map.len() < known.prune_at {
             return;
         }
-        let Known { map, dropped, .. } = &mut *known;
+        let Known {
+            map,
+            dropped,
+            departures,
+            ..
+        } = &mut *known;
+        let before = map.len();
         map.retain(|&ino, inode| {
             let recent = inode.recent.swap(false, Ordering::Relaxed);
             if recent
@@ -192,6 +203,7 @@ impl F2fs {
             }
             busy || core.needs_checkpoint
         });
+        *departures += (before - map.len()) as u64;
         known.prune_at = IDLE_MAX.max(2 * known.map.len());
     }
 }
@@ -233,4 +245,80 @@ fn check_fields(ino: Ino, fields: &InodeFields) -> FsResult<()> {
         return bad(format!("a directory with {} levels", fields.current_depth));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::MountOptions;
+    use crate::mkfs::{self, DeviceContent, Options};
+    use block::Queue;
+    use blockdev::Ram;
+    use fscore::{Creds, FileSystem, SetAttr};
+    use rt::{Sim, SimConfig};
+
+    /// While a task reads an inode, `change` runs in another one, in as many orders as there are
+    /// seeds. Hands `check` the file system and the inode afterwards.
+    fn beside_a_reader(change: fn(&F2fs, Ino), check: fn(&F2fs, Ino)) {
+        const BYTES: u64 = 64 << 20;
+        for seed in 0..200 {
+            let outcome = Sim::new(SimConfig::random(seed)).run(|| {
+                let device = Arc::new(Ram::new(BYTES));
+                let time = rt::WallTime { secs: 1, nanos: 0 };
+                let plan = mkfs::plan(&Options::new(BYTES, [3; 16], time));
+                (plan.expect("a volume"))
+                    .write(&Queue::new(device.clone()), DeviceContent::Zeros)
+                    .expect("written");
+                let mount = || F2fs::mount(Queue::new(device.clone()), MountOptions::default());
+                let fs = mount().expect("mounts");
+                let (root, creds) = (fs.root(), Creds::default());
+                let made = fs.create(root, b"f", FileKind::File, 0o644, 0, creds);
+                let ino = made.expect("room").ino;
+                fs.unmount().expect("unmounts");
+                let fs = mount().expect("mounts");
+                let reader = {
+                    let fs = fs.clone();
+                    rt::spawn("reader", move || match fs.getattr(ino) {
+                        Ok(_) => {}
+                        Err(e) => assert_eq!(e.errno(), Errno::Stale, "{e}"),
+                    })
+                };
+                change(&fs, ino);
+                reader.join().expect("no panic");
+                check(&fs, ino);
+                fs.unmount().expect("unmounts");
+            });
+            let failure = outcome.first_failure;
+            assert!(failure.is_none(), "f2fs-inode-N4, seed {seed}: {failure:?}");
+        }
+    }
+
+    /// f2fs-inode-N4: the inode is in memory before and after the change, but for a task that began
+    /// to read it earlier.
+    #[test]
+    fn an_inode_that_changed_while_it_was_read_is_read_again() {
+        let change = |fs: &F2fs, ino| {
+            let set = SetAttr {
+                perm: Some(0o600),
+                ..SetAttr::default()
+            };
+            fs.setattr(ino, &set).expect("there");
+            // The first time it counts as looked up recently.
+            for _ in 0..2 {
+                fs.inodes.known.lock().prune_at = 0;
+                fs.prune_inodes();
+            }
+        };
+        beside_a_reader(change, |fs, ino| {
+            assert_eq!(fs.getattr(ino).expect("there").perm, 0o600);
+        });
+    }
+
+    #[test]
+    fn an_inode_that_was_freed_while_it_was_read_is_gone() {
+        let change = |fs: &F2fs, _| fs.unlink(fs.root(), b"f").expect("there");
+        beside_a_reader(change, |fs, ino| {
+            assert_eq!(fs.getattr(ino).expect_err("freed").errno(), Errno::Stale);
+        });
+    }
 }

@@ -9,7 +9,11 @@
 //!   while its next fsync needs a checkpoint or has a failed write to report, and while its access
 //!   time waits to be put. With a journal the node block of a regular file has the size up to which
 //!   its pages are mapped (`node_size`), and the inode stays while that differs from its size;
-//! - N3 `gone` inodes are freed: their number may already belong to another inode.
+//! - N3 `gone` inodes are freed: their number may already belong to another inode;
+//! - N4 of the copies of an inode that tasks read at the same time one comes into the cache, and it
+//!   is what `nodes` has: an inode is changed and freed only while it is in the cache, so it is as
+//!   it was read if it was in the cache neither before nor after the reading, and no inode has left
+//!   the cache in between. Otherwise it is read again.
 
 mod access;
 mod attr;

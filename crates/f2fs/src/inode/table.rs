@@ -25,10 +25,21 @@ pub(super) struct Known {
     pub map: Map<Ino, Arc<Inode>>,
     /// Number of inodes at which idle ones are dropped.
     pub prune_at: usize,
+    /// How often inodes have left `map` (f2fs-inode-N4).
+    pub departures: u64,
     /// Dropped since the last checkpoint, although an fsync would have something to write: it must
     /// not find them clean.
     pub dropped: Set<Ino>,
 }
+
+impl Known {
+    fn is_still(&self, ino: Ino, missing: &Missing) -> bool {
+        self.departures == missing.0 && !self.map.contains_key(&ino)
+    }
+}
+
+/// The count of departures from the cache when an inode was not there.
+pub(super) struct Missing(u64);
 
 impl Inodes {
     /// Bytes of the inodes in memory.
@@ -41,6 +52,7 @@ impl Inodes {
         let known = Known {
             map: Map::default(),
             prune_at: IDLE_MAX,
+            departures: 0,
             dropped: Set::default(),
         };
         let wall = rt::wall();
@@ -57,9 +69,16 @@ impl Inodes {
 
     /// The inode with this number, if it is in memory.
     pub fn get(&self, ino: Ino) -> Option<Arc<Inode>> {
-        let inode = self.known.lock().map.get(&ino).cloned()?;
+        self.find(ino).ok()
+    }
+
+    /// The inode, or what [`add`](Self::add) has to know of one that is read from now on.
+    pub(super) fn find(&self, ino: Ino) -> Result<Arc<Inode>, Missing> {
+        let known = self.known.lock();
+        let inode = known.map.get(&ino).cloned();
+        let inode = inode.ok_or(Missing(known.departures))?;
         inode.recent.store(true, Ordering::Relaxed);
-        Some(inode)
+        Ok(inode)
     }
 
     /// A checkpoint contains everything that was changed before its freeze, which still holds: the
@@ -84,15 +103,24 @@ impl Inodes {
         self.next_generation.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds an inode that was read. If another task has added it meanwhile, answers that one
-    /// instead.
-    pub(super) fn add(&self, inode: Arc<Inode>) -> Arc<Inode> {
+    /// Adds an inode that was read while it was missing; false if another task has added it
+    /// meanwhile, or if it may have changed since it was read (f2fs-inode-N4).
+    pub(super) fn add(&self, inode: &Arc<Inode>, missing: &Missing) -> bool {
         let mut known = self.known.lock();
+        if !known.is_still(inode.ino, missing) {
+            return false;
+        }
         if known.dropped.contains(&inode.ino) {
             let mut core = inode.core();
             (core.change, core.appended, core.updated) = (Change::Data, true, true);
         }
-        known.map.entry(inode.ino).or_insert(inode).clone()
+        known.map.insert(inode.ino, inode.clone());
+        true
+    }
+
+    /// True if an inode with this number has not been in memory since it was missing.
+    pub(super) fn is_still(&self, ino: Ino, missing: &Missing) -> bool {
+        self.known.lock().is_still(ino, missing)
     }
 
     /// Puts a new inode in the place of what had its number before; true if there are many now.
@@ -109,6 +137,7 @@ impl Inodes {
         let here = known.map.get(&inode.ino);
         if here.is_some_and(|here| std::ptr::eq(&**here, inode)) {
             known.map.remove(&inode.ino);
+            known.departures += 1;
         }
     }
 }

@@ -76,8 +76,8 @@ impl Superblock {
     }
 
     /// Reads a superblock whose sectors may be of different times, because a write of it was cut:
-    /// the checksum is not looked at. Only fields that no mounted system changes (geometry, UUID,
-    /// place of the journal) can be believed, and only if another structure vouches for them.
+    /// the checksum is not looked at. Only fields that the cut write did not change (geometry,
+    /// UUID, place of the journal) can be believed, and only if another structure vouches for them.
     ///
     /// # Errors
     /// Magic or geometry is wrong.

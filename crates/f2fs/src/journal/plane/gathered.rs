@@ -43,6 +43,8 @@ pub(super) struct Gathered {
     pub usage: UsageDelta,
     pub freed_blocks: Vec<BlockAddr>,
     pub freed_nids: Vec<Nid>,
+    /// Inodes that it concerns, with records or without.
+    pub touched: Vec<Nid>,
     pub data: Vec<Watch>,
     /// A block before its change.
     pub scratch: Vec<u8>,
@@ -59,6 +61,7 @@ impl Gathered {
         self.usage.is_none()
             && self.freed_blocks.is_empty()
             && self.freed_nids.is_empty()
+            && self.touched.is_empty()
             && self.data.is_empty()
     }
 
@@ -90,6 +93,7 @@ impl Gathered {
         self.usage = UsageDelta::default();
         self.freed_blocks.clear();
         self.freed_nids.clear();
+        self.touched.clear();
         self.data.clear();
     }
 }

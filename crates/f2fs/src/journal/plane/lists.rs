@@ -236,7 +236,8 @@ impl InodeLog {
 
 type Shard = Mutex<Map<u32, Arc<InodeLog>>>;
 
-/// The inodes that logged something which is not committed.
+/// The inodes that logged something which is not committed, or that an operation whose epoch is not
+/// committed concerns.
 pub(super) struct Table(Vec<Padded<Shard>>);
 
 impl Table {

@@ -108,6 +108,7 @@ struct Part {
     usage: UsageDelta,
     freed_blocks: Vec<BlockAddr>,
     freed_nids: Vec<Nid>,
+    touched: Vec<Nid>,
     data: Vec<Watch>,
     bytes: u64,
     reported: u64,
@@ -138,6 +139,7 @@ impl Part {
             self.usage += gathered.usage;
             self.freed_blocks.extend(&gathered.freed_blocks);
             self.freed_nids.extend(&gathered.freed_nids);
+            self.touched.extend(&gathered.touched);
             self.data.extend(gathered.data.iter().cloned());
         }
     }
@@ -147,6 +149,7 @@ impl Part {
             && self.usage.is_none()
             && self.freed_blocks.is_empty()
             && self.freed_nids.is_empty()
+            && self.touched.is_empty()
             && self.data.is_empty()
     }
 }
@@ -502,7 +505,7 @@ impl Plane {
             epoch,
             ..Closed::default()
         };
-        let mut logs = Vec::new();
+        let (mut logs, mut inodes) = (Vec::new(), Vec::new());
         for shard in &self.slot(epoch.0).shards {
             let mut part = shard.0.part.lock();
             part.collected = epoch.0;
@@ -518,6 +521,7 @@ impl Plane {
             closed.usage += std::mem::take(&mut part.usage);
             closed.freed_blocks.append(&mut part.freed_blocks);
             closed.freed_nids.append(&mut part.freed_nids);
+            inodes.append(&mut part.touched);
         }
         closed.groups = match &self.global {
             Some(global) => global.take(epoch),
@@ -528,7 +532,7 @@ impl Plane {
         if control.mark.0 == epoch.0 {
             closed.data = control.mark.1;
         }
-        let inodes = closed.groups.iter().map(|group| group.ino).collect();
+        inodes.extend(closed.groups.iter().map(|group| group.ino));
         control.inodes.push_back((epoch.0, inodes));
         self.ring.kept.fetch_add(closed.bytes, Ordering::AcqRel);
         control.stats.collected(&closed);

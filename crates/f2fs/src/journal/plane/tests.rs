@@ -456,6 +456,30 @@ fn sums_need_no_records() {
     assert_eq!(closed.freed_nids, [Nid(9)]);
 }
 
+/// fsync-Z1: a sync waits for an operation that concerns the inode and logs nothing of it. Once the
+/// epoch is committed nothing is kept of the inode.
+#[test]
+fn an_inode_that_is_touched_is_known_until_the_commit() {
+    for inode_lists in [true, false] {
+        let ideas = Ideas {
+            inode_lists,
+            ..Ideas::ALL
+        };
+        let plane = Plane::new(Epoch(0), 1024, ideas);
+        let tx = plane.enter();
+        tx.touch(Nid(7));
+        tx.end();
+        assert_eq!(plane.last_logged(Nid(7)), (Epoch(1), Epoch(1)));
+        assert_eq!(plane.switch(), Epoch(1));
+        plane.drain(Epoch(1)).unwrap();
+        assert!(plane.collect(Epoch(1)).groups.is_empty());
+        assert_eq!(plane.stats().inodes_known, 1);
+        plane.committed(Epoch(1));
+        assert_eq!(plane.stats().inodes_known, 0);
+        assert_eq!(plane.last_logged(Nid(7)), (Epoch(0), Epoch(0)));
+    }
+}
+
 #[test]
 #[should_panic(expected = "f2fs-journal-I4: ")]
 fn an_operation_behind_its_collect_is_refused() {

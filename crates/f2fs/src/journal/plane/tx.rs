@@ -134,6 +134,7 @@ impl<'a> Tx<'a> {
     pub fn touch(&self, ino: Nid) {
         let epoch = self.epoch();
         self.plane.log_of(ino).touch(epoch, true);
+        self.gather(|gathered| gathered.touched.push(ino));
     }
 
     /// Bytes of all records so far: an operation that can be split goes on in another one when they
