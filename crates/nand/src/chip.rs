@@ -152,7 +152,7 @@ impl Nand {
     /// one way.
     pub fn mark_bad(&mut self, block: BlockId) {
         self.media.mark_bad(block);
-        self.undo.mark_bad(block);
+        self.undo.mark_bad(block, &self.media.geometry);
     }
     /// Makes the next program in `block` report failure, for tests of the layers above.
     pub fn fail_next_program(&mut self, block: BlockId) {
@@ -287,8 +287,11 @@ impl Nand {
         let old = &block.cells[at.page as usize];
         let new = match old {
             _ if failed || block.weak && frail.is_none() => Cell::Torn,
+            Cell::Erased => Cell::Written(Arc::new(page)),
             Cell::Written(old) => Cell::Written(Arc::new(anded(old, &page))),
-            _ => Cell::Written(Arc::new(page)),
+            // A program only clears bits, so what cannot be corrected stays so.
+            Cell::SpareOnly(old) => Cell::SpareOnly(Arc::new(anded(old, &page))),
+            Cell::Torn => Cell::Torn,
         };
         let (next, times) = (block.next, block.times);
         if next == 0 {
@@ -301,6 +304,7 @@ impl Nand {
         };
         block.next = block.next.max(at.page + 1);
         let old = std::mem::replace(&mut block.cells[at.page as usize], new);
+        let was_frail = block.frail.get(&at.page).copied();
         if let Some(frail) = frail {
             self.media.weaken(at, frail);
         }
@@ -310,6 +314,7 @@ impl Nand {
             Effect::Program {
                 at,
                 old,
+                frail: was_frail,
                 next,
                 times,
             },

@@ -19,7 +19,14 @@ impl Nand {
     /// Leaves what remains of an operation of which the part `done` had passed.
     pub(crate) fn tear_hard(&mut self, effect: Effect, done: f64, mut rng: Rng) {
         match effect {
-            Effect::Program { at, old, .. } => self.tear_program(at, old, done, &mut rng),
+            Effect::Program { at, old, frail, .. } => {
+                // A cut this early may leave the page as it was.
+                let lucky = rng.one_in(2);
+                match done < 0.05 && lucky {
+                    true => self.media.restore(at, old, frail),
+                    false => self.tear_program(at, done, lucky, &mut rng),
+                }
+            }
             Effect::Erase { block, old } => {
                 if done < 0.05 && rng.one_in(2) {
                     self.media.blocks.set(block.0 as usize, old);
@@ -30,16 +37,11 @@ impl Nand {
             Effect::Sense { .. } => {}
         }
     }
-    fn tear_program(&mut self, at: PageAddr, old: Cell, done: f64, rng: &mut Rng) {
+    fn tear_program(&mut self, at: PageAddr, done: f64, lucky: bool, rng: &mut Rng) {
         let l3 = self.cells.level >= FaultLevel::L3;
-        let lucky = rng.one_in(2);
         // The pages of one operation draw the same numbers, so that a word line is torn as a whole.
         let draw = rng.below(100);
         let (sub, reads) = (rng.below(8), rng.below(48) as u32);
-        if done < 0.05 && lucky {
-            self.media.set_cell(at, old);
-            return;
-        }
         if done >= 0.95 && (l3 || lucky) {
             // The page is complete; at L3 one in ten is marginal.
             if l3 && draw < 10 {
@@ -156,8 +158,16 @@ impl Nand {
 }
 
 impl Media {
-    fn set_cell(&mut self, at: PageAddr, cell: Cell) {
+    pub(crate) fn set_cell(&mut self, at: PageAddr, cell: Cell) {
         self.block_mut(at.block).cells[at.page as usize] = cell;
+    }
+    /// Gives a page its content of before, which reads well as long as it did then.
+    pub(crate) fn restore(&mut self, at: PageAddr, old: Cell, frail: Option<Frail>) {
+        self.set_cell(at, old);
+        match frail {
+            Some(frail) => self.weaken(at, frail),
+            None => drop(self.block_mut(at.block).frail.remove(&at.page)),
+        }
     }
     /// Makes a page read well `reads` more times, over any number of power-ups, for tests of the
     /// layers above.

@@ -3,7 +3,7 @@
 
 use crate::chip::share_done;
 use crate::media::{Block, Frail, Slot};
-use crate::{BlockId, Cell, FaultLevel, Media, Nand, PageAddr, Span};
+use crate::{BlockId, Cell, FaultLevel, Geometry, Media, Nand, PageAddr, Span};
 use base::collections::mix;
 use base::{Rng, Time};
 use std::collections::VecDeque;
@@ -15,6 +15,7 @@ pub(crate) enum Effect {
     Program {
         at: PageAddr,
         old: Cell,
+        frail: Option<Frail>,
         next: u32,
         times: u32,
     },
@@ -89,15 +90,17 @@ impl Undo {
         all.sort_unstable();
         all.iter().rev().take(2).map(|(_, page)| *page).collect()
     }
-    /// Notes a mark, so that it survives the undoing of an earlier erase.
-    pub fn mark_bad(&mut self, block: BlockId) {
+    /// Notes a mark, so that it survives the undoing of an earlier erase, also of one that was the
+    /// first to touch the block.
+    pub fn mark_bad(&mut self, block: BlockId, geometry: &Geometry) {
         for (_, effect) in &mut self.log {
             if let Effect::Erase {
                 block: b,
-                old: Slot(Some(old)),
+                old: Slot(old),
             } = effect
                 && *b == block
             {
+                let old = old.get_or_insert_with(|| Arc::new(Block::blank(geometry)));
                 Arc::make_mut(old).bad = true;
             }
         }
@@ -145,16 +148,16 @@ impl Nand {
             Effect::Program {
                 at,
                 old,
+                frail,
                 next,
                 times,
             } => {
+                self.media.restore(at, old, frail);
                 let block = self.media.block_mut(at.block);
-                block.cells[at.page as usize] = old;
                 (block.next, block.times) = (next, times);
                 if next == 0 {
                     block.born = 0;
                 }
-                block.frail.remove(&at.page);
             }
             Effect::Erase { block, old } => self.media.blocks.set(block.0 as usize, old),
             Effect::Sense {
@@ -163,24 +166,19 @@ impl Nand {
                 frail,
                 reads,
             } => {
-                let block = self.media.block_mut(at.block);
-                block.cells[at.page as usize] = old;
-                block.reads = reads;
-                if let Some(frail) = frail {
-                    self.media.weaken(at, frail);
-                }
+                self.media.restore(at, old, frail);
+                self.media.block_mut(at.block).reads = reads;
             }
         }
     }
     fn tear(&mut self, effect: Effect, done: f64, mut rng: Rng) {
         match effect {
-            Effect::Program { at, old, .. } => {
-                let cell = &mut self.media.block_mut(at.block).cells[at.page as usize];
+            Effect::Program { at, old, frail, .. } => {
                 let lucky = rng.one_in(2);
                 if done < 0.05 && lucky {
-                    *cell = old;
+                    self.media.restore(at, old, frail);
                 } else if done < 0.95 || lucky {
-                    *cell = Cell::Torn;
+                    self.media.set_cell(at, Cell::Torn);
                 }
             }
             Effect::Erase { block, old } => {

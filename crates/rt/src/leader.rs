@@ -20,7 +20,8 @@
 //! - L1: while a thread is parked, one of these holds: a thread reads, is on its way to the source,
 //!   or is in a turn in which it has not waited yet; or the alarm is set.
 //! - L2: the alarm is set for [`LATE`] after a thread was about to wait, and is not put off: it is
-//!   not set again before a thread reads again.
+//!   not set again before a thread reads again. Several threads may be in turns in which they have
+//!   not waited yet, so the second of them to wait must not set it anew.
 //! - L3: a thread parks only while another one that has had a turn reads. Threads that never had a
 //!   turn are not counted, because nothing would tell of their end.
 //! - L4: a thread that ends calls a parked one, so the end of the source reaches all.
@@ -229,7 +230,7 @@ impl Leaders {
         let mut state = self.state.lock();
         match &self.alarm {
             Some(alarm) if state.crowd == 0 => {
-                if state.readers == 0 && !state.parked.is_empty() {
+                if state.readers == 0 && !state.late && !state.parked.is_empty() {
                     state.late = true;
                     drop(state);
                     alarm.set(alarm.after);
@@ -298,6 +299,7 @@ impl State {
     fn call(&mut self) {
         if let Some(bed) = self.parked.pop() {
             self.readers += 1;
+            self.late = false;
             bed.call();
         }
     }
@@ -326,6 +328,7 @@ impl Drop for Seat {
 mod tests {
     use super::*;
     use crate::{Condvar, Mutex, RwLock, Semaphore, channel};
+    use rustix::time::timerfd_gettime;
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::sync::mpsc;
     use std::thread;
@@ -610,6 +613,52 @@ mod tests {
         });
         served.ask();
         done.store(true, Ordering::Release);
+        assert!(served.end());
+    }
+
+    /// L2.
+    #[test]
+    fn a_second_thread_that_waits_does_not_put_the_alarm_off() {
+        let served = Served::by(3, Leaders::with(NEVER));
+        served.settle();
+        let (tell, told) = mpsc::channel();
+        let waits = |go: mpsc::Receiver<()>| {
+            let tell = tell.clone();
+            move || {
+                tell.send(()).expect("somebody waits");
+                go.recv().expect("it is let go");
+                about_to_wait();
+                tell.send(()).expect("somebody waits");
+                go.recv().expect("it is let go");
+            }
+        };
+        let let_go = |it: &mpsc::Sender<()>| it.send(()).expect("it waits");
+        let next = || told.recv_timeout(PATIENCE).expect("it is taken");
+        let left = || {
+            let alarm = served.leaders.alarm.as_ref().expect("there are timers");
+            let left = timerfd_gettime(&*alarm.timer).expect("it is a timer");
+            Duration::new(left.it_value.tv_sec as u64, left.it_value.tv_nsec as u32)
+        };
+        let ((first, go), (second, go_too)) = (mpsc::channel(), mpsc::channel());
+        served.send_long(waits(go));
+        next();
+        served.send(ALONE, false, waits(go_too));
+        next();
+        assert_eq!((served.parked(), left()), (1, Duration::ZERO));
+        let_go(&first);
+        next();
+        let before = left();
+        let pause = Duration::from_millis(50);
+        thread::sleep(pause);
+        let_go(&second);
+        next();
+        let after = left();
+        assert!(
+            after > Duration::ZERO && after + pause <= before,
+            "L2: {before:?} {after:?}"
+        );
+        let_go(&first);
+        let_go(&second);
         assert!(served.end());
     }
 

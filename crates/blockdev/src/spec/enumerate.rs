@@ -427,7 +427,9 @@ impl Walk<'_> {
             false => &[(Rest::Kept, false), (Rest::Lost, true)],
         };
         for (rest, kept) in all {
-            self.family(choose(n, s), |w| {
+            let prefix = if *kept { s } else { n - s };
+            let elsewhere = !names_prefix(open, by, prefix as usize);
+            self.family(choose(n, s) - u64::from(elsewhere), |w| {
                 combinations(n as usize, s as usize, &mut |singled| {
                     !open
                         .groups
@@ -441,12 +443,7 @@ impl Walk<'_> {
     /// Names the states in which the first writes are kept, if no other family names them.
     fn prefixes(&mut self, open: &Open, by: Subsets) {
         let n = open.free.len();
-        let named_below = |i: usize| match by {
-            Subsets::UpTo(max) => (i.min(n - i) as u64) <= max,
-            Subsets::All => true,
-            Subsets::Product => i.min(n - i) <= 1 || open.groups.tells(|m| m < i),
-        };
-        let mine: Vec<usize> = (1..n).filter(|i| !named_below(*i)).collect();
+        let mine: Vec<usize> = (1..n).filter(|i| !names_prefix(open, by, *i)).collect();
         self.family(mine.len() as u64, |w| {
             let all: Vec<usize> = (0..n).collect();
             let _ = mine.iter().all(|i| w.exact(open.keeping(&all[..*i], None)));
@@ -481,8 +478,8 @@ impl Walk<'_> {
             return (2..=most).for_each(|s| self.stage(open, s, by));
         }
         let done = (0..=1).map(|s| stage_size(n, s)).sum::<u64>();
-        let prefixes = (2..n.saturating_sub(1)).filter(|i| !open.groups.tells(|m| (m as u64) < *i));
-        let size = power(n).saturating_sub(done + prefixes.count() as u64);
+        let elsewhere = (1..n as usize).filter(|i| !names_prefix(open, by, *i));
+        let size = power(n).saturating_sub(done + elsewhere.count() as u64);
         self.family(size, |w| {
             open.groups.each(open.free.len(), &mut |kept| {
                 let few = kept.len().min(open.free.len() - kept.len()) <= 1;
@@ -525,6 +522,16 @@ impl Walk<'_> {
             });
         });
     }
+}
+
+/// True if the subsets that are taken have the one that keeps the first `i` writes alone among
+/// them. Else the family of prefixes names it (prune-P4).
+fn names_prefix(open: &Open, by: Subsets, i: usize) -> bool {
+    let reached = match by {
+        Subsets::UpTo(max) => i.min(open.free.len() - i) as u64 <= max,
+        Subsets::All | Subsets::Product => true,
+    };
+    reached && open.groups.tells(|m| m < i)
 }
 
 /// States of a stage: `s` lost or `s` kept of `n`.

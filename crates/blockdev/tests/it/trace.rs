@@ -542,3 +542,56 @@ fn pruning_keeps_singles_prefixes_and_groups() {
     }
     assert!(counted.enumerated < 150, "{counted:?}");
 }
+
+/// In every mode, however many of the open writes are in the group.
+#[test]
+fn no_bound_leaves_a_prefix_out() {
+    for (group, data) in (3..=9).flat_map(|n| (0..4).map(move |data| (n, data))) {
+        let data = (1..=data).map(|n| write(n, Class::Data));
+        let requests: Vec<Request> = log(group).into_iter().chain(data).collect();
+        let n = requests.len();
+        let trace = recorded(caps(), requests.clone());
+        let cursor = at_end(&trace);
+        let places: Vec<u64> = requests.iter().map(|r| r.spans()[0].0.0 / 8).collect();
+        let oldest = cursor.image(&Choice::Oldest);
+        let kept = |choice: &Choice| -> Vec<bool> {
+            let image = cursor.image(choice);
+            let places = places.iter();
+            places
+                .map(|b| image.block(*b) != oldest.block(*b))
+                .collect()
+        };
+        for mode in [Mode::Linear, Mode::Bounded, Mode::Exhaustive] {
+            let what = format!("{mode:?}, {group} of {n}");
+            let pruned = Bound {
+                torn_max: 0,
+                ..bound(mode, true)
+            };
+            let names = cursor.choices(&pruned);
+            let states: BTreeSet<Vec<bool>> = names.iter().map(kept).collect();
+            for i in 0..=n {
+                let prefix: Vec<bool> = (0..n).map(|k| k < i).collect();
+                assert!(states.contains(&prefix), "prune-P4: {i}, {what}");
+            }
+            let distinct: BTreeSet<&Choice> = names.iter().collect();
+            assert_eq!(distinct.len(), names.len(), "enumerate-C2: {what}");
+            let all = Bound {
+                prune: false,
+                ..pruned
+            };
+            // Of few open writes, "all subsets" without pruning is more than the bound of pairs.
+            if mode == Mode::Exhaustive {
+                continue;
+            }
+            let want = cursor.counted(&all).enumerated;
+            for states_max in [1, 5, 9, 14, 20, 30, 60, 1 << 20] {
+                let some = cursor.counted(&Bound {
+                    states_max,
+                    ..pruned
+                });
+                let sum = some.enumerated + some.pruned + some.beyond;
+                assert_eq!(sum, want, "enumerate-C3: {what}, {states_max}");
+            }
+        }
+    }
+}

@@ -145,6 +145,12 @@ impl Flash<'_> {
             housekeeping: self.translation.housekeeping(),
         }
     }
+    /// Chips of this speed under power.
+    pub fn power_up(&self, chips: nand::Timing, media: nand::Media) -> Nand {
+        let mut nand = Nand::new(media, chips);
+        nand.set_cells(self.chips.cells);
+        nand
+    }
     /// A translation layer with configuration `config` over chips of this speed: formatted, or
     /// recovered from what a cut left. Answers as well the blocks whose content an adversary
     /// decided.
@@ -156,11 +162,7 @@ impl Flash<'_> {
     ) -> Result<(Ftl, Vec<(u64, Bytes)>), String> {
         self.check_slc(config.units * BLOCK_BYTES as u64)?;
         let say = |e: &dyn std::fmt::Display| e.to_string();
-        let power_up = |media| {
-            let mut nand = Nand::new(media, chips);
-            nand.set_cells(self.chips.cells);
-            nand
-        };
+        let power_up = |media| self.power_up(chips, media);
         let (mut ftl, patch) = match media {
             Some(media) => {
                 let mounted =

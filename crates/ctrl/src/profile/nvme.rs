@@ -25,7 +25,8 @@ pub(super) struct NvmeProfile {
 }
 
 impl NvmeProfile {
-    fn flash<'a>(&'a self, slc: &'a SlcProfile) -> Flash<'a> {
+    /// Chips and translation layer.
+    pub fn flash<'a>(&'a self, slc: &'a SlcProfile) -> Flash<'a> {
         Flash {
             chips: &self.nand,
             translation: &self.ftl,

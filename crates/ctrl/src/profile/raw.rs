@@ -35,7 +35,8 @@ const fn window_mib() -> u32 {
 }
 
 impl RawProfile {
-    fn flash(&self) -> Flash<'_> {
+    /// Chips and translation layer.
+    pub fn flash(&self) -> Flash<'_> {
         Flash {
             chips: &self.nand,
             translation: &self.ftl,

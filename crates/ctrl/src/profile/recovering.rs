@@ -1,9 +1,10 @@
 //! The recovery of a device after a cut, kept so that the recovery itself can be cut.
 
+use super::flash::Flash;
 use super::{Kind, Profile, ProfileError};
 use crate::{FlashMedia, Media};
 use base::{BLOCK_BYTES, Bytes, Time};
-use ftl::nand::{self, Nand, Operation};
+use ftl::nand::{self, Operation};
 use ftl::{Config, Ftl};
 
 /// A device that has just recovered; its clock began at 0 with the power. [`Profile::build`]
@@ -43,16 +44,28 @@ impl Profile {
     pub fn recover(&self, media: Media) -> Result<Option<Recovering>, ProfileError> {
         let recovered = match (&self.kind, media) {
             (Kind::Emmc(profile), Media::Emmc(media)) => {
-                let config = profile.flash().config(units(&media));
-                recover(profile.chips(&self.timing), config, media, Media::Emmc)
+                let (flash, chips) = (profile.flash(), profile.chips(&self.timing));
+                recover(
+                    &flash,
+                    chips,
+                    flash.config(units(&media)),
+                    media,
+                    Media::Emmc,
+                )
             }
             (Kind::Raw(profile), Media::Raw(media)) => {
-                let config = profile.config(units(&media));
-                recover(profile.chips(&self.timing), config, media, Media::Raw)
+                let (chips, config) = (profile.chips(&self.timing), profile.config(units(&media)));
+                recover(&profile.flash(), chips, config, media, Media::Raw)
             }
             (Kind::Nvme(profile), Media::Nvme(media)) => {
-                let config = profile.config(units(&media));
-                recover(profile.chips(&self.timing), config, media, Media::Nvme)
+                let (chips, config) = (profile.chips(&self.timing), profile.config(units(&media)));
+                recover(
+                    &profile.flash(&profile.slc),
+                    chips,
+                    config,
+                    media,
+                    Media::Nvme,
+                )
             }
             _ => return Ok(None),
         };
@@ -69,13 +82,14 @@ fn units(media: &FlashMedia) -> u64 {
 }
 
 fn recover(
+    flash: &Flash<'_>,
     chips: nand::Timing,
     config: Config,
     media: FlashMedia,
     wrap: fn(FlashMedia) -> Media,
 ) -> Result<Recovering, String> {
     let units = units(&media);
-    let mut nand = Nand::new(media.nand, chips);
+    let mut nand = flash.power_up(chips, media.nand);
     nand.keep_operations(true);
     let mounted = Ftl::mount(nand, config, Time(0));
     let (mut ftl, _ready) = mounted.map_err(|e| e.to_string())?;

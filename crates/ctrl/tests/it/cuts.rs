@@ -9,6 +9,7 @@
 use crate::host::{SMALL, changed, id_of, stamp};
 use base::{Lba, Nanos, Rng, Time};
 use blockdev::{Adversary, Class, Model, Request};
+use ftl::nand::{Cell, PageAddr};
 use std::collections::BTreeSet;
 use varve_ctrl::{AnyModel, Profile};
 
@@ -344,5 +345,46 @@ fn every_cut_of_an_nvme_device_is_one_of_the_reference() {
             let seen = survey(1..2, &profile, adversary, true, durable);
             assert!(seen.garbage == 0 && seen.cuts > 100, "{device}: {seen:?}");
         }
+    }
+}
+
+/// Pages whose program the recovery of a device was cut in, and that show a good spare area beside
+/// lost data, which only cells of level L2 do.
+fn half_pages(profile: &str, level: &str) -> usize {
+    let profile = Profile::parse(&format!("{profile},nand.cells.level={level}")).unwrap();
+    let mut model = profile.build(Some(24 << 20), None).unwrap();
+    let write = model.execute(Time(0), Request::write(Lba(0), Class::Data, stamp(1, 8)));
+    write.result.unwrap();
+    let flush = model.execute(write.at, Request::flush());
+    let recovering = profile
+        .recover(model.power_off(flush.at, 1))
+        .unwrap()
+        .unwrap();
+    let mut half = 0;
+    for operation in recovering.operations() {
+        let Some(page) = operation.page else { continue };
+        let (start, end) = (operation.span.start.0, operation.span.end.0);
+        let at = PageAddr {
+            block: operation.block,
+            page,
+        };
+        for seed in 0..20 {
+            let media = recovering.power_off(Time((start + end) / 2), seed);
+            let cell = media.chips().expect("a device with chips").cell(at);
+            half += usize::from(matches!(cell, Cell::SpareOnly(_)));
+        }
+    }
+    half
+}
+
+#[test]
+fn a_recovery_is_cut_at_the_level_of_the_chips() {
+    for profile in [
+        "emmc-odroid-xu4",
+        "nandsim-2007",
+        "nvme-980pro,ftl.lanes=4,nand.dies_per_channel=1,nand.pages_per_block=24",
+    ] {
+        assert_eq!(half_pages(profile, "l1"), 0, "{profile}");
+        assert!(half_pages(profile, "l2") > 0, "{profile}");
     }
 }

@@ -75,6 +75,68 @@ fn single_bit_parts_allow_partial_programs_that_only_clear_bits() {
     assert_eq!(rule(n.program(Time(0), at(0, 0), page(0))), "nand-N1");
 }
 
+/// A cut tore the page, or lost its data; what was left cannot be told from what is programmed over
+/// it.
+#[test]
+fn a_second_program_mends_no_page() {
+    let geometry = Geometry { nop: 2, ..GEOMETRY };
+    for data_only in [false, true] {
+        let mut n = Nand::new(Media::blank(geometry), TIMING);
+        let span = n.program(Time(0), at(0, 0), page(0xFF)).unwrap();
+        let mut media = n.power_off(span.end, 1);
+        match data_only {
+            true => media.lose_data(at(0, 0)),
+            false => media.damage(at(0, 0)),
+        }
+        let mut n = Nand::new(media, TIMING);
+        n.program(Time(0), at(0, 0), page(0x0F)).unwrap();
+        let cell = n.peek(at(0, 0));
+        match data_only {
+            true => assert!(matches!(cell, Cell::SpareOnly(_)), "nand-N1: {cell:?}"),
+            false => assert!(matches!(cell, Cell::Torn), "nand-N1: {cell:?}"),
+        }
+    }
+}
+
+/// A second program that a cut undoes does not make a page last longer.
+#[test]
+fn an_undone_program_leaves_a_marginal_page_marginal() {
+    let geometry = Geometry { nop: 2, ..GEOMETRY };
+    let mut n = Nand::new(Media::blank(geometry), TIMING);
+    let span = n.program(Time(0), at(0, 0), page(0xFF)).unwrap();
+    let mut media = n.power_off(span.end, 1);
+    media.make_unstable(at(0, 0), 1);
+    let mut n = Nand::new(media, TIMING);
+    let span = n.program(Time(0), at(0, 0), page(0x0F)).unwrap();
+    let mut n = Nand::new(n.power_off(Time(span.start.0 - 1), 1), TIMING);
+    let mut reads = || n.read(Time(0), at(0, 0), 1).0;
+    assert!(matches!(reads(), Cell::Written(_)));
+    assert!(matches!(reads(), Cell::Torn), "nand-N5");
+}
+
+/// Of a block that the erase before was the first to touch, too.
+#[test]
+fn a_mark_survives_every_cut() {
+    for touched in [false, true] {
+        for share in [0, 1, 2, 3] {
+            let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
+            if touched {
+                n.program(Time(0), at(1, 0), page(1)).unwrap();
+                n.settle();
+            }
+            let erase = n.erase(Time(100), BlockId(1)).unwrap();
+            n.fail_next_program(BlockId(1));
+            let failed = n.program(Time(100), at(1, 0), page(2));
+            assert!(matches!(failed, Err(NandError::Failed { .. })));
+            n.mark_bad(BlockId(1));
+            // Before the erase, at its begin, in it and at its end.
+            let cut = [0, erase.start.0 + 1, erase.start.0 + 900_000, erase.end.0][share];
+            let media = n.power_off(Time(cut), 7);
+            assert!(media.is_bad(BlockId(1)), "touched: {touched}, cut at {cut}");
+        }
+    }
+}
+
 #[test]
 fn blocks_wear_out_near_their_rating() {
     let mut n = Nand::new(Media::blank(GEOMETRY), TIMING);
