@@ -452,9 +452,9 @@ fn at_once(files: u32, options: MountOptions) -> std::collections::BTreeMap<Caus
     let made = Sim::new(SimConfig::seeded(4)).run(move || {
         let ram = fresh(256);
         let fs = mount_with(ram, options).expect("mounts");
-        (0..files).for_each(|n| {
+        for n in 0..files {
             fs.file(format!("{n}"));
-        });
+        }
         let by_cause = fs.checkpoints().by_cause;
         fs.unmount().expect("unmount");
         by_cause
