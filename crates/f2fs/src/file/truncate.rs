@@ -175,9 +175,9 @@ impl F2fs {
         }
     }
 
-    /// Frees content of an inode that is being freed (without its gate, because no other task can
-    /// reach the inode), inside the `Op` of its eviction: all of it, or with `bounded` as much as
-    /// one operation may log. True if there is more.
+    /// Frees content of an inode that the same `Op` frees behind it (without its gate, because no
+    /// other task can reach the inode): all of it, or with `bounded` as much as one operation may
+    /// log. True if there is more; then the inode stays.
     pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode, bounded: bool) -> FsResult<bool> {
         self.forget_pending(inode);
         let _wb = inode.wb.lock();
@@ -192,12 +192,7 @@ impl F2fs {
         if !self.has_map(inode) {
             return Ok(false);
         }
-        let tree = &mut inode.tree.lock();
-        if !bounded {
-            self.truncate_map(op, inode, tree, 0)?;
-            return Ok(false);
-        }
-        let cut = self.truncate_step(op, inode, tree, 0);
+        let cut = self.drop_map(op, inode, &mut inode.tree.lock(), bounded);
         cut.result.map(|()| cut.more)
     }
 

@@ -8,6 +8,11 @@
 //! [`OP_MAX`](crate::journal::OP_MAX): it stops between two steps of map-M3 and reports that there
 //! is [`more`](Cut::more). The next operation begins at the same page and finds what was freed as
 //! holes.
+//!
+//! - C1 a file that goes with its content does not forget that content first: what frees its inode
+//!   block makes the block's words count for nothing. Only if the inode stays, because there is
+//!   more to free or because of an error, its block says what was freed, in the same operation. A
+//!   directory forgets always, because the records of its slots are what frees its blocks at home.
 
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
@@ -43,6 +48,8 @@ struct Freed {
     /// That bound was reached, and something is left to free.
     more: bool,
     owner: Owned,
+    /// C1: a file that goes, and words of its inode block that lead to nothing any more.
+    dying: Option<(Nid, Vec<usize>)>,
 }
 
 /// What became of a truncation.
@@ -69,7 +76,14 @@ impl Freed {
             bound: None,
             more: false,
             owner: Owned::by(shape.ino, shape.dir),
+            dying: None,
         }
+    }
+
+    /// A word of a node leads to nothing any more. False if the node has to say so now (C1).
+    fn is_left(&mut self, nid: Nid, word: usize) -> bool {
+        let dying = self.dying.as_mut().filter(|(ino, _)| *ino == nid);
+        dying.map(|(_, words)| words.push(word)).is_some()
     }
 
     /// The operation has logged what it may.
@@ -114,14 +128,9 @@ impl F2fs {
         tree: &mut Tree,
         from: u64,
     ) -> FsResult<()> {
-        let mut damage = Ok(());
-        loop {
-            let cut = self.truncate_part_of_map(op, inode, tree, from, false);
-            damage = damage.and(cut.result);
-            if !cut.more {
-                return damage;
-            }
-        }
+        let freed = Freed::of(&shape(inode));
+        self.truncate_part_of_map(op, inode, tree, from, freed)
+            .result
     }
 
     /// The same, no more than one operation may log.
@@ -132,7 +141,25 @@ impl F2fs {
         tree: &mut Tree,
         from: u64,
     ) -> Cut {
-        self.truncate_part_of_map(op, inode, tree, from, true)
+        let mut freed = Freed::of(&shape(inode));
+        freed.bound = op.tx().map(|_| self.op_max());
+        self.truncate_part_of_map(op, inode, tree, from, freed)
+    }
+
+    /// Frees the whole mapping of an inode that the same operation then frees (C1), no more than
+    /// one operation may log if it is `bounded`.
+    pub(crate) fn drop_map(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        tree: &mut Tree,
+        bounded: bool,
+    ) -> Cut {
+        let shape = shape(inode);
+        let mut freed = Freed::of(&shape);
+        freed.bound = op.tx().filter(|_| bounded).map(|_| self.op_max());
+        freed.dying = (!shape.dir).then(|| (shape.ino, Vec::new()));
+        self.truncate_part_of_map(op, inode, tree, 0, freed)
     }
 
     fn truncate_part_of_map(
@@ -141,13 +168,9 @@ impl F2fs {
         inode: &Inode,
         tree: &mut Tree,
         from: u64,
-        bounded: bool,
+        mut freed: Freed,
     ) -> Cut {
         let shape = shape(inode);
-        let mut freed = Freed::of(&shape);
-        if bounded && op.tx().is_some() {
-            freed.bound = Some(self.op_max());
-        }
         if shape.inline {
             return Cut {
                 more: false,
@@ -159,8 +182,28 @@ impl F2fs {
         let result = self.truncate_all(op, shape.ino, u64::from(shape.addrs), from, &mut freed);
         tree.cut_below |= freed.cut_below;
         let more = freed.more && result.is_ok();
+        let goes = result.is_ok() && freed.damage.is_none() && !more;
+        if goes && freed.dying.is_some() {
+            self.space.return_blocks(op, freed.blocks);
+            return Cut { more, result };
+        }
+        let (_, words) = freed.dying.take().unwrap_or_default();
+        let result = result.and(self.clear_words(op, shape.ino, &words));
         let result = self.settle_map(op, inode, tree, freed, result);
         Cut { more, result }
+    }
+
+    /// These words of a node lead to nothing any more: neither to a block nor to a node.
+    fn clear_words(&self, op: &Op<'_>, nid: Nid, words: &[usize]) -> FsResult<()> {
+        let (Some(first), Some(last)) = (words.first(), words.last()) else {
+            return Ok(());
+        };
+        let parts = |_: &[u8]| Parts::of_words(*first..last + 1);
+        self.edit_node_in(op, nid, parts, |block| {
+            for &at in words {
+                set_addr(block, at, BlockAddr::NULL);
+            }
+        })
     }
 
     /// Frees the `n`-th of the five subtrees of an inode.
@@ -291,7 +334,7 @@ impl F2fs {
                 level,
                 keep,
             };
-            if self.truncate_part(op, ino, part, freed)? {
+            if self.truncate_part(op, ino, part, freed)? && !freed.is_left(ino, at) {
                 self.edit_node(op, ino, |block| set_nid_slot(block, at, Nid(0)))?;
             }
         }
@@ -389,12 +432,9 @@ impl F2fs {
             if freed.is_enough(op) {
                 break;
             }
-            let parts = |_: &[u8]| Parts::of_words(part[0].0..part[part.len() - 1].0 + 1);
-            self.edit_node_in(op, node.nid, parts, |block| {
-                for &(at, _) in part {
-                    set_addr(block, at, BlockAddr::NULL);
-                }
-            })?;
+            let mut words: Vec<usize> = part.iter().map(|&(at, _)| at).collect();
+            words.retain(|&at| !freed.is_left(node.nid, at));
+            self.clear_words(op, node.nid, &words)?;
             freed.blocks += part.len() as u64;
             let blocks = part.iter().map(|&(_, addr)| addr);
             let blocks: Vec<BlockAddr> = blocks.filter(|addr| addr.is_data()).collect();

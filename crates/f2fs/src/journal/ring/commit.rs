@@ -42,6 +42,7 @@
 
 use super::log::Kept;
 use super::transaction::{blocks, transaction};
+use super::trim::trim;
 use super::{Led, Span};
 use crate::F2fs;
 use crate::fault;
@@ -52,7 +53,7 @@ use crate::ops::Cause;
 use crate::options::FsyncMode;
 use base::cost::f2fs as cost;
 use base::cost::journal::{BLOCK_COPY, COMMIT_PER_BLOCK};
-use base::{BlockNo, Mutant, Nanos, Time};
+use base::{BLOCK_BYTES, BlockNo, Mutant, Nanos, Time};
 use block::WriteMark;
 use fscore::FsResult;
 use ondisk::f2fs::journal::Transaction;
@@ -125,9 +126,9 @@ impl F2fs {
         let data = journal.plane.wait_data(epoch)?;
         clock.end_of(CommitPhase::Data);
         let mut closed = journal.plane.collect(epoch);
-        let pages = match journal.options.ideas.change_records {
-            true => OfTables::default(),
-            false => self.make_pages(journal, &mut closed)?,
+        let (pages, looked_at) = match journal.options.ideas.change_records {
+            true => (OfTables::default(), trim(journal, &mut closed)),
+            false => (self.make_pages(journal, &mut closed)?, 0),
         };
         let flush = !self.unordered() && !self.queue.is_flushed(data);
         let heads = self.segs.heads();
@@ -143,7 +144,9 @@ impl F2fs {
         let whole = pages.logged.blocks();
         rt::charge_each(BLOCK_COPY, whole);
         rt::charge_each(COMMIT_PER_BLOCK, 2 * whole);
+        // What was trimmed has been collected and looked at, so it costs as if it were sent.
         let of_records = u64::from(transaction.blocks()).saturating_sub(whole);
+        let of_records = of_records.max(looked_at / BLOCK_BYTES as u64);
         rt::charge_each(cost::LOG_BLOCK, of_records);
         clock.end_of(CommitPhase::Aggregate);
         let span = self.room_in_ring(journal, transaction.blocks())?;

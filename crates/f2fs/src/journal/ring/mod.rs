@@ -30,6 +30,7 @@ pub(crate) mod reserve;
 mod supers;
 mod timer;
 mod transaction;
+mod trim;
 
 pub(super) use group::Group;
 use group::Led;
