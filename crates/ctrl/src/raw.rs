@@ -5,7 +5,7 @@
 //! | write buffer (`buffer_kib` > 0) and row buffers of the FTL | lost | everything flushed, FUA writes, REMAP with `fua` |
 //! | write, `buffer_kib = 0`, at completion | none: its programs have ended | the write |
 //! | REMAP, not flushed | the whole batch is lost, or nothing of it (remap-S4) | flushed batches; with `buffer_kib = 0` every completed one |
-//! | discard, not flushed | the old content comes back | flushed discards, until the next write |
+//! | discard, not flushed | the old content comes back | flushed discards, until the next write; with `buffer_kib = 0` every completed one |
 //! | unit being programmed | old or new, as a whole | all other units |
 //!
 //! What the chips and the FTL do at a cut is described at the heads of `nand` and `ftl`. With
@@ -24,8 +24,8 @@
 //! - R4: no cached line of a home, nor of a source that has moved, outlives its batch: older
 //!   content cannot overtake it.
 //! - R5: commands run one after the other; completion times do not decrease, but for a request that
-//!   is refused at once. Without a write buffer a completed write or REMAP is durable (a discard is
-//!   not): such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
+//!   is refused at once. Without a write buffer a completed write, discard or REMAP is durable:
+//!   such a device answers [`Caps::volatile_cache`] with false, and hosts send it no flushes.
 //!
 //! With `transparent = true` the device shares equal content without being asked: see the module
 //! `firmware::transparent` and its invariants transparent-T1 to transparent-T4.
@@ -281,6 +281,11 @@ impl Raw {
             Op::Discard { lba, sectors } => {
                 self.stats.discards += 1;
                 let ended = self.fw.discard(t, lba, sectors, false);
+                // R5: to a device without a write buffer comes no flush.
+                let ended = ended.and_then(|end| match self.caps.volatile_cache {
+                    true => Ok(end),
+                    false => self.fw.flush(end),
+                });
                 ended
                     .map(done)
                     .map_err(|e| DevError::io(lba, e.to_string()))

@@ -308,7 +308,11 @@ impl Controller {
                     // nvme-V4
                     end = self.fw.discard(end, self.lba(r.slba), sectors, true)?;
                 }
-                end
+                match self.cache_on {
+                    true => end,
+                    // nvme-V6
+                    false => self.fw.flush(end)?,
+                }
             }
             Op::Other(_) => t,
         };

@@ -12,7 +12,8 @@
 //! | Write, cache off | non-volatile | as with the cache on |
 //! | Write with FUA | non-volatile, over every cached copy | as with the cache on |
 //! | Flush | all that had completed before its submission is non-volatile | any subset is flushed |
-//! | Dataset Management (Deallocate), Write Zeroes with DEAC | volatile until a Flush; reads as zeros | old content or zeros |
+//! | Dataset Management (Deallocate), Write Zeroes with DEAC, cache on | volatile until a Flush; reads as zeros | old content or zeros |
+//! | Dataset Management (Deallocate), cache off | non-volatile; reads as zeros | old content or zeros |
 //! | Write Zeroes without DEAC, with FUA, or with the cache off | as a Write of zeros | as a Write |
 //! | not yet fetched | never happened | never happened |
 //!
@@ -32,6 +33,8 @@
 //! - V3: data enters the buffer, and is programmed, no earlier than it has crossed the link.
 //! - V4: what is deallocated reads as zeros, parts of a unit included (DLFEAT 1).
 //! - V5: switching the cache off writes it back first.
+//! - V6: with the cache off, what was deallocated stays zeros over a cut: the value that a read of
+//!   it returns is the same until a write (NVM Command Set 1.0, 3.2.3.2.1); hosts send no Flush.
 //!
 //! Arbitration is round robin with a burst. Through [`Model::execute`] commands come one at a time
 //! and are fetched at once, so that the order is that of submission; [`Controller::submit`] and

@@ -27,7 +27,10 @@ fn plain(fua: bool) -> Profile {
 enum Kind {
     Normal,
     Durable,
-    Discard,
+    /// Non-volatile at completion on devices without a cache, to which no flush comes.
+    Discard {
+        durable: bool,
+    },
     Flush,
 }
 
@@ -70,7 +73,7 @@ fn legal(trace: &[Event], first: &[u32], whole: bool, at: Time) -> Vec<Open> {
             let open = &mut now[lba];
             newest[lba] = e.id;
             match e.kind {
-                Kind::Durable if done => *open = only(e.id),
+                Kind::Durable | Kind::Discard { durable: true } if done => *open = only(e.id),
                 Kind::Durable => {
                     open.ids.insert(e.id);
                     // Old or new: while such a write runs, its sectors are not garbage.
@@ -128,7 +131,10 @@ impl Run<'_> {
             0 => (Request::flush(), Kind::Flush, 0, 0),
             1 => {
                 let (lba, n) = (lba / 8 * 8, n.div_ceil(8) * 8);
-                (Request::discard(Lba(lba), n), Kind::Discard, lba, n)
+                let kind = Kind::Discard {
+                    durable: self.durable,
+                };
+                (Request::discard(Lba(lba), n), kind, lba, n)
             }
             2 | 3 if self.fua => (
                 Request::write_fua(Lba(lba), Class::Data, stamp(id, n)),
@@ -193,7 +199,10 @@ impl Run<'_> {
             let (request, kind, lba, sectors) = self.request(&mut rng, id);
             let done = m.execute(now, request);
             done.result.unwrap();
-            let id = if kind == Kind::Discard { 0 } else { id };
+            let id = match kind {
+                Kind::Discard { .. } => 0,
+                _ => id,
+            };
             trace.push(Event {
                 issued: now,
                 done: done.at,
@@ -349,7 +358,7 @@ fn every_cut_of_an_nvme_device_is_one_of_the_reference() {
 }
 
 /// Pages whose program the recovery of a device was cut in, and that show a good spare area beside
-/// lost data, which only cells of level L2 do.
+/// lost data, which only cells of level `l2` do.
 fn half_pages(profile: &str, level: &str) -> usize {
     let profile = Profile::parse(&format!("{profile},nand.cells.level={level}")).unwrap();
     let mut model = profile.build(Some(24 << 20), None).unwrap();
