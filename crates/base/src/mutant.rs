@@ -249,6 +249,16 @@ mutants! {
     F2fsjDataUnflushed = "f2fsj-data-unflushed", F(51);
     /// An fsync returns when the transaction has completed, and may be in the cache.
     F2fsjAckBeforeCommit = "f2fsj-ack-before-commit", F(52);
+    /// The flush of a commit in one round begins before the data has completed.
+    F2fsjFlushEarly = "f2fsj-flush-early", F(53);
+    /// Recovery takes the last transaction without a look at its data.
+    F2fsjSumUnread = "f2fsj-sum-unread", F(57);
+    /// A page is written in place over a block of which the last transaction has the checksum.
+    F2fsjOverSummed = "f2fsj-over-summed", F(58);
+    /// Recovery leaves out the file whose data did not survive, and redoes the rest of its epoch.
+    F2fsjFileLeftOut = "f2fsj-file-left-out", F(59);
+    /// Recovery compares the data of every transaction with its checksums.
+    F2fsjSumOfAll = "f2fsj-sum-of-all", F(60);
     /// An fsync is content with a flush that began before its own data had landed.
     F2fsjJoinOldFlush = "f2fsj-join-old-flush", H(17);
     /// Transactions of another life of the ring are redone.

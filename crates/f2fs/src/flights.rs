@@ -16,6 +16,8 @@ use std::ops::Range;
 struct Flight {
     pages: Range<u64>,
     watch: Watch,
+    /// A commit waits for all of it, and its transaction has the checksums.
+    summed: bool,
 }
 
 #[derive(Default)]
@@ -56,16 +58,23 @@ impl Flights {
     pub fn add(&self, pages: Range<u64>, mut batch: Batch) {
         if !batch.is_empty() {
             let watch = batch.watch();
-            self.state.lock().under_way.push(Flight { pages, watch });
+            let summed = false;
+            self.state.lock().under_way.push(Flight {
+                pages,
+                watch,
+                summed,
+            });
         }
     }
 
     /// Notes a submitted batch of pages that are not contiguous. Answers a handle by which another
-    /// task may wait for them.
+    /// task may wait for them. `summed`: the transaction of the running epoch may have checksums of
+    /// all of them.
     pub fn add_runs(
         &self,
         runs: impl IntoIterator<Item = Range<u64>>,
         mut batch: Batch,
+        summed: bool,
     ) -> Option<Watch> {
         if batch.is_empty() {
             return None;
@@ -74,6 +83,7 @@ impl Flights {
         let flights = runs.into_iter().map(|pages| Flight {
             pages,
             watch: watch.clone(),
+            summed,
         });
         self.state.lock().under_way.extend(flights);
         Some(watch)
@@ -83,6 +93,12 @@ impl Flights {
     pub fn is_empty(&self) -> bool {
         let state = self.state.lock();
         state.under_way.is_empty() && state.landing == 0
+    }
+
+    /// True if a commit waits for everything that is under way (f2fs-commit-K9).
+    pub fn are_summed(&self) -> bool {
+        let state = self.state.lock();
+        state.landing == 0 && state.under_way.iter().all(|flight| flight.summed)
     }
 
     /// The mark of the cached writes that have completed here: what a flush has to cover.

@@ -2,7 +2,7 @@
 //! presets of the checkpoint policy.
 
 use crate::file::InPlace;
-use crate::journal::{Guard, Ideas, JournalOptions};
+use crate::journal::{Guard, Ideas, JournalOptions, Rounds};
 use crate::mkfs::RING_MIN_BLOCKS;
 use base::{Nanos, UnknownWord};
 use fscore::shell::options::{Common, id, items, split};
@@ -179,6 +179,8 @@ pub struct Scheme {
     pub ring: Option<u32>,
     /// Guard of the journal.
     pub guard: Guard,
+    /// How data and transaction of an fsync become durable.
+    pub rounds: Rounds,
     /// Which ideas of F2FSJ the journal has.
     pub ideas: Ideas,
     /// Interval between commits of the journal; `None`: the default.
@@ -199,6 +201,7 @@ impl Scheme {
     pub fn journal(self) -> Option<JournalOptions> {
         let mut journal = self.preset.journal()?;
         (journal.guard, journal.ideas) = (self.guard, self.ideas);
+        journal.rounds = self.rounds;
         if let Some(span) = self.commit {
             journal.commit = span;
         }
@@ -208,7 +211,8 @@ impl Scheme {
     /// Something is chosen that only a journal has.
     fn has_choice_of_journal(self) -> bool {
         let ideas = self.ideas != self.preset.ideas();
-        ideas || self.ring.is_some() || self.commit.is_some() || self.guard != Guard::default()
+        let ways = (self.guard, self.rounds) != Default::default();
+        ideas || ways || self.ring.is_some() || self.commit.is_some()
     }
 }
 
@@ -223,6 +227,9 @@ impl fmt::Display for Scheme {
         }
         if self.guard != Guard::default() {
             write!(f, "+guard={}", self.guard)?;
+        }
+        if self.rounds != Rounds::default() {
+            write!(f, "+rounds={}", self.rounds)?;
         }
         if let Some(span) = self.commit {
             write!(f, "+commit={}", interval_text(span))?;
@@ -248,6 +255,7 @@ impl FromStr for Scheme {
                 Some(("fsync_mode", mode)) => scheme.fsync = mode.parse()?,
                 Some(("ring", blocks)) => scheme.ring = Some(ring(blocks)?),
                 Some(("guard", guard)) => scheme.guard = guard.parse()?,
+                Some(("rounds", rounds)) => scheme.rounds = rounds.parse()?,
                 Some(("commit", seconds)) => scheme.commit = Some(interval(seconds)?),
                 Some(("scheme", _)) | None => {}
                 Some((key, value)) if scheme.ideas.set(key, value)? => {}
@@ -255,7 +263,7 @@ impl FromStr for Scheme {
                     let ideas = Ideas::KEYS;
                     return Err(FsError::incompatible(format!(
                         "`{item}` in a scheme of F2FS; there are: a preset, fsync_mode=posix|strict|nobarrier, with f2fsj and page-journal \
-                         also ring=BLOCKS, guard=ro-bit|magic|none, commit=SECONDS|MILLISECONDSms, {ideas}"
+                         also ring=BLOCKS, guard=ro-bit|magic|none, rounds=1|2, commit=SECONDS|MILLISECONDSms, {ideas}"
                     )));
                 }
             }
@@ -275,7 +283,7 @@ impl Scheme {
         }
         if !journal && self.has_choice_of_journal() {
             return Err(FsError::incompatible(format!(
-                "`{self}`: ring=, guard=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
+                "`{self}`: ring=, guard=, rounds=, commit= and what the journal has ({}) are choices of f2fsj and page-journal",
                 Ideas::KEYS
             )));
         }
@@ -548,6 +556,7 @@ mod tests {
             "checkpoint-5-bg+fsync_mode=nobarrier",
             "f2fsj",
             "f2fsj+ring=16+guard=magic",
+            "f2fsj+guard=none+rounds=1",
             "page-journal",
             "page-journal+records=changes+switch=open",
             "f2fsj+commit=1+records=pages+lists=global+switch=wait+fast-forward=off",

@@ -125,10 +125,12 @@ impl Job {
             triggers: Triggers {
                 dirty_nat_percent: 100,
                 dirty_nat_max: u32::MAX,
+                cached_nat_max: u32::MAX,
                 dirty_node_segments: u32::MAX / 512,
                 prefree_percent: 100,
                 prefree_segments_max: u32::MAX,
                 interval: None,
+                ..Triggers::default()
             },
             ..CheckpointPolicy::default()
         };

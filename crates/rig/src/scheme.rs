@@ -89,6 +89,7 @@ impl FromStr for Scheme {
             "fsync_mode=",
             "ring=",
             "guard=",
+            "rounds=",
             "records=",
             "lists=",
             "switch=",

@@ -2,7 +2,7 @@
 //! no node number is left but those that a checkpoint would make free.
 //!
 //! As in Linux (6.1, `f2fs_balance_fs`), an operation looks at the thresholds only if many NAT
-//! entries are in memory; with fewer the flusher does, when nodes have been dirty for half a minute.
+//! entries are in memory; with fewer the flusher does, when nodes have been dirty for a while.
 //! Where a task writes
 //! checkpoints at an interval, the thresholds are those that memory and room set
 //! ([`F2fs::held_up`]).

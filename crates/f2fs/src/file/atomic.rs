@@ -20,6 +20,7 @@ use super::write::parts;
 use super::zero_page;
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::DataSent;
 use crate::map::Slot;
 use crate::ops::Op;
 use crate::segs::Owned;
@@ -248,6 +249,7 @@ impl F2fs {
         let ino = inode.ino;
         let mut plug = self.queue.plug();
         let mut runs = Vec::with_capacity(moved.len());
+        let mut fresh = Vec::with_capacity(moved.len());
         for Moved { index, new, .. } in moved {
             let known = Home::Known;
             self.pages
@@ -257,13 +259,19 @@ impl F2fs {
             };
             let lba = BlockNo(u64::from(new.0)).lba();
             plug.write(lba, Class::Data, run.pages[0].clone());
+            fresh.push((*new, run.pages[0].clone()));
             runs.push(run.range());
         }
         if !plug.is_empty() {
-            let watch = inode.flights.add_runs(runs, plug.submit());
+            let sums = match self.may_sum(inode) {
+                true => self.sum_blocks(op, &fresh),
+                false => Vec::new(),
+            };
+            let all = !sums.is_empty();
+            let watch = inode.flights.add_runs(runs, plug.submit(), all);
             self.content.took_off(ino);
             if let (Some(tx), Some(watch)) = (op.tx(), watch) {
-                tx.data_sent(watch);
+                tx.data_sent(DataSent { watch, sums });
             }
         }
     }

@@ -67,6 +67,8 @@ pub(super) struct Facts {
     pub short_of_segments: bool,
     /// Percent of the users' blocks in use.
     pub utilization: u64,
+    /// The transaction that maps what goes out of place may have its checksums.
+    pub summed: bool,
 }
 
 impl Facts {
@@ -116,6 +118,7 @@ mod tests {
         policy: InPlace::FORCE,
         short_of_segments: false,
         utilization: 50,
+        summed: false,
     };
 
     #[test]

@@ -5,11 +5,15 @@ use super::placement::Facts;
 use super::{BATCH_PAGES, DataStats};
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::DataSent;
+use crate::journal::summed::BlockSum;
 use crate::ops::Op;
 use base::cost::f2fs as cost;
+use base::cost::journal::COMMIT_PER_BLOCK;
 use base::{BlockNo, Bytes};
 use block::{Class, Plug};
 use fscore::{DirtyRun, FsResult};
+use ondisk::f2fs::journal::DATA_SUMS_MAX;
 use ondisk::f2fs::{BlockAddr, Log, Nid};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -25,8 +29,10 @@ pub(super) struct Sending {
     runs: Vec<Range<u64>>,
     /// Blocks in the plug.
     pub over: BTreeSet<BlockAddr>,
-    /// Something in the plug has got a new block.
-    pub mapped: bool,
+    /// Pages in the plug that have got a new block.
+    fresh: Vec<(BlockAddr, Bytes)>,
+    /// Their checksums may stand in the transaction (f2fs-commit-K9).
+    summed: bool,
     pub stats: DataStats,
     /// The version of the last node, which is most often that of the next one.
     version: Option<(Nid, u8)>,
@@ -66,7 +72,8 @@ impl Sending {
             in_place: facts.in_place(),
             runs: Vec::new(),
             over: BTreeSet::new(),
-            mapped: false,
+            fresh: Vec::new(),
+            summed: facts.summed,
             stats: DataStats::default(),
             version: None,
             taken: Vec::new(),
@@ -86,8 +93,12 @@ impl Sending {
         }
     }
 
-    pub fn add(&mut self, addr: BlockAddr, page: Bytes, index: u64) {
+    /// Adds a page; `new`: the block is, and the epoch maps it.
+    pub fn add(&mut self, addr: BlockAddr, page: Bytes, index: u64, new: bool) {
         let lba = BlockNo(u64::from(addr.0)).lba();
+        if new {
+            self.fresh.push((addr, page.clone()));
+        }
         self.plug.write(lba, self.class, page);
         self.over.insert(addr);
         match self.runs.last_mut() {
@@ -108,14 +119,20 @@ impl Sending {
             _ => rt::charge_run(cost::WRITEBACK_PAGE, cost::WRITEBACK_NEXT_PAGE, pages),
         }
         self.over.clear();
+        let fresh = std::mem::take(&mut self.fresh);
+        let sums = match self.summed {
+            true => fs.sum_blocks(op, &fresh),
+            false => Vec::new(),
+        };
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let watch = inode.flights.add_runs(self.runs.drain(..), plug.submit());
+        let all = sums.len() as u64 == pages;
+        let runs = self.runs.drain(..);
+        let watch = inode.flights.add_runs(runs, plug.submit(), all);
         fs.content.took_off(inode.ino);
-        if let (Some(tx), Some(watch), true) = (op.tx(), watch, self.mapped) {
+        if let (Some(tx), Some(watch), false) = (op.tx(), watch, fresh.is_empty()) {
             // writeback-W4.
-            tx.data_sent(watch);
+            tx.data_sent(DataSent { watch, sums });
         }
-        self.mapped = false;
     }
 
     /// Tells fsync what happened, and counts it.
@@ -134,5 +151,23 @@ impl Sending {
         if self.class == Class::Dentry {
             stats.dentry += moved;
         }
+    }
+}
+
+impl F2fs {
+    /// The checksums of new blocks, for the transaction that maps them; none if they are more than
+    /// one has. Recovery may ask for these blocks from now on (summed-Q4).
+    pub(super) fn sum_blocks(&self, op: &Op<'_>, fresh: &[(BlockAddr, Bytes)]) -> Vec<BlockSum> {
+        let (Some(journal), Some(tx)) = (&self.journal, op.tx()) else {
+            return Vec::new();
+        };
+        if fresh.is_empty() || fresh.len() > DATA_SUMS_MAX {
+            return Vec::new();
+        }
+        rt::charge_each(COMMIT_PER_BLOCK, fresh.len() as u64);
+        let sum = |(addr, page): &(BlockAddr, Bytes)| BlockSum::of(*addr, page);
+        let sums: Vec<BlockSum> = fresh.iter().map(sum).collect();
+        journal.summed.note(tx.epoch(), &sums);
+        sums
     }
 }

@@ -30,18 +30,22 @@
 //!   pages but have neither logged nor sent them yet: such a task holds `wb`, and its file is on
 //!   the list of files with writes under way. Pages that it gives back are dirty again;
 //! - W4 an epoch waits for the data whose mapping it contains
-//!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place.
+//!   ([`Tx::data_sent`](crate::journal::Tx::data_sent)), not for data that is written in place;
+//! - W6 a page is not written in place over a block of which a transaction has the checksum and
+//!   recovery may ask for it (summed-Q2). It goes to a new block, as it would by policy.
 
 use super::placement::{FSYNC_PAGES_MAX, Facts, HOT_PAGES_MAX, InPlace};
 use super::sending::{Sending, Taken};
 use super::{BATCH_PAGES, DataStats, Why};
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::{Journal, Rounds};
 use crate::map::{Slot, Tree};
 use crate::ops::Op;
-use base::{Ino, Time};
+use crate::options::FsyncMode;
+use base::{Ino, Mutant, Time};
 use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
-use ondisk::f2fs::{BlockAddr, Summary};
+use ondisk::f2fs::{BlockAddr, Inline, Summary};
 use rt::MutexGuard;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -158,6 +162,7 @@ impl F2fs {
         let all = used + self.space.blocks_free();
         let policy = self.options.in_place;
         Facts {
+            summed: why == Why::Fsync && self.may_sum(inode),
             why,
             dir,
             atomic,
@@ -169,6 +174,26 @@ impl F2fs {
             short_of_segments: self.segs.is_short(),
             utilization: used * 100 / all.max(1),
         }
+    }
+
+    /// Transactions may have checksums of the file's data. Without barriers several transactions
+    /// may be there without their data, and recovery asks for one only. A pinned file keeps its
+    /// blocks (summed-Q2).
+    pub(super) fn may_sum(&self, inode: &Inode) -> bool {
+        let rounds = self.journal.as_ref().map(|j| j.options.rounds);
+        rounds == Some(Rounds::One)
+            && self.options.fsync != FsyncMode::NoBarrier
+            && !inode.core().fields.inline.has(Inline::PIN_FILE)
+    }
+
+    /// True if a page may be written over the block that it has.
+    fn keeps_block(&self, addr: BlockAddr, sending: &Sending) -> bool {
+        let summed = |journal: &Journal| {
+            // W6 (hazards-F58).
+            journal.summed.has(addr) && !rt::mutant(Mutant::F2fsjOverSummed)
+        };
+        // segs-V4.
+        addr.is_data() && sending.in_place && !self.journal.as_ref().is_some_and(summed)
     }
 
     /// With a journal: nothing is dirty any more whose write-back would give the inode block the
@@ -333,8 +358,8 @@ impl F2fs {
                 let mut tree = inode.tree.lock();
                 self.place_pages(op, inode, &mut tree, index, most, sending)
             };
-            let addrs = match found {
-                Ok(addrs) => addrs,
+            let (addrs, new) = match found {
+                Ok(found) => found,
                 Err(e) => {
                     self.pages.give_back(inode.ino, run, placed);
                     if matches!(e, FsError::Corrupt { .. }) {
@@ -353,7 +378,7 @@ impl F2fs {
                     sending.send(self, op, inode);
                 }
                 let index = run.first + placed as u64;
-                sending.add(addr, run.pages[placed].clone(), index);
+                sending.add(addr, run.pages[placed].clone(), index, new);
                 placed += 1;
             }
         }
@@ -361,7 +386,8 @@ impl F2fs {
     }
 
     /// The blocks that the first of `most` pages from `index` on go to, one at least: as many as
-    /// have their slots in one node and go to new blocks. The slots say so afterwards.
+    /// have their slots in one node and go to new blocks. The slots say so afterwards. Also answers
+    /// whether the blocks are new.
     fn place_pages(
         &self,
         op: &Op<'_>,
@@ -370,12 +396,11 @@ impl F2fs {
         index: u64,
         most: usize,
         sending: &mut Sending,
-    ) -> FsResult<Vec<BlockAddr>> {
+    ) -> FsResult<(Vec<BlockAddr>, bool)> {
         let first = self.slot_to_write(inode, tree, index)?;
-        // segs-V4.
-        if first.addr.is_data() && sending.in_place {
+        if self.keeps_block(first.addr, sending) {
             sending.stats.in_place += 1;
-            return Ok(vec![first.addr]);
+            return Ok((vec![first.addr], false));
         }
         let mut addrs = Vec::with_capacity(most.min(BATCH_PAGES));
         let mut outcome = Ok(());
@@ -388,7 +413,7 @@ impl F2fs {
                     Err(_) => break,
                 },
             };
-            if slot.nid != first.nid || n > 0 && slot.addr.is_data() && sending.in_place {
+            if slot.nid != first.nid || n > 0 && self.keeps_block(slot.addr, sending) {
                 break;
             }
             match self.take_block(op, &slot, sending) {
@@ -400,7 +425,7 @@ impl F2fs {
             }
         }
         if addrs.is_empty() {
-            return outcome.map(|()| addrs);
+            return outcome.map(|()| (addrs, true));
         }
         if let Err(e) = self.set_slots(op, inode, tree, index, &first, &addrs) {
             // The old blocks are given up and the slots still name them: no checkpoint may say so.
@@ -408,9 +433,8 @@ impl F2fs {
             return Err(e);
         }
         sending.end = sending.end.max(index + addrs.len() as u64);
-        sending.mapped = true;
         sending.stats.out_of_place[sending.log.heat()] += addrs.len() as u64;
-        Ok(addrs)
+        Ok((addrs, true))
     }
 
     fn slot_to_write(&self, inode: &Inode, tree: &mut Tree, index: u64) -> FsResult<Slot> {

@@ -9,8 +9,9 @@
 //!
 //! LC is the last committed epoch; AP is the last applied one, as the newest durable pack says.
 //! Invariants:
-//! - I1 the commit block of epoch e is durable only when that of e - 1 is, and every data block
-//!   that records up to e map;
+//! - I1 the transaction of epoch e counts only when that of e - 1 is durable, and every data block
+//!   that records up to e map is on the medium: either that was so before the transaction was
+//!   sent, or recovery compares the data with checksums in it ([`summed`]);
 //! - I2 no block of metadata at home (node, directory block, NAT, SIT, SSA, pack) contains an
 //!   effect of an epoch behind LC;
 //! - I3 a pack with `applied_epoch` = T is the state after all epochs up to T;
@@ -34,20 +35,22 @@ pub(crate) mod plane;
 pub(crate) mod recover;
 pub(crate) mod ring;
 mod stats;
+pub(crate) mod summed;
 
 use crate::bell::Bell;
 use apply::{Applier, DirStamps, Rewrite};
 pub use apply::{ApplyPhase, ApplyStats};
 pub use epoch::Epoch;
 pub(crate) use epoch::{OP_MAX, UsageDelta};
-pub use options::{Guard, JournalOptions};
+pub use options::{Guard, JournalOptions, Rounds};
 pub use pages::PagesLogged;
-pub(crate) use plane::{Closed, Load, OwnedGroup, Plane, Tx};
+pub(crate) use plane::{Closed, DataSent, EpochData, Load, OwnedGroup, Plane, Tx};
 pub use plane::{Ideas, PlaneStats};
 pub use recover::JournalRecovery;
 pub(crate) use ring::{Committed, Start};
 use ring::{Group, LogState, Reserve, Ring, RingPlace};
 pub use stats::{CommitPhase, CommitReason, JournalStats, WaitCause, Waits};
+use summed::Summed;
 
 use base::{BLOCK_BYTES, BlockNo, Bytes};
 pub(crate) use ondisk::f2fs::journal::JournalArea;
@@ -80,6 +83,8 @@ pub(crate) struct Journal {
     pub committed: Mutex<VecDeque<Arc<Committed>>>,
     /// What cleaning wants apply to write elsewhere.
     pub rewrite: Rewrite,
+    /// Data blocks of which transactions have checksums.
+    pub summed: Summed,
     /// Directory pages that epochs have changed.
     pub stamps: DirStamps,
     /// Lets one task at a time apply.
@@ -122,6 +127,7 @@ impl Journal {
             sb: Mutex::named("f2fs journal superblock", start.sb),
             committed: Mutex::named("f2fs committed epochs", VecDeque::new()),
             rewrite: Rewrite::new(),
+            summed: Summed::new(),
             stamps: DirStamps::new(),
             applier: Applier::new(),
             tables: pages::Tables::new(),

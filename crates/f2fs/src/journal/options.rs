@@ -21,6 +21,19 @@ base::words! {
     }
 }
 
+base::words! {
+    /// How often a commit with data goes to the device and back.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+    pub enum Rounds: "rounds" {
+        /// Once, if it can: data and transaction together, then one flush. The transaction has
+        /// checksums of the data.
+        One => "1",
+        /// Twice: the data is flushed before the transaction is sent.
+        #[default]
+        Two => "2",
+    }
+}
+
 /// How the journal works (F2FSJ).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JournalOptions {
@@ -33,6 +46,8 @@ pub struct JournalOptions {
     pub ideas: Ideas,
     /// What keeps other software out while the ring may hold committed epochs.
     pub guard: Guard,
+    /// How data and transaction of an fsync become durable.
+    pub rounds: Rounds,
 }
 
 impl Default for JournalOptions {
@@ -42,13 +57,14 @@ impl Default for JournalOptions {
             low_percent: 50,
             ideas: Ideas::ALL,
             guard: Guard::RoBit,
+            rounds: Rounds::Two,
         }
     }
 }
 
 impl JournalOptions {
     /// Options of the journal in `key=value,...`.
-    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, guard=ro-bit|magic|none, records=changes|pages, lists=inode|global, \
+    pub(crate) const KEYS: &str = "commit=SECONDS|MILLISECONDSms, jlow=PERCENT, guard=ro-bit|magic|none, rounds=1|2, records=changes|pages, lists=inode|global, \
          switch=open|wait, fast-forward=on|off";
 
     /// Sets one, as `key=value`; false if the key is none of the journal's.
@@ -74,6 +90,7 @@ impl JournalOptions {
             ("commit", _) => self.commit = crate::options::interval(value)?,
             ("jlow", _) => self.low_percent = number(5..=95)?,
             ("guard", _) => self.guard = value.parse()?,
+            ("rounds", _) => self.rounds = value.parse()?,
             _ => return self.ideas.set(key, value),
         }
         Ok(true)
@@ -82,7 +99,7 @@ impl JournalOptions {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Guard, Ideas, JournalOptions, MountOptions, Preset};
+    use crate::{Guard, Ideas, JournalOptions, MountOptions, Preset, Rounds};
     use base::Nanos;
 
     #[test]
@@ -91,11 +108,11 @@ mod tests {
         let o = MountOptions::parse("scheme=f2fsj").expect("valid");
         assert_eq!(o.journal, Some(JournalOptions::default()));
         assert_eq!(o.checkpoint, Preset::F2fsj.policy());
-        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,fast-forward=off";
+        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,rounds=1,fast-forward=off";
         let o = MountOptions::parse(text).expect("in any order");
         let journal = o.journal.expect("a journal");
         assert_eq!(journal.commit, Nanos::from_secs(1));
-        assert_eq!(journal.low_percent, 30);
+        assert_eq!((journal.low_percent, journal.rounds), (30, Rounds::One));
         assert_eq!(
             (journal.guard, journal.ideas.fast_forward),
             (Guard::Magic, false)
@@ -115,6 +132,7 @@ mod tests {
         for (bad, words) in [
             ("scheme=f2fsj,guard=lock", "ro-bit, magic, none"),
             ("scheme=f2fsj,commit=0", "from 1 to 300"),
+            ("scheme=f2fsj,rounds=3", "1, 2"),
             ("scheme=f2fsj,jlow=96", "from 5 to 95"),
             ("scheme=f2fsj,commit=ms", "as 250ms"),
             ("commit=5", "scheme=f2fsj"),

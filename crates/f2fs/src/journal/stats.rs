@@ -99,6 +99,8 @@ pub struct JournalStats {
     /// Device flushes that commits waited for, so that mapped data was durable before the
     /// transaction.
     pub data_flushes: u64,
+    /// Commits whose transaction was sent while its data was under way: one flush followed both.
+    pub one_round: u64,
     /// Commits whose data another flush had already covered, or that mapped none.
     pub data_flushes_saved: u64,
     /// Time of all commits by phase.
@@ -194,6 +196,8 @@ pub(super) struct Figures {
     pub took: Nanos,
     /// A flush covered its data.
     pub flushed: bool,
+    /// One flush followed data and transaction.
+    pub one_round: bool,
     pub groups: u64,
     pub records: u64,
     pub bytes: u64,
@@ -215,7 +219,8 @@ impl Figures {
         stats.compact += u64::from(self.blocks == 1);
         stats.by_pack += u64::from(self.blocks == 0);
         stats.data_flushes += u64::from(self.flushed);
-        stats.data_flushes_saved += u64::from(!self.flushed);
+        stats.one_round += u64::from(self.one_round);
+        stats.data_flushes_saved += u64::from(!self.flushed && !self.one_round);
         for &(phase, span) in &self.spans {
             *stats.time.entry(phase).or_default() += span;
         }

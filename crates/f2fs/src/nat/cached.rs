@@ -1,10 +1,10 @@
-//! Which entries Linux would hold in memory: its operations look at the triggers of checkpoints only
-//! while these are many ([`Triggers::cached_nat_max`](crate::Triggers::cached_nat_max)).
+//! Which entries Linux would hold in memory: its operations look at the triggers of checkpoints
+//! only while these are many ([`Triggers::cached_nat_max`](crate::Triggers::cached_nat_max)).
 //!
 //! Here whole blocks of the table are cached, so that nothing but the number of the entries is
 //! needed, and the order in which Linux lets go of them. An entry comes with the first look at a
-//! number or the first change, and goes with the checkpoint that has its number as free, or as one of
-//! the oldest clean ones when they are too many.
+//! number or the first change, and goes with the checkpoint that has its number as free, or as one
+//! of the oldest clean ones when they are too many.
 
 use base::Map;
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@
 
 use crate::journal::common::Mistake;
 use crate::journal::cuts::{each_cut, recorded, written_over};
-use crate::journal::{ahead, applied, common, foreign, world};
+use crate::journal::{ahead, applied, common, foreign, lives, world};
 use base::Mutant;
 use fscore::FileSystem;
 use rt::{Policy, SimConfig};
@@ -41,19 +41,58 @@ fn notice(mutant: Mutant, options: &'static str) {
 /// hazards-F51.
 #[test]
 fn f2fsj_data_unflushed() {
-    notice(Mutant::F2fsjDataUnflushed, "mode=lfs");
+    notice(Mutant::F2fsjDataUnflushed, "mode=lfs,rounds=2");
 }
 
 /// hazards-F43.
 #[test]
 fn f2fsj_commit_before_data() {
-    notice(Mutant::F2fsjCommitBeforeData, "mode=lfs");
+    notice(Mutant::F2fsjCommitBeforeData, "mode=lfs,rounds=2");
 }
 
 /// hazards-F52.
 #[test]
 fn f2fsj_ack_before_commit() {
-    notice(Mutant::F2fsjAckBeforeCommit, "mode=lfs");
+    notice(Mutant::F2fsjAckBeforeCommit, "mode=lfs,rounds=2");
+}
+
+/// Cuts of lives whose files are written over, mounted.
+fn notice_mounted(mutant: Mutant, in_recovery: bool) {
+    let found = lives::noticed(mutant, in_recovery, LIVES);
+    let (lived, reached, found) =
+        found.unwrap_or_else(|| panic!("{mutant} survives {LIVES} lives"));
+    let proof = ("file system", lived, 1);
+    say(mutant, "f2fsj, every cut mounted", proof, reached, &found);
+}
+
+/// hazards-F53.
+#[test]
+fn f2fsj_flush_early() {
+    notice_mounted(Mutant::F2fsjFlushEarly, false);
+}
+
+/// hazards-F57.
+#[test]
+fn f2fsj_sum_unread() {
+    notice_mounted(Mutant::F2fsjSumUnread, true);
+}
+
+/// hazards-F58.
+#[test]
+fn f2fsj_over_summed() {
+    notice_mounted(Mutant::F2fsjOverSummed, false);
+}
+
+/// hazards-F59.
+#[test]
+fn f2fsj_file_left_out() {
+    notice_mounted(Mutant::F2fsjFileLeftOut, true);
+}
+
+/// hazards-F60.
+#[test]
+fn f2fsj_sum_of_all() {
+    notice_mounted(Mutant::F2fsjSumOfAll, true);
 }
 
 /// hazards-H17.

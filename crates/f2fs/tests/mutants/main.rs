@@ -29,5 +29,6 @@ mod journal {
     pub mod common;
     pub mod cuts;
     pub mod foreign;
+    pub mod lives;
     pub mod world;
 }

@@ -26,8 +26,8 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// Starts the kernel with so many MiB of memory and the scratch directory `dir`, whose file `init` becomes its first
-    /// process. What the kernel prints goes to the file `console`.
+    /// Starts the kernel with so many MiB of memory and the scratch directory `dir`, whose file
+    /// `init` becomes its first process. What the kernel prints goes to the file `console`.
     ///
     /// # Errors
     /// The program does not start, or a disk has no path.

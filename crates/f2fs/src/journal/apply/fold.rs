@@ -185,7 +185,8 @@ impl<'a> Fold<'a> {
             Record::SumRun { .. }
             | Record::Trunc { .. }
             | Record::Quota { .. }
-            | Record::Head { .. } => {
+            | Record::Head { .. }
+            | Record::DataSum { .. } => {
                 self.records -= 1;
                 Ok(())
             }

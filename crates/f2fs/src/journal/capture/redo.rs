@@ -74,7 +74,8 @@ pub(crate) fn concerns_node(nid: Nid, ino: Nid, record: &Record<'_>) -> bool {
         | Record::OrphanDel
         | Record::Trunc { .. }
         | Record::Quota { .. }
-        | Record::Head { .. } => false,
+        | Record::Head { .. }
+        | Record::DataSum { .. } => false,
     }
 }
 

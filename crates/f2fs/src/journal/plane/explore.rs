@@ -170,7 +170,7 @@ impl World {
                 break;
             }
             self.plane.drain(epoch)?;
-            self.plane.wait_data(epoch)?;
+            self.plane.take_data(epoch)?;
             let closed = self.plane.collect(epoch);
             // The device.
             rt::yield_now();

@@ -3,14 +3,13 @@
 //!
 //! The buffers come from a pool, so that in the steady state logging allocates nothing.
 
-use super::Plane;
 use super::gate::Padded;
 use super::global::Mixed;
 use super::lists::{InodeLog, List};
 use super::touched::Touches;
+use super::{DataSent, Plane};
 use crate::journal::UsageDelta;
 use crate::journal::pages::Load;
-use block::Watch;
 use ondisk::f2fs::{BlockAddr, Nid};
 use rt::Mutex;
 use std::sync::Arc;
@@ -45,7 +44,7 @@ pub(super) struct Gathered {
     pub freed_nids: Vec<Nid>,
     /// Inodes that it concerns, with records or without.
     pub touched: Vec<Nid>,
-    pub data: Vec<Watch>,
+    pub data: Vec<DataSent>,
     /// A block before its change.
     pub scratch: Vec<u8>,
 }

@@ -16,6 +16,7 @@
 //! - P3 no operation waits for a switch or a drain. (With `switch=wait` operations do wait, but in
 //!   `ring/locked.rs` and not here.)
 
+mod data;
 #[cfg(any(test, feature = "mutants"))]
 pub mod explore;
 mod figures;
@@ -32,6 +33,7 @@ mod touched;
 mod tx;
 mod world;
 
+pub(crate) use data::{DataSent, EpochData};
 pub use figures::PlaneStats;
 pub use ideas::Ideas;
 pub(crate) use load::Load;
@@ -39,9 +41,7 @@ pub(crate) use tx::Tx;
 
 use super::pages::Touched;
 use super::{Epoch, UsageDelta};
-use crate::fault;
 use base::{BLOCK_BYTES, Mutant, Nanos};
-use block::{Watch, WriteMark};
 use figures::LockBooks;
 use fscore::{FsError, FsResult};
 use gate::{Gate, Padded};
@@ -90,8 +90,6 @@ pub(crate) struct Closed {
     pub freed_nids: Vec<Nid>,
     /// Bytes of all records.
     pub bytes: u64,
-    /// A flush has to cover this before the epoch counts (f2fs-journal-I1).
-    pub data: WriteMark,
     /// What `groups` was before images took its place.
     #[cfg(test)]
     pub records: Vec<OwnedGroup>,
@@ -109,7 +107,7 @@ struct Part {
     freed_blocks: Vec<BlockAddr>,
     freed_nids: Vec<Nid>,
     touched: Vec<Nid>,
-    data: Vec<Watch>,
+    data: Vec<DataSent>,
     bytes: u64,
     reported: u64,
 }
@@ -173,8 +171,6 @@ struct Control {
     collected: u64,
     /// Inodes of epochs that are collected and not committed.
     inodes: VecDeque<(u64, Vec<Nid>)>,
-    /// What the data of the epoch that is being committed needs.
-    mark: (u64, WriteMark),
     stats: PlaneStats,
 }
 
@@ -421,9 +417,19 @@ impl Plane {
     /// Closes the running epoch, if anything is in it and a slot is free (P1). Answers the last
     /// closed one. It does not wait (P3).
     pub fn switch(&self) -> Epoch {
+        self.close(false)
+    }
+
+    /// Closes the running epoch though nothing is in it: an empty transaction is to follow the last
+    /// one (f2fs-commit-K10).
+    pub fn close_empty(&self) -> Epoch {
+        self.close(true)
+    }
+
+    fn close(&self, empty: bool) -> Epoch {
         let mut control = self.control.lock();
         let running = self.gate.running();
-        if !self.is_used(running) {
+        if !empty && !self.is_used(running) {
             return Epoch(running - 1);
         }
         let next = running + 1;
@@ -455,41 +461,7 @@ impl Plane {
         Ok(())
     }
 
-    /// Waits for the data that operations of the drained `epoch` have mapped. Answers what a flush
-    /// has to cover.
-    ///
-    /// # Errors
-    /// Some of it was not written: the epoch must never be committed (f2fs-journal-I1).
-    pub fn wait_data(&self, epoch: Epoch) -> FsResult<WriteMark> {
-        let slot = self.slot(epoch.0);
-        let mut mark = WriteMark::NONE;
-        let mut first = Ok(());
-        for shard in &slot.shards {
-            let mut part = shard.0.part.lock();
-            let watches = match part.epoch == epoch.0 {
-                true => std::mem::take(&mut part.data),
-                false => Vec::new(),
-            };
-            drop(part);
-            for watch in watches {
-                if rt::mutant(Mutant::F2fsjCommitBeforeData) {
-                    continue;
-                }
-                let written = watch.wait_written();
-                mark = mark.max(written.mark);
-                first = first.and(written.result.map_err(fault::device("writing data")));
-            }
-        }
-        if let Err(e) = first {
-            // A later call must not report success.
-            self.break_off();
-            return Err(e);
-        }
-        self.control.lock().mark = (epoch.0, mark);
-        Ok(mark)
-    }
-
-    /// Takes what the drained `epoch` gathered; the writes of its operations' data have completed.
+    /// Takes what the drained `epoch` gathered; [its data](Self::take_data) was taken before.
     /// Epochs are collected in order, each once.
     pub fn collect(&self, epoch: Epoch) -> Closed {
         {
@@ -514,7 +486,7 @@ impl Plane {
             }
             assert!(
                 part.data.is_empty(),
-                "f2fs-journal-I1: epoch {} is collected before its data has landed",
+                "f2fs-journal-I1: epoch {} is collected and nobody waits for its data",
                 epoch.0
             );
             logs.append(&mut part.registered);
@@ -529,9 +501,6 @@ impl Plane {
         };
         closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
         let mut control = self.control.lock();
-        if control.mark.0 == epoch.0 {
-            closed.data = control.mark.1;
-        }
         inodes.extend(closed.groups.iter().map(|group| group.ino));
         control.inodes.push_back((epoch.0, inodes));
         self.ring.kept.fetch_add(closed.bytes, Ordering::AcqRel);

@@ -7,12 +7,11 @@
 //!   that order it with others that change the same things: one that still waits for such a lock
 //!   has no epoch yet. So the later of two operations that change one thing is in no earlier epoch.
 
-use super::Plane;
 use super::gathered::Gathered;
+use super::{DataSent, Plane};
 use crate::journal::{Epoch, UsageDelta};
 use base::cost::f2fs::{EPOCH_OP, LOG_RECORD};
 use base::{Mutant, Nanos};
-use block::Watch;
 use ondisk::f2fs::journal::{Record, attr};
 use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
 use std::cell::{Cell, RefCell};
@@ -181,8 +180,8 @@ impl<'a> Tx<'a> {
 
     /// The write of data that this operation has mapped is under way: the epoch is not committed
     /// before that write has completed, and never if it fails (f2fs-journal-I1).
-    pub fn data_sent(&self, watch: Watch) {
-        self.gather(|gathered| gathered.data.push(watch));
+    pub fn data_sent(&self, sent: DataSent) {
+        self.gather(|gathered| gathered.data.push(sent));
     }
 
     /// Runs `work` with room for a block, whose content is anything. The epoch is picked

@@ -31,9 +31,15 @@
 //!   ends at E;
 //! - R: a record of the chain contradicts itself or the volume, in a transaction whose checksums
 //!   are right;
-//! - S: a record of the chain is of a kind that is not supported here.
+//! - S: a record of the chain is of a kind that is not supported here;
+//! - T, U: as H and as I to M, but the last transaction is whole, and data that it maps is not, and
+//!   nothing of a later epoch is there: the power failed before the flush behind both (scan-S4). It
+//!   was never acknowledged;
+//! - V: as U, but a block of a later epoch is there, so the data was durable: damage of the medium.
+//!   All of it is redone, because what the file system says of itself is sound.
 
 use Chain::*;
+use Content::*;
 use Decision::*;
 use Front::*;
 
@@ -80,6 +86,18 @@ pub(crate) enum Front {
     Impossible,
 }
 
+/// The data of which the last whole transaction has checksums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Content {
+    /// It is what was written, or there is none.
+    Whole,
+    /// It is not, and nothing shows that it ever was durable. The transaction is not counted in the
+    /// chain.
+    Torn,
+    /// It is not, though it was durable.
+    Altered,
+}
+
 /// What is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Facts {
@@ -92,6 +110,7 @@ pub(crate) struct Facts {
     pub front: Front,
     /// A sound block of this incarnation, of an epoch behind E + 1, is somewhere in the ring.
     pub beyond: bool,
+    pub content: Content,
     /// Commits were ordered by flushes.
     pub barrier: bool,
 }
@@ -120,6 +139,7 @@ pub(crate) struct Case {
     chain: &'static [Chain],
     front: &'static [Front],
     beyond: &'static [bool],
+    content: &'static [Content],
     barrier: &'static [bool],
     pub decision: Decision,
     /// What was found.
@@ -136,6 +156,7 @@ const ANY: Case = Case {
     chain: &[],
     front: &[],
     beyond: &[],
+    content: &[],
     barrier: &[],
     decision: Refuse,
     what: "",
@@ -151,6 +172,8 @@ const OURS: Case = Case {
 const EMPTY: Case = Case {
     chain: &[Empty],
     beyond: &[false],
+    // Without a chain no data is compared.
+    content: &[Whole, Altered],
     decision: Nothing,
     ..OURS
 };
@@ -158,6 +181,7 @@ const EMPTY: Case = Case {
 const CRASH: Case = Case {
     chain: &[Sound],
     beyond: &[false],
+    content: &[Whole],
     decision: Replay,
     ..OURS
 };
@@ -315,6 +339,29 @@ pub(crate) const CASES: &[Case] = &[
         todo: "mount it with the implementation that wrote it, or: `ro,norecovery` shows the last checkpoint",
         ..OURS
     },
+    Case {
+        letter: 'T',
+        front: POSSIBLE,
+        content: &[Torn],
+        what: "nothing was committed after the last checkpoint; data of the first transaction did not survive the power cut, and it was \
+               never acknowledged",
+        ..EMPTY
+    },
+    Case {
+        letter: 'U',
+        front: POSSIBLE,
+        content: &[Torn],
+        what: "the volume was not unmounted; data of the last transaction did not survive the power cut, and it was never acknowledged",
+        ..CRASH
+    },
+    Case {
+        letter: 'V',
+        front: POSSIBLE,
+        content: &[Altered],
+        what: "the volume was not unmounted; data of the last transaction is damaged, though it was durable before the power cut",
+        todo: "the medium lost what it had promised to keep: restore the file that has this block from a copy",
+        ..CRASH
+    },
 ];
 
 impl Case {
@@ -328,6 +375,7 @@ impl Case {
             && fits(self.chain, &f.chain)
             && fits(self.front, &f.front)
             && fits(self.beyond, &f.beyond)
+            && fits(self.content, &f.content)
             && fits(self.barrier, &f.barrier)
     }
 
@@ -376,15 +424,16 @@ mod tests {
                         TornCommit,
                         Impossible,
                     ] {
-                        all.push(Facts {
+                        all.extend([Whole, Torn, Altered].map(|content| Facts {
                             supers,
                             stamped: bit(0),
                             idle: bit(1),
                             chain,
                             front,
                             beyond: bit(2),
+                            content,
                             barrier: bit(3),
-                        });
+                        }));
                     }
                 }
             }

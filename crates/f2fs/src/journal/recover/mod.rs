@@ -24,6 +24,8 @@
 //!   pack that ends recovery is durable, and before anything is committed.
 
 pub(crate) mod cases;
+#[cfg(test)]
+mod forge;
 mod mount;
 mod records;
 mod replay;
@@ -31,6 +33,7 @@ mod report;
 mod scan;
 #[cfg(test)]
 mod scan_tests;
+mod sums;
 pub(crate) mod supers;
 mod tables;
 
@@ -43,7 +46,7 @@ use crate::space::Usage;
 use base::{Ino, Mutant};
 use cases::{Decision, Supers};
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea};
+use ondisk::f2fs::journal::{JournalArea, JournalSuper, JournalVersion, RingArea};
 use ondisk::f2fs::{BlockAddr, Nid, crc};
 use records::Check;
 use replay::Redo;
@@ -103,7 +106,8 @@ impl F2fs {
             let entry = self.nat.get(nid)?;
             Ok((entry.addr != BlockAddr::NULL).then_some(entry.ino))
         };
-        let mut check = Check::new(&self.geo, &owner);
+        let version = chosen.sb.map_or(JournalVersion::default(), |sb| sb.version);
+        let mut check = Check::new(&self.geo, &owner, version);
         let found = scan::scan(&self.queue, &known, &mut check)?;
         let report = JournalRecovery {
             scan: rt::now() - begun,
@@ -137,12 +141,13 @@ impl F2fs {
         }
         // R1.
         match self.decide(&found)? {
-            Decision::Nothing => {}
+            Decision::Nothing if check.taken.is_empty() => {}
             Decision::Restart => {
                 recovered.epoch = found.seen;
                 recovered.publish = true;
             }
-            _ => {
+            decision => {
+                // Those of a transaction that does not count, too (scan-S5).
                 let (taken, heads) = (check.taken, check.heads);
                 for (first, count) in taken {
                     for n in 0..count {
@@ -150,7 +155,10 @@ impl F2fs {
                     }
                 }
                 self.segs.redo_heads(freeze, &heads)?;
-                self.redo_chain(freeze, &found, &ring, &mut recovered)?;
+                recovered.publish = true;
+                if decision != Decision::Nothing {
+                    self.redo_chain(freeze, &found, &ring, &mut recovered)?;
+                }
             }
         }
         Ok(recovered)
@@ -217,6 +225,7 @@ impl F2fs {
             let (transaction, blocks) = read.map_err(|fault| {
                 FsError::corrupt(format!("epoch {} was whole a moment ago: {fault}", epoch.0))
             })?;
+            redo.torn = found.torn;
             redo.epoch(&transaction.payload).map_err(|e| match e {
                 FsError::Corrupt { what } => {
                     FsError::corrupt(format!("epoch {} of the journal: {what}", epoch.0))
@@ -250,7 +259,7 @@ impl F2fs {
                 found.end.0
             ));
         }
-        (recovered.publish, recovered.replayed) = (true, true);
+        recovered.replayed = true;
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use crate::ops::{Cause, Freeze};
 use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
 use block::Class;
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::JournalSuper;
+use ondisk::f2fs::journal::{JournalSuper, JournalVersion};
 use std::collections::BTreeMap;
 
 impl F2fs {
@@ -74,6 +74,7 @@ impl F2fs {
     /// committed into it.
     fn begin_ring(&self, recovered: &mut Recovered, idle: bool) -> FsResult<Start> {
         let sb = &mut recovered.sb;
+        sb.version = JournalVersion::default();
         sb.clean = idle;
         sb.incarnation = sb.incarnation.wrapping_add(1).max(1);
         (sb.tail, sb.tail_epoch) = (recovered.head, recovered.epoch.0 + 1);

@@ -6,15 +6,22 @@
 //! are in use, and belong to the inode in whose group the record stands; addresses lie in the main
 //! area; segments exist. Blocks that the chain calls valid are noted, and so is where the logs
 //! stand at the end of the chain.
+//!
+//! - U1 a checksum is of a data block that the same transaction takes, and of each such block there
+//!   is one at most, and they are no more than the format has: so a hostile ring makes a mount read
+//!   no more, and cannot make it leave an epoch out for a block that is not its own.
 
 use super::tables;
 use crate::segs::Head;
 use base::Map;
 use fscore::FsResult;
-use ondisk::f2fs::journal::{Content, Group, Groups, PageKind, Record};
+use ondisk::f2fs::journal::{
+    Content, DATA_SUMS_MAX, Group, Groups, JournalVersion, PageKind, Record, Sums,
+};
 use ondisk::f2fs::{
     BLOCKS_PER_SEG, BlockAddr, Geometry, Nid, NodeKind, SIT_PER_BLOCK, bits, node_kind,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Looks up which inode owned a node number before the chain; `None`: none did.
 pub(super) type Owner<'a> = &'a dyn Fn(Nid) -> FsResult<Option<Nid>>;
@@ -39,10 +46,14 @@ pub(super) struct Check<'a> {
     /// Where each log stands, in the order of `Log::ALL`.
     pub heads: [Option<Head>; 6],
     pub records: u64,
+    /// Checksums of the transaction that was checked last, by address.
+    pub sums: BTreeMap<BlockAddr, u32>,
+    /// The ring may have checksums.
+    version: JournalVersion,
 }
 
 impl<'a> Check<'a> {
-    pub fn new(geo: &'a Geometry, owner: Owner<'a>) -> Check<'a> {
+    pub fn new(geo: &'a Geometry, owner: Owner<'a>, version: JournalVersion) -> Check<'a> {
         Check {
             geo,
             owner,
@@ -50,11 +61,15 @@ impl<'a> Check<'a> {
             taken: Vec::new(),
             heads: [None; 6],
             records: 0,
+            sums: BTreeMap::new(),
+            version,
         }
     }
 
     /// Checks the records of one transaction. The outer error is I/O of the NAT.
     pub fn transaction(&mut self, payload: &[u8]) -> FsResult<Result<(), Misfit>> {
+        self.sums.clear();
+        let taken = self.taken.len();
         for (n, group) in Groups::new(payload).enumerate() {
             let group = match group {
                 Ok(group) => group,
@@ -81,13 +96,52 @@ impl<'a> Check<'a> {
                 }
             }
         }
-        Ok(tables::agree(payload, self.geo))
+        let owned = self.sums_are_of(taken);
+        Ok(owned.and_then(|()| tables::agree(payload, self.geo)))
+    }
+
+    /// U1: each checksum is of a block that became valid since `taken` had so many entries.
+    fn sums_are_of(&self, taken: usize) -> Result<(), Misfit> {
+        let mut left: BTreeSet<BlockAddr> = self.sums.keys().copied().collect();
+        for &(first, count) in &self.taken[taken..] {
+            let run = first..BlockAddr(first.0 + count);
+            while let Some(&addr) = left.range(run.clone()).next() {
+                left.remove(&addr);
+            }
+        }
+        match left.first() {
+            None => Ok(()),
+            Some(addr) => Err(damaged(format!(
+                "a checksum of block {addr}, which the transaction does not take"
+            ))),
+        }
+    }
+
+    /// U1.
+    fn data_sum(&mut self, addr: BlockAddr, sums: Sums<'_>) -> Result<(), Misfit> {
+        let count = sums.count() as u32;
+        if self.version < JournalVersion::Summed {
+            return Err(damaged("checksums of data, in a ring of version 1".into()));
+        }
+        if !self.in_main(addr, count) {
+            return Err(outside(addr, count));
+        }
+        for (n, sum) in (0..).zip(sums.iter()) {
+            let addr = BlockAddr(addr.0 + n);
+            if self.sums.insert(addr, sum).is_some() {
+                return Err(damaged(format!("two checksums of block {addr}")));
+            }
+        }
+        match self.sums.len() > DATA_SUMS_MAX {
+            true => Err(damaged(format!("more than {DATA_SUMS_MAX} checksums"))),
+            false => Ok(()),
+        }
     }
 
     fn record(&mut self, group: &Group<'_>, record: &Record<'_>) -> FsResult<Result<(), Misfit>> {
         let ino = group.ino;
         let of_volume = match record {
-            Record::Head { .. } => true,
+            Record::Head { .. } | Record::DataSum { .. } => true,
             Record::Page { what, .. } => matches!(what, PageKind::Nat | PageKind::Sit),
             _ => false,
         };
@@ -129,6 +183,9 @@ impl<'a> Check<'a> {
             } if nid != ino => Ok(Err(damaged(format!("entries of directory {nid}")))),
             Record::Bytes { nid, .. } => self.is_of(ino, nid),
             Record::Page { what, number, .. } => self.page(ino, what, number),
+            Record::DataSum { .. } if ino != Nid(0) => {
+                Ok(Err(damaged("checksums of data are of no inode".into())))
+            }
             _ => Ok(self.table_record(record)),
         }
     }
@@ -180,6 +237,7 @@ impl<'a> Check<'a> {
                 });
                 Ok(())
             }
+            Record::DataSum { addr, sums } => self.data_sum(addr, sums),
             Record::Quota { kind, id, .. } => Err(Misfit {
                 unsupported: true,
                 what: format!("usage of quota {kind} of id {id}"),

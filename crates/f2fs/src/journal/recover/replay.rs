@@ -20,7 +20,7 @@ use crate::ops::Freeze;
 use crate::recover::first_page;
 use crate::space::Usage;
 use base::cost::f2fs as cost;
-use base::{BLOCK_BYTES, Bytes, Ino, Map};
+use base::{BLOCK_BYTES, Bytes, Ino, Map, Mutant};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::{Group, Groups, PageKind, Record};
 use ondisk::f2fs::{
@@ -67,6 +67,8 @@ pub(super) struct Redo<'a> {
     pub truncs: BTreeMap<Ino, u64>,
     /// Frees of the epoch (P3).
     frees: Vec<(BlockAddr, u32, Log)>,
+    /// A block of the last epoch whose data did not survive: only a mutant redoes that epoch.
+    pub torn: Option<BlockAddr>,
     pub done: Done,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Redo<'a> {
             inodes: 0,
             truncs: BTreeMap::new(),
             frees: Vec::new(),
+            torn: None,
             done: Done::default(),
         }
     }
@@ -110,7 +113,12 @@ impl<'a> Redo<'a> {
     pub fn epoch(&mut self, payload: &[u8]) -> FsResult<()> {
         let before = self.done.records;
         for group in Groups::new(payload) {
-            self.group(&group.map_err(crate::fault::corrupt)?)?;
+            let group = group.map_err(crate::fault::corrupt)?;
+            let lacks = self.torn.is_some_and(|torn| takes(&group, torn));
+            if lacks && rt::mutant(Mutant::F2fsjFileLeftOut) {
+                continue;
+            }
+            self.group(&group)?;
             self.spill()?;
         }
         for (first, count, log) in std::mem::take(&mut self.frees) {
@@ -503,6 +511,21 @@ impl<'a> Redo<'a> {
         fs.land_nodes()?;
         Ok(())
     }
+}
+
+/// True if the group gives the block to its inode.
+fn takes(group: &Group<'_>, block: BlockAddr) -> bool {
+    let run = |record: Record<'_>| match record {
+        Record::BlockRun {
+            addr,
+            count,
+            alloc: true,
+            ..
+        } => Some((addr, count)),
+        _ => None,
+    };
+    let mut runs = group.iter().filter_map(|record| run(record.ok()?));
+    runs.any(|(first, count)| (first.0..first.0 + u32::from(count)).contains(&block.0))
 }
 
 /// Words of a node block that are addresses of data, and whether it is a directory's.

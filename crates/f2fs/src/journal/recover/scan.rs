@@ -8,15 +8,26 @@
 //!   as the largest transaction could reach, or everywhere after a search), and never redone;
 //! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
 //!   chain that does not begin there is looked for in the whole ring, unless the superblock says
-//!   that the ring was left empty.
+//!   that the ring was left empty;
+//! - S4 the data of which the last whole transaction has checksums is compared, unless a sound
+//!   block of a later epoch proves that the transaction was durable with its data (f2fs-commit-K4).
+//!   If it differs, power was cut before the flush behind both, and the whole epoch is left out:
+//!   never single files of it. Data of earlier transactions is not looked at, because pages may
+//!   have been written in place there since (summed-Q1). Without data and with proof the medium is
+//!   damaged, and the epoch counts;
+//! - S5 a cut in a recovery changes nothing of that decision: the transaction stays in the ring
+//!   until the pack that ends recovery is durable, and so do its blocks, which recovery holds
+//!   whether it left the epoch out or not (recover-R2).
 
-use super::cases::{Case, Chain, Facts, Front, Supers, classify};
+use super::cases::{Case, Chain, Content, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};
+use super::sums;
 use crate::fault;
 use crate::journal::Epoch;
 use base::{BlockNo, BlockSize, Bytes, Mutant};
 use block::Queue;
 use fscore::FsResult;
+use ondisk::f2fs::BlockAddr;
 use ondisk::f2fs::journal::{
     Assembly, BlockHeader, BlockKind, Commit, Fault, FaultKind, HeaderFault, JournalSuper, Part,
     RingArea, Transaction,
@@ -67,6 +78,8 @@ pub(super) struct Scanned {
     pub head: u32,
     /// The highest epoch that was seen of this life.
     pub seen: Epoch,
+    /// A block whose data did not survive.
+    pub torn: Option<BlockAddr>,
     /// The chain did not begin where the superblock said.
     pub searched: bool,
     /// Blocks of the ring that were read.
@@ -161,6 +174,10 @@ pub(super) fn scan(queue: &Queue, known: &Known, check: &mut Check<'_>) -> FsRes
         chain: Chain::Empty,
         front: Front::Unwritten,
         beyond: false,
+        proved: false,
+        content: Content::Whole,
+        torn: None,
+        before: None,
         run: None,
         head: 0,
         end: known.applied.unwrap_or_default(),
@@ -186,6 +203,12 @@ struct Scan<'a, 'b> {
     chain: Chain,
     front: Front,
     beyond: bool,
+    /// Something of an epoch behind the chain is there (S4).
+    proved: bool,
+    content: Content,
+    torn: Option<BlockAddr>,
+    /// The chain without its last transaction.
+    before: Option<Run>,
     run: Option<Run>,
     head: u32,
     end: Epoch,
@@ -204,6 +227,7 @@ impl Scan<'_, '_> {
             chain: self.chain,
             front: self.front,
             beyond: self.beyond,
+            content: self.content,
             barrier: known.barrier,
         };
         let applied = known.applied.unwrap_or_default();
@@ -230,6 +254,7 @@ impl Scan<'_, '_> {
             run: self.run,
             head: self.head,
             seen,
+            torn: self.torn,
             searched: self.searched,
             blocks_read: self.reader.blocks_read,
             place: format!(
@@ -258,10 +283,58 @@ impl Scan<'_, '_> {
         // What refuses the ring anyway needs no more evidence.
         let judged = self.front == Front::Impossible
             || matches!(self.chain, Chain::Damaged | Chain::Unsupported);
-        if !sb.clean && !judged {
+        if judged {
+            return Ok(());
+        }
+        if !sb.clean {
             self.look_beyond(sb)?;
         }
+        self.compare_data()
+    }
+
+    /// S4.
+    fn compare_data(&mut self) -> FsResult<()> {
+        let Some(block) = sums::differs(self.reader.queue, &self.check.sums)? else {
+            return Ok(());
+        };
+        if rt::mutant(Mutant::F2fsjSumUnread) {
+            // hazards-F57.
+            return Ok(());
+        }
+        let found = format!(
+            "epoch {} maps block {block}, whose data is not what was written",
+            self.end.0
+        );
+        self.place = match self.place.is_empty() {
+            true => found,
+            false => format!("{found}; {}", self.place),
+        };
+        self.content = match self.proved {
+            true => Content::Altered,
+            false => Content::Torn,
+        };
+        if self.content == Content::Torn {
+            self.torn = Some(block);
+            self.leave_out_last();
+        }
         Ok(())
+    }
+
+    fn leave_out_last(&mut self) {
+        if rt::mutant(Mutant::F2fsjFileLeftOut) {
+            // hazards-F59: the redo leaves out a file.
+            self.content = Content::Whole;
+            return;
+        }
+        let ring = self.known.ring;
+        let blocks = |run: &Option<Run>| run.as_ref().map_or(0, |run| run.blocks);
+        let last = blocks(&self.run) - blocks(&self.before);
+        self.head = ring.step(self.head, u64::from(ring.blocks - last));
+        self.end.0 -= 1;
+        self.run = self.before.take();
+        if self.run.is_none() {
+            self.chain = Chain::Empty;
+        }
     }
 
     /// Where the superblock says that this epoch begins, over transactions that are applied
@@ -348,7 +421,13 @@ impl Scan<'_, '_> {
                 self.misfits(epoch, misfit);
                 return Ok(());
             }
+            let again = rt::mutant(Mutant::F2fsjSumOfAll);
+            if again && sums::differs(self.reader.queue, &self.check.sums)?.is_some() {
+                // hazards-F60.
+                return Ok(());
+            }
             self.chain = Chain::Sound;
+            self.before = self.run.clone();
             let run = self.run.get_or_insert(Run {
                 at: first,
                 first: from,
@@ -398,6 +477,7 @@ impl Scan<'_, '_> {
                 continue;
             };
             let block = ring.block(at);
+            self.proved |= head.epoch >= next;
             if head.epoch > next {
                 self.beyond = true;
                 let found = format!("block {block} is of epoch {}", head.epoch);

@@ -2,270 +2,16 @@
 //! rings.
 
 use super::cases::{CASES, Decision, Supers};
-use super::records::Check;
-use super::scan::{Known, Reader, Scanned, scan};
+use super::forge::{AREA, Forge, LIFE, RING, crash, geometry, good, place, sb, seal, transaction};
+use super::scan::Reader;
 use super::supers::choose;
-use crate::journal::Epoch;
 use base::{BLOCK_BYTES, BlockNo, Rng};
-use block::{Class, Queue};
-use blockdev::{Ram, write_block};
-use ondisk::f2fs::journal::{
-    Block, Commit, Descriptor, Group, JournalArea, JournalSuper, PageKind, Record, Transaction,
-    count_records, put_group,
-};
-use ondisk::f2fs::{BLOCKS_PER_SEG, BlockAddr, Geometry, Log, NatEntry, Nid, SitEntry};
+use block::Queue;
+use blockdev::{Fault, FaultOn, FaultRule};
+use ondisk::f2fs::journal::{Block, JournalVersion, PageKind, Record, Sums};
+use ondisk::f2fs::{BlockAddr, Log, NatEntry, Nid, SitEntry};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-const RING: u32 = 62;
-const UUID: [u8; 16] = *b"journal under te";
-const LIFE: u64 = 77;
-const AREA: JournalArea = JournalArea {
-    start: 16,
-    blocks: RING + 2,
-    uuid: UUID,
-};
-
-fn geometry() -> Geometry {
-    let seg = |n: u32| BlockAddr(512 + n * BLOCKS_PER_SEG);
-    Geometry {
-        block_count: 512 + 43 * 512,
-        segment0: seg(0),
-        cp: seg(0),
-        sit: seg(2),
-        nat: seg(4),
-        ssa: seg(6),
-        main: seg(7),
-        segments_cp: 2,
-        segments_sit: 2,
-        segments_nat: 2,
-        segments_ssa: 1,
-        segments_main: 36,
-        segments: 43,
-        sections: 36,
-        segs_per_sec: 1,
-        secs_per_zone: 1,
-        cp_payload: 0,
-        root: Nid(3),
-        node_ino: Nid(1),
-        meta_ino: Nid(2),
-        max_nid: 512 * 455,
-        nat_blocks: 512,
-        sit_blocks: 512,
-    }
-}
-
-/// The owners of nodes before the chain: inodes 3 to 9.
-fn owner(nid: Nid) -> fscore::FsResult<Option<Nid>> {
-    Ok((3..10).contains(&nid.0).then_some(nid))
-}
-
-/// A ring that is being made.
-#[derive(Clone)]
-struct Forge {
-    blocks: Vec<Vec<u8>>,
-    supers: [Option<JournalSuper>; 2],
-    /// Where each transaction lies: epoch, ring index, blocks.
-    placed: Vec<(u64, u32, u32)>,
-    head: u32,
-    applied: Option<u64>,
-    barrier: bool,
-}
-
-fn sb(tail: u32, tail_epoch: u64) -> JournalSuper {
-    JournalSuper {
-        clean: false,
-        generation: 8,
-        uuid: UUID,
-        ring_blocks: RING,
-        tail,
-        tail_epoch,
-        checkpoint_version: 5,
-        incarnation: LIFE,
-        head_epoch: tail_epoch,
-    }
-}
-
-impl Forge {
-    /// An empty ring behind epoch `applied`; the next transaction begins at `head`.
-    fn new(applied: u64, head: u32) -> Forge {
-        let first = sb(head, applied + 1);
-        let second = JournalSuper {
-            generation: 7,
-            ..first
-        };
-        Forge {
-            blocks: vec![vec![0; BLOCK_BYTES]; RING as usize],
-            supers: [Some(first), Some(second)],
-            placed: Vec::new(),
-            head,
-            applied: Some(applied),
-            barrier: true,
-        }
-    }
-
-    fn put(&mut self, at: u32, bytes: &[u8]) {
-        for (n, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
-            self.blocks[(at as usize + n) % RING as usize] = block.to_vec();
-        }
-    }
-
-    /// A transaction at the head.
-    fn add(&mut self, epoch: u64, life: u64, records: &[Record<'_>], fat: bool) {
-        let made = transaction(epoch, life, records, fat);
-        let bytes = made.encode();
-        let blocks = made.blocks();
-        self.put(self.head, &bytes);
-        self.placed.push((epoch, self.head, blocks));
-        self.head = (self.head + blocks) % RING;
-    }
-
-    /// A transaction at the head, with records of the volume itself.
-    fn add_with_tables(
-        &mut self,
-        epoch: u64,
-        life: u64,
-        records: &[Record<'_>],
-        tables: &[Record<'_>],
-    ) {
-        let mut made = transaction(epoch, life, records, false);
-        let mut bytes = Vec::new();
-        tables.iter().for_each(|r| r.encode(&mut bytes));
-        let group = Group {
-            ino: Nid(0),
-            generation: 0,
-            records: tables.len() as u32,
-            bytes: &bytes,
-        };
-        made.descriptor.groups += put_group(&mut made.payload, &group);
-        made.descriptor.records += group.records;
-        let blocks = made.blocks();
-        self.put(self.head, &made.encode());
-        self.placed.push((epoch, self.head, blocks));
-        self.head = (self.head + blocks) % RING;
-    }
-
-    /// Good transactions of these epochs, small and large ones.
-    fn chain(&mut self, epochs: std::ops::RangeInclusive<u64>) -> &mut Forge {
-        for epoch in epochs {
-            self.add(epoch, LIFE, &[good()], epoch % 2 == 1);
-        }
-        self
-    }
-
-    /// Block `n` of the transaction of `epoch`, counted from its end if negative.
-    fn of(&mut self, epoch: u64, n: i32) -> &mut Vec<u8> {
-        let placed = self.placed.iter().find(|p| p.0 == epoch);
-        let &(_, at, blocks) = placed.expect("it was added");
-        let n = if n < 0 { blocks as i32 + n } else { n } as u32;
-        &mut self.blocks[((at + n) % RING) as usize]
-    }
-
-    fn erase(&mut self, epoch: u64, n: i32) -> &mut Forge {
-        self.of(epoch, n).fill(0);
-        self
-    }
-
-    fn flip(&mut self, epoch: u64, n: i32, at: usize) -> &mut Forge {
-        self.of(epoch, n)[at] ^= 0x10;
-        self
-    }
-
-    fn device(&self) -> Arc<Queue> {
-        let ram = Ram::new((AREA.start + u64::from(AREA.blocks)) * BLOCK_BYTES as u64);
-        let write = |at: u64, bytes: Vec<u8>| {
-            write_block(
-                &ram,
-                BlockNo(at).lba(),
-                Class::JournalMetadata,
-                bytes.into(),
-            )
-            .expect("room");
-        };
-        for (copy, sb) in self.supers.iter().enumerate() {
-            if let Some(sb) = sb {
-                write(AREA.super_block(copy), sb.encode());
-            }
-        }
-        for (n, block) in self.blocks.iter().enumerate() {
-            write(AREA.start + 2 + n as u64, block.clone());
-        }
-        Queue::new(Arc::new(ram))
-    }
-
-    fn scan(&self) -> Scanned {
-        let queue = self.device();
-        let ring = AREA.ring().expect("large enough");
-        let chosen = choose(&queue, &AREA, &ring).expect("no I/O fails");
-        let known = Known {
-            ring,
-            supers: chosen.supers,
-            sb: chosen.sb,
-            applied: self.applied.map(Epoch),
-            barrier: self.barrier,
-        };
-        let geo = geometry();
-        let mut check = Check::new(&geo, &owner);
-        scan(&queue, &known, &mut check).expect("no I/O fails")
-    }
-}
-
-fn good() -> Record<'static> {
-    Record::MapRun {
-        nid: Nid(5),
-        slot: 3,
-        count: 2,
-        addr: BlockAddr(512 + 8 * 512),
-        dir: false,
-    }
-}
-
-/// `fat`: of several blocks.
-fn transaction(epoch: u64, life: u64, records: &[Record<'_>], fat: bool) -> Transaction {
-    let mut bytes = Vec::new();
-    for record in records {
-        record.encode(&mut bytes);
-    }
-    if fat {
-        let at = |n: u16| Record::BlockRun {
-            addr: BlockAddr(512 + 9 * 512 + u32::from(n)),
-            count: 1,
-            alloc: true,
-            log: Log::WarmData,
-        };
-        (0..700).for_each(|n| at(n % 500).encode(&mut bytes));
-    }
-    let records = count_records(&bytes).expect("just encoded");
-    let group = Group {
-        ino: Nid(5),
-        generation: 1,
-        records,
-        bytes: &bytes,
-    };
-    let mut payload = Vec::new();
-    let groups = put_group(&mut payload, &group);
-    Transaction {
-        incarnation: life,
-        epoch,
-        descriptor: Descriptor {
-            groups,
-            records,
-            ..Descriptor::default()
-        },
-        commit: Commit {
-            valid_blocks: 1000 + epoch,
-            ..Commit::default()
-        },
-        payload,
-    }
-}
-
-/// Makes the checksum right, as if the block had been written with this content.
-fn seal(block: &mut [u8]) {
-    block[28..32].fill(0);
-    let crc = base::checksum::crc32c(!0, block);
-    block[28..32].copy_from_slice(&crc.to_le_bytes());
-}
 
 /// A ring for each letter, with the last epoch of its chain and words of its message.
 #[derive(Default)]
@@ -277,13 +23,6 @@ impl Examples {
     }
 }
 
-/// Epochs 21 to 23 follow the pack's epoch 20.
-fn crash() -> Forge {
-    let mut f = Forge::new(20, 55);
-    f.chain(21..=23);
-    f
-}
-
 fn examples() -> Vec<(char, Forge, u64, &'static str)> {
     let mut all = Examples::default();
     no_chain(&mut all);
@@ -293,6 +32,8 @@ fn examples() -> Vec<(char, Forge, u64, &'static str)> {
     wrong_blocks(&mut all);
     holes(&mut all);
     wrong_records(&mut all);
+    data_that_did_not_survive(&mut all);
+    wrong_sums(&mut all);
     all.0
 }
 
@@ -556,6 +297,103 @@ fn wrong_pages(all: &mut Examples) {
     pages_of_nothing(all, &right_nat, &blank);
 }
 
+/// T to V, and the neighbours in which the data does not decide.
+fn data_that_did_not_survive(all: &mut Examples) {
+    let summed = |epochs: std::ops::RangeInclusive<u64>| {
+        let mut f = Forge::new(20, 55);
+        for epoch in epochs {
+            f.add_summed(epoch);
+        }
+        f
+    };
+    all.add('I', &summed(21..=23), 23, "epochs 21 to 23 are whole");
+    for block in [0, 1] {
+        all.add(
+            'T',
+            summed(21..=21).lose(21, block),
+            20,
+            "data of the first",
+        );
+        let mut f = summed(21..=23);
+        f.lose(23, block);
+        all.add('U', &f, 22, "epoch 23 maps block");
+        // What earlier ones map may have been written over in place.
+        all.add('I', summed(21..=23).lose(22, block), 23, "");
+        // The data of the one that is left out says nothing of the one before.
+        let mut f = summed(21..=23);
+        f.lose(23, block).lose(22, block);
+        all.add('U', &f, 22, "never acknowledged");
+    }
+    // An empty one behind it seals it.
+    let mut f = summed(21..=23);
+    f.lose(23, 0).add(24, LIFE, &[], false);
+    all.add('I', &f, 24, "");
+    // So does a block of the next one, torn as that may be.
+    let mut f = summed(21..=23);
+    f.lose(23, 0).add(24, LIFE, &[good()], true);
+    all.add('V', f.erase(24, -1), 23, "restore the file");
+    let mut f = summed(21..=23);
+    f.lose(23, 0).add(24, LIFE, &[good()], true);
+    all.add('V', f.erase(24, 0), 23, "damaged, though it was durable");
+    // One of another life does not.
+    let mut f = summed(21..=23);
+    f.lose(23, 0).add(24, LIFE - 1, &[good()], true);
+    all.add('U', &f, 22, "");
+    // A hole is a hole.
+    let mut f = summed(21..=25);
+    f.lose(23, 0).erase(24, 0);
+    all.add('O', &f, 23, "has a hole");
+}
+
+/// R: checksums that no implementation writes.
+fn wrong_sums(all: &mut Examples) {
+    let sum = [7; 4 * 256];
+    let of = |addr: BlockAddr, count: usize| Record::DataSum {
+        addr,
+        sums: Sums::from_bytes(&sum[..4 * count]),
+    };
+    let taken = |count| Record::BlockRun {
+        addr: place(24),
+        count,
+        alloc: true,
+        log: Log::WarmData,
+    };
+    let main = geometry().main;
+    let (two, many) = (place(24), BlockAddr(place(24).0 + 200));
+    for (sums, words) in [
+        (vec![of(two, 1), of(two, 1)], "two checksums of block"),
+        (
+            vec![of(two, 2), of(BlockAddr(two.0 + 1), 1)],
+            "two checksums",
+        ),
+        (vec![of(BlockAddr(main.0 - 1), 2)], "leave the main area"),
+        (vec![of(BlockAddr(22528 - 1), 2)], "leave the main area"),
+        (vec![of(two, 3)], "which the transaction does not take"),
+        (
+            vec![of(place(23), 1)],
+            "which the transaction does not take",
+        ),
+        (vec![of(two, 200), of(many, 57)], "more than 256 checksums"),
+    ] {
+        let mut f = crash();
+        f.add_with_tables(24, LIFE, &[taken(2)], &sums);
+        all.add('R', &f, 23, words);
+    }
+    let mut f = crash();
+    f.add(24, LIFE, &[taken(2), of(two, 1)], false);
+    all.add('R', &f, 23, "are of no inode");
+    // Rings of version 1 have none, and are recovered all the same.
+    let mut f = crash();
+    let old = |f: &mut Forge| {
+        let supers = f.supers.iter_mut().flatten();
+        supers.for_each(|sb| sb.version = JournalVersion::Ordered);
+    };
+    old(&mut f);
+    all.add('I', &f, 23, "epochs 21 to 23 are whole");
+    f.add_with_tables(24, LIFE, &[taken(2)], &[of(two, 2)]);
+    all.add('R', &f, 23, "in a ring of version 1");
+}
+
 fn page<'a>(what: PageKind, number: u32, block: &'a [u8; BLOCK_BYTES]) -> Record<'a> {
     Record::Page {
         what,
@@ -662,6 +500,47 @@ fn a_chain_is_found_at_every_offset_of_the_ring() {
     }
 }
 
+/// The device answers each block by itself: one bad one is no reason to refuse both.
+#[test]
+fn a_superblock_that_cannot_be_read_is_as_good_as_damaged() {
+    let made = crash();
+    let read = |bad: &[usize]| {
+        let disk = Fault::new(made.ram());
+        for &copy in bad {
+            let first = BlockNo(AREA.super_block(copy)).lba().0;
+            disk.rule(FaultRule::always(FaultOn::Read).at(first..first + 1));
+        }
+        choose(
+            &Queue::new(Arc::new(disk)),
+            &AREA,
+            &AREA.ring().expect("large enough"),
+        )
+    };
+    for copy in [0, 1] {
+        let chosen = read(&[copy]).expect("the other one is enough");
+        assert_eq!(chosen.supers, Supers::Fit);
+        assert_eq!(chosen.sb, made.supers[1 - copy]);
+        let note = format!("superblock {copy} of the journal cannot be read");
+        assert!(chosen.notes[0].starts_with(&note), "{:?}", chosen.notes);
+    }
+    let failed = read(&[0, 1]).expect_err("nothing is known of the ring");
+    assert!(matches!(failed, fscore::FsError::Io { .. }), "{failed}");
+}
+
+/// A block of data that cannot be read did not survive.
+#[test]
+fn data_that_cannot_be_read_is_torn() {
+    let mut f = Forge::new(20, 55);
+    f.add_summed(21).add_summed(22);
+    for block in 0..2 {
+        let disk = Fault::new(f.ram());
+        let first = BlockNo(u64::from(place(22).0 + block)).lba().0;
+        disk.rule(FaultRule::always(FaultOn::Read).at(first..first + 1));
+        let found = f.scan_on(&Queue::new(Arc::new(disk)));
+        assert_eq!((found.case.letter, found.end.0), ('U', 21));
+    }
+}
+
 /// A ring that is full to its last block ends.
 #[test]
 fn a_full_ring() {
@@ -714,13 +593,4 @@ fn random_damage_leaves_a_prefix_or_a_refusal() {
         letters.insert(found.case.letter);
     }
     assert!(letters.len() >= 7, "{letters:?}");
-}
-
-impl Forge {
-    /// A sound block of a later epoch is still there.
-    fn later_than(&self, epoch: u64) -> bool {
-        let sound = |block: &Vec<u8>| ondisk::f2fs::journal::BlockHeader::parse(block).ok();
-        let mut heads = self.blocks.iter().filter_map(sound);
-        heads.any(|head| head.incarnation == LIFE && head.epoch > epoch)
-    }
 }

@@ -1,8 +1,9 @@
-//! Decides which copy of the journal's superblock counts.
+//! Decides which copy of the journal's superblock counts. Each copy is read by itself, because one
+//! of them is enough: a block that cannot be read is as good as a damaged one.
 
 use super::cases::Supers;
 use crate::fault;
-use base::{BLOCK_BYTES, BlockNo, SECTORS_PER_BLOCK};
+use base::{BlockNo, SECTORS_PER_BLOCK};
 use block::Queue;
 use fscore::FsResult;
 use ondisk::f2fs::journal::{JournalArea, JournalSuper, RingArea};
@@ -22,19 +23,30 @@ pub(crate) struct Chosen {
 /// Reads both copies.
 ///
 /// # Errors
-/// I/O.
+/// I/O of both.
 pub(crate) fn choose(queue: &Queue, area: &JournalArea, ring: &RingArea) -> FsResult<Chosen> {
-    let lba = BlockNo(area.super_block(0)).lba();
-    let read = queue.read(lba, 2 * SECTORS_PER_BLOCK);
-    let bytes = read.map_err(fault::device("reading the superblocks of the journal"))?;
+    let mut unread = false;
     let mut chosen = Chosen {
         supers: Supers::Damaged,
         sb: None,
         generation: 0,
         notes: Vec::new(),
     };
-    for (copy, block) in bytes.chunks(BLOCK_BYTES).enumerate() {
-        match JournalSuper::parse(block) {
+    for copy in 0..2 {
+        let lba = BlockNo(area.super_block(copy)).lba();
+        let block = match queue.read(lba, SECTORS_PER_BLOCK) {
+            Ok(block) => block,
+            Err(e) => {
+                let e = fault::device("reading a superblock of the journal")(e);
+                if unread {
+                    return Err(e);
+                }
+                chosen.note(copy, format!("cannot be read: {e}"));
+                unread = true;
+                continue;
+            }
+        };
+        match JournalSuper::parse(&block) {
             Ok(sb) => chosen.weigh(copy, sb, area, ring),
             Err(e) => chosen.note(copy, format!("is damaged: {e}")),
         }

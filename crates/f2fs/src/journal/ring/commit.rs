@@ -1,20 +1,23 @@
 //! Commit: an epoch becomes durable, as a whole, while operations go on in the next one.
 //!
-//! The order: the epoch is closed (the next one is open at once); the operations in it end; the
-//! data that it maps has been written; its records are composed into a transaction; the ring has
-//! room for it; a flush covers the data; all blocks of the transaction are sent at once.
+//! The order in two steps: the epoch is closed (the next one is open at once); the operations in it
+//! end; the data that it maps has been written; its records are composed into a transaction; the
+//! ring has room for it; a flush covers the data; all blocks of the transaction are sent at once,
+//! non-volatile. In one round (K9) the transaction is sent while the data is under way, and one
+//! flush follows both.
 //!
 //! A cut at any moment leaves epoch e whole or not at all, and nothing acknowledged is lost,
 //! because:
 //! - K1 (f2fs-journal-I4) records are gathered when no operation is in the epoch any more;
 //! - K2 (f2fs-journal-I1) the transaction is sent when the writes of the data it maps have
-//!   completed, and a flush has begun and ended since. A data write that failed latches the mount:
-//!   its epoch never commits;
+//!   completed, and a flush has begun and ended since; K9 has the exception. A data write that
+//!   failed latches the mount: its epoch never commits;
 //! - K3 the checksum in the commit block is over the whole transaction, so a torn transaction, or
 //!   one without its commit block, does not count. So one submission will do, in any order and with
 //!   no flush inside it;
-//! - K4 (f2fs-journal-I1) nothing of epoch e + 1 is sent before the commit block of e is durable:
-//!   there is one leader at a time, and it waits for that;
+//! - K4 (f2fs-journal-I1) no block of the transaction of e + 1 is sent before that of e is durable,
+//!   and the data that e maps: there is one leader at a time, and it waits for that. So a sound
+//!   block of e + 1 in the ring proves that e was durable as a whole;
 //! - K5 (f2fs-journal-I8) the transaction goes into free blocks of the ring;
 //! - K6 (f2fs-journal-I7) a waiting task returns when the transaction is durable (by FUA, or a
 //!   flush behind it). `nobarrier` leaves flush and FUA out: then acknowledged operations may be
@@ -35,20 +38,37 @@
 //!   - f2fs-journal-I7: LC and AP become e after it, and only then are the waiting tasks woken. A
 //!     cut before it leaves the last pack, and the ring up to e - 1; a cut after it leaves T = e.
 //!     From then on the ring has a hole at e, which is harmless because e is applied: recovery
-//!     looks for e + 1 and what follows, and for nothing before (scan-S3).
+//!     looks for e + 1 and what follows, and for nothing before (scan-S3);
+//! - K9 (one round) the transaction may be sent while data that it maps is under way, if it has the
+//!   checksum of each block of that data (DATA_SUM), taken of the bytes that are sent. Everything
+//!   else that it maps has been written and flushed before (K2). When the transaction and the data
+//!   have completed, one flush begins, and when that has ended the epoch is committed:
+//!   - f2fs-journal-I1: a cut before the flush has ended may leave the transaction without the
+//!     data. Recovery sees that by the checksums, and leaves the epoch out as a whole, as if the
+//!     transaction were torn: nobody was answered, and the state after e - 1 is there, because what
+//!     e freed is held until e is applied (f2fs-journal-I6), node numbers wait for this commit, and
+//!     discards for the apply;
+//!   - f2fs-journal-I7: of an acknowledged epoch data and transaction are on the medium, and the
+//!     data keeps its bytes as long as recovery may compare them (summed-Q1 to summed-Q3);
+//!   - where recovery compares nothing (`nobarrier`, where several transactions may lack their
+//!     data), where data has no checksums (cleaning, write-back that no fsync asked for), where it
+//!     has more blocks than [`DATA_SUMS_MAX`](ondisk::f2fs::journal::DATA_SUMS_MAX), and where a
+//!     pack is the commit (K8), it is two steps;
+//! - K10 (summed-Q5) a transaction with checksums is followed by another one, an empty one if
+//!   nothing was logged in an interval. It is sent and made durable as any other.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
 
 use super::log::Kept;
-use super::transaction::{blocks, transaction};
+use super::transaction::{Own, blocks, transaction};
 use super::trim::trim;
 use super::{Led, Span};
 use crate::F2fs;
 use crate::fault;
 use crate::journal::pages::OfTables;
 use crate::journal::stats::Figures;
-use crate::journal::{CommitPhase, CommitReason, Epoch, Journal};
+use crate::journal::{CommitPhase, CommitReason, Epoch, EpochData, Journal};
 use crate::ops::Cause;
 use crate::options::FsyncMode;
 use base::cost::f2fs as cost;
@@ -115,29 +135,33 @@ impl F2fs {
     fn commit_next(&self, journal: &Journal, why: CommitReason) -> FsResult<Led> {
         let mut clock = Clock::start();
         let epoch = Epoch(journal.group.last().0 + 1);
-        if journal.plane.running() == epoch && self.close_running(journal) < epoch {
+        if journal.plane.running() == epoch && self.close_or_seal(journal, epoch, why) < epoch {
             return Ok(Led::Nothing);
         }
         clock.end_of(CommitPhase::Switch);
         // K1.
         journal.plane.drain(epoch)?;
         clock.end_of(CommitPhase::Drain);
-        // K2.
-        let data = journal.plane.wait_data(epoch)?;
+        // K2, K9.
+        let mut data = journal.plane.take_data(epoch)?;
+        let flush = !self.unordered() && !self.queue.is_flushed(data.mark);
+        if flush {
+            journal.plane.land(&mut data)?;
+        }
         clock.end_of(CommitPhase::Data);
         let mut closed = journal.plane.collect(epoch);
         let (pages, looked_at) = match journal.options.ideas.change_records {
             true => (OfTables::default(), trim(journal, &mut closed)),
             false => (self.make_pages(journal, &mut closed)?, 0),
         };
-        let flush = !self.unordered() && !self.queue.is_flushed(data);
         let heads = self.segs.heads();
         let (transaction, usage) = {
             let log = journal.log.lock();
             let moved = log.moved(&heads);
             let usage = log.usage_after(&closed)?;
             let next_free = self.nat.next_free();
-            let made = transaction(&log, &closed, (&moved, &pages), flush, usage, next_free);
+            let own = Own::of(&moved, &pages, &data.sums);
+            let made = transaction(&log, &closed, own, flush, usage, next_free);
             (made, usage)
         };
         // A whole block is copied, and has two checksums: its own, and that of the transaction.
@@ -151,7 +175,11 @@ impl F2fs {
         clock.end_of(CommitPhase::Aggregate);
         let span = self.room_in_ring(journal, transaction.blocks())?;
         clock.end_of(CommitPhase::Ring);
-        let flushed = self.flush_data(data)?;
+        if span.is_none() {
+            journal.plane.land(&mut data)?;
+        }
+        let one_round = data.flies();
+        let flushed = self.flush_data(data.mark)?;
         clock.end_of(CommitPhase::Flush);
         let freed = closed.freed_nids.clone();
         let kept = Kept {
@@ -161,7 +189,7 @@ impl F2fs {
         };
         match span {
             Some(span) => {
-                self.write_transaction(journal, span, &transaction)?;
+                self.write_transaction(journal, span, &transaction, data)?;
                 journal.keep(kept, Some(span));
             }
             // K8.
@@ -172,6 +200,7 @@ impl F2fs {
             took: clock.since - clock.begun,
             spans: clock.spans,
             flushed,
+            one_round,
             groups: transaction.descriptor.groups.into(),
             records: transaction.descriptor.records.into(),
             bytes: transaction.payload.len() as u64,
@@ -181,8 +210,20 @@ impl F2fs {
         journal.account(epoch, why, &figures);
         // Node numbers of this epoch may have new owners in the next one, not before (hazards-F62).
         self.nat.nids_committed(&freed);
+        journal.summed.committed(epoch, one_round);
         journal.plane.committed(epoch);
         Ok(Led::Committed(epoch))
+    }
+
+    /// Closes the running `epoch` if anything is in it, or if an empty one is to follow (K10).
+    /// Answers the last closed one.
+    fn close_or_seal(&self, journal: &Journal, epoch: Epoch, why: CommitReason) -> Epoch {
+        let closed = self.close_running(journal);
+        let seals = why == CommitReason::Timer && journal.summed.is_unsealed();
+        match closed < epoch && seals {
+            true => journal.plane.close_empty(),
+            false => closed,
+        }
     }
 
     /// K5. `None`: the whole ring is too small (K8).
@@ -223,14 +264,18 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6.
+    /// K3, K4, K6, K9. Where a flush has to follow anyway, for data or for what callers wrote in
+    /// place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
         journal: &Journal,
         span: Span,
         transaction: &Transaction,
+        mut data: EpochData,
     ) -> FsResult<()> {
-        let durable = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
+        let ordered = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
+        let wanted = journal.group.wanted();
+        let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));
         let runs: Vec<_> = {
             let log = journal.log.lock();
             log.ring.check_free(span);
@@ -239,12 +284,30 @@ impl F2fs {
         let addresses = runs.into_iter().flat_map(|run| run.start.0..run.end.0);
         let mut plug = self.queue.plug();
         for (at, (class, block)) in addresses.zip(blocks(transaction)) {
-            match durable {
+            match ordered && !flush {
                 true => plug.write_fua(BlockNo(at).lba(), class, block),
                 false => plug.write(BlockNo(at).lba(), class, block),
             }
         }
-        let written = plug.submit().wait();
-        written.map_err(fault::device("writing a transaction of the journal"))
+        let written = plug.submit().wait_written();
+        let written_to = fault::device("writing a transaction of the journal");
+        written.result.map_err(written_to)?;
+        let mark = written.mark.max(wanted);
+        if rt::mutant(Mutant::F2fsjFlushEarly) {
+            // hazards-F53.
+            self.flush_commit(flush, mark)?;
+            return journal.plane.land(&mut data);
+        }
+        journal.plane.land(&mut data)?;
+        self.flush_commit(flush, mark.max(data.mark))
+    }
+
+    /// K9: the flush behind data and transaction.
+    fn flush_commit(&self, needed: bool, mark: WriteMark) -> FsResult<()> {
+        if !needed {
+            return Ok(());
+        }
+        let flushed = self.queue.ensure_flushed(mark);
+        flushed.map_err(fault::device("flushing a commit"))
     }
 }

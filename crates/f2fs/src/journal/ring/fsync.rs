@@ -1,8 +1,10 @@
 //! fsync, fdatasync and sync with a journal: data, then the epochs that logged the inode. No node
 //! is written, and no checkpoint.
 //!
-//! - Z1 (data first) the inode's own dirty pages are written back, and these writes have completed,
-//!   before the epoch to wait for is looked up: so the mapping of the pages is in that epoch;
+//! - Z1 (data first) the inode's own dirty pages have been sent before the epoch to wait for is
+//!   looked up: so the mapping of the pages is in that epoch. The commit of that epoch waits for
+//!   pages with checksums ([`summed`](crate::journal::summed)); others have been written before it
+//!   begins;
 //! - Z2 (only own data) no other inode's data is written back. An epoch maps only data whose write
 //!   is already under way (the size grows with the mapping), so a commit waits for what other tasks
 //!   have sent and never for what they hold dirty;
@@ -10,12 +12,13 @@
 //!   running one if need be. This holds for a directory too. fdatasync leaves out epochs in which
 //!   only times changed;
 //! - Z4 (hazards-H17) it returns only after a flush that started when its own data had been
-//!   written, because pages may have been written in place, which no epoch maps. Most often the
-//!   flush of the commit serves for this;
+//!   written, because pages may have been written in place, which no epoch maps. The commit is told
+//!   of them, so that its own flush covers them, and most often none is left to be sent;
 //! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
 //!   mount).
 
 use crate::F2fs;
+use crate::file::{ALL, Why};
 use crate::inode::Inode;
 use crate::journal::{CommitReason, Journal};
 use crate::options::FsyncMode;
@@ -35,21 +38,38 @@ impl F2fs {
         data_only: bool,
     ) -> FsResult<()> {
         let early = inode.flights.mark();
+        let errors = inode.core().write_errors.count();
         if inode.core().fields.is_regular() {
             // Z1.
-            self.timed("fsync-data", || self.sync_data(inode))?;
+            self.timed("fsync-data", || self.send_data(inode))?;
         }
-        let (any, data) = journal.plane.last_logged(inode.nid());
-        let epoch = if data_only { data } else { any };
-        self.timed("fsync-commit", || {
-            self.commit_for(epoch, CommitReason::Fsync)
-        })?;
         // Z4.
-        let mark = match rt::mutant(Mutant::F2fsjJoinOldFlush) {
+        let mark = || match rt::mutant(Mutant::F2fsjJoinOldFlush) {
             true => early,
             false => inode.flights.mark(),
         };
-        self.timed("fsync-flush", || self.flush_journaled(mark, "fsync"))
+        journal.group.want(mark());
+        let (any, data) = journal.plane.last_logged(inode.nid());
+        let epoch = if data_only { data } else { any };
+        let committed = self.timed("fsync-commit", || {
+            self.commit_for(epoch, CommitReason::Fsync)
+        });
+        // Z5: a failure is kept, those of earlier write-back are too.
+        let _ = self.land(inode);
+        if let Some(failed) = inode.core().write_errors.report(errors) {
+            return Err(failed);
+        }
+        committed?;
+        self.timed("fsync-flush", || self.flush_journaled(mark(), "fsync"))
+    }
+
+    /// Sends the dirty pages, and waits for those that no commit waits for. A failure is kept.
+    fn send_data(&self, inode: &Inode) -> FsResult<()> {
+        self.write_pages(inode, ALL, Why::Fsync)?;
+        if !inode.flights.are_summed() {
+            let _ = self.land(inode);
+        }
+        Ok(())
     }
 
     /// All of it; the data of files has landed.

@@ -9,6 +9,7 @@
 //!   shares the next commit with all other such tasks.
 
 use crate::journal::Epoch;
+use block::WriteMark;
 use fscore::{FsError, FsResult};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
@@ -27,6 +28,8 @@ struct State {
     leading: bool,
     /// Callers by the epoch that they wait for.
     waiting: BTreeMap<Epoch, u64>,
+    /// What callers have written besides what epochs map, and want to be durable when they return.
+    wanted: WriteMark,
     failed: Option<FsError>,
 }
 
@@ -45,6 +48,7 @@ impl Group {
             last,
             leading: false,
             waiting: BTreeMap::new(),
+            wanted: WriteMark::NONE,
             failed: None,
         };
         Group {
@@ -57,6 +61,17 @@ impl Group {
     /// The newest committed epoch (LC).
     pub fn last(&self) -> Epoch {
         Epoch(self.last.load(Ordering::Acquire))
+    }
+
+    /// A caller will want a flush that covers `mark`, whoever sends it.
+    pub fn want(&self, mark: WriteMark) {
+        let mut state = self.state.lock();
+        state.wanted = state.wanted.max(mark);
+    }
+
+    /// What callers want a flush to cover.
+    pub fn wanted(&self) -> WriteMark {
+        self.state.lock().wanted
     }
 
     /// Callers that `epoch`, once committed, lets go.

@@ -2,6 +2,7 @@
 
 use super::log::LogState;
 use crate::journal::pages::OfTables;
+use crate::journal::summed::BlockSum;
 use crate::journal::{Closed, OwnedGroup};
 use crate::segs::Head;
 use crate::space::Usage;
@@ -9,28 +10,75 @@ use base::{BLOCK_BYTES, Bytes};
 use block::Class;
 use ondisk::f2fs::Nid;
 use ondisk::f2fs::journal::{
-    Commit, Descriptor, Group, Record, Transaction, TransactionFlags, put_group,
+    Commit, Descriptor, Group, Record, Sums, Transaction, TransactionFlags, put_group,
 };
 
-/// The transaction of `closed`, in which the logs `moved`, with what a journal of pages says of
-/// `tables`; `flushed`: a flush is needed before it; `usage`: what is in use after it.
+/// What a transaction says of no inode.
+pub(super) struct Own {
+    records: u32,
+    bytes: Vec<u8>,
+}
+
+impl Own {
+    /// Where the logs `moved`, what a journal of pages says of `tables`, and the checksums of data
+    /// (f2fs-commit-K9).
+    pub fn of(moved: &[Head], tables: &OfTables, sums: &[BlockSum]) -> Own {
+        let mut own = Own {
+            records: tables.records,
+            bytes: tables.bytes.clone(),
+        };
+        for head in moved {
+            own.put(&Record::Head {
+                log: head.log,
+                alloc: head.alloc,
+                seg: head.seg,
+                next: head.next,
+            });
+        }
+        let mut sums = sums.to_vec();
+        sums.sort_unstable();
+        for run in sums.chunk_by(|a, b| a.addr.checked_add(1) == Some(b.addr)) {
+            let bytes: Vec<u8> = run.iter().flat_map(|s| s.sum.to_le_bytes()).collect();
+            let sums = Sums::from_bytes(&bytes);
+            let addr = run[0].addr;
+            own.put(&Record::DataSum { addr, sums });
+        }
+        own
+    }
+
+    fn put(&mut self, record: &Record<'_>) {
+        record.encode(&mut self.bytes);
+        self.records += 1;
+    }
+
+    fn group(self) -> Option<OwnedGroup> {
+        (self.records > 0).then_some(OwnedGroup {
+            ino: Nid(0),
+            records: self.records,
+            bytes: self.bytes,
+        })
+    }
+}
+
+/// The transaction of `closed`, with its `own` records; `flushed`: a flush is needed before it;
+/// `usage`: what is in use after it.
 pub(super) fn transaction(
     log: &LogState,
     closed: &Closed,
-    (moved, tables): (&[Head], &OfTables),
+    own: Own,
     flushed: bool,
     usage: Usage,
     next_free_nid: Nid,
 ) -> Transaction {
-    let own = group_of(moved, tables);
+    let own = own.group();
+    let own_bytes = own.as_ref().map_or(0, |group| group.bytes.len());
     let mut descriptor = Descriptor {
         previous: log.ring.previous(),
         opened: log.opened.0,
         ..Descriptor::default()
     };
-    let mut payload = Vec::with_capacity(
-        closed.bytes as usize + tables.bytes.len() + 32 * closed.groups.len() + 256,
-    );
+    let mut payload =
+        Vec::with_capacity(closed.bytes as usize + own_bytes + 32 * closed.groups.len() + 256);
     for group in closed.groups.iter().chain(own.as_ref()) {
         descriptor.records += group.records;
         descriptor.groups += put_group(
@@ -76,25 +124,5 @@ pub(super) fn blocks(transaction: &Transaction) -> impl Iterator<Item = (Class, 
         };
         let at = n * BLOCK_BYTES;
         (class, bytes.slice(at..at + BLOCK_BYTES))
-    })
-}
-
-/// Where logs write, and blocks of NAT and SIT: belongs to no inode.
-fn group_of(heads: &[Head], tables: &OfTables) -> Option<OwnedGroup> {
-    let mut bytes = tables.bytes.clone();
-    for head in heads {
-        let record = Record::Head {
-            log: head.log,
-            alloc: head.alloc,
-            seg: head.seg,
-            next: head.next,
-        };
-        record.encode(&mut bytes);
-    }
-    let records = tables.records + heads.len() as u32;
-    (records > 0).then_some(OwnedGroup {
-        ino: Nid(0),
-        records,
-        bytes,
     })
 }

@@ -168,8 +168,9 @@ fn directories_are_synced_without_a_checkpoint() {
 #[test]
 fn every_cut_leaves_whole_epochs_and_their_data() {
     let mut all = 0;
-    for seed in 0..6 {
-        let life = recorded(seed, "mode=lfs", None);
+    for seed in 0..12 {
+        let options = ["mode=lfs", "mode=lfs,rounds=1"][seed as usize % 2];
+        let life = recorded(seed, options, None);
         let (trace, synced) = (life.trace, life.synced);
         let (states, wrong) = each_cut(&trace, &synced);
         assert_eq!(wrong, None, "seed {seed}");

@@ -7,7 +7,7 @@ use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Time};
 use blockdev::spec::Bound;
 use blockdev::{Image, Trace};
 use fscore::FileSystem;
-use ondisk::f2fs::journal::{BlockHeader, Groups, PageKind, Record, Transaction};
+use ondisk::f2fs::journal::{BlockHeader, Groups, PageKind, Record, Sums, Transaction};
 use ondisk::f2fs::{ADDRS_PER_BLOCK, Features, Inline, InodeFields, addr, footer};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
@@ -102,10 +102,31 @@ fn named(image: &[u8]) -> Vec<u64> {
         .collect()
 }
 
+/// scan-S4: the last transaction does not count if data of which it has checksums is another one.
+/// (No block of a later one is there: its transaction would be a hole, or the data be there.)
+fn leave_out_torn(left: &Image, found: &mut BTreeMap<u64, Transaction>) {
+    let Some(last) = found.last_entry() else {
+        return;
+    };
+    let groups = Groups::new(&last.get().payload);
+    let mut records = groups.flat_map(|g| g.expect("sound").iter());
+    let torn = records.any(|record| match record.expect("sound") {
+        Record::DataSum { addr, sums } => (u64::from(addr.0)..)
+            .zip(sums.iter())
+            .any(|(at, sum)| Sums::of(&left.block(at)) != sum),
+        _ => false,
+    });
+    drop(records);
+    if torn {
+        last.remove();
+    }
+}
+
 /// f2fs-journal-I1, f2fs-journal-I7 of what a cut left: whole epochs in a row, all that was
 /// acknowledged, and the data they map.
 pub fn judge(ring: u32, left: &Image, last: &Image, acknowledged: u64) -> Result<u64, String> {
-    let found = transactions(ring, left);
+    let mut found = transactions(ring, left);
+    leave_out_torn(left, &mut found);
     let newest = found.keys().last().copied().unwrap_or(0);
     let row: Vec<u64> = found.keys().copied().collect();
     if row.windows(2).any(|w| w[0] + 1 != w[1]) {

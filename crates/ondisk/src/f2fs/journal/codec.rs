@@ -22,12 +22,14 @@
 //! | 17 | QUOTA | kind | id 4, bytes 8, inodes 8 |
 //! | 18 | HEAD | | segment 4, next block 2, log 1, how 1 |
 //! | 19 | PAGE | what block: 0 node, 1 directory, 2 NAT, 3 SIT | number 4, page 4, bytes 4096 |
+//! | 20 | DATA_SUM | | address 4, blocks 4, checksum 4 of each |
 //!
 //! Each record has one form: bytes that decode to a record are those that it encodes to. Decoding
 //! checks what the format promises (lengths, ranges of a node block, kinds), not whether a record
 //! fits the volume: the code that redoes it checks that.
 
-use super::{Block, Content, PageKind, Record, attr};
+use super::records::Records;
+use super::{Block, Content, PageKind, Record, Sums, attr};
 use crate::Corrupt;
 use crate::f2fs::{
     ADDRS_PER_BLOCK, AllocType, BLOCK_BYTES, BLOCKS_PER_SEG, BlockAddr, FileType, Log,
@@ -80,6 +82,7 @@ impl Record<'_> {
             Record::OrphanAdd | Record::OrphanDel => 0,
             Record::Quota { .. } => 20,
             Record::Page { .. } => 8 + BLOCK_BYTES,
+            Record::DataSum { sums, .. } => 8 + 4 * sums.count(),
         };
         RECORD_HEADER_BYTES + body.next_multiple_of(4)
     }
@@ -156,6 +159,7 @@ impl Record<'_> {
                 p16(out, next);
                 out.extend_from_slice(&[log.index() as u8, alloc as u8]);
             }
+            Record::DataSum { addr, sums } => sums.encode(addr, out),
             Record::Page {
                 what,
                 number,
@@ -285,83 +289,8 @@ fn put_fields(out: &mut Vec<u8>, mask: u32, fields: &[u8]) {
     out.extend_from_slice(fields);
 }
 
-/// The records of a payload, one after the other; ends behind the first error.
-#[derive(Clone, Debug)]
-pub struct Records<'a> {
-    rest: &'a [u8],
-    /// The number of records that there must be, if a header gave one.
-    promised: Option<u32>,
-}
-
-impl<'a> Records<'a> {
-    /// The records in `bytes`, which hold nothing else.
-    pub fn new(bytes: &'a [u8]) -> Records<'a> {
-        Records {
-            rest: bytes,
-            promised: None,
-        }
-    }
-    /// The records in `bytes`, of which there must be `count`.
-    pub(super) fn counted(bytes: &'a [u8], count: u32) -> Records<'a> {
-        Records {
-            rest: bytes,
-            promised: Some(count),
-        }
-    }
-    fn one(&mut self) -> Result<Record<'a>, Corrupt> {
-        let (head, rest) = split(self.rest)?;
-        self.rest = rest;
-        if let Some(left) = &mut self.promised {
-            *left = left.checked_sub(1).ok_or_else(too_many)?;
-        }
-        Body::new(head).record()
-    }
-}
-
-fn too_many() -> Corrupt {
-    Corrupt::field(WHAT, "n_records", 0, "the group says there are fewer")
-}
-
-/// The bytes of the first record, and the bytes after it.
-pub(super) fn split(bytes: &[u8]) -> Result<(&[u8], &[u8]), Corrupt> {
-    let len = usize::from(get_le16(
-        Corrupt::need(WHAT, bytes, RECORD_HEADER_BYTES)?,
-        2,
-    ));
-    if !(RECORD_HEADER_BYTES..=RECORD_BYTES_MAX).contains(&len) || !len.is_multiple_of(4) {
-        let reason = "is a multiple of 4, at least 4, at most that of a block";
-        return Err(Corrupt::field(WHAT, "length", len as u64, reason));
-    }
-    Corrupt::need(WHAT, bytes, len)?;
-    Ok(bytes.split_at(len))
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = Result<Record<'a>, Corrupt>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.rest.is_empty() {
-            let missing = self.promised.take().filter(|&left| left > 0)?;
-            let reason = "of the records that the group promises are missing";
-            return Some(Err(Corrupt::field(
-                WHAT,
-                "n_records",
-                missing.into(),
-                reason,
-            )));
-        }
-        let record = self.one();
-        if record.is_err() {
-            (self.rest, self.promised) = (&[], None);
-        }
-        Some(record)
-    }
-}
-
-impl std::iter::FusedIterator for Records<'_> {}
-
 /// One record: header, body.
-struct Body<'a> {
+pub(super) struct Body<'a> {
     code: u8,
     flags: u8,
     body: &'a [u8],
@@ -369,7 +298,7 @@ struct Body<'a> {
 
 impl<'a> Body<'a> {
     /// `record` is at least as long as a header.
-    fn new(record: &'a [u8]) -> Body<'a> {
+    pub fn new(record: &'a [u8]) -> Body<'a> {
         let (code, flags) = (record[0], record[1]);
         Body {
             code,
@@ -378,7 +307,7 @@ impl<'a> Body<'a> {
         }
     }
 
-    fn record(&self) -> Result<Record<'a>, Corrupt> {
+    pub fn record(&self) -> Result<Record<'a>, Corrupt> {
         match self.code {
             1 | 2 => self.inode(),
             3..=5 => self.dent(),
@@ -388,6 +317,11 @@ impl<'a> Body<'a> {
             13 => self.content(),
             14..=18 => self.other(),
             19 => self.page(),
+            20 => {
+                self.no_flags()?;
+                let (addr, sums) = Sums::decode(self.body)?;
+                Ok(Record::DataSum { addr, sums })
+            }
             code => Err(bad("type", code, "is no type of record")),
         }
     }

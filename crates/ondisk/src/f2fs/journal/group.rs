@@ -9,7 +9,8 @@
 //! | 12 | generation of the inode, le32: an inode number that is used again stands for another file |
 
 use super::Records;
-use super::codec::{WHAT as RECORD, split};
+use super::codec::WHAT as RECORD;
+use super::records::split;
 use crate::Corrupt;
 use crate::f2fs::Nid;
 use base::bytes::{get_le16, get_le32};

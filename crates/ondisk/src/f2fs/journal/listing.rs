@@ -245,9 +245,10 @@ impl fmt::Display for JournalSuper {
         let clean = if self.clean { ", left empty" } else { "" };
         write!(
             f,
-            "generation {}{clean}; ring of {} blocks, life {:#018x}; tail: epoch {} at block {}, what is before it is in checkpoint {}; \
+            "generation {}{clean}; version {}, ring of {} blocks, life {:#018x}; tail: epoch {} at block {}, what is before it is in checkpoint {}; \
              head: epoch {} or later",
             self.generation,
+            self.version,
             self.ring_blocks,
             self.incarnation,
             self.tail_epoch,

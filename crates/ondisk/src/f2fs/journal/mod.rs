@@ -20,16 +20,18 @@ mod place;
 mod record;
 #[cfg(test)]
 mod record_tests;
+mod records;
 #[cfg(test)]
 mod ring_fuzz;
 mod show;
+mod sums;
 mod superblock;
 mod transaction;
 #[cfg(test)]
 mod transaction_tests;
 
 pub use applied::APPLIED_AT;
-pub use codec::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Records};
+pub use codec::{RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
 pub use described::JOURNAL_AT;
 pub use fault::{Fault, FaultKind, Part};
 pub use group::{GROUP_HEADER_BYTES, GROUP_RECORDS_MAX, Group, Groups, count_records, put_group};
@@ -39,7 +41,9 @@ pub use header::{
 pub use listing::{Found, What, list_ring};
 pub use place::{JournalArea, RING_AT, RING_MIN_BLOCKS, RingArea};
 pub use record::{Block, Content, PageKind, Record};
-pub use superblock::JournalSuper;
+pub use records::Records;
+pub use sums::{DATA_SUMS_MAX, Sums};
+pub use superblock::{JournalSuper, JournalVersion};
 pub use transaction::{
     Assembly, COMPACT_BYTES, Commit, Descriptor, Transaction, TransactionFlags, transaction_blocks,
 };

@@ -5,6 +5,7 @@
 //! block lies changes only when epochs are applied, and does not concern the journal. The bytes of
 //! records: [`codec`](super::Records).
 
+use super::sums::Sums;
 use crate::f2fs::{AllocType, BLOCK_BYTES, BlockAddr, FileType, Log, Nid, SegNo, VALID_MAP_BYTES};
 use base::checksum::crc32c;
 use std::fmt;
@@ -262,6 +263,14 @@ pub enum Record<'a> {
         /// Its bytes.
         block: Block<'a>,
     },
+    /// 20: checksums of data blocks that this epoch takes, and that may be on their way when the
+    /// transaction is sent. It belongs to inode 0.
+    DataSum {
+        /// First block; the others follow.
+        addr: BlockAddr,
+        /// The checksum of each of them, at most [`DATA_SUMS_MAX`](super::DATA_SUMS_MAX).
+        sums: Sums<'a>,
+    },
 }
 
 impl Record<'_> {
@@ -290,12 +299,13 @@ impl Record<'_> {
             Record::Quota { .. } => 17,
             Record::Head { .. } => 18,
             Record::Page { .. } => 19,
+            Record::DataSum { .. } => 20,
         }
     }
 
     /// Name for people: as in the specification.
     pub const fn name(&self) -> &'static str {
-        const NAMES: [&str; 19] = [
+        const NAMES: [&str; 20] = [
             "INODE_NEW",
             "INODE_ATTR",
             "DENT_SET",
@@ -315,6 +325,7 @@ impl Record<'_> {
             "QUOTA",
             "HEAD",
             "PAGE",
+            "DATA_SUM",
         ];
         NAMES[self.code() as usize - 1]
     }

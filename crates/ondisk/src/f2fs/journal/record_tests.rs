@@ -33,7 +33,7 @@ impl Owned {
         let run = BlockAddr(1 + b % (u32::MAX - 3000));
         let log = Log::ALL[c as usize % 6];
         let kind = FileType::from_code((c % 8) as u8);
-        match self.make % 19 + 1 {
+        match self.make % 20 + 1 {
             1 => Record::InodeNew {
                 mask: self.mask & !attr::NAME,
                 fields: &self.bytes,
@@ -69,6 +69,11 @@ impl Owned {
                 addr: if self.flag { BlockAddr::NEW } else { run },
                 dir: self.flag,
             },
+            20 => {
+                let sums = 4 * (self.bytes.len() / 4).min(1 + d as usize % 256);
+                let sums = Sums::from_bytes(&self.bytes[..sums]);
+                Record::DataSum { addr: run, sums }
+            }
             _ => self.other_record(slot, count, run, log),
         }
     }
@@ -77,7 +82,7 @@ impl Owned {
         let [a, b, c, d] = self.numbers;
         let (nid, small) = (Nid(a), b as u8);
         let (alloc, cold) = (self.flag, self.flag);
-        match self.make % 19 + 1 {
+        match self.make % 20 + 1 {
             7 => Record::NodeNew {
                 nid,
                 ofs: b,
@@ -153,7 +158,7 @@ impl Owned {
 }
 
 prop_compose! {
-    pub(super) fn records()(make in 0u8..19, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
+    pub(super) fn records()(make in 0u8..20, name in vec(any::<u8>(), 1..256), some in vec(any::<u8>(), 5..3000), inode in vec(any::<u8>(), 512),
         mask in any::<u32>(), bits in any::<[u8; 32]>(), numbers in any::<[u32; 4]>(), flag in any::<bool>()) -> Owned
     {
         let mut block = vec![0; BLOCK_BYTES];
@@ -221,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_is_refused(mut bytes in vec(any::<u8>(), 0..300), code in 0u8..20, len in 0u16..80) {
+    fn garbage_is_refused(mut bytes in vec(any::<u8>(), 0..300), code in 0u8..21, len in 0u16..80) {
         for tame in [false, true] {
             if tame && bytes.len() >= 4 {
                 bytes[0] = code;
@@ -539,6 +544,15 @@ fn bounds_of_each_record() {
     };
     refused(good(new), 6, 1);
     refused(good(new), 8, 9);
+    let sums = [9; 8];
+    let sums = Record::DataSum {
+        addr: BlockAddr(u32::MAX - 20),
+        sums: Sums::from_bytes(&sums),
+    };
+    // Of none, of more than there are, of what is no block; 257 of them; padding.
+    for (at, value) in [(8, 0), (8, 1), (8, 3), (4, 0xFE), (9, 1), (10, 1), (1, 1)] {
+        refused(good(sums), at, value);
+    }
     let block = [7; BLOCK_BYTES];
     for what in PageKind::ALL {
         let page = Record::Page {

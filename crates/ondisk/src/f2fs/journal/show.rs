@@ -48,6 +48,13 @@ impl fmt::Display for Record<'_> {
                 at,
                 bytes,
             } => show_bytes(f, content, nid.0, at, bytes),
+            Record::DataSum { addr, sums } => {
+                let run = Run(addr, sums.count() as u16);
+                write!(f, " {run}:")?;
+                let mut shown = sums.iter().take(SHOWN);
+                shown.try_for_each(|sum| write!(f, " {sum:#010x}"))?;
+                f.write_str(if sums.count() > SHOWN { " ..." } else { "" })
+            }
             Record::OrphanAdd | Record::OrphanDel => Ok(()),
             Record::Trunc { from: u64::MAX } => f.write_str(" done"),
             Record::Trunc { from } => write!(f, " from page {from}"),
@@ -281,7 +288,7 @@ impl fmt::Display for Kind {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Block;
+    use super::super::{Block, Sums};
     use super::*;
     use crate::f2fs::{AllocType, Log, Nid, SegNo};
 
@@ -362,5 +369,14 @@ mod tests {
         );
         assert_eq!(page(PageKind::Sit, 0), format!("PAGE SIT block 9, {crc}"));
         assert_eq!(Record::OrphanAdd.to_string(), "ORPHAN_ADD");
+        let sums = Sums::from_bytes(&[1, 0, 0, 0, 0xFE, 0, 0, 0]);
+        let record = Record::DataSum {
+            addr: BlockAddr(100),
+            sums,
+        };
+        assert_eq!(
+            record.to_string(),
+            "DATA_SUM 100..=101: 0x00000001 0x000000fe"
+        );
     }
 }

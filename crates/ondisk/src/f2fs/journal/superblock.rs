@@ -4,7 +4,7 @@
 //! | offset | size | field |
 //! |---|---|---|
 //! | 0 | 4 | magic: `F2JS` |
-//! | 4 | 2 | version: 1 |
+//! | 4 | 2 | version: 2; 1 in rings without DATA_SUM |
 //! | 6 | 2 | flags: bit 0, the ring was left empty; bits 8 to 15, kind of checksum: 1, crc32c |
 //! | 8 | 8 | generation: rises with each write; its lowest bit is the copy |
 //! | 16 | 16 | UUID, as in the description in the F2FS superblock |
@@ -30,15 +30,30 @@ use base::checksum::crc32c;
 
 /// `F2JS`.
 const MAGIC: u32 = u32::from_le_bytes(*b"F2JS");
-const VERSION: u16 = 1;
 const CLEAN: u16 = 1;
 const CRC32C: u16 = 1 << 8;
 const CRC_AT: usize = BLOCK_BYTES - 4;
 const WHAT: &str = "journal superblock of f2fs";
 
+base::words! {
+    /// What transactions of a ring may say. A program that does not know the version must not
+    /// recover the ring, so it takes both superblocks for damaged.
+    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+    #[repr(u16)]
+    pub enum JournalVersion {
+        /// The data that a transaction maps was durable before it was sent.
+        Ordered = 1 => "1",
+        /// The last transaction may be there without its data, which its DATA_SUMs tell.
+        #[default]
+        Summed = 2 => "2",
+    }
+}
+
 /// A superblock of the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct JournalSuper {
+    /// What transactions of this life of the ring may say.
+    pub version: JournalVersion,
     /// The ring was left empty: unmounted, everything applied.
     pub clean: bool,
     /// Rises with each write.
@@ -76,10 +91,12 @@ impl JournalSuper {
         }
         Corrupt::check(WHAT, get_le32(b, CRC_AT), crc32c(!0, &b[..CRC_AT]))?;
         let bad = |field, value: u64, reason| Err(Corrupt::field(WHAT, field, value, reason));
-        if get_le16(b, 4) != VERSION {
+        let code = get_le16(b, 4);
+        let mut known = JournalVersion::ALL.iter().copied();
+        let Some(version) = known.find(|version| *version as u16 == code) else {
             let reason = "is a version that is not known here";
-            return bad("version", get_le16(b, 4).into(), reason);
-        }
+            return bad("version", code.into(), reason);
+        };
         let flags = get_le16(b, 6);
         if flags & !CLEAN != CRC32C {
             return bad(
@@ -92,6 +109,7 @@ impl JournalSuper {
             return bad("block_size", get_le32(b, 32).into(), "is not 4096");
         }
         let out = JournalSuper {
+            version,
             clean: flags & CLEAN != 0,
             generation: get_le64(b, 8),
             uuid: std::array::from_fn(|n| b[16 + n]),
@@ -139,7 +157,7 @@ impl JournalSuper {
     pub fn encode(&self) -> Vec<u8> {
         let mut b = vec![0; BLOCK_BYTES];
         put_le32(&mut b, 0, MAGIC);
-        put_le16(&mut b, 4, VERSION);
+        put_le16(&mut b, 4, self.version as u16);
         put_le16(&mut b, 6, CRC32C | if self.clean { CLEAN } else { 0 });
         put_le64(&mut b, 8, self.generation);
         b[16..32].copy_from_slice(&self.uuid);
@@ -162,10 +180,11 @@ mod tests {
     use proptest::prelude::*;
 
     prop_compose! {
-        fn supers()(clean in any::<bool>(), generation in any::<u64>(), uuid in any::<[u8; 16]>(), ring_blocks in 14u32.., tail in any::<u32>(),
+        fn supers()(old in any::<bool>(), clean in any::<bool>(), generation in any::<u64>(), uuid in any::<[u8; 16]>(), ring_blocks in 14u32.., tail in any::<u32>(),
             numbers in any::<[u64; 4]>()) -> JournalSuper
         {
             JournalSuper {
+                version: if old { JournalVersion::Ordered } else { JournalVersion::Summed },
                 clean, generation, uuid, ring_blocks, tail: tail % ring_blocks, tail_epoch: numbers[0] % EPOCH_MAX + 1, checkpoint_version: numbers[1],
                 incarnation: numbers[2].max(1), head_epoch: numbers[3] % EPOCH_MAX,
             }
@@ -245,7 +264,7 @@ mod tests {
         for sb in bad {
             assert!(JournalSuper::parse(&sb.encode()).is_err(), "{sb:?}");
         }
-        for (at, value) in [(4, 2), (6, 2), (7, 0), (7, 2), (33, 0)] {
+        for (at, value) in [(4, 3), (4, 0), (6, 2), (7, 0), (7, 2), (33, 0)] {
             let mut block = good.encode();
             block[at] = value;
             let crc = crc32c(!0, &block[..CRC_AT]);
