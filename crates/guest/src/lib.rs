@@ -2,8 +2,8 @@
 //! opinion on images. Used by tests and `cargo xtask crosscheck` only; no shipped crate depends on
 //! this one.
 //!
-//! - [`Guest`] boots the kernel on image files, runs a shell script in it and brings back status and
-//!   output, or a crash. Its disks are volatile write caches without FUA over those files
+//! - [`Guest`] boots the kernel on image files, runs a shell script in it and brings back status
+//!   and output, or a crash. Its disks are volatile write caches without FUA over those files
 //!   (`engine`).
 //! - The root of the guest is the host's root, read-only. So the calling program can run itself
 //!   inside: [`hook()`] is its entry there, and a script calls it as `guest WORD ARGUMENT...` (no

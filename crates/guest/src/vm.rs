@@ -59,8 +59,8 @@ pub struct Outcome {
 
 impl Guest {
     /// A kernel whose scripts can call the running program as `guest ...`; `arguments` lead that
-    /// program to [`hook`](crate::hook()). For a test of the standard harness named
-    /// `in_the_guest` at the top of its file they are `&["in_the_guest", "--exact", "--nocapture"]`.
+    /// program to [`hook`](crate::hook()). For a test of the standard harness named `in_the_guest`
+    /// at the top of its file they are `&["in_the_guest", "--exact", "--nocapture"]`.
     ///
     /// # Errors
     /// The scratch directory cannot be made, or the running program has no path.

@@ -36,8 +36,8 @@ const MIB: u64 = 4096;
 /// How far we may be off from the kernel in blocks, as a fraction.
 const TOLERANCE: f64 = 0.10;
 /// How many times more checkpoints than ours the kernel may write. A checkpoint is due at 4,096
-/// dirty nodes, as in Linux 5.15; since 5.18 also at 6,144 of dirty nodes and dirty inodes together,
-/// of which a new directory makes one each.
+/// dirty nodes, as in Linux 5.15; since 5.18 also at 6,144 of dirty nodes and dirty inodes
+/// together, of which a new directory makes one each.
 const CHECKPOINTS: f64 = 4096.0 / 3072.0;
 
 /// What was written.

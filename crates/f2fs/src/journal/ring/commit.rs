@@ -101,6 +101,19 @@ impl Clock {
     }
 }
 
+/// What composing a transaction of so many `blocks` costs, of which `whole` are images.
+fn charge_composed(whole: u64, blocks: u64, looked_at: u64) {
+    // A whole block is copied, and has two checksums: its own, and that of the transaction.
+    rt::charge_each(BLOCK_COPY, whole);
+    rt::charge_each(COMMIT_PER_BLOCK, 2 * whole);
+    // What was trimmed has been collected and looked at, so it costs as if it were sent.
+    let of_records = blocks.saturating_sub(whole);
+    rt::charge_each(
+        cost::LOG_BLOCK,
+        of_records.max(looked_at / BLOCK_BYTES as u64),
+    );
+}
+
 impl F2fs {
     /// Makes everything durable that epochs up to `upto` logged. The caller holds no lock.
     ///
@@ -164,14 +177,11 @@ impl F2fs {
             let made = transaction(&log, &closed, own, flush, usage, next_free);
             (made, usage)
         };
-        // A whole block is copied, and has two checksums: its own, and that of the transaction.
-        let whole = pages.logged.blocks();
-        rt::charge_each(BLOCK_COPY, whole);
-        rt::charge_each(COMMIT_PER_BLOCK, 2 * whole);
-        // What was trimmed has been collected and looked at, so it costs as if it were sent.
-        let of_records = u64::from(transaction.blocks()).saturating_sub(whole);
-        let of_records = of_records.max(looked_at / BLOCK_BYTES as u64);
-        rt::charge_each(cost::LOG_BLOCK, of_records);
+        charge_composed(
+            pages.logged.blocks(),
+            transaction.blocks().into(),
+            looked_at,
+        );
         clock.end_of(CommitPhase::Aggregate);
         let span = self.room_in_ring(journal, transaction.blocks())?;
         clock.end_of(CommitPhase::Ring);
