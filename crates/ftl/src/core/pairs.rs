@@ -39,11 +39,11 @@ pub(crate) struct Pairs {
 
 impl Pairs {
     /// Notes that a row was programmed, after which its block holds `filled` rows. It is safe when
-    /// the block holds `until` of them; one without content need never be.
+    /// the block holds `until` of them.
     fn note(&mut self, row: &Row, filled: u32, until: u32) {
         self.open
             .retain(|open| open.block != row.block || open.until > filled);
-        if until > filled && !row.entries.is_empty() {
+        if until > filled {
             let accepts = row.entries.iter().map(|e| e.accept);
             self.open.push(OpenRow {
                 block: row.block,

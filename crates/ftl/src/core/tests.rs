@@ -251,26 +251,3 @@ fn a_mapping_into_a_block_that_was_reused_is_lost_and_never_another_units_conten
     }
     assert_eq!(next.content(40).unwrap()[0], 9);
 }
-
-#[test]
-fn a_checkpoint_pads_no_block_further_than_its_pairs_reach() {
-    for pairing in [Pairing::Dist3, Pairing::Shadow6] {
-        let geometry = Geometry {
-            pairing,
-            pages_per_block: 32,
-            ..GEOMETRY
-        };
-        for rows in 1..=24 {
-            let nand = Nand::new(Media::blank(geometry), TIMING);
-            let mut ftl = Ftl::format(nand, CONFIG).unwrap();
-            for lpn in 0..4 * rows {
-                ftl.write(Time(0), lpn, unit(1)).unwrap();
-            }
-            ftl.checkpoint(Time(0)).unwrap();
-            let block = ftl.layout.place(ftl.map.at(0)).0;
-            let filled = ftl.blocks.get(block).filled;
-            let safe = pairing.safe_from(rows, geometry.pages_per_block);
-            assert_eq!(filled, safe, "pairs-I20: {pairing:?}, {rows} rows");
-        }
-    }
-}
