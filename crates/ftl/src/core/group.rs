@@ -89,9 +89,15 @@ impl Group {
             _ => (self.id, GroupMark::After),
         }
     }
-    /// The earliest time after `now` at which the group before has ended, and so the earliest at
-    /// which a row may be programmed, whatever is in it (I10): the tag of a unit without a place in
-    /// the group, a copy for instance, shows as well that the group before has ended.
+    /// When a row whose units have these places may be programmed (I10). What is programmed after a
+    /// group shows that the group has ended, and so do copies of units that were in it (I11).
+    pub fn start_of(&self, now: Time, mut places: impl Iterator<Item = (u32, u16)>) -> Time {
+        match self.open && places.all(|(id, _)| id == self.id) {
+            true => now,
+            false => self.after_previous(now),
+        }
+    }
+    /// The earliest time after `now` at which the group before has ended.
     pub fn after_previous(&self, now: Time) -> Time {
         now.max(self.not_before)
     }
@@ -146,7 +152,6 @@ impl Ftl {
         }
     }
     /// Makes sure that `lpn` can join the open group (I11), by beginning another group if need be.
-    /// The write itself need not wait for that: its row does (I10).
     pub(crate) fn make_way_in_group(&mut self, now: Time, lpn: u32) -> Result<(), FtlError> {
         let group = &self.group;
         if group.open && (group.next >= MEMBERS_MAX || group.members.contains(&lpn)) {

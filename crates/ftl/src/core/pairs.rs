@@ -126,7 +126,7 @@ impl Ftl {
     fn pad(&mut self, now: Time, stream: usize, block: u32) -> Result<(), FtlError> {
         let row = Row::new(block, self.blocks.get(block).filled, 0);
         let first = self.layout.page(block, row.row);
-        let now = self.group.after_previous(now);
+        let now = self.group.start_of(now, std::iter::empty());
         let cause = self.cause(stream);
         self.nand.because(cause);
         for i in 0..self.layout.pages_per_row {

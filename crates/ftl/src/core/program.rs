@@ -15,7 +15,8 @@ impl Ftl {
             return Ok(None);
         };
         let (tags, data) = self.tagged(&row);
-        let start = self.group.after_previous(now).max(row.ready);
+        let places = row.entries.iter().filter_map(|e| e.member);
+        let start = self.group.start_of(now, places).max(row.ready);
         let cause = self.cause(stream);
         match self.program_row(start, &row, &tags, data, cause) {
             Ok(end) => {

@@ -278,6 +278,10 @@ impl Ftl {
         if by_host && lpn < self.layout.units {
             entry.member = self.group.join(lpn);
         }
+        if entry.member.is_some() {
+            self.streams
+                .delay(stream, self.group.after_previous(Time(0)));
+        }
         let row = self.streams.all[stream].row.as_mut().expect("opened above");
         let ppn = self
             .layout
