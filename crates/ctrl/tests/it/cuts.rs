@@ -359,8 +359,7 @@ fn every_cut_of_an_nvme_device_is_one_of_the_reference() {
 
 /// Pages whose program the recovery of a device was cut in, and that show a good spare area beside
 /// lost data, which only cells of level `l2` do.
-fn half_pages(profile: &str, level: &str) -> usize {
-    let profile = Profile::parse(&format!("{profile},nand.cells.level={level}")).unwrap();
+fn half_pages(profile: &Profile) -> usize {
     let mut model = profile.build(Some(24 << 20), None).unwrap();
     let write = model.execute(Time(0), Request::write(Lba(0), Class::Data, stamp(1, 8)));
     write.result.unwrap();
@@ -386,14 +385,40 @@ fn half_pages(profile: &str, level: &str) -> usize {
     half
 }
 
+/// What makes chips small enough for a device of 24 MiB.
+const SMALL_CHIPS: [(&str, &str, i64); 3] = [
+    ("ftl", "lanes", 4),
+    ("nand", "dies_per_channel", 1),
+    ("nand", "pages_per_block", 24),
+];
+
+/// A profile with other values in its tables, and with cells of a level.
+fn with_cells(text: &str, changes: &[(&str, &str, i64)], level: &str) -> Profile {
+    let mut profile: toml::Table = text.parse().unwrap();
+    let mut set = |table: &str, key: &str, value: toml::Value| {
+        let table = profile[table].as_table_mut().unwrap();
+        table.insert(key.into(), value);
+    };
+    for &(table, key, value) in changes {
+        set(table, key, value.into());
+    }
+    let cells = toml::Table::from_iter([("level".to_string(), level.into())]);
+    set("nand", "cells", cells.into());
+    Profile::from_toml(&profile.to_string()).unwrap()
+}
+
 #[test]
 fn a_recovery_is_cut_at_the_level_of_the_chips() {
-    for profile in [
-        "emmc-odroid-xu4",
-        "nandsim-2007",
-        "nvme-980pro,ftl.lanes=4,nand.dies_per_channel=1,nand.pages_per_block=24",
+    for (text, changes) in [
+        (include_str!("../../profiles/emmc-odroid-xu4.toml"), &[][..]),
+        (include_str!("../../profiles/nandsim-2007.toml"), &[]),
+        (
+            include_str!("../../profiles/nvme-980pro.toml"),
+            &SMALL_CHIPS,
+        ),
     ] {
-        assert_eq!(half_pages(profile, "l1"), 0, "{profile}");
-        assert!(half_pages(profile, "l2") > 0, "{profile}");
+        let at = |level| half_pages(&with_cells(text, changes, level));
+        assert_eq!(at("l1"), 0, "{}", text.lines().next().unwrap());
+        assert!(at("l2") > 0, "{}", text.lines().next().unwrap());
     }
 }
