@@ -80,7 +80,7 @@ pub fn the_sync_flag_holds(volume: &impl Volume) {
     const SIZE: usize = 50_000;
     let fs = volume.mount();
     let file = fs.file("f");
-    let set = FileFlags::SYNC;
+    let set = fs.file_flags(file).expect("flags") | FileFlags::SYNC;
     fs.set_file_flags(file, set).expect("chattr +S");
     let is_there = |what: &str| {
         let cut = volume.fork().mount();
