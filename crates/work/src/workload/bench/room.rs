@@ -229,7 +229,8 @@ mod tests {
     fn both_sides(fs: Fs, workload: &dyn Fn(u64) -> String) {
         let passes = |n| check(&config(fs, 64, workload(n))).is_ok();
         let (mut low, mut high) = (1, 1 << 20);
-        assert!(passes(low) && !passes(high));
+        check(&config(fs, 64, workload(low))).expect("one has room");
+        assert!(!passes(high));
         while high - low > 1 {
             let middle = (low + high) / 2;
             match passes(middle) {
@@ -266,11 +267,10 @@ mod tests {
     /// The file of `writer=` is made before the measured part, which then has less room.
     #[test]
     fn the_file_of_the_writer_takes_room() {
-        for fs in [Fs::Ext4, Fs::F2fs] {
-            both_sides(fs, &|n| {
-                format!("meta:op=create,size=16k,count={n},writer=100")
-            });
-        }
+        // F2FS of this size has no room for that file.
+        both_sides(Fs::Ext4, &|n| {
+            format!("meta:op=create,size=16k,count={n},writer=100")
+        });
     }
 
     /// A run whose figures begin at the mount is refused before it starts, too.
