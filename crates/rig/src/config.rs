@@ -403,6 +403,9 @@ mod tests {
             };
             let triggers = Triggers {
                 interval,
+                cached_nat_max: 5000,
+                flusher_interval: Nanos::from_millis(250),
+                flusher_expire: Nanos::from_millis(1500),
                 ..Triggers::default()
             };
             let policy = CheckpointPolicy {

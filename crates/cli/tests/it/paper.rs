@@ -40,7 +40,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     let report: Value = serde_json::from_str(json).unwrap();
     assert_eq!(
         (&report["schema"], &report["paper"]),
-        (&1.into(), &"emmc".into())
+        (&2.into(), &"emmc".into())
     );
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 3 * 8, "three rows of each app");

@@ -72,6 +72,28 @@ fn kernel_mount(image: &Path, dir: PathBuf, options: &str) -> Option<KernelMount
     Some(KernelMount::new(device, dir, options).expect("the kernel mounts the image"))
 }
 
+/// Lets the kernel recover an image. It looks at group descriptors before it replays its log, and
+/// refuses an image in which a cut has torn one at home: then `e2fsck` recovers it, and the answer
+/// is false. `None`: there is no loop device here.
+fn kernel_recovers(image: &Path, dir: PathBuf) -> Option<bool> {
+    let device = attach(image)
+        .map_err(|why| eprintln!("skipped: no loop device here: {why}"))
+        .ok()?;
+    match KernelMount::new(device, dir, "noatime") {
+        Ok(_mount) => Some(true),
+        Err(why) => {
+            assert!(why.contains("needs cleaning"), "{why}");
+            let done = std::process::Command::new("e2fsck")
+                .args(["-f", "-y"])
+                .arg(image)
+                .output();
+            let done = done.expect("e2fsck is there");
+            assert_eq!(done.status.code(), Some(1), "mended: {done:?}");
+            Some(false)
+        }
+    }
+}
+
 fn clean(image: &Path) {
     match e2fsck_check(image).unwrap() {
         Verdict::Clean => {}
@@ -295,6 +317,7 @@ fn tree_of(setup: &Setup, disk: &Disk) -> Tree {
 fn the_kernel_recovers_crash_states_to_the_same_tree() {
     let folder = tempfile::tempdir().unwrap();
     let image = folder.path().join("state");
+    let (mut states, mut refused) = (0, 0);
     for (scheme, workload) in [
         ("jbd2", "known:create_delete"),
         ("jbd2", "mix:tasks=3,ops=20,stress=swarm"),
@@ -316,13 +339,15 @@ fn the_kernel_recovers_crash_states_to_the_same_tree() {
                 .write_image(setup.config.stack.bytes, &image)
                 .unwrap();
             let ours = tree_of(&setup, &disk());
-            let Some(mount) = kernel_mount(&image, folder.path().join("mnt"), "noatime") else {
-                return;
-            };
-            drop(mount);
+            match kernel_recovers(&image, folder.path().join("mnt")) {
+                None => return,
+                Some(mounted) => refused += u32::from(!mounted),
+            }
+            states += 1;
             clean(&image);
             let theirs = tree_of(&setup, &setup.volume.load(&image).unwrap());
             assert_eq!(ours, theirs, "{case}, state {id}");
         }
     }
+    assert!(refused <= states / 8, "{refused} of {states} are refused");
 }

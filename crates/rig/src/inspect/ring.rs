@@ -156,7 +156,11 @@ mod tests {
         make_f2fs(&file, &options, true).expect("made");
         let fresh = listed(&file).expect("a journal");
         assert!(fresh.contains("\ncheckpoint "), "{fresh}");
-        assert_eq!(fresh.matches("left empty; ring of ").count(), 2, "{fresh}");
+        assert_eq!(
+            fresh.matches("left empty; version 2, ring of ").count(),
+            2,
+            "{fresh}"
+        );
         assert!(fresh.ends_with("from 0 on: never written\n"), "{fresh}");
 
         let (area, ring) = place(&file).expect("a place");
