@@ -204,6 +204,14 @@ fn database(
     }
     let table = match &recovered.table {
         Ok(table) => table,
+        // Where commits are not synced, the making of the table may go with them.
+        Err(why)
+            if !keeps_acknowledged(spec.synchronous)
+                && why.to_string().contains("no such table") =>
+        {
+            judgement.lost = Some(cut.acknowledged);
+            return;
+        }
         Err(why) => {
             judgement
                 .violations

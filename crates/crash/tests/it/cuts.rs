@@ -137,7 +137,8 @@ fn wal_with_normal_may_lose_acknowledged_transactions_and_nothing_else() {
     let workload = "sqlite:insert=20,update=10,delete=10,journal=wal,synchronous=normal,psow=off";
     let config = config(Preset::Jbd2, workload, 20);
     let judgements = judge_all(&config);
-    assert!(judgements.len() >= 20, "{} cuts", judgements.len());
+    let lost = judgements.iter().filter_map(|(_, j)| j.lost);
+    assert!(lost.sum::<usize>() > 0, "no cut fell before a checkpoint");
     let bad: Vec<_> = judgements.iter().map(|(_, j)| &j.violations).collect();
     assert!(bad.iter().all(|v| v.is_empty()), "{bad:?}");
 }
