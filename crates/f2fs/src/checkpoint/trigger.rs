@@ -3,9 +3,8 @@
 //!
 //! As in Linux (6.1, `f2fs_balance_fs`), an operation looks at the thresholds only if many NAT
 //! entries are in memory; with fewer the flusher does, when nodes have been dirty for a while.
-//! Where a task writes
-//! checkpoints at an interval, the thresholds are those that memory and room set
-//! ([`F2fs::held_up`]).
+//! Where a task writes checkpoints at an interval, the thresholds are those that memory and room
+//! set ([`F2fs::held_up`]).
 
 use crate::F2fs;
 use crate::gc::DIRTY_PART;

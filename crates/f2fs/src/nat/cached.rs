@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 
 /// Entries that are let go at a time, those of a block (Linux `NAT_ENTRY_PER_BLOCK`).
 const LET_GO: usize = 455;
+/// Entries that one call looks at for that: it comes with operations, and most may be dirty.
+const LOOK_AT: usize = 4 * LET_GO;
 
 #[derive(Default)]
 pub(super) struct Cached {
@@ -63,8 +65,11 @@ impl Cached {
     /// Lets go of some of the oldest entries that are not `dirty`.
     pub fn let_go<T>(&mut self, dirty: &Map<u32, T>) {
         let mut gone = 0;
-        for _ in 0..self.order.len() {
-            let Some(nid) = self.order.pop_front().filter(|_| gone < LET_GO) else {
+        for _ in 0..self.order.len().min(LOOK_AT) {
+            if gone == LET_GO {
+                break;
+            }
+            let Some(nid) = self.order.pop_front() else {
                 break;
             };
             match dirty.contains_key(&nid) {
@@ -99,6 +104,10 @@ mod tests {
         assert_eq!(cached.count(), 1200, "200 of them are clean");
         cached.let_go(&Map::<u32, ()>::default());
         assert_eq!(cached.count(), 1200 - LET_GO as u64);
+        for _ in 0..3 {
+            cached.let_go(&Map::<u32, ()>::default());
+        }
+        assert_eq!(cached.count(), 0, "none is forgotten in the order");
         for _ in 0..100 {
             (0..1000).for_each(|nid| cached.note(nid));
             (0..1000).for_each(|nid| cached.forget(nid));
