@@ -15,11 +15,14 @@ use super::InodeSeed;
 use crate::Corrupt;
 use base::Ino;
 use base::bytes::{get_le16, get_le32, put_le16, put_le32};
+use base::checksum::crc32c_change;
 
 /// Longest name.
 pub const NAME_BYTES_MAX: usize = 255;
 /// Smallest entry: a name of one to four bytes.
 pub const DIR_ENTRY_MIN_BYTES: usize = 12;
+/// Where an entry holds its length.
+pub const DIR_REC_LEN_AT: usize = 4;
 /// Bytes of the checksum entry.
 pub const DIR_TAIL_BYTES: usize = 12;
 
@@ -122,6 +125,75 @@ pub const fn dir_entry_bytes(name_len: usize) -> usize {
     (HEADER_BYTES + name_len).next_multiple_of(4)
 }
 
+/// The fields of a directory entry before its name: what a search needs of the entries that it
+/// passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirHead {
+    /// Bytes up to the next entry.
+    pub rec_len: usize,
+    /// Bytes of the name.
+    pub name_len: usize,
+    ino: u32,
+    type_code: u8,
+}
+
+impl DirHead {
+    /// The head of the entry at byte `at`, which lies in `block`; `None` if it is damaged, as
+    /// [`DirEntries`] tells.
+    #[inline]
+    pub fn read(block: &[u8], at: usize) -> Option<DirHead> {
+        DirHead::parse(block, at).ok()
+    }
+
+    /// The error is a value and why it cannot be.
+    #[inline]
+    fn parse(block: &[u8], at: usize) -> Result<DirHead, (u64, &'static str)> {
+        let left = block.len() - at;
+        let Some(fields) = block[at..].first_chunk::<DIR_ENTRY_MIN_BYTES>() else {
+            let reason = "the entry before leaves less than the smallest entry";
+            return Err((left as u64, reason));
+        };
+        let raw = get_le16(fields, DIR_REC_LEN_AT);
+        let rec_len = match raw {
+            0 | REC_LEN_64K if block.len() == 65536 => 65536,
+            n => usize::from(n),
+        };
+        let bad = |reason| Err((raw.into(), reason));
+        if rec_len < DIR_ENTRY_MIN_BYTES || !rec_len.is_multiple_of(4) {
+            return bad("must be a multiple of 4, at least 12");
+        }
+        if rec_len > left {
+            return bad("passes the end of the block");
+        }
+        let name_len = usize::from(fields[6]);
+        if dir_entry_bytes(name_len) > rec_len {
+            return bad("too small for the name");
+        }
+        Ok(DirHead {
+            rec_len,
+            name_len,
+            ino: get_le32(fields, 0),
+            type_code: fields[7],
+        })
+    }
+
+    /// The file; `None` if the entry is unused.
+    pub fn ino(&self) -> Option<Ino> {
+        (self.ino != 0).then_some(Ino(self.ino))
+    }
+    /// Type of the file.
+    pub fn file_type(&self) -> FileType {
+        FileType::from_code(self.type_code)
+    }
+    /// Bytes the entry needs at least: none if it is unused.
+    pub fn used_bytes(&self) -> usize {
+        match self.ino {
+            0 => 0,
+            _ => dir_entry_bytes(self.name_len),
+        }
+    }
+}
+
 /// The entries of a directory block, unused ones and the checksum entry included. Ends after the
 /// first error.
 #[derive(Clone, Debug)]
@@ -137,34 +209,15 @@ impl<'a> DirEntries<'a> {
     }
 
     fn read(&self) -> Result<DirEntry<'a>, Corrupt> {
-        let rest = &self.block[self.at..];
-        if rest.len() < DIR_ENTRY_MIN_BYTES {
-            let reason = "the entry before leaves less than the smallest entry";
-            return Err(Corrupt::field(WHAT, "rec_len", rest.len() as u64, reason));
-        }
-        let raw = get_le16(rest, 4);
-        let rec_len = match raw {
-            0 | REC_LEN_64K if self.block.len() == 65536 => 65536,
-            n => usize::from(n),
-        };
-        let bad = |reason| Err(Corrupt::field(WHAT, "rec_len", raw.into(), reason));
-        if rec_len < DIR_ENTRY_MIN_BYTES || !rec_len.is_multiple_of(4) {
-            return bad("must be a multiple of 4, at least 12");
-        }
-        if rec_len > rest.len() {
-            return bad("passes the end of the block");
-        }
-        let name_len = usize::from(rest[6]);
-        if dir_entry_bytes(name_len) > rec_len {
-            return bad("too small for the name");
-        }
-        let ino = get_le32(rest, 0);
+        let damage = |(value, reason)| Corrupt::field(WHAT, "rec_len", value, reason);
+        let head = DirHead::parse(self.block, self.at).map_err(damage)?;
+        let name_at = self.at + HEADER_BYTES;
         Ok(DirEntry {
             offset: self.at,
-            rec_len,
-            ino: (ino != 0).then_some(Ino(ino)),
-            file_type: FileType::from_code(rest[7]),
-            name: &rest[HEADER_BYTES..HEADER_BYTES + name_len],
+            rec_len: head.rec_len,
+            ino: head.ino(),
+            file_type: head.file_type(),
+            name: &self.block[name_at..name_at + head.name_len],
         })
     }
 }
@@ -196,17 +249,38 @@ pub fn put_dir_entry(
     file_type: FileType,
     name: &[u8],
 ) {
+    set_dir_rec_len(block, offset, rec_len);
+    let entry = encode_dir_entry(rec_len, ino, file_type, name);
+    block[offset..offset + entry.len()].copy_from_slice(&entry);
+}
+
+/// The bytes of an entry up to the end of its name; `ino` `None` makes it unused.
+///
+/// # Panics
+/// If the name does not fit `rec_len`.
+pub fn encode_dir_entry(
+    rec_len: usize,
+    ino: Option<Ino>,
+    file_type: FileType,
+    name: &[u8],
+) -> Vec<u8> {
     assert!(name.len() <= NAME_BYTES_MAX, "a name has at most 255 bytes");
     assert!(
         dir_entry_bytes(name.len()) <= rec_len,
         "a name fits its entry"
     );
-    put_le32(block, offset, ino.map_or(0, |ino| ino.0));
-    set_dir_rec_len(block, offset, rec_len);
-    block[offset + 6] = name.len() as u8;
-    block[offset + 7] = file_type.code();
-    let at = offset + HEADER_BYTES;
-    block[at..at + name.len()].copy_from_slice(name);
+    let mut entry = Vec::with_capacity(HEADER_BYTES + name.len());
+    entry.extend_from_slice(&ino.map_or(0, |ino| ino.0).to_le_bytes());
+    entry.extend_from_slice(&encode_dir_rec_len(rec_len));
+    entry.push(name.len() as u8);
+    entry.push(file_type.code());
+    entry.extend_from_slice(name);
+    entry
+}
+
+/// The two bytes of the length of an entry, which lie [`DIR_REC_LEN_AT`] bytes behind its start.
+pub fn encode_dir_rec_len(rec_len: usize) -> [u8; 2] {
+    u16::try_from(rec_len).unwrap_or(REC_LEN_64K).to_le_bytes()
 }
 
 /// Changes the length of the entry at byte `offset`.
@@ -218,8 +292,8 @@ pub fn set_dir_rec_len(block: &mut [u8], offset: usize, rec_len: usize) {
         rec_len.is_multiple_of(4) && offset + rec_len <= block.len(),
         "entries tile the block"
     );
-    let raw = u16::try_from(rec_len).unwrap_or(REC_LEN_64K);
-    put_le16(block, offset + 4, raw);
+    let at = offset + DIR_REC_LEN_AT;
+    block[at..at + 2].copy_from_slice(&encode_dir_rec_len(rec_len));
 }
 
 /// Writes the checksum entry at the end of a new leaf; [`update_dir_checksum`] fills in the
@@ -244,14 +318,40 @@ fn tail_at(block: &[u8]) -> Option<usize> {
     is_tail.then_some(at)
 }
 
+fn checked_tail_at(block: &[u8]) -> Result<usize, Corrupt> {
+    let reason = "the block does not end in a checksum entry";
+    tail_at(block).ok_or_else(|| Corrupt::field(LEAF, "det_reserved_ft", 0, reason))
+}
+
 /// Stores the checksum of a leaf.
 ///
 /// # Panics
 /// If the block does not end in a checksum entry.
 pub fn update_dir_checksum(seed: InodeSeed, block: &mut [u8]) {
     let at = tail_at(block).expect("a leaf with checksum ends in its checksum entry");
-    let crc = seed.crc(&block[..at]);
+    let crc = seed.crc_sparse(&block[..at]);
     put_le32(block, at + 8, crc);
+}
+
+/// Where a leaf whose checksum is right holds it, and what it will be once these pieces (offset and
+/// bytes), which do not overlap, are written over the leaf.
+///
+/// # Errors
+/// The block does not end in a checksum entry.
+///
+/// # Panics
+/// If a piece reaches into the checksum entry.
+pub fn dir_checksum_with(
+    block: &[u8],
+    pieces: &[(usize, &[u8])],
+) -> Result<(usize, [u8; 4]), Corrupt> {
+    let end = checked_tail_at(block)?;
+    let mut crc = get_le32(block, end + 8);
+    for (at, new) in pieces {
+        let behind = at + new.len();
+        crc ^= crc32c_change(&block[*at..behind], new, end - behind);
+    }
+    Ok((end + 8, crc.to_le_bytes()))
 }
 
 /// Checks the checksum of a leaf.
@@ -259,10 +359,7 @@ pub fn update_dir_checksum(seed: InodeSeed, block: &mut [u8]) {
 /// # Errors
 /// There is none, or the stored one is another one.
 pub fn verify_dir_checksum(seed: InodeSeed, block: &[u8]) -> Result<(), Corrupt> {
-    let Some(at) = tail_at(block) else {
-        let reason = "the block does not end in a checksum entry";
-        return Err(Corrupt::field(LEAF, "det_reserved_ft", 0, reason));
-    };
+    let at = checked_tail_at(block)?;
     Corrupt::check(LEAF, get_le32(block, at + 8), seed.crc(&block[..at]))
 }
 
@@ -335,6 +432,22 @@ mod tests {
         let mut block = vec![0; 65536];
         put_dir_entry(&mut block, 0, 65536, None, FileType::Unknown, b"");
         assert_eq!(all(&block).expect("valid")[0].rec_len, 65536);
+    }
+
+    #[test]
+    fn the_checksum_of_pieces_is_that_of_the_whole() {
+        let mut block = vec![3; 1024];
+        put_dir_tail(&mut block);
+        update_dir_checksum(InodeSeed(5), &mut block);
+        let pieces: [(usize, &[u8]); 3] = [(0, &[9; 7]), (500, &[0; 300]), (1011, &[1])];
+        let (at, crc) = dir_checksum_with(&block, &pieces).expect("a leaf");
+        for (at, piece) in pieces {
+            block[at..at + piece.len()].copy_from_slice(piece);
+        }
+        block[at..at + 4].copy_from_slice(&crc);
+        verify_dir_checksum(InodeSeed(5), &block).expect("fits");
+        block[1024 - DIR_TAIL_BYTES] = 1;
+        assert!(dir_checksum_with(&block, &pieces).is_err(), "no checksum");
     }
 
     proptest! {

@@ -108,7 +108,8 @@ fn image(len: usize, text: &str) -> Vec<u8> {
     out
 }
 
-fn superblock() -> Superblock {
+/// The superblock of a volume with `metadata_csum`.
+pub(super) fn superblock() -> Superblock {
     Superblock::parse(&image(SUPERBLOCK_BYTES, SUPERBLOCK)).expect("valid")
 }
 

@@ -209,8 +209,10 @@ impl GroupDesc {
         let (head, tail) = (&self.raw[..CHECKSUM_AT], &self.raw[CHECKSUM_AT + 2..]);
         if sb.has_metadata_checksums() {
             let FsSeed(seed) = sb.seed();
-            let crc = crc32c(crc32c(seed, &group.to_le_bytes()), head);
-            return Some(crc32c(crc32c(crc, &[0; 2]), tail) as u16);
+            let mut start = [0; 4 + CHECKSUM_AT + 2];
+            start[..4].copy_from_slice(&group.to_le_bytes());
+            start[4..4 + CHECKSUM_AT].copy_from_slice(head);
+            return Some(crc32c(crc32c(seed, &start), tail) as u16);
         }
         if sb.ro_compat().has(RoCompat::GDT_CSUM) {
             let crc = crc16(crc16(!0, &sb.uuid()), &group.to_le_bytes());

@@ -353,20 +353,20 @@ impl Inode {
     }
 
     fn computed_checksum(&self, seed: FsSeed, ino: Ino) -> u32 {
-        let mut image = self.raw.clone();
-        put_le16(&mut image, CHECKSUM_LO_AT, 0);
-        if self.has_extra(CHECKSUM_HI_AT, 2) {
-            put_le16(&mut image, CHECKSUM_HI_AT, 0);
-        }
-        seed.inode(ino, self.generation()).crc(&image)
+        let mut blank = self.clone();
+        blank.set_checksum(0);
+        seed.inode(ino, self.generation()).crc(&blank.raw)
     }
-    /// Stores the checksum (only for volumes with `metadata_csum`; ondisk-I3).
-    pub fn update_checksum(&mut self, seed: FsSeed, ino: Ino) {
-        let crc = self.computed_checksum(seed, ino);
+    fn set_checksum(&mut self, crc: u32) {
         put_le16(&mut self.raw, CHECKSUM_LO_AT, crc as u16);
         if self.has_extra(CHECKSUM_HI_AT, 2) {
             put_le16(&mut self.raw, CHECKSUM_HI_AT, (crc >> 16) as u16);
         }
+    }
+    /// Stores the checksum (only for volumes with `metadata_csum`; ondisk-I3).
+    pub fn update_checksum(&mut self, seed: FsSeed, ino: Ino) {
+        self.set_checksum(0);
+        self.set_checksum(seed.inode(ino, self.generation()).crc(&self.raw));
     }
     /// Checks the checksum (only for volumes with `metadata_csum`).
     ///

@@ -33,12 +33,12 @@ mod superblock;
 mod time;
 mod xattr;
 
-pub use bitmap::{BitmapChecksum, block_bitmap_checksum, inode_bitmap_checksum};
+pub use bitmap::{BitmapChange, BitmapChecksum};
 pub use block_map::{BLOCK_MAP_DIRECT, BLOCK_MAP_SLOTS, BlockPath};
 pub use dir::{
-    DIR_ENTRY_MIN_BYTES, DIR_TAIL_BYTES, DirEntries, DirEntry, FileType, NAME_BYTES_MAX,
-    dir_entry_bytes, put_dir_entry, put_dir_tail, set_dir_rec_len, update_dir_checksum,
-    verify_dir_checksum,
+    DIR_ENTRY_MIN_BYTES, DIR_REC_LEN_AT, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHead, FileType,
+    NAME_BYTES_MAX, dir_checksum_with, dir_entry_bytes, encode_dir_entry, encode_dir_rec_len,
+    put_dir_entry, put_dir_tail, set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
 };
 pub use dir_hash::{DirHash, HashVersion, dir_hash};
 pub use extent::{

@@ -1,7 +1,7 @@
 //! Seeds of checksums: one for the file system and one for each inode, kept apart by type.
 
 use base::Ino;
-use base::checksum::crc32c;
+use base::checksum::{crc32c, crc32c_sparse};
 
 /// CRC32C register that volume-wide checksums start from: `crc32c(!0, uuid)`, or `s_checksum_seed`
 /// with feature `metadata_csum_seed`.
@@ -20,12 +20,16 @@ impl FsSeed {
     }
     /// The seed of an inode.
     pub fn inode(self, ino: Ino, generation: u32) -> InodeSeed {
-        let crc = crc32c(self.0, &ino.0.to_le_bytes());
-        InodeSeed(crc32c(crc, &generation.to_le_bytes()))
+        let both = u64::from(generation) << 32 | u64::from(ino.0);
+        InodeSeed(crc32c(self.0, &both.to_le_bytes()))
     }
 }
 
 impl InodeSeed {
+    /// CRC32C of `data` under this inode, where `data` probably ends in many zeros.
+    pub(super) fn crc_sparse(self, data: &[u8]) -> u32 {
+        crc32c_sparse(self.0, data)
+    }
     /// CRC32C of `data` under this inode.
     pub(super) fn crc(self, data: &[u8]) -> u32 {
         crc32c(self.0, data)
