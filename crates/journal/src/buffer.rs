@@ -13,14 +13,21 @@
 //!   way.
 //! - U5: a block has a `rec` (the transaction of `track.rs`) if and only if a committed image of it
 //!   is pending; it stands in the checkpoint list of that `rec`.
-//!   that transaction's checkpoint list.
+//! - U6: a buffer is `running`, with a kind, exactly while the running transaction lists the block
+//!   with that kind. So a handle that changes it again has nothing to ask the transaction.
+//! - U7: `clean` has the buffers with content that nothing keeps in memory: no transaction, no way
+//!   home, no load. A sweep sees only them, because a cache full of dirty buffers would be searched
+//!   in vain at each load.
+//! - U8: `checked` says as what the content was found right. A change by a handle keeps it, because
+//!   the file system leaves a structure right that it found right; content from anywhere else
+//!   clears it.
 
 use crate::ring::LogPos;
 use crate::track::{Basis, Logged, Track};
 use crate::transaction::Kind;
 use crate::words::WordMap;
-use base::{BlockNo, Bytes, Mutant, Tid, Time};
-use std::collections::BTreeMap;
+use base::{BlockNo, Bytes, Map, Mutant, Tid, Time};
+use std::collections::BTreeSet;
 
 /// The image of a block that has to be written home.
 #[derive(Clone, Debug)]
@@ -81,9 +88,12 @@ struct Buffer {
     current: Option<Bytes>,
     /// `current` was read from home while a newer image was not home yet (track-D5).
     stale: bool,
+    /// As what the content was checked (U8).
+    checked: Option<Checked>,
     /// Ticket of the load under way.
     loading: Option<u64>,
-    running: bool,
+    /// U6.
+    running: Option<Kind>,
     committing: Option<Promise>,
     pending: Option<Pending>,
     /// U5.
@@ -93,14 +103,41 @@ struct Buffer {
     track: Option<Box<Track>>,
     /// Read since the sweep passed by.
     used: bool,
+    /// It stands in the list of clean buffers (U7).
+    listed: bool,
 }
 
 impl Buffer {
     fn is_clean(&self) -> bool {
-        let member = self.running || self.committing.is_some();
+        let member = self.running.is_some() || self.committing.is_some();
         !member && self.pending.is_none() && !self.writing && self.loading.is_none()
     }
+
+    /// Replaces pieces of the content (offset and bytes). Copies the content first if anything else
+    /// holds a reference to it.
+    fn store<'b>(&mut self, pieces: impl Iterator<Item = (usize, &'b [u8])>) {
+        let content = self
+            .current
+            .take()
+            .expect("U1: content is loaded before it is changed");
+        let mut own = content.try_into_mut().unwrap_or_else(|shared| {
+            rt::charge(base::cost::journal::BLOCK_COPY);
+            let copy = Bytes::copy_from_slice(&shared).try_into_mut();
+            copy.expect("nothing else refers to a new copy")
+        });
+        for (offset, bytes) in pieces {
+            if let (Some(_), Some(track)) = (self.running, &mut self.track) {
+                track.stored(offset, bytes.len());
+            }
+            own[offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        self.current = Some(own.freeze());
+    }
 }
+
+/// As what the file system has checked the content of a block: a number of its choice that names
+/// the structure and its owner.
+pub type Checked = u64;
 
 /// The result of a look into the cache.
 pub(crate) enum Look {
@@ -114,7 +151,9 @@ pub(crate) enum Look {
 
 /// The buffer cache.
 pub(crate) struct Cache {
-    buffers: BTreeMap<BlockNo, Buffer>,
+    buffers: Map<BlockNo, Buffer>,
+    /// U7.
+    clean: BTreeSet<BlockNo>,
     limit: usize,
     tracking: Tracking,
     tickets: u64,
@@ -125,7 +164,8 @@ pub(crate) struct Cache {
 impl Cache {
     pub fn new(limit: usize, tracking: Tracking) -> Cache {
         Cache {
-            buffers: BTreeMap::new(),
+            buffers: Map::default(),
+            clean: BTreeSet::new(),
             limit,
             tracking,
             tickets: 0,
@@ -154,6 +194,20 @@ impl Cache {
         Look::Load(ticket)
     }
 
+    /// As what the cached content was checked.
+    pub fn checked(&self, block: BlockNo) -> Option<Checked> {
+        self.buffers.get(&block)?.checked
+    }
+
+    /// `content` was checked; without effect if it is not the content any more.
+    pub fn note_checked(&mut self, block: BlockNo, content: &Bytes, checked: Checked) {
+        if let Some(buffer) = self.buffers.get_mut(&block)
+            && buffer.current.as_ref().is_some_and(|c| same(c, content))
+        {
+            buffer.checked = Some(checked);
+        }
+    }
+
     /// True if the content is here or on its way.
     pub fn holds(&self, block: BlockNo) -> bool {
         self.buffers
@@ -168,36 +222,22 @@ impl Cache {
             buffer.loading = None;
             buffer.stale |= !buffer.is_clean();
             buffer.current = bytes;
+            buffer.checked = None;
             buffer.used = true;
         }
         self.settle(block);
         self.sweep();
     }
 
-    /// Replaces bytes of a block whose content is in the cache. Copies the content first if
-    /// anything else holds a reference to it.
-    pub fn modify(&mut self, block: BlockNo, offset: usize, bytes: &[u8]) {
-        let buffer = self.buffer(block);
-        let content = buffer
-            .current
-            .take()
-            .expect("U1: content is loaded before it is changed");
-        let range = offset..offset + bytes.len();
-        if let (true, Some(track)) = (buffer.running, &mut buffer.track) {
-            track.stored(offset, bytes.len());
-        }
-        buffer.current = Some(match content.try_into_mut() {
-            Ok(mut own) => {
-                own[range].copy_from_slice(bytes);
-                own.freeze()
-            }
-            Err(shared) => {
-                rt::charge(base::cost::journal::BLOCK_COPY);
-                let mut copy = shared.to_vec();
-                copy[range].copy_from_slice(bytes);
-                copy.into()
-            }
-        });
+    /// Replaces pieces (offset and bytes) of a block whose content is in the cache.
+    pub fn modify<'b>(&mut self, block: BlockNo, pieces: impl Iterator<Item = (usize, &'b [u8])>) {
+        self.buffer(block).store(pieces);
+    }
+
+    /// True if the running transaction has the block, as one of metadata.
+    pub fn is_member(&self, block: BlockNo) -> bool {
+        let buffer = self.buffers.get(&block);
+        buffer.is_some_and(|buffer| buffer.running == Some(Kind::Metadata))
     }
 
     /// Gives a block new content without reading its home.
@@ -206,17 +246,18 @@ impl Cache {
         buffer.loading = None;
         buffer.stale = false;
         buffer.current = Some(content);
-        if let (true, Some(track)) = (buffer.running, &mut buffer.track) {
+        buffer.checked = None;
+        if let (Some(_), Some(track)) = (buffer.running, &mut buffer.track) {
             track.created();
         }
         self.sweep();
     }
 
     /// Makes the block one of the running transaction, before its content changes.
-    pub fn join_running(&mut self, block: BlockNo) {
+    pub fn join_running(&mut self, block: BlockNo, kind: Kind) {
         let tracking = self.tracking;
-        let buffer = self.buffer(block);
-        if std::mem::replace(&mut buffer.running, true) {
+        let buffer = self.dirtied(block);
+        if buffer.running.replace(kind).is_some() {
             return;
         }
         if let Tracking::On { full_first } = tracking {
@@ -228,9 +269,18 @@ impl Cache {
         }
     }
 
+    /// A buffer that is about to be dirty (U7).
+    fn dirtied(&mut self, block: BlockNo) -> &mut Buffer {
+        let buffer = self.buffers.entry(block).or_default();
+        if std::mem::take(&mut buffer.listed) {
+            self.clean.remove(&block);
+        }
+        buffer
+    }
+
     /// No log: the current content has to go home.
     pub fn mark_dirty(&mut self, block: BlockNo, kind: Kind, now: Time) {
-        let buffer = self.buffer(block);
+        let buffer = self.dirtied(block);
         let since = buffer.pending.as_ref().map_or(now, Pending::since);
         buffer.pending = Some(Pending::Current { kind, since });
     }
@@ -241,8 +291,9 @@ impl Cache {
         let buffer = self.buffer(block);
         buffer.loading = None;
         buffer.current = None;
+        buffer.checked = None;
         buffer.stale = false;
-        buffer.running = false;
+        buffer.running = None;
         if let Some(track) = &mut buffer.track {
             track.forgotten();
         }
@@ -257,10 +308,9 @@ impl Cache {
     pub fn take_image(&mut self, block: BlockNo) -> (Bytes, Option<Basis>) {
         let buffer = self.buffer(block);
         assert!(
-            buffer.running,
+            buffer.running.take().is_some(),
             "U1: block {block} belongs to the running transaction"
         );
-        buffer.running = false;
         buffer.stale = false;
         let rec = buffer.rec;
         let basis = buffer.track.as_mut().map(|track| track.switched(rec));
@@ -359,7 +409,7 @@ impl Cache {
 
     /// hazards-R13: the deliberate mistake that takes a block out of the running transaction.
     pub fn leave_running(&mut self, block: BlockNo) {
-        self.buffer(block).running = false;
+        self.buffer(block).running = None;
         self.settle(block);
     }
 
@@ -428,14 +478,17 @@ impl Cache {
 
     /// Blocks with a pending image that no transaction is working on, ascending.
     pub fn write_back_list(&self) -> Vec<BlockNo> {
-        let idle = |b: &Buffer| b.pending.is_some() && !b.running && b.committing.is_none();
+        let idle =
+            |b: &Buffer| b.pending.is_some() && b.running.is_none() && b.committing.is_none();
         let list = self.buffers.iter().filter(|(_, b)| idle(b));
-        list.map(|(n, _)| *n).collect()
+        let mut list: Vec<BlockNo> = list.map(|(n, _)| *n).collect();
+        list.sort_unstable();
+        list
     }
 
     /// The earliest time at which something that could be written back became pending.
     pub fn oldest_pending(&self) -> Option<Time> {
-        let idle = |b: &&Buffer| !b.running && b.committing.is_none();
+        let idle = |b: &&Buffer| b.running.is_none() && b.committing.is_none();
         let pending = self.buffers.values().filter(idle);
         pending
             .filter_map(|b| b.pending.as_ref())
@@ -445,7 +498,7 @@ impl Cache {
 
     /// The content of a block that a transaction is working on: it is not durable yet.
     pub fn uncommitted(&self, block: BlockNo) -> Option<Bytes> {
-        let working = |b: &&Buffer| b.running || b.committing.is_some();
+        let working = |b: &&Buffer| b.running.is_some() || b.committing.is_some();
         let buffer = self.buffers.get(&block).filter(working);
         buffer.and_then(|b| b.current.clone())
     }
@@ -460,7 +513,7 @@ impl Cache {
     /// journal, and the cached content would become stale.
     pub fn drop_clean(&mut self, block: BlockNo) {
         if self.buffers.get(&block).is_some_and(Buffer::is_clean) {
-            self.buffers.remove(&block);
+            self.remove(block);
         }
     }
 
@@ -490,34 +543,36 @@ impl Cache {
         if buffer.is_clean() {
             buffer.track = None;
             if buffer.current.is_none() {
-                self.buffers.remove(&block);
+                self.remove(block);
+            } else if !std::mem::replace(&mut buffer.listed, true) {
+                self.clean.insert(block);
             }
         }
     }
 
-    /// Second chance: passes over a few buffers and drops clean ones that were not read since the
+    fn remove(&mut self, block: BlockNo) {
+        if self.buffers.remove(&block).is_some_and(|b| b.listed) {
+            self.clean.remove(&block);
+        }
+    }
+
+    /// Second chance: passes over a few clean buffers and drops those that were not read since the
     /// last sweep.
     fn sweep(&mut self) {
         const STEPS_MAX: usize = 64;
-        let excess = self.buffers.len().saturating_sub(self.limit);
-        if excess == 0 {
-            return;
-        }
-        let ahead = self.buffers.range(self.hand..);
-        let around = ahead.chain(self.buffers.range(..self.hand));
-        let passed: Vec<BlockNo> = around.take(STEPS_MAX).map(|(block, _)| *block).collect();
-        let mut dropped = 0;
-        for block in passed {
+        for _ in 0..STEPS_MAX {
+            if self.clean.len() <= self.limit {
+                return;
+            }
+            let ahead = self.clean.range(self.hand..).next();
+            let Some(&block) = ahead.or_else(|| self.clean.first()) else {
+                return;
+            };
             self.hand = block.plus(1);
             let buffer = self.buffer(block);
-            if buffer.used || !buffer.is_clean() {
-                buffer.used = false;
-                continue;
-            }
-            self.buffers.remove(&block);
-            dropped += 1;
-            if dropped == excess {
-                return;
+            assert!(buffer.is_clean(), "U7: block {block} is clean");
+            if !std::mem::take(&mut buffer.used) {
+                self.remove(block);
             }
         }
     }
@@ -556,10 +611,14 @@ mod tests {
         c.loaded(B, ticket, Some(block(byte)));
     }
 
+    fn modify(c: &mut Cache, block: BlockNo, at: usize, byte: u8) {
+        c.modify(block, std::iter::once((at, &[byte][..])));
+    }
+
     /// A transaction that stores one byte.
     fn store(c: &mut Cache, at: usize, byte: u8) -> (Bytes, Option<Basis>) {
-        c.join_running(B);
-        c.modify(B, at, &[byte]);
+        c.join_running(B, Kind::Metadata);
+        modify(c, B, at, byte);
         c.take_image(B)
     }
 
@@ -590,11 +649,11 @@ mod tests {
     #[test]
     fn image_survives_a_later_change() {
         let mut c = Cache::new(10, Tracking::Off);
-        c.join_running(B);
+        c.join_running(B, Kind::Metadata);
         c.create(B, block(1));
         let (image, basis) = c.take_image(B);
         assert!(basis.is_none());
-        c.modify(B, 0, &[2]);
+        modify(&mut c, B, 0, 2);
         assert_eq!((image[0], content(&mut c)), (1, 2));
         let first = publish(&mut c, image, 4, Logged::Full, WordMap::ALL);
         assert_eq!(first, refile(None, Some(4)));
@@ -759,10 +818,10 @@ mod tests {
     fn made_anew_is_logged_in_full_and_differs_from_home_everywhere() {
         let mut c = Cache::new(10, DELTAS);
         load(&mut c, 1);
-        c.join_running(B);
-        c.modify(B, 0, &[2]);
+        c.join_running(B, Kind::Metadata);
+        modify(&mut c, B, 0, 2);
         c.create(B, block(3));
-        c.modify(B, 9, &[4]);
+        modify(&mut c, B, 9, 4);
         let (image, basis) = c.take_image(B);
         let basis = basis.expect("tracked");
         assert!(basis.must_be_full() && basis.base.is_none(), "track-D5");
@@ -776,7 +835,7 @@ mod tests {
         let mut c = Cache::new(10, DELTAS);
         load(&mut c, 0);
         let _ = log(&mut c, 1, 0, Logged::Delta);
-        c.join_running(B);
+        c.join_running(B, Kind::Metadata);
         c.forget(B);
         load(&mut c, 0);
         let basis = store(&mut c, 8, 2).1.expect("tracked");
@@ -805,6 +864,78 @@ mod tests {
         assert_eq!(content(&mut c), 3);
         c.forget(B);
         assert_eq!(c.len(), 0);
+    }
+
+    #[test]
+    fn dirty_buffers_take_no_place_of_clean_ones() {
+        let mut c = Cache::new(8, Tracking::Off);
+        for n in 100..200 {
+            c.join_running(BlockNo(n), Kind::Metadata);
+            c.create(BlockNo(n), block(1));
+        }
+        let load_at = |c: &mut Cache, n| {
+            if let Look::Load(ticket) = c.look(BlockNo(n)) {
+                c.loaded(BlockNo(n), ticket, Some(block(0)));
+            }
+        };
+        (0..8).for_each(|n| load_at(&mut c, n));
+        assert!((0..8).all(|n| c.holds(BlockNo(n))), "U7");
+        // A buffer that becomes dirty leaves the clean ones, and comes back with its image home.
+        c.join_running(BlockNo(0), Kind::Metadata);
+        modify(&mut c, BlockNo(0), 0, 1);
+        (8..200).for_each(|n| load_at(&mut c, n));
+        assert!(c.holds(BlockNo(0)), "U7");
+        let (image, _) = c.take_image(BlockNo(0));
+        let record = (Kind::Metadata, Logged::Full, &WordMap::ALL);
+        let _ = c.committed(BlockNo(0), image, Tid(1), record, Time(0));
+        let (home, _) = c.begin_home(BlockNo(0)).expect("pending");
+        let _ = c.end_home(BlockNo(0), &home, true);
+        (200..300).for_each(|n| load_at(&mut c, n));
+        assert!(!c.holds(BlockNo(0)), "U7");
+        assert!(c.len() <= 100 + 9, "{} buffers", c.len());
+    }
+
+    #[test]
+    fn a_member_is_one_of_the_running_transaction_with_its_kind() {
+        let mut c = Cache::new(10, Tracking::Off);
+        load(&mut c, 1);
+        assert!(!c.is_member(B), "U6: it is no member");
+        c.join_running(B, Kind::Data);
+        assert!(!c.is_member(B), "U6: it is one of data");
+        c.join_running(B, Kind::Metadata);
+        assert!(c.is_member(B));
+        let _ = c.take_image(B);
+        assert!(!c.is_member(B), "U6: that transaction is over");
+        c.join_running(B, Kind::Metadata);
+        c.forget(B);
+        assert!(!c.is_member(B), "U6: it was freed");
+    }
+
+    #[test]
+    fn what_was_checked_holds_for_that_content_and_its_changes() {
+        let mut c = Cache::new(10, Tracking::Off);
+        load(&mut c, 1);
+        assert_eq!(c.checked(B), None);
+        let Look::Hit(old) = c.look(B) else {
+            panic!("cached")
+        };
+        c.join_running(B, Kind::Metadata);
+        modify(&mut c, B, 0, 2);
+        c.note_checked(B, &old, 7);
+        assert_eq!(c.checked(B), None, "U8: that was another content");
+        let Look::Hit(now) = c.look(B) else {
+            panic!("cached")
+        };
+        c.note_checked(B, &now, 7);
+        modify(&mut c, B, 0, 3);
+        assert_eq!(c.checked(B), Some(7), "U8");
+        c.create(B, block(4));
+        assert_eq!(c.checked(B), None, "U8: made anew");
+        c.note_checked(B, &c.buffers[&B].current.clone().expect("made"), 7);
+        c.forget(B);
+        assert_eq!(c.checked(B), None, "U8: freed");
+        load(&mut c, 5);
+        assert_eq!(c.checked(B), None, "U8: read again");
     }
 
     #[test]

@@ -62,20 +62,50 @@ impl<'j> Handle<'j> {
         offset: usize,
         bytes: &[u8],
     ) -> Result<(), JournalError> {
-        if offset
-            .checked_add(bytes.len())
-            .is_none_or(|end| end > self.inner.block_size.bytes())
-        {
+        let Some(end) = offset.checked_add(bytes.len()) else {
             let len = bytes.len();
             return Err(JournalError::misuse(format!(
                 "{len} bytes at {offset} leave block {block}"
             )));
+        };
+        self.write_pieces(block, end, [(offset, bytes)])
+    }
+
+    /// Changes pieces (offset and bytes) of a metadata block, all of which end at `end` or before.
+    ///
+    /// # Errors
+    /// As [`Handle::write`].
+    ///
+    /// # Panics
+    /// If a piece leaves the block though `end` lies in it.
+    pub fn write_pieces<'b>(
+        &mut self,
+        block: BlockNo,
+        end: usize,
+        pieces: impl IntoIterator<Item = (usize, &'b [u8])>,
+    ) -> Result<(), JournalError> {
+        if end > self.inner.block_size.bytes() {
+            return Err(JournalError::misuse(format!(
+                "bytes up to {end} leave block {block}"
+            )));
         }
-        let (mut state, content) = self.inner.load(block)?;
-        // The extra reference would turn the change below into a copy.
-        drop(content);
-        self.join(&mut state, block, Kind::Metadata)?;
-        state.cache.modify(block, offset, bytes);
+        let mut state = self.inner.lock_for_handle()?;
+        if state.cache.is_member(block) {
+            // buffer-U6.
+            debug_assert_eq!(
+                running(&mut state, self.tid).kind(block),
+                Some(Kind::Metadata)
+            );
+            self.dirtied = true;
+        } else {
+            drop(state);
+            let content;
+            (state, content) = self.inner.load(block)?;
+            // The extra reference would turn the change below into a copy.
+            drop(content);
+            self.join(&mut state, block, Kind::Metadata)?;
+        }
+        state.cache.modify(block, pieces.into_iter());
         Ok(())
     }
 
@@ -283,7 +313,7 @@ impl<'j> Handle<'j> {
         // What is logged now must be replayed: a revoke of the same transaction would suppress it.
         running.revokes.remove(&block);
         running.forgotten.remove(&block);
-        state.cache.join_running(block);
+        state.cache.join_running(block, kind);
         Ok(())
     }
 }

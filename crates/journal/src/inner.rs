@@ -2,7 +2,7 @@
 //! admission of handles, the loading of blocks.
 
 use crate::adapt::Adapt;
-use crate::buffer::Look;
+use crate::buffer::{Checked, Look};
 use crate::error::Failure;
 use crate::log_super::LogSuper;
 use crate::space::{Admission, Limits};
@@ -223,6 +223,13 @@ impl Inner {
     pub fn look(&self, block: BlockNo) -> Result<Bytes, JournalError> {
         let ended = |e: &JournalError| !e.is_power_lost();
         self.load_if(block, ended).map(|(_, bytes)| bytes)
+    }
+
+    /// As [`look`](Self::look), with what the content was checked as.
+    pub fn look_checked(&self, block: BlockNo) -> Result<(Bytes, Option<Checked>), JournalError> {
+        let ended = |e: &JournalError| !e.is_power_lost();
+        let (state, bytes) = self.load_if(block, ended)?;
+        Ok((bytes, state.cache.checked(block)))
     }
 
     fn load_if(

@@ -1,7 +1,7 @@
 //! The journal as the file system sees it: handles, commits, fsync, checkpoints, abort.
 
 use crate::adapt::Adapt;
-use crate::buffer::{Cache, Tracking};
+use crate::buffer::{Cache, Checked, Tracking};
 use crate::commit::self_committing;
 use crate::error::Failure;
 use crate::inner::{Inner, Log};
@@ -133,6 +133,21 @@ impl Journal {
     /// The device fails the read, or has no power. When the journal has ended, reading goes on.
     pub fn read(&self, block: BlockNo) -> Result<Bytes, JournalError> {
         self.inner.look(block)
+    }
+
+    /// As [`Journal::read`]; also as what the content was checked, if [`Journal::note_checked`] was
+    /// told and only handles have changed it since.
+    ///
+    /// # Errors
+    /// As [`Journal::read`].
+    pub fn read_checked(&self, block: BlockNo) -> Result<(Bytes, Option<Checked>), JournalError> {
+        self.inner.look_checked(block)
+    }
+
+    /// The file system has found `content`, which it has read of this block, right as `checked`.
+    pub fn note_checked(&self, block: BlockNo, content: &Bytes, checked: Checked) {
+        let mut state = self.inner.state.lock();
+        state.cache.note_checked(block, content, checked);
     }
 
     /// Brings blocks into the cache, neighbours with one request.

@@ -61,6 +61,7 @@ mod tests;
 
 pub use adapt::{DataNeed, DataPath};
 pub use block::RemapMode;
+pub use buffer::Checked;
 pub use choices::{ChoiceError, Choices, scheme_text};
 pub use commit::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 pub use error::{Failure, JournalError};

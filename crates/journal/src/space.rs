@@ -89,7 +89,7 @@ impl Limits {
     /// Whether a handle of `credits` may join a transaction of `images` (credits handed out
     /// included) and `revokes`.
     pub fn admit(&self, images: u32, revokes: u32, credits: u32, free: u32) -> Admission {
-        if credits > self.credits_max() {
+        if credits > self.transaction_max || self.reserve(credits, 0) > self.transaction_max {
             return Admission::NeverFits;
         }
         let need = self.reserve(images + credits, revokes);

@@ -116,6 +116,11 @@ impl Running {
             started: now,
         }
     }
+    /// As what it has the block (buffer-U6): neither forgotten nor revoked.
+    pub fn kind(&self, block: BlockNo) -> Option<Kind> {
+        let kind = self.blocks.get(&block).copied();
+        kind.filter(|_| !self.forgotten.contains(&block) && !self.revokes.contains(&block))
+    }
     /// Nothing to commit.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty() && self.revokes.is_empty() && self.ordered.is_none()

@@ -138,7 +138,7 @@ impl Model {
             return;
         }
         self.load(block);
-        self.cache.join_running(block);
+        self.cache.join_running(block, Kind::Metadata);
         self.running.insert(block);
         // A few places, so that stores meet; sometimes what is there already.
         let at = self.rng.below(6) as usize * 700;
@@ -149,7 +149,8 @@ impl Model {
         } else {
             self.rng.next_u64() as u8
         };
-        self.cache.modify(block, at, &vec![byte; len]);
+        let bytes = vec![byte; len];
+        self.cache.modify(block, std::iter::once((at, &bytes[..])));
         let mut image = self.live[&block].to_vec();
         image[at..at + len].fill(byte);
         self.live.insert(block, image.into());
@@ -162,7 +163,7 @@ impl Model {
             self.cache.forget(block);
             return;
         }
-        self.cache.join_running(block);
+        self.cache.join_running(block, Kind::Metadata);
         self.running.insert(block);
         self.freed.remove(&block);
         // Mostly zeros, as a new directory block: a small delta, if it were one.
