@@ -55,9 +55,9 @@ pub struct Config {
     /// MiB of memory that hold pages and nodes; `None`: 64, the default of both file systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mib: Option<u32>,
-    /// MiB of memory of the host, of which the flusher's limits are a tenth and a fifth, as in Linux;
-    /// less by [`shorter`](Self::shorter), as a run that stands for a longer one makes as much less
-    /// dirty. `None`: 1024, whatever the length of the run.
+    /// MiB of memory of the host. The flusher's limits are a tenth and a fifth of it, as in Linux,
+    /// divided by [`shorter`](Self::shorter), as a run that stands for a longer one makes as much
+    /// less dirty. `None`: 1024, whatever the length of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_mib: Option<u32>,
     /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of

@@ -5,8 +5,9 @@
 //! stored and not checked.
 //!
 //! It stands where a kernel stands between a program and a file system, so what that kernel takes
-//! for a call is charged here ([`base::cost::host`]), the same for every file system. Calls by inode
-//! number are charged nothing: above them there is a kernel, that of FUSE, which takes its own time.
+//! for a call is charged here ([`base::cost::host`]), the same for every file system. Calls by
+//! inode number are charged nothing: above them there is a kernel, that of FUSE, which takes its
+//! own time.
 //!
 //! Invariants:
 //!
