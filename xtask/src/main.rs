@@ -62,7 +62,7 @@ enum Task {
     /// Remove every guard once and demand that a crash test notices
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
-    CalibrateCpu,
+    CalibrateCpu(calibrate::Args),
     /// What a script calls in a guest
     #[command(hide = true)]
     InTheGuest,
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
         Task::Lint => lint::run(),
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
-        Task::CalibrateCpu => calibrate::run(),
+        Task::CalibrateCpu(args) => calibrate::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),
     };
     match result {

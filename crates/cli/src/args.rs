@@ -569,6 +569,10 @@ pub struct PaperArgs {
     /// Only these figures, tables and sections, separated by commas.
     #[arg(long, value_delimiter = ',', value_name = "PART")]
     pub only: Vec<String>,
+    /// Of `f2fsj`: number of objects of an operation on names, at most the paper's 4 million
+    /// [default: 200000, 20000 with --quick].
+    #[arg(long, value_name = "N")]
+    pub objects: Option<u32>,
     /// Seed of every random stream.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,

@@ -47,7 +47,6 @@ fn main() {
         ("evict", cost::EVICT),
         ("lookup", cost::LOOKUP),
         ("rename", cost::RENAME),
-        ("getattr", cost::GETATTR),
         ("setattr", cost::SETATTR),
         ("readdir-entry", cost::READDIR_ENTRY),
         ("read-4k", cost::READ_PAGE),

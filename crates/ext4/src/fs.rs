@@ -7,7 +7,6 @@ use crate::inode::{InodeCache, Pinned};
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use crate::space::{Reserve, Space};
-use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
@@ -285,10 +284,7 @@ impl FileSystem for Ext4 {
         disk::ROOT_INO
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.guarded(|| {
-            rt::charge(cost::GETATTR);
-            self.attr_of(&*self.inode(ino)?)
-        })
+        self.guarded(|| self.attr_of(&*self.inode(ino)?))
     }
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         self.guarded(|| {

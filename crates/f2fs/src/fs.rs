@@ -3,7 +3,6 @@
 use crate::F2fs;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
-use base::cost::f2fs as cost;
 use base::{Ino, Time};
 use fscore::{Attr, Errno, FallocateMode, FileSystem, FsResult, FsStat, SeekMode, SetAttr};
 use ondisk::f2fs::BLOCK_BYTES;
@@ -75,10 +74,7 @@ impl FileSystem for F2fs {
         Ino(self.geo.root.0)
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.guarded(|| {
-            rt::charge(cost::GETATTR);
-            self.attr_of(&*self.inode(ino)?)
-        })
+        self.guarded(|| self.attr_of(&*self.inode(ino)?))
     }
     fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
         self.guarded(|| {

@@ -45,12 +45,12 @@ fn summary(rows: &[Row]) -> Markup {
     html! {
         table {
             thead { tr {
-                th { "rows" } th { "within" } th { "of them strictly" } th { "outside" } th { "of them not explained" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
+                th { "rows" } th { "within" } th { "of them strictly" } th { "outside" } th { "of them not explained" } th { "of them without an experiment" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
             } }
             tbody {
                 @for (name, sum) in &all {
                     tr {
-                        td { (name) } td { (sum.within) } td { (sum.strictly) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.contradicted) } td { (sum.not_compared) }
+                        td { (name) } td { (sum.within) } td { (sum.strictly) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.unshown) } td { (sum.contradicted) } td { (sum.not_compared) }
                         td { (sum.unmeasured) }
                     }
                 }
@@ -118,7 +118,7 @@ fn class(row: &Row) -> &'static str {
 }
 
 fn words_of(row: &Row) -> String {
-    let all = [&row.contradicted, &row.why, &row.note];
+    let all = [&row.contradicted, &row.why, &row.experiment, &row.note];
     let there: Vec<&str> = all.iter().filter_map(|w| w.as_deref()).collect();
     there.join("; ")
 }

@@ -66,6 +66,9 @@ pub struct Row {
     /// Why the measured value is outside, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+    /// What other runs of the report gave in which the cause was varied; only of rows outside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub experiment: Option<String>,
     /// What a reader has to know, as that a generator stands in for a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -105,6 +108,7 @@ impl Row {
             kind: published.kind,
             contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
+            experiment: None,
             note: None,
         }
     }
@@ -127,6 +131,7 @@ impl Row {
             kind: Some(Kind::Beyond),
             contradicted: None,
             why: None,
+            experiment: None,
             note: None,
         }
     }
@@ -147,6 +152,15 @@ impl Row {
     pub fn because(mut self, why: &str) -> Row {
         if self.within == Some(false) || self.measured.is_none() {
             self.why = Some(why.into());
+        }
+        self
+    }
+
+    /// Sets what runs gave in which the cause was varied; it is kept only where there is a
+    /// difference to explain.
+    pub fn shown_by(mut self, experiment: &str) -> Row {
+        if self.is_outside() {
+            self.experiment = Some(experiment.into());
         }
         self
     }

@@ -14,6 +14,8 @@ pub struct Summary {
     pub outside: usize,
     /// Rows outside of it for which no cause is known.
     pub unexplained: usize,
+    /// Rows outside of it beside which no run varies the cause.
+    pub unshown: usize,
     /// Rows outside of it whose value the publication itself contradicts.
     pub contradicted: usize,
     /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
@@ -40,6 +42,7 @@ impl Summary {
                     sum.outside += 1;
                     let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
                     sum.unexplained += usize::from(why.starts_with(NOT_EXPLAINED));
+                    sum.unshown += usize::from(row.experiment.is_none());
                     sum.contradicted += usize::from(row.contradicted.is_some());
                 }
                 (None, Some(_)) => sum.not_compared += 1,
@@ -85,6 +88,9 @@ mod tests {
         ];
         rows[6].strictly = Some(false);
         rows[5].measured = None;
+        rows[1] = rows[1].clone().shown_by("with half of it, 2");
+        rows[0] = rows[0].clone().shown_by("nothing to explain");
+        assert_eq!(rows[0].experiment, None);
         rows[1].contradicted = Some("another says more".into());
         rows[0].contradicted = rows[1].contradicted.clone();
         let wanted = Summary {
@@ -92,6 +98,7 @@ mod tests {
             strictly: 1,
             outside: 3,
             unexplained: 2,
+            unshown: 2,
             contradicted: 1,
             not_compared: 1,
             unmeasured: 1,

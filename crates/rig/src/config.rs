@@ -55,6 +55,11 @@ pub struct Config {
     /// MiB of memory that hold pages and nodes; `None`: 64, the default of both file systems.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_mib: Option<u32>,
+    /// MiB of memory of the host. The flusher's limits are a tenth and a fifth of it, as in Linux,
+    /// divided by [`shorter`](Self::shorter), as a run that stands for a longer one makes as much
+    /// less dirty. `None`: 1024, whatever the length of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_mib: Option<u32>,
     /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of
     /// space write.
     pub timers: bool,
@@ -116,16 +121,20 @@ impl Config {
             journal_blocks: None,
             data: Data::Ordered,
             cache_mib: None,
+            host_mib: None,
             timers: true,
             shorter: None,
             seed,
         }
     }
 
+    fn times_shorter(&self) -> u32 {
+        self.shorter.unwrap_or(1).max(1)
+    }
+
     /// An interval of the timers.
     fn interval(&self, span: Nanos) -> Nanos {
-        let shorter = u64::from(self.shorter.unwrap_or(1).max(1));
-        Nanos((span.0 / shorter).max(1))
+        Nanos((span.0 / u64::from(self.times_shorter())).max(1))
     }
 
     /// When dirty pages are written back.
@@ -133,7 +142,10 @@ impl Config {
         if !self.timers {
             return WritebackPolicy::off();
         }
-        let linux = WritebackPolicy::default();
+        let linux = self.host_mib.map_or_else(WritebackPolicy::default, |mib| {
+            let bytes = (u64::from(mib) << 20) / u64::from(self.times_shorter());
+            WritebackPolicy::linux(bytes / BLOCK_BYTES as u64)
+        });
         WritebackPolicy {
             interval: linux.interval.map(|span| self.interval(span)),
             expire: self.interval(linux.expire),
@@ -360,7 +372,7 @@ impl Config {
                 let triggers = &mut checkpoint.triggers;
                 triggers.flusher_interval = shorter(triggers.flusher_interval);
                 triggers.flusher_expire = shorter(triggers.flusher_expire);
-                triggers.cached_nat_max /= self.shorter.unwrap_or(1).max(1);
+                triggers.cached_nat_max /= self.times_shorter();
                 if let Some(journal) = &mut journal {
                     journal.commit = shorter(journal.commit);
                 }
@@ -424,5 +436,16 @@ mod tests {
         let (policy, linux) = (config.writeback(), WritebackPolicy::default());
         assert_eq!((policy.interval, Some(policy.expire)), both);
         assert_eq!(policy.limit_pages, linux.limit_pages);
+        let of_a_host = Config {
+            host_mib: Some(20 << 10),
+            ..config
+        };
+        assert_eq!(of_a_host.writeback().limit_pages, linux.limit_pages);
+        assert_eq!(of_a_host.writeback().background_pages, Some((1 << 18) / 10));
+        let whole = Config {
+            shorter: None,
+            ..of_a_host
+        };
+        assert_eq!(whole.writeback().limit_pages, Some((20 << 18) / 5));
     }
 }

@@ -4,6 +4,7 @@
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
 use base::Ino;
+use base::cost::host;
 use fscore::{
     Attr, DirEntry, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr,
 };
@@ -82,6 +83,7 @@ impl File {
     /// # Errors
     /// EBADF without `READ`, EISDIR, EINVAL for an offset above 2^63-1; errors of the file system.
     pub fn read_at(&self, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
+        rt::charge(host::READ);
         self.need(OpenFlags::READ)?;
         check_range(offset, buf.len())?;
         self.vfs.fs.read(self.ino(), offset, buf)
@@ -98,6 +100,7 @@ impl File {
         if self.flags.has(OpenFlags::APPEND) {
             return self.append(data).map(|(_, n)| n);
         }
+        rt::charge(host::WRITE);
         self.need(OpenFlags::WRITE)?;
         check_range(offset, data.len())?;
         if data.is_empty() {
@@ -116,6 +119,7 @@ impl File {
     /// # Errors
     /// As [`write_at`](File::write_at).
     pub fn append(&self, data: &[u8]) -> FsResult<(u64, usize)> {
+        rt::charge(host::WRITE);
         self.need(OpenFlags::WRITE)?;
         let (offset, n) = {
             let _exclusive = self.node().size.write();
@@ -133,10 +137,10 @@ impl File {
     /// To be called after `bytes` were written: syncs if the flags say so, otherwise throttles.
     fn after_write(&self, bytes: usize) -> FsResult<()> {
         if self.flags.has(OpenFlags::SYNC) {
-            return self.fsync();
+            return self.synced(false);
         }
         if self.flags.has(OpenFlags::DSYNC) {
-            return self.fdatasync();
+            return self.synced(true);
         }
         self.vfs.writeback.throttle(bytes)
     }
@@ -146,6 +150,7 @@ impl File {
     /// # Errors
     /// EBADF without `WRITE`, EISDIR, EFBIG; errors of the file system.
     pub fn truncate(&self, size: u64) -> FsResult<()> {
+        rt::charge(host::SETATTR);
         self.need(OpenFlags::WRITE)?;
         if size > OFFSET_MAX {
             return Err(Errno::Inval.into());
@@ -155,7 +160,7 @@ impl File {
             ..SetAttr::default()
         };
         let _shared = self.node().size.read();
-        check_truncate(self.stat()?.kind)?;
+        check_truncate(self.attr()?.kind)?;
         self.vfs.fs.setattr(self.ino(), &set).map(drop)
     }
 
@@ -166,6 +171,7 @@ impl File {
     /// that ends above 2^63-1 or beyond the largest file, EISDIR, EOPNOTSUPP, ENOSPC; errors of the
     /// file system.
     pub fn fallocate(&self, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
+        rt::charge(host::CALL);
         self.need(OpenFlags::WRITE)?;
         if len == 0 || offset > OFFSET_MAX || len > OFFSET_MAX {
             return Err(Errno::Inval.into());
@@ -178,7 +184,7 @@ impl File {
             self.vfs.fs.fallocate(self.ino(), mode, offset, len)?;
         }
         if self.flags.has(OpenFlags::SYNC) || self.flags.has(OpenFlags::DSYNC) {
-            return self.fsync();
+            return self.synced(false);
         }
         Ok(())
     }
@@ -190,6 +196,7 @@ impl File {
     /// ENXIO at or behind the end of the file, and if there is no data behind `offset`; errors of
     /// the file system.
     pub fn seek(&self, offset: u64, mode: SeekMode) -> FsResult<u64> {
+        rt::charge(host::CALL);
         self.vfs.fs.seek(self.ino(), offset, mode)
     }
 
@@ -199,6 +206,7 @@ impl File {
     /// EIO if this or an earlier write-back of the file failed, once for each open file; errors of
     /// the file system.
     pub fn fsync(&self) -> FsResult<()> {
+        rt::charge(host::FSYNC);
         self.synced(false)
     }
     /// Makes the data durable, and of the metadata what is needed to read it.
@@ -206,6 +214,7 @@ impl File {
     /// # Errors
     /// As [`fsync`](File::fsync).
     pub fn fdatasync(&self) -> FsResult<()> {
+        rt::charge(host::FSYNC);
         self.synced(true)
     }
     fn synced(&self, data_only: bool) -> FsResult<()> {
@@ -221,6 +230,10 @@ impl File {
     /// # Errors
     /// Errors of the file system.
     pub fn stat(&self) -> FsResult<Attr> {
+        rt::charge(host::STAT);
+        self.attr()
+    }
+    fn attr(&self) -> FsResult<Attr> {
         self.vfs.fs.getattr(self.ino())
     }
     /// Changes attributes as [`Vfs::set_attr`] does.
@@ -228,8 +241,9 @@ impl File {
     /// # Errors
     /// As [`Vfs::set_attr`].
     pub fn set_attr(&self, set: &SetAttr) -> FsResult<Attr> {
+        rt::charge(host::SETATTR);
         let _shared = self.node().size.read();
-        self.vfs.set_attr_of(&self.stat()?, set)
+        self.vfs.set_attr_of(&self.attr()?, set)
     }
     /// At most `max` entries of a directory from cookie `from` on, which is 0 for the start and
     /// then [`DirEntry::next`] of the last entry; none at the end.
@@ -237,7 +251,8 @@ impl File {
     /// # Errors
     /// ENOTDIR; errors of the file system.
     pub fn read_dir(&self, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
-        if self.stat()?.kind != FileKind::Dir {
+        rt::charge(host::CALL);
+        if self.attr()?.kind != FileKind::Dir {
             return Err(Errno::NotDir.into());
         }
         self.vfs.fs.readdir(self.ino(), from, max)
@@ -250,6 +265,7 @@ impl File {
     /// EIO if a write-back failed of which this open file, which may write, was not told; errors of
     /// the file system. The open file has ended in any case.
     pub fn close(mut self) -> FsResult<()> {
+        rt::charge(host::CLOSE);
         let node = self
             .node
             .take()

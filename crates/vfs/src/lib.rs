@@ -4,6 +4,11 @@
 //! systems know no paths and programs no inodes. It acts as the superuser: permission bits are
 //! stored and not checked.
 //!
+//! It stands where a kernel stands between a program and a file system, so what that kernel takes
+//! for a call is charged here ([`base::cost::host`]), the same for every file system. Calls by
+//! inode number are charged nothing: above them there is a kernel, that of FUSE, which takes its
+//! own time.
+//!
 //! Invariants:
 //!
 //! - **V1** An inode number that a running operation has seen is not reused before that operation

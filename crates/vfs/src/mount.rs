@@ -8,7 +8,8 @@ use crate::path;
 use crate::synclog::{SyncLog, SyncRecord};
 use crate::walk::{Follow, Last, Parent, Place, Walk};
 use crate::writeback::{Writeback, WritebackPolicy, WritebackStats};
-use base::{Ino, Map};
+use base::cost::host;
+use base::{Ino, Map, Nanos};
 use fscore::{
     Attr, Creds, DirEntry, Errno, ErrorSeen, FileKind, FileSystem, FsError, FsResult, FsStat,
     SetAttr, TimeSet,
@@ -86,6 +87,13 @@ impl Vfs {
         self.syncs.take()
     }
 
+    /// Runs one operation on names that a program calls: the host takes `cost` for it, and for each
+    /// component of its paths what [`Walk`] charges.
+    pub(crate) fn call<R>(&self, cost: Nanos, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
+        rt::charge(cost);
+        self.operation(f)
+    }
+
     /// Runs one operation on names; inode numbers that it sees stay valid until it ends (vfs-V1).
     pub(crate) fn operation<R>(&self, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
         let op = self.grace.enter();
@@ -156,6 +164,10 @@ impl Vfs {
             Follow::Yes
         };
         let place = self.resolve(path, follow)?;
+        rt::charge(match create && place.attr.is_none() {
+            true => host::CREATE,
+            false => host::OPEN,
+        });
         if let Some(attr) = place.attr {
             if exclusive {
                 return Err(Errno::Exist.into());
@@ -289,21 +301,25 @@ impl Vfs {
     /// # Errors
     /// Those of `stat(2)`.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.operation(|| self.resolve(path.as_ref(), Follow::Yes)?.found())
+        self.call(host::STAT, || {
+            self.resolve(path.as_ref(), Follow::Yes)?.found()
+        })
     }
     /// Attributes of what `path` names; a symbolic link in the last place is not followed.
     ///
     /// # Errors
     /// Those of `lstat(2)`.
     pub fn lstat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.operation(|| self.resolve(path.as_ref(), Follow::No)?.found())
+        self.call(host::STAT, || {
+            self.resolve(path.as_ref(), Follow::No)?.found()
+        })
     }
     /// The target of a symbolic link.
     ///
     /// # Errors
     /// EINVAL if it is no symbolic link; those of the path walk.
     pub fn readlink(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
-        self.operation(|| {
+        self.call(host::CALL, || {
             let attr = self.resolve(path.as_ref(), Follow::No)?.found()?;
             if attr.kind != FileKind::Symlink {
                 return Err(Errno::Inval.into());
@@ -324,6 +340,7 @@ impl Vfs {
             let mut all = Vec::new();
             let mut from = 0;
             loop {
+                rt::charge(host::CALL);
                 let chunk = self.fs.readdir(attr.ino, from, READDIR_CHUNK)?;
                 let Some(last) = chunk.last() else {
                     return Ok(all);
@@ -341,7 +358,7 @@ impl Vfs {
     /// # Errors
     /// Those of `chmod`, `chown`, `truncate`, `utimensat`.
     pub fn set_attr(&self, path: impl AsRef<[u8]>, set: &SetAttr) -> FsResult<Attr> {
-        self.operation(|| {
+        self.call(host::SETATTR, || {
             let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
             self.set_attr_of(&attr, set)
         })
@@ -423,6 +440,7 @@ impl Vfs {
     /// # Errors
     /// Errors of the file system.
     pub fn statfs(&self) -> FsResult<FsStat> {
+        rt::charge(host::CALL);
         self.fs.statfs()
     }
     /// Makes everything durable (`syncfs`).
@@ -430,6 +448,7 @@ impl Vfs {
     /// # Errors
     /// Errors of the file system.
     pub fn sync(&self) -> FsResult<()> {
+        rt::charge(host::CALL);
         self.fs.sync()
     }
     /// Makes the names in a directory durable: opens it, syncs it and closes it.

@@ -6,6 +6,7 @@ use crate::mount::{ATTEMPTS, SET_GID, Vfs};
 use crate::path;
 use crate::walk::{Follow, Last, Parent};
 use base::Ino;
+use base::cost::host;
 use fscore::{Attr, Errno, FileKind, FsError, FsResult, RenameMode};
 
 impl Vfs {
@@ -14,7 +15,7 @@ impl Vfs {
     /// # Errors
     /// Those of `mkdir(2)`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>, perm: u16) -> FsResult<Attr> {
-        self.operation(|| {
+        self.call(host::MKDIR, || {
             let parent = self.parent(path.as_ref())?;
             let (dir, name) = self.new_name(parent, true)?;
             let (creds, set_gid) = self.inherit(dir)?;
@@ -37,7 +38,7 @@ impl Vfs {
         if matches!(kind, FileKind::Dir | FileKind::Symlink) {
             return Err(Errno::Inval.into());
         }
-        self.operation(|| {
+        self.call(host::CREATE, || {
             let parent = self.parent(path.as_ref())?;
             let (dir, name) = self.new_name(parent, false)?;
             let (creds, _) = self.inherit(dir)?;
@@ -52,7 +53,7 @@ impl Vfs {
     pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> FsResult<Attr> {
         let target = target.as_ref();
         path::check(target)?;
-        self.operation(|| {
+        self.call(host::CREATE, || {
             let parent = self.parent(path.as_ref())?;
             let (dir, name) = self.new_name(parent, false)?;
             let (creds, _) = self.inherit(dir)?;
@@ -65,7 +66,7 @@ impl Vfs {
     /// # Errors
     /// Those of `link(2)`; EPERM for a directory.
     pub fn link(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.operation(|| {
+        self.call(host::LINK, || {
             let attr = self.resolve(old.as_ref(), Follow::No)?.found()?;
             let (dir, name) = self.new_name(self.parent(new.as_ref())?, false)?;
             if attr.kind == FileKind::Dir {
@@ -83,7 +84,7 @@ impl Vfs {
     /// # Errors
     /// Those of `unlink(2)`; EISDIR for a directory.
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
-        self.operation(|| {
+        self.call(host::UNLINK, || {
             let parent = self.parent(path.as_ref())?;
             let Last::Name(name) = &parent.last else {
                 return Err(Errno::IsDir.into());
@@ -104,7 +105,7 @@ impl Vfs {
     /// # Errors
     /// Those of `rmdir(2)`.
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
-        self.operation(|| {
+        self.call(host::RMDIR, || {
             let parent = self.parent(path.as_ref())?;
             let name = match &parent.last {
                 Last::Name(name) => name,
@@ -132,7 +133,7 @@ impl Vfs {
         to: impl AsRef<[u8]>,
         mode: RenameMode,
     ) -> FsResult<()> {
-        self.operation(|| {
+        self.call(host::RENAME, || {
             let from = self.parent(from.as_ref())?;
             let to = self.parent(to.as_ref())?;
             let (Last::Name(from_name), Last::Name(to_name)) = (&from.last, &to.last) else {

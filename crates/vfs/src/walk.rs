@@ -1,8 +1,12 @@
 //! The path walk: components, `.` and `..`, symbolic links and trailing slashes, as Linux does it,
 //! but for relative paths: there is no current directory, so they begin at the root.
+//!
+//! Each component costs what it costs a kernel that has the name in its cache of names; what a
+//! file system takes for a name beyond that, it charges itself.
 
 use crate::path::{self, NAME_BYTES_MAX, SYMLINKS_MAX};
 use base::Ino;
+use base::cost::host;
 use fscore::{Attr, Errno, FileKind, FileSystem, FsError, FsResult};
 
 /// The last component of a path.
@@ -65,15 +69,23 @@ impl<'f> Walk<'f> {
     /// A walk along `path`, from the root even if it is relative: there is no current directory.
     pub(crate) fn new(fs: &'f dyn FileSystem, path: &[u8]) -> FsResult<Walk<'f>> {
         path::check(path)?;
-        Ok(Walk {
+        let mut walk = Walk {
             fs,
             links: 0,
             dir: fs.root(),
-            todo: path::components_reversed(path)
-                .map(<[u8]>::to_vec)
-                .collect(),
+            todo: Vec::new(),
             slash: path::ends_in_slash(path),
-        })
+        };
+        walk.add(path);
+        Ok(walk)
+    }
+
+    /// Puts the components of a path before those that are still to be walked.
+    fn add(&mut self, path: &[u8]) {
+        let known = self.todo.len();
+        self.todo
+            .extend(path::components_reversed(path).map(<[u8]>::to_vec));
+        rt::charge_each(host::COMPONENT, (self.todo.len() - known) as u64);
     }
 
     /// Walks to the directory of the last component, which is not looked up.
@@ -174,8 +186,7 @@ impl<'f> Walk<'f> {
         if self.todo.is_empty() {
             self.slash |= path::ends_in_slash(&target);
         }
-        self.todo
-            .extend(path::components_reversed(&target).map(<[u8]>::to_vec));
+        self.add(&target);
         Ok(())
     }
 }

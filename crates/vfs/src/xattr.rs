@@ -4,6 +4,7 @@
 use crate::file::File;
 use crate::mount::Vfs;
 use crate::walk::Follow;
+use base::cost::host;
 use fscore::{Errno, FsResult, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode};
 
 /// Checks of a name what the system call checks before any file system sees it.
@@ -106,27 +107,27 @@ impl Vfs {
     ) -> FsResult<()> {
         check_name(name)?;
         check_value(value)?;
-        self.operation(|| {
+        self.call(host::CALL, || {
             let ino = self.resolve(path, follow)?.found()?.ino;
             self.fs.setxattr(ino, name, value, mode)
         })
     }
     fn get_xattr_at(&self, path: &[u8], follow: Follow, name: &[u8]) -> FsResult<Vec<u8>> {
         check_name(name)?;
-        self.operation(|| {
+        self.call(host::CALL, || {
             let ino = self.resolve(path, follow)?.found()?.ino;
             self.fs.getxattr(ino, name)
         })
     }
     fn list_xattr_at(&self, path: &[u8], follow: Follow) -> FsResult<Vec<Vec<u8>>> {
-        self.operation(|| {
+        self.call(host::CALL, || {
             let ino = self.resolve(path, follow)?.found()?.ino;
             self.fs.listxattr(ino)
         })
     }
     fn remove_xattr_at(&self, path: &[u8], follow: Follow, name: &[u8]) -> FsResult<()> {
         check_name(name)?;
-        self.operation(|| {
+        self.call(host::CALL, || {
             let ino = self.resolve(path, follow)?.found()?.ino;
             self.fs.removexattr(ino, name)
         })
@@ -142,6 +143,7 @@ impl File {
         let name = name.as_ref();
         check_name(name)?;
         check_value(value)?;
+        rt::charge(host::CALL);
         self.vfs().fs.setxattr(self.ino(), name, value, mode)
     }
     /// The value of an extended attribute.
@@ -150,6 +152,7 @@ impl File {
     /// As [`Vfs::getxattr`].
     pub fn getxattr(&self, name: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
         check_name(name.as_ref())?;
+        rt::charge(host::CALL);
         self.vfs().fs.getxattr(self.ino(), name.as_ref())
     }
     /// Names of all extended attributes.
@@ -157,6 +160,7 @@ impl File {
     /// # Errors
     /// As [`Vfs::listxattr`].
     pub fn listxattr(&self) -> FsResult<Vec<Vec<u8>>> {
+        rt::charge(host::CALL);
         self.vfs().fs.listxattr(self.ino())
     }
     /// Removes an extended attribute.
@@ -165,6 +169,7 @@ impl File {
     /// As [`Vfs::removexattr`].
     pub fn removexattr(&self, name: impl AsRef<[u8]>) -> FsResult<()> {
         check_name(name.as_ref())?;
+        rt::charge(host::CALL);
         self.vfs().fs.removexattr(self.ino(), name.as_ref())
     }
 }

@@ -36,6 +36,10 @@ struct Paper<P: 'static, J: Work + 'static> {
 
 /// Runs every job of the figures that were asked for, reports.
 pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
+    if args.objects.is_some() && !matches!(args.paper, PaperName::F2fsj) {
+        let why = "--objects: only the F2FSJ paper counts in objects; leave it out";
+        return Err(usage(why));
+    }
     match args.paper {
         PaperName::Emmc => {
             let plan = emmc::Plan::new(args.quick, args.seed, traces(args)?);
@@ -68,6 +72,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
         }
         PaperName::F2fsj => {
             let plan = f2fsj::Plan::new(args.quick, args.seed).with_traces(traces(args)?);
+            let plan = plan.with_objects(args.objects).map_err(usage)?;
             make(
                 args,
                 &Paper {
@@ -186,6 +191,7 @@ fn command(args: &PaperArgs, name: &str) -> String {
     if args.quick {
         words.push("--quick".into());
     }
+    words.extend(args.objects.map(|n| format!("--objects {n}")));
     words.push(format!("--seed {}", args.seed));
     let recorded = args.traces.is_some() || std::env::var_os(TRACES).is_some_and(|t| !t.is_empty());
     let runs_some = matches!(args.paper, PaperName::Emmc | PaperName::F2fsj);

@@ -17,11 +17,12 @@ pub fn text(report: &Report, sections: &[Section]) -> String {
     text
 }
 
-const HEAD: [&str; 7] = [
+const HEAD: [&str; 8] = [
     "within",
     "strictly",
     "outside",
     "not explained",
+    "no experiment",
     "contradicted",
     "not compared",
     "not measured",
@@ -33,6 +34,7 @@ fn cells(name: &str, sum: &Summary) -> Vec<String> {
         sum.strictly,
         sum.outside,
         sum.unexplained,
+        sum.unshown,
         sum.contradicted,
         sum.not_compared,
         sum.unmeasured,

@@ -77,10 +77,12 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     let dir = tempfile::tempdir().unwrap();
     let gone = dir.path().join("gone");
     let gone = gone.to_str().unwrap();
-    let cases: [(&[&str], &str); 6] = [
+    let cases: [(&[&str], &str); 8] = [
         (&["paper", "usenix"], "emmc"),
         (&["paper", "jftl", "--only", "fig99"], "fig7a"),
         (&["paper", "jftl", "--traces", gone], "leave it out"),
+        (&["paper", "jftl", "--objects", "1000"], "leave it out"),
+        (&["paper", "f2fsj", "--objects", "99"], "100 to 4000000"),
         (&["paper", "emmc", "--only", "fig99"], "fig13"),
         (&["paper", "emmc", "--traces", gone], "generators stand in"),
         (&["paper", "emmc", "--jobs", "0"], "--jobs"),

@@ -40,8 +40,12 @@ impl Ext4 {
     pub(crate) fn op_lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
         let dir = self.directory(dir)?;
         let _gate = dir.gate.read();
-        rt::charge(base::cost::ext4::LOOKUP);
-        Ok(self.find(&dir, name)?.ok_or(Errno::NoEnt)?.ino)
+        let found = self.find(&dir, name)?.ok_or_else(|| {
+            // What is there, a kernel has in its cache of names, which `vfs` charges.
+            rt::charge(base::cost::ext4::LOOKUP);
+            Errno::NoEnt
+        })?;
+        Ok(found.ino)
     }
 
     /// The directory with this number.

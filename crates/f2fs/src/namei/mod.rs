@@ -44,8 +44,12 @@ impl F2fs {
             return Ok(dir.ino);
         }
         let _gate = dir.gate.read();
-        rt::charge(cost::LOOKUP);
-        Ok(self.find(&dir, name)?.ok_or(Errno::NoEnt)?.inode.ino)
+        let found = self.find(&dir, name)?.ok_or_else(|| {
+            // What is there, a kernel has in its cache of names, which `vfs` charges.
+            rt::charge(cost::LOOKUP);
+            Errno::NoEnt
+        })?;
+        Ok(found.inode.ino)
     }
 
     pub(crate) fn op_readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {

@@ -9,7 +9,7 @@ use super::job::{Job, Outcomes, RunJob, measured, run_of};
 use super::measure::{BenchJob, Host, Measured};
 use super::names::Op;
 use super::scale::{ring, shorter};
-use super::system::{Size, System};
+use super::system::{BOARD_MIB, Size, System};
 use super::{Plan, published};
 use crate::PaperError;
 use crate::{Listed, Row, Section, number};
@@ -45,7 +45,10 @@ fn stack(plan: &Plan, system: System, (ring, shorter): (u64, u32)) -> Config {
         ring,
         shorter,
     };
-    system.stack(DEVICE, size, plan.seed)
+    Config {
+        host_mib: Some(BOARD_MIB),
+        ..system.stack(DEVICE, size, plan.seed)
+    }
 }
 
 fn bench(plan: &Plan, op: Op, system: System) -> BenchJob {

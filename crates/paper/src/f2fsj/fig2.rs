@@ -37,7 +37,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for op in Op::FOUR {
         let of = |system, at| measured(outcomes, &op.at(plan, system, at));
         let stock = of(System::Checkpoint60, At::Whole)?;
-        shares.push(share_row(plan, &table, op, stock));
+        let varied = At::experiment(plan, |at| Ok(share(of(System::Checkpoint60, at)?)))?;
+        shares.push(share_row(plan, &table, op, stock).shown_by(&varied));
         shares.extend(op.removes().then(|| share_with_preparation(op, stock)));
         let item = format!("{}: worst latency", op.word());
         let ms = stock.latency_us.max / 1e3;
@@ -107,7 +108,7 @@ fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
         ),
         _ => format!(
             "the parts: {packs} checkpoints of {} ms and {} blocks on the average, one for {} operations of {} us (median) each, which are without the \
-             system calls, page cache of the kernel and the benchmark's own work of the paper's; the run took {} s, and one is due after {} or by \
+             benchmark's own work of the paper's; the run took {} s, and one is due after {} or by \
              counts (8 segments of dirty nodes, a tenth of all node numbers)",
             number(stock.checkpoints.inside_s * 1e3 / packs as f64),
             number(stock.blocks.values().sum::<u64>() as f64 / packs as f64),

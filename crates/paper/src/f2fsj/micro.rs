@@ -142,12 +142,16 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let item = format!("{}: {} over {}", op.word(), title(pair.0), title(pair.1));
         let why = why(op, pair, &found)?;
         let gain = found.gain(op, pair, At::Whole)?;
-        rows.push(Row::judged(table.get(FIGURE, &item, None), gain).because(&why));
+        let mut varied = At::experiment(plan, |at| found.gain(op, pair, at))?;
+        let row = Row::judged(table.get(FIGURE, &item, None), gain).because(&why);
+        let at = rows.len();
         if op.removes() {
             let item = format!("{item}, with the preparation");
             let gain = found.gain_with_preparation(op, pair)?;
+            varied += &format!("; with the preparation counted {}", number(gain));
             rows.push(Row::ours(FIGURE, &item, "gain", gain).noted(PREPARED));
         }
+        rows.insert(at, row.shown_by(&varied));
         for at in At::LEVELS {
             let gain = found.gain(op, pair, at)?;
             rows.push(Row::ours(FIGURE, &item, "gain", gain).of(&at.text(plan)));

@@ -139,6 +139,8 @@ pub struct Plan {
     pub quick: bool,
     /// True for tests in debug builds: hardly any objects. `quick` is true then, as well.
     pub tiny: bool,
+    /// Number of objects of an operation on names, instead of that of the report.
+    pub objects: Option<u32>,
     /// Seed of every random stream.
     pub seed: u64,
     /// Folder of recordings, if there is one.
@@ -151,6 +153,7 @@ impl Plan {
         Plan {
             quick,
             tiny: false,
+            objects: None,
             seed,
             traces: None,
         }
@@ -162,11 +165,25 @@ impl Plan {
         Plan { traces, ..self }
     }
 
+    /// Sets the number of objects; `None` leaves that of the report.
+    ///
+    /// # Errors
+    /// It is not between 100 and the paper's 4 million, with what would be valid.
+    pub fn with_objects(self, objects: Option<u32>) -> Result<Plan, String> {
+        match objects {
+            Some(n) if !(100..=scale::PAPER_OBJECTS).contains(&n) => {
+                Err(format!("{n} objects: say 100 to {}", scale::PAPER_OBJECTS))
+            }
+            objects => Ok(Plan { objects, ..self }),
+        }
+    }
+
     /// The plan for tests: all jobs and rows, with as few objects as a debug build runs in seconds.
     pub fn tiny(seed: u64) -> Plan {
         Plan {
             quick: true,
             tiny: true,
+            objects: None,
             seed,
             traces: None,
         }

@@ -4,6 +4,7 @@ use super::Plan;
 use super::measure::{BenchJob, Host};
 use super::scale::{CORES, DEVICE, size};
 use super::system::System;
+use crate::{PaperError, number};
 use work::RunConfig;
 
 /// The size and the CPU costs of a run in the report.
@@ -26,6 +27,25 @@ impl At {
             At::Whole => format!("{} objects", plan.objects()),
             At::Cpu(percent) => format!("CPU {percent} %, {} objects", plan.objects_varied()),
         }
+    }
+
+    /// What a value is at each of the [`LEVELS`](Self::LEVELS), as an experiment beside a row.
+    ///
+    /// # Errors
+    /// Those of `value`.
+    pub fn experiment(
+        plan: &Plan,
+        value: impl Fn(At) -> Result<f64, PaperError>,
+    ) -> Result<String, PaperError> {
+        let found: Result<Vec<String>, _> = At::LEVELS
+            .map(|at| value(at).map(number))
+            .into_iter()
+            .collect();
+        Ok(format!(
+            "with half, the whole and twice the CPU costs of the table and {} objects: {}",
+            plan.objects_varied(),
+            found?.join(", ")
+        ))
     }
 }
 

@@ -23,7 +23,8 @@ pub const DEVICE: &str = "nvme-980pro";
 pub const FLAT_DEVICE: &str = "nvme-980pro,slc.on=false";
 /// Number of cores of the paper's PC, an i9-10850K.
 pub const CORES: usize = 10;
-/// Bytes of the volume. The SLC area of the drive scales with its size. On a smaller volume the
+/// Bytes of the volume, for as many objects as a whole report has; with more it is as much larger.
+/// The SLC area of the drive scales with its size. On a smaller volume the
 /// 200,000 objects overrun it, where the paper's 4 million fit into that of their drive of 256 GB;
 /// and behind a full area the time of whoever writes more (stock F2FS) grows by a multiple.
 pub const VOLUME: u64 = 16 << 30;
@@ -62,7 +63,7 @@ pub fn shorter(objects: u32) -> u32 {
 /// Sizes of volume and journal for this many objects, with intervals in proportion.
 pub fn size(objects: u32) -> Size {
     Size {
-        bytes: VOLUME,
+        bytes: VOLUME * u64::from(objects.div_ceil(OBJECTS).max(1)),
         ring: ring(objects),
         shorter: shorter(objects),
     }
@@ -88,12 +89,14 @@ impl Plan {
 
     /// Number of objects of a benchmark on names.
     pub fn objects(&self) -> u32 {
-        self.pick(OBJECTS, OBJECTS_QUICK, OBJECTS_TINY)
+        let of_report = self.pick(OBJECTS, OBJECTS_QUICK, OBJECTS_TINY);
+        self.objects.unwrap_or(of_report)
     }
 
     /// Number of objects of runs with half and twice the CPU costs.
     pub fn objects_varied(&self) -> u32 {
-        self.pick(OBJECTS / 5, OBJECTS_QUICK / 5, OBJECTS_TINY / 3)
+        let of_report = self.pick(OBJECTS / 5, OBJECTS_QUICK / 5, OBJECTS_TINY / 3);
+        self.objects.map_or(of_report, |n| n / 5)
     }
 
     /// Sizes of volume and journal for the objects, with intervals in proportion.
@@ -170,6 +173,26 @@ mod tests {
             assert_eq!(made, spans, "{objects}");
         }
         assert_eq!(shorter(2 * PAPER_OBJECTS), 1, "never longer");
+    }
+
+    /// A long form has room for its objects, and a quick one no smaller drive.
+    #[test]
+    fn a_volume_grows_with_the_objects_beyond_those_of_a_whole_report() {
+        for (objects, times) in [(300, 1), (200_000, 1), (1_000_000, 5), (PAPER_OBJECTS, 20)] {
+            let size = size(objects);
+            assert_eq!(size.bytes, times * VOLUME, "{objects}");
+            let text = format!("meta:op=create,count={objects},size=4k");
+            check(&spec(&text), size.bytes).unwrap();
+        }
+        let plan = Plan::new(true, 1).with_objects(Some(1_000_000)).unwrap();
+        assert_eq!(
+            (plan.objects(), plan.objects_varied()),
+            (1_000_000, 200_000)
+        );
+        for refused in [99, PAPER_OBJECTS + 1] {
+            let why = Plan::new(true, 1).with_objects(Some(refused)).unwrap_err();
+            assert!(why.contains("100 to 4000000"), "{why}");
+        }
     }
 
     #[test]

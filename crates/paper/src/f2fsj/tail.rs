@@ -82,8 +82,15 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     let gain = |a: f64, b: f64| (b > 0.0).then(|| a / b - 1.0);
     let (stock, journal) = both(At::Whole)?;
     let (inside, spent) = (stock.checkpoints.inside_s, journal.of_operations());
+    let varied = At::experiment(found.plan, |at| {
+        let (stock, journal) = both(at)?;
+        let journal = journal.of_operations();
+        Ok(gain(stock.checkpoints.inside_s, journal).unwrap_or(f64::INFINITY))
+    })?;
     let mut rows = vec![match gain(inside, spent) {
-        Some(gain) => Row::judged(published, gain).because(&why_time(stock, &journal)),
+        Some(gain) => Row::judged(published, gain)
+            .because(&why_time(stock, &journal))
+            .shown_by(&varied),
         None => Row::unmeasured(published, Some(NO_TIME)),
     }];
     if op.removes() {
@@ -162,8 +169,11 @@ fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
         number(own.latency_us.mean),
         each(journal.of_operations(), own)
     );
-    let mut rows =
-        vec![Row::judged(table.get(FIGURE, &item, None), gain(At::Whole)?).because(&why)];
+    let mut rows = vec![
+        Row::judged(table.get(FIGURE, &item, None), gain(At::Whole)?)
+            .because(&why)
+            .shown_by(&At::experiment(found.plan, gain)?),
+    ];
     for at in At::LEVELS {
         let of = at.text(found.plan);
         rows.push(Row::ours(FIGURE, &item, "gain", gain(at)?).of(&of));

@@ -5,7 +5,10 @@
 //! cost. The documentation of a constant names its measurement in brackets: "Making a directory
 //! (`f2fs/mkdir`)". The benches print a line with that name and the nanoseconds for it. Each bench
 //! runs several times and the least result counts, because other programs can only make it slower.
+//! With `--kernel` the module of the host is measured instead, on the running kernel ([`kernel`]).
 //! Nothing is judged: machines differ, and a changed table is a commit of its own with the reason.
+
+mod kernel;
 
 use crate::{Result, workspace};
 use std::collections::BTreeMap;
@@ -22,6 +25,15 @@ const BENCHES: &[(&str, &str, &str)] = &[
 ];
 /// Runs of each bench.
 const RUNS: usize = 3;
+/// The module of the table that [`kernel`] measures.
+const HOST: &str = "host";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Measure what system calls of the running kernel cost, on tmpfs
+    #[arg(long)]
+    kernel: bool,
+}
 
 /// A constant of the table.
 #[derive(PartialEq, Debug)]
@@ -35,8 +47,18 @@ struct Entry {
 }
 
 /// Runs `cargo xtask calibrate-cpu`.
-pub fn run() -> Result {
+pub fn run(args: &Args) -> Result {
+    let measured = match args.kernel {
+        true => kernel::measure()?,
+        false => benches()?,
+    };
     let table = parse(&workspace::read(TABLE)?);
+    let asked = table.iter().filter(|e| (e.module == HOST) == args.kernel);
+    compare(asked, &measured)
+}
+
+/// What the benches measure: nanoseconds by the name of the measurement.
+fn benches() -> Result<BTreeMap<String, f64>> {
     let mut measured = BTreeMap::new();
     for (package, bench, _) in BENCHES {
         for _ in 0..RUNS {
@@ -46,12 +68,17 @@ pub fn run() -> Result {
             }
         }
     }
+    Ok(measured)
+}
+
+/// Prints constants beside what was measured.
+fn compare<'a>(table: impl Iterator<Item = &'a Entry>, measured: &BTreeMap<String, f64>) -> Result {
     println!(
         "{TABLE}\n{:<26} {:<24} {:>9} {:>9} {:>6}",
         "constant", "measurement", "table ns", "here ns", "ratio"
     );
     let mut missing = Vec::new();
-    for e in &table {
+    for e in table {
         let name = e.measurement.as_deref().unwrap_or("-");
         let here = measured.get(name).copied();
         if here.is_none() {
@@ -67,7 +94,7 @@ pub fn run() -> Result {
     }
     match missing.is_empty() {
         true => Ok(()),
-        false => Err(format!("{TABLE}: no bench measures {}", missing.join(", "))),
+        false => Err(format!("{TABLE}: nothing measures {}", missing.join(", "))),
     }
 }
 
@@ -186,6 +213,7 @@ mod tests {
                     format!("\"{m}\""),
                     format!("\"{m}="),
                     format!("\"{of}/{m}\\t"),
+                    format!("\"{of}/{m}\""),
                 ];
                 whole.iter().any(|text| benches.contains(text))
             });
@@ -220,7 +248,8 @@ mod tests {
         for entry in std::fs::read_dir(crates).expect("the crates").flatten() {
             sources(&entry.path().join("src"), &mut all);
         }
-        for (_, _, path) in BENCHES {
+        let paths = BENCHES.iter().map(|(_, _, path)| *path);
+        for path in paths.chain(["xtask/src/calibrate/kernel.rs"]) {
             benches.push_str(&workspace::read(path).expect("a bench"));
         }
         assert_eq!(faults(&table, &all, &benches), Vec::<String>::new());
