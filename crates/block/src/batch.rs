@@ -217,6 +217,13 @@ impl Batch {
             probe: None,
         }
     }
+    /// Writes that others wait for, too.
+    pub(crate) fn of_watched(queue: Arc<Queue>, watched: Vec<Watch>) -> Batch {
+        Batch {
+            watched,
+            ..Batch::new(queue)
+        }
+    }
     /// True if some of it may be volatile at completion.
     pub fn is_volatile(&self) -> bool {
         self.volatile
