@@ -180,6 +180,11 @@ impl Watch {
         self.wait_written().result
     }
 
+    /// True if both are of the same writes.
+    pub fn is_of(&self, other: &Watch) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// As [`wait`](Self::wait); also answers what a flush has to cover.
     pub fn wait_written(&self) -> Written {
         let mut state = self.0.lock();

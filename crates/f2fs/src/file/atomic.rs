@@ -20,6 +20,7 @@ use super::sending::send_or_hold;
 use super::write::parts;
 use super::zero_page;
 use crate::F2fs;
+use crate::flights::First;
 use crate::inode::Inode;
 use crate::journal::DataSent;
 use crate::map::Slot;
@@ -268,10 +269,13 @@ impl F2fs {
                 true => self.sum_blocks(op, &fresh),
                 false => Vec::new(),
             };
-            let all = !sums.is_empty();
             let grouped = self.may_group(sums.len());
+            let first = match sums.is_empty() {
+                true => First::Sender,
+                false => First::Commit,
+            };
             let batch = send_or_hold(plug, grouped);
-            let watch = inode.flights.add_runs(runs, batch, all);
+            let watch = inode.flights.add_runs(runs, batch, first);
             self.content.took_off(ino);
             if let (Some(tx), Some(watch)) = (op.tx(), watch) {
                 tx.data_sent(DataSent {

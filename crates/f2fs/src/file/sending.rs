@@ -4,6 +4,7 @@
 use super::placement::Facts;
 use super::{BATCH_PAGES, DataStats};
 use crate::F2fs;
+use crate::flights::First;
 use crate::inode::Inode;
 use crate::journal::DataSent;
 use crate::journal::summed::BlockSum;
@@ -129,11 +130,15 @@ impl Sending {
             false => Vec::new(),
         };
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let all = sums.len() as u64 == pages;
-        let grouped = all && fs.may_group(sums.len());
+        let grouped = self.summed && sums.len() == fresh.len() && fs.may_group(pages as usize);
+        let first = match () {
+            () if grouped && fresh.is_empty() => First::Rider,
+            () if grouped || sums.len() as u64 == pages => First::Commit,
+            () => First::Sender,
+        };
         let runs = self.runs.drain(..);
         let batch = send_or_hold(plug, grouped);
-        let watch = inode.flights.add_runs(runs, batch, all);
+        let watch = inode.flights.add_runs(runs, batch, first);
         fs.content.took_off(inode.ino);
         if let (Some(tx), Some(watch), false) = (op.tx(), watch, fresh.is_empty()) {
             // writeback-W4.
@@ -176,8 +181,8 @@ pub(super) fn send_or_hold(plug: Plug, grouped: bool) -> Batch {
 }
 
 impl F2fs {
-    /// True if so many pages, all with checksums, go to the device with the transaction that maps
-    /// them: where a write can be non-volatile by itself, and a flush would cost more.
+    /// True if so many pages of an fsync go to the device with a transaction: where a write can be
+    /// non-volatile by itself, and a flush would cost more.
     pub(super) fn may_group(&self, pages: usize) -> bool {
         let caps = self.queue.caps();
         (1..=GROUP_PAGES_MAX).contains(&pages) && (caps.fua || !caps.volatile_cache)

@@ -53,10 +53,9 @@ impl EpochData {
         self.grouped && self.flies()
     }
 
-    /// What the commit has to send with the transaction; `None` if that is nothing, or not all.
-    pub fn take_group(&mut self, queue: &Arc<Queue>) -> Option<Batch> {
-        self.is_group()
-            .then(|| queue.watched(std::mem::take(&mut self.flying)))
+    /// Takes what the commit has to send with the transaction.
+    pub fn take_group(&mut self, queue: &Arc<Queue>) -> Batch {
+        queue.watched(std::mem::take(&mut self.flying))
     }
 }
 

@@ -54,6 +54,8 @@
 //!     data), where data has no checksums (cleaning, write-back that no fsync asked for), where it
 //!     has more blocks than [`DATA_SUMS_MAX`](ondisk::f2fs::journal::DATA_SUMS_MAX), and where a
 //!     pack is the commit (K8), it is two steps;
+//! - K10 (summed-Q5) a transaction with checksums is followed by another one, an empty one if
+//!   nothing was logged in an interval. It is sent and made durable as any other;
 //! - K11 (one group) where the writes of all data with checksums were left to the commit
 //!   ([`EpochData::is_group`]), they and the blocks of the transaction are sent together as
 //!   non-volatile writes, in one pack where the device has packs, and no flush follows. When all of
@@ -62,9 +64,13 @@
 //!   prefix of a pack, or any subset, keeps no more than that. A task that cannot wait for the
 //!   commit sends its data itself, non-volatile as well, so the commit has only to see it complete.
 //!   Data without checksums has been flushed before the group is sent (K2). What callers wrote in
-//!   place is flushed by them (fsync-Z4);
-//! - K10 (summed-Q5) a transaction with checksums is followed by another one, an empty one if
-//!   nothing was logged in an interval. It is sent and made durable as any other.
+//!   place through the cache is flushed by them (fsync-Z4);
+//! - K12 (riders) pages that an fsync writes in place go along with the blocks of a transaction that
+//!   are non-volatile, as non-volatile writes. Nothing depends on them, and the transaction does not
+//!   vouch for them: if they fail, only the fsync that wrote them does, and one that finds its pages
+//!   left behind sends them when it is woken. Slots are taken away, and blocks with them, only when
+//!   the writes of their pages have landed ([`land`](crate::F2fs::land)), so no page is sent late
+//!   over another file's block.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
@@ -302,25 +308,21 @@ impl F2fs {
         let blocks = addresses.zip(blocks(transaction));
         let blocks = blocks.map(|(at, (class, block))| (BlockNo(at).lba(), class, block));
         let written_to = fault::device("writing a transaction of the journal");
-        if ordered && let Some(mut group) = data.take_group(&self.queue) {
-            let mut plug = self.queue.order_plug();
-            blocks.for_each(|(lba, class, block)| plug.write_fua(lba, class, block));
-            plug.join(group.split_held());
-            // What is left in the group has been sent by tasks that could not wait.
-            return plug
-                .finish()
-                .and_then(|()| group.wait())
-                .map_err(written_to);
-        }
         let wanted = journal.group.wanted();
         let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));
-        let mut plug = self.queue.plug();
-        for (lba, class, block) in blocks {
-            match ordered && !flush {
-                true => plug.write_fua(lba, class, block),
-                false => plug.write(lba, class, block),
-            }
+        if ordered && (data.is_group() || !flush) {
+            let mut group = data.take_group(&self.queue);
+            let mut held = group.split_held();
+            held.take_along(self.queue.watched(journal.group.riders()).split_held());
+            let mut plug = self.queue.order_plug();
+            blocks.for_each(|(lba, class, block)| plug.write_fua(lba, class, block));
+            plug.join(held);
+            // What is left in the group has been sent by tasks that could not wait.
+            let written = plug.finish().and_then(|()| group.wait());
+            return written.map_err(written_to);
         }
+        let mut plug = self.queue.plug();
+        blocks.for_each(|(lba, class, block)| plug.write(lba, class, block));
         let written = plug.submit().wait_written();
         written.result.map_err(written_to)?;
         let mark = written.mark.max(wanted);

@@ -13,7 +13,9 @@
 //!   only times changed;
 //! - Z4 (hazards-H17) it returns only after a flush that started when its own data had been
 //!   written, because pages may have been written in place, which no epoch maps. The commit is told
-//!   of them, so that its own flush covers them, and most often none is left to be sent;
+//!   of them, so that its own flush covers them, and most often none is left to be sent. Few such
+//!   pages are non-volatile writes, which the commit takes along if there is one (f2fs-commit-K12),
+//!   and which are sent here if not: then no flush is needed for them;
 //! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
 //!   mount).
 
@@ -51,6 +53,9 @@ impl F2fs {
         journal.group.want(mark());
         let (any, data) = journal.plane.last_logged(inode.nid());
         let epoch = if data_only { data } else { any };
+        if epoch > journal.group.last() {
+            journal.group.bring(inode.flights.riders());
+        }
         let committed = self.timed("fsync-commit", || {
             self.commit_for(epoch, CommitReason::Fsync)
         });
@@ -67,7 +72,7 @@ impl F2fs {
     /// for. A failure is kept.
     fn send_data(&self, inode: &Inode) -> FsResult<()> {
         self.write_pages(inode, ALL, Why::Fsync)?;
-        if !inode.flights.are_summed() {
+        if !inode.flights.may_wait() {
             let _ = self.land(inode);
         }
         Ok(())

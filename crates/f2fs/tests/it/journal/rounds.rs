@@ -338,3 +338,52 @@ fn a_block_that_its_epoch_frees_again_is_taken_by_it_all_the_same() {
     }
     assert!(freed > 0, "no epoch freed a block that it had sent");
 }
+
+/// Flushes and FUA commands of `work`.
+fn costs(fs: &F2fs, work: impl FnOnce()) -> (u64, u64) {
+    let before = fs.queue().stats();
+    work();
+    let after = fs.queue().stats();
+    let flushes = after.flushes - before.flushes;
+    (flushes, after.fua_commands - before.fua_commands)
+}
+
+/// f2fs-commit-K12: pages in place go with the transaction, or alone, and nothing is flushed.
+#[test]
+fn pages_in_place_ride_along() {
+    sim(5, || {
+        let disk = disk(RING, volume(RING), 5);
+        let fs = try_mount_alone(&disk, "ipu_policy=1").expect("mounts");
+        let (ino, other) = (fs.file("f"), fs.file("other"));
+        fs.write(ino, 0, &[1; 40 * BLOCK_BYTES]).expect("writes");
+        fs.sync().expect("syncs");
+        for n in 0..6 {
+            let in_place = fs.data_stats().in_place;
+            let data_only = n % 2 == 0;
+            let at = n * 2 * BLOCK_BYTES as u64;
+            fs.write(ino, at, &[n as u8 + 10; BLOCK_BYTES])
+                .expect("writes");
+            let transaction = u64::from(!data_only);
+            let cost = costs(&fs, || fs.fsync(ino, data_only).expect("syncs"));
+            assert_eq!(cost, (0, 1 + transaction), "f2fs-commit-K12");
+            assert_eq!(fs.data_stats().in_place - in_place, 1);
+            let left = disk.snapshot_lost();
+            let holds = left
+                .blocks()
+                .filter(|(_, b)| b.iter().all(|&x| x == n as u8 + 10));
+            assert_eq!(holds.count(), 1, "hazards-H17: it survives the worst cut");
+        }
+        // Too many for a group: the flush of the commit covers them.
+        fs.write(ino, 0, &[99; 20 * BLOCK_BYTES]).expect("writes");
+        let cost = costs(&fs, || fs.fsync(ino, false).expect("syncs"));
+        assert_eq!(cost, (1, 0));
+        // A failure is that of the fsync whose pages they are.
+        fs.write(ino, 0, &[7; BLOCK_BYTES]).expect("writes");
+        disk.fail_writes(Some(Class::Data));
+        fs.fsync(ino, true).expect_err("its page failed");
+        disk.fail_writes(None);
+        fs.write(other, 0, &[8; BLOCK_BYTES]).expect("writes");
+        fs.fsync(other, false).expect("it is another's failure");
+        fs.unmount().expect("unmounts");
+    });
+}
