@@ -180,6 +180,11 @@ impl Watch {
         self.wait_written().result
     }
 
+    /// True if both are of the same writes.
+    pub fn is_of(&self, other: &Watch) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// As [`wait`](Self::wait); also answers what a flush has to cover.
     pub fn wait_written(&self) -> Written {
         let mut state = self.0.lock();
@@ -215,6 +220,13 @@ impl Batch {
             watched: Vec::new(),
             volatile: false,
             probe: None,
+        }
+    }
+    /// Writes that others wait for, too.
+    pub(crate) fn of_watched(queue: Arc<Queue>, watched: Vec<Watch>) -> Batch {
+        Batch {
+            watched,
+            ..Batch::new(queue)
         }
     }
     /// True if some of it may be volatile at completion.

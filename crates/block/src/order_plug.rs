@@ -8,8 +8,10 @@
 //! - O4: writes that were held back ([`OrderPlug::lead`]) stand in groups before all others, or
 //!   have become non-volatile before `finish` sends anything; if they failed then, it sends
 //!   nothing. Writes that were only taken along with them fail alone: those that wait for them
-//!   learn of it, and `finish` does not.
-//!   nothing. Writes that were only taken along fail alone.
+//!   learn of it, and `finish` does not;
+//! - O5: writes that were held back and [joined](`OrderPlug::join`) the plug instead stand in the
+//!   group that was open then, so nothing orders them with the rest of it. What O4 says of failures
+//!   is true of them as well.
 
 use crate::batch::{Batch, Held, Kind};
 use crate::command::{Command, merge, pack};
@@ -26,8 +28,16 @@ pub struct OrderPlug {
     queue: Arc<Queue>,
     /// The last one is open; only that may be empty.
     groups: Vec<Vec<Write>>,
-    /// What goes ahead of all of them (O4).
-    leading: Option<Held>,
+    /// What goes ahead of all of them (O4), or in one of them (O5).
+    held: Option<(Held, Place)>,
+}
+
+/// Where writes go that were held back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Ahead,
+    /// In the group of this number.
+    In(usize),
 }
 
 impl OrderPlug {
@@ -35,7 +45,7 @@ impl OrderPlug {
         OrderPlug {
             queue,
             groups: vec![Vec::new()],
-            leading: None,
+            held: None,
         }
     }
 
@@ -47,7 +57,12 @@ impl OrderPlug {
     /// Writes that were held back go ahead of everything in this plug, unless they have been sent
     /// by then.
     pub fn lead(&mut self, held: Held) {
-        self.leading = Some(held);
+        self.held = Some((held, Place::Ahead));
+    }
+
+    /// Writes that were held back go with the open group, unless they have been sent by then.
+    pub fn join(&mut self, held: Held) {
+        self.held = Some((held, Place::In(self.groups.len() - 1)));
     }
 
     /// Closes the group: what is added from now on reaches the medium after it.
@@ -77,9 +92,14 @@ impl OrderPlug {
     /// the error names the address of the write that failed.
     pub fn finish(self) -> Result<(), DevError> {
         let (queue, groups) = (self.queue, self.groups);
-        match self.leading {
+        match self.held {
             None => finish_groups(&queue, groups),
-            Some(held) => held.carry(|writes| {
+            Some((held, Place::In(n))) => held.carry(|writes| {
+                let mut groups = groups.clone();
+                groups[n].extend(writes);
+                finish_groups(&queue, groups)
+            }),
+            Some((held, Place::Ahead)) => held.carry(|writes| {
                 let (mut all, mut groups) = (vec![Vec::new()], groups.clone());
                 writes.into_iter().for_each(|w| add(&mut all, w));
                 if rt::mutant(Mutant::DataBesideRecord) {

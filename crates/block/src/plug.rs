@@ -83,6 +83,12 @@ impl Plug {
         self.writes.push(Write::new(lba, class, bytes, true));
     }
 
+    /// Makes all writes that it holds non-volatile at completion.
+    pub fn non_volatile(mut self) -> Plug {
+        self.writes.iter_mut().for_each(|w| w.fua = true);
+        self
+    }
+
     /// Number of writes held.
     pub fn len(&self) -> usize {
         self.writes.len()

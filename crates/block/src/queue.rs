@@ -1,7 +1,7 @@
 //! The queue in front of one device: submits commands, and knows by marks which completed writes
 //! are durable.
 
-use crate::batch::{Batch, Held, Kind, Sent};
+use crate::batch::{Batch, Held, Kind, Sent, Watch};
 use crate::command::Command;
 use crate::durability::{Durability, WriteMark};
 use crate::flushing::{Flushing, UnderWay};
@@ -154,6 +154,11 @@ impl Queue {
     /// Starts to gather groups of non-volatile writes whose order a power cut respects.
     pub fn order_plug(self: &Arc<Self>) -> OrderPlug {
         OrderPlug::new(self.clone())
+    }
+
+    /// Writes that others wait for, too, as one batch.
+    pub fn watched(self: &Arc<Self>, watched: Vec<Watch>) -> Batch {
+        Batch::of_watched(self.clone(), watched)
     }
 
     /// An empty held batch, to which writes can be added that ride along.

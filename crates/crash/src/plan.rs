@@ -285,7 +285,7 @@ const QUICK: &[Part] = &[
     },
     Part {
         workloads: &["ace:2,every=200"],
-        devices: &["spec:nvme,sector=512"],
+        devices: &["spec:nvme,sector=512", "spec:emmc-any", "spec:ufs"],
         data: &["", "+ring=16"],
         seeds: &[3],
         reach: reach(256, 1),

@@ -9,6 +9,7 @@
 //! | `emmc-any` | as `emmc`, but a cut leaves any subset of a pack (seen on real cards) |
 //! | `emmc-plain` | as `emmc`, without packed writes |
 //! | `nvme` | cache, FUA, 4 KiB sectors that are old or new |
+//! | `ufs` | cache, FUA, 4 KiB sectors; a cut may leave anything in a sector that was being written |
 //! | `disk` | cache and flush, no FUA, sectors of 512 bytes that are old or new: what JBD2 was made for |
 
 use super::cells::{CacheOrder, Cell, Reliable};
@@ -42,7 +43,7 @@ impl std::error::Error for PromisesError {}
 /// Most pairs of one REMAP: more than any transaction has.
 const REMAP_PAIRS: u32 = 16 * 1024;
 
-const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, disk";
+const NAMES: &str = "emmc, emmc-any, emmc-plain, nvme, ufs, disk";
 const KEYS: &str = "cache=on|off, reliable=enhanced|legacy|absent, wr_rel_set=on|off, pack=prefix|any-subset|none, sector=512|4096, \
                     order=any|fifo|barrier, whole_sectors=on|off, remap=none|512|4096|16384";
 
@@ -62,12 +63,12 @@ impl Promises {
             "emmc" => (emmc, false),
             "emmc-any" => (pack(Some(PackOrder::AnySubset)), false),
             "emmc-plain" => (pack(None), false),
-            "nvme" => (
+            "nvme" | "ufs" => (
                 Cell {
                     sector: 4096,
                     ..pack(None)
                 },
-                true,
+                name == "nvme",
             ),
             "disk" => (
                 Cell {

@@ -16,8 +16,19 @@ use std::ops::Range;
 struct Flight {
     pages: Range<u64>,
     watch: Watch,
-    /// A commit waits for all of it, and its transaction has the checksums.
-    summed: bool,
+    first: First,
+}
+
+/// Who waits for a batch first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum First {
+    /// The task that sent it.
+    Sender,
+    /// The commit of its epoch, whose transaction has the checksums (f2fs-commit-K9).
+    Commit,
+    /// Nobody has sent it, and no epoch maps it: a commit may take it along (f2fs-commit-K12), or
+    /// else the first task that waits sends it.
+    Rider,
 }
 
 #[derive(Default)]
@@ -58,23 +69,22 @@ impl Flights {
     pub fn add(&self, pages: Range<u64>, mut batch: Batch) {
         if !batch.is_empty() {
             let watch = batch.watch();
-            let summed = false;
+            let first = First::Sender;
             self.state.lock().under_way.push(Flight {
                 pages,
                 watch,
-                summed,
+                first,
             });
         }
     }
 
-    /// Notes a submitted batch of pages that are not contiguous. Answers a handle by which another
-    /// task may wait for them. `summed`: the transaction of the running epoch may have checksums of
-    /// all of them.
+    /// Notes a batch of pages that are not contiguous. Answers a handle by which another task may
+    /// wait for them.
     pub fn add_runs(
         &self,
         runs: impl IntoIterator<Item = Range<u64>>,
         mut batch: Batch,
-        summed: bool,
+        first: First,
     ) -> Option<Watch> {
         if batch.is_empty() {
             return None;
@@ -83,7 +93,7 @@ impl Flights {
         let flights = runs.into_iter().map(|pages| Flight {
             pages,
             watch: watch.clone(),
-            summed,
+            first,
         });
         self.state.lock().under_way.extend(flights);
         Some(watch)
@@ -95,10 +105,26 @@ impl Flights {
         state.under_way.is_empty() && state.landing == 0
     }
 
-    /// True if a commit waits for everything that is under way (f2fs-commit-K9).
-    pub fn are_summed(&self) -> bool {
+    /// True if the task that makes them durable may leave all that is under way to a commit.
+    pub fn may_wait(&self) -> bool {
         let state = self.state.lock();
-        state.landing == 0 && state.under_way.iter().all(|flight| flight.summed)
+        let sent = |flight: &Flight| flight.first == First::Sender;
+        state.landing == 0 && !state.under_way.iter().any(sent)
+    }
+
+    /// Takes the batches that a commit may take along, each once: their pages stay under way.
+    pub fn riders(&self) -> Vec<Watch> {
+        let mut state = self.state.lock();
+        let mut riders: Vec<Watch> = Vec::new();
+        for flight in &mut state.under_way {
+            if flight.first == First::Rider {
+                flight.first = First::Commit;
+                if !riders.iter().any(|of| of.is_of(&flight.watch)) {
+                    riders.push(flight.watch.clone());
+                }
+            }
+        }
+        riders
     }
 
     /// The mark of the cached writes that have completed here: what a flush has to cover.

@@ -234,6 +234,35 @@ fn o4_what_was_held_back_goes_ahead_of_all_groups() {
     assert_eq!(cost(packed(PackOrder::AnySubset, 60)), 2);
 }
 
+/// order_plug-O5: held writes that join a plug go with its open group: side by side, or in one
+/// pack, whatever a cut leaves of it.
+#[test]
+fn o5_what_joins_goes_with_the_open_group() {
+    for (name, caps) in devices() {
+        in_sim(move || {
+            let disk = SpecDisk::new(caps.clone(), 1);
+            let queue = Queue::new(disk.clone());
+            let mut held = queue.plug();
+            held.write(Lba(128), Class::Data, stamp(1, 128, 8));
+            let mut batch = held.non_volatile().hold();
+            let watch = batch.watch();
+            let mut both = queue.watched(vec![watch.clone()]);
+            let mut plug = queue.order_plug();
+            plug.write_fua(Lba(0), Class::JournalCommit, stamp(2, 0, 8));
+            plug.join(both.split_held());
+            plug.finish().expect("a healthy device");
+            both.wait().expect("it went along");
+            watch.wait().expect("it went along");
+            let lost = disk.snapshot_lost();
+            assert_eq!(group_at(&lost, 128), Some(1), "{name}");
+            assert_eq!(group_at(&lost, 0), Some(2), "{name}");
+            let packs = caps.packed.is_some() && (caps.fua || !caps.volatile_cache);
+            let commands = if packs { 1 } else { 2 };
+            assert_eq!(queue.stats().write_commands, commands, "{name}");
+        });
+    }
+}
+
 /// order_plug-O4: a task that waits for held writes sends them; a plug that comes later has nothing
 /// to send, and fails if those writes failed.
 #[test]

@@ -16,9 +16,11 @@
 //! - A4 a step that fails is undone inside the `Op`, or else the mount is latched, so no checkpoint
 //!   contains half of the change.
 
+use super::sending::send_or_hold;
 use super::write::parts;
 use super::zero_page;
 use crate::F2fs;
+use crate::flights::First;
 use crate::inode::Inode;
 use crate::journal::DataSent;
 use crate::map::Slot;
@@ -267,11 +269,20 @@ impl F2fs {
                 true => self.sum_blocks(op, &fresh),
                 false => Vec::new(),
             };
-            let all = !sums.is_empty();
-            let watch = inode.flights.add_runs(runs, plug.submit(), all);
+            let grouped = self.may_group(sums.len());
+            let first = match sums.is_empty() {
+                true => First::Sender,
+                false => First::Commit,
+            };
+            let batch = send_or_hold(plug, grouped);
+            let watch = inode.flights.add_runs(runs, batch, first);
             self.content.took_off(ino);
             if let (Some(tx), Some(watch)) = (op.tx(), watch) {
-                tx.data_sent(DataSent { watch, sums });
+                tx.data_sent(DataSent {
+                    watch,
+                    sums,
+                    grouped,
+                });
             }
         }
     }

@@ -4,19 +4,24 @@
 use super::placement::Facts;
 use super::{BATCH_PAGES, DataStats};
 use crate::F2fs;
+use crate::flights::First;
 use crate::inode::Inode;
 use crate::journal::DataSent;
 use crate::journal::summed::BlockSum;
 use crate::ops::Op;
 use base::cost::f2fs as cost;
 use base::cost::journal::COMMIT_PER_BLOCK;
-use base::{BlockNo, Bytes};
-use block::{Class, Plug};
+use base::{BlockNo, Bytes, Mutant};
+use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, FsResult};
 use ondisk::f2fs::journal::DATA_SUMS_MAX;
 use ondisk::f2fs::{BlockAddr, Log, Nid};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
+
+/// Pages of one fsync that go with the transaction, at most: non-volatile writes are programmed one
+/// by one, a flush takes the cache as a whole, so with many pages the flush is cheaper.
+const GROUP_PAGES_MAX: usize = 16;
 
 /// Pages that are being sent.
 pub(super) struct Sending {
@@ -125,13 +130,23 @@ impl Sending {
             false => Vec::new(),
         };
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let all = sums.len() as u64 == pages;
+        let grouped = self.summed && sums.len() == fresh.len() && fs.may_group(pages as usize);
+        let first = match () {
+            () if grouped && fresh.is_empty() => First::Rider,
+            () if grouped || sums.len() as u64 == pages => First::Commit,
+            () => First::Sender,
+        };
         let runs = self.runs.drain(..);
-        let watch = inode.flights.add_runs(runs, plug.submit(), all);
+        let batch = send_or_hold(plug, grouped);
+        let watch = inode.flights.add_runs(runs, batch, first);
         fs.content.took_off(inode.ino);
         if let (Some(tx), Some(watch), false) = (op.tx(), watch, fresh.is_empty()) {
             // writeback-W4.
-            tx.data_sent(DataSent { watch, sums });
+            tx.data_sent(DataSent {
+                watch,
+                sums,
+                grouped,
+            });
         }
     }
 
@@ -154,7 +169,25 @@ impl Sending {
     }
 }
 
+/// Sends pages, or leaves them to the commit of their epoch, which sends them with its transaction
+/// (f2fs-commit-K11). A task that waits for them before does not wait for the commit: it sends them.
+pub(super) fn send_or_hold(plug: Plug, grouped: bool) -> Batch {
+    match grouped {
+        // hazards-F54.
+        true if rt::mutant(Mutant::F2fsjGroupVolatile) => plug.submit(),
+        true => plug.non_volatile().hold(),
+        false => plug.submit(),
+    }
+}
+
 impl F2fs {
+    /// True if so many pages of an fsync go to the device with a transaction: where a write can be
+    /// non-volatile by itself, and a flush would cost more.
+    pub(super) fn may_group(&self, pages: usize) -> bool {
+        let caps = self.queue.caps();
+        (1..=GROUP_PAGES_MAX).contains(&pages) && (caps.fua || !caps.volatile_cache)
+    }
+
     /// The checksums of new blocks, for the transaction that maps them; none if they are more than
     /// one has. Recovery may ask for these blocks from now on (summed-Q4).
     pub(super) fn sum_blocks(&self, op: &Op<'_>, fresh: &[(BlockAddr, Bytes)]) -> Vec<BlockSum> {

@@ -25,11 +25,11 @@ base::words! {
     /// How often a commit with data goes to the device and back.
     #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
     pub enum Rounds: "rounds" {
-        /// Once, if it can: data and transaction together, then one flush. The transaction has
-        /// checksums of the data.
+        /// Once, if it can: data and transaction together, non-volatile or with one flush behind
+        /// them. The transaction has checksums of the data.
+        #[default]
         One => "1",
         /// Twice: the data is flushed before the transaction is sent.
-        #[default]
         Two => "2",
     }
 }
@@ -57,7 +57,7 @@ impl Default for JournalOptions {
             low_percent: 50,
             ideas: Ideas::ALL,
             guard: Guard::RoBit,
-            rounds: Rounds::Two,
+            rounds: Rounds::One,
         }
     }
 }
@@ -108,11 +108,11 @@ mod tests {
         let o = MountOptions::parse("scheme=f2fsj").expect("valid");
         assert_eq!(o.journal, Some(JournalOptions::default()));
         assert_eq!(o.checkpoint, Preset::F2fsj.policy());
-        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,rounds=1,fast-forward=off";
+        let text = "commit=1,scheme=f2fsj,jlow=30,guard=magic,rounds=2,fast-forward=off";
         let o = MountOptions::parse(text).expect("in any order");
         let journal = o.journal.expect("a journal");
         assert_eq!(journal.commit, Nanos::from_secs(1));
-        assert_eq!((journal.low_percent, journal.rounds), (30, Rounds::One));
+        assert_eq!((journal.low_percent, journal.rounds), (30, Rounds::Two));
         assert_eq!(
             (journal.guard, journal.ideas.fast_forward),
             (Guard::Magic, false)

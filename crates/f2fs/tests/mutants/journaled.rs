@@ -4,6 +4,7 @@
 
 use crate::journal::common::Mistake;
 use crate::journal::cuts::{each_cut, recorded, written_over};
+use crate::journal::lives::{Device, GROUPING};
 use crate::journal::{ahead, applied, common, foreign, lives, world};
 use base::Mutant;
 use fscore::FileSystem;
@@ -56,43 +57,52 @@ fn f2fsj_ack_before_commit() {
     notice(Mutant::F2fsjAckBeforeCommit, "mode=lfs,rounds=2");
 }
 
-/// Cuts of lives whose files are written over, mounted.
-fn notice_mounted(mutant: Mutant, in_recovery: bool) {
-    let found = lives::noticed(mutant, in_recovery, LIVES);
-    let (lived, reached, found) =
-        found.unwrap_or_else(|| panic!("{mutant} survives {LIVES} lives"));
-    let proof = ("file system", lived, 1);
-    say(mutant, "f2fsj, every cut mounted", proof, reached, &found);
+/// Cuts of lives whose files are written over, mounted, on each of these devices.
+fn notice_mounted(mutant: Mutant, in_recovery: bool, devices: &[Device]) {
+    for &device in devices {
+        let found = lives::noticed(mutant, in_recovery, device, LIVES);
+        let (lived, reached, found) =
+            found.unwrap_or_else(|| panic!("{mutant} survives {LIVES} lives on {device:?}"));
+        let proof = ("file system", lived, 1);
+        let what = format!("f2fsj, every cut mounted, {device:?}");
+        say(mutant, &what, proof, reached, &found);
+    }
 }
 
 /// hazards-F53.
 #[test]
 fn f2fsj_flush_early() {
-    notice_mounted(Mutant::F2fsjFlushEarly, false);
+    notice_mounted(Mutant::F2fsjFlushEarly, false, &[Device::Flushes]);
+}
+
+/// hazards-F54.
+#[test]
+fn f2fsj_group_volatile() {
+    notice_mounted(Mutant::F2fsjGroupVolatile, false, &GROUPING);
 }
 
 /// hazards-F57.
 #[test]
 fn f2fsj_sum_unread() {
-    notice_mounted(Mutant::F2fsjSumUnread, true);
+    notice_mounted(Mutant::F2fsjSumUnread, true, &GROUPING);
 }
 
 /// hazards-F58.
 #[test]
 fn f2fsj_over_summed() {
-    notice_mounted(Mutant::F2fsjOverSummed, false);
+    notice_mounted(Mutant::F2fsjOverSummed, false, &GROUPING);
 }
 
 /// hazards-F59.
 #[test]
 fn f2fsj_file_left_out() {
-    notice_mounted(Mutant::F2fsjFileLeftOut, true);
+    notice_mounted(Mutant::F2fsjFileLeftOut, true, &GROUPING);
 }
 
 /// hazards-F60.
 #[test]
 fn f2fsj_sum_of_all() {
-    notice_mounted(Mutant::F2fsjSumOfAll, true);
+    notice_mounted(Mutant::F2fsjSumOfAll, true, &GROUPING);
 }
 
 /// hazards-H17.

@@ -3,6 +3,8 @@
 //!
 //! - D1 the commit gets all writes of data that operations of the epoch have sent, because they
 //!   note them before they leave the epoch (plane-P2);
+//! - D4 data that was left to the commit (`grouped`) has checksums, and whoever sends it makes it
+//!   non-volatile;
 //! - D2 what has no checksums, or would have too many in one transaction, has been written before
 //!   the commit goes on. What has them may still be under way (f2fs-commit-K9);
 //! - D3 a write that fails breaks the plane off, so that its epoch never commits, and no later call
@@ -13,9 +15,10 @@ use crate::fault;
 use crate::journal::Epoch;
 use crate::journal::summed::BlockSum;
 use base::Mutant;
-use block::{Watch, WriteMark};
+use block::{Batch, Queue, Watch, WriteMark};
 use fscore::FsResult;
 use ondisk::f2fs::journal::DATA_SUMS_MAX;
+use std::sync::Arc;
 
 /// Writes of data that an operation has mapped.
 #[derive(Clone)]
@@ -23,6 +26,8 @@ pub(crate) struct DataSent {
     pub watch: Watch,
     /// The checksums of the blocks that were mapped; none if the transaction cannot vouch for them.
     pub sums: Vec<BlockSum>,
+    /// Left to the commit (f2fs-commit-K11), unless a task could not wait.
+    pub grouped: bool,
 }
 
 /// The data of a drained epoch.
@@ -33,12 +38,24 @@ pub(crate) struct EpochData {
     pub sums: Vec<BlockSum>,
     /// The writes of that.
     flying: Vec<Watch>,
+    /// All of these are left to the commit.
+    grouped: bool,
 }
 
 impl EpochData {
     /// True if some of it may still be under way.
     pub fn flies(&self) -> bool {
         !self.flying.is_empty()
+    }
+
+    /// True if all of it is left to the commit (f2fs-commit-K11).
+    pub fn is_group(&self) -> bool {
+        self.grouped && self.flies()
+    }
+
+    /// Takes what the commit has to send with the transaction.
+    pub fn take_group(&mut self, queue: &Arc<Queue>) -> Batch {
+        queue.watched(std::mem::take(&mut self.flying))
     }
 }
 
@@ -63,6 +80,7 @@ impl Plane {
             mark: WriteMark::NONE,
             sums: Vec::new(),
             flying: others.into_iter().map(|of| of.watch).collect(),
+            grouped: summed.iter().all(|of| of.grouped),
         };
         match rt::mutant(Mutant::F2fsjCommitBeforeData) {
             true => data.flying.clear(),

@@ -55,7 +55,22 @@
 //!     has more blocks than [`DATA_SUMS_MAX`](ondisk::f2fs::journal::DATA_SUMS_MAX), and where a
 //!     pack is the commit (K8), it is two steps;
 //! - K10 (summed-Q5) a transaction with checksums is followed by another one, an empty one if
-//!   nothing was logged in an interval. It is sent and made durable as any other.
+//!   nothing was logged in an interval. It is sent and made durable as any other;
+//! - K11 (one group) where the writes of all data with checksums were left to the commit
+//!   ([`EpochData::is_group`]), they and the blocks of the transaction are sent together as
+//!   non-volatile writes, in one pack where the device has packs, and no flush follows. When all of
+//!   them have completed the epoch is durable, so what K9 says of its flush is true of that moment:
+//!   a cut before it leaves any part of the group, and recovery compares. A device that keeps a
+//!   prefix of a pack, or any subset, keeps no more than that. A task that cannot wait for the
+//!   commit sends its data itself, non-volatile as well, so the commit has only to see it complete.
+//!   Data without checksums has been flushed before the group is sent (K2). What callers wrote in
+//!   place through the cache is flushed by them (fsync-Z4);
+//! - K12 (riders) pages that an fsync writes in place go along with the blocks of a transaction that
+//!   are non-volatile, as non-volatile writes. Nothing depends on them, and the transaction does not
+//!   vouch for them: if they fail, only the fsync that wrote them does, and one that finds its pages
+//!   left behind sends them when it is woken. Slots are taken away, and blocks with them, only when
+//!   the writes of their pages have landed ([`land`](crate::F2fs::land)), so no page is sent late
+//!   over another file's block.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
@@ -158,7 +173,7 @@ impl F2fs {
         // K2, K9.
         let mut data = journal.plane.take_data(epoch)?;
         let flush = !self.unordered() && !self.queue.is_flushed(data.mark);
-        if flush {
+        if flush && !data.is_group() {
             journal.plane.land(&mut data)?;
         }
         clock.end_of(CommitPhase::Data);
@@ -188,7 +203,7 @@ impl F2fs {
         if span.is_none() {
             journal.plane.land(&mut data)?;
         }
-        let one_round = data.flies();
+        let summed = data.flies();
         let flushed = self.flush_data(data.mark)?;
         clock.end_of(CommitPhase::Flush);
         let freed = closed.freed_nids.clone();
@@ -210,7 +225,7 @@ impl F2fs {
             took: clock.since - clock.begun,
             spans: clock.spans,
             flushed,
-            one_round,
+            one_round: summed && !flushed,
             groups: transaction.descriptor.groups.into(),
             records: transaction.descriptor.records.into(),
             bytes: transaction.payload.len() as u64,
@@ -220,7 +235,7 @@ impl F2fs {
         journal.account(epoch, why, &figures);
         // Node numbers of this epoch may have new owners in the next one, not before (hazards-F62).
         self.nat.nids_committed(&freed);
-        journal.summed.committed(epoch, one_round);
+        journal.summed.committed(epoch, summed);
         journal.plane.committed(epoch);
         Ok(Led::Committed(epoch))
     }
@@ -274,8 +289,8 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6, K9. Where a flush has to follow anyway, for data or for what callers wrote in
-    /// place, it makes the transaction durable, too.
+    /// K3, K4, K6, K9, K11. Where a flush has to follow anyway, for data or for what callers wrote
+    /// in place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
         journal: &Journal,
@@ -284,23 +299,31 @@ impl F2fs {
         mut data: EpochData,
     ) -> FsResult<()> {
         let ordered = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
-        let wanted = journal.group.wanted();
-        let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));
         let runs: Vec<_> = {
             let log = journal.log.lock();
             log.ring.check_free(span);
             log.ring.runs(span).collect()
         };
         let addresses = runs.into_iter().flat_map(|run| run.start.0..run.end.0);
-        let mut plug = self.queue.plug();
-        for (at, (class, block)) in addresses.zip(blocks(transaction)) {
-            match ordered && !flush {
-                true => plug.write_fua(BlockNo(at).lba(), class, block),
-                false => plug.write(BlockNo(at).lba(), class, block),
-            }
-        }
-        let written = plug.submit().wait_written();
+        let blocks = addresses.zip(blocks(transaction));
+        let blocks = blocks.map(|(at, (class, block))| (BlockNo(at).lba(), class, block));
         let written_to = fault::device("writing a transaction of the journal");
+        let wanted = journal.group.wanted();
+        let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));
+        if ordered && (data.is_group() || !flush) {
+            let mut group = data.take_group(&self.queue);
+            let mut held = group.split_held();
+            held.take_along(self.queue.watched(journal.group.riders()).split_held());
+            let mut plug = self.queue.order_plug();
+            blocks.for_each(|(lba, class, block)| plug.write_fua(lba, class, block));
+            plug.join(held);
+            // What is left in the group has been sent by tasks that could not wait.
+            let written = plug.finish().and_then(|()| group.wait());
+            return written.map_err(written_to);
+        }
+        let mut plug = self.queue.plug();
+        blocks.for_each(|(lba, class, block)| plug.write(lba, class, block));
+        let written = plug.submit().wait_written();
         written.result.map_err(written_to)?;
         let mark = written.mark.max(wanted);
         if rt::mutant(Mutant::F2fsjFlushEarly) {

@@ -1,19 +1,21 @@
 //! fsync, fdatasync and sync with a journal: data, then the epochs that logged the inode. No node
 //! is written, and no checkpoint.
 //!
-//! - Z1 (data first) the inode's own dirty pages have been sent before the epoch to wait for is
-//!   looked up: so the mapping of the pages is in that epoch. The commit of that epoch waits for
-//!   pages with checksums ([`summed`](crate::journal::summed)); others have been written before it
-//!   begins;
-//! - Z2 (only own data) no other inode's data is written back. An epoch maps only data whose write
-//!   is already under way (the size grows with the mapping), so a commit waits for what other tasks
-//!   have sent and never for what they hold dirty;
+//! - Z1 (data first) the inode's own dirty pages have got their blocks before the epoch to wait for
+//!   is looked up: so the mapping of the pages is in that epoch. The commit of that epoch waits for
+//!   pages with checksums ([`summed`](crate::journal::summed)), or sends them (f2fs-commit-K11);
+//!   others have been written before it begins;
+//! - Z2 (only own data) no other inode's data is written back. An epoch maps only data that its task
+//!   has sent, or left to the commit (the size grows with the mapping), so a commit waits for what
+//!   other tasks have sent and never for what they hold dirty;
 //! - Z3 (f2fs-journal-I7) it returns when the last epoch that logged the inode is committed: the
 //!   running one if need be. This holds for a directory too. fdatasync leaves out epochs in which
 //!   only times changed;
 //! - Z4 (hazards-H17) it returns only after a flush that started when its own data had been
 //!   written, because pages may have been written in place, which no epoch maps. The commit is told
-//!   of them, so that its own flush covers them, and most often none is left to be sent;
+//!   of them, so that its own flush covers them, and most often none is left to be sent. Few such
+//!   pages are non-volatile writes, which the commit takes along if there is one (f2fs-commit-K12),
+//!   and which are sent here if not: then no flush is needed for them;
 //! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
 //!   mount).
 
@@ -51,6 +53,9 @@ impl F2fs {
         journal.group.want(mark());
         let (any, data) = journal.plane.last_logged(inode.nid());
         let epoch = if data_only { data } else { any };
+        if epoch > journal.group.last() {
+            journal.group.bring(inode.flights.riders());
+        }
         let committed = self.timed("fsync-commit", || {
             self.commit_for(epoch, CommitReason::Fsync)
         });
@@ -63,10 +68,11 @@ impl F2fs {
         self.timed("fsync-flush", || self.flush_journaled(mark(), "fsync"))
     }
 
-    /// Sends the dirty pages, and waits for those that no commit waits for. A failure is kept.
+    /// Gives the dirty pages to the device or to the commit, and waits for those that no commit waits
+    /// for. A failure is kept.
     fn send_data(&self, inode: &Inode) -> FsResult<()> {
         self.write_pages(inode, ALL, Why::Fsync)?;
-        if !inode.flights.are_summed() {
+        if !inode.flights.may_wait() {
             let _ = self.land(inode);
         }
         Ok(())

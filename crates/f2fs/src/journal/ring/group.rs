@@ -9,7 +9,7 @@
 //!   shares the next commit with all other such tasks.
 
 use crate::journal::Epoch;
-use block::WriteMark;
+use block::{Watch, WriteMark};
 use fscore::{FsError, FsResult};
 use rt::atomic::{AtomicU64, Ordering};
 use rt::{Condvar, Mutex};
@@ -30,6 +30,8 @@ struct State {
     waiting: BTreeMap<Epoch, u64>,
     /// What callers have written besides what epochs map, and want to be durable when they return.
     wanted: WriteMark,
+    /// Writes that callers have left to a commit, and send themselves if none takes them.
+    riders: Vec<Watch>,
     failed: Option<FsError>,
 }
 
@@ -49,6 +51,7 @@ impl Group {
             leading: false,
             waiting: BTreeMap::new(),
             wanted: WriteMark::NONE,
+            riders: Vec::new(),
             failed: None,
         };
         Group {
@@ -72,6 +75,16 @@ impl Group {
     /// What callers want a flush to cover.
     pub fn wanted(&self) -> WriteMark {
         self.state.lock().wanted
+    }
+
+    /// Writes that the next commit may take along.
+    pub fn bring(&self, riders: Vec<Watch>) {
+        self.state.lock().riders.extend(riders);
+    }
+
+    /// Takes these.
+    pub fn riders(&self) -> Vec<Watch> {
+        std::mem::take(&mut self.state.lock().riders)
     }
 
     /// Callers that `epoch`, once committed, lets go.

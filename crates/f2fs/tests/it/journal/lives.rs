@@ -3,11 +3,11 @@
 //! catalogue of mutants.
 #![allow(dead_code, clippy::disallowed_methods)]
 
-use super::common::{Mistake, disk, mount, volume};
+use super::common::{Mistake, caps, disk, mount, volume};
 use super::cuts::RING;
 use base::{BLOCK_BYTES, Ino, Mutant, Nanos, Time};
 use blockdev::spec::Bound;
-use blockdev::{Image, Trace};
+use blockdev::{Caps, Image, PackOrder, Packed, SpecDisk, Trace};
 use fscore::FileSystem;
 use rt::SimConfig;
 use std::collections::BTreeMap;
@@ -79,13 +79,65 @@ fn step(fs: &F2fs, task: usize, ino: Ino, step: usize) -> Step {
     }
 }
 
+/// What a device promises.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Device {
+    /// FUA, blocks of 4 KiB that are old or new.
+    Blocks,
+    /// FUA, sectors of 512 bytes that are old or new.
+    Sectors,
+    /// FUA, blocks of 4 KiB, anything in those that were being written.
+    Garbage,
+    /// Packs of non-volatile writes, of which a cut leaves a prefix, or any subset; anything in
+    /// sectors that were being written.
+    Packs(PackOrder),
+    /// No FUA: a commit is one round with a flush (f2fs-commit-K9) where it is one group
+    /// (f2fs-commit-K11) on the others.
+    Flushes,
+}
+
+/// Those on which a commit is one group.
+pub const GROUPING: [Device; 5] = [
+    Device::Blocks,
+    Device::Sectors,
+    Device::Garbage,
+    Device::Packs(PackOrder::Prefix),
+    Device::Packs(PackOrder::AnySubset),
+];
+
+impl Device {
+    fn caps(self) -> Caps {
+        let caps = caps(RING);
+        let of = |sector: u32, whole: bool| Caps {
+            sector_bytes: sector,
+            reliable_granule: Some(sector),
+            tear_granule: whole.then_some(sector),
+            atomic_write_bytes: 0,
+            ..caps.clone()
+        };
+        match self {
+            Device::Blocks => caps,
+            Device::Sectors => of(512, true),
+            Device::Garbage => of(4096, false),
+            Device::Packs(order) => Caps {
+                packed: Some(Packed {
+                    order,
+                    writes_max: 63,
+                }),
+                ..of(512, false)
+            },
+            Device::Flushes => Caps { fua: false, ..caps },
+        }
+    }
+}
+
 /// Lives it.
 ///
 /// # Panics
 /// If it fails.
-pub fn follow(seed: u64, options: &str, mistake: &Mistake) -> Life {
+pub fn follow(seed: u64, options: &str, device: Device, mistake: &Mistake) -> Life {
     let outcome = mistake.within(SimConfig::random(seed)).run(|| {
-        let disk = disk(RING, volume(RING), seed);
+        let disk = SpecDisk::from_image(device.caps(), volume(RING), seed);
         let fs = mount(&disk, &format!("rounds=1,{options}"));
         let files: Vec<Ino> = (0..TASKS).map(|task| fs.file(name(task))).collect();
         fs.sync().expect("syncs");
@@ -268,22 +320,27 @@ fn as_promised(life: &Life, at: Time, found: &Found) -> Result<(), String> {
     Ok(())
 }
 
-/// Lives in which a mistake has to show, made while they are lived, or in recovery: how many were
-/// lived, how often its guard was reached, and what was found.
+/// Lives on such a device in which a mistake has to show, made while they are lived, or in
+/// recovery: how many were lived, how often its guard was reached, and what was found.
 ///
 /// # Panics
 /// The code with its guard fails.
-pub fn noticed(mutant: Mutant, in_recovery: bool, lives: u64) -> Option<(u64, u64, String)> {
+pub fn noticed(
+    mutant: Mutant,
+    in_recovery: bool,
+    device: Device,
+    lives: u64,
+) -> Option<(u64, u64, String)> {
     let none = Mistake::default();
-    let clean = judge(&follow(0, "ipu_policy=1", &none), &none, 200);
-    assert_eq!(clean.wrong, None, "the code with its guard");
+    let clean = judge(&follow(0, "ipu_policy=1", device, &none), &none, 100);
+    assert_eq!(clean.wrong, None, "{device:?}: the code with its guard");
     let wrong = Mistake::of(mutant);
     let (living, recovering) = match in_recovery {
         true => (&none, &wrong),
         false => (&wrong, &none),
     };
     for seed in 0..lives {
-        let life = follow(seed, "ipu_policy=1", living);
+        let life = follow(seed, "ipu_policy=1", device, living);
         if let Some(found) = judge(&life, recovering, 400).wrong {
             return Some((seed + 1, wrong.reached(), found));
         }

@@ -3,13 +3,14 @@
 
 use super::common::{Mistake, disk, mount, sim, try_mount_alone, volume};
 use super::cuts::{RING, transactions};
-use super::lives::{files, follow, judge, mounted, states};
+use super::lives::{Device, files, follow, judge, mounted, states};
 use base::{BLOCK_BYTES, Ino, Nanos};
 use block::{Class, Queue};
-use blockdev::{Caps, SpecDisk};
+use blockdev::{Caps, PackOrder, SpecDisk};
 use fscore::FileSystem;
 use ondisk::f2fs::journal::{Groups, Record, Transaction};
-use std::collections::BTreeMap;
+use rt::{Sim, SimConfig};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use testkit::Brief;
 use varve_f2fs::{F2fs, JournalStats, MountOptions};
@@ -43,16 +44,21 @@ fn other(caps: fn(Caps) -> Caps) -> Arc<SpecDisk> {
 }
 
 #[test]
-fn an_fsync_of_new_data_is_one_flush_and_no_other_order() {
-    for (caps, flushes) in [
-        (None, 1),
-        (Some((|c| Caps { fua: false, ..c }) as fn(Caps) -> Caps), 1),
+fn an_fsync_of_new_data_is_one_group_or_one_flush() {
+    for (caps, flushes, fua) in [
+        (None, 0, 2),
+        (
+            Some((|c| Caps { fua: false, ..c }) as fn(Caps) -> Caps),
+            1,
+            0,
+        ),
         (
             Some(|c| Caps {
                 volatile_cache: false,
                 ..c
             }),
             0,
+            2,
         ),
     ] {
         sim(1, || {
@@ -68,11 +74,8 @@ fn an_fsync_of_new_data_is_one_flush_and_no_other_order() {
                 fs.fsync(ino, page.is_multiple_of(2)).expect("syncs");
                 let after = fs.queue().stats();
                 assert_eq!(after.flushes - before.flushes, flushes, "f2fs-commit-K9");
-                assert_eq!(
-                    after.fua_commands - before.fua_commands,
-                    0,
-                    "the flush serves for it"
-                );
+                let group = after.fua_commands - before.fua_commands;
+                assert_eq!(group, fua, "f2fs-commit-K11, or the flush serves for it");
                 assert_eq!(stats(&fs).commits() - commits, 1);
                 let last = newest(&disk);
                 assert_eq!(summed(&last), 1, "f2fs-commit-K9");
@@ -103,11 +106,13 @@ fn block_of(transaction: &Transaction) -> u32 {
 
 #[test]
 fn where_checksums_would_not_do_the_data_is_flushed_first() {
-    for (options, pages, before) in [
-        ("rounds=2", 1, false),
-        ("", 257, false),
-        ("", 1, true),
-        ("fsync_mode=nobarrier", 1, false),
+    for (options, pages, before, sums) in [
+        ("rounds=2", 1, false, 0),
+        ("", 257, false, 0),
+        // The group goes when the rest has been flushed.
+        ("", 1, true, 1),
+        ("", 17, true, 0),
+        ("fsync_mode=nobarrier", 1, false, 0),
     ] {
         sim(2, || {
             let disk = disk(RING, volume(RING), 2);
@@ -124,7 +129,7 @@ fn where_checksums_would_not_do_the_data_is_flushed_first() {
             fs.fsync(ino, false).expect("syncs");
             let now = stats(&fs);
             assert_eq!(now.one_round, 0, "f2fs-commit-K9: {options}, {pages}");
-            assert_eq!(summed(&newest(&disk)), 0, "{options}, {pages}");
+            assert_eq!(summed(&newest(&disk)), sums, "{options}, {pages}");
             fs.unmount().expect("unmounts");
         });
     }
@@ -201,8 +206,15 @@ fn an_idle_volume_seals_its_last_transaction() {
 fn every_cut_comes_back_as_it_was_acknowledged() {
     let none = Mistake::default();
     let mut seen = BTreeMap::new();
-    for (seed, options) in [(0, ""), (1, "ipu_policy=1"), (2, "records=pages"), (3, "")] {
-        let life = follow(seed, options, &none);
+    for (seed, options, device) in [
+        (0, "", Device::Blocks),
+        (1, "ipu_policy=1", Device::Sectors),
+        (2, "records=pages", Device::Garbage),
+        (3, "", Device::Flushes),
+        (4, "ipu_policy=1", Device::Packs(PackOrder::Prefix)),
+        (5, "ipu_policy=1", Device::Packs(PackOrder::AnySubset)),
+    ] {
+        let life = follow(seed, options, device, &none);
         let judged = judge(&life, &none, 400);
         assert_eq!(judged.wrong, None, "seed {seed}, {options}");
         for (case, count) in judged.cases {
@@ -219,7 +231,7 @@ fn every_cut_comes_back_as_it_was_acknowledged() {
 #[test]
 fn a_cut_in_recovery_decides_the_same_again() {
     let none = Mistake::default();
-    let life = follow(5, "ipu_policy=1", &none);
+    let life = follow(5, "ipu_policy=1", Device::Flushes, &none);
     let torn = states(&life, 60, &['U', 'T']);
     assert!(torn.len() > 3, "{} states with torn data", torn.len());
     for (n, image) in torn.into_iter().enumerate() {
@@ -253,7 +265,7 @@ fn a_cut_in_recovery_decides_the_same_again() {
 #[test]
 fn a_read_only_mount_leaves_the_same_epoch_out() {
     let none = Mistake::default();
-    let life = follow(6, "", &none);
+    let life = follow(6, "", Device::Blocks, &none);
     for image in states(&life, 6, &['U', 'T']) {
         let first = mounted(&image, &none).expect("it mounts");
         sim(1, || {
@@ -268,4 +280,110 @@ fn a_read_only_mount_leaves_the_same_epoch_out() {
             );
         });
     }
+}
+
+/// records-U1: what an epoch takes, sends and frees again has a checksum, and the record that takes
+/// it.
+#[test]
+fn a_block_that_its_epoch_frees_again_is_taken_by_it_all_the_same() {
+    let mut freed = 0;
+    for seed in 0..8 {
+        let outcome = Sim::new(SimConfig::random(seed)).run(move || {
+            let disk = disk(RING, volume(RING), seed);
+            let fs = mount(&disk, "");
+            let ino = fs.file("f");
+            fs.sync().expect("syncs");
+            rt::scope(|s| {
+                s.spawn("writer", || {
+                    for n in 1..20 {
+                        fs.write(ino, 0, &[n; 2 * BLOCK_BYTES]).expect("writes");
+                        fs.fsync(ino, false).expect("syncs");
+                    }
+                });
+                s.spawn("cutter", || {
+                    for _ in 1..40 {
+                        fs.resize(ino, 0).expect("cuts");
+                        rt::sleep(Nanos(3_000));
+                    }
+                });
+            });
+            let ring = transactions(RING, &disk.visible());
+            let last = disk.snapshot_lost();
+            fs.unmount().expect("unmounts");
+            (ring, last)
+        });
+        let (ring, last) = outcome.unwrap();
+        for transaction in ring.values() {
+            let (mut taken, mut given, mut sums) = (BTreeSet::new(), BTreeSet::new(), Vec::new());
+            for group in Groups::new(&transaction.payload) {
+                for record in group.expect("sound").iter() {
+                    match record.expect("sound") {
+                        Record::BlockRun {
+                            addr, count, alloc, ..
+                        } => {
+                            let of = if alloc { &mut taken } else { &mut given };
+                            of.extend((0..u32::from(count)).map(|n| addr.0 + n));
+                        }
+                        Record::DataSum { addr, sums: of } => {
+                            sums.extend((0..of.count() as u32).map(|n| addr.0 + n));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            assert!(sums.iter().all(|addr| taken.contains(addr)), "records-U1");
+            freed += sums.iter().filter(|addr| given.contains(addr)).count();
+        }
+        mounted(&last, &Mistake::default()).expect("it mounts");
+    }
+    assert!(freed > 0, "no epoch freed a block that it had sent");
+}
+
+/// Flushes and FUA commands of `work`.
+fn costs(fs: &F2fs, work: impl FnOnce()) -> (u64, u64) {
+    let before = fs.queue().stats();
+    work();
+    let after = fs.queue().stats();
+    let flushes = after.flushes - before.flushes;
+    (flushes, after.fua_commands - before.fua_commands)
+}
+
+/// f2fs-commit-K12: pages in place go with the transaction, or alone, and nothing is flushed.
+#[test]
+fn pages_in_place_ride_along() {
+    sim(5, || {
+        let disk = disk(RING, volume(RING), 5);
+        let fs = try_mount_alone(&disk, "ipu_policy=1").expect("mounts");
+        let (ino, other) = (fs.file("f"), fs.file("other"));
+        fs.write(ino, 0, &[1; 40 * BLOCK_BYTES]).expect("writes");
+        fs.sync().expect("syncs");
+        for n in 0..6 {
+            let in_place = fs.data_stats().in_place;
+            let data_only = n % 2 == 0;
+            let at = n * 2 * BLOCK_BYTES as u64;
+            fs.write(ino, at, &[n as u8 + 10; BLOCK_BYTES])
+                .expect("writes");
+            let transaction = u64::from(!data_only);
+            let cost = costs(&fs, || fs.fsync(ino, data_only).expect("syncs"));
+            assert_eq!(cost, (0, 1 + transaction), "f2fs-commit-K12");
+            assert_eq!(fs.data_stats().in_place - in_place, 1);
+            let left = disk.snapshot_lost();
+            let holds = left
+                .blocks()
+                .filter(|(_, b)| b.iter().all(|&x| x == n as u8 + 10));
+            assert_eq!(holds.count(), 1, "hazards-H17: it survives the worst cut");
+        }
+        // Too many for a group: the flush of the commit covers them.
+        fs.write(ino, 0, &[99; 20 * BLOCK_BYTES]).expect("writes");
+        let cost = costs(&fs, || fs.fsync(ino, false).expect("syncs"));
+        assert_eq!(cost, (1, 0));
+        // A failure is that of the fsync whose pages they are.
+        fs.write(ino, 0, &[7; BLOCK_BYTES]).expect("writes");
+        disk.fail_writes(Some(Class::Data));
+        fs.fsync(ino, true).expect_err("its page failed");
+        disk.fail_writes(None);
+        fs.write(other, 0, &[8; BLOCK_BYTES]).expect("writes");
+        fs.fsync(other, false).expect("it is another's failure");
+        fs.unmount().expect("unmounts");
+    });
 }
