@@ -71,6 +71,7 @@ impl Segments {
                 mounted: rt::now(),
             },
             discard_bell: Bell::new(),
+            discard_turn: Mutex::named("f2fs discards", ()),
             queue: queue.clone(),
             geo: *geo,
         })

@@ -113,11 +113,9 @@ impl F2fs {
     /// Discards a bounded part of what was freed. A discard is a hint, and the checkpoint before it
     /// is durable, so one that fails is no failure of anything.
     fn discard_freed(&self) {
+        let _turn = self.segs.discard_turn.lock();
         let found = {
             let mut inner = self.segs.inner.lock();
-            if !inner.discards.under_way.is_empty() {
-                return;
-            }
             inner.begin_discard(self.segs.low(), |inner| inner.discards.pending.pop_first())
         };
         let _ = self.discard_runs(&found, |_| true, GRANULARITY);
@@ -133,11 +131,9 @@ impl F2fs {
         let mut next = 0;
         let mut blocks = 0;
         while next < self.geo.segments_main {
+            let _turn = self.segs.discard_turn.lock();
             let found = {
                 let mut inner = self.segs.inner.lock();
-                if !inner.discards.under_way.is_empty() {
-                    return Ok(blocks);
-                }
                 inner.begin_discard(self.segs.low(), |inner| {
                     let seg = SegNo(next);
                     next += 1;

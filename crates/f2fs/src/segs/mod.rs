@@ -71,6 +71,8 @@ pub(crate) struct Segments {
     clock: Clock,
     /// Something is to be discarded, for the task.
     discard_bell: Bell,
+    /// One round of discards at a time.
+    discard_turn: Mutex<()>,
     queue: Arc<Queue>,
     geo: Geometry,
 }

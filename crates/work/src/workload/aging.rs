@@ -1,4 +1,4 @@
-//! Ages a volume before a benchmark, because a file system that is fast on an empty volume may be
+//! Ages a volume before a workload, because a file system that is fast on an empty volume may be
 //! slow where free space is in pieces.
 //!
 //! As in Geriatrix (Kadekodi et al., Geriatrix: Aging what you see and what you don't see, ATC
@@ -43,10 +43,7 @@ const OVERWRITES_MAX: u64 = 10_000;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
 impl Aged {
-    /// Keys of the parameters, for messages.
-    pub const KEYS: &'static str = "aged, overwrites";
-
-    /// Sets one parameter; false if the key is not one of [`Aged::KEYS`].
+    /// Sets one parameter; false if the key is neither `aged` nor `overwrites`.
     ///
     /// # Errors
     /// The value is not valid.
@@ -163,7 +160,7 @@ struct Live {
 }
 
 /// A volume that is being aged, and is compared in the end.
-pub(super) struct Aging {
+pub struct Aging {
     aged: Aged,
     vfs: Arc<Vfs>,
     bytes: u64,
@@ -178,7 +175,27 @@ pub(super) struct Aging {
 }
 
 impl Aging {
-    pub(super) fn new(aged: Aged, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Aging {
+    /// Ages a volume of `bytes`, brings everything home by `sync`, and answers what is to be
+    /// compared in the end; nothing if it is not to be aged.
+    ///
+    /// # Errors
+    /// The file system fails, for lack of space above all.
+    pub fn of(
+        aged: Aged,
+        vfs: &Arc<Vfs>,
+        (bytes, seed): (u64, u64),
+        sync: impl FnOnce() -> Result<(), RunError>,
+    ) -> Result<Option<Aging>, RunError> {
+        if aged.percent == 0 {
+            return Ok(None);
+        }
+        let mut aging = Aging::new(aged, vfs, bytes, seed);
+        aging.run()?;
+        sync()?;
+        Ok(Some(aging))
+    }
+
+    fn new(aged: Aged, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Aging {
         Aging {
             aged,
             vfs: vfs.clone(),
@@ -258,7 +275,7 @@ impl Aging {
     ///
     /// # Errors
     /// The file system fails, for lack of space above all.
-    pub(super) fn run(&mut self) -> Result<(), RunError> {
+    fn run(&mut self) -> Result<(), RunError> {
         for dir in &self.dirs {
             self.vfs.mkdir(dir, 0o755)?;
         }
@@ -282,7 +299,7 @@ impl Aging {
     ///
     /// # Errors
     /// The first difference, or an error of the file system.
-    pub(super) fn check(&self) -> Result<(), RunError> {
+    pub fn check(&self) -> Result<(), RunError> {
         for (n, &file) in self.live.iter().flatten().enumerate() {
             let path = self.path(file);
             let found = self.vfs.lstat(&path)?.size;

@@ -20,7 +20,7 @@ pub mod sqlite;
 mod sqlite_spec;
 mod values;
 
-pub use aging::Aged;
+pub use aging::{Aged, Aging};
 pub use background::{Background, Running};
 pub use bench::{BenchSpec, Case, MetaOp, Program};
 pub use filebench::{Filebench, FilebenchSpec};

@@ -85,7 +85,7 @@ fn discards_are_sent_together_by_their_own_task() {
             let recorded = Arc::new(Record::new(disk(RING, volume(RING), seed)));
             let options = MountOptions::parse(scheme).expect("valid");
             let fs = F2fs::mount(Queue::new(recorded.clone()), options).expect("mounted");
-            let files: Vec<String> = (0..8).map(|n| format!("f{n}")).collect();
+            let files: Vec<String> = (0..40).map(|n| format!("f{n}")).collect();
             for name in &files {
                 let ino = fs.file(name);
                 fs.write(ino, 0, &[1; 1 << 17]).expect("written");
@@ -109,5 +109,30 @@ fn discards_are_sent_together_by_their_own_task() {
             assert!(together.count() >= 3, "{scheme}: {sent:?}");
             fs.unmount().expect("unmounted");
         });
+    }
+}
+
+/// FITRIM waits for discards that the task has under way, and then does all that it was asked for.
+#[test]
+fn trim_discards_all_beside_the_task() {
+    for (scheme, seed) in [(SCHEME, 6), ("scheme=checkpoint-60", 7)] {
+        let [alone, beside] = ["nodiscard", "discard"].map(|discard| {
+            sim(seed, || {
+                let options = MountOptions::parse(&format!("{scheme},{discard}"));
+                let disk = disk(RING, volume(RING), seed);
+                let fs = F2fs::mount(Queue::new(disk), options.expect("valid")).expect("mounted");
+                let ino = fs.file("f");
+                fs.write(ino, 0, &[1; 8 << 20]).expect("written");
+                fs.write_home_now().expect("home");
+                fs.unlink(fs.root(), b"f").expect("gone");
+                let trimmed = fs.trim(0, u64::MAX, 4096).expect("trimmed");
+                fs.unmount().expect("unmounted");
+                trimmed
+            })
+        });
+        assert!(
+            beside >= alone - (1 << 20),
+            "{scheme}: {beside} of {alone} bytes"
+        );
     }
 }
