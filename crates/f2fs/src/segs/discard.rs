@@ -5,8 +5,8 @@
 //!
 //! A task of its own discards what checkpoints and applies freed, so that nobody who waits for one
 //! of these waits for discards as well (Linux: `issue_discard_thread`). They ring for it, and it
-//! sends one round of discards for a ring, many commands at a time. Nothing depends on it: a segment
-//! that is to be discarded may be written again before.
+//! sends one round of discards for a ring, many commands at a time. Nothing depends on it: a
+//! segment that is to be discarded may be written again before.
 
 use super::map::BlockMap;
 use super::table::{Freed, State};

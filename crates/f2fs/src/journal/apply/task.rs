@@ -9,13 +9,14 @@
 //!   what it changes). The next operation looks before it begins, and the commit of its epoch when
 //!   it has ended; each of them rings if an apply is due. Such a commit comes, because the task
 //!   that commits does so each interval if anything was logged;
-//! - W2 a ring while the task applies is not lost (bell-B1): it looks once more behind each apply
-//!   that something was added to. It looks once for a ring: what an apply cannot remove is no
-//!   reason to begin the next one at once;
-//! - W3 if nothing else happens, what is committed goes home. The first commit behind an apply that
+//! - W2 if nothing else happens, what is committed goes home. The first commit behind an apply that
 //!   has left nothing rings, so that the task knows from when on to count; later ones move the time
-//!   at which it counts as idle, and need not ring;
-//! - W4 a task that overslept all of this would still look each [`LOOK`].
+//!   at which it counts as idle, and need not ring.
+//!
+//! A ring while the task applies is not lost (bell-B1): the task looks once more behind an apply to
+//! which something was added. It looks once for a ring, because what an apply cannot remove is no
+//! reason to begin the next one at once. A task that overslept all of this would still look each
+//! [`LOOK`].
 
 use crate::F2fs;
 use crate::bell::LOOK;
@@ -47,7 +48,7 @@ impl F2fs {
         }
     }
 
-    /// Behind a commit: tells the task what there is to do by now (W1, W3).
+    /// Behind a commit: tells the task what there is to do by now (W1, W2).
     pub(in crate::journal) fn ring_behind_commit(&self, journal: &Journal) {
         let is_first = || journal.committed.lock().len() == 1;
         if self.options.timers && (is_first() || self.apply_due(journal).is_some()) {

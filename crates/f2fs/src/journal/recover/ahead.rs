@@ -2,13 +2,14 @@
 //! are read many at once: a device works on several commands at a time, and a redo that reads a
 //! block when a record asks for it waits for each one by itself.
 //!
-//! - H1 what is read early decides nothing. Redo asks for a node by its number and for a directory
-//!   block by the address that the slot has by then, and reads what it was not given. A block that
-//!   the pack or the ring refers to keeps its content until recovery ends (recover-R2), so early and
-//!   late reads answer the same;
-//! - H2 memory is bounded: a window ends with the record that brings it to [`WINDOW`] blocks, and
-//!   of a window directory blocks are forgotten when the next begins;
-//! - H3 what a node that the epoch frees had in it is nobody's business: its end is no reason to
+//! What is read early decides nothing. Redo asks for a node by its number and for a directory block
+//! by the address that the slot has by then, and reads what it was not given. A block that the pack
+//! or the ring refers to keeps its content until recovery ends (recover-R2), so early and late
+//! reads answer the same.
+//!
+//! - H1 memory is bounded: a window ends with the record that brings it to [`WINDOW`] blocks,
+//!   and of a window directory blocks are forgotten when the next begins;
+//! - H2 what a node that the epoch frees had in it is nobody's business: its end is no reason to
 //!   read it (f2fs-replay-P4).
 
 use crate::journal::capture::redo::{node_of, page_of};
@@ -72,7 +73,7 @@ impl<'p> Ahead<'p> {
 impl Wanted {
     fn add(&mut self, ino: Nid, record: &Record<'_>) {
         match *record {
-            // H3; and a node that is being made is nowhere yet.
+            // H2; and a node that is being made is nowhere yet.
             Record::NodeNew { .. } | Record::NodeDel { .. } => {}
             Record::Page {
                 what: PageKind::Node,
@@ -119,7 +120,7 @@ mod tests {
         payload
     }
 
-    /// H2, H3: each record is in one window, no window is larger than allowed, and there is one
+    /// H1, H2: each record is in one window, no window is larger than allowed, and there is one
     /// when redo comes to its first record, not before.
     #[test]
     fn windows_are_bounded_and_leave_nothing_out() {
@@ -140,8 +141,8 @@ mod tests {
             (2 * each - 1, WINDOW),
             (3 * each - 1, 10),
         ];
-        assert_eq!(sizes, expected, "H2");
+        assert_eq!(sizes, expected, "H1");
         let wanted: BTreeSet<Nid> = (4..4 + inodes).map(Nid).collect();
-        assert_eq!(all, wanted, "H3: the dead ones are not read");
+        assert_eq!(all, wanted, "H2: the dead ones are not read");
     }
 }

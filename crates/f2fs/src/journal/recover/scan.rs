@@ -8,8 +8,8 @@
 //!   everywhere after a search), and never redone;
 //! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
 //!   chain to which no sound transactions lead from there is looked for in the whole ring, unless
-//!   the superblock says that the ring was left empty. If they do lead to a place and no transaction
-//!   begins in it, there is no chain, because transactions lie one behind the other
+//!   the superblock says that the ring was left empty. If they do lead to a place and no
+//!   transaction begins in it, there is no chain, because transactions lie one behind the other
 //!   (f2fs-commit-K5): the neighbourhood of that place tells a cut from damage (S6);
 //! - S4 the data of which the last whole transaction has checksums is compared, unless a sound
 //!   block of a later epoch proves that the transaction was durable with its data (f2fs-commit-K4).

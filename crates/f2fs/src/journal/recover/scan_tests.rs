@@ -500,8 +500,8 @@ fn a_chain_is_found_at_every_offset_of_the_ring() {
     }
 }
 
-/// S6: damage of a transaction is told from a cut by the next one, which lies no farther away than
-/// the superblock says that a transaction reaches.
+/// scan-S6: damage of a transaction is told from a cut by the next one, which lies no farther away
+/// than the superblock says that a transaction reaches.
 #[test]
 fn a_hole_is_seen_as_far_as_transactions_reach() {
     let hole = |most: u32| {
@@ -523,7 +523,7 @@ fn a_hole_is_seen_as_far_as_transactions_reach() {
         "where nothing is said a part of the ring is read"
     );
     assert!(blocks > 2, "a transaction of {blocks} blocks");
-    assert_eq!(hole(blocks).0, 'O', "S6");
+    assert_eq!(hole(blocks).0, 'O', "scan-S6");
     // A superblock that lies: no more is read than it says.
     assert_eq!(hole(blocks / 2).0, 'I');
 }

@@ -201,8 +201,6 @@ impl F2fs {
         };
         match span {
             Some(span) => {
-                // K11.
-                self.announce(journal, span.blocks)?;
                 self.write_transaction(journal, span, &transaction, data)?;
                 journal.keep(kept, Some(span));
             }
@@ -279,8 +277,8 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6, K9. Where a flush has to follow anyway, for data or for what callers wrote in
-    /// place, it makes the transaction durable, too.
+    /// K3, K4, K6, K9, K11. Where a flush has to follow anyway, for data or for what callers wrote
+    /// in place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
         journal: &Journal,
@@ -288,6 +286,7 @@ impl F2fs {
         transaction: &Transaction,
         mut data: EpochData,
     ) -> FsResult<()> {
+        self.announce(journal, span.blocks)?;
         let ordered = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
         let wanted = journal.group.wanted();
         let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));

@@ -58,7 +58,7 @@ fn recovered(left: Image) -> (Counts, JournalRecovery, u64) {
     })
 }
 
-/// f2fs-replay-P4, ahead-H3.
+/// f2fs-replay-P4, ahead-H2.
 #[test]
 fn what_was_removed_is_not_read() {
     let nothing = left_by(|fs, _| drop(fs.make(fs.root(), "other")));
@@ -75,7 +75,7 @@ fn what_was_removed_is_not_read() {
     let more = (counts.sectors_read - before.sectors_read) / 8;
     assert!(
         more < FILES / 4,
-        "P4: {more} blocks more than without removals"
+        "f2fs-replay-P4: {more} blocks more than without removals"
     );
 }
 
@@ -170,13 +170,17 @@ fn a_large_transaction_is_announced() {
         let blocks = fs.journal_stats().expect("a journal").blocks - small;
         assert!(blocks > 256, "{blocks} blocks, in one transaction");
         let events = recorded.take();
-        let (at, told, sb) = first(&events, Class::JournalSuperblock).expect("N3: it is told");
+        let (at, told, sb) =
+            first(&events, Class::JournalSuperblock).expect("supers-N3: it is told");
         let (begin, sent, _) = first(&events, Class::JournalDescriptor).expect("a transaction");
-        assert!(at < begin, "N3: told before it is sent");
-        assert!(told.completed <= Some(sent.submitted), "N3: and written");
+        assert!(at < begin, "supers-N3: told before it is sent");
+        assert!(
+            told.completed <= Some(sent.submitted),
+            "supers-N3: and written"
+        );
         assert!(
             told.request.written().iter().all(|(.., fua)| *fua),
-            "N3: durable"
+            "supers-N3: durable"
         );
         let sb = JournalSuper::parse(&sb.bytes).expect("sound");
         assert!(u64::from(sb.transaction_max) >= blocks, "{sb:?}");

@@ -18,7 +18,7 @@ fn applies(fs: &F2fs, cause: Cause) -> u64 {
     fs.applies().by_cause.get(&cause).copied().unwrap_or(0)
 }
 
-/// task-W3: what is committed goes home when nothing was committed for as long as the options say,
+/// task-W2: what is committed goes home when nothing was committed for as long as the options say,
 /// counted from the last commit.
 #[test]
 fn what_is_left_alone_goes_home() {
@@ -34,10 +34,14 @@ fn what_is_left_alone_goes_home() {
                     .expect("set");
                 fs.fsync(ino, false).expect("durable");
                 rt::sleep(Nanos::from_millis(idle * 9 / 10));
-                assert_eq!(applies(&fs, Cause::Background), 0, "W3: {n} is younger");
+                assert_eq!(
+                    applies(&fs, Cause::Background),
+                    0,
+                    "task-W2: {n} is younger"
+                );
             }
             rt::sleep(Nanos::from_millis(idle / 10 + 50));
-            assert_eq!(applies(&fs, Cause::Background), 1, "W3");
+            assert_eq!(applies(&fs, Cause::Background), 1, "task-W2");
             fs.check_home();
             fs.unmount().expect("unmounted");
         });
@@ -64,7 +68,7 @@ fn a_commit_that_fills_the_ring_is_followed_by_an_apply() {
             fs.fsync(ino, false).expect("durable");
         }
         rt::sleep(Nanos::from_millis(50));
-        assert!(applies(&fs, Cause::Ring) > 0, "W1: {:?}", fs.applies());
+        assert!(applies(&fs, Cause::Ring) > 0, "task-W1: {:?}", fs.applies());
         assert!(!used(), "the ring is free again");
         fs.unmount().expect("unmounted");
     });

@@ -1,6 +1,6 @@
 //! What a workload meets: what runs beside it, which is a writer with a fixed pause between its
 //! writes (`writer=`) and a program that never pauses (`beside=`); and how the volume was aged
-//! before (`aged=`, [`aging`](super::aging)).
+//! before (`aged=`, [`Aged`]).
 //!
 //! A background task begins before the measured part and ends with it: then it is asked to stop,
 //! and joined. Its operations are not the workload's and count in no rate and no latency of
@@ -16,7 +16,7 @@ mod tests;
 pub use fdtree::Fdtree;
 pub use file_writer::{FileWriter, Order};
 
-use super::aging::Aged;
+use super::aged::Aged;
 use super::values::{SpecError, key, number};
 use crate::RunError;
 use base::Nanos;
