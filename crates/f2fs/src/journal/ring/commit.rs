@@ -70,7 +70,9 @@
 //!   vouch for them: if they fail, only the fsync that wrote them does, and one that finds its pages
 //!   left behind sends them when it is woken. Slots are taken away, and blocks with them, only when
 //!   the writes of their pages have landed ([`land`](crate::F2fs::land)), so no page is sent late
-//!   over another file's block.
+//!   over another file's block;
+//! - K13 a transaction with more blocks than the superblock of the journal says is sent when one
+//!   that says more is durable (supers-N3): recovery looks no farther than that says.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
@@ -237,6 +239,7 @@ impl F2fs {
         self.nat.nids_committed(&freed);
         journal.summed.committed(epoch, summed);
         journal.plane.committed(epoch);
+        self.ring_behind_commit(journal);
         Ok(Led::Committed(epoch))
     }
 
@@ -289,7 +292,7 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6, K9, K11. Where a flush has to follow anyway, for data or for what callers wrote
+    /// K3, K4, K6, K9, K11, K13. Where a flush has to follow anyway, for data or for what callers wrote
     /// in place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
@@ -298,6 +301,7 @@ impl F2fs {
         transaction: &Transaction,
         mut data: EpochData,
     ) -> FsResult<()> {
+        self.announce(journal, span.blocks)?;
         let ordered = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
         let runs: Vec<_> = {
             let log = journal.log.lock();
