@@ -164,7 +164,7 @@ impl F2fs {
         clock.end_of(CommitPhase::Data);
         let mut closed = journal.plane.collect(epoch);
         let (pages, looked_at) = match journal.options.ideas.change_records {
-            true => (OfTables::default(), trim(journal, &mut closed)),
+            true => (OfTables::default(), trim(journal, &self.geo, &mut closed)),
             false => (self.make_pages(journal, &mut closed)?, 0),
         };
         let heads = self.segs.heads();
