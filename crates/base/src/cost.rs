@@ -146,8 +146,11 @@ pub mod f2fs {
     pub const UNLINK: Nanos = Nanos(1_850);
     /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir`).
     pub const RMDIR: Nanos = Nanos(940);
-    /// Freeing an inode without a name and what it holds, under its own lock (`f2fs/evict`).
+    /// Freeing an inode without a name, under its own lock (`f2fs/evict-empty`).
     pub const EVICT: Nanos = Nanos(3_670);
+    /// Freeing the mapping of such an inode, whose content lies in blocks: a page of it
+    /// (`f2fs/drop-map`).
+    pub const DROP_MAP: Nanos = Nanos(2_000);
     /// Looking for a name that is not there in the directory's blocks, under its lock, shared
     /// (`f2fs/lookup`).
     pub const LOOKUP: Nanos = Nanos(800);
@@ -179,9 +182,12 @@ pub mod f2fs {
     /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books
     /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
-    /// A record of the journal: its share of comparing a block before and after, and encoding it;
-    /// under the lock of what it describes (`f2fs/log-record`).
+    /// A record of the journal: making and encoding it, under the lock of what it describes
+    /// (`f2fs/log-record`).
     pub const LOG_RECORD: Nanos = Nanos(670);
+    /// Finding records by comparing a block with a copy from before the change, where the change
+    /// does not make them itself (`f2fs/log-compare`).
+    pub const LOG_COMPARE: Nanos = Nanos(500);
     /// A journal of pages, instead of that: a block that an operation changes is looked up, the
     /// first time. This is what our table of them takes; what JBD2's write access and dirty mark
     /// take is not measured, and is more (`f2fs/touch-block`).

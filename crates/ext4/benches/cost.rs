@@ -57,7 +57,7 @@ fn main() {
         ("writeback-next-page", cost::WRITEBACK_NEXT_PAGE),
         ("send-block", journal::SEND_BLOCK),
     ];
-    common::measure("ext4", &own, |times| {
+    let _ = common::measure("ext4", &own, |times| {
         let fs = mounted();
         common::operations(&*fs, times, |times| {
             times.add_counted("send-block", || sync(&fs));

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_macros)] // Nothing prints inside of a simulation: it cannot hold up a yield.
 
 mod common;
+mod logged;
 
 use base::cost::f2fs as cost;
 use blockdev::Ram;
@@ -74,40 +75,34 @@ fn create(fs: &F2fs, dir: base::Ino, n: u32) -> base::Ino {
     made.expect("room").ino
 }
 
-/// What the journal adds to an operation, by the creation of a file, and what a block of a
-/// transaction costs.
-fn journaled(times: &mut Times, records: u64) {
-    for (journal, row) in [(false, "plain"), (true, "journaled")] {
-        let fs = mounted(journal);
-        let dirs = dirs(&*fs);
-        fs.sync().expect("durable");
-        times.add(row, records, || {
-            each(&dirs, |dir, n| {
-                create(&fs, dir, n);
-            });
-        });
-        if journal {
-            times.add_counted("log-block", || sync(&fs));
-        }
-        fs.unmount().expect("unmounts");
-    }
-}
-
-/// Records that the creation of the files of a round leaves.
-fn records() -> u64 {
+/// What a block of a transaction costs.
+fn transaction(times: &mut Times) {
     let fs = mounted(true);
     let dirs = dirs(&*fs);
-    let so_far = || {
-        fs.sync().expect("durable");
-        fs.journal_stats().expect("a journal").plane.records
-    };
-    let before = so_far();
+    fs.sync().expect("durable");
     each(&dirs, |dir, n| {
         create(&fs, dir, n);
     });
-    let records = so_far() - before;
+    times.add_counted("log-block", || sync(&fs));
     fs.unmount().expect("unmounts");
-    records
+}
+
+/// Freeing an inode that has no content.
+fn evictions(times: &mut Times) {
+    let fs = mounted(false);
+    let dirs = dirs(&*fs);
+    let mut inos = Vec::new();
+    each(&dirs, |dir, n| {
+        let ino = create(&fs, dir, n);
+        fs.open(ino).expect("there");
+        inos.push(ino);
+    });
+    sync(&fs);
+    each(&dirs, |dir, n| fs.unlink(dir, &name(n)).expect("there"));
+    times.add("evict-empty", ALL, || {
+        (inos.iter()).for_each(|ino| fs.release(*ino).expect("open"));
+    });
+    fs.unmount().expect("unmounts");
 }
 
 /// Parts of logging.
@@ -122,9 +117,22 @@ fn logging(times: &mut Times) {
         unsorted.sort();
     });
     times.add_counted("touch-block", || measured::touch_blocks(PARTS));
+    times.add("log-compare", n, || measured::compares(n));
+}
+
+/// `--logged OPERATION plain|journaled`: one round of it, and nothing else.
+fn alone() -> Option<()> {
+    let args: Vec<String> = std::env::args().skip_while(|a| a != "--logged").collect();
+    let [_, op, which, ..] = &args[..] else {
+        return None;
+    };
+    Some(logged::alone(op, which == "journaled").expect("the name of an operation"))
 }
 
 fn main() {
+    if alone().is_some() {
+        return;
+    }
     let own = [
         ("nat-take", cost::NAT_TAKE),
         ("nat-set", cost::NAT_SET),
@@ -135,7 +143,8 @@ fn main() {
         ("mkdir", cost::MKDIR),
         ("unlink", cost::UNLINK),
         ("rmdir", cost::RMDIR),
-        ("evict", cost::EVICT),
+        ("evict-empty", cost::EVICT),
+        ("drop-map=evict~evict-empty", cost::DROP_MAP),
         ("lookup", cost::LOOKUP),
         ("rename", cost::RENAME),
         ("setattr", cost::SETATTR),
@@ -148,14 +157,13 @@ fn main() {
         ("writeback-next-page", cost::WRITEBACK_NEXT_PAGE),
         ("checkpoint-block", cost::META_BLOCK),
         ("log-epoch", cost::EPOCH_OP),
-        ("log-record=journaled~plain", cost::LOG_RECORD),
+        ("log-compare", cost::LOG_COMPARE),
         ("touch-block", cost::TOUCH_BLOCK),
         ("list-append", cost::LIST_APPEND),
         ("list-sort", cost::LIST_SORT),
         ("log-block", cost::LOG_BLOCK),
     ];
-    let records = records();
-    common::measure("f2fs", &own, |times| {
+    let measured = common::measure("f2fs", &own, |times| {
         parts(times);
         logging(times);
         let fs = mounted(false);
@@ -163,6 +171,28 @@ fn main() {
             times.add_counted("checkpoint-block", || sync(&fs));
         });
         fs.unmount().expect("unmounts");
-        journaled(times, records);
+        evictions(times);
+        logged::round(times);
+        transaction(times);
     });
+    let Some([real, charged]) = measured else {
+        return;
+    };
+    // What logging takes in all operations together, without what other constants stand for.
+    let (mut left, mut records) = (0.0, 0.0);
+    for (op, rows) in logged::OPS {
+        let of = |times: &Times| times.best(rows[1]) - times.best(rows[0]);
+        let logged = logged::records(op);
+        println!(
+            "f2fs/logged-{op}\t{:.0}\t{:.0} charged, {logged:.2} records",
+            of(&real),
+            of(&charged)
+        );
+        left += of(&real) - of(&charged) + logged * cost::LOG_RECORD.0 as f64;
+        records += logged;
+    }
+    println!(
+        "f2fs/log-record\t{:.0}\tmean of all operations",
+        left / records
+    );
 }

@@ -2,6 +2,7 @@
 //! behind is no consistent volume.
 
 use crate::F2fs;
+pub use crate::journal::capture::measured::compares;
 pub use crate::journal::plane::measured::{Unsorted, list_appends, log_epochs, touch_blocks};
 use base::Ino;
 use fscore::FsResult;
@@ -22,7 +23,7 @@ pub fn nat_take(fs: &F2fs, n: u32) -> FsResult<Vec<u32>> {
 pub fn nat_set(fs: &F2fs, nids: &[u32]) -> FsResult<()> {
     fs.with_op(|op| {
         let mut nids = nids.iter().map(|nid| Nid(*nid));
-        nids.try_for_each(|nid| fs.nat_set(op, nid, nid, BlockAddr::NEW))
+        nids.try_for_each(|nid| fs.nat_set(op, nid, nid, BlockAddr::NEW).map(drop))
     })
 }
 
@@ -60,7 +61,7 @@ pub fn seg_free(fs: &F2fs, blocks: &[u32]) -> FsResult<()> {
 /// Of the device.
 pub fn node_edit(fs: &F2fs, inos: &[Ino]) -> FsResult<()> {
     fs.with_op(|op| {
-        let edit = |ino: &Ino| fs.edit_node(op, Nid(ino.0), |block| block[64..80].fill(1));
+        let edit = |ino: &Ino| fs.rewrite_node(op, Nid(ino.0), |block| block[64..80].fill(1));
         inos.iter().try_for_each(edit)
     })
 }

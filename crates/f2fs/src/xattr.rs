@@ -177,11 +177,11 @@ impl F2fs {
             "X2: the list fits, that was checked"
         );
         if let Some(nid) = nid {
-            self.edit_node(op, nid, |block| {
+            self.rewrite_node(op, nid, |block| {
                 block[..XATTR_BLOCK_BYTES].copy_from_slice(&node)
             })?;
         }
-        self.edit_node(op, inode.nid(), |block| {
+        self.rewrite_node(op, inode.nid(), |block| {
             block[range].copy_from_slice(&inline)
         })?;
         {

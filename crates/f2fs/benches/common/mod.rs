@@ -61,7 +61,7 @@ impl Times {
     }
 
     /// The fastest round.
-    fn best(&self, name: &str) -> f64 {
+    pub fn best(&self, name: &str) -> f64 {
         let row = self.rows.iter().find(|(n, _)| *n == name);
         let all = row.map_or(&[][..], |(_, all)| all);
         all.iter().copied().fold(f64::INFINITY, f64::min)
@@ -69,12 +69,16 @@ impl Times {
 }
 
 /// Runs `round` in both worlds and prints, for each measurement, what is left for its constant.
-/// `own` are the constants as the simulation charged them. One named `A-B` is the difference of two
-/// that `round` adds.
-pub fn measure(prefix: &str, own: &[(&str, Nanos)], round: impl Fn(&mut Times) + Send + Sync) {
+/// `own` are the constants as the simulation charged them. One named `A=B~C` is the difference of
+/// two that `round` adds. Answers what `round` took, and what it was charged.
+pub fn measure(
+    prefix: &str,
+    own: &[(&str, Nanos)],
+    round: impl Fn(&mut Times) + Send + Sync,
+) -> Option<[Times; 2]> {
     if std::env::args().any(|a| a == "--test") {
         // `cargo test --benches` asks whether it builds, no more.
-        return;
+        return None;
     }
     let mut real = Times::new(|| rt::now().0);
     (0..ROUNDS).for_each(|_| round(&mut real));
@@ -100,6 +104,7 @@ pub fn measure(prefix: &str, own: &[(&str, Nanos)], round: impl Fn(&mut Times) +
             of(&real)
         );
     }
+    Some([real, charged])
 }
 
 /// Makes the directories of a round.

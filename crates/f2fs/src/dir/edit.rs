@@ -3,7 +3,7 @@
 use super::{Found, Place, Shape, is_dot, put_dots};
 use crate::F2fs;
 use crate::inode::Inode;
-use crate::journal::capture::Parts;
+use crate::journal::capture::Edit;
 use crate::ops::Op;
 use base::Ino;
 use fscore::{Errno, FsError, FsResult};
@@ -33,27 +33,11 @@ impl<'a> NewEntry<'a> {
 }
 
 impl F2fs {
-    /// Gives a new inode its dots: `fields` and `block` are not entered anywhere yet.
-    pub(crate) fn put_inline_dots(
-        fields: &mut InodeFields,
-        block: &mut [u8],
-        ino: Ino,
-        parent: Ino,
-    ) {
-        let layout = fields.inline_dentry_layout();
-        put_dots(block, &layout, ino, parent);
-        fields.size = fields.inline_data_range().len() as u64;
-    }
-
     /// Gives a new directory that does not live in its inode its first page.
     pub(crate) fn make_first_page(&self, op: &Op<'_>, dir: &Inode, parent: Ino) -> FsResult<()> {
-        self.edit_dir_page(
-            op,
-            dir,
-            0,
-            |_| Parts::ALL,
-            |page| put_dots(page, &DentryLayout::BLOCK, dir.ino, parent),
-        )?;
+        self.edit_dir_page(op, dir, 0, |edit| {
+            put_dots(edit, &DentryLayout::BLOCK, dir.ino, parent);
+        })?;
         dir.core().fields.size = BLOCK_BYTES as u64;
         self.put_inode(op, dir)
     }
@@ -66,15 +50,14 @@ impl F2fs {
         let hash = dentry_hash(entry.name);
         let shape = Shape::of(dir);
         if let Some(layout) = &shape.inline {
-            let put = |block: &mut [u8]| put_if_room(block, layout, &entry.dentry(hash));
+            let put = |edit: &mut Edit<'_>| put_if_room(edit, layout, &entry.dentry(hash));
             let slots = dentry_slots(entry.name.len());
             let may = dir
                 .names
                 .lock()
                 .as_ref()
                 .is_none_or(|i| i.may_hold(0, slots));
-            let room = |block: &[u8]| parts_of_new(block, layout, entry.name.len());
-            if may && self.edit_node_in(op, dir.nid(), room, put)?.is_some() {
+            if may && self.edit_node(op, dir.nid(), put)?.is_some() {
                 self.note_added(dir, hash, 0);
                 return Ok(());
             }
@@ -135,13 +118,7 @@ impl F2fs {
             })?;
         let put = fits
             && self
-                .edit_dir_page(
-                    op,
-                    dir,
-                    page,
-                    |block| parts_of_new(block, layout, entry.name.len()),
-                    |block| put_if_room(block, layout, entry),
-                )?
+                .edit_dir_page(op, dir, page, |edit| put_if_room(edit, layout, entry))?
                 .is_some();
         if !put || !known {
             let most = if put {
@@ -170,19 +147,15 @@ impl F2fs {
         let mut fields = before.clone();
         become_blocks(&mut fields, flexible);
         // From now on addresses lie there, and the flags of the inode say so.
-        self.edit_node(op, dir.nid(), |block| {
+        self.rewrite_node(op, dir.nid(), |block| {
             block[area.clone()].fill(0);
             fields.encode_into(block, self.features);
         })?;
         become_blocks(&mut dir.core().fields, flexible);
         let moved = match shape.dir_level {
-            0 => self.edit_dir_page(
-                op,
-                dir,
-                0,
-                |_| Parts::ALL,
-                |page| copy_slots(&node, layout, page),
-            ),
+            0 => self.edit_dir_page(op, dir, 0, |edit| {
+                edit.by_comparing(|page| copy_slots(&node, layout, page));
+            }),
             _ => self.spread(op, dir, &node, layout),
         };
         if let Err(e) = moved {
@@ -238,7 +211,7 @@ impl F2fs {
         }
         let area = before.inline_data_range();
         let fields = dir.core().fields.clone();
-        self.edit_node(op, dir.nid(), |block| {
+        self.rewrite_node(op, dir.nid(), |block| {
             fields.encode_into(block, self.features);
             block[area.clone()].copy_from_slice(&node[area])
         })?;
@@ -256,21 +229,17 @@ impl F2fs {
         debug_assert!(!is_dot(name), "the dots stay");
         let Place { page, slot } = found.place;
         let shape = Shape::of(dir);
-        // The entry stays as it is.
-        let bits = |layout: &DentryLayout| Parts::of(layout.bitmap.clone());
         let empty = match &shape.inline {
             Some(layout) => {
-                let clear = |block: &mut [u8]| disk::clear(block, layout, slot);
-                self.edit_node_in(op, dir.nid(), |_| bits(layout), clear)?;
+                self.edit_node(op, dir.nid(), |edit| edit.clear_entry(layout, slot))?;
                 false
             }
             None => {
                 let layout = &DentryLayout::BLOCK;
-                let clear = |block: &mut [u8]| {
-                    disk::clear(block, layout, slot);
-                    disk::is_empty(block, layout, 0)
-                };
-                self.edit_dir_page(op, dir, page, |_| bits(layout), clear)?
+                self.edit_dir_page(op, dir, page, |edit| {
+                    edit.clear_entry(layout, slot);
+                    disk::is_empty(edit.bytes(), layout, 0)
+                })?
             }
         };
         if let Some(index) = dir.names.lock().as_mut() {
@@ -294,21 +263,12 @@ impl F2fs {
     ) -> FsResult<()> {
         let Place { page, slot } = place;
         match &Shape::of(dir).inline {
-            Some(layout) => {
-                let parts = |_: &[u8]| Parts::of_entry(layout, slot, 1);
-                let set = |block: &mut [u8]| {
-                    disk::set_target(block, layout, slot, Nid(ino.0), kind);
-                };
-                self.edit_node_in(op, dir.nid(), parts, set)
-            }
-            None => {
-                let layout = &DentryLayout::BLOCK;
-                let parts = |_: &[u8]| Parts::of_entry(layout, slot, 1);
-                let set = |block: &mut [u8]| {
-                    disk::set_target(block, layout, slot, Nid(ino.0), kind);
-                };
-                self.edit_dir_page(op, dir, page, parts, set)
-            }
+            Some(layout) => self.edit_node(op, dir.nid(), |edit| {
+                edit.set_target(layout, slot, Nid(ino.0), kind);
+            }),
+            None => self.edit_dir_page(op, dir, page, |edit| {
+                edit.set_target(&DentryLayout::BLOCK, slot, Nid(ino.0), kind);
+            }),
         }
     }
 
@@ -319,17 +279,9 @@ impl F2fs {
     }
 }
 
-/// What [`put_if_room`] changes.
-fn parts_of_new(block: &[u8], layout: &DentryLayout, name_len: usize) -> Parts {
-    match disk::room_for(block, layout, name_len) {
-        Some(slot) => Parts::of_entry(layout, slot, dentry_slots(name_len)),
-        None => Parts::NONE,
-    }
-}
-
-fn put_if_room(block: &mut [u8], layout: &DentryLayout, entry: &Dentry<'_>) -> Option<usize> {
-    let slot = disk::room_for(block, layout, entry.name.len())?;
-    disk::put(block, layout, slot, entry);
+fn put_if_room(edit: &mut Edit<'_>, layout: &DentryLayout, entry: &Dentry<'_>) -> Option<usize> {
+    let slot = disk::room_for(edit.bytes(), layout, entry.name.len())?;
+    edit.put_entry(layout, slot, entry);
     Some(slot)
 }
 
@@ -374,13 +326,14 @@ mod tests {
         };
         let from = fields.inline_dentry_layout();
         let mut node = vec![0; BLOCK_BYTES];
-        put_dots(&mut node, &from, Ino(9), Ino(3));
+        let mut edit = Edit::unlogged(&mut node, Features::NONE);
+        put_dots(&mut edit, &from, Ino(9), Ino(3));
         let long = NewEntry {
             name: &[b'x'; 100],
             ino: Ino(11),
             kind: FileType::Fifo,
         };
-        put_if_room(&mut node, &from, &long.dentry(7)).expect("room");
+        put_if_room(&mut edit, &from, &long.dentry(7)).expect("room");
         // Garbage behind the last slot.
         node[from.bitmap.end - 1] |= 0xC0;
         let mut page = vec![0xFF; BLOCK_BYTES];

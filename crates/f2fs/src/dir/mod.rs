@@ -22,6 +22,7 @@ pub(crate) use index::NameIndex;
 
 use crate::F2fs;
 use crate::inode::Inode;
+use crate::journal::capture::Edit;
 use base::Ino;
 use fscore::shell::names::is_dot;
 use fscore::{FileKind, FsError, FsResult};
@@ -86,7 +87,7 @@ fn entry_kind(kind: FileType) -> Option<FileKind> {
 }
 
 /// Puts `.` and `..` into an empty dentry block, or an inode.
-pub(crate) fn put_dots(buf: &mut [u8], layout: &DentryLayout, ino: Ino, parent: Ino) {
+pub(crate) fn put_dots(edit: &mut Edit<'_>, layout: &DentryLayout, ino: Ino, parent: Ino) {
     for (slot, name, ino) in [(0, &b"."[..], ino), (1, b"..", parent)] {
         let dot = Dentry {
             hash: dentry_hash(name),
@@ -94,7 +95,7 @@ pub(crate) fn put_dots(buf: &mut [u8], layout: &DentryLayout, ino: Ino, parent: 
             kind: FileType::Directory,
             name,
         };
-        disk::put(buf, layout, slot, &dot);
+        edit.put_entry(layout, slot, &dot);
     }
 }
 

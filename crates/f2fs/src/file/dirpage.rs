@@ -3,12 +3,13 @@
 
 use crate::F2fs;
 use crate::inode::Inode;
-use crate::journal::capture::Parts;
-use crate::journal::{Journal, Tx, capture};
+use crate::journal::capture::{Edit, edit};
+use crate::journal::{Journal, Tx};
 use crate::ops::Op;
 use base::{Bytes, Ino};
 use fscore::FsResult;
 use ondisk::f2fs::Nid;
+use ondisk::f2fs::journal::Record;
 
 use super::zero_page;
 
@@ -48,24 +49,20 @@ impl F2fs {
     }
 
     /// Changes a page of a directory and makes it dirty; reserves its block if it has none (counts
-    /// it; ENOSPC). `parts` says what of the page `change` may touch, from what it is before.
-    /// `change` must not call the file system.
+    /// it; ENOSPC). `change` must not call the file system.
     pub(crate) fn edit_dir_page<R>(
         &self,
         op: &Op<'_>,
         dir: &Inode,
         index: u64,
-        parts: impl FnOnce(&[u8]) -> Parts,
-        change: impl FnOnce(&mut [u8]) -> R,
+        change: impl FnOnce(&mut Edit<'_>) -> R,
     ) -> FsResult<R> {
-        let mut change = Some((parts, change));
+        let mut change = Some(change);
         let mut once = |page: &mut [u8]| {
-            let (parts, change) = change.take().expect("changed once");
+            let change = change.take().expect("changed once");
             match self.journal.as_ref().zip(op.tx()) {
-                Some((journal, tx)) => {
-                    edit_logged(journal, tx, (dir.ino, index), page, parts, change)
-                }
-                None => change(page),
+                Some((journal, tx)) => edit_logged(journal, tx, (dir.ino, index), page, change),
+                None => change(&mut Edit::unlogged(page, self.features)),
             }
         };
         // The epoch is picked outside the lock of the cache.
@@ -112,22 +109,20 @@ fn edit_logged<R>(
     tx: &Tx<'_>,
     (dir, index): (Ino, u64),
     page: &mut [u8],
-    parts: impl FnOnce(&[u8]) -> Parts,
-    change: impl FnOnce(&mut [u8]) -> R,
+    change: impl FnOnce(&mut Edit<'_>) -> R,
 ) -> R {
     let nid = Nid(dir.0);
-    tx.with_scratch(|before| {
-        let parts = parts(page);
-        parts.keep(before, page);
-        let result = change(page);
-        let mut changed = false;
-        capture::dir_block(before, page, parts, (nid, index as u32), &mut |record| {
-            changed = true;
-            tx.log(nid, record);
-        });
-        if changed && journal.stamps.set(dir, index, tx.epoch()) {
-            tx.first_touch();
-        }
-        result
-    })
+    let mut changed = false;
+    let log = |record: &Record<'_>| {
+        changed = true;
+        tx.log(nid, record);
+    };
+    let (result, compared) = edit::page(page, (nid, index as u32), log, change);
+    if compared {
+        tx.compared();
+    }
+    if changed && journal.stamps.set(dir, index, tx.epoch()) {
+        tx.first_touch();
+    }
+    result
 }

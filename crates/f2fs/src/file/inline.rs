@@ -3,10 +3,10 @@
 use super::{ALL, Why, zero_page};
 use crate::F2fs;
 use crate::inode::{Core, Inode};
-use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::{BLOCK_BYTES, Mutant};
 use fscore::{FsError, FsResult, Home};
+use ondisk::f2fs::journal::Content;
 use ondisk::f2fs::{BlockAddr, Inline};
 use std::ops::Range;
 
@@ -56,9 +56,8 @@ impl F2fs {
         data: &[u8],
     ) -> FsResult<()> {
         let at = self.inline_area(inode)?.start + offset as usize;
-        let parts = |_: &[u8]| Parts::of(at..at + data.len());
-        self.edit_node_in(op, inode.nid(), parts, |block| {
-            block[at..at + data.len()].copy_from_slice(data);
+        self.edit_node(op, inode.nid(), |edit| {
+            edit.put_bytes(Content::InlineData, at, data);
         })?;
         let mut core = inode.core();
         core.fields.inline.0 |= Inline::DATA_EXIST.0;
@@ -76,7 +75,7 @@ impl F2fs {
         let area = self.inline_area(inode)?;
         let part = |n: u64| area.start + n.min(area.len() as u64) as usize;
         let (from, to) = (part(range.start), part(range.end));
-        self.edit_node(op, inode.nid(), |block| block[from..to].fill(0))?;
+        self.rewrite_node(op, inode.nid(), |block| block[from..to].fill(0))?;
         let mut core = inode.core();
         if range.start == 0 && range.end >= area.len() as u64 {
             core.fields.inline.0 &= !Inline::DATA_EXIST.0;
@@ -110,9 +109,14 @@ impl F2fs {
         // From now on addresses lie there, and the flags of the inode say so.
         let mut fields = inode.core().fields.clone();
         fields.inline.0 &= !(Inline::DATA.0 | Inline::DATA_EXIST.0);
-        let cleared = self.edit_node(op, inode.nid(), |block| {
-            block[area].fill(0);
-            fields.encode_into(block, self.features);
+        let cleared = self.edit_node(op, inode.nid(), |edit| {
+            if base::bytes::is_zero(&edit.bytes()[area.clone()]) {
+                return edit.put_fields(&fields);
+            }
+            edit.by_comparing(|block| {
+                block[area].fill(0);
+                fields.encode_into(block, self.features);
+            });
         });
         if let Err(e) = cleared {
             self.space.return_blocks(op, u64::from(!empty));

@@ -19,6 +19,7 @@ use super::{BLOCK, Why};
 use crate::F2fs;
 use crate::inode::Inode;
 use crate::ops::Op;
+use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, Mutant};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::Advise;
@@ -192,6 +193,7 @@ impl F2fs {
         if !self.has_map(inode) {
             return Ok(false);
         }
+        rt::charge(cost::DROP_MAP);
         let cut = self.drop_map(op, inode, &mut inode.tree.lock(), bounded);
         cut.result.map(|()| cut.more)
     }

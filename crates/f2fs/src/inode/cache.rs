@@ -3,7 +3,6 @@
 use super::table::{IDLE_MAX, Known};
 use super::{Change, Core, Inode};
 use crate::F2fs;
-use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::Ino;
 use fscore::{Errno, FileKind, FsError, FsResult};
@@ -94,13 +93,12 @@ impl F2fs {
             }
             (fields, keep_size)
         };
-        let parts = |_: &[u8]| Parts::of_fields();
-        self.edit_node_in(op, inode.nid(), parts, |block| {
+        self.edit_node(op, inode.nid(), |edit| {
             if keep_size {
                 // Write-back may be raising it at this moment.
-                fields.size = inode_size(block);
+                fields.size = inode_size(edit.bytes());
             }
-            fields.encode_into(block, self.features);
+            edit.put_fields(&fields);
         })
     }
 
@@ -114,12 +112,9 @@ impl F2fs {
             core.node_size
         };
         match self.journal.is_some() {
-            true => self.edit_node_in(
-                op,
-                inode.nid(),
-                |_| Parts::of_fields(),
-                |block| set_inode_size(block, size),
-            ),
+            true => self.edit_node(op, inode.nid(), |edit| {
+                edit.attrs(|block| set_inode_size(block, size));
+            }),
             // Put with the other fields.
             false => Ok(()),
         }
@@ -142,12 +137,9 @@ impl F2fs {
             }
             core.node_size = size;
         }
-        self.edit_node_in(
-            op,
-            inode.nid(),
-            |_| Parts::of_fields(),
-            |block| set_inode_size(block, size),
-        )
+        self.edit_node(op, inode.nid(), |edit| {
+            edit.attrs(|block| set_inode_size(block, size));
+        })
     }
 
     /// Clears the largest run in the inode block: addresses are about to change, and with a journal
@@ -156,7 +148,7 @@ impl F2fs {
         if !std::mem::take(&mut inode.core().stale_extent) {
             return Ok(());
         }
-        self.edit_node_in(op, inode.nid(), |_| Parts::of_fields(), clear_inode_extent)
+        self.edit_node(op, inode.nid(), |edit| edit.attrs(clear_inode_extent))
     }
 
     /// Drops idle inodes when there are many (f2fs-inode-N2).

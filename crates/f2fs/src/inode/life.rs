@@ -3,6 +3,7 @@
 use super::attr::coarse_now;
 use super::{Change, Core, Inode};
 use crate::F2fs;
+use crate::journal::capture::Edit;
 use crate::map::Tree;
 use crate::ops::Op;
 use base::cost::f2fs as cost;
@@ -37,8 +38,9 @@ pub(super) fn touch(fields: &mut InodeFields, modify: bool) {
 
 impl F2fs {
     /// Makes an inode in `dir`: one link (a directory: two), no content but what `fill` puts into
-    /// its block. The caller adds its name, or undoes it with
-    /// [`discard_inode`](Self::discard_inode) in the same `Op`. The directory's gate is held.
+    /// its block behind the attributes, to which `shape` adds. The caller adds its name, or undoes
+    /// it with [`discard_inode`](Self::discard_inode) in the same `Op`. The directory's gate is
+    /// held.
     ///
     /// # Errors
     /// ENOSPC; then nothing is made.
@@ -48,16 +50,18 @@ impl F2fs {
         dir: &Inode,
         name: &[u8],
         new: NewInode,
-        fill: impl FnOnce(Ino, &mut InodeFields, &mut [u8]),
+        shape: impl FnOnce(&mut InodeFields),
+        fill: impl FnOnce(Ino, &InodeFields, &mut Edit<'_>),
     ) -> FsResult<Arc<Inode>> {
         let mut fields = self.blank_fields(dir, name, new);
+        shape(&mut fields);
         let nid = self.nid_take(op)?;
-        let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |block| {
+        let made = self.new_node(op, nid, Ino(nid.0), 0, new.kind != FileKind::Dir, |edit| {
+            edit.new_inode(&fields);
             if let Some((major, minor)) = new.device() {
-                set_device(block, &fields, major, minor);
+                edit.by_comparing(|block| set_device(block, &fields, major, minor));
             }
-            fill(Ino(nid.0), &mut fields, block);
-            fields.encode_into(block, self.features);
+            fill(Ino(nid.0), &fields, edit);
         });
         if let Err(e) = made {
             self.nat.give_back(nid);

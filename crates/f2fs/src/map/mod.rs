@@ -15,14 +15,13 @@ pub(crate) use extents::Tree;
 
 use crate::F2fs;
 use crate::inode::Inode;
-use crate::journal::capture::Parts;
 use crate::ops::Op;
 use base::Ino;
 use extents::LastNode;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BlockAddr, Extent, INODE_NID_SLOT0, Inline, InodeFields, NIDS_PER_BLOCK, Nid,
-    NodePath, addr, addr_slot0, footer, nid_slot, node_path, set_addr, set_nid_slot,
+    NodePath, addr, addr_slot0, footer, nid_slot, node_path,
 };
 
 /// An address slot in a node block.
@@ -216,16 +215,7 @@ impl F2fs {
         if self.journal.is_some() {
             self.drop_stale_extent(op, inode)?;
         }
-        let parts = |block: &[u8]| {
-            let first = addr_slot0(block) + usize::from(slot.slot);
-            Parts::of_words(first..first + addrs.len())
-        };
-        self.edit_node_in(op, slot.nid, parts, |block| {
-            let first = addr_slot0(block) + usize::from(slot.slot);
-            for (at, &addr) in (first..).zip(addrs) {
-                set_addr(block, at, addr);
-            }
-        })?;
+        self.edit_node(op, slot.nid, |edit| edit.put_addrs(slot.slot, addrs))?;
         if slot.nid == inode.nid() {
             inode.core().changed();
         }
@@ -344,7 +334,7 @@ impl F2fs {
                 }
                 Err(e) => {
                     for (parent, at, child) in made.into_iter().rev() {
-                        self.edit_node(op, parent, |block| set_nid_slot(block, at, Nid(0)))?;
+                        self.edit_node(op, parent, |edit| edit.put_child(at, Nid(0)))?;
                         self.free_node(op, child)?;
                     }
                     return Err(e);
@@ -377,7 +367,7 @@ impl F2fs {
             self.nat.give_back(child);
             return Err(e);
         }
-        self.edit_node(op, parent, |block| set_nid_slot(block, at, child))?;
+        self.edit_node(op, parent, |edit| edit.put_child(at, child))?;
         Ok(child)
     }
 }

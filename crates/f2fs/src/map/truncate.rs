@@ -17,13 +17,11 @@
 use super::{F2fs, LastNode, Shape, Tree, Way, nid_word, shape, span};
 use crate::inode::Inode;
 use crate::journal::Tx;
-use crate::journal::capture::Parts;
 use crate::ops::Op;
 use crate::segs::Owned;
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BlockAddr, INODE_NID_SLOT0, NIDS_PER_BLOCK, Nid, addr, addr_slot0, nid_slot,
-    set_addr, set_nid_slot,
 };
 
 /// Place in the tree and level of the five nodes that an inode names.
@@ -195,15 +193,10 @@ impl F2fs {
 
     /// These words of a node lead to nothing any more: neither to a block nor to a node.
     fn clear_words(&self, op: &Op<'_>, nid: Nid, words: &[usize]) -> FsResult<()> {
-        let (Some(first), Some(last)) = (words.first(), words.last()) else {
-            return Ok(());
-        };
-        let parts = |_: &[u8]| Parts::of_words(*first..last + 1);
-        self.edit_node_in(op, nid, parts, |block| {
-            for &at in words {
-                set_addr(block, at, BlockAddr::NULL);
-            }
-        })
+        match words.is_empty() {
+            true => Ok(()),
+            false => self.edit_node(op, nid, |edit| edit.clear_words(words)),
+        }
     }
 
     /// Frees the `n`-th of the five subtrees of an inode.
@@ -233,8 +226,8 @@ impl F2fs {
             keep: 0,
         };
         let result = self.truncate_part(op, shape.ino, part, &mut freed);
-        let result = result
-            .and_then(|_| self.edit_node(op, shape.ino, |block| set_nid_slot(block, at, Nid(0))));
+        let result =
+            result.and_then(|_| self.edit_node(op, shape.ino, |edit| edit.put_child(at, Nid(0))));
         self.settle_map(op, inode, tree, freed, result)
     }
 
@@ -335,7 +328,7 @@ impl F2fs {
                 keep,
             };
             if self.truncate_part(op, ino, part, freed)? && !freed.is_left(ino, at) {
-                self.edit_node(op, ino, |block| set_nid_slot(block, at, Nid(0)))?;
+                self.edit_node(op, ino, |edit| edit.put_child(at, Nid(0)))?;
             }
         }
         Ok(())
@@ -406,7 +399,7 @@ impl F2fs {
                 keep: part.keep.saturating_sub(u64::from(n) * below),
             };
             if self.truncate_part(op, ino, child, freed)? {
-                self.edit_node(op, part.nid, |b| set_nid_slot(b, n as usize, Nid(0)))?;
+                self.edit_node(op, part.nid, |edit| edit.put_child(n as usize, Nid(0)))?;
             }
         }
         Ok(())

@@ -2,14 +2,15 @@
 
 use super::links;
 use crate::F2fs;
-use crate::dir::{NameIndex, NewEntry, entry_type};
+use crate::dir::{NameIndex, NewEntry, entry_type, put_dots};
 use crate::inode::Inode;
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
 use fscore::acl::NewAcls;
 use fscore::{Attr, FsError, FsResult, NewContent, NewInode};
-use ondisk::f2fs::Inline;
+use ondisk::f2fs::journal::Content;
+use ondisk::f2fs::{Inline, InodeFields};
 use std::sync::Arc;
 
 impl F2fs {
@@ -47,15 +48,32 @@ impl F2fs {
         (new, acls): (NewInode, &NewAcls),
         content: NewContent<'_>,
     ) -> FsResult<Arc<Inode>> {
-        let inode = self.new_inode(op, dir, name, new, |ino, fields, block| match content {
+        let shape = |fields: &mut InodeFields| match content {
             NewContent::Nothing => {}
             NewContent::Dots => {
                 if fields.inline.has(Inline::DENTRY) {
-                    F2fs::put_inline_dots(fields, block, ino, dir.ino);
+                    fields.size = fields.inline_data_range().len() as u64;
                 }
             }
-            NewContent::Target(target) => self.put_inline_target(fields, block, target),
-        })?;
+            NewContent::Target(target) => self.shape_link(fields, target),
+        };
+        let inode = self.new_inode(
+            op,
+            dir,
+            name,
+            new,
+            shape,
+            |ino, fields, edit| match content {
+                NewContent::Dots if fields.inline.has(Inline::DENTRY) => {
+                    put_dots(edit, &fields.inline_dentry_layout(), ino, dir.ino);
+                }
+                NewContent::Target(target) if fields.inline.has(Inline::DATA) => {
+                    let at = fields.inline_data_range().start;
+                    edit.put_bytes(Content::Symlink, at, target);
+                }
+                _ => {}
+            },
+        )?;
         let entry = NewEntry {
             name,
             ino: inode.ino,

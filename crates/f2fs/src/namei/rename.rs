@@ -212,7 +212,7 @@ impl F2fs {
     ) -> FsResult<Option<Arc<Inode>>> {
         let make = |creds| {
             let new = NewInode::whiteout(creds);
-            self.new_inode(op, source.dir, source.name, new, |_, _, _| {})
+            self.new_inode(op, source.dir, source.name, new, |_| {}, |_, _, _| {})
         };
         owner.map(make).transpose()
     }

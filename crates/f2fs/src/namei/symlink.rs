@@ -12,18 +12,12 @@ use ondisk::f2fs::{BLOCK_BYTES, Inline, InodeFields};
 const TARGET_BYTES_MAX: usize = BLOCK_BYTES - 1;
 
 impl F2fs {
-    /// Puts a target that fits into the inode's block; the fields say whether it did.
-    pub(super) fn put_inline_target(
-        &self,
-        fields: &mut InodeFields,
-        block: &mut [u8],
-        target: &[u8],
-    ) {
-        let area = fields.inline_data_range();
+    /// The fields of a new link say how long its target is, and whether it is in the inode's block,
+    /// which it is if it fits.
+    pub(super) fn shape_link(&self, fields: &mut InodeFields, target: &[u8]) {
         fields.size = target.len() as u64;
-        if self.options.inline_data && target.len() <= area.len() {
+        if self.options.inline_data && target.len() <= fields.inline_data_range().len() {
             fields.inline = fields.inline | Inline::DATA | Inline::DATA_EXIST;
-            block[area][..target.len()].copy_from_slice(target);
         }
     }
 

@@ -10,7 +10,8 @@ use ondisk::f2fs::{BlockAddr, Nid};
 
 impl F2fs {
     /// The node is at `addr` now (NULL: freed, its version rises; NEW: it exists in memory only).
-    pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<()> {
+    /// Answers its version.
+    pub(crate) fn nat_set(&self, op: &Op<'_>, nid: Nid, ino: Nid, addr: BlockAddr) -> FsResult<u8> {
         let tx = op.tx().filter(|_| addr == BlockAddr::NEW);
         self.nat.set(nid, ino, addr, tx.map(Tx::epoch))
     }

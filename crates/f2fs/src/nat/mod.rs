@@ -260,7 +260,7 @@ impl Nat {
     }
 
     /// `born`: the epoch of a new node (home-T5: known together with its entry).
-    fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr, born: Option<Epoch>) -> FsResult<()> {
+    fn set(&self, nid: Nid, ino: Nid, addr: BlockAddr, born: Option<Epoch>) -> FsResult<u8> {
         let (mut state, old) = self.entry_of(nid)?;
         rt::charge(cost::NAT_SET);
         let entry = match addr {
@@ -271,7 +271,7 @@ impl Nat {
         if let Some(epoch) = born {
             state.turns.insert(nid.0, epoch);
         }
-        Ok(())
+        Ok(entry.version)
     }
 
     /// Redo of a journal: the entry, with the version that a record says.

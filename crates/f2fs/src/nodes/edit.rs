@@ -3,8 +3,8 @@
 
 use super::cache::Entry;
 use crate::F2fs;
-use crate::journal::capture::Parts;
-use crate::journal::{Epoch, Tx, capture};
+use crate::journal::capture::{Edit, edit};
+use crate::journal::{Epoch, Tx};
 use crate::ops::Op;
 use base::cost::f2fs as cost;
 use base::{BLOCK_BYTES, Bytes, Ino};
@@ -13,31 +13,30 @@ use ondisk::f2fs::journal::Record;
 use ondisk::f2fs::{BlockAddr, Footer, NODE_COLD, Nid, footer, set_footer};
 
 impl F2fs {
-    /// Changes a node block and makes it dirty. `change` calls nothing of the file system and
-    /// leaves the footer alone.
-    pub(crate) fn edit_node<R>(
+    /// Changes a node block and makes it dirty; what changes is found by comparing. `change` calls
+    /// nothing of the file system and leaves the footer alone.
+    pub(crate) fn rewrite_node<R>(
         &self,
         op: &Op<'_>,
         nid: Nid,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> FsResult<R> {
-        self.edit_node_in(op, nid, |_| Parts::ALL, change)
+        self.edit_node(op, nid, |edit| edit.by_comparing(change))
     }
 
-    /// The same; `parts` says what of the block `change` may touch, from what it is before.
-    pub(crate) fn edit_node_in<R>(
+    /// Changes a node block and makes it dirty. `change` calls nothing of the file system.
+    pub(crate) fn edit_node<R>(
         &self,
         op: &Op<'_>,
         nid: Nid,
-        parts: impl FnOnce(&[u8]) -> Parts,
-        change: impl FnOnce(&mut [u8]) -> R,
+        change: impl FnOnce(&mut Edit<'_>) -> R,
     ) -> FsResult<R> {
         let mut state = self.node_state(nid)?;
         rt::charge(cost::NODE_EDIT);
         let entry = state.get_dirty(nid).expect("made sure of");
         let result = match op.tx() {
-            Some(tx) => self.edit_logged(tx, entry, parts, change),
-            None => entry.modify(change),
+            Some(tx) => self.edit_logged(tx, entry, change),
+            None => entry.modify(|block| change(&mut Edit::unlogged(block, self.features))),
         };
         debug_assert_eq!(
             footer(entry.bytes()).nid,
@@ -53,24 +52,19 @@ impl F2fs {
         &self,
         tx: &Tx<'_>,
         entry: &mut Entry,
-        parts: impl FnOnce(&[u8]) -> Parts,
-        change: impl FnOnce(&mut [u8]) -> R,
+        change: impl FnOnce(&mut Edit<'_>) -> R,
     ) -> R {
         let epoch = tx.epoch();
-        let ino = entry.ino;
-        let (result, changed) = tx.with_scratch(|before| {
-            entry.modify(|block| {
-                let parts = parts(block);
-                parts.keep(before, block);
-                let result = change(block);
-                let mut changed = false;
-                capture::node(before, block, parts, self.features, &mut |record| {
-                    changed = true;
-                    tx.log(ino, record);
-                });
-                (result, changed)
-            })
-        });
+        let (ino, mut changed) = (entry.ino, false);
+        let log = |record: &Record<'_>| {
+            changed = true;
+            tx.log(ino, record);
+        };
+        let (result, compared) =
+            entry.modify(|block| edit::node(block, self.features, log, change));
+        if compared {
+            tx.compared();
+        }
         if changed {
             // Write-back changes slots of its own in an epoch that may be older than that of the
             // operation beside it (writeback-W2).
@@ -95,18 +89,17 @@ impl F2fs {
         ino: Ino,
         ofs: u32,
         cold: bool,
-        fill: impl FnOnce(&mut [u8]),
+        fill: impl FnOnce(&mut Edit<'_>),
     ) -> FsResult<()> {
         let ino = Nid(ino.0);
         let is_inode = ino == nid;
         self.space.claim_node(op, is_inode)?;
-        if let Err(e) = self.nat_set(op, nid, ino, BlockAddr::NEW) {
-            self.space.return_node(op, is_inode);
-            return Err(e);
-        }
-        let version = match op.tx() {
-            Some(_) => self.nat.get(nid)?.version,
-            None => 0,
+        let version = match self.nat_set(op, nid, ino, BlockAddr::NEW) {
+            Ok(version) => version,
+            Err(e) => {
+                self.space.return_node(op, is_inode);
+                return Err(e);
+            }
         };
         let mut footer = Footer {
             nid,
@@ -116,16 +109,28 @@ impl F2fs {
         };
         footer.set_ofs_of_node(ofs);
         let mut block = vec![0; BLOCK_BYTES];
-        fill(&mut block);
         set_footer(&mut block, &footer);
         let mut state = self.nodes.state.lock();
-        if let Some(tx) = op.tx() {
-            tx.with_scratch(|scratch| {
-                capture::new_node(scratch, &block, version, self.features, &mut |record| {
-                    tx.log(ino, record);
-                });
-            });
-            tx.first_touch();
+        match op.tx() {
+            Some(tx) => {
+                let owner = Nid(ino.0);
+                tx.log(
+                    owner,
+                    &Record::NodeNew {
+                        nid,
+                        ofs,
+                        cold,
+                        version,
+                    },
+                );
+                let log = |record: &Record<'_>| tx.log(owner, record);
+                let ((), compared) = edit::node(&mut block, self.features, log, fill);
+                if compared {
+                    tx.compared();
+                }
+                tx.first_touch();
+            }
+            None => fill(&mut Edit::unlogged(&mut block, self.features)),
         }
         state.insert(nid, Bytes::from(block));
         let entry = state.get_dirty(nid).expect("inserted above");

@@ -110,9 +110,7 @@ impl F2fs {
         fields.inline = Inline(fields.inline.0 & layout.0);
         (fields.size, fields.blocks, fields.links) = (0, 1, 1);
         (fields.ext, fields.nids, fields.xattr_nid) = (Extent::default(), [Nid(0); 5], Nid(0));
-        self.new_node(op, ino, Ino(ino.0), 0, true, |block| {
-            fields.encode_into(block, self.features);
-        })
+        self.new_node(op, ino, Ino(ino.0), 0, true, |edit| edit.new_inode(&fields))
     }
 
     fn apply_fields(&self, op: &Op<'_>, inode: &Inode, from: &InodeFields) -> FsResult<()> {
@@ -191,7 +189,7 @@ impl F2fs {
         block: &[u8],
     ) -> FsResult<()> {
         let area = from.inline_xattr_range();
-        self.edit_node(op, inode.nid(), |to| {
+        self.rewrite_node(op, inode.nid(), |to| {
             to[area.clone()].copy_from_slice(&block[area]);
         })
     }
@@ -217,7 +215,7 @@ impl F2fs {
             core.fields.inline = core.fields.inline | Inline::DATA;
         }
         let area = from.inline_data_range();
-        self.edit_node(op, inode.nid(), |to| {
+        self.rewrite_node(op, inode.nid(), |to| {
             // The word in front of the data stands for an address, and says none.
             to[area.start - 4..area.start].fill(0);
             to[area.clone()].copy_from_slice(&block[area]);
@@ -237,7 +235,7 @@ impl F2fs {
             core.fields.inline = Inline(core.fields.inline.0 & !gone.0);
             core.fields.inline_data_range()
         };
-        self.edit_node(op, inode.nid(), |to| to[area].fill(0))?;
+        self.rewrite_node(op, inode.nid(), |to| to[area].fill(0))?;
         self.put_inode(op, inode)
     }
 
@@ -257,7 +255,7 @@ impl F2fs {
             }
             self.put_inode(op, inode)?;
         }
-        self.edit_node(op, nid, |to| {
+        self.rewrite_node(op, nid, |to| {
             to[..XATTR_BLOCK_BYTES].copy_from_slice(&block[..XATTR_BLOCK_BYTES]);
         })
     }

@@ -12,7 +12,7 @@ use crate::ops::Op;
 use base::Mutant;
 use fscore::FsResult;
 use ondisk::f2fs::journal::Record;
-use ondisk::f2fs::{BlockAddr, Log, Nid, SegNo};
+use ondisk::f2fs::{BlockAddr, Geometry, Log, Nid, SegNo};
 
 use super::map::BlockMap;
 
@@ -110,28 +110,35 @@ impl Segments {
 
     fn log_map(&self, tx: &Tx<'_>, ino: Nid, seg: SegNo, map: BlockMap) {
         let log = self.look(seg).1;
-        if map.runs().count() > RUNS_MAX {
-            let mask = &map.to_bytes();
-            let alloc = false;
-            return tx.log(
-                ino,
-                &Record::BlockMask {
-                    seg,
-                    alloc,
-                    log,
-                    mask,
-                },
-            );
-        }
-        let start = self.geo.seg_start(seg).0;
-        for (first, len) in map.runs() {
-            let record = Record::BlockRun {
-                addr: BlockAddr(start + first),
-                count: len as u16,
-                alloc: false,
-                log,
-            };
-            tx.log(ino, &record);
-        }
+        freed_records(&self.geo, seg, log, &map, |record| tx.log(ino, record));
+    }
+}
+
+/// The records of blocks of a segment that are not valid any more.
+pub(crate) fn freed_records(
+    geo: &Geometry,
+    seg: SegNo,
+    log: Log,
+    map: &BlockMap,
+    mut emit: impl FnMut(&Record<'_>),
+) {
+    let alloc = false;
+    if map.runs().count() > RUNS_MAX {
+        let mask = &map.to_bytes();
+        return emit(&Record::BlockMask {
+            seg,
+            alloc,
+            log,
+            mask,
+        });
+    }
+    let start = geo.seg_start(seg).0;
+    for (first, len) in map.runs() {
+        emit(&Record::BlockRun {
+            addr: BlockAddr(start + first),
+            count: len as u16,
+            alloc,
+            log,
+        });
     }
 }

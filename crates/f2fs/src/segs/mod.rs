@@ -39,7 +39,7 @@ mod table;
 mod tests;
 
 pub(crate) use checkpoint::{SegsToWrite, lba};
-pub(crate) use free::Owned;
+pub(crate) use free::{Owned, freed_records};
 pub(crate) use home::{HomeChanges, HomeToWrite};
 pub(crate) use load::{OpenLog, SegsOnDisk};
 pub(crate) use map::BlockMap;

@@ -357,7 +357,12 @@ fn directories() {
     assert_eq!(root(|b| b[30 + 2 * 11] ^= 1), [Kind::DirHash]);
     assert_eq!(root(|b| b[30 + 2 * 11 + 8] = 0)[0], Kind::DirBlock);
     assert_eq!(root(|b| b[30 + 11 + 4] = 4), [Kind::DirDots]);
-    assert_eq!(root(|b| clear(b, &DentryLayout::BLOCK, 1)), [Kind::DirDots]);
+    assert_eq!(
+        root(|b| {
+            clear(b, &DentryLayout::BLOCK, 1);
+        }),
+        [Kind::DirDots]
+    );
     assert_eq!(root(|b| b[30 + 2 * 11 + 10] = 1), [Kind::DirType]);
     let names = kinds(|v| v.entry(b"a/b", 4, FileType::Directory));
     assert_eq!(names[..2], [Kind::DirName, Kind::DirParents]);

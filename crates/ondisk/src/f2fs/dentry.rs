@@ -323,14 +323,16 @@ pub fn set_target(buf: &mut [u8], layout: &DentryLayout, slot: usize, ino: Nid, 
     entry[10] = kind.code();
 }
 
-/// Frees the slots of the entry at `slot`.
+/// Frees the slots of the entry at `slot`; answers how many.
 ///
 /// # Panics
 /// If there is no such slot.
-pub fn clear(buf: &mut [u8], layout: &DentryLayout, slot: usize) {
+pub fn clear(buf: &mut [u8], layout: &DentryLayout, slot: usize) -> usize {
     assert!(slot < layout.max, "a slot of this layout");
     let slots = dentry_slots(layout.name_len(buf, slot)).max(1);
-    layout.mark(buf, slot, slots.min(layout.max - slot), false);
+    let slots = slots.min(layout.max - slot);
+    layout.mark(buf, slot, slots, false);
+    slots
 }
 
 /// True if no slot from `from` on is used.

@@ -1,31 +1,28 @@
-//! Describes what changed in a node block or a directory block as records, by comparing the bytes
-//! before and after.
+//! Describes what changed in a node block or a directory block as records.
 //!
-//! Because records come from a comparison, no operation can forget one: `redo(before, records)` is
-//! `after` byte for byte, except for what writing the block sets (version, next address and fsync
-//! marks in the footer, and the checksum of an inode). A difference that no other record describes
-//! better becomes [`Record::Bytes`].
+//! Operations change blocks through [`Edit`], whose methods make the records of what they change.
+//! Where no method says what is done, the block is compared with a copy from before, so that no
+//! operation can forget a record: `redo(before, records)` is `after` byte for byte, except for what
+//! writing the block sets (version, next address and fsync marks in the footer, and the checksum of
+//! an inode). A difference that no other record describes better becomes [`Record::Bytes`].
 //!
 //! The copy of the bytes before is consumed: as each record is logged, its part of the copy becomes
 //! the bytes after. What still differs at the end is logged as bytes, so a typed record that says
 //! less than it should costs room in the log and nothing else.
 //!
-//! A caller that changes a block says which [`Parts`] of it the change may touch, and only those
-//! are copied and compared, because an operation changes some hundred bytes of 4096. Test builds
-//! copy the whole block and check that nothing else changed. A caller that does not know says
-//! [`Parts::ALL`].
-//!
 //! No record has the address of a node or directory block, because these change with a checkpoint
 //! alone: such an address slot of a directory says NULL or NEW here.
 
+pub(crate) mod edit;
 #[cfg(test)]
 pub(crate) mod hooks_tests;
+pub mod measured;
 mod pair;
 pub(crate) mod redo;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use pair::Parts;
+pub(crate) use edit::Edit;
 
 use base::bytes::{get_le16, get_le32};
 use fscore::FsResult;
@@ -51,13 +48,10 @@ pub(super) struct Check {
 }
 
 impl Check {
-    fn begin(before: &[u8], after: &[u8], parts: Parts) -> Option<Check> {
-        debug_assert!(
-            parts.have_all(before, after),
-            "an edit changes more than the parts that it names"
-        );
+    /// Before an edit.
+    fn begin(block: &[u8]) -> Option<Check> {
         cfg!(debug_assertions).then(|| Check {
-            redone: before.to_vec(),
+            redone: block.to_vec(),
             seen: Vec::new(),
         })
     }
@@ -90,66 +84,23 @@ impl Check {
     }
 }
 
-/// Logs how a node block changed in `parts`, of which `before` has the bytes that were
-/// [kept](Parts::keep). `before` becomes `after` there, except for version, next address and marks
-/// in the footer, and the checksum.
+/// Logs how a node block changed. `before` becomes `after`, except for version, next address and
+/// marks in the footer, and the checksum.
 ///
 /// # Panics
-/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it, or
-/// changed more than the parts.
-pub(crate) fn node(
-    before: &mut [u8],
-    after: &[u8],
-    parts: Parts,
-    features: Features,
-    emit: Emit<'_>,
-) {
+/// If a block is not 4096 bytes long. In test builds, if an edit made another node of it.
+fn node(before: &mut [u8], after: &[u8], features: Features, emit: Emit<'_>) {
+    let foot = footer(after);
     debug_assert!(
-        is_same_node(&footer(before), &footer(after)),
+        is_same_node(&footer(before), &foot),
         "an edit makes no other node of a block"
     );
     as_written(before, after);
-    let check = Check::begin(before, after, parts);
-    node_in_parts(before, after, parts, check, features, emit);
-}
-
-/// Captures the changes of a node block from a copy that has only the parts that may have changed.
-fn node_in_parts(
-    before: &mut [u8],
-    after: &[u8],
-    parts: Parts,
-    check: Option<Check>,
-    features: Features,
-    emit: Emit<'_>,
-) {
-    as_written(before, after);
-    if let Some(pair) = Pair::new(before, after, parts) {
-        changed_node(pair, &footer(after), (check, false), features, emit);
-    }
-}
-
-/// Logs what differs; of a `fresh` one the attributes as those of a new inode.
-fn changed_node(
-    mut pair: Pair<'_>,
-    foot: &Footer,
-    (mut check, fresh): (Option<Check>, bool),
-    features: Features,
-    emit: Emit<'_>,
-) {
-    let after = pair.after;
-    let emit: Emit<'_> = &mut |record| {
-        Check::see(&mut check, record, |block, record| {
-            redo::node(block, foot.nid, foot.ino, features, record)
-        });
-        emit(record);
+    let Some(mut pair) = Pair::new(before, after) else {
+        return;
     };
     match foot.kind() {
-        NodeKind::Inode => {
-            if fresh {
-                new_inode(&mut pair, emit);
-            }
-            inode(&mut pair, foot, features, emit);
-        }
+        NodeKind::Inode => inode(&mut pair, &foot, features, emit),
         NodeKind::Direct => {
             let slots = 0..ADDRS_PER_BLOCK as usize;
             map_runs(&mut pair, slots, foot.nid, !foot.is_cold(), emit);
@@ -161,7 +112,6 @@ fn changed_node(
     }
     bytes(&mut pair, 0..FOOTER_AT, Content::Node, foot.nid, emit);
     debug_assert!(pair.is_settled(), "all of it is logged");
-    Check::end(check, after, |redone| as_written(redone, after));
 }
 
 /// Makes of `before` what writing the block makes of `after` anyway.
@@ -172,64 +122,12 @@ fn as_written(before: &mut [u8], after: &[u8]) {
     }
 }
 
-/// Logs a new node: what it is, and what it holds; `version`: that of its NAT entry. `scratch` is
-/// for what is compared.
+/// Logs how page `page` of directory `dir` changed. `before` becomes `after`.
 ///
 /// # Panics
 /// If a block is not 4096 bytes long.
-pub(crate) fn new_node(
-    scratch: &mut [u8],
-    after: &[u8],
-    version: u8,
-    features: Features,
-    emit: Emit<'_>,
-) {
-    let foot = footer(after);
-    emit(&Record::NodeNew {
-        nid: foot.nid,
-        ofs: foot.ofs_of_node(),
-        cold: foot.is_cold(),
-        version,
-    });
-    let pair = Pair::fresh(scratch, after);
-    as_written(pair.before, after);
-    let check = Check::begin(pair.before, after, Parts::ALL);
-    changed_node(pair, &foot, (check, true), features, emit);
-}
-
-/// Logs how page `page` of directory `dir` changed in `parts`, of which `before` has what was
-/// [kept](Parts::keep) and becomes `after`.
-///
-/// # Panics
-/// If a block is not 4096 bytes long. In test builds, if more than the parts changed.
-pub(crate) fn dir_block(
-    before: &mut [u8],
-    after: &[u8],
-    parts: Parts,
-    (dir, page): (Nid, u32),
-    emit: Emit<'_>,
-) {
-    let check = Check::begin(before, after, parts);
-    dir_block_in_parts(before, after, parts, (dir, page), check, emit);
-}
-
-/// Captures the changes of a directory block from a copy that has only the parts that may have
-/// changed.
-fn dir_block_in_parts(
-    before: &mut [u8],
-    after: &[u8],
-    parts: Parts,
-    (dir, page): (Nid, u32),
-    mut check: Option<Check>,
-    emit: Emit<'_>,
-) {
-    let emit: Emit<'_> = &mut |record| {
-        Check::see(&mut check, record, |block, record| {
-            redo::dir_block(block, dir, page, record)
-        });
-        emit(record);
-    };
-    let Some(mut pair) = Pair::new(before, after, parts) else {
+fn dir_block(before: &mut [u8], after: &[u8], (dir, page): (Nid, u32), emit: Emit<'_>) {
+    let Some(mut pair) = Pair::new(before, after) else {
         return;
     };
     entries(&mut pair, &DentryLayout::BLOCK, page, emit);
@@ -246,7 +144,6 @@ fn dir_block_in_parts(
         });
     });
     debug_assert!(pair.is_settled(), "all of it is logged");
-    Check::end(check, after, |_| {});
 }
 
 fn is_same_node(before: &Footer, after: &Footer) -> bool {
@@ -256,20 +153,6 @@ fn is_same_node(before: &Footer, after: &Footer) -> bool {
 /// There is a checksum, or room for one that this volume does not use.
 fn has_checksum(block: &[u8]) -> bool {
     4 * addr_slot0(block) >= CHECKSUM.end
-}
-
-/// The fields of a new inode, and its name.
-fn new_inode(pair: &mut Pair<'_>, emit: Emit<'_>) {
-    pair.load(0..4 * addr_slot0(pair.after));
-    let mask = changed_fields(pair.before, pair.after) & !attr::NAME;
-    let name = attr::name(pair.after);
-    emit(&Record::InodeNew {
-        mask,
-        fields: &attr::packed(pair.after, mask),
-        name,
-    });
-    pair.settle_attrs(mask);
-    attr::set_name(pair.before, name);
 }
 
 /// The fields that differ. Extra attributes of no legal length are bytes like others.
@@ -286,7 +169,6 @@ fn inode(pair: &mut Pair<'_>, foot: &Footer, features: Features, emit: Emit<'_>)
     let nid = foot.nid;
     let slot0 = addr_slot0(pair.after);
     if pair.next(0..4 * slot0).is_some() {
-        pair.load(0..4 * slot0);
         let mask = changed_fields(pair.before, pair.after);
         if mask != 0 {
             let fields = &attr::packed(pair.after, mask)[..];
@@ -430,7 +312,7 @@ fn clears(pair: &mut Pair<'_>, layout: &DentryLayout, block: u32, emit: Emit<'_>
     let start = layout.bitmap.start;
     let gone = |pair: &Pair<'_>, slot: usize| {
         let (bit, at) = (1 << (slot % 8), start + slot / 8);
-        pair.was(at) & !pair.after[at] & bit != 0
+        pair.before[at] & !pair.after[at] & bit != 0
     };
     let mut from = 0;
     while from < layout.max {
@@ -506,10 +388,10 @@ fn set_entry(
         return None;
     }
     let ino = Nid(get_le32(entry, 4));
-    let was: [u8; ENTRY_BYTES] = std::array::from_fn(|n| pair.was(at + n));
+    let was = &pair.before[at..at + ENTRY_BYTES];
     let slot_no = slot as u16;
-    if used(pair.was(bits)) && was[..4] == entry[..4] && was[8..10] == entry[8..10] {
-        if was == *entry {
+    if used(pair.before[bits]) && was[..4] == entry[..4] && was[8..10] == entry[8..10] {
+        if was == entry {
             return None;
         }
         emit(&Record::DentIno {
@@ -542,8 +424,6 @@ fn set_entry(
         name: dentry.name,
     });
     let entries = at..at + slots * ENTRY_BYTES;
-    pair.load(layout.bitmap.clone());
-    pair.load(entries.clone());
     ondisk::f2fs::put(pair.before, layout, slot, &dentry);
     // Bits and lengths of its other slots: those of a damaged block may be others.
     pair.stir(layout.bitmap.clone());

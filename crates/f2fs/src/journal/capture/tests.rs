@@ -1,15 +1,14 @@
 //! Tests that `redo(before, capture(before, after)) == after`, for what operations do and for
 //! arbitrary bytes.
 
-use super::Parts;
 use super::redo;
 use crate::journal::capture;
 use ondisk::f2fs::journal::{Content, Record};
 use ondisk::f2fs::{
     AllocType, BLOCK_BYTES, BlockAddr, Dentry, DentryLayout, FOOTER_AT, Features, FileType, Footer,
     INODE_NID_SLOT0, Inline, InodeFields, InodeName, Log, MODE_CHAR, MODE_DIR, MODE_REGULAR,
-    MODE_SYMLINK, NODE_COLD, NODE_FSYNC, Nid, SegNo, XATTR_NODE_OFFSET, addr_slot0, clear, footer,
-    put, room_for, set_addr, set_footer, set_nid_slot, set_target,
+    MODE_SYMLINK, NODE_COLD, NODE_FSYNC, Nid, NodeKind, SegNo, XATTR_NODE_OFFSET, addr_slot0,
+    clear, footer, put, room_for, set_addr, set_footer, set_nid_slot, set_target,
 };
 use proptest::prelude::*;
 
@@ -88,7 +87,7 @@ fn check_node(before: &[u8], after: &[u8]) -> Vec<String> {
     for _ in 0..2 {
         let mut scratch = before.to_vec();
         seen.clear();
-        capture::node(&mut scratch, after, Parts::ALL, features(), &mut |record| {
+        capture::node(&mut scratch, after, features(), &mut |record| {
             let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
             assert!(done.expect("it fits"), "{record:?}");
             seen.push(format!("{record:?}"));
@@ -106,7 +105,7 @@ fn check_dir_block(before: &[u8], after: &[u8]) -> Vec<String> {
     for _ in 0..2 {
         let mut scratch = before.to_vec();
         seen.clear();
-        capture::dir_block(&mut scratch, after, Parts::ALL, (DIR, 3), &mut |record| {
+        capture::dir_block(&mut scratch, after, (DIR, 3), &mut |record| {
             let done = redo::dir_block(&mut redone, DIR, 3, record);
             assert!(done.expect("it fits"), "{record:?}");
             let other = redo::dir_block(&mut redone, DIR, 4, record);
@@ -118,51 +117,82 @@ fn check_dir_block(before: &[u8], after: &[u8]) -> Vec<String> {
     seen
 }
 
-/// The chunks that differ, and what is kept of the block before: no more than those, and garbage in
-/// the others.
-fn parts_of(before: &[u8], after: &[u8]) -> (Parts, Vec<u8>) {
-    let (mut parts, mut kept) = (Parts::NONE, vec![0xA5; BLOCK_BYTES]);
-    for bytes in (0..BLOCK_BYTES).step_by(64).map(|at| at..at + 64) {
-        if before[bytes.clone()] != after[bytes.clone()] {
-            kept[bytes.clone()].copy_from_slice(&before[bytes.clone()]);
-            parts = parts.and(bytes);
-        }
-    }
-    (parts, kept)
-}
-
-fn check_node_parts(before: &[u8], after: &[u8]) {
-    let (parts, mut kept) = parts_of(before, after);
-    let foot = footer(after);
-    let mut redone = before.to_vec();
-    capture::node_in_parts(&mut kept, after, parts, None, features(), &mut |record| {
-        let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
-        assert!(done.expect("it fits"), "{record:?}");
-    });
-    assert!(settled(&redone, after) == after, "{foot:?}");
-}
-
-fn check_dir_parts(before: &[u8], after: &[u8]) {
-    let (parts, mut kept) = parts_of(before, after);
-    let mut redone = before.to_vec();
-    let page = (DIR, 3);
-    capture::dir_block_in_parts(&mut kept, after, parts, page, None, &mut |record| {
-        let done = redo::dir_block(&mut redone, DIR, 3, record);
-        assert!(done.expect("it fits"), "{record:?}");
-    });
-    assert!(redone == after, "a page");
+/// Edits a node; the block behind it, and the records as text. The edit itself checks that its
+/// records make the block what it is.
+fn edited(before: &[u8], change: impl FnOnce(&mut capture::Edit<'_>)) -> (Vec<u8>, Vec<String>) {
+    let (mut block, mut seen) = (before.to_vec(), Vec::new());
+    let log = |record: &Record<'_>| seen.push(format!("{record:?}"));
+    capture::edit::node(&mut block, features(), log, change);
+    (block, seen)
 }
 
 #[test]
-#[should_panic(expected = "more than the parts")]
-fn a_change_beside_its_parts_is_noticed() {
-    let mut before = inode_of(MODE_REGULAR, Inline::NONE);
-    let mut after = before.clone();
-    after[8] = 9;
-    let at = 4 * addr_slot0(&after) + 400;
-    after[at] = 1;
-    let parts = Parts::of_fields();
-    capture::node(&mut before, &after, parts, features(), &mut |_| ());
+#[should_panic(expected = "f2fs-journal-I3")]
+fn a_change_that_no_record_says_is_noticed() {
+    let before = inode_of(MODE_REGULAR, Inline::NONE);
+    let at = 4 * addr_slot0(&before) + 400;
+    edited(&before, |edit| {
+        edit.attrs(|block| (block[8], block[at]) = (9, 1));
+    });
+}
+
+/// edit-E2.
+#[test]
+fn what_an_edit_leaves_alone_is_not_logged() {
+    let file = inode_of(MODE_REGULAR, Inline::NONE);
+    let fields = inode_fields(MODE_REGULAR, Inline::NONE);
+    let seen = |block: &[u8], change: fn(&mut capture::Edit<'_>)| edited(block, change).1;
+    let (_, same) = edited(&file, |edit| edit.put_fields(&fields));
+    assert!(same.is_empty(), "{same:?}");
+    assert!(seen(&file, |edit| edit.put_child(INODE_NID_SLOT0, Nid(0))).is_empty());
+    assert!(seen(&file, |edit| edit.put_bytes(Content::Node, 0x800, &[0; 9])).is_empty());
+    let bytes = seen(&file, |edit| {
+        edit.put_bytes(Content::Node, 0x800, &[0, 0, 5, 0, 6, 0])
+    });
+    let [bytes] = &bytes[..] else {
+        panic!("{bytes:?}")
+    };
+    assert!(
+        bytes.contains("at: 2050") && bytes.contains("[5, 0, 6]"),
+        "{bytes}"
+    );
+
+    // A slot that is NEW already has entries, and its page would become zeros.
+    let new = [BlockAddr::NEW; 5];
+    let mut dir = inode_of(MODE_DIR, Inline::NONE);
+    let slot0 = addr_slot0(&dir);
+    assert!(seen(&dir, |edit| edit.put_addrs(3, &[BlockAddr::NULL; 2])).is_empty());
+    set_addr(&mut dir, slot0 + 5, BlockAddr::NEW);
+    set_addr(&mut dir, slot0 + 7, BlockAddr(5000));
+    let (after, runs) = edited(&dir, |edit| edit.put_addrs(3, &new));
+    assert_eq!(kinds(&runs), ["MapRun", "MapRun"], "{runs:?}");
+    assert!(runs[0].contains("slot: 3, count: 2"), "{runs:?}");
+    assert!(runs[1].contains("slot: 6, count: 2"), "{runs:?}");
+    assert!((3..8).all(|n| ondisk::f2fs::addr(&after, slot0 + n) == BlockAddr::NEW));
+}
+
+#[test]
+fn an_edit_clears_words_of_blocks_and_of_nodes() {
+    let mut file = inode_of(MODE_REGULAR, Inline::NONE);
+    let slot0 = addr_slot0(&file);
+    for n in [2, 3, 6, 9] {
+        set_addr(&mut file, slot0 + n, BlockAddr(600 + n as u32));
+    }
+    set_nid_slot(&mut file, INODE_NID_SLOT0 + 1, Nid(77));
+    let words = [slot0 + 2, slot0 + 3, slot0 + 9, INODE_NID_SLOT0 + 1];
+    let (after, seen) = edited(&file, |edit| edit.clear_words(&words));
+    assert_eq!(kinds(&seen), ["MapRun", "MapRun", "NodePtr"], "{seen:?}");
+    assert_eq!(ondisk::f2fs::addr(&after, slot0 + 6), BlockAddr(606));
+    // A hole between two words is in their run.
+    let (_, seen) = edited(&after, |edit| edit.clear_words(&[slot0 + 6]));
+    assert_eq!(kinds(&seen), ["MapRun"], "{seen:?}");
+    let mut direct = node_of(Nid(50), 1, true);
+    for word in [1000, 1015, 1017] {
+        set_addr(&mut direct, word, BlockAddr(700));
+    }
+    let (after, seen) = edited(&direct, |edit| edit.clear_words(&[1000, 1015, 1017]));
+    assert_eq!(kinds(&seen), ["MapRun"], "{seen:?}");
+    assert!(after[..FOOTER_AT].iter().all(|&b| b == 0));
 }
 
 fn kinds(seen: &[String]) -> Vec<&str> {
@@ -291,15 +321,31 @@ fn entries_of_a_directory_block() {
 fn a_new_node_comes_from_its_records_alone() {
     for mut after in blocks() {
         let foot = footer(&after);
-        let mut redone = vec![0xA5; BLOCK_BYTES];
-        let mut scratch = vec![0x5A; BLOCK_BYTES];
         after[0xF00..0xF10].fill(3);
+        let mut block = vec![0; BLOCK_BYTES];
+        set_footer(&mut block, &foot);
+        let mut redone = vec![0xA5; BLOCK_BYTES];
+        let new = Record::NodeNew {
+            nid: foot.nid,
+            ofs: foot.ofs_of_node(),
+            cold: foot.is_cold(),
+            version: 3,
+        };
         let mut seen = Vec::new();
-        capture::new_node(&mut scratch, &after, 3, features(), &mut |record| {
+        let mut redo = |record: &Record<'_>| {
             let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
             assert!(done.expect("it fits"), "{record:?}");
             seen.push(format!("{record:?}"));
+        };
+        redo(&new);
+        capture::edit::node(&mut block, features(), redo, |edit| {
+            if foot.is_inode() {
+                let fields = InodeFields::parse(&after, features()).expect("an inode");
+                edit.new_inode(&fields);
+            }
+            edit.by_comparing(|block| block.copy_from_slice(&after));
         });
+        assert_eq!(block, after);
         assert_eq!(settled(&redone, &after), after);
         assert_eq!(kinds(&seen)[0], "NodeNew");
         if foot.is_inode() {
@@ -385,6 +431,83 @@ fn apply(block: &mut [u8], end: usize, layout: Option<&DentryLayout>, edit: &Edi
             }
         }
     }
+}
+
+/// As [`apply`], by the methods of an edit.
+fn make(block: &mut capture::Edit<'_>, end: usize, layout: Option<&DentryLayout>, edit: &Edit) {
+    match (edit, layout) {
+        (Edit::Bytes(at, bytes), None) => {
+            let to = end.min(at + bytes.len());
+            block.put_bytes(Content::Node, *at, &bytes[..to - at]);
+        }
+        (Edit::Words(at, n, first, up), None) if !footer(block.bytes()).is_inode() => {
+            let addr = |i| match up {
+                true => BlockAddr(first.wrapping_add(i)),
+                false => BlockAddr(*first),
+            };
+            let addrs: Vec<_> = (0..(*n).min(end / 4 - at) as u32).map(addr).collect();
+            match footer(block.bytes()).kind() {
+                NodeKind::Direct => block.put_addrs(*at as u16, &addrs),
+                _ => block.by_comparing(|block| apply(block, end, None, edit)),
+            }
+        }
+        (Edit::Attr(links, size), _) => {
+            let inode = InodeFields::parse(block.bytes(), features());
+            if let Ok(fields) = inode
+                && end < BLOCK_BYTES
+                && footer(block.bytes()).is_inode()
+            {
+                let (links, size) = (*links, *size);
+                block.put_fields(&InodeFields {
+                    links,
+                    size,
+                    ..fields
+                });
+            }
+        }
+        (Edit::Put(name, ino), Some(l)) => {
+            if let Some(slot) = room_for(block.bytes(), l, name.len()) {
+                let (ino, kind) = (Nid(*ino), FileType::Regular);
+                let hash = ino.0.rotate_left(7);
+                let dentry = Dentry {
+                    hash,
+                    ino,
+                    kind,
+                    name,
+                };
+                block.put_entry(l, slot, &dentry);
+            }
+        }
+        (Edit::Clear(slot), Some(l)) => block.clear_entry(l, slot % l.max),
+        (Edit::Target(slot, ino), Some(l)) => {
+            block.set_target(l, slot % l.max, Nid(*ino), FileType::Fifo);
+        }
+        _ => block.by_comparing(|block| apply(block, end, layout, edit)),
+    }
+}
+
+/// The methods of an edit make what its steps make, and what their records make.
+fn check_edits(before: &[u8], layout: Option<&DentryLayout>, edits: &[Edit]) {
+    let is_inode = footer(before).is_inode();
+    let sane = |edit: &&Edit| match edit {
+        Edit::Bytes(at, _) => !is_inode || *at >= 0x190,
+        Edit::Words(at, ..) => !is_inode || *at >= 0x64,
+        _ => InodeFields::parse(before, features()).is_ok() || !is_inode,
+    };
+    let edits: Vec<&Edit> = edits.iter().filter(sane).collect();
+    let mut expected = before.to_vec();
+    (edits.iter()).for_each(|e| apply(&mut expected, FOOTER_AT, layout, e));
+    let (mut block, mut redone) = (before.to_vec(), before.to_vec());
+    let foot = footer(before);
+    let redo = |record: &Record<'_>| {
+        let done = redo::node(&mut redone, foot.nid, foot.ino, features(), record);
+        assert!(done.expect("it fits"), "{record:?}");
+    };
+    capture::edit::node(&mut block, features(), redo, |block| {
+        edits.iter().for_each(|e| make(block, FOOTER_AT, layout, e));
+    });
+    assert!(block == expected, "{edits:?}");
+    assert!(settled(&redone, &block) == block, "{edits:?}");
 }
 
 fn layout_of(block: &[u8]) -> Option<DentryLayout> {
@@ -496,7 +619,7 @@ proptest! {
         let mut after = before.clone();
         run(&mut after, &then);
         check_node(&before, &after);
-        check_node_parts(&before, &after);
+        check_edits(&before, layout.as_ref(), &then);
     }
 
     #[test]
@@ -516,8 +639,6 @@ proptest! {
         after[part..FOOTER_AT].copy_from_slice(&before[part..FOOTER_AT]);
         check_node(&before, &after);
         check_dir_block(&before, &after);
-        check_node_parts(&before, &after);
-        check_dir_parts(&before, &after);
     }
 
     #[test]
@@ -531,7 +652,15 @@ proptest! {
         let mut after = before.clone();
         then.iter().for_each(|e| apply(&mut after, BLOCK_BYTES, Some(&layout), e));
         check_dir_block(&before, &after);
-        check_dir_parts(&before, &after);
+        let (mut block, mut redone) = (before.clone(), before.clone());
+        let redo = |record: &Record<'_>| {
+            let done = redo::dir_block(&mut redone, DIR, 3, record);
+            assert!(done.expect("it fits"), "{record:?}");
+        };
+        capture::edit::page(&mut block, (DIR, 3), redo, |page| {
+            then.iter().for_each(|e| make(page, BLOCK_BYTES, Some(&layout), e));
+        });
+        prop_assert!(block == after && redone == after);
     }
 
     #[test]

@@ -45,8 +45,6 @@ pub(super) struct Gathered {
     /// Inodes that it concerns, with records or without.
     pub touched: Vec<Nid>,
     pub data: Vec<DataSent>,
-    /// A block before its change.
-    pub scratch: Vec<u8>,
 }
 
 impl Gathered {

@@ -189,10 +189,16 @@ impl InodeLog {
 
     /// A sync of the inode has to wait for `epoch`.
     pub fn touch(&self, epoch: Epoch, data: bool) {
+        // Of several records of an operation only the first one has to write.
+        let raise = |last: &AtomicU64| {
+            if last.load(Ordering::Acquire) < epoch.0 {
+                last.fetch_max(epoch.0, Ordering::AcqRel);
+            }
+        };
         if data {
-            self.data.fetch_max(epoch.0, Ordering::AcqRel);
+            raise(&self.data);
         }
-        self.any.fetch_max(epoch.0, Ordering::AcqRel);
+        raise(&self.any);
     }
 
     /// An operation in `epoch` ends. True if this is the first one of that epoch.

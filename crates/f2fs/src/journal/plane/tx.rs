@@ -10,10 +10,10 @@
 use super::gathered::Gathered;
 use super::{DataSent, Plane};
 use crate::journal::{Epoch, UsageDelta};
-use base::cost::f2fs::{EPOCH_OP, LOG_RECORD};
+use base::cost::f2fs::{EPOCH_OP, LOG_COMPARE, LOG_RECORD};
 use base::{Mutant, Nanos};
 use ondisk::f2fs::journal::{Record, attr};
-use ondisk::f2fs::{BLOCK_BYTES, BlockAddr, Nid};
+use ondisk::f2fs::{BlockAddr, Nid};
 use std::cell::{Cell, RefCell};
 
 /// Bytes of blocks that a journal of pages logs for one byte of records, about.
@@ -54,7 +54,8 @@ impl<'a> Tx<'a> {
             self.plane.before_pick();
             self.plane.books.logging(|| self.charge_pass());
             self.epoch.set(self.plane.gate.pick(self.shard));
-        } else if self.epoch.get() != self.plane.gate.running()
+        } else if rt::MUTANTS
+            && self.epoch.get() != self.plane.gate.running()
             && rt::mutant(Mutant::F2fsjHalfOperation)
         {
             // The records so far stay in their epoch; later ones belong to the epoch that runs
@@ -74,12 +75,13 @@ impl<'a> Tx<'a> {
         }
     }
 
-    fn gather<R>(&self, work: impl FnOnce(&mut Gathered) -> R) -> R {
-        self.epoch();
+    fn gather<R>(&self, work: impl FnOnce(Epoch, &mut Gathered) -> R) -> R {
+        let epoch = self.epoch();
         let mut held = self.held.borrow_mut();
+        let gathered = held.as_mut();
         work(
-            held.as_mut()
-                .expect("an operation with an epoch has buffers"),
+            epoch,
+            gathered.expect("an operation with an epoch has buffers"),
         )
     }
 
@@ -87,8 +89,7 @@ impl<'a> Tx<'a> {
     /// held: it orders records (lists-D1).
     pub fn log(&self, ino: Nid, record: &Record<'_>) {
         debug_assert!(ino.0 > 0, "a record of no inode: {record:?}");
-        let epoch = self.epoch();
-        self.gather(|gathered| {
+        self.gather(|epoch, gathered| {
             let appends = self.charge_record(gathered, ino, record);
             let of = gathered.of(self.plane, ino);
             let log = of.log.as_ref().expect("a list in use has its inode");
@@ -113,7 +114,7 @@ impl<'a> Tx<'a> {
         });
     }
 
-    /// What comparing and encoding costs, or, in a journal of pages, write access to the blocks.
+    /// What making and encoding it costs, or, in a journal of pages, write access to the blocks.
     /// Answers how many entries lists get of it.
     fn charge_record(&self, gathered: &mut Gathered, ino: Nid, record: &Record<'_>) -> u32 {
         self.plane
@@ -131,9 +132,10 @@ impl<'a> Tx<'a> {
     /// not: a name that leads to the inode changes, and its new times may equal the old ones within
     /// the clock's tick. A sync of the inode waits for this epoch (fsync-Z1).
     pub fn touch(&self, ino: Nid) {
-        let epoch = self.epoch();
-        self.plane.log_of(ino).touch(epoch, true);
-        self.gather(|gathered| gathered.touched.push(ino));
+        self.gather(|epoch, gathered| {
+            self.plane.log_of(ino).touch(epoch, true);
+            gathered.touched.push(ino);
+        });
     }
 
     /// Bytes of all records so far: an operation that can be split goes on in another one when they
@@ -145,7 +147,7 @@ impl<'a> Tx<'a> {
     /// The operation is the first one of its epoch to change a node or directory page.
     pub fn first_touch(&self) {
         if self.plane.touched.is_some() {
-            self.gather(|gathered| gathered.load.blocks += 1);
+            self.gather(|_, gathered| gathered.load.blocks += 1);
         }
     }
 
@@ -163,35 +165,32 @@ impl<'a> Tx<'a> {
     /// Counts what the operation takes and gives back.
     pub fn count(&self, delta: UsageDelta) {
         if !delta.is_none() {
-            self.gather(|gathered| gathered.usage += delta);
+            self.gather(|_, gathered| gathered.usage += delta);
         }
     }
 
     /// A block was valid until now: it is released when this epoch has been applied
     /// (f2fs-journal-I6).
     pub fn freed_block(&self, addr: BlockAddr) {
-        self.gather(|gathered| gathered.freed_blocks.push(addr));
+        self.gather(|_, gathered| gathered.freed_blocks.push(addr));
     }
 
     /// A node number becomes free: it is handed out again when this epoch is committed.
     pub fn freed_nid(&self, nid: Nid) {
-        self.gather(|gathered| gathered.freed_nids.push(nid));
+        self.gather(|_, gathered| gathered.freed_nids.push(nid));
     }
 
     /// The write of data that this operation has mapped is under way: the epoch is not committed
     /// before that write has completed, and never if it fails (f2fs-journal-I1).
     pub fn data_sent(&self, sent: DataSent) {
-        self.gather(|gathered| gathered.data.push(sent));
+        self.gather(|_, gathered| gathered.data.push(sent));
     }
 
-    /// Runs `work` with room for a block, whose content is anything. The epoch is picked
-    /// (f2fs-journal-I4).
-    pub fn with_scratch<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
-        let mut scratch = self.gather(|gathered| std::mem::take(&mut gathered.scratch));
-        scratch.resize(BLOCK_BYTES, 0);
-        let result = work(&mut scratch);
-        self.gather(|gathered| gathered.scratch = scratch);
-        result
+    /// A block was compared with what it was before, to find records.
+    pub fn compared(&self) {
+        if self.plane.ideas.change_records {
+            self.plane.books.logging(|| rt::charge(LOG_COMPARE));
+        }
     }
 
     /// Ends the operation: its records go to the lists of their inodes.

@@ -142,6 +142,8 @@ impl<'a> Check<'a> {
         let ino = group.ino;
         let of_volume = match record {
             Record::Head { .. } | Record::DataSum { .. } => true,
+            // Of several inodes together.
+            Record::BlockRun { alloc, .. } | Record::BlockMask { alloc, .. } => !alloc,
             Record::Page { what, .. } => matches!(what, PageKind::Nat | PageKind::Sit),
             _ => false,
         };

@@ -389,7 +389,7 @@ impl<'a> Redo<'a> {
         let features = self.fs.features;
         self.done.node_changes += 1;
         let op = self.freeze.op();
-        let redone = self.fs.edit_node(op, nid, |block| {
+        let redone = self.fs.rewrite_node(op, nid, |block| {
             redo::node(block, nid, ino, features, record)
         })?;
         match redone? {

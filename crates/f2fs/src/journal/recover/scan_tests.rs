@@ -382,6 +382,10 @@ fn wrong_sums(all: &mut Examples) {
     let mut f = crash();
     f.add(24, LIFE, &[taken(2), of(two, 1)], false);
     all.add('R', &f, 23, "are of no inode");
+    // The volume itself frees blocks, and takes none.
+    let mut f = crash();
+    f.add_with_tables(24, LIFE, &[good()], &[taken(2)]);
+    all.add('R', &f, 23, "it belongs to no inode");
     // Rings of version 1 have none, and are recovered all the same.
     let mut f = crash();
     let old = |f: &mut Forge| {

@@ -181,7 +181,7 @@ impl F2fs {
         clock.end_of(CommitPhase::Data);
         let mut closed = journal.plane.collect(epoch);
         let (pages, looked_at) = match journal.options.ideas.change_records {
-            true => (OfTables::default(), trim(journal, &mut closed)),
+            true => (OfTables::default(), trim(journal, &self.geo, &mut closed)),
             false => (self.make_pages(journal, &mut closed)?, 0),
         };
         let heads = self.segs.heads();
@@ -292,8 +292,8 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6, K9, K11, K13. Where a flush has to follow anyway, for data or for what callers wrote
-    /// in place, it makes the transaction durable, too.
+    /// K3, K4, K6, K9, K11 to K13. Where a flush has to follow anyway, for data or for what callers
+    /// wrote in place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
         journal: &Journal,

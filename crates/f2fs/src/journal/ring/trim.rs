@@ -11,23 +11,32 @@
 //!   its block goes with the block. Blocks of files are freed by records of their own. Blocks of
 //!   directories are not, and their pages are found through the inode, so a group that has any
 //!   record about slots or pages of a directory keeps all of them;
-//! - T3 an inode that comes on the list of orphans and leaves it in one epoch was never there.
+//! - T3 an inode that comes on the list of orphans and leaves it in one epoch was never there;
+//! - T4 clearing entries of a block only takes away bits, so the clears of a block behind the last
+//!   other record about it may stand together, where the last of them was. A directory that is
+//!   emptied has a record for each block then, and not for each name;
+//! - T5 what an epoch frees is not valid when all of its records are redone, wherever they stand.
+//!   So the blocks that several inodes free stand together, in a group of the volume, if that is
+//!   shorter.
 //!
 //! A journal of pages does this by its images (pages-J3).
 
 use crate::journal::capture::redo::{node_of, page_of};
 use crate::journal::{Closed, Journal, OwnedGroup};
+use crate::segs::{BlockMap, freed_records};
 use base::{BLOCK_BYTES, Set};
-use ondisk::f2fs::Nid;
-use ondisk::f2fs::journal::{Record, Records, attr};
+use ondisk::f2fs::journal::{GROUP_HEADER_BYTES, Record, Records, attr};
+use ondisk::f2fs::{BlockAddr, DENTRIES_PER_BLOCK, Geometry, Log, Nid, SegNo};
+use std::collections::BTreeMap;
 
 /// Attributes that change with every name and write, and on which nothing else depends (T1).
 const PLAIN: u32 = attr::LINKS | attr::SIZE | attr::BLOCKS | attr::TIMES | attr::DEPTH;
 
 /// Trims all groups of an epoch. Answers how many bytes of records there were.
-pub(super) fn trim(journal: &Journal, closed: &mut Closed) -> u64 {
+pub(super) fn trim(journal: &Journal, geo: &Geometry, closed: &mut Closed) -> u64 {
     let before = closed.bytes;
     closed.groups.iter_mut().for_each(of_group);
+    free_together(geo, &mut closed.groups);
     closed.groups.retain(|group| group.records > 0);
     closed.bytes = closed.groups.iter().map(|g| g.bytes.len() as u64).sum();
     journal.plane.kept_instead(before, closed.bytes);
@@ -47,10 +56,12 @@ struct Look {
     orphan_passed: bool,
     /// T2 does not apply.
     slots: bool,
+    clears: BTreeMap<u32, Clears>,
 }
 
 impl Look {
     fn at(&mut self, record: &Record<'_>) {
+        self.note_clear(record);
         match *record {
             Record::InodeAttr { mask, .. } if is_plain(mask) => {
                 self.plain += 1;
@@ -66,6 +77,32 @@ impl Look {
         }
     }
 
+    /// T4.
+    fn note_clear(&mut self, record: &Record<'_>) {
+        match *record {
+            Record::DentClear { block, slot, slots } => {
+                let clears = self.clears.entry(block);
+                clears.or_insert_with(Clears::new).add(slot, slots);
+            }
+            // Its blocks come and go.
+            Record::MapRun { dir: true, .. } => self.clears.values_mut().for_each(Clears::stop),
+            Record::InodeAttr { mask, .. } if is_plain(mask) => {}
+            _ => {
+                // What is about no page may be about the entries in the inode.
+                let block = page_of(record).unwrap_or(Record::INLINE);
+                if let Some(clears) = self.clears.get_mut(&block) {
+                    clears.stop();
+                }
+            }
+        }
+    }
+
+    /// Nothing can be left out.
+    fn is_all_needed(&self) -> bool {
+        let clears = self.clears.values().all(|clears| clears.late < 2);
+        self.plain < 2 && self.dead.is_empty() && !self.orphan_passed && clears
+    }
+
     /// T2, T3.
     fn is_void(&self, record: &Record<'_>, ino: Nid) -> bool {
         match record {
@@ -76,6 +113,60 @@ impl Look {
                 of_dead && !self.slots
             }
         }
+    }
+}
+
+/// The clears of a block of a directory (T4).
+struct Clears {
+    /// Records in front of the last other one about the block.
+    early: u32,
+    /// Records behind it, and their slots.
+    late: u32,
+    slots: [bool; DENTRIES_PER_BLOCK],
+}
+
+impl Clears {
+    fn new() -> Clears {
+        Clears {
+            early: 0,
+            late: 0,
+            slots: [false; DENTRIES_PER_BLOCK],
+        }
+    }
+
+    fn add(&mut self, slot: u16, slots: u8) {
+        self.late += 1;
+        self.slots[usize::from(slot)..][..usize::from(slots)].fill(true);
+    }
+
+    /// Another record is about the block.
+    fn stop(&mut self) {
+        self.early += std::mem::take(&mut self.late);
+        self.slots.fill(false);
+    }
+
+    /// Writes what stands for `record`, the next one of the clears of `block`; answers how many
+    /// records that are.
+    fn write(&mut self, block: u32, record: &Record<'_>, out: &mut Vec<u8>) -> u32 {
+        if self.early > 0 {
+            self.early -= 1;
+            record.encode(out);
+            return 1;
+        }
+        self.late -= 1;
+        if self.late > 0 {
+            return 0;
+        }
+        let (mut from, mut records) = (0, 0);
+        for run in self.slots.chunk_by(|a, b| a == b) {
+            if run[0] {
+                let (slot, slots) = (from as u16, run.len() as u8);
+                Record::DentClear { block, slot, slots }.encode(out);
+                records += 1;
+            }
+            from += run.len();
+        }
+        records
     }
 }
 
@@ -90,7 +181,7 @@ fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
 fn of_group(group: &mut OwnedGroup) {
     let mut look = Look::default();
     records(&group.bytes).for_each(|record| look.at(&record));
-    if look.plain < 2 && look.dead.is_empty() && !look.orphan_passed {
+    if look.is_all_needed() {
         return;
     }
     let mut latest = Latest::new(look.mask);
@@ -109,6 +200,12 @@ fn of_group(group: &mut OwnedGroup) {
         if look.is_void(&record, group.ino) || is_last == Some(false) {
             continue;
         }
+        if let Record::DentClear { block, .. } = record
+            && let Some(clears) = look.clears.get_mut(&block)
+        {
+            count += clears.write(block, &record, &mut bytes);
+            continue;
+        }
         count += 1;
         match is_last {
             Some(_) => latest.encode(&mut bytes),
@@ -117,9 +214,74 @@ fn of_group(group: &mut OwnedGroup) {
     }
     assert!(
         bytes.len() <= group.bytes.len(),
-        "T1: one record is no longer than those it stands for"
+        "T1: what stays is no longer than what it stands for"
     );
     (group.bytes, group.records) = (bytes, count);
+}
+
+fn is_freed(record: &Record<'_>) -> bool {
+    matches!(
+        record,
+        Record::BlockRun { alloc: false, .. } | Record::BlockMask { alloc: false, .. }
+    )
+}
+
+/// T5.
+fn free_together(geo: &Geometry, groups: &mut Vec<OwnedGroup>) {
+    let mut freed: BTreeMap<SegNo, (Log, BlockMap)> = BTreeMap::new();
+    let (mut apart, mut owners) = (0, 0);
+    for group in &*groups {
+        let mut own = 0;
+        for record in records(&group.bytes).filter(is_freed) {
+            own += record.encoded_bytes();
+            note_freed(geo, &record, &mut freed);
+        }
+        apart += own;
+        owners += u32::from(own > 0);
+    }
+    let mut all = OwnedGroup {
+        ino: Nid(0),
+        records: 0,
+        bytes: Vec::new(),
+    };
+    for (seg, (log, map)) in freed {
+        freed_records(geo, seg, log, &map, |record| {
+            record.encode(&mut all.bytes);
+            all.records += 1;
+        });
+    }
+    if owners < 2 || all.bytes.len() + GROUP_HEADER_BYTES >= apart {
+        return;
+    }
+    for group in &mut *groups {
+        let mut bytes = Vec::with_capacity(group.bytes.len());
+        group.records = 0;
+        for record in records(&group.bytes).filter(|record| !is_freed(record)) {
+            record.encode(&mut bytes);
+            group.records += 1;
+        }
+        group.bytes = bytes;
+    }
+    groups.push(all);
+}
+
+fn note_freed(geo: &Geometry, record: &Record<'_>, freed: &mut BTreeMap<SegNo, (Log, BlockMap)>) {
+    match *record {
+        Record::BlockRun {
+            addr, count, log, ..
+        } => {
+            for addr in (addr.0..).take(count.into()).map(BlockAddr) {
+                let seg = geo.segno(addr).expect("T5: the block was valid");
+                let (_, map) = freed.entry(seg).or_insert((log, BlockMap::default()));
+                map.set(geo.offset_in_seg(addr));
+            }
+        }
+        Record::BlockMask { seg, log, mask, .. } => {
+            let (_, map) = freed.entry(seg).or_insert((log, BlockMap::default()));
+            map.add(&BlockMap::from_bytes(mask));
+        }
+        _ => {}
+    }
 }
 
 /// The latest values of some attributes (T1), at their places in an inode.
@@ -158,8 +320,9 @@ impl Latest {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segs::test_geometry;
     use ondisk::f2fs::journal::Content;
-    use ondisk::f2fs::{AllocType, BlockAddr, FileType, Log};
+    use ondisk::f2fs::{AllocType, FileType};
 
     const INO: Nid = Nid(9);
 
@@ -192,6 +355,11 @@ mod tests {
         slot: 2,
         slots: 1,
     };
+    const OTHER: Record<'static> = Record::DentClear {
+        block: 1,
+        slot: 2,
+        slots: 1,
+    };
     const DEL: Record<'static> = Record::NodeDel {
         nid: INO,
         version: 1,
@@ -209,11 +377,11 @@ mod tests {
             attrs(attr::LINKS, &[2; 4]),
             attrs(attr::CTIME | attr::MTIME, &both),
             attrs(attr::LINKS, &links),
-            CLEAR,
+            OTHER,
         ]);
         let mask = attr::LINKS | attr::SIZE | attr::CTIME | attr::MTIME;
         let fields = [&links[..], &size, &both].concat();
-        is(&group, &[CLEAR, attrs(mask, &fields), CLEAR]);
+        is(&group, &[CLEAR, attrs(mask, &fields), OTHER]);
     }
 
     /// T1: what other redo depends on stays in its place, and newer values beside it count.
@@ -269,6 +437,154 @@ mod tests {
         is(&trimmed(&records[6..]), &records[6..]);
         // It has no name, and is open.
         is(&trimmed(&records[1..3]), &records[1..3]);
+    }
+
+    fn clear(block: u32, slot: u16, slots: u8) -> Record<'static> {
+        Record::DentClear { block, slot, slots }
+    }
+
+    /// T4.
+    #[test]
+    fn clears_of_a_block_stand_together() {
+        let links = attrs(attr::LINKS, &[3; 4]);
+        let records = [
+            clear(7, 4, 2),
+            clear(8, 0, 1),
+            links,
+            clear(7, 213, 1),
+            clear(8, 3, 1),
+            clear(7, 6, 3),
+        ];
+        let expected = [
+            links,
+            clear(8, 0, 1),
+            clear(8, 3, 1),
+            clear(7, 4, 5),
+            clear(7, 213, 1),
+        ];
+        is(&trimmed(&records), &expected);
+        let all = (0..214).map(|slot| clear(7, slot, 1)).collect::<Vec<_>>();
+        is(&trimmed(&all), &[clear(7, 0, 214)]);
+    }
+
+    /// T4: what else is about a block keeps its place among the clears.
+    #[test]
+    fn clears_stay_in_front_of_another_record_about_their_block() {
+        let set = |block| Record::DentSet {
+            block,
+            slot: 4,
+            hash: 1,
+            ino: Nid(11),
+            kind: FileType::Regular,
+            name: b"a",
+        };
+        let target = |block| Record::DentIno {
+            block,
+            slot: 4,
+            kind: FileType::Regular,
+            ino: Nid(12),
+        };
+        let bytes = Record::Bytes {
+            content: Content::Dentries,
+            nid: INO,
+            at: 4,
+            bytes: &[7, 0, 0, 0, 1, 2, 3, 4],
+        };
+        let pages = Record::MapRun {
+            nid: Nid(30),
+            slot: 0,
+            count: 1,
+            addr: BlockAddr::NEW,
+            dir: true,
+        };
+        let inline = Record::INLINE;
+        let node = Record::Bytes {
+            content: Content::Node,
+            nid: INO,
+            at: 0x200,
+            bytes: &[1; 4],
+        };
+        let cases = [
+            (7, set(7)),
+            (7, target(7)),
+            (7, bytes),
+            (7, pages),
+            (inline, set(inline)),
+            (inline, target(inline)),
+            (inline, node),
+            (inline, pages),
+            (inline, attrs(attr::INLINE, &[4])),
+        ];
+        for (block, between) in cases {
+            let first = [clear(block, 4, 1), clear(block, 6, 1)];
+            let behind = [clear(block, 4, 1), clear(block, 5, 1)];
+            let records = [first[0], first[1], between, behind[0], behind[1]];
+            let expected = [first[0], first[1], between, clear(block, 4, 2)];
+            is(&trimmed(&records), &expected);
+        }
+        // About another block.
+        let records = [clear(7, 4, 1), set(8), clear(7, 5, 1)];
+        is(&trimmed(&records), &[set(8), clear(7, 4, 2)]);
+    }
+
+    /// T5.
+    #[test]
+    fn blocks_of_several_files_are_freed_together() {
+        let geo = test_geometry(1);
+        let run = |at: u32, count, alloc| Record::BlockRun {
+            addr: BlockAddr(geo.main.0 + at),
+            count,
+            alloc,
+            log: Log::WarmData,
+        };
+        let group = |ino: u32, records: &[Record<'_>]| {
+            let group = trimmed(records);
+            OwnedGroup {
+                ino: Nid(ino),
+                ..group
+            }
+        };
+        let mut every_second = [0; ondisk::f2fs::VALID_MAP_BYTES];
+        every_second[1..4].fill(0b1010_1010);
+        let mask = Record::BlockMask {
+            seg: SegNo(0),
+            alloc: false,
+            log: Log::WarmData,
+            mask: &every_second,
+        };
+        let taken = run(5, 1, true);
+        let parts = vec![
+            group(9, &[taken, run(40, 3, false), DEL]),
+            group(10, &[run(43, 2, false)]),
+            group(11, &[run(1024, 1, false), run(45, 1, false)]),
+        ];
+        let mut together = parts.clone();
+        free_together(&geo, &mut together);
+        is(&together[0], &[taken, DEL]);
+        assert!(together[1..3].iter().all(|group| group.records == 0));
+        assert_eq!(together[3].ino, Nid(0));
+        is(&together[3], &[run(40, 6, false), run(1024, 1, false)]);
+        // The map of a segment, where that is shorter, and what the map of another file adds.
+        let mut masks = vec![group(9, &[mask]), group(10, &[mask, run(9, 1, false)])];
+        free_together(&geo, &mut masks);
+        every_second[1] |= 0b0100_0000;
+        let mask = Record::BlockMask {
+            seg: SegNo(0),
+            alloc: false,
+            log: Log::WarmData,
+            mask: &every_second,
+        };
+        is(&masks[2], &[mask]);
+        // One file alone, and two that would take more room.
+        for few in [
+            &parts[..1],
+            &parts[1..2],
+            &[parts[0].clone(), group(10, &[run(600, 1, false)])],
+        ] {
+            let mut same = few.to_vec();
+            free_together(&geo, &mut same);
+            assert_eq!(same, few);
+        }
     }
 
     /// T2.

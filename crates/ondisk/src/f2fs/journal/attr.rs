@@ -189,46 +189,48 @@ pub fn present(block: &[u8]) -> u32 {
     there.fold(0, |mask, f| mask | f.bit)
 }
 
-/// The fields of `after` that differ from those bytes of `before` (zeros for a new inode).
+/// The fields of `after` that differ from those bytes of `before` (zeros for a new inode), of which
+/// no more than the first [`BYTES`] count.
 ///
 /// # Panics
-/// A block is shorter than 4096 bytes.
+/// `before` is shorter than that, or `after` shorter than 4096 bytes.
 pub fn changed(before: &[u8], after: &[u8]) -> u32 {
-    let (b, a) = (&before[..BLOCK_BYTES], &after[..BLOCK_BYTES]);
-    let end = extra_end(a);
-    let mut mask = 0;
-    // Most changes leave most of the inode alone: words first, and bytes of those that differ.
-    for (n, (b, a)) in b[..end].chunks(WORD).zip(a[..end].chunks(WORD)).enumerate() {
-        if b == a {
-            continue;
-        }
-        for (at, (b, a)) in (n * WORD..).zip(b.iter().zip(a)) {
-            mask |= if b == a { 0 } else { OWNERS[at] };
-        }
-    }
-    let partly = |f: &&Field| f.extra && mask & f.bit != 0 && f.end() > end;
-    let lacking = FIELDS.iter().filter(partly).fold(0, |mask, f| mask | f.bit);
-    mask & !lacking
+    let end = extra_end(&after[..BLOCK_BYTES]);
+    let (b, a) = (&before[..BYTES], &after[..BYTES]);
+    // Most changes leave most of the inode alone: words first, and the fields near those that
+    // differ.
+    let words = b.as_chunks::<WORD>().0.iter().zip(a.as_chunks().0);
+    let near = words
+        .zip(OWNERS)
+        .fold(0, |near, ((b, a), owners)| match b == a {
+            true => near,
+            false => near | owners,
+        });
+    let differs = |&(at, len): &(usize, usize)| b[at..at + len] != a[at..at + len];
+    fields(near)
+        .filter(|f| !f.extra || f.end() <= end)
+        .filter(|f| f.pieces.iter().any(differs))
+        .fold(0, |mask, f| mask | f.bit)
 }
 
 /// Bytes compared at once.
 const WORD: usize = 8;
-/// End of the last extra attribute that there may be.
-const ATTRS_END: usize = EXTRA_AT + INODE_EXTRA_BYTES_MAX as usize;
-/// The bit of the field that a byte belongs to; 0 for a byte of no field.
-static OWNERS: [u32; ATTRS_END] = owners();
+/// In whole words: all attributes that an inode may have.
+pub const BYTES: usize = (EXTRA_AT + INODE_EXTRA_BYTES_MAX as usize).next_multiple_of(WORD);
+/// The bits of the fields that have bytes in a word.
+static OWNERS: [u32; BYTES / WORD] = owners();
 /// Most bytes of packed fields.
 const PACKED_MAX: usize = packed_max();
 
-const fn owners() -> [u32; ATTRS_END] {
-    let mut owners = [0; ATTRS_END];
+const fn owners() -> [u32; BYTES / WORD] {
+    let mut owners = [0; BYTES / WORD];
     let mut n = 0;
     while n < 2 * FIELDS.len() {
         let field = &FIELDS[n / 2];
         let (from, len) = field.pieces[n % 2];
         let mut at = from;
         while at < from + len {
-            owners[at] = field.bit;
+            owners[at / WORD] |= field.bit;
             at += 1;
         }
         n += 1;
