@@ -1,6 +1,7 @@
 //! Invariants of a mounted file system that can be checked cheaply, for tests.
 
 use crate::Ext4;
+use crate::group::FlexSums;
 
 impl Ext4 {
     /// Checks that the accounts kept in memory agree with each other: free blocks, promises,
@@ -11,10 +12,12 @@ impl Ext4 {
     pub fn check(&self) {
         self.pages.check();
         let (mut free, mut waiting) = (0, 0);
+        let mut descs = Vec::new();
         for group in 0..self.groups.count() {
             let state = self.groups.get(group).lock();
             free += u64::from(state.desc.free_blocks());
             waiting += u64::from(state.waiting);
+            descs.push(state.desc.clone());
             let Some(map) = state.map.as_deref() else {
                 continue;
             };
@@ -25,6 +28,11 @@ impl Ext4 {
                 "ext4-group-G2, ext4-group-G3, prealloc-W1: free bits of group {group}, pending frees and windows"
             );
         }
+        assert_eq!(
+            *self.groups.sums.lock(),
+            FlexSums::of(self.flex_groups(), descs.iter()),
+            "ext4-group-G5: sums over flexible groups"
+        );
         assert_eq!(self.space.on_disk(), free, "ext4-space-S2: free blocks");
         assert_eq!(
             self.space.pending(),

@@ -310,7 +310,8 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Changes the bits on the device, the count and the checksums.
+    /// Changes the bits on the device, the count and the checksums. That of the bitmap was found
+    /// right when the map was loaded.
     fn flip(
         &self,
         tx: &mut Tx<'_>,
@@ -320,7 +321,7 @@ impl Ext4 {
         value: bool,
     ) -> FsResult<()> {
         let block = state.desc.block_bitmap();
-        let mut bytes = self.read_meta(block)?.to_vec();
+        let bytes = self.read_meta(block)?;
         let range = run.start as usize / 8..(run.start + run.len).div_ceil(8) as usize;
         if bitmap::next(&bytes, run.start, run.start + run.len, value) < run.start + run.len {
             return Err(FsError::corrupt(format!(
@@ -330,8 +331,13 @@ impl Ext4 {
                 if value { "free" } else { "in use" }
             )));
         }
-        bitmap::fill(&mut bytes, run.start, run.len, value);
-        tx.write(block, range.start, &bytes[range])?;
+        let mut new = bytes[range.clone()].to_vec();
+        bitmap::fill(&mut new, run.start % 8, run.len, value);
+        let change =
+            BitmapChecksum::Block.change(&self.geo, range.start, &bytes[range.clone()], &new);
+        // The extra reference would turn the write into a copy.
+        drop(bytes);
+        tx.write(block, range.start, &new)?;
         let before = state.desc.clone();
         let free = state.desc.free_blocks();
         let free = if value {
@@ -343,7 +349,7 @@ impl Ext4 {
         state.desc.set_free_blocks(free.ok_or_else(|| {
             FsError::corrupt(format!("group descriptor {group}: free blocks miscounted"))
         })?);
-        BitmapChecksum::Block.update(&self.geo, &mut state.desc, &bytes);
+        change.apply(&mut state.desc);
         self.put_desc(tx, group, state, &before)
     }
 
@@ -439,7 +445,12 @@ impl Ext4 {
     }
 
     /// Refuses blocks that lie outside the volume or have a fixed place (A3).
-    pub(crate) fn check_range(&self, start: BlockNo, len: u32, what: &str) -> FsResult<()> {
+    pub(crate) fn check_range(
+        &self,
+        start: BlockNo,
+        len: u32,
+        what: impl std::fmt::Display,
+    ) -> FsResult<()> {
         let end = start.0.saturating_add(len.into());
         let first = u64::from(self.geo.first_data_block());
         if start.0 <= first || end > self.geo.blocks_count() {

@@ -27,17 +27,23 @@ pub(crate) fn fill(map: &mut [u8], start: u32, len: u32, value: bool) {
 
 /// The first bit of `value` in `from..end`, or `end`.
 pub(crate) fn next(map: &[u8], from: u32, end: u32, value: bool) -> u32 {
-    let skip = if value { 0 } else { 0xFF };
+    let others = if value { 0 } else { u64::MAX };
     let mut bit = from;
     while bit < end {
-        if bit.is_multiple_of(8) && end - bit >= 8 && map[bit as usize / 8] == skip {
-            bit += 8;
-            continue;
+        // The bits from the byte of `bit` on, up to 64; those below `bit` are shifted out.
+        let bytes = &map[bit as usize / 8..];
+        let (word, bits) = match bytes.first_chunk() {
+            Some(eight) => (u64::from_le_bytes(*eight), 64),
+            None => (
+                bytes.iter().rev().fold(0, |w, &b| w << 8 | u64::from(b)),
+                8 * bytes.len() as u32,
+            ),
+        };
+        let (ahead, bits) = ((word ^ others) >> (bit % 8), bits - bit % 8);
+        if ahead.trailing_zeros() < bits {
+            return end.min(bit + ahead.trailing_zeros());
         }
-        if get(map, bit) == value {
-            return bit;
-        }
-        bit += 1;
+        bit += bits;
     }
     end
 }

@@ -1,13 +1,14 @@
 //! Gives module `dir` access to the blocks of a directory inode.
 
 use crate::Ext4;
-use crate::dir::{DirFacts, DirIo, DirRead};
+use crate::dir::{self, DirFacts, DirIo, DirRead};
 use crate::inline::SEAMS;
 use crate::inode::Inode;
 use crate::map::Span;
 use crate::tx::Tx;
-use base::{BlockNo, Bytes};
+use base::{BlockNo, Bytes, Ino};
 use fscore::{Errno, FsError, FsResult};
+use journal::Checked;
 use ondisk::ext4::{Compat, HashVersion, Incompat, InodeFlags, Superblock, SuperblockFlags};
 
 /// A directory outside of a handle, for reading only. The gate is held.
@@ -81,6 +82,13 @@ impl Ext4 {
     }
 }
 
+/// What a block of this form is checked as. With the seed of the inode: a block that two
+/// directories share is checked for each.
+fn found_as(facts: &DirFacts, form: u32) -> Checked {
+    let seed = facts.csum_seed.map_or(facts.ino.0, |seed| seed.0);
+    u64::from(form) << 32 | u64::from(seed)
+}
+
 impl DirView<'_> {
     fn block(&self, lblk: u32) -> FsResult<BlockNo> {
         match self.fs.lookup_span(self.inode, lblk, 1)? {
@@ -112,6 +120,20 @@ impl DirRead for DirView<'_> {
             false => self.fs.read_meta(self.block(lblk)?),
         }
     }
+    fn read_checked(
+        &self,
+        lblk: u32,
+        form: u32,
+        check: &dyn Fn(&[u8]) -> FsResult<()>,
+    ) -> FsResult<Bytes> {
+        if self.inode.is_inline() {
+            let bytes = self.fs.inline_dir_block(self.inode)?;
+            check(&bytes)?;
+            return Ok(bytes);
+        }
+        let found = found_as(&self.facts, form);
+        self.fs.read_meta_checked(self.block(lblk)?, found, check)
+    }
 }
 
 impl DirRead for DirEdit<'_, '_> {
@@ -127,20 +149,34 @@ impl DirRead for DirEdit<'_, '_> {
     fn read(&self, lblk: u32) -> FsResult<Bytes> {
         self.view.read(lblk)
     }
+    fn read_checked(
+        &self,
+        lblk: u32,
+        form: u32,
+        check: &dyn Fn(&[u8]) -> FsResult<()>,
+    ) -> FsResult<Bytes> {
+        self.view.read_checked(lblk, form, check)
+    }
 }
 
 impl DirIo for DirEdit<'_, '_> {
-    fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
+    fn write(&mut self, lblk: u32, pieces: &[(usize, &[u8])]) -> FsResult<()> {
         if self.view.inode.is_inline() {
             let view = &self.view;
-            return (view.fs).write_inline_dir(self.tx, view.inode, offset, bytes);
+            for (offset, bytes) in pieces {
+                (view.fs).write_inline_dir(self.tx, view.inode, *offset, bytes)?;
+            }
+            return Ok(());
         }
         let block = self.view.block(lblk)?;
-        self.tx.write(block, offset, bytes)
+        let end = pieces.iter().map(|(offset, bytes)| offset + bytes.len());
+        let end = end.max().unwrap_or(0);
+        self.tx.write_pieces(block, end, pieces.iter().copied())
     }
 
     fn append(&mut self, content: Bytes) -> FsResult<u32> {
-        self.view.fs.append_block(self.tx, self.view.inode, content)
+        let (lblk, _) = (self.view.fs).append_block(self.tx, self.view.inode, content)?;
+        Ok(lblk)
     }
 
     fn widen(&mut self) -> FsResult<bool> {
@@ -164,7 +200,23 @@ impl DirIo for DirEdit<'_, '_> {
 }
 
 impl Ext4 {
-    /// Adds a block to a directory or symbolic link; answers its logical number.
+    /// Gives a new directory its first block.
+    pub(crate) fn append_first_block(
+        &self,
+        tx: &mut Tx<'_>,
+        inode: &Inode,
+        parent: Ino,
+    ) -> FsResult<()> {
+        let facts = self.dir_facts(inode);
+        let content = dir::first_block(&facts, parent);
+        let (_, block) = self.append_block(tx, inode, content.clone())?;
+        // Its checksum was just made, so the first search need not make it again.
+        let found = found_as(&facts, dir::LEAF_FORM);
+        self.journal.note_checked(block, &content, found);
+        Ok(())
+    }
+
+    /// Adds a block to a directory or symbolic link; answers its logical number and its place.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed: no space, or a directory so large that it would need
@@ -174,7 +226,7 @@ impl Ext4 {
         tx: &mut Tx<'_>,
         inode: &Inode,
         content: Bytes,
-    ) -> FsResult<u32> {
+    ) -> FsResult<(u32, BlockNo)> {
         let lblk = (inode.core().disk.size() / self.block()) as u32;
         let size = u64::from(lblk + 1) * self.block();
         // Directories of 2 GiB and more need feature large_dir.
@@ -188,6 +240,6 @@ impl Ext4 {
         tx.create(block, content)?;
         inode.core().set_size(size);
         self.put_inode(tx, inode)?;
-        Ok(lblk)
+        Ok((lblk, block))
     }
 }

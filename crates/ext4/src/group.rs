@@ -5,7 +5,9 @@
 //!   the group's lock;
 //! - G2 `map`, once loaded, is the block bitmap with the bits of pending frees (hazards-H18) and of
 //!   windows set;
-//! - G3 `waiting` counts the bits of pending frees, `held` those of windows.
+//! - G3 `waiting` counts the bits of pending frees, `held` those of windows;
+//! - G5 the sums over a flexible group are those of its descriptors, and change with them, so that
+//!   placing a directory looks at no group.
 
 use crate::Ext4;
 use crate::fault;
@@ -50,9 +52,59 @@ pub(crate) struct Window {
     pub len: u32,
 }
 
+/// Sums over the descriptors of a flexible group, or of all groups.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct Sums {
+    pub inodes: u64,
+    pub blocks: u64,
+    pub dirs: u64,
+}
+
+impl Sums {
+    fn add(&mut self, desc: &GroupDesc) {
+        self.inodes += u64::from(desc.free_inodes());
+        self.blocks += u64::from(desc.free_blocks());
+        self.dirs += u64::from(desc.used_dirs());
+    }
+
+    fn subtract(&mut self, desc: &GroupDesc) {
+        self.inodes -= u64::from(desc.free_inodes());
+        self.blocks -= u64::from(desc.free_blocks());
+        self.dirs -= u64::from(desc.used_dirs());
+    }
+}
+
+/// The sums that the allocator of inodes goes by (G5).
+#[derive(Default, PartialEq, Eq, Debug)]
+pub(crate) struct FlexSums {
+    pub all: Sums,
+    pub each: Vec<Sums>,
+}
+
+impl FlexSums {
+    /// Of these descriptors, of which `flex` make a flexible group.
+    pub fn of<'d>(flex: u32, descs: impl Iterator<Item = &'d GroupDesc>) -> FlexSums {
+        let mut sums = FlexSums::default();
+        for (group, desc) in (0..).zip(descs) {
+            let at = (group / flex) as usize;
+            sums.each.resize(at + 1, Sums::default());
+            sums.each[at].add(desc);
+            sums.all.add(desc);
+        }
+        sums
+    }
+}
+
+/// Groups of a flexible group.
+fn flex_groups(sb: &Superblock) -> u32 {
+    1 << sb.log_groups_per_flex().min(16)
+}
+
 /// All groups.
 pub(crate) struct Groups {
     list: Vec<Mutex<GroupState>>,
+    /// G5. Locked for a moment, inside the lock of a group or outside.
+    pub sums: Mutex<FlexSums>,
     pub pending: Mutex<VecDeque<PendingFree>>,
     /// Ranges that hold superblocks, descriptors, bitmaps and inode tables: (first, one past the
     /// last), ascending.
@@ -79,6 +131,7 @@ impl Groups {
             list.push(desc);
         }
         let system = system_zone(sb, &list);
+        let sums = FlexSums::of(flex_groups(sb), list.iter());
         let state = |desc| {
             Mutex::named(
                 "group",
@@ -92,6 +145,7 @@ impl Groups {
         };
         Ok(Groups {
             list: list.into_iter().map(state).collect(),
+            sums: Mutex::named("sums of groups", sums),
             pending: Mutex::named("pending frees", VecDeque::new()),
             system,
         })
@@ -235,7 +289,11 @@ impl Ext4 {
         sb.set_write_time(rt::wall().secs.max(0) as u64);
     }
 
-    /// Writes what changed in a descriptor since `before`, with its checksum (G1).
+    pub(crate) fn flex_groups(&self) -> u32 {
+        flex_groups(&self.geo)
+    }
+
+    /// Writes what changed in a descriptor since `before`, with its checksum (G1, G5).
     pub(crate) fn put_desc(
         &self,
         tx: &mut Tx<'_>,
@@ -244,6 +302,13 @@ impl Ext4 {
         before: &GroupDesc,
     ) -> FsResult<()> {
         state.desc.update_checksum(&self.geo, group);
+        {
+            let FlexSums { all, each } = &mut *self.groups.sums.lock();
+            for sums in [all, &mut each[(group / self.flex_groups()) as usize]] {
+                sums.add(&state.desc);
+                sums.subtract(before);
+            }
+        }
         let (block, offset) = self.geo.desc_place(group);
         tx.update(block, offset, before.bytes(), state.desc.bytes())
     }

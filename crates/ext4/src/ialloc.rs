@@ -5,11 +5,11 @@
 //! that part is crowded. The unit of spreading is the flexible group.
 
 use crate::Ext4;
-use crate::bitmap::{self, Run};
+use crate::bitmap;
 use crate::fault;
-use crate::group::GroupState;
+use crate::group::{FlexSums, GroupState, Sums};
 use crate::tx::Tx;
-use base::Ino;
+use base::{Bytes, Ino};
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4::{BitmapChecksum, GroupFlags};
 
@@ -29,21 +29,15 @@ pub(crate) struct NewInode {
     pub ino: Ino,
 }
 
-/// Sums over a flexible group.
-#[derive(Clone, Copy, Default)]
-struct FlexStat {
-    inodes: u64,
-    blocks: u64,
-    dirs: u64,
-}
-
 impl Ext4 {
     /// Marks an inode as used. The caller writes its table entry.
     ///
     /// # Errors
     /// ENOSPC, with nothing changed; damage; errors of the journal.
     pub(crate) fn alloc_ino(&self, tx: &mut Tx<'_>, place: Placement) -> FsResult<NewInode> {
-        for group in self.group_order(place) {
+        // The group of the parent comes first for a file, and again where it lies.
+        let first = (!place.is_dir).then_some(place.parent);
+        for group in first.into_iter().chain(self.group_order(place)) {
             let mut state = self.groups.get(group).lock();
             if state.desc.free_inodes() == 0 {
                 continue;
@@ -55,12 +49,8 @@ impl Ext4 {
         Err(Errno::NoSpc.into())
     }
 
-    fn flex_groups(&self) -> u32 {
-        1 << self.geo.log_groups_per_flex().min(16)
-    }
-
     /// Groups in the order in which they are tried.
-    fn group_order(&self, place: Placement) -> Vec<u32> {
+    fn group_order(&self, place: Placement) -> impl Iterator<Item = u32> {
         let groups = self.groups.count();
         let flex = self.flex_groups();
         let start = if place.is_dir {
@@ -70,51 +60,32 @@ impl Ext4 {
         };
         let near = start..(start + flex).min(groups);
         let rest = (near.end..groups).chain(0..near.start);
-        let mut order = Vec::with_capacity(groups as usize + 1);
-        if !place.is_dir {
-            order.push(place.parent);
-        }
-        order.extend(near.chain(rest));
-        order
-    }
-
-    fn flex_stats(&self) -> Vec<FlexStat> {
-        let flex = self.flex_groups();
-        let mut stats = vec![FlexStat::default(); self.groups.count().div_ceil(flex) as usize];
-        for group in 0..self.groups.count() {
-            let state = self.groups.get(group).lock();
-            let stat = &mut stats[(group / flex) as usize];
-            stat.inodes += u64::from(state.desc.free_inodes());
-            stat.blocks += u64::from(state.desc.free_blocks());
-            stat.dirs += u64::from(state.desc.used_dirs());
-        }
-        stats
+        near.chain(rest)
     }
 
     /// The flexible group for a new directory.
     fn orlov(&self, place: Placement) -> u32 {
-        let stats = self.flex_stats();
-        let count = stats.len() as u64;
+        let FlexSums { all, each } = &*self.groups.sums.lock();
         let parent = place.parent / self.flex_groups();
-        let mean = |f: fn(&FlexStat) -> u64| stats.iter().map(f).sum::<u64>() / count;
-        let (inodes, blocks) = (mean(|s| s.inodes), mean(|s| s.blocks));
-        let roomy = |s: &FlexStat| s.inodes > 0 && s.inodes >= inodes && s.blocks >= blocks;
+        let count = each.len() as u64;
+        let (inodes, blocks) = (all.inodes / count, all.blocks / count);
+        let roomy = |s: &Sums| s.inodes > 0 && s.inodes >= inodes && s.blocks >= blocks;
         if place.top_level {
-            let best = (0..).zip(&stats).filter(|(_, s)| roomy(s));
+            let best = (0..).zip(each).filter(|(_, s)| roomy(s));
             return best.min_by_key(|(_, s)| s.dirs).map_or(parent, |(n, _)| n);
         }
         // Not top level: the parent's flexible group, unless it is clearly worse than the mean.
         let flex = u64::from(self.flex_groups());
         let slack_inodes = u64::from(self.geo.inodes_per_group()) * flex / 4;
         let slack_blocks = u64::from(self.geo.blocks_per_group()) * flex / 4;
-        let fits = |s: &FlexStat| {
+        let fits = |s: &Sums| {
             s.inodes > 0
                 && s.inodes >= inodes.saturating_sub(slack_inodes)
                 && s.blocks >= blocks.saturating_sub(slack_blocks)
         };
-        let n = stats.len() as u32;
+        let n = each.len() as u32;
         let mut order = (0..n).map(|i| (parent + i) % n);
-        order.find(|&g| fits(&stats[g as usize])).unwrap_or(parent)
+        order.find(|&g| fits(&each[g as usize])).unwrap_or(parent)
     }
 
     /// The first free inode of a group.
@@ -126,13 +97,39 @@ impl Ext4 {
         if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) {
             return Ok((first < end).then_some(first));
         }
-        let block = state.desc.inode_bitmap();
-        let bytes = self.read_meta(block)?;
-        BitmapChecksum::Inode
-            .verify(&self.geo, group, &state.desc, &bytes)
-            .map_err(fault::corrupt)?;
+        let bytes = self.inode_bitmap(group, state)?;
         let index = bitmap::next(&bytes, first.min(end), end, false);
         Ok((index < end).then_some(index))
+    }
+
+    /// The inode bitmap of a group, with the checksum that its descriptor has.
+    fn inode_bitmap(&self, group: u32, state: &GroupState) -> FsResult<Bytes> {
+        let verify = |bytes: &[u8]| {
+            BitmapChecksum::Inode
+                .verify(&self.geo, group, &state.desc, bytes)
+                .map_err(fault::corrupt)
+        };
+        // Nothing else can be in this block, which has a fixed place.
+        self.read_meta_checked(state.desc.inode_bitmap(), group.into(), &verify)
+    }
+
+    /// Sets or clears the bit of an inode, and brings the checksum in the descriptor up to date.
+    fn flip_ino(
+        &self,
+        tx: &mut Tx<'_>,
+        state: &mut GroupState,
+        (map, index): (Bytes, u32),
+        value: bool,
+    ) -> FsResult<()> {
+        let byte = index as usize / 8;
+        let (old, mut new) = ([map[byte]], [map[byte]]);
+        // The extra reference would turn the write into a copy.
+        drop(map);
+        bitmap::fill(&mut new, index % 8, 1, value);
+        tx.write(state.desc.inode_bitmap(), byte, &new)?;
+        let change = BitmapChecksum::Inode.change(&self.geo, byte, &old, &new);
+        change.apply(&mut state.desc);
+        Ok(())
     }
 
     fn take_ino(
@@ -150,22 +147,21 @@ impl Ext4 {
         // Allocating an inode also initialises the block bitmap of its group, as in Linux.
         self.init_block_bitmap(tx, group, state)?;
         let before = if uninit { state.desc.clone() } else { before };
-        let mut map = if uninit {
+        let alone = if uninit {
             let mut map = vec![0; self.block_size.bytes()];
             let bits = (self.block_size.bytes() * 8) as u32;
             bitmap::fill(&mut map, per_group, bits - per_group, true);
-            map
+            let alone = self.is_alone(&state.desc, &map, index);
+            bitmap::fill(&mut map, index, 1, true);
+            BitmapChecksum::Inode.update(&self.geo, &mut state.desc, &map);
+            tx.create(block, map.into())?;
+            alone
         } else {
-            self.read_meta(block)?.to_vec()
+            let map = self.inode_bitmap(group, state)?;
+            let alone = self.is_alone(&state.desc, &map, index);
+            self.flip_ino(tx, state, (map, index), true)?;
+            alone
         };
-        let alone = self.is_alone(&state.desc, &map, index);
-        bitmap::fill(&mut map, index, 1, true);
-        if uninit {
-            tx.create(block, map.clone().into())?;
-        } else {
-            let byte = index as usize / 8;
-            tx.write(block, byte, &map[byte..=byte])?;
-        }
         let desc = &mut state.desc;
         desc.set_flags(desc.flags().without(GroupFlags::INODE_UNINIT));
         let used = per_group - desc.unused_inodes();
@@ -175,7 +171,6 @@ impl Ext4 {
         let free = desc.free_inodes();
         desc.set_free_inodes(free.checked_sub(1).ok_or_else(|| miscounted(group))?);
         desc.set_used_dirs(desc.used_dirs() + u32::from(is_dir));
-        BitmapChecksum::Inode.update(&self.geo, desc, &map);
         self.put_desc(tx, group, state, &before)?;
         let ino = Ino(group * per_group + index + 1);
         if alone {
@@ -229,21 +224,18 @@ impl Ext4 {
         let (group, index) = (place.group, place.index);
         let mut state = self.groups.get(group).lock();
         let block = state.desc.inode_bitmap();
-        let mut map = self.read_meta(block)?.to_vec();
-        if self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT) || !bitmap::get(&map, index)
-        {
+        let uninit = self.group_flags(&state.desc).has(GroupFlags::INODE_UNINIT);
+        let map = match uninit {
+            true => None,
+            false => Some(self.inode_bitmap(group, &state)?),
+        };
+        let Some(map) = map.filter(|map| bitmap::get(map, index)) else {
             return Err(FsError::corrupt(format!(
                 "inode bitmap of group {group} at block {block}: inode {ino} is to be freed and is free already"
             )));
-        }
-        let Run { start, len } = Run {
-            start: index,
-            len: 1,
         };
-        bitmap::fill(&mut map, start, len, false);
-        let byte = index as usize / 8;
-        tx.write(block, byte, &map[byte..=byte])?;
         let before = state.desc.clone();
+        self.flip_ino(tx, &mut state, (map, index), false)?;
         let desc = &mut state.desc;
         if desc.free_inodes() >= self.geo.inodes_per_group() {
             return Err(miscounted(group));
@@ -253,7 +245,6 @@ impl Ext4 {
             let dirs = desc.used_dirs().checked_sub(1);
             desc.set_used_dirs(dirs.ok_or_else(|| miscounted(group))?);
         }
-        BitmapChecksum::Inode.update(&self.geo, desc, &map);
         self.put_desc(tx, group, &mut state, &before)
     }
 }

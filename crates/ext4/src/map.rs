@@ -85,7 +85,11 @@ impl Ext4 {
         if let Some(e) = at.checked_sub(1).map(|i| leaf[i])
             && u64::from(lblk) < e.logical_end()
         {
-            self.check_range(e.physical, e.len, &format!("extent of inode {}", inode.ino))?;
+            self.check_range(
+                e.physical,
+                e.len,
+                format_args!("extent of inode {}", inode.ino),
+            )?;
             inode.core().recent = Some(e);
             return Ok(Span::of(&e, lblk, want));
         }
@@ -98,7 +102,7 @@ impl Ext4 {
     /// flexible group, everything else to the first, as in Linux.
     pub(crate) fn inode_goal(&self, inode: &Inode) -> BlockNo {
         let group = (inode.ino.0 - 1) / self.geo.inodes_per_group();
-        let flex = 1 << self.geo.log_groups_per_flex().min(16);
+        let flex = self.flex_groups();
         let group = if flex >= 4 {
             let first = group - group % flex;
             let second = first + u32::from(!inode.is_dir());
@@ -140,7 +144,7 @@ impl Ext4 {
         start: BlockNo,
         len: u32,
     ) -> FsResult<()> {
-        self.check_range(start, len, &format!("extent of inode {}", inode.ino))?;
+        self.check_range(start, len, format_args!("extent of inode {}", inode.ino))?;
         if self.logs_data(inode) {
             for n in 0..len {
                 tx.forget(start.plus(n.into()))?;

@@ -13,6 +13,7 @@ use crate::Ext4;
 use crate::fault;
 use crate::space::Right;
 use crate::superblock::{superblock_place, write_in_place};
+use base::bytes::changed_ranges;
 use base::{BlockNo, Bytes, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
@@ -97,6 +98,23 @@ impl Ext4 {
         self.journal.read(block).map_err(fault::journal)
     }
 
+    /// The content of a metadata block that `check` finds right: now, or when it found the same
+    /// `found` before and only handles have changed the block since.
+    pub(crate) fn read_meta_checked(
+        &self,
+        block: BlockNo,
+        found: u64,
+        check: &dyn Fn(&[u8]) -> FsResult<()>,
+    ) -> FsResult<Bytes> {
+        self.check_block(block, "metadata")?;
+        let (bytes, known) = self.journal.read_checked(block).map_err(fault::journal)?;
+        if known != Some(found) {
+            check(&bytes)?;
+            self.journal.note_checked(block, &bytes, found);
+        }
+        Ok(bytes)
+    }
+
     /// Changes the superblock inside a handle.
     pub(crate) fn update_superblock(
         &self,
@@ -136,6 +154,20 @@ impl<'f> Tx<'f> {
         self.handle.as_ref().expect("a handle is open").tid()
     }
 
+    /// Overwrites pieces (offset and bytes) of a metadata block, all of which end at `end` or
+    /// before.
+    pub fn write_pieces<'b>(
+        &mut self,
+        block: BlockNo,
+        end: usize,
+        pieces: impl IntoIterator<Item = (usize, &'b [u8])>,
+    ) -> FsResult<()> {
+        self.changed = true;
+        self.handle()
+            .write_pieces(block, end, pieces)
+            .map_err(fault::journal)
+    }
+
     /// Overwrites bytes of a metadata block.
     pub fn write(&mut self, block: BlockNo, offset: usize, bytes: &[u8]) -> FsResult<()> {
         self.changed = true;
@@ -152,10 +184,12 @@ impl<'f> Tx<'f> {
         old: &[u8],
         new: &[u8],
     ) -> FsResult<()> {
-        for (from, to) in changed_ranges(old, new) {
-            self.write(block, offset + from, &new[from..to])?;
+        let mut ranges = changed_ranges(old, new, GAP_BYTES_MAX).peekable();
+        if ranges.peek().is_none() {
+            return Ok(());
         }
-        Ok(())
+        let pieces = ranges.map(|range| (offset + range.start, &new[range]));
+        self.write_pieces(block, offset + new.len(), pieces)
     }
 
     /// Gives a new metadata block its content; what lies on the device is not read.
@@ -196,35 +230,5 @@ impl<'f> Tx<'f> {
         self.handle = Some(old.restart(credits).map_err(fault::journal)?);
         self.changed = false;
         Ok(false)
-    }
-}
-
-/// The ranges in which `old` and `new` differ; neighbouring ranges are joined.
-fn changed_ranges(old: &[u8], new: &[u8]) -> Vec<(usize, usize)> {
-    debug_assert_eq!(old.len(), new.len(), "the same structure");
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    let differs = |i: &usize| old[*i] != new[*i];
-    for i in (0..new.len()).filter(differs) {
-        match ranges.last_mut() {
-            Some((_, end)) if i - *end <= GAP_BYTES_MAX => *end = i + 1,
-            _ => ranges.push((i, i + 1)),
-        }
-    }
-    ranges
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_are_joined_over_small_gaps_only() {
-        let old = [0; 64];
-        let mut new = old;
-        for i in [3, 5, 14, 40] {
-            new[i] = 1;
-        }
-        assert_eq!(changed_ranges(&old, &new), [(3, 15), (40, 41)]);
-        assert_eq!(changed_ranges(&old, &old), []);
     }
 }

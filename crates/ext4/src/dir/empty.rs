@@ -65,12 +65,10 @@ pub fn is_empty(io: &dyn DirRead) -> FsResult<bool> {
 fn block_is_empty(io: &dyn DirRead, lblk: u32) -> FsResult<bool> {
     let leaf = if io.is_indexed() && lblk == 0 {
         Leaf::load_root(io)?
+    } else if io.is_indexed() && layout::looks_like_node(&read_block(io, lblk)?) {
+        return Ok(true);
     } else {
-        let bytes = read_block(io, lblk)?;
-        if io.is_indexed() && layout::looks_like_node(&bytes) {
-            return Ok(true);
-        }
-        Leaf::check(io.facts(), lblk, bytes)?
+        Leaf::load(io, lblk)?
     };
     Ok(leaf
         .entries()?

@@ -1,6 +1,7 @@
 //! Adding a name to a directory.
 
 use super::leaf::Leaf;
+use super::lookup::Vacancy;
 use super::{DirIo, Item, check_name, htree, is_dot, layout, no_block};
 use base::Ino;
 use fscore::{Errno, FileKind, FsResult};
@@ -31,6 +32,26 @@ pub fn insert(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsRe
         }
     }
     Ok(())
+}
+
+/// Adds an entry like [`insert`], at the place that the search for its name has found, if there is
+/// one and nothing has changed since.
+///
+/// # Errors
+/// As [`insert`].
+pub fn insert_at(
+    io: &mut dyn DirIo,
+    place: Vacancy,
+    name: &[u8],
+    ino: Ino,
+    kind: FileKind,
+) -> FsResult<()> {
+    match place.place {
+        Some((leaf, room)) if leaf.is_current(io)? => {
+            leaf.insert(io, room, &Item { ino, kind, name })
+        }
+        _ => insert(io, name, ino, kind),
+    }
 }
 
 /// Adds an entry to a list of blocks of which none has room.

@@ -5,10 +5,14 @@ use super::{DirFacts, Item};
 use fscore::FileKind;
 use ondisk::ext4::{
     DIR_ENTRY_MIN_BYTES, DIR_TAIL_BYTES, DirEntries, DirEntry, DirHash, DxBlock, DxEntry,
-    DxRootInfo, FileType, HashVersion, dir_entry_bytes, dir_hash, put_dir_entry, put_dir_tail,
-    set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
+    DxRootInfo, FileType, HashVersion, dir_checksum_with, dir_entry_bytes, dir_hash, put_dir_entry,
+    put_dir_tail, set_dir_rec_len, update_dir_checksum, verify_dir_checksum,
 };
 
+/// Names leaves among the structures of directories, for [`DirRead::read_checked`].
+///
+/// [`DirRead::read_checked`]: super::DirRead::read_checked
+pub const LEAF_FORM: u32 = 1;
 /// Offset of the name in an entry.
 pub(super) const NAME_AT: usize = 8;
 
@@ -39,6 +43,21 @@ pub(super) fn seal_leaf(facts: &DirFacts, block: &mut [u8]) {
     }
 }
 
+/// Place and value of the checksum of a leaf that has a right one, once these pieces are written
+/// over it.
+pub(super) fn seal_with(
+    facts: &DirFacts,
+    block: &[u8],
+    pieces: &[(usize, &[u8])],
+) -> Result<Option<(usize, [u8; 4])>, String> {
+    match facts.csum_seed {
+        Some(_) => dir_checksum_with(block, pieces)
+            .map(Some)
+            .map_err(|e| e.to_string()),
+        None => Ok(None),
+    }
+}
+
 /// Checks tail and checksum of a leaf.
 pub(super) fn verify_leaf(facts: &DirFacts, block: &[u8]) -> Result<(), String> {
     match facts.csum_seed {
@@ -48,11 +67,11 @@ pub(super) fn verify_leaf(facts: &DirFacts, block: &[u8]) -> Result<(), String> 
 }
 
 /// The kind that an entry notes.
-pub(super) fn kind(facts: &DirFacts, entry: &DirEntry<'_>) -> Option<FileKind> {
+pub(super) fn kind(facts: &DirFacts, noted: FileType) -> Option<FileKind> {
     if !facts.has_file_type {
         return None;
     }
-    Some(match entry.file_type {
+    Some(match noted {
         FileType::Unknown | FileType::Invalid => return None,
         FileType::Regular => FileKind::File,
         FileType::Directory => FileKind::Dir,

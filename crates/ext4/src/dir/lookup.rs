@@ -1,7 +1,7 @@
 //! Finding a name in a directory, linearly or by its hash tree.
 
 use super::htree::Path;
-use super::leaf::{Leaf, Spot};
+use super::leaf::{Leaf, Room, Spot};
 use super::{DirRead, check_name, corrupt, is_dot};
 use base::Ino;
 use fscore::{FileKind, FsResult};
@@ -15,50 +15,130 @@ pub struct Found {
     pub kind: Option<FileKind>,
 }
 
+/// An entry and its place in a block.
+pub struct Entry {
+    pub(super) leaf: Leaf,
+    pub(super) spot: Spot,
+}
+
+impl Entry {
+    /// What it leads to.
+    pub fn found(&self) -> Found {
+        Found {
+            ino: self.spot.ino,
+            kind: self.spot.kind,
+        }
+    }
+    /// True if the block with the entry has not changed since it was found.
+    ///
+    /// # Errors
+    /// I/O errors; `Corrupt`.
+    pub fn is_current(&self, io: &dyn DirRead) -> FsResult<bool> {
+        self.leaf.is_current(io)
+    }
+}
+
+/// Where a name that a directory does not have can be put.
+pub struct Vacancy {
+    /// The first place that the search for the name has come by.
+    pub(super) place: Option<(Leaf, Room)>,
+    /// No other block was searched.
+    alone: bool,
+}
+
+/// What a search for a name found.
+pub enum Probe {
+    /// The entry of that name.
+    Taken(Entry),
+    /// There is none.
+    Free(Vacancy),
+}
+
+impl Probe {
+    /// True if the same search would find the same: no block that was searched has changed. False
+    /// also if that is not known.
+    ///
+    /// # Errors
+    /// I/O errors; `Corrupt`.
+    pub fn is_current(&self, io: &dyn DirRead) -> FsResult<bool> {
+        match self {
+            Probe::Taken(entry) => entry.is_current(io),
+            Probe::Free(Vacancy {
+                place: Some((leaf, _)),
+                alone: true,
+            }) => Ok(io.block_count() == 1 && leaf.is_current(io)?),
+            Probe::Free(_) => Ok(false),
+        }
+    }
+}
+
+/// What the entry called `name` leads to; the name may be `.` or `..`.
+///
+/// # Errors
+/// As [`probe`].
+pub fn lookup(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<Found>> {
+    Ok(find(io, name)?.map(|entry| entry.found()))
+}
+
 /// The entry called `name`, which may be `.` or `..`.
 ///
 /// # Errors
-/// EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.
-pub fn lookup(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<Found>> {
-    let found = locate(io, name)?;
-    Ok(found.map(|(_, spot)| Found {
-        ino: spot.ino,
-        kind: spot.kind,
-    }))
+/// As [`probe`].
+pub fn find(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<Entry>> {
+    match probe(io, name)? {
+        Probe::Taken(entry) => Ok(Some(entry)),
+        Probe::Free(_) => Ok(None),
+    }
 }
 
-/// The block with the entry called `name`, and its place there.
-pub(super) fn locate(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
+/// Searches for the entry called `name`, which may be `.` or `..`.
+///
+/// # Errors
+/// EINVAL and ENAMETOOLONG for impossible names; I/O errors; `Corrupt`.
+pub fn probe(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
     check_name(name)?;
     match io.is_indexed() {
-        true if is_dot(name) => in_block(Leaf::load_root(io)?, name),
+        true if is_dot(name) => {
+            let mut place = None;
+            let found = in_block(Leaf::load_root(io)?, name, &mut place)?;
+            // No name is ever put into the root of a tree.
+            Ok(found.map_or_else(|| free(None, false), Probe::Taken))
+        }
         true => in_tree(io, name),
         false => in_list(io, name),
     }
 }
 
-fn in_list(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
+fn in_list(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
     // `.` and `..` are never anywhere else than in the first block.
     let blocks = if is_dot(name) { 1 } else { io.block_count() };
+    let mut place = None;
     for lblk in 0..blocks {
-        if let Some(found) = in_block(Leaf::load(io, lblk)?, name)? {
-            return Ok(Some(found));
+        if let Some(entry) = in_block(Leaf::load(io, lblk)?, name, &mut place)? {
+            return Ok(Probe::Taken(entry));
         }
     }
-    Ok(None)
+    Ok(free(place, blocks == 1))
 }
 
-fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
+fn free(place: Option<(Leaf, Room)>, alone: bool) -> Probe {
+    Probe::Free(Vacancy { place, alone })
+}
+
+fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Probe> {
     let mut path = Path::probe_name(io, name)?;
-    for _ in 0..io.block_count() {
-        if let Some(found) = in_block(path.load_leaf(io)?, name)? {
-            return Ok(Some(found));
+    // A new entry goes to the first leaf that can hold its hash, and to no other.
+    let (mut place, mut elsewhere) = (None, None);
+    for n in 0..io.block_count() {
+        let kept = if n == 0 { &mut place } else { &mut elsewhere };
+        if let Some(entry) = in_block(path.load_leaf(io)?, name, kept)? {
+            return Ok(Probe::Taken(entry));
         }
         if path
             .next_hash()
             .is_none_or(|next| next & !1 != path.target())
         {
-            return Ok(None);
+            return Ok(free(place, false));
         }
         path.advance(io)?;
     }
@@ -69,7 +149,15 @@ fn in_tree(io: &dyn DirRead, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
     ))
 }
 
-/// The place of the name in this block.
-fn in_block(leaf: Leaf, name: &[u8]) -> FsResult<Option<(Leaf, Spot)>> {
-    Ok(leaf.find(name)?.map(|spot| (leaf, spot)))
+/// The entry of this name in this block. If there is none, `place` keeps the first room for it.
+fn in_block(leaf: Leaf, name: &[u8], place: &mut Option<(Leaf, Room)>) -> FsResult<Option<Entry>> {
+    match leaf.search(name)? {
+        Ok(spot) => Ok(Some(Entry { leaf, spot })),
+        Err(room) => {
+            if place.is_none() {
+                *place = room.map(|room| (leaf, room));
+            }
+            Ok(None)
+        }
+    }
 }

@@ -10,7 +10,7 @@
 //!   nothing, or has left a directory that is whole (an index block was split, the leaf was not).
 //!   `append` is called before the first write of a step, so that a full disk is such an error.
 //! - I2: every block that is written carries its checksum (leaf tail or index tail) when the file
-//!   system has metadata checksums.
+//!   system has metadata checksums. A block with a wrong checksum is refused before it is changed.
 //! - I3: all names of a leaf hash into its range of the index: from its own hash to the next one,
 //!   and to that hash itself if the next one is marked as a continuation (bit 0).
 //! - I4: a cookie of [`read_entries`] stays valid over inserts, removals, splits and the change to
@@ -39,9 +39,10 @@ use fscore::{Errno, FileKind, FsError, FsResult};
 use ondisk::ext4::{HashVersion, InodeSeed, NAME_BYTES_MAX};
 
 pub use empty::{first_block, grown_block, is_empty};
-pub use insert::insert;
-pub use lookup::{Found, lookup};
-pub use modify::{parent, remove, replace, set_parent};
+pub use insert::{insert, insert_at};
+pub use layout::LEAF_FORM;
+pub use lookup::{Entry, Found, Probe, Vacancy, find, lookup, probe};
+pub use modify::{parent, remove, remove_entry, replace, set_parent};
 pub use readdir::{RawEntry, read_entries};
 
 /// The maximum of directory blocks that one [`insert`] writes where an index has up to `levels`
@@ -93,15 +94,31 @@ pub trait DirRead {
     /// # Errors
     /// I/O errors; `Corrupt` if the block is a hole.
     fn read(&self, lblk: u32) -> FsResult<Bytes>;
+    /// As [`read`](Self::read), of a block that `check` finds right as a structure of this form:
+    /// now, or earlier if nothing but this module has changed the block since.
+    ///
+    /// # Errors
+    /// Those of `read` and of `check`.
+    fn read_checked(
+        &self,
+        lblk: u32,
+        form: u32,
+        check: &dyn Fn(&[u8]) -> FsResult<()>,
+    ) -> FsResult<Bytes> {
+        let _ = form;
+        let bytes = self.read(lblk)?;
+        check(&bytes)?;
+        Ok(bytes)
+    }
 }
 
 /// A directory that can be changed.
 pub trait DirIo: DirRead {
-    /// Overwrites `bytes` at byte `offset` of block `lblk`.
+    /// Overwrites pieces (offset and bytes) of block `lblk`.
     ///
     /// # Errors
     /// Errors of the journal.
-    fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()>;
+    fn write(&mut self, lblk: u32, pieces: &[(usize, &[u8])]) -> FsResult<()>;
     /// Adds a block with this content at the end, grows `i_size`, answers its logical number.
     ///
     /// # Errors
@@ -137,18 +154,30 @@ fn no_block(io: &dyn DirRead) -> FsError {
 
 /// Reads a block and checks that it has the size of a block.
 fn read_block(io: &dyn DirRead, lblk: u32) -> FsResult<Bytes> {
+    check_lblk(io, lblk)?;
+    let bytes = io.read(lblk)?;
+    check_size(io.facts(), lblk, &bytes)?;
+    Ok(bytes)
+}
+
+/// Refuses a block beyond the end of the directory.
+fn check_lblk(io: &dyn DirRead, lblk: u32) -> FsResult<()> {
     let blocks = io.block_count();
     if lblk >= blocks {
         let what = format!("referred to, but the directory has {blocks} blocks");
         return Err(corrupt(io.facts(), lblk, what));
     }
-    let bytes = io.read(lblk)?;
-    let whole = io.facts().block_bytes;
+    Ok(())
+}
+
+/// Refuses content that is not one block.
+fn check_size(facts: &DirFacts, lblk: u32, bytes: &[u8]) -> FsResult<()> {
+    let whole = facts.block_bytes;
     if bytes.len() != whole {
         let what = format!("{} bytes instead of {whole}", bytes.len());
-        return Err(corrupt(io.facts(), lblk, what));
+        return Err(corrupt(facts, lblk, what));
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// A new entry.

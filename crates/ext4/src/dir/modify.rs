@@ -1,6 +1,6 @@
 //! Removing entries of a directory, and pointing entries and `..` to other inodes.
 
-use super::lookup::{Found, locate};
+use super::lookup::{Entry, Found, find};
 use super::{DirIo, DirRead, corrupt, is_dot, lookup};
 use base::Ino;
 use fscore::{Errno, FileKind, FsError, FsResult};
@@ -13,12 +13,22 @@ pub fn remove(io: &mut dyn DirIo, name: &[u8]) -> FsResult<Found> {
     if is_dot(name) {
         return Err(Errno::Inval.into());
     }
-    let (leaf, spot) = locate(io, name)?.ok_or(Errno::NoEnt)?;
-    leaf.remove(io, spot)?;
-    Ok(Found {
-        ino: spot.ino,
-        kind: spot.kind,
-    })
+    let entry = find(io, name)?.ok_or(Errno::NoEnt)?;
+    let found = entry.found();
+    remove_entry(io, entry)?;
+    Ok(found)
+}
+
+/// Removes an entry (not `.` or `..`) that is current.
+///
+/// # Errors
+/// Errors of the journal.
+pub fn remove_entry(io: &mut dyn DirIo, entry: Entry) -> FsResult<()> {
+    debug_assert!(
+        matches!(entry.is_current(io), Ok(true) | Err(_)),
+        "the entry is current"
+    );
+    entry.leaf.remove(io, entry.spot)
 }
 
 /// Points the entry called `name` to another inode; answers what it pointed to.
@@ -26,7 +36,7 @@ pub fn remove(io: &mut dyn DirIo, name: &[u8]) -> FsResult<Found> {
 /// # Errors
 /// ENOENT; I/O errors; `Corrupt`.
 pub fn replace(io: &mut dyn DirIo, name: &[u8], ino: Ino, kind: FileKind) -> FsResult<Found> {
-    let (leaf, spot) = locate(io, name)?.ok_or(Errno::NoEnt)?;
+    let Entry { leaf, spot } = find(io, name)?.ok_or(Errno::NoEnt)?;
     leaf.set_target(io, spot, ino, kind)?;
     Ok(Found {
         ino: spot.ino,
@@ -48,7 +58,7 @@ pub fn parent(io: &dyn DirRead) -> FsResult<Ino> {
 /// # Errors
 /// I/O errors; `Corrupt`.
 pub fn set_parent(io: &mut dyn DirIo, parent: Ino) -> FsResult<()> {
-    let (leaf, spot) = locate(io, b"..")?.ok_or_else(|| no_dotdot(io))?;
+    let Entry { leaf, spot } = find(io, b"..")?.ok_or_else(|| no_dotdot(io))?;
     leaf.set_target(io, spot, parent, FileKind::Dir)
 }
 

@@ -75,7 +75,7 @@ impl Ext4 {
         depth: u16,
     ) -> FsResult<ExtentNode> {
         let ino = inode.ino;
-        self.check_range(block, 1, &format!("extent index of inode {ino}"))?;
+        self.check_range(block, 1, format_args!("extent index of inode {ino}"))?;
         let bytes = self.read_meta(block)?;
         parse_block(ino, block, &bytes, self.inode_seed(inode), depth)
     }

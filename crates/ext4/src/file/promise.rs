@@ -117,7 +117,7 @@ impl Ext4 {
     }
 
     /// Runs `operation`, and repeats it after making room each time it finds no space (B5).
-    pub(crate) fn with_room<T>(&self, operation: impl Fn() -> FsResult<T>) -> FsResult<T> {
+    pub(crate) fn with_room<T>(&self, mut operation: impl FnMut() -> FsResult<T>) -> FsResult<T> {
         let mut refused = Errno::NoSpc.into();
         let done = self.after_making_room(|| match operation() {
             Err(e) if e.errno() == Errno::NoSpc => {

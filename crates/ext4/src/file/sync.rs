@@ -186,7 +186,7 @@ impl Ext4 {
             )
         };
         if xattrs != BlockNo(0) {
-            self.check_range(xattrs, 1, &format!("i_file_acl of inode {}", inode.ino))?;
+            self.check_range(xattrs, 1, format_args!("i_file_acl of inode {}", inode.ino))?;
             blocks.push(xattrs);
         }
         {

@@ -122,7 +122,8 @@ impl Ext4 {
         self.transact(1, |tx| self.submit_ordered(tx, inode, index, false))
     }
 
-    fn remove_some(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
+    /// Frees a part of what lies at or beyond block `from`, from the end.
+    pub(crate) fn remove_some(&self, tx: &mut Tx<'_>, inode: &Inode, from: u64) -> FsResult<Step> {
         let has_extents = inode.core().has_extents();
         if has_extents {
             self.remove_last(tx, inode, from)

@@ -3,12 +3,16 @@
 
 use super::{Inode, coarse_now};
 use crate::Ext4;
+use crate::extent::{STEP_CREDITS, Step};
+use crate::tx::Tx;
 use fscore::{Errno, FsResult};
 use std::sync::Arc;
 
 /// Bitmap and descriptor of the inode; the inode and its removal from the orphans; the attribute
 /// block with bitmap and descriptor.
-const EVICT_CREDITS: u32 = 9;
+const CREDITS_END: u32 = 9;
+/// Blocks that the last handle of an inode may change, with a step that frees content.
+pub(crate) const CREDITS_EVICT: u32 = STEP_CREDITS + CREDITS_END;
 
 impl Ext4 {
     /// Pins an inode.
@@ -54,8 +58,8 @@ impl Ext4 {
         let dropped = self.pages.drop_range(inode.ino, 0..u64::MAX);
         self.drop_promise(inode, dropped);
         self.close_window_of(inode);
-        self.free_content(inode)?;
-        self.transact(EVICT_CREDITS, |tx| {
+        self.transact(CREDITS_EVICT, |tx| {
+            self.free_content(tx, inode)?;
             let was_dir = inode.is_dir();
             self.drop_xattr_block(tx, inode)?;
             self.orphan_del(tx, inode)?;
@@ -72,24 +76,24 @@ impl Ext4 {
         Ok(())
     }
 
-    /// Frees all blocks of an inode. Devices and short symbolic links have none.
-    fn free_content(&self, inode: &Inode) -> FsResult<()> {
-        let (maps, has_size) = {
-            let core = inode.core();
-            let maps = core.maps_blocks() && !core.is_fast_symlink();
+    /// Frees all blocks of an inode, in as many handles as it takes; in between it is an orphan
+    /// (orphan-O1). Devices and short symbolic links have none.
+    fn free_content(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
+        {
+            let mut core = inode.core();
+            if !core.maps_blocks() || core.is_fast_symlink() {
+                return Ok(());
+            }
             // The size of a symbolic link tells whether it has a block; a mount after a crash may
             // need it again.
-            (maps, !core.disk.is_symlink())
-        };
-        if !maps {
-            return Ok(());
+            if !core.disk.is_symlink() {
+                core.set_size(0);
+            }
         }
-        if has_size {
-            self.transact(1, |tx| {
-                inode.core().set_size(0);
-                self.put_inode(tx, inode)
-            })?;
+        while self.remove_some(tx, inode, 0)? == Step::More {
+            self.put_inode(tx, inode)?;
+            tx.ensure(CREDITS_EVICT)?;
         }
-        self.finish_truncate(inode, 0)
+        Ok(())
     }
 }

@@ -31,10 +31,11 @@ mod table;
 
 pub(crate) use cache::{InodeCache, Pinned};
 pub(crate) use create::CREDITS_NEW_INODE;
+pub(crate) use evict::CREDITS_EVICT;
 
 use crate::group::Window;
 use crate::orphan::Place;
-use base::{Bytes, Ino, Tid};
+use base::{Ino, Tid};
 use block::{Watch, WriteMark};
 use fscore::{FileKind, FsError, FsResult, ReadAhead, WriteErrors};
 use ondisk::ext4 as disk;
@@ -73,7 +74,7 @@ pub(crate) struct Core {
     /// The inode as it will be on the device; its size is the size on the device.
     pub disk: disk::Inode,
     /// The bytes of `disk` as last handed to the journal.
-    logged: Bytes,
+    logged: Box<[u8]>,
     /// Bytes of the file as `stat` reports them (Linux `i_size`).
     pub size: u64,
     /// Number of opens.
@@ -169,7 +170,7 @@ impl Inode {
 impl Core {
     pub(crate) fn new(disk: disk::Inode, tid: Tid) -> Core {
         Core {
-            logged: Bytes::copy_from_slice(disk.bytes()),
+            logged: disk.bytes().into(),
             size: disk.size(),
             disk,
             pins: 0,

@@ -1,9 +1,9 @@
 //! Where inodes lie in the inode table, and how they are written there.
 
-use super::Inode;
+use super::{Core, Inode};
 use crate::Ext4;
 use crate::tx::Tx;
-use base::{BlockNo, Bytes, Ino};
+use base::{BlockNo, Ino};
 use fscore::{FsError, FsResult};
 use ondisk::ext4::{InodePlace, InodeSeed, RoCompat};
 use std::ops::Range;
@@ -43,42 +43,55 @@ impl Ext4 {
 
     /// Hands the changes of an inode to the journal (ext4-inode-N1).
     pub(crate) fn put_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
-        let (block, offset) = self.inode_home(inode.ino)?;
-        let mut core = inode.core();
+        let home = self.inode_home(inode.ino)?;
+        let core = &mut *inode.core();
+        match core.disk.bytes() == &*core.logged {
+            true => Ok(()),
+            false => self.store_inode(tx, (inode.ino, home), core),
+        }
+    }
+
+    fn store_inode(
+        &self,
+        tx: &mut Tx<'_>,
+        (ino, (block, offset)): (Ino, (BlockNo, usize)),
+        core: &mut Core,
+    ) -> FsResult<()> {
         if let Some(seed) = self.seed {
-            core.disk.update_checksum(seed, inode.ino);
+            core.disk.update_checksum(seed, ino);
         }
-        let new = Bytes::copy_from_slice(core.disk.bytes());
-        if new == core.logged {
-            return Ok(());
-        }
+        let (new, logged) = (core.disk.bytes(), &mut core.logged);
         debug_assert!(
             core.disk.size() <= core.size || core.disk.is_dir(),
             "ext4-inode-N2: size on the device {} exceeds {}",
             core.disk.size(),
             core.size
         );
-        tx.update(block, offset, &core.logged, &new)?;
+        tx.update(block, offset, logged, new)?;
         core.sync_tid = tx.tid();
-        let differ = |r: &Range<usize>| core.logged[r.clone()] != new[r.clone()];
+        let differ = |r: &Range<usize>| logged[r.clone()] != new[r.clone()];
         let (size, mapping) = (SIZE.iter().any(differ), MAPPING.iter().any(differ));
         if size {
             core.datasync_tid = tx.tid();
         }
         core.changes.all += 1;
         core.changes.data += u64::from(size || mapping);
-        core.logged = new;
+        logged.copy_from_slice(new);
         Ok(())
     }
 
     /// Hands an inode that was just allocated to the journal, with all of its bytes, because those
     /// of an earlier inode do not count.
     pub(crate) fn put_new_inode(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
-        let (block, offset) = self.inode_home(inode.ino)?;
+        let home @ (block, offset) = self.inode_home(inode.ino)?;
         let bytes = self.geo.inode_bytes();
-        let old = self.read_meta(block)?.slice(offset..offset + bytes);
-        inode.core().logged = old;
-        self.put_inode(tx, inode)
+        let old = self.read_meta(block)?;
+        let core = &mut *inode.core();
+        core.logged = old[offset..offset + bytes].into();
+        // The extra reference would turn the write into a copy.
+        drop(old);
+        // Also if those bytes are the same: they may lack the checksum.
+        self.store_inode(tx, (inode.ino, home), core)
     }
 
     /// Counts blocks of an inode, extent blocks included.

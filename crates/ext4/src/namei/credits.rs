@@ -15,7 +15,7 @@
 
 use crate::extent::{CUT_CREDITS, DEPTH_MAX, SHIFT_CREDITS, STEP_CREDITS};
 use crate::file::{MAP_CREDITS, ORPHAN_CREDITS, SMALL_PAGES_MAX};
-use crate::inode::CREDITS_NEW_INODE;
+use crate::inode::{CREDITS_EVICT, CREDITS_NEW_INODE};
 use crate::xattr::CREDITS as ACL_CREDITS;
 use crate::{Ext4, Inode, dir, fault};
 use fscore::FsResult;
@@ -76,6 +76,7 @@ pub(crate) const fn largest_credits(levels: u8) -> u32 {
         2 * TAKE_NAME + INODE + PARENT_ENTRY + DROP_LINK + NEW_INODE,
         // Ranges: freed, cut out, shifted, mapped with their content in the log.
         STEP_CREDITS + ORPHAN_CREDITS,
+        CREDITS_EVICT,
         CUT_CREDITS + 1,
         SHIFT_CREDITS + 1,
         MAP_CREDITS + SMALL_PAGES_MAX,

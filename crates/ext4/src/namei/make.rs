@@ -1,6 +1,7 @@
 //! New inodes with their first name: create, mkdir, symlink.
 
 use super::{check_alive, credits};
+use crate::dir::Vacancy;
 use crate::tx::Tx;
 use crate::xattr::acl_credits;
 use crate::{Ext4, Inode, dir};
@@ -22,7 +23,7 @@ impl Ext4 {
         self.prune_inodes();
         let dir = self.directory(dir)?;
         let _gate = dir.gate.write();
-        self.check_new_name(&dir, name)?;
+        let mut place = Some(self.check_new_name(&dir, name)?);
         if new.kind.is_dir() {
             self.check_subdirs(&dir)?;
         }
@@ -36,7 +37,7 @@ impl Ext4 {
             let credits = credits::NEW_INODE + self.add_name_credits(&dir)? + acl_credits(&acls);
             self.transact(credits, |tx| {
                 let inode = self.make_nameless(tx, &dir, new, &acls)?;
-                self.make_in(tx, &dir, name, inode, content)
+                self.make_in(tx, &dir, (place.take(), name), inode, content)
             })
         })?;
         self.attr_of(&inode)
@@ -91,12 +92,12 @@ impl Ext4 {
         &self,
         tx: &mut Tx<'_>,
         dir: &Inode,
-        name: &[u8],
+        (place, name): (Option<Vacancy>, &[u8]),
         inode: Arc<Inode>,
         content: NewContent<'_>,
     ) -> FsResult<Arc<Inode>> {
         let kind = inode.kind()?;
-        if let Err(e) = dir::insert(&mut self.edit_dir(dir, tx), name, inode.ino, kind) {
+        if let Err(e) = self.add_entry(tx, dir, place, (name, inode.ino, kind)) {
             return self.unmake(tx, &inode, e);
         }
         if let Err(e) = self.fill_new(tx, dir, &inode, content) {
@@ -111,6 +112,21 @@ impl Ext4 {
         dir.core().touch(true);
         self.put_inode(tx, dir)?;
         Ok(inode)
+    }
+
+    /// Adds an entry, at a place that is known or anywhere.
+    pub(super) fn add_entry(
+        &self,
+        tx: &mut Tx<'_>,
+        dir: &Inode,
+        place: Option<Vacancy>,
+        (name, ino, kind): (&[u8], Ino, FileKind),
+    ) -> FsResult<()> {
+        let mut edit = self.edit_dir(dir, tx);
+        match place {
+            Some(place) => dir::insert_at(&mut edit, place, name, ino, kind),
+            None => dir::insert(&mut edit, name, ino, kind),
+        }
     }
 
     /// A POSIX error leaves nothing of the new inode behind (namei-D3).
@@ -137,10 +153,7 @@ impl Ext4 {
         match content {
             NewContent::Nothing => Ok(()),
             NewContent::Dots if self.new_inline_dir(tx, inode, dir.ino)? => Ok(()),
-            NewContent::Dots => {
-                let block = dir::first_block(&self.dir_facts(inode), dir.ino);
-                self.append_block(tx, inode, block).map(drop)
-            }
+            NewContent::Dots => self.append_first_block(tx, inode, dir.ino),
             NewContent::Target(target) => self.store_target(tx, inode, target),
         }
     }

@@ -27,6 +27,7 @@ mod unlink;
 
 pub(crate) use credits::largest_credits;
 
+use crate::dir::{Probe, Vacancy};
 use crate::{Ext4, Inode, dir};
 use base::Ino;
 use fscore::shell::names;
@@ -54,40 +55,55 @@ impl Ext4 {
 
     /// The inode that `name` leads to. The directory's gate is held.
     fn find(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
-        let Some(found) = dir::lookup(&self.view_dir(dir), name)? else {
-            return Ok(None);
-        };
+        match dir::lookup(&self.view_dir(dir), name)? {
+            Some(found) => self.behind(dir, name, found.ino).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The inode that an entry called `name` points to.
+    fn behind(&self, dir: &Inode, name: &[u8], ino: Ino) -> FsResult<Arc<Inode>> {
         let bad = |what: &str| {
             let name = name.escape_ascii();
             FsError::corrupt(format!(
-                "directory inode {}: entry \"{name}\" points to inode {}, {what}",
-                dir.ino, found.ino
+                "directory inode {}: entry \"{name}\" points to inode {ino}, {what}",
+                dir.ino
             ))
         };
-        if found.ino < self.geo.first_ino() && found.ino != disk::ROOT_INO {
+        if ino < self.geo.first_ino() && ino != disk::ROOT_INO {
             return Err(bad("which is reserved"));
         }
-        if Some(found.ino) == self.orphan_file_ino() {
+        if Some(ino) == self.orphan_file_ino() {
             return Err(bad("the orphan file"));
         }
-        match self.inode(found.ino) {
+        match self.inode(ino) {
             Err(FsError::Posix(Errno::Stale)) => Err(bad("which is not in use")),
-            other => other.map(Some),
+            other => other,
         }
     }
 
-    /// The inode that `name` leads to at this moment. No gate is held.
-    fn peek(&self, dir: &Inode, name: &[u8]) -> FsResult<Option<Arc<Inode>>> {
+    /// What a search for `name` finds at this moment, and the inode behind it. No gate is held.
+    fn peek(&self, dir: &Inode, name: &[u8]) -> FsResult<(Probe, Option<Arc<Inode>>)> {
         let _gate = dir.gate.read();
-        self.find(dir, name)
+        self.search_name(dir, name)
     }
 
-    /// Checks that a name can be made in `dir`. The gate is held.
-    fn check_new_name(&self, dir: &Inode, name: &[u8]) -> FsResult<()> {
-        if dir::lookup(&self.view_dir(dir), name)?.is_some() {
-            return Err(Errno::Exist.into());
+    /// What a search for `name` finds, and the inode behind it. The directory's gate is held.
+    fn search_name(&self, dir: &Inode, name: &[u8]) -> FsResult<(Probe, Option<Arc<Inode>>)> {
+        let probe = dir::probe(&self.view_dir(dir), name)?;
+        let inode = match &probe {
+            Probe::Taken(entry) => Some(self.behind(dir, name, entry.found().ino)?),
+            Probe::Free(_) => None,
+        };
+        Ok((probe, inode))
+    }
+
+    /// Checks that a name can be made in `dir`, and answers where. The gate is held.
+    fn check_new_name(&self, dir: &Inode, name: &[u8]) -> FsResult<Vacancy> {
+        match dir::probe(&self.view_dir(dir), name)? {
+            Probe::Taken(_) => Err(Errno::Exist.into()),
+            Probe::Free(place) => check_alive(dir).map(|()| place),
         }
-        check_alive(dir)
     }
 }
 

@@ -4,6 +4,7 @@
 //! other renames between directories; here only the nearest cases are refused.
 
 use super::{check_alive, credits, lock_gates, same};
+use crate::dir::{Probe, Vacancy};
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
@@ -63,17 +64,24 @@ impl Ext4 {
             inode: None,
         };
         loop {
-            from.inode = self.peek(&from.dir, from_name)?;
-            to.inode = self.peek(&to.dir, to_name)?;
+            let (mut old, mut new);
+            (old, from.inode) = self.peek(&from.dir, from_name)?;
+            (new, to.inode) = self.peek(&to.dir, to_name)?;
             let mut inodes: Vec<&Inode> = vec![&from.dir, &to.dir];
             inodes.extend(from.inode.iter().chain(&to.inode).map(|inode| &**inode));
             let gates = lock_gates(&inodes);
-            let settled = same(
-                self.find(&from.dir, from_name)?.as_ref(),
-                from.inode.as_ref(),
-            ) && same(self.find(&to.dir, to_name)?.as_ref(), to.inode.as_ref());
-            if settled {
-                self.rename_locked(&from, &to, mode)?;
+            if self.still_leads(&from, &mut old)? && self.still_leads(&to, &mut new)? {
+                // With their content in hand the journal would have to copy the blocks, so only
+                // the place of the new name is kept.
+                drop(old);
+                let place = match new {
+                    Probe::Free(place) => Some(place),
+                    Probe::Taken(entry) => {
+                        drop(entry);
+                        None
+                    }
+                };
+                self.rename_locked(&from, (&to, place), mode)?;
                 drop(gates);
                 break;
             }
@@ -84,8 +92,24 @@ impl Ext4 {
         }
     }
 
+    /// True if the name of `end` leads to the same inode as when `probe` was found, before the
+    /// gates were taken. Brings `probe` up to date.
+    fn still_leads(&self, end: &End<'_>, probe: &mut Probe) -> FsResult<bool> {
+        if probe.is_current(&self.view_dir(&end.dir))? {
+            return Ok(true);
+        }
+        let inode;
+        (*probe, inode) = self.search_name(&end.dir, end.name)?;
+        Ok(same(inode.as_ref(), end.inode.as_ref()))
+    }
+
     /// Renames while all gates are held and the names lead to the inodes of `from` and `to`.
-    fn rename_locked(&self, from: &End<'_>, to: &End<'_>, mode: RenameMode) -> FsResult<()> {
+    fn rename_locked(
+        &self,
+        from: &End<'_>,
+        (to, place): (&End<'_>, Option<Vacancy>),
+        mode: RenameMode,
+    ) -> FsResult<()> {
         rt::charge(base::cost::ext4::RENAME);
         let source = from.known()?.ok_or(Errno::NoEnt)?;
         if source.inode.ino == to.dir.ino {
@@ -101,7 +125,7 @@ impl Ext4 {
             check_alive(&to.dir)?;
             to.dir.check_not_immutable()?;
             self.check_arrival(source, &to.dir)?;
-            return self.move_name(source, &to.dir, to.name, mode.whiteout());
+            return self.move_name(source, &to.dir, (place, to.name), mode.whiteout());
         };
         if mode.keeps_target() {
             return Err(Errno::Exist.into());
@@ -130,7 +154,7 @@ impl Ext4 {
         &self,
         source: Known<'_>,
         to: &Inode,
-        name: &[u8],
+        (mut place, name): (Option<Vacancy>, &[u8]),
         whiteout: Option<Creds>,
     ) -> FsResult<()> {
         self.with_room(|| {
@@ -138,8 +162,8 @@ impl Ext4 {
             let credits = add + credits::TAKE_NAME + credits::INODE + credits::PARENT_ENTRY;
             self.transact(credits + whiteout_credits(whiteout), |tx| {
                 let whiteout = self.make_whiteout(tx, source.dir, whiteout)?;
-                let mut edit = self.edit_dir(to, tx);
-                if let Err(e) = dir::insert(&mut edit, name, source.inode.ino, source.kind) {
+                let new = (name, source.inode.ino, source.kind);
+                if let Err(e) = self.add_entry(tx, to, place.take(), new) {
                     return match whiteout {
                         Some(whiteout) => self.unmake(tx, &whiteout, e).map(drop),
                         None => Err(e),

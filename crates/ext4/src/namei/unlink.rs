@@ -2,6 +2,7 @@
 
 use super::links::LINKS_MAX;
 use super::{credits, lock_gates};
+use crate::dir::{Entry, Probe};
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
@@ -19,7 +20,7 @@ impl Ext4 {
             return Err(Errno::Perm.into());
         }
         let _gates = lock_gates(&[&dir, &inode]);
-        self.check_new_name(&dir, name)?;
+        let mut place = Some(self.check_new_name(&dir, name)?);
         dir.check_not_immutable()?;
         inode.check_not_guarded()?;
         self.check_project(&inode, &dir)?;
@@ -38,7 +39,7 @@ impl Ext4 {
             };
             let credits = self.add_name_credits(&dir)? + own;
             self.transact(credits, |tx| {
-                dir::insert(&mut self.edit_dir(&dir, tx), name, ino, kind)?;
+                self.add_entry(tx, &dir, place.take(), (name, ino, kind))?;
                 {
                     let mut core = inode.core();
                     let links = core.disk.links();
@@ -62,7 +63,7 @@ impl Ext4 {
     pub(crate) fn op_unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
         self.check_writable()?;
         let dir = self.directory(dir)?;
-        let victim = self.with_victim(&dir, name, |victim| {
+        let victim = self.with_victim(&dir, name, |victim, entry| {
             if victim.is_dir() {
                 return Err(Errno::IsDir.into());
             }
@@ -70,7 +71,7 @@ impl Ext4 {
             victim.check_not_guarded()?;
             rt::charge(base::cost::ext4::UNLINK);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
-                dir::remove(&mut self.edit_dir(&dir, tx), name)?;
+                dir::remove_entry(&mut self.edit_dir(&dir, tx), entry)?;
                 dir.core().touch(true);
                 self.put_inode(tx, &dir)?;
                 self.drop_link(tx, victim)
@@ -83,7 +84,7 @@ impl Ext4 {
         self.check_writable()?;
         names::check_removed_dir(name)?;
         let dir = self.directory(dir)?;
-        let victim = self.with_victim(&dir, name, |victim| {
+        let victim = self.with_victim(&dir, name, |victim, entry| {
             if !victim.is_dir() {
                 return Err(Errno::NotDir.into());
             }
@@ -92,7 +93,7 @@ impl Ext4 {
             self.check_empty(victim)?;
             rt::charge(base::cost::ext4::RMDIR);
             self.transact(credits::TAKE_NAME + credits::DROP_LINK, |tx| {
-                dir::remove(&mut self.edit_dir(&dir, tx), name)?;
+                dir::remove_entry(&mut self.edit_dir(&dir, tx), entry)?;
                 self.subdir_went(&dir);
                 dir.core().touch(true);
                 self.put_inode(tx, &dir)?;
@@ -102,24 +103,31 @@ impl Ext4 {
         self.evict_if_unused(&victim)
     }
 
-    /// Calls `f` with the inode that `name` leads to, while the gates of both directory and inode
-    /// are held (namei-D1).
+    /// Calls `f` with the inode that `name` leads to and the entry, while the gates of both
+    /// directory and inode are held (namei-D1).
     fn with_victim(
         &self,
         dir: &Arc<Inode>,
         name: &[u8],
-        f: impl FnOnce(&Arc<Inode>) -> FsResult<()>,
+        f: impl FnOnce(&Arc<Inode>, Entry) -> FsResult<()>,
     ) -> FsResult<Arc<Inode>> {
         loop {
-            let victim = self.peek(dir, name)?.ok_or(Errno::NoEnt)?;
+            let (Probe::Taken(mut entry), Some(victim)) = self.peek(dir, name)? else {
+                return Err(Errno::NoEnt.into());
+            };
             let gates = lock_gates(&[dir, &victim]);
-            let still = dir::lookup(&self.view_dir(dir), name)?;
-            if still.is_some_and(|still| still.ino == victim.ino) {
+            let view = self.view_dir(dir);
+            let mut still = entry.is_current(&view)?;
+            if !still && let Some(now) = dir::find(&view, name)? {
+                still = now.found().ino == victim.ino;
+                entry = now;
+            }
+            if still {
                 debug_assert!(
                     !names::is_dot(name) || victim.is_dir(),
                     "dots are directories"
                 );
-                f(&victim)?;
+                f(&victim, entry)?;
                 drop(gates);
                 return Ok(victim);
             }

@@ -20,7 +20,7 @@ impl Ext4 {
         inode: &Inode,
         at: BlockNo,
     ) -> FsResult<(Block, Vec<XattrEntry>)> {
-        self.check_range(at, 1, &format!("i_file_acl of inode {}", inode.ino))?;
+        self.check_range(at, 1, format_args!("i_file_acl of inode {}", inode.ino))?;
         let bytes = self.read_meta(at)?;
         let place = |e: ondisk::Corrupt| fault::corrupt(e.at_inode(inode.ino).at_block(at));
         let parsed = XattrBlock::parse(&bytes).map_err(place)?;

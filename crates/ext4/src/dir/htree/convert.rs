@@ -10,7 +10,7 @@ use fscore::FsResult;
 /// it.
 pub(in crate::dir) fn into_tree(io: &mut dyn DirIo) -> FsResult<()> {
     let bytes = read_block(io, 0)?;
-    let leaf = Leaf::check(io.facts(), 0, bytes.clone())?;
+    let leaf = Leaf::load(io, 0)?;
     let entries = leaf.entries()?;
     let [dot, dotdot, others @ ..] = &entries[..] else {
         return Err(corrupt(

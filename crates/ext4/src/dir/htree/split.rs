@@ -24,16 +24,16 @@ pub(in crate::dir) fn insert(io: &mut dyn DirIo, item: &Item<'_>) -> FsResult<()
     }
     if pack_sparse(io, &leaf)? {
         let packed = path.load_leaf(io)?;
-        return insert_again(io, &packed, item);
+        return insert_again(io, packed, item);
     }
     make_index_room(io, &mut path)?;
     let half = split_leaf(io, &mut path, &leaf)?;
     let half = Leaf::load(io, half)?;
-    insert_again(io, &half, item)
+    insert_again(io, half, item)
 }
 
 /// Inserts into a leaf that must have room now.
-fn insert_again(io: &mut dyn DirIo, leaf: &Leaf, item: &Item<'_>) -> FsResult<()> {
+fn insert_again(io: &mut dyn DirIo, leaf: Leaf, item: &Item<'_>) -> FsResult<()> {
     let room = leaf.room(item.name)?.expect("half a leaf holds any entry");
     leaf.insert(io, room, item)
 }

@@ -116,11 +116,13 @@ impl DirRead for Memory {
 }
 
 impl DirIo for Memory {
-    fn write(&mut self, lblk: u32, offset: usize, bytes: &[u8]) -> FsResult<()> {
+    fn write(&mut self, lblk: u32, pieces: &[(usize, &[u8])]) -> FsResult<()> {
         let mut block = self.blocks[lblk as usize].to_vec();
-        block[offset..offset + bytes.len()].copy_from_slice(bytes);
+        for (offset, bytes) in pieces {
+            block[*offset..offset + bytes.len()].copy_from_slice(bytes);
+            self.written += bytes.len();
+        }
         self.blocks[lblk as usize] = block.into();
-        self.written += bytes.len();
         Ok(())
     }
     fn append(&mut self, content: Bytes) -> FsResult<u32> {

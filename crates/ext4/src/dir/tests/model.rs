@@ -3,7 +3,8 @@
 use super::memory::{DIR, Memory, PARENT, Setup, USUAL, setups};
 use super::structure::check;
 use crate::dir::{
-    Found, insert, is_empty, layout, lookup, parent, read_entries, remove, replace, set_parent,
+    Found, Probe, find, insert, insert_at, is_empty, layout, lookup, parent, probe, read_entries,
+    remove, remove_entry, replace, set_parent,
 };
 use base::{Ino, Rng};
 use fscore::{Errno, FileKind, FsResult};
@@ -52,6 +53,11 @@ fn step(dir: &mut Memory, model: &mut Model, rng: &mut Rng, name: Vec<u8>, growt
     assert_eq!(lookup(dir, &name).expect("lookup"), found);
     match rng.below(growth) {
         0 => match found {
+            Some(found) if ino.0.is_multiple_of(2) => {
+                let entry = find(dir, &name).expect("reads").expect("there");
+                assert_eq!(entry.found(), found);
+                remove_entry(dir, entry).expect("removes");
+            }
             Some(found) => assert_eq!(remove(dir, &name).expect("removes"), found),
             None => assert_eq!(errno(remove(dir, &name)), Errno::NoEnt),
         },
@@ -65,7 +71,13 @@ fn step(dir: &mut Memory, model: &mut Model, rng: &mut Rng, name: Vec<u8>, growt
         },
         _ => {
             if found.is_none() {
-                insert(dir, &name, ino, kind).expect("inserts");
+                match probe(dir, &name).expect("reads") {
+                    Probe::Free(place) if ino.0.is_multiple_of(2) => {
+                        insert_at(dir, place, &name, ino, kind)
+                    }
+                    _ => insert(dir, &name, ino, kind),
+                }
+                .expect("inserts");
                 model.insert(name, (ino, kind));
             }
             return;
@@ -311,6 +323,83 @@ fn full_index() {
         assert_eq!(dir.blocks.len(), 4, "nothing can be split");
     };
     assert_eq!(dir.blocks, before, "dir-I1: nothing changed");
+}
+
+/// What a search has found counts only while the blocks that it looked at are the same.
+#[test]
+fn a_place_that_has_changed_is_not_used() {
+    for setup in setups() {
+        let mut dir = Memory::new(setup);
+        let put = |dir: &mut Memory, name: &[u8]| {
+            insert(dir, name, Ino(9), FileKind::File).expect("inserts");
+        };
+        put(&mut dir, b"old");
+        let taken = probe(&dir, b"old").expect("reads");
+        let free = probe(&dir, b"new").expect("reads");
+        let place = probe(&dir, b"new").expect("reads");
+        assert!(taken.is_current(&dir).expect("reads") && free.is_current(&dir).expect("reads"));
+        put(&mut dir, b"new");
+        assert!(!taken.is_current(&dir).expect("reads") && !free.is_current(&dir).expect("reads"));
+        let Probe::Free(place) = place else {
+            panic!("it was free");
+        };
+        let late = insert_at(&mut dir, place, b"late", Ino(10), FileKind::File);
+        late.expect("inserts elsewhere");
+        let mut names = check(&dir).0;
+        names.sort();
+        assert_eq!(names, [&b"late"[..], b"new", b"old"]);
+        // That a name is missing says nothing where other blocks were searched as well.
+        (0..400).for_each(|n| put(&mut dir, format!("some name {n}").as_bytes()));
+        assert!(dir.blocks.len() > 1);
+        let free = probe(&dir, b"missing").expect("reads");
+        assert!(!free.is_current(&dir).expect("reads"));
+    }
+}
+
+/// Another task may remove the directory itself between two looks.
+#[test]
+fn what_a_removed_directory_had_is_not_current() {
+    let mut dir = Memory::new(USUAL);
+    insert(&mut dir, b"name", Ino(9), FileKind::File).expect("inserts");
+    let taken = probe(&dir, b"name").expect("reads");
+    dir.blocks.clear();
+    assert!(!taken.is_current(&dir).expect("no damage"));
+}
+
+/// A name is wiped together with what another writer has left behind it in the record.
+#[test]
+fn what_lies_behind_a_name_is_wiped() {
+    for victim in ["only", "second"] {
+        let mut dir = Memory::new(USUAL);
+        insert(&mut dir, b"only", Ino(9), FileKind::File).expect("inserts");
+        insert(&mut dir, b"second", Ino(10), FileKind::File).expect("inserts");
+        remove(&mut dir, b"second").expect("removes");
+        let mut block = dir.blocks[0].to_vec();
+        block[4000..4010].fill(0xAB);
+        layout::seal_leaf(&dir.facts, &mut block);
+        dir.blocks[0] = block.into();
+        if victim == "second" {
+            insert(&mut dir, b"second", Ino(10), FileKind::File).expect("inserts");
+        }
+        remove(&mut dir, victim.as_bytes()).expect("removes");
+        assert_eq!(dir.blocks[0][4000..4010], [0; 10], "{victim}");
+        check(&dir);
+    }
+}
+
+/// dir-I2: a checksum that follows the changes would carry damage on.
+#[test]
+fn a_leaf_with_a_wrong_checksum_is_not_changed() {
+    let mut dir = Memory::new(USUAL);
+    insert(&mut dir, b"name", Ino(9), FileKind::File).expect("inserts");
+    let mut block = dir.blocks[0].to_vec();
+    block[3000] ^= 1;
+    dir.blocks[0] = block.into();
+    let damaged = dir.blocks.clone();
+    assert!(insert(&mut dir, b"other", Ino(9), FileKind::File).is_err());
+    assert!(remove(&mut dir, b"name").is_err());
+    assert!(set_parent(&mut dir, Ino(7)).is_err());
+    assert_eq!(dir.blocks, damaged);
 }
 
 /// An insert writes only what it changes: the entry, the length of the one before it, the checksum.
