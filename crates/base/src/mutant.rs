@@ -251,8 +251,6 @@ mutants! {
     F2fsjAckBeforeCommit = "f2fsj-ack-before-commit", F(52);
     /// The flush of a commit in one round begins before the data has completed.
     F2fsjFlushEarly = "f2fsj-flush-early", F(53);
-    /// Data that goes with its transaction is sent through the cache.
-    F2fsjGroupVolatile = "f2fsj-group-volatile", F(54);
     /// Recovery takes the last transaction without a look at its data.
     F2fsjSumUnread = "f2fsj-sum-unread", F(57);
     /// A page is written in place over a block of which the last transaction has the checksum.

@@ -11,7 +11,7 @@ use crate::journal::summed::BlockSum;
 use crate::ops::Op;
 use base::cost::f2fs as cost;
 use base::cost::journal::COMMIT_PER_BLOCK;
-use base::{BlockNo, Bytes, Mutant};
+use base::{BlockNo, Bytes};
 use block::{Batch, Class, Plug};
 use fscore::{DirtyRun, FsResult};
 use ondisk::f2fs::journal::DATA_SUMS_MAX;
@@ -169,12 +169,10 @@ impl Sending {
     }
 }
 
-/// Sends pages, or leaves them to the commit of their epoch, which sends them with its transaction
-/// (f2fs-commit-K11). A task that waits for them before does not wait for the commit: it sends them.
+/// Sends pages, or leaves them to a commit, which sends them with its transaction (f2fs-commit-K11,
+/// f2fs-commit-K12). A task that waits for them before does not wait for the commit: it sends them.
 pub(super) fn send_or_hold(plug: Plug, grouped: bool) -> Batch {
     match grouped {
-        // hazards-F54.
-        true if rt::mutant(Mutant::F2fsjGroupVolatile) => plug.submit(),
         true => plug.non_volatile().hold(),
         false => plug.submit(),
     }

@@ -75,12 +75,6 @@ fn f2fsj_flush_early() {
     notice_mounted(Mutant::F2fsjFlushEarly, false, &[Device::Flushes]);
 }
 
-/// hazards-F54.
-#[test]
-fn f2fsj_group_volatile() {
-    notice_mounted(Mutant::F2fsjGroupVolatile, false, &GROUPING);
-}
-
 /// hazards-F57.
 #[test]
 fn f2fsj_sum_unread() {

@@ -3,8 +3,6 @@
 //!
 //! - D1 the commit gets all writes of data that operations of the epoch have sent, because they
 //!   note them before they leave the epoch (plane-P2);
-//! - D4 data that was left to the commit (`grouped`) has checksums, and whoever sends it makes it
-//!   non-volatile;
 //! - D2 what has no checksums, or would have too many in one transaction, has been written before
 //!   the commit goes on. What has them may still be under way (f2fs-commit-K9);
 //! - D3 a write that fails breaks the plane off, so that its epoch never commits, and no later call
@@ -26,7 +24,8 @@ pub(crate) struct DataSent {
     pub watch: Watch,
     /// The checksums of the blocks that were mapped; none if the transaction cannot vouch for them.
     pub sums: Vec<BlockSum>,
-    /// Left to the commit (f2fs-commit-K11), unless a task could not wait.
+    /// Left to the commit (f2fs-commit-K11), unless a task could not wait; it has checksums, and
+    /// whoever sends it makes it non-volatile.
     pub grouped: bool,
 }
 

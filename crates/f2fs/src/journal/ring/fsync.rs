@@ -5,9 +5,9 @@
 //!   is looked up: so the mapping of the pages is in that epoch. The commit of that epoch waits for
 //!   pages with checksums ([`summed`](crate::journal::summed)), or sends them (f2fs-commit-K11);
 //!   others have been written before it begins;
-//! - Z2 (only own data) no other inode's data is written back. An epoch maps only data that its task
-//!   has sent, or left to the commit (the size grows with the mapping), so a commit waits for what
-//!   other tasks have sent and never for what they hold dirty;
+//! - Z2 (only own data) no other inode's data is written back. An epoch maps only data that its
+//!   task has sent, or left to the commit (the size grows with the mapping), so a commit waits for
+//!   what other tasks have sent and never for what they hold dirty;
 //! - Z3 (f2fs-journal-I7) it returns when the last epoch that logged the inode is committed: the
 //!   running one if need be. This holds for a directory too. fdatasync leaves out epochs in which
 //!   only times changed;
@@ -68,8 +68,8 @@ impl F2fs {
         self.timed("fsync-flush", || self.flush_journaled(mark(), "fsync"))
     }
 
-    /// Gives the dirty pages to the device or to the commit, and waits for those that no commit waits
-    /// for. A failure is kept.
+    /// Gives the dirty pages to the device or to the commit, and waits for those that no commit
+    /// waits for. A failure is kept.
     fn send_data(&self, inode: &Inode) -> FsResult<()> {
         self.write_pages(inode, ALL, Why::Fsync)?;
         if !inode.flights.may_wait() {
