@@ -15,8 +15,8 @@ use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remap
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
-/// Reads at the device at once: the depth of an eMMC command queue.
-const READS_DEPTH: usize = 32;
+/// Reads, or discards, at the device at once: the depth of an eMMC command queue.
+const DEPTH: usize = 32;
 
 /// The queue of one device. All requests of a file system and its journal pass through it.
 pub struct Queue {
@@ -107,7 +107,7 @@ impl Queue {
     /// per run, in their order.
     pub fn read_many(&self, runs: &[(Lba, u64)]) -> Vec<Result<Bytes, DevError>> {
         let mut answers = Vec::with_capacity(runs.len());
-        for chunk in runs.chunks(READS_DEPTH) {
+        for chunk in runs.chunks(DEPTH) {
             let send = |&(lba, sectors): &(Lba, u64)| {
                 let request = Request::read(lba, sectors);
                 self.state.lock().stats.add(&request);
@@ -168,18 +168,35 @@ impl Queue {
     /// # Errors
     /// What the device says.
     pub fn discard(&self, lba: Lba, sectors: u64) -> Result<WriteMark, DevError> {
+        let mut answers = self.discard_many(&[(lba, sectors)]);
+        answers.pop().expect("one answer for one run")
+    }
+
+    /// Discards many runs of (first sector, sectors), as [`discard`](Self::discard) does with one,
+    /// with up to 32 commands at the device. One answer for each run, in their order.
+    pub fn discard_many(&self, runs: &[(Lba, u64)]) -> Vec<Result<WriteMark, DevError>> {
         if !self.caps.discard {
-            return Ok(WriteMark::NONE);
+            return vec![Ok(WriteMark::NONE); runs.len()];
         }
-        let request = Request::discard(lba, sectors);
-        self.begin(&request, Kind::Cached);
-        let ticket = self.device.submit(request);
-        let (result, mark) = self.wait_write(Sent {
-            ticket,
-            kind: Kind::Cached,
-            sectors: 0,
-        });
-        result.map(|()| mark)
+        let mut answers = Vec::with_capacity(runs.len());
+        for chunk in runs.chunks(DEPTH) {
+            let send = |&(lba, sectors): &(Lba, u64)| {
+                let request = Request::discard(lba, sectors);
+                self.begin(&request, Kind::Cached);
+                Sent {
+                    ticket: self.device.submit(request),
+                    kind: Kind::Cached,
+                    sectors: 0,
+                }
+            };
+            let sent: Vec<Sent> = chunk.iter().map(send).collect();
+            let wait = |sent| {
+                let (result, mark) = self.wait_write(sent);
+                result.map(|()| mark)
+            };
+            answers.extend(sent.into_iter().map(wait));
+        }
+        answers
     }
 
     /// Points homes at other pages, all of them or none, and waits. Like a cached write it is

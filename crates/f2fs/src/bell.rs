@@ -6,7 +6,12 @@
 //! - B2 ringing waits for nothing but that lock, and only the first ring until the task hears it
 //!   takes the lock and wakes the task.
 
+use base::Nanos;
 use rt::atomic::{AtomicBool, Ordering};
+
+/// How long a task waits for its bell before it looks by itself. The bell suffices: who makes work
+/// rings.
+pub(crate) const LOOK: Nanos = Nanos::from_secs(60);
 
 /// Something is to be done.
 pub(crate) struct Bell(AtomicBool);

@@ -8,9 +8,10 @@
 //! - rollback: nothing is synced;
 //! - roll-forward: every file is fsynced (`fsync_mode=posix`; its directory is in the checkpoint,
 //!   so none is written);
-//! - f2fsj: one `sync` commits all, nothing is applied.
+//! - f2fsj: one `sync` commits all, nothing is applied;
+//! - removed: N files are at home, and are removed; one `sync` of F2FSJ commits all.
 //!
-//! All three mount with the triggers of checkpoints off and no timers, so that all N files are
+//! All of them mount with the triggers of checkpoints off and no timers, so that all N files are
 //! behind the checkpoint. `cargo bench -p varve-rig --bench recovery -- [N ...] [size=BYTES]
 //! [cache=MIB] [only=WAY]`; without numbers 1,000 and 10,000. The last column is the same mount in
 //! the real world on a device in memory: what the code itself takes on this machine. With `--costs`
@@ -48,15 +49,20 @@ enum Way {
     Rollback,
     RollForward,
     F2fsj,
+    Removed,
 }
 
 impl Way {
-    const ALL: [Way; 3] = [Way::Rollback, Way::RollForward, Way::F2fsj];
+    const ALL: [Way; 4] = [Way::Rollback, Way::RollForward, Way::F2fsj, Way::Removed];
+    fn is_journal(self) -> bool {
+        matches!(self, Way::F2fsj | Way::Removed)
+    }
     fn name(self) -> &'static str {
         match self {
             Way::Rollback => "rollback",
             Way::RollForward => "roll-forward",
             Way::F2fsj => "f2fsj",
+            Way::Removed => "removed",
         }
     }
 }
@@ -87,7 +93,7 @@ struct Figures {
     charged: Nanos,
     read: u64,
     written: u64,
-    /// Files that are there, with all their bytes.
+    /// Files that are there, with all their bytes, or are gone.
     recovered: u32,
     /// Node blocks of the chain of roll-forward.
     chain: u64,
@@ -98,10 +104,10 @@ impl Job {
     fn config(&self) -> Config {
         let preset = match self.way {
             Way::Rollback | Way::RollForward => Preset::Checkpoint60,
-            Way::F2fsj => Preset::F2fsj,
+            Way::F2fsj | Way::Removed => Preset::F2fsj,
         };
         // 1 KiB of ring for each file.
-        let ring = (self.way == Way::F2fsj).then_some((self.files / 4).max(4096));
+        let ring = self.way.is_journal().then_some((self.files / 4).max(4096));
         let scheme = f2fs::Scheme {
             preset,
             ring,
@@ -157,32 +163,42 @@ impl Job {
         format!("/d{}/file {n}", n / FILES)
     }
 
-    /// The volume with its directories, unmounted.
+    /// The volume with its directories, and what is to be removed, unmounted.
     fn volume(&self) -> AnyModel {
         let life = self.mount(self.config().format().expect("a device"));
         for d in 0..self.files.div_ceil(FILES) {
             life.vfs.mkdir(format!("/d{d}"), 0o755).expect("room");
         }
+        if self.way == Way::Removed {
+            (0..self.files).for_each(|n| self.create(&life.vfs, n));
+        }
         life.vfs.unmount().expect("unmounts");
         life.device.take_model().expect("it has power")
     }
 
-    /// Makes the files, and cuts the power.
+    fn create(&self, vfs: &Arc<Vfs>, n: u32) {
+        let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
+        let file = vfs.open(Job::path(n), flags, 0o644).expect("room");
+        if self.size > 0 {
+            let data = vec![7; self.size as usize];
+            file.write_at(0, &data).expect("room");
+        }
+        if self.way == Way::RollForward {
+            file.fsync().expect("durable");
+        }
+        file.close().expect("closes");
+    }
+
+    /// Makes or removes the files, and cuts the power.
     fn cut(&self) -> Media {
         let life = self.mount(self.volume());
-        let data = vec![7; self.size as usize];
         for n in 0..self.files {
-            let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
-            let file = life.vfs.open(Job::path(n), flags, 0o644).expect("room");
-            if self.size > 0 {
-                file.write_at(0, &data).expect("room");
+            match self.way {
+                Way::Removed => life.vfs.unlink(Job::path(n)).expect("it is there"),
+                _ => self.create(&life.vfs, n),
             }
-            if self.way == Way::RollForward {
-                file.fsync().expect("durable");
-            }
-            file.close().expect("closes");
         }
-        if self.way == Way::F2fsj {
+        if self.way.is_journal() {
             life.vfs.sync().expect("durable");
         }
         let media = life.device.power_off(SEED).expect("it has power");
@@ -200,11 +216,12 @@ impl Job {
         let mount = rt::now() - begun;
         let charged = Nanos(rt::charged().0 - before.0);
         let stats = life.queue.stats();
-        let there = |n: &u32| {
+        let done = |n: &u32| {
             let found = life.vfs.stat(Job::path(*n));
-            found.is_ok_and(|attr| attr.size == u64::from(self.size))
+            let whole = found.is_ok_and(|attr| attr.size == u64::from(self.size));
+            whole != (self.way == Way::Removed)
         };
-        let recovered = (0..self.files).filter(there).count() as u32;
+        let recovered = (0..self.files).filter(done).count() as u32;
         life.fs.check();
         life.vfs.unmount().expect("unmounts");
         let f2fs = life.fs.f2fs().expect("an F2FS");

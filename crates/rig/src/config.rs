@@ -363,6 +363,7 @@ impl Config {
                 triggers.cached_nat_max /= self.shorter.unwrap_or(1).max(1);
                 if let Some(journal) = &mut journal {
                     journal.commit = shorter(journal.commit);
+                    journal.idle = shorter(journal.idle);
                 }
                 MountOptions::F2fs(f2fs::MountOptions {
                     checkpoint,
@@ -414,6 +415,8 @@ mod tests {
             };
             assert_eq!(options.checkpoint, policy, "{preset}");
             assert_eq!(options.journal.map(|j| j.commit), commit, "{preset}");
+            let idle = commit.and(ms(500));
+            assert_eq!(options.journal.map(|j| j.idle), idle, "{preset}");
         }
         let config = shortened(Preset::Jbd2.into(), Fs::Ext4);
         let MountOptions::Ext4(options) = config.mount_options() else {

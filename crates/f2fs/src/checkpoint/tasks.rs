@@ -26,9 +26,12 @@ impl F2fs {
             self.start_task("f2fs-flusher", move |fs| fs.flusher_task(interval, expire));
         }
         if let Some(journal) = &self.journal {
-            let interval = journal.options.commit;
+            let (interval, idle) = (journal.options.commit, journal.options.idle);
             self.start_task("f2fs-commit", move |fs| fs.commit_task(interval));
-            self.start_task("f2fs-apply", F2fs::apply_task);
+            self.start_task("f2fs-apply", move |fs| fs.apply_task(idle));
+        }
+        if self.discards() {
+            self.start_task("f2fs-discard", F2fs::discard_task);
         }
         self.start_task("f2fs-nids", F2fs::nid_task);
         if self.options.gc != GcPolicy::Off {
@@ -49,6 +52,11 @@ impl F2fs {
         let fs = self.clone();
         let handle = rt::spawn(name, move || fs.watched(|| body(&fs)));
         self.tasks.lock().push(handle);
+    }
+
+    /// Background tasks work, and do so until they are told to end.
+    pub(crate) fn has_tasks(&self) -> bool {
+        self.options.timers && !self.cp.state.lock().stopping
     }
 
     /// Tells all tasks to end, and waits for them.

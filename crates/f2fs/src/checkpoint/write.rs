@@ -78,7 +78,7 @@ impl F2fs {
             clock.end_of(Phase::Freeze);
             self.write_checkpoint(freeze, clock)
         })?;
-        self.discard_freed();
+        self.discard_soon();
         Ok(())
     }
 

@@ -40,6 +40,8 @@ pub struct JournalOptions {
     /// Interval after the last commit at which the running epoch is committed, if there is anything
     /// in it (5 s, as in the paper).
     pub commit: Nanos,
+    /// Time without a commit after which everything that is committed is applied (10 s).
+    pub idle: Nanos,
     /// Apply begins when less than this percentage of the ring is free (50).
     pub low_percent: u32,
     /// Which ideas of F2FSJ the journal has.
@@ -54,6 +56,7 @@ impl Default for JournalOptions {
     fn default() -> Self {
         JournalOptions {
             commit: Nanos::from_secs(5),
+            idle: Nanos::from_secs(10),
             low_percent: 50,
             ideas: Ideas::ALL,
             guard: Guard::RoBit,

@@ -13,7 +13,7 @@
 
 use super::{Nat, SCAN_BLOCKS};
 use crate::F2fs;
-use base::Nanos;
+use crate::bell::LOOK;
 use fscore::FsResult;
 
 /// Free numbers below which the next are searched, in blocks of the NAT (455 numbers each): 14,560
@@ -21,10 +21,6 @@ use fscore::FsResult;
 /// longest read of a NAT block took 0.245 s. (Linux keeps 3,640, and searches from 455 on.)
 const AHEAD_BLOCKS: u32 = 32;
 const _: () = assert!(AHEAD_BLOCKS > SCAN_BLOCKS);
-
-/// How long the task waits for its bell before it looks by itself. The bell suffices, because
-/// operations ring as long as numbers are few.
-const LOOK: Nanos = Nanos::from_secs(60);
 
 impl Nat {
     /// Few free numbers are in memory, and there is a block to search for more.
@@ -73,6 +69,7 @@ mod tests {
     use super::*;
     use crate::MountOptions;
     use crate::journal::capture::hooks_tests::mounted_over;
+    use base::Nanos;
     use fscore::{Creds, FileKind, FileSystem};
     use ondisk::f2fs::{BlockAddr, Nid};
     use rt::{Sim, SimConfig};

@@ -71,6 +71,11 @@ impl Nodes {
         self.state.lock().len() as u64
     }
 
+    /// True if this node is in memory.
+    pub fn has(&self, nid: Nid) -> bool {
+        self.state.lock().contains(nid)
+    }
+
     /// True if this node has changes that were not written.
     pub fn is_dirty(&self, nid: Nid) -> bool {
         self.state.lock().is_dirty(nid)

@@ -3,11 +3,49 @@
 
 use crate::F2fs;
 use crate::ops::Freeze;
-use base::{BLOCK_BYTES, Bytes};
+use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use fscore::FsResult;
 use ondisk::f2fs::{BlockAddr, Footer, NODE_COLD, NatEntry, Nid, set_footer};
+use std::collections::BTreeSet;
 
 impl F2fs {
+    /// Reads those of these nodes that are in use and not in memory, neighbours with one command,
+    /// and many commands at once. A node that cannot be read, or is not the one that NAT says, is
+    /// left out, because a record that needs it reads it again and is told why.
+    ///
+    /// # Errors
+    /// I/O of the NAT.
+    pub(crate) fn redo_nodes_ahead(&self, _: &Freeze<'_>, nids: &BTreeSet<Nid>) -> FsResult<()> {
+        let mut wanted = Vec::new();
+        for &nid in nids.iter().filter(|&&nid| !self.nodes.has(nid)) {
+            let entry = self.nat.get(nid)?;
+            if self.geo.is_main(entry.addr) {
+                wanted.push((entry.addr, nid, entry.ino));
+            }
+        }
+        wanted.sort_unstable();
+        let runs: Vec<_> = wanted
+            .chunk_by(|a, b| a.0.checked_add(1) == Some(b.0))
+            .collect();
+        let place = |run: &&[(BlockAddr, Nid, Nid)]| {
+            let sectors = run.len() as u64 * SECTORS_PER_BLOCK;
+            (BlockNo(run[0].0.0.into()).lba(), sectors)
+        };
+        let places: Vec<_> = runs.iter().map(place).collect();
+        for (run, read) in runs.into_iter().zip(self.queue.read_many(&places)) {
+            let Ok(bytes) = read else { continue };
+            for (&(_, nid, ino), block) in run.iter().zip(bytes.chunks_exact(BLOCK_BYTES)) {
+                if self.check_node(nid, ino, block).is_ok() {
+                    let mut state = self.nodes.state.lock();
+                    // Memory of its own: a node that stays keeps no other one.
+                    state.insert(nid, Bytes::copy_from_slice(block));
+                    self.let_go(&mut state);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Makes an empty node; a node that had the number before gives up its block. True if there was
     /// none.
     pub(crate) fn redo_new_node(

@@ -8,6 +8,7 @@
 use super::discard::Discards;
 use super::load::{self, OpenLog, SegsOnDisk};
 use super::{Clock, Inner, Segments};
+use crate::bell::Bell;
 use crate::options::MountOptions;
 use base::{BLOCK_BYTES, BlockNo, Bytes, Lba};
 use block::{Class, Plug, Queue};
@@ -69,6 +70,8 @@ impl Segments {
                 before: from.cp.elapsed_time(),
                 mounted: rt::now(),
             },
+            discard_bell: Bell::new(),
+            discard_turn: Mutex::named("f2fs discards", ()),
             queue: queue.clone(),
             geo: *geo,
         })

@@ -2,10 +2,16 @@
 //!
 //! segs-V8: a task that discards takes the segments out of the logs' reach first, and waits for the
 //! device with no lock held.
+//!
+//! A task of its own discards what checkpoints and applies freed, so that nobody who waits for one
+//! of these waits for discards as well (Linux: `issue_discard_thread`). They ring for it, and it
+//! sends one round of discards for a ring, many commands at a time. Nothing depends on it: a
+//! segment that is to be discarded may be written again before.
 
 use super::map::BlockMap;
 use super::table::{Freed, State};
 use super::{Inner, Segments};
+use crate::bell::LOOK;
 use crate::{F2fs, fault};
 use base::{BlockNo, SECTORS_PER_BLOCK};
 use fscore::FsResult;
@@ -82,18 +88,34 @@ impl Segments {
 }
 
 impl F2fs {
-    /// Discards what checkpoints freed (with the option `discard`), a bounded part of it. Under no
-    /// lock; not under a freeze. A discard is a hint, and the checkpoint before it is durable, so
-    /// one that fails is no failure of anything.
-    pub(crate) fn discard_freed(&self) {
-        if !self.options.discard || !self.queue.caps().discard {
-            return;
+    /// What is freed is discarded.
+    pub(crate) fn discards(&self) -> bool {
+        self.options.discard && self.queue.caps().discard
+    }
+
+    /// A checkpoint or an apply has freed something: it is to be discarded, by the task if there is
+    /// one. Under no lock; not under a freeze.
+    pub(crate) fn discard_soon(&self) {
+        match () {
+            () if !self.discards() => {}
+            () if self.has_tasks() => self.ring(&self.segs.discard_bell),
+            () => self.discard_freed(),
         }
+    }
+
+    /// The task that discards.
+    pub(crate) fn discard_task(&self) {
+        while self.pause_or(LOOK, &self.segs.discard_bell) {
+            self.discard_freed();
+        }
+    }
+
+    /// Discards a bounded part of what was freed. A discard is a hint, and the checkpoint before it
+    /// is durable, so one that fails is no failure of anything.
+    fn discard_freed(&self) {
+        let _turn = self.segs.discard_turn.lock();
         let found = {
             let mut inner = self.segs.inner.lock();
-            if !inner.discards.under_way.is_empty() {
-                return;
-            }
             inner.begin_discard(self.segs.low(), |inner| inner.discards.pending.pop_first())
         };
         let _ = self.discard_runs(&found, |_| true, GRANULARITY);
@@ -109,11 +131,9 @@ impl F2fs {
         let mut next = 0;
         let mut blocks = 0;
         while next < self.geo.segments_main {
+            let _turn = self.segs.discard_turn.lock();
             let found = {
                 let mut inner = self.segs.inner.lock();
-                if !inner.discards.under_way.is_empty() {
-                    return Ok(blocks);
-                }
                 inner.begin_discard(self.segs.low(), |inner| {
                     let seg = SegNo(next);
                     next += 1;
@@ -151,17 +171,16 @@ impl F2fs {
                 }
             }
         }
-        let mut blocks = 0;
-        for (first, end) in runs
-            .into_iter()
-            .filter(|(first, end)| end - first >= u64::from(min))
-        {
-            let sectors = (end - first) * SECTORS_PER_BLOCK;
-            let done = self.queue.discard(BlockNo(first).lba(), sectors);
+        runs.retain(|(first, end)| end - first >= u64::from(min));
+        let sectors = |&(first, end): &(u64, u64)| {
+            let count = (end - first) * SECTORS_PER_BLOCK;
+            (BlockNo(first).lba(), count)
+        };
+        let places: Vec<_> = runs.iter().map(sectors).collect();
+        for done in self.queue.discard_many(&places) {
             done.map_err(fault::device("discarding"))?;
-            blocks += end - first;
         }
-        Ok(blocks)
+        Ok(runs.iter().map(|(first, end)| end - first).sum())
     }
 }
 

@@ -47,6 +47,7 @@ pub(crate) use table::State;
 #[cfg(test)]
 pub(crate) use tests::geometry as test_geometry;
 
+use crate::bell::Bell;
 use base::{Nanos, Time};
 use block::Queue;
 use choice::Rules;
@@ -68,6 +69,10 @@ pub(crate) struct Segments {
     pub reserved_sections: u32,
     lfs: bool,
     clock: Clock,
+    /// Something is to be discarded, for the task.
+    discard_bell: Bell,
+    /// One round of discards at a time.
+    discard_turn: Mutex<()>,
     queue: Arc<Queue>,
     geo: Geometry,
 }

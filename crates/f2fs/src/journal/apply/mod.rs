@@ -185,7 +185,7 @@ impl F2fs {
             applied
         };
         applied?;
-        self.discard_freed();
+        self.discard_soon();
         Ok(())
     }
 

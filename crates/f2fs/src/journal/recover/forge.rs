@@ -84,6 +84,7 @@ pub(super) fn sb(tail: u32, tail_epoch: u64) -> JournalSuper {
         checkpoint_version: 5,
         incarnation: LIFE,
         head_epoch: tail_epoch,
+        transaction_max: 0,
     }
 }
 

@@ -23,6 +23,7 @@
 //! - R4 blocks of another life of the ring never count (hazards-F55); a new life begins when the
 //!   pack that ends recovery is durable, and before anything is committed.
 
+mod ahead;
 pub(crate) mod cases;
 #[cfg(test)]
 mod forge;
@@ -235,13 +236,13 @@ impl F2fs {
             at = ring.step(at, blocks.into());
             epoch.0 += 1;
         }
-        let usage = redo.usage(pack);
-        self.space.set_recovered(usage);
         let said = Usage {
             blocks: run.commit.valid_blocks,
             nodes: run.commit.valid_nodes,
             inodes: run.commit.valid_inodes,
         };
+        let usage = redo.usage(pack, said);
+        self.space.set_recovered(usage);
         recovered.truncs = std::mem::take(&mut redo.truncs);
         let done = redo.done;
         let report = &mut recovered.report;

@@ -3,12 +3,11 @@
 use super::Recovered;
 use crate::F2fs;
 use crate::journal::ring::area;
-use crate::journal::{Journal, JournalArea, Start};
+use crate::journal::{Journal, Start};
 use crate::ops::{Cause, Freeze};
-use base::{BlockNo, Ino, SECTORS_PER_BLOCK};
-use block::Class;
+use base::{Ino, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult};
-use ondisk::f2fs::journal::{JournalSuper, JournalVersion};
+use ondisk::f2fs::journal::JournalVersion;
 use std::collections::BTreeMap;
 
 impl F2fs {
@@ -79,6 +78,7 @@ impl F2fs {
         sb.incarnation = sb.incarnation.wrapping_add(1).max(1);
         (sb.tail, sb.tail_epoch) = (recovered.head, recovered.epoch.0 + 1);
         sb.head_epoch = recovered.epoch.0;
+        sb.transaction_max = self.first_transaction_max(sb.ring_blocks);
         sb.checkpoint_version = self.cp.version();
         // Both copies: none of them may bring an old life back.
         for _ in 0..2 {
@@ -92,15 +92,6 @@ impl F2fs {
             usage: self.space.usage(),
             sb: *sb,
         })
-    }
-
-    fn write_super(&self, area: &JournalArea, sb: &JournalSuper) -> FsResult<()> {
-        let at = BlockNo(area.super_block(sb.copy())).lba();
-        self.queue
-            .write_fua(at, Class::JournalSuperblock, sb.encode().into())
-            .map_err(crate::fault::device(
-                "writing the superblock of the journal",
-            ))
     }
 
     /// Truncations that a cut interrupted go on, as new work.

@@ -10,8 +10,15 @@
 //!   redone;
 //! - P3 all blocks of files that an epoch takes become valid before any that it frees is freed: no
 //!   block is freed and taken in the epochs of one ring (f2fs-journal-I6), so the order of an
-//!   epoch's groups does not matter.
+//!   epoch's groups does not matter;
+//! - P4 a node that is freed and is not in memory is not read: data blocks of files have records of
+//!   their own, and the blocks of a directory have records of its slots, which are redone before
+//!   (truncate-C1). What is not known then is how many blocks the node named, reserved ones among
+//!   them. So the count of blocks is the one that the last transaction says, if it lies below the
+//!   one counted here by no more than all such nodes have room for; otherwise it is the one counted
+//!   here, and the volume is marked for fsck.
 
+use super::ahead::{Ahead, Wanted};
 use super::redo;
 use crate::F2fs;
 use crate::journal::pages::image::is_whole;
@@ -20,15 +27,15 @@ use crate::ops::Freeze;
 use crate::recover::first_page;
 use crate::space::Usage;
 use base::cost::f2fs as cost;
-use base::{BLOCK_BYTES, Bytes, Ino, Map, Mutant};
+use base::{BLOCK_BYTES, BlockNo, Bytes, Ino, Map, Mutant, SECTORS_PER_BLOCK};
 use fscore::{FsError, FsResult};
 use ondisk::f2fs::journal::{Group, Groups, PageKind, Record};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, Inline, InodeFields, Log, Nid, NodeKind, Summary,
     addr, addr_slot0, bits, footer, nid_slot, node_path,
 };
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Dirty nodes beyond which they leave memory (P1), as a part of the cache.
@@ -51,6 +58,8 @@ pub(super) struct Done {
     pub dir_changes: u64,
     /// Blocks whose validity changed.
     pub blocks: u64,
+    /// Nodes that went without a look at them (P4).
+    pub nodes_unread: u64,
     /// Nodes that left memory meanwhile.
     pub spilled: u64,
 }
@@ -69,6 +78,8 @@ pub(super) struct Redo<'a> {
     frees: Vec<(BlockAddr, u32, Log)>,
     /// A block of the last epoch whose data did not survive: only a mutant redoes that epoch.
     pub torn: Option<BlockAddr>,
+    /// Directory blocks that were read ahead.
+    blocks_ahead: Map<BlockAddr, Bytes>,
     pub done: Done,
 }
 
@@ -92,15 +103,17 @@ impl<'a> Redo<'a> {
             truncs: BTreeMap::new(),
             frees: Vec::new(),
             torn: None,
+            blocks_ahead: Map::default(),
             done: Done::default(),
         }
     }
 
-    /// The counts as they are now, from those of the pack.
-    pub fn usage(&self, pack: Usage) -> Usage {
+    /// The counts as they are now, from those of the pack; `said`: by the last transaction (P4).
+    pub fn usage(&self, pack: Usage, said: Usage) -> Usage {
         let part = |n: u32, by: i64| (i64::from(n) + by).max(0) as u32;
+        let counted = pack.blocks.saturating_add_signed(self.blocks);
         Usage {
-            blocks: pack.blocks.saturating_add_signed(self.blocks),
+            blocks: believed(counted, said.blocks, self.done.nodes_unread),
             nodes: part(pack.nodes, self.nodes),
             inodes: part(pack.inodes, self.inodes),
         }
@@ -112,13 +125,14 @@ impl<'a> Redo<'a> {
     /// A record does not fit what it is about; I/O.
     pub fn epoch(&mut self, payload: &[u8]) -> FsResult<()> {
         let before = self.done.records;
+        let mut ahead = Ahead::new(payload);
         for group in Groups::new(payload) {
             let group = group.map_err(crate::fault::corrupt)?;
             let lacks = self.torn.is_some_and(|torn| takes(&group, torn));
             if lacks && rt::mutant(Mutant::F2fsjFileLeftOut) {
                 continue;
             }
-            self.group(&group)?;
+            self.group(&group, &mut ahead)?;
             self.spill()?;
         }
         for (first, count, log) in std::mem::take(&mut self.frees) {
@@ -129,11 +143,14 @@ impl<'a> Redo<'a> {
         Ok(())
     }
 
-    fn group(&mut self, group: &Group<'_>) -> FsResult<()> {
+    fn group(&mut self, group: &Group<'_>, ahead: &mut Ahead<'_>) -> FsResult<()> {
         let mut before: Map<Nid, Held> = Map::default();
         self.done.groups += 1;
         for record in group.iter() {
             let record = record.map_err(crate::fault::corrupt)?;
+            if let Some(wanted) = ahead.step() {
+                self.read_ahead(&wanted)?;
+            }
             self.done.records += 1;
             self.record(group.ino, &record, &mut before)?;
         }
@@ -167,7 +184,11 @@ impl<'a> Redo<'a> {
                 self.new_node(ino, nid, (ofs, cold), version)
             }
             Record::NodeDel { nid, version } => {
-                self.touch(nid, before)?;
+                match self.fs.nodes.has(nid) {
+                    true => self.touch(nid, before)?,
+                    // P4.
+                    false => self.done.nodes_unread += 1,
+                }
                 self.free_node(ino, nid, version)
             }
             Record::MapRun { nid, dir, .. } => {
@@ -217,6 +238,26 @@ impl<'a> Redo<'a> {
             },
             _ => self.table_record(ino, record),
         }
+    }
+
+    /// Reads what the next records are about and is not in memory.
+    fn read_ahead(&mut self, wanted: &Wanted) -> FsResult<()> {
+        let fs = self.fs;
+        fs.redo_nodes_ahead(self.freeze, &wanted.nodes)?;
+        let cached = |&&(dir, page): &&(Nid, u32)| {
+            let page = fs.pages.get_if(Ino(dir.0), page.into(), || true);
+            page.is_none()
+        };
+        let missing = wanted.pages.iter().filter(cached);
+        // What is no page of a directory yet is refused when its record is redone, or is one then.
+        let places = missing.filter_map(|&(dir, page)| self.page_slot(dir, page.into()).ok());
+        let places = places.filter(|&at| fs.geo.is_main(at));
+        let places: BTreeSet<BlockAddr> = places.collect();
+        let lba = |at: &BlockAddr| (BlockNo(at.0.into()).lba(), SECTORS_PER_BLOCK);
+        let runs: Vec<_> = places.iter().map(lba).collect();
+        let read = places.into_iter().zip(fs.queue.read_many(&runs));
+        self.blocks_ahead = read.filter_map(|(at, b)| Some((at, b.ok()?))).collect();
+        Ok(())
     }
 
     /// A whole node; data blocks that it did not name before are its.
@@ -378,8 +419,11 @@ impl<'a> Redo<'a> {
     }
 
     /// A page of a directory as it is at home; zeros if it is not.
-    fn page_base(&self, dir: Nid, index: u64) -> FsResult<Bytes> {
+    fn page_base(&mut self, dir: Nid, index: u64) -> FsResult<Bytes> {
         let at = self.page_slot(dir, index)?;
+        if let Some(block) = self.blocks_ahead.remove(&at) {
+            return Ok(block);
+        }
         match at.is_data() {
             true => self.fs.read_node_block(at),
             false => Ok(Bytes::from(vec![0; BLOCK_BYTES])),
@@ -513,6 +557,16 @@ impl<'a> Redo<'a> {
     }
 }
 
+/// The number of blocks in use: as `counted`, or less if the transaction says less and nodes that
+/// went `unread` explain it (P4).
+fn believed(counted: u64, said: u64, unread: u64) -> u64 {
+    let least = counted.saturating_sub(unread.saturating_mul(ADDRS_PER_BLOCK.into()));
+    match (least..=counted).contains(&said) {
+        true => said,
+        false => counted,
+    }
+}
+
 /// True if the group gives the block to its inode.
 fn takes(group: &Group<'_>, block: BlockAddr) -> bool {
     let run = |record: Record<'_>| match record {
@@ -546,5 +600,28 @@ fn address_words(block: &[u8], features: ondisk::f2fs::Features) -> (Range<usize
             _ => (0..0, false),
         },
         _ => (0..0, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// P4.
+    #[test]
+    fn a_count_of_blocks_is_believed_as_far_as_unread_nodes_explain_it() {
+        let slots = u64::from(ADDRS_PER_BLOCK);
+        for (said, unread, expected) in [
+            (5000, 0, 5000),
+            (4999, 0, 5000),
+            (4999, 1, 4999),
+            (5000 - slots, 1, 5000 - slots),
+            (5000 - slots - 1, 1, 5000),
+            (5001, 1, 5000),
+            (0, 100, 0),
+        ] {
+            let found = believed(5000, said, unread);
+            assert_eq!(found, expected, "P4: {said} with {unread} nodes");
+        }
     }
 }

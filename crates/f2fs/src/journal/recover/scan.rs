@@ -4,8 +4,8 @@
 //! - S1 every step goes forward, and no pass goes round the ring more than twice: a scan of a
 //!   hostile ring ends;
 //! - S2 a transaction counts if all of it is there, with this incarnation, and of the epoch that
-//!   follows the one before. What lies behind these is looked at to tell a cut from damage (as far
-//!   as the largest transaction could reach, or everywhere after a search), and never redone;
+//!   follows the one before. What lies behind these is looked at to tell a cut from damage (S6, or
+//!   everywhere after a search), and never redone;
 //! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
 //!   chain that does not begin there is looked for in the whole ring, unless the superblock says
 //!   that the ring was left empty;
@@ -17,7 +17,17 @@
 //!   damaged, and the epoch counts;
 //! - S5 a cut in a recovery changes nothing of that decision: the transaction stays in the ring
 //!   until the pack that ends recovery is durable, and so do its blocks, which recovery holds
-//!   whether it left the epoch out or not (recover-R2).
+//!   whether it left the epoch out or not (recover-R2);
+//! - S6 behind a chain that ends with E nothing later than E lies farther away than two of the
+//!   largest transactions. The transaction of E + 1 begins where the chain ends, and the
+//!   superblock says how many blocks a transaction has at most (supers-N3). That of E + 2 begins
+//!   behind it, and is sent only when E + 1 is durable (f2fs-commit-K4). So what a cut has left, or
+//!   damage of E + 1, is told by blocks that lie there. That of E + 3 is sent only when E + 2 is
+//!   durable: only if the medium has lost every block of both is there something farther away, and
+//!   it is not found. If the copy of the superblock that counts is damaged, the other one may name
+//!   a smaller size, and then damage of E + 1 may be taken for a cut: a medium that fails twice.
+//!   Where no size is said (`nobarrier`, an older Varve), a quarter of the ring is looked at, which
+//!   epochs stay below (reserve-V2).
 
 use super::cases::{Case, Chain, Content, Facts, Front, Supers, classify};
 use super::records::{Check, Misfit};
@@ -36,10 +46,9 @@ use std::ops::Range;
 
 /// Blocks read at once.
 const WINDOW: u32 = 256;
-/// Blocks behind the chain that are searched for a later epoch, at least: the largest transaction
-/// is smaller, or the ring is.
+/// Where no size of transactions is said: blocks behind the chain that are searched for a later
+/// epoch, at least, and as a part of the ring (S6).
 const BEYOND_MIN: u32 = 1024;
-/// The same as a part of the ring.
 const BEYOND_PART: u32 = 4;
 
 /// What is known before the ring is read.
@@ -464,11 +473,15 @@ impl Scan<'_, '_> {
     fn look_beyond(&mut self, sb: &JournalSuper) -> FsResult<()> {
         let ring = self.known.ring;
         let used = self.run.as_ref().map_or(0, |run| run.blocks);
-        let least = (ring.blocks / BEYOND_PART).max(BEYOND_MIN);
+        // S6.
+        let near = match sb.transaction_max {
+            0 => (ring.blocks / BEYOND_PART).max(BEYOND_MIN),
+            most => most.saturating_mul(2),
+        };
         // What was searched in vain was searched everywhere.
         let range: Range<u32> = match self.searched {
             true => 0..ring.blocks - used,
-            false => 0..least.min(ring.blocks - used),
+            false => 0..near.min(ring.blocks - used),
         };
         let next = self.end.0 + 1;
         for n in range {

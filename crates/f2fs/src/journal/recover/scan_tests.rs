@@ -500,6 +500,34 @@ fn a_chain_is_found_at_every_offset_of_the_ring() {
     }
 }
 
+/// scan-S6: damage of a transaction is told from a cut by the next one, which lies no farther away
+/// than the superblock says that a transaction reaches.
+#[test]
+fn a_hole_is_seen_as_far_as_transactions_reach() {
+    let hole = |most: u32| {
+        let mut f = Forge::new(20, 30);
+        f.chain(21..=21).add(22, LIFE, &[good()], true);
+        let blocks = f.placed[1].2;
+        f.add(23, LIFE, &[good()], false);
+        for n in 0..blocks as i32 {
+            f.erase(22, n);
+        }
+        for sb in f.supers.iter_mut().flatten() {
+            sb.transaction_max = most;
+        }
+        (f.scan().case.letter, blocks)
+    };
+    let (letter, blocks) = hole(0);
+    assert_eq!(
+        letter, 'O',
+        "where nothing is said a part of the ring is read"
+    );
+    assert!(blocks > 2, "a transaction of {blocks} blocks");
+    assert_eq!(hole(blocks).0, 'O', "scan-S6");
+    // A superblock that lies: no more is read than it says.
+    assert_eq!(hole(blocks / 2).0, 'I');
+}
+
 /// The device answers each block by itself: one bad one is no reason to refuse both.
 #[test]
 fn a_superblock_that_cannot_be_read_is_as_good_as_damaged() {

@@ -55,7 +55,9 @@
 //!     has more blocks than [`DATA_SUMS_MAX`](ondisk::f2fs::journal::DATA_SUMS_MAX), and where a
 //!     pack is the commit (K8), it is two steps;
 //! - K10 (summed-Q5) a transaction with checksums is followed by another one, an empty one if
-//!   nothing was logged in an interval. It is sent and made durable as any other.
+//!   nothing was logged in an interval. It is sent and made durable as any other;
+//! - K11 a transaction with more blocks than the superblock of the journal says is sent when one
+//!   that says more is durable (supers-N3): recovery looks no farther than that says.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
@@ -222,6 +224,7 @@ impl F2fs {
         self.nat.nids_committed(&freed);
         journal.summed.committed(epoch, one_round);
         journal.plane.committed(epoch);
+        self.ring_behind_commit(journal);
         Ok(Led::Committed(epoch))
     }
 
@@ -274,8 +277,8 @@ impl F2fs {
         Ok(true)
     }
 
-    /// K3, K4, K6, K9. Where a flush has to follow anyway, for data or for what callers wrote in
-    /// place, it makes the transaction durable, too.
+    /// K3, K4, K6, K9, K11. Where a flush has to follow anyway, for data or for what callers wrote
+    /// in place, it makes the transaction durable, too.
     fn write_transaction(
         &self,
         journal: &Journal,
@@ -283,6 +286,7 @@ impl F2fs {
         transaction: &Transaction,
         mut data: EpochData,
     ) -> FsResult<()> {
+        self.announce(journal, span.blocks)?;
         let ordered = !self.unordered() && !rt::mutant(Mutant::F2fsjAckBeforeCommit);
         let wanted = journal.group.wanted();
         let flush = ordered && (data.flies() || !self.queue.is_flushed(wanted));

@@ -7,13 +7,17 @@
 //!   are written in turn, at most one after an apply (where the tail has moved far enough), and
 //!   each apply flushes before its pack is published: so the copy written last is durable when the
 //!   other one is sent. Without barriers there are no flushes, so none is written before the
-//!   unmount;
+//!   unmount. One that is written for N3 is written behind a flush, and is durable before it
+//!   counts;
 //! - N2 "left empty" is written when the pack of the unmount is durable and contains everything
-//!   that was ever committed.
+//!   that was ever committed;
+//! - N3 (scan-S6) no transaction of this life of the ring has more blocks than the copy that counts
+//!   says: before a larger one is sent, a copy that says more is durable. What it says doubles at
+//!   least, so that is seldom. Without barriers no copy promises anything.
 
 use crate::F2fs;
 use crate::fault;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalArea};
 use crate::options::FsyncMode;
 use base::BlockNo;
 use block::Class;
@@ -22,17 +26,50 @@ use ondisk::f2fs::journal::JournalSuper;
 
 /// Blocks that the tail moves before it is worth a write: recovery reads so many at once.
 const STRIDE: u32 = 256;
+/// What a new life of the ring says of the blocks of a transaction (N3).
+const TRANSACTION_MAX: u32 = 256;
 
 impl F2fs {
+    /// N3, at the beginning of a life of a ring with so many blocks.
+    pub(in crate::journal) fn first_transaction_max(&self, ring: u32) -> u32 {
+        match self.options.fsync {
+            FsyncMode::NoBarrier => 0,
+            _ => TRANSACTION_MAX.min(ring),
+        }
+    }
+
+    /// N3: a transaction of so many blocks is about to be sent.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(super) fn announce(&self, journal: &Journal, blocks: u32) -> FsResult<()> {
+        let mut sb = journal.sb.lock();
+        if blocks <= sb.transaction_max || self.options.fsync == FsyncMode::NoBarrier {
+            return Ok(());
+        }
+        let next = JournalSuper {
+            generation: sb.generation.wrapping_add(1),
+            transaction_max: blocks.next_power_of_two().min(sb.ring_blocks),
+            ..*sb
+        };
+        // N1: the copy that an apply has written last.
+        self.queue
+            .flush()
+            .map_err(fault::device("flushing before a superblock of the journal"))?;
+        self.write_super(&journal.area, &next)?;
+        *sb = next;
+        Ok(())
+    }
+
     /// Behind an apply: where the tail is now, if that is far from where the superblock says.
     ///
     /// # Errors
     /// I/O.
     pub(in crate::journal) fn note_tail(&self, journal: &Journal) -> FsResult<()> {
-        let now = self.super_now(journal, false);
-        let before = *journal.sb.lock();
+        let mut sb = journal.sb.lock();
+        let now = self.super_now(journal, &sb, false);
         let ring = now.ring_blocks;
-        let moved = (now.tail + ring - before.tail) % ring;
+        let moved = (now.tail + ring - sb.tail) % ring;
         // N1.
         if moved < STRIDE || self.options.fsync == FsyncMode::NoBarrier {
             return Ok(());
@@ -42,7 +79,7 @@ impl F2fs {
         plug.write(at, Class::JournalSuperblock, now.encode().into());
         let written = plug.submit().wait();
         written.map_err(fault::device("writing the superblock of the journal"))?;
-        *journal.sb.lock() = now;
+        *sb = now;
         Ok(())
     }
 
@@ -58,19 +95,31 @@ impl F2fs {
         if !empty || self.check_writable().is_err() {
             return Ok(());
         }
-        let now = self.super_now(journal, true);
-        let at = BlockNo(journal.area.super_block(now.copy())).lba();
-        let written = self
-            .queue
-            .write_fua(at, Class::JournalSuperblock, now.encode().into());
-        written.map_err(fault::device("writing the superblock of the journal"))?;
-        *journal.sb.lock() = now;
+        let mut sb = journal.sb.lock();
+        let now = self.super_now(journal, &sb, true);
+        self.write_super(&journal.area, &now)?;
+        *sb = now;
         Ok(())
     }
 
-    /// The next superblock.
-    fn super_now(&self, journal: &Journal, clean: bool) -> JournalSuper {
-        let before = *journal.sb.lock();
+    /// Writes a copy; it is durable afterwards.
+    ///
+    /// # Errors
+    /// I/O.
+    pub(in crate::journal) fn write_super(
+        &self,
+        area: &JournalArea,
+        sb: &JournalSuper,
+    ) -> FsResult<()> {
+        let at = BlockNo(area.super_block(sb.copy())).lba();
+        let written = self
+            .queue
+            .write_fua(at, Class::JournalSuperblock, sb.encode().into());
+        written.map_err(fault::device("writing the superblock of the journal"))
+    }
+
+    /// The superblock that follows `before`.
+    fn super_now(&self, journal: &Journal, before: &JournalSuper, clean: bool) -> JournalSuper {
         let log = journal.log.lock();
         JournalSuper {
             clean,
@@ -79,7 +128,7 @@ impl F2fs {
             tail_epoch: log.ring.tail_epoch().0,
             head_epoch: log.ring.newest().0,
             checkpoint_version: self.cp.version(),
-            ..before
+            ..*before
         }
     }
 }

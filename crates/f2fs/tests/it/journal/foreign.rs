@@ -7,7 +7,7 @@ use super::images;
 use base::{BlockNo, Ino};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk};
-use fscore::{FileKind, FileSystem, FsResult, XattrMode};
+use fscore::{FallocateMode, FileKind, FileSystem, FsResult, XattrMode};
 use ondisk::f2fs::journal::{JournalArea, JournalSuper, RING_AT};
 use ondisk::f2fs::{Features, Superblock};
 use rt::SimConfig;
@@ -96,6 +96,9 @@ pub fn before(fs: &F2fs) {
     fs.make(dir, "victim").expect("a file");
     let kept = fs.make(dir, "kept").expect("a file");
     fs.link(kept, root, b"hard").expect("a link");
+    let reserved = fs.make(root, "reserved").expect("a file");
+    let mode = FallocateMode::Allocate;
+    fs.fallocate(reserved, mode, 0, 40 << 12).expect("reserved");
     fs.make_link(root, b"soft", b"dir/kept").expect("a link");
     fs.setxattr(big, b"user.one", b"eins", XattrMode::Any)
         .expect("set");
@@ -115,15 +118,27 @@ pub const CREATE: Step = ("create", |fs| {
     fs.make(fs.root(), "new").expect("a file");
 });
 
+/// Where what there was before an operation is when it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Before {
+    /// In the same epoch.
+    Beside,
+    /// In an earlier one.
+    Apart,
+    /// At home: recovery finds it there, and in no record.
+    Home,
+}
+
 /// What the device has when everything of `step` is committed, and what a user saw then.
-pub fn committed(step: &Step, apart: bool) -> (Image, Tree) {
+pub fn committed(step: &Step, begin: Before) -> (Image, Tree) {
     sim(3, || {
         let disk = disk(RING, volume(RING), 3);
         let fs = mount(&disk, "");
         before(&fs);
-        if apart {
-            // Another epoch.
-            fs.sync().expect("synced");
+        match begin {
+            Before::Beside => {}
+            Before::Apart => fs.sync().expect("synced"),
+            Before::Home => fs.write_home_now().expect("applied"),
         }
         (step.1)(&fs);
         fs.sync().expect("synced");
@@ -167,7 +182,7 @@ fn forget_journal(disk: &Arc<SpecDisk>, area: Option<JournalArea>) -> JournalAre
 
 /// Whether a mount finds what other software wrote, after epochs of ours were left in the ring.
 pub fn written_by_another(mistake: &Mistake) -> Result<String, String> {
-    let (content, _) = committed(&CREATE, true);
+    let (content, _) = committed(&CREATE, Before::Apart);
     let outcome = mistake.within(SimConfig::seeded(1)).run(move || {
         let disk = disk(RING, content, 7);
         let area = forget_journal(&disk, None);
@@ -196,7 +211,7 @@ pub fn written_by_another(mistake: &Mistake) -> Result<String, String> {
 /// Whether a volume that was made over is empty, although its ring holds transactions of the one
 /// before.
 pub fn made_over(mistake: &Mistake) -> Result<char, String> {
-    let (old, _) = committed(&CREATE, true);
+    let (old, _) = committed(&CREATE, Before::Apart);
     let outcome = mistake.within(SimConfig::seeded(1)).run(move || {
         let before = disk(RING, old, 7);
         let disk = disk(RING, volume(RING), 7);

@@ -243,10 +243,14 @@ fn show_transaction(f: &mut fmt::Formatter<'_>, t: &Transaction) -> fmt::Result 
 impl fmt::Display for JournalSuper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let clean = if self.clean { ", left empty" } else { "" };
+        let sizes = match self.transaction_max {
+            0 => String::new(),
+            most => format!(", transactions of {most} blocks at most"),
+        };
         write!(
             f,
             "generation {}{clean}; version {}, ring of {} blocks, life {:#018x}; tail: epoch {} at block {}, what is before it is in checkpoint {}; \
-             head: epoch {} or later",
+             head: epoch {} or later{sizes}",
             self.generation,
             self.version,
             self.ring_blocks,

@@ -16,6 +16,7 @@
 //! | 56 | 8 | version of a checkpoint that contains all epochs before it |
 //! | 64 | 8 | incarnation: life of the ring, in each of its blocks; never 0 |
 //! | 72 | 8 | an epoch that was written; there may be later ones |
+//! | 80 | 4 | blocks that a transaction of this life has at most; 0: that is not known |
 //! | 4092 | 4 | crc32c (from all ones, not inverted at the end) over the bytes before |
 //!
 //! The tail is where the search begins; which epochs are applied is said by the checkpoint alone
@@ -72,6 +73,8 @@ pub struct JournalSuper {
     pub incarnation: u64,
     /// An epoch that was written; there may be later ones.
     pub head_epoch: u64,
+    /// Blocks that a transaction of this life has at most; 0: that is not known.
+    pub transaction_max: u32,
 }
 
 impl JournalSuper {
@@ -119,6 +122,7 @@ impl JournalSuper {
             checkpoint_version: get_le64(b, 56),
             incarnation: get_le64(b, 64),
             head_epoch: get_le64(b, 72),
+            transaction_max: get_le32(b, 80),
         };
         if out.ring_blocks < RING_MIN_BLOCKS - RING_AT {
             return bad("ring_blocks", out.ring_blocks.into(), "is at least 14");
@@ -132,6 +136,10 @@ impl JournalSuper {
         }
         if out.head_epoch > EPOCH_MAX {
             return bad("head_epoch", out.head_epoch, "epochs go from 1 to 2^62");
+        }
+        if out.transaction_max > out.ring_blocks {
+            let reason = "is more than the ring has";
+            return bad("transaction_max", out.transaction_max.into(), reason);
         }
         if out.incarnation == 0 {
             return bad("incarnation", 0, "is never 0");
@@ -168,6 +176,7 @@ impl JournalSuper {
         put_le64(&mut b, 56, self.checkpoint_version);
         put_le64(&mut b, 64, self.incarnation);
         put_le64(&mut b, 72, self.head_epoch);
+        put_le32(&mut b, 80, self.transaction_max);
         let crc = crc32c(!0, &b[..CRC_AT]);
         put_le32(&mut b, CRC_AT, crc);
         b
@@ -186,7 +195,7 @@ mod tests {
             JournalSuper {
                 version: if old { JournalVersion::Ordered } else { JournalVersion::Summed },
                 clean, generation, uuid, ring_blocks, tail: tail % ring_blocks, tail_epoch: numbers[0] % EPOCH_MAX + 1, checkpoint_version: numbers[1],
-                incarnation: numbers[2].max(1), head_epoch: numbers[3] % EPOCH_MAX,
+                incarnation: numbers[2].max(1), head_epoch: numbers[3] % EPOCH_MAX, transaction_max: (numbers[0] >> 32) as u32 % ring_blocks,
             }
         }
     }
