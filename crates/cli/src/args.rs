@@ -166,6 +166,9 @@ pub struct ReplayArgs {
     /// `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]
     pub idle: String,
+    /// Percent of the device that files take before, on a volume that was written over once.
+    #[arg(long, value_name = "PERCENT")]
+    pub aged: Option<String>,
     /// The format, for a file whose content does not show it: `mobibench`, `filebench`, or of block
     /// requests `msr`, `fio`, `blkparse`, `mqsim`, `disksim`, `pixel`.
     #[arg(long, value_name = "FORMAT")]

@@ -64,6 +64,7 @@ impl Asked {
         for (option, given) in [
             ("--schemes", !args.on.schemes.is_empty()),
             ("--journal", args.on.journal.is_some()),
+            ("--aged", args.aged.is_some()),
         ] {
             if given {
                 let why = "block requests run below any file system and journal";

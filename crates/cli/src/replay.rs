@@ -36,7 +36,10 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     // The texts are parsed by the code that defines them, and before a long file is read.
     let pace = args.pace.as_deref().unwrap_or("busy");
     let (think, idle) = (&args.think, &args.idle);
-    let text = format!("replay:pace={pace},think={think},idle={idle}");
+    let text = format!(
+        "replay:pace={pace},think={think},idle={idle}{}",
+        aged(args, ",aged=")
+    );
     let workload = text.parse().map_err(usage)?;
     let Workload::Replay(spec) = workload else {
         return Err(usage(format!("`{text}` is no replay")));
@@ -57,13 +60,20 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let what = What {
         command: "replay",
         words: format!(
-            "varve replay {} --pace {pace} --think {think} --idle {idle}",
-            spec.file
+            "varve replay {} --pace {pace} --think {think} --idle {idle}{}",
+            spec.file,
+            aged(args, " --aged ")
         ),
         workload: Workload::Replay(spec),
         recording: Some(args.file.clone()),
     };
     compare::run(&args.on, &what)
+}
+
+/// The age of the volume behind this word, if one was asked for.
+fn aged(args: &ReplayArgs, word: &str) -> String {
+    let percent = args.aged.as_ref();
+    percent.map_or(String::new(), |percent| format!("{word}{percent}"))
 }
 
 /// A workload model of Filebench: what it has, then its run on each scheme.
@@ -91,10 +101,11 @@ fn model(args: &ReplayArgs) -> Result<(), Failure> {
     if args.stats {
         return Ok(());
     }
-    let workload: Workload = spec.to_string().parse().map_err(usage)?;
+    let text = format!("{spec}{}", aged(args, ",aged="));
+    let workload: Workload = text.parse().map_err(usage)?;
     let what = What {
         command: "replay",
-        words: format!("varve replay {name}"),
+        words: format!("varve replay {name}{}", aged(args, " --aged ")),
         workload,
         recording: Some(args.file.clone()),
     };

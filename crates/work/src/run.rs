@@ -16,8 +16,8 @@ use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
 use crate::workload::sqlite::{self, Transaction};
 use crate::workload::{
-    AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec, SqliteSpec,
-    Workload,
+    Aging, AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec,
+    SqliteSpec, Workload,
 };
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
@@ -219,15 +219,21 @@ fn measure(
     registration: &Registration,
     (workload, recorded): (&Workload, &Recording),
 ) -> Result<Taken, RunError> {
-    match workload {
+    let (stack, background) = (meter.stack, workload.background());
+    let bytes = stack.queue.caps().sectors * SECTOR_BYTES as u64;
+    let of = (bytes, meter.seed);
+    let aging = Aging::of(background.aged, &stack.vfs, of, || sync_home(stack))?;
+    let taken = match workload {
         Workload::Sqlite(spec) => measure_sqlite(meter, registration, spec),
         Workload::Fsync(spec) => measure_fsync(meter, spec),
         Workload::Files(spec) => measure_files(meter, spec),
         Workload::Bench(spec) => measure_bench(meter, spec),
         Workload::Replay(ReplaySpec { pacing, .. }) | Workload::App(AppSpec { pacing, .. }) => {
-            measure_recording(meter, recorded, *pacing, workload.background())
+            measure_recording(meter, recorded, *pacing, background)
         }
-    }
+    }?;
+    aging.map_or(Ok(()), |aging| aging.check())?;
+    Ok(taken)
 }
 
 /// Operations between two calls of the progress function.
@@ -278,8 +284,7 @@ fn measure_files(meter: &mut Meter<'_>, spec: &FilesSpec) -> Result<Taken, RunEr
 fn measure_bench(meter: &mut Meter<'_>, spec: &BenchSpec) -> Result<Taken, RunError> {
     let (stack, seed) = (meter.stack, meter.seed);
     let sync = || sync_home(stack);
-    let bytes = stack.queue.caps().sectors * SECTOR_BYTES as u64;
-    let mut bench = spec.on_volume(&stack.vfs, bytes, seed);
+    let mut bench = spec.on(&stack.vfs, seed);
     bench.prepare(&sync)?;
     let all = spec.operations();
     let mut taken = meter.metered(all, spec.background, |done| {

@@ -179,6 +179,11 @@ fn of_compare(text: &str) -> Result<Workload, TextError> {
         let at = text.find("beside").unwrap_or_default();
         return Err(TextError::at(1, at + 1, what));
     }
+    if workload.background().aged.percent > 0 {
+        let what = "aged=: the explorer begins with a fresh volume; leave it out".to_string();
+        let at = text.find("aged").unwrap_or_default();
+        return Err(TextError::at(1, at + 1, what));
+    }
     let too_large = match &workload {
         Workload::Sqlite(spec) => {
             let all = spec.transactions() + u64::from(spec.prefill);

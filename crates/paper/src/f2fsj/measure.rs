@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use work::RunConfig;
 use work::life::{directly, live_in};
 use work::run::sync_home;
-use work::workload::Workload;
 use work::workload::bench::room;
+use work::workload::{Aging, Workload};
 
 /// The host that a run has, beside the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -284,14 +284,18 @@ impl BenchJob {
         let model = self.run.stack.format()?;
         let sim = self.host.sim(self.run.seed);
         let life = live_in(sim, &self.run, (model, &directly), |stack, _| {
-            let mut bench = spec.on_volume(&stack.vfs, self.run.stack.bytes, self.run.seed);
+            let of = (self.run.stack.bytes, self.run.seed);
+            let aged = spec.background.aged;
             // A sync alone is a checkpoint on stock F2FS and a commit on F2FSJ, whose blocks would
             // go home in the measured run.
             let (begun, made) = (Reading::take(stack), Cell::new(None));
-            bench.prepare(&|| {
+            let home = || {
                 made.set(Some(Reading::take(stack)));
                 sync_home(stack)
-            })?;
+            };
+            let aging = Aging::of(aged, &stack.vfs, of, home)?;
+            let mut bench = spec.on(&stack.vfs, self.run.seed);
+            bench.prepare(&home)?;
             if let Some(fs) = stack.fs.f2fs() {
                 fs.restart_journal_maxima();
             }
@@ -310,6 +314,7 @@ impl BenchJob {
                 told.0 = at;
             }
             bench.check()?;
+            aging.map_or(Ok(()), |aging| aging.check())?;
             let kinds = kinds.into_iter().map(|(kind, n)| (kind.into(), n));
             let made = made.take().map(|made| measured(&begun, &made, &[]));
             Ok(Measured {

@@ -1,4 +1,4 @@
-//! Ages a volume before a benchmark, because a file system that is fast on an empty volume may be
+//! Ages a volume before a workload, because a file system that is fast on an empty volume may be
 //! slow where free space is in pieces.
 //!
 //! As in Geriatrix (Kadekodi et al., Geriatrix: Aging what you see and what you don't see, ATC
@@ -11,117 +11,15 @@
 //! The operations depend on seed, size of the device and parameters alone, so all file systems see
 //! the same ones; where they place the files is their own.
 
+use super::aged::{Aged, BLOCK, DEPTHS, SIZES, dirs};
 use super::bench::pattern;
-use super::values::{SpecError, number};
 use crate::RunError;
-use base::{BLOCK_BYTES, Rng};
-use std::fmt;
+use base::Rng;
 use std::sync::Arc;
 use vfs::{OpenFlags, Vfs};
 
-/// How a volume is aged.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Aged {
-    /// Share of the device that files take in the end, percent, counting an inode of 4 KiB for
-    /// each; 0 switches aging off.
-    pub percent: u32,
-    /// Bytes that are written once the volume is full, as percent of the device.
-    pub overwrites: u32,
-}
-
-impl Default for Aged {
-    fn default() -> Self {
-        Aged {
-            percent: 0,
-            overwrites: 100,
-        }
-    }
-}
-
-const PERCENT_MAX: u64 = 95;
-const OVERWRITES_MAX: u64 = 10_000;
-const BLOCK: u64 = BLOCK_BYTES as u64;
-
-impl Aged {
-    /// Keys of the parameters, for messages.
-    pub const KEYS: &'static str = "aged, overwrites";
-
-    /// Sets one parameter; false if the key is not one of [`Aged::KEYS`].
-    ///
-    /// # Errors
-    /// The value is not valid.
-    pub fn set(&mut self, name: &str, value: &str) -> Result<bool, SpecError> {
-        match name {
-            "aged" => {
-                let digits = value.strip_suffix('%').unwrap_or(value);
-                self.percent = number(digits, 0..=PERCENT_MAX)? as u32;
-            }
-            "overwrites" => {
-                let digits = value.strip_suffix('%').unwrap_or(value);
-                self.overwrites = number(digits, 0..=OVERWRITES_MAX)? as u32;
-            }
-            _ => return Ok(false),
-        }
-        Ok(true)
-    }
-
-    /// Checks that the parameters fit together.
-    ///
-    /// # Errors
-    /// `overwrites` is given without `aged`.
-    pub fn check(&self) -> Result<(), SpecError> {
-        if self.percent == 0 && *self != Aged::default() {
-            let what = "overwrites= says how a volume is aged: it wants aged=PERCENT";
-            return Err(SpecError::Together(what.into()));
-        }
-        Ok(())
-    }
-
-    /// Blocks of content and inodes that files take on a device of `bytes`.
-    pub fn blocks(&self, bytes: u64) -> u64 {
-        bytes / BLOCK * u64::from(self.percent) / 100
-    }
-
-    /// Most files that there are at a time, and the number of directories.
-    pub fn names(&self, bytes: u64) -> (u64, u64) {
-        // Twice what the mean size gives, as ages and sizes are drawn.
-        let (weights, sum) = SIZES
-            .iter()
-            .fold((0, 0), |(weights, sum), (weight, blocks)| {
-                let weight = u64::from(*weight);
-                (weights + weight, sum + weight * (blocks + 1))
-            });
-        let mean = sum / weights;
-        let dirs = dirs(bytes).len() as u64;
-        (2 * self.blocks(bytes) / mean + 16, dirs)
-    }
-}
-
-impl fmt::Display for Aged {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "aged={}%,overwrites={}%", self.percent, self.overwrites)
-    }
-}
-
-/// Sizes of files as (weight, blocks of 4 KiB): the mean is 22 blocks, 88 KiB.
-const SIZES: [(u32, u64); 11] = [
-    (350, 1),
-    (150, 2),
-    (140, 4),
-    (120, 8),
-    (90, 16),
-    (60, 32),
-    (40, 64),
-    (25, 128),
-    (15, 256),
-    (7, 512),
-    (3, 1024),
-];
 /// Three lifetimes of files: weight at birth, and weight of all such files at death.
 const LIVES: [(u32, u32); 3] = [(60, 75), (30, 22), (10, 3)];
-/// Weight of the depth of a file's directory.
-const DEPTHS: [u32; 4] = [10, 30, 40, 20];
-const ROOT: &str = "/aged";
 /// Bytes of one write.
 const CHUNK: u64 = 128 << 10;
 /// One file of this many has its content compared in the end.
@@ -138,22 +36,6 @@ fn pick(weights: impl Iterator<Item = u32> + Clone, rng: &mut Rng) -> usize {
     weights.map(hit).position(|found| found).unwrap_or(0)
 }
 
-/// The directories on a device of `bytes`, parents first: a tree of three levels below the root, as
-/// wide as the device is large.
-fn dirs(bytes: u64) -> Vec<String> {
-    let width = ((bytes >> 27) + 2).min(8);
-    let mut all = vec![String::from(ROOT)];
-    let mut above = 0..1;
-    for _ in 1..DEPTHS.len() {
-        let first = all.len();
-        for parent in above {
-            (0..width).for_each(|n| all.push(format!("{}/d{n}", all[parent])));
-        }
-        above = first..all.len();
-    }
-    all
-}
-
 /// A file that is there.
 #[derive(Clone, Copy, Debug)]
 struct Live {
@@ -163,7 +45,7 @@ struct Live {
 }
 
 /// A volume that is being aged, and is compared in the end.
-pub(super) struct Aging {
+pub struct Aging {
     aged: Aged,
     vfs: Arc<Vfs>,
     bytes: u64,
@@ -178,7 +60,27 @@ pub(super) struct Aging {
 }
 
 impl Aging {
-    pub(super) fn new(aged: Aged, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Aging {
+    /// Ages a volume of `bytes`, brings everything home by `sync`, and answers what is to be
+    /// compared in the end; nothing if it is not to be aged.
+    ///
+    /// # Errors
+    /// The file system fails, for lack of space above all.
+    pub fn of(
+        aged: Aged,
+        vfs: &Arc<Vfs>,
+        (bytes, seed): (u64, u64),
+        sync: impl FnOnce() -> Result<(), RunError>,
+    ) -> Result<Option<Aging>, RunError> {
+        if aged.percent == 0 {
+            return Ok(None);
+        }
+        let mut aging = Aging::new(aged, vfs, bytes, seed);
+        aging.run()?;
+        sync()?;
+        Ok(Some(aging))
+    }
+
+    fn new(aged: Aged, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Aging {
         Aging {
             aged,
             vfs: vfs.clone(),
@@ -258,7 +160,7 @@ impl Aging {
     ///
     /// # Errors
     /// The file system fails, for lack of space above all.
-    pub(super) fn run(&mut self) -> Result<(), RunError> {
+    fn run(&mut self) -> Result<(), RunError> {
         for dir in &self.dirs {
             self.vfs.mkdir(dir, 0o755)?;
         }
@@ -282,7 +184,7 @@ impl Aging {
     ///
     /// # Errors
     /// The first difference, or an error of the file system.
-    pub(super) fn check(&self) -> Result<(), RunError> {
+    pub fn check(&self) -> Result<(), RunError> {
         for (n, &file) in self.live.iter().flatten().enumerate() {
             let path = self.path(file);
             let found = self.vfs.lstat(&path)?.size;

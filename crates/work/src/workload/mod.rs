@@ -6,6 +6,7 @@
 //! schemes are compared on the same ones. Only a model of Filebench depends on time, too: its
 //! threads run until a deadline and pick files that no other is using.
 
+mod aged;
 mod aging;
 pub mod background;
 pub mod bench;
@@ -20,7 +21,8 @@ pub mod sqlite;
 mod sqlite_spec;
 mod values;
 
-pub use aging::Aged;
+pub use aged::Aged;
+pub use aging::Aging;
 pub use background::{Background, Running};
 pub use bench::{BenchSpec, Case, MetaOp, Program};
 pub use filebench::{Filebench, FilebenchSpec};

@@ -81,6 +81,7 @@ impl FromStr for Workload {
                 Workload::App(spec) => spec.set(key, value)?,
             }
         }
+        workload.background().aged.check()?;
         match &workload {
             Workload::Sqlite(_) | Workload::Replay(_) | Workload::App(_) => {}
             Workload::Fsync(spec) => spec.check()?,
@@ -95,20 +96,24 @@ impl Workload {
     /// The SQLite workload with an empty table at first, for a caller that can judge nothing else.
     ///
     /// # Errors
-    /// It is another workload, or one with rows before the measured part or with a program beside
-    /// it.
+    /// It is another workload, or one with rows before the measured part, with a program beside
+    /// it or on an aged volume.
     pub fn into_sqlite(self) -> Result<SqliteSpec, SpecError> {
         match self {
-            Workload::Sqlite(spec) if spec.prefill == 0 && spec.background.beside().is_none() => {
+            Workload::Sqlite(spec)
+                if spec.prefill == 0
+                    && spec.background.beside().is_none()
+                    && spec.background.aged.percent == 0 =>
+            {
                 Ok(spec)
             }
             other => Err(SpecError::Together(format!(
-                "workload `{other}`: here only sqlite without prefill and without beside can run"
+                "workload `{other}`: here only sqlite without prefill, beside and aged can run"
             ))),
         }
     }
 
-    /// What runs beside the workload.
+    /// What the workload meets.
     pub fn background(&self) -> Background {
         match self {
             Workload::Sqlite(spec) => spec.background,
@@ -155,6 +160,8 @@ mod tests {
             "sqlite:insert=5,journal=wal,synchronous=normal,value=9,psow=off,prefill=7,writer=4096",
             "fsync",
             "sqlite:beside=fdtree+levels=2+files=7",
+            "sqlite:aged=90,overwrites=150",
+            "app:gmail,aged=30,writer=5",
             "fsync:beside=writer+file=64m+order=random,writer=5",
             "files:beside=writer",
             "fsync:op=random,size=128k,count=9,file=32m,sync=fdatasync,writer=100",
@@ -196,6 +203,7 @@ mod tests {
             ("tree:files=0", "`0`", "1 to"),
             ("meta:aged=96", "`96`", "0 to 95"),
             ("meta:overwrites=50", "overwrites=", "aged="),
+            ("files:overwrites=50", "overwrites=", "aged="),
             (
                 "sqlite:rows=3",
                 "`sqlite` has no parameter `rows`",

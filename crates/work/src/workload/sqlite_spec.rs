@@ -87,8 +87,7 @@ const TRANSACTIONS_MAX: u64 = 10_000_000;
 const VALUE_CHARS_MAX: u64 = 1_000_000;
 
 impl SqliteSpec {
-    pub(super) const KEYS: &'static str =
-        "prefill, insert, update, delete, value, journal, synchronous, psow, writer, beside";
+    pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, writer, beside, aged, overwrites";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {

@@ -1,5 +1,6 @@
-//! What runs beside a workload: a writer with a fixed pause between its writes (`writer=`), and a
-//! program that never pauses (`beside=`).
+//! What a workload meets: what runs beside it, which is a writer with a fixed pause between its
+//! writes (`writer=`) and a program that never pauses (`beside=`); and how the volume was aged
+//! before (`aged=`, [`Aged`]).
 //!
 //! A background task begins before the measured part and ends with it: then it is asked to stop,
 //! and joined. Its operations are not the workload's and count in no rate and no latency of
@@ -15,6 +16,7 @@ mod tests;
 pub use fdtree::Fdtree;
 pub use file_writer::{FileWriter, Order};
 
+use super::aged::Aged;
 use super::values::{SpecError, key, number};
 use crate::RunError;
 use base::Nanos;
@@ -23,9 +25,11 @@ use std::fmt;
 use std::sync::Arc;
 use vfs::Vfs;
 
-/// What runs beside a workload.
+/// What runs beside a workload, and on what volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Background {
+    /// How the volume is aged before; by default it is not.
+    pub aged: Aged,
     /// KiB per second of the writer; 0: there is no writer.
     rate: u32,
     beside: Option<Beside>,
@@ -44,14 +48,14 @@ pub enum Beside {
 const KIB_PER_S_MAX: u64 = 1 << 20;
 
 impl Background {
-    /// The keys of a workload that say what runs beside it.
-    pub const KEYS: &'static str = "writer, beside";
+    /// The keys of a workload that say what it meets.
+    pub const KEYS: &'static str = "writer, beside, aged, overwrites";
 
     /// Nothing runs but this program.
     pub fn of(beside: Beside) -> Background {
         Background {
-            rate: 0,
             beside: Some(beside),
+            ..Background::default()
         }
     }
 
@@ -63,7 +67,7 @@ impl Background {
         match name {
             "writer" => self.rate = number(value, 0..=KIB_PER_S_MAX)? as u32,
             "beside" => self.beside = Beside::parse(value)?,
-            _ => return Ok(false),
+            _ => return self.aged.set(name, value),
         }
         Ok(true)
     }
@@ -115,9 +119,12 @@ impl fmt::Display for Background {
     /// Prints it as parameters of a workload.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "writer={}", self.rate)?;
-        match self.beside {
-            None => Ok(()),
-            Some(beside) => write!(f, ",beside={beside}"),
+        if let Some(beside) = self.beside {
+            write!(f, ",beside={beside}")?;
+        }
+        match self.aged == Aged::default() {
+            true => Ok(()),
+            false => write!(f, ",{}", self.aged),
         }
     }
 }

@@ -27,7 +27,6 @@ pub use meta::{MetaOp, MetaSpec};
 pub use small::SmallSpec;
 pub use tree::{Command, TreeSpec};
 
-use super::aging::{Aged, Aging};
 use super::values::{SpecError, key};
 use super::{Background, Done, Filebench, FilebenchSpec};
 use crate::RunError;
@@ -43,8 +42,6 @@ pub struct BenchSpec {
     pub program: Program,
     /// What runs beside it.
     pub background: Background,
-    /// How the volume is aged before; by default it is not.
-    pub aged: Aged,
 }
 
 /// A benchmark by its program.
@@ -127,7 +124,6 @@ impl BenchSpec {
         Some(BenchSpec {
             program,
             background: Background::default(),
-            aged: Aged::default(),
         })
     }
 
@@ -146,15 +142,14 @@ impl BenchSpec {
             }
             Program::Tree(spec) => ("tree", spec.set(name, value)?, TreeSpec::KEYS),
         };
-        if known || self.background.set(name, value)? || self.aged.set(name, value)? {
+        if known || self.background.set(name, value)? {
             return Ok(());
         }
-        let valid = format!("{keys}, {}, {}", Background::KEYS, Aged::KEYS);
+        let valid = format!("{keys}, {}", Background::KEYS);
         Err(key(workload, name, &valid))
     }
 
     pub(super) fn check(&self) -> Result<(), SpecError> {
-        self.aged.check()?;
         match &self.program {
             Program::Bonnie(_) | Program::Churn(_) | Program::Meta(_) => Ok(()),
             Program::Iozone(spec) => spec.check(),
@@ -207,20 +202,7 @@ impl BenchSpec {
         }
     }
 
-    /// The benchmark on a mounted file system. [`Bench::prepare`] first ages the volume if the
-    /// parameters say so, as one of `bytes`.
-    pub fn on_volume(&self, vfs: &Arc<Vfs>, bytes: u64, seed: u64) -> Box<dyn Bench> {
-        let program = self.on(vfs, seed);
-        match self.aged.percent {
-            0 => program,
-            _ => Box::new(OnAged {
-                aging: Aging::new(self.aged, vfs, bytes, seed),
-                program,
-            }),
-        }
-    }
-
-    /// The benchmark on a mounted file system, without aging.
+    /// The benchmark on a mounted file system.
     pub fn on(&self, vfs: &Arc<Vfs>, seed: u64) -> Box<dyn Bench> {
         let vfs = vfs.clone();
         match &self.program {
@@ -250,40 +232,10 @@ impl fmt::Display for BenchSpec {
             Program::Filebench(spec) => spec.fmt(f),
             Program::Tree(spec) => spec.fmt(f),
         }?;
-        if self.aged != Aged::default() {
-            write!(f, ",{}", self.aged)?;
-        }
         match self.background {
             none if none == Background::default() => Ok(()),
             some => write!(f, ",{some}"),
         }
-    }
-}
-
-/// A benchmark on an aged volume.
-struct OnAged {
-    aging: Aging,
-    program: Box<dyn Bench>,
-}
-
-impl Bench for OnAged {
-    fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
-        self.aging.run()?;
-        sync()?;
-        self.program.prepare(sync)
-    }
-
-    fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError> {
-        self.program.run(sync, done)
-    }
-
-    fn ended(&mut self) -> Vec<Time> {
-        self.program.ended()
-    }
-
-    fn check(&mut self) -> Result<(), RunError> {
-        self.program.check()?;
-        self.aging.check()
     }
 }
 

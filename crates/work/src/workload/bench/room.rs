@@ -121,13 +121,14 @@ impl BenchSpec {
             // Its needs are known when its model is read; it then looks at the volume itself.
             Program::Filebench(_) => needs,
         };
-        if self.aged.percent == 0 {
+        let aged = self.background.aged;
+        if aged.percent == 0 {
             return needs;
         }
-        let (files, dirs) = self.aged.names(bytes);
+        let (files, dirs) = aged.names(bytes);
         let mut needs = needs.dirs(dirs, files / dirs.max(1));
         // The blocks of aging already count an inode for each file.
-        needs.content = needs.content.saturating_add(self.aged.blocks(bytes));
+        needs.content = needs.content.saturating_add(aged.blocks(bytes));
         needs.nodes = needs.nodes.saturating_add(files / 8);
         needs
     }

@@ -39,6 +39,32 @@ fn every_benchmark_takes_an_aged_volume() {
     }
 }
 
+/// Other workloads do, too: a volume that cannot become as full as asked fails each of them.
+#[test]
+fn every_workload_ages_its_volume() {
+    for workload in [
+        "fsync:op=append,count=3",
+        "sqlite:insert=3,update=0,delete=0",
+        "files:count=3,transactions=3",
+        "app:gmail,seconds=1,pace=none",
+    ] {
+        let run = |percent: u32| {
+            let mut stack = Config::new(rig::F2fsPreset::F2fsj, "nvme-980pro", 1);
+            (stack.fs, stack.bytes) = (rig::Fs::F2fs, 128 << 20);
+            let config = RunConfig {
+                stack,
+                workload: format!("{workload},aged={percent},overwrites=10"),
+                seed: 1,
+                recording: None,
+            };
+            run::run(&config, &mut |_, _| {}).map(|finished| finished.run.ops)
+        };
+        assert!(run(20).expect("room") > 0, "{workload}");
+        let full = run(95).expect_err("no room");
+        assert_eq!(full.to_string(), "no space left", "{workload}");
+    }
+}
+
 #[test]
 fn bonnie_writes_its_file_once_in_each_phase_and_char_is_block() {
     let phase = |phase: &str| ran("jbd2", &format!("bonnie:phase={phase},mib=2"));
