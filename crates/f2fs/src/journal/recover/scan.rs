@@ -7,8 +7,10 @@
 //!   follows the one before. What lies behind these is looked at to tell a cut from damage (S6, or
 //!   everywhere after a search), and never redone;
 //! - S3 what the superblock of the journal says of the tail saves time, and decides nothing: a
-//!   chain that does not begin there is looked for in the whole ring, unless the superblock says
-//!   that the ring was left empty;
+//!   chain to which no sound transactions lead from there is looked for in the whole ring, unless
+//!   the superblock says that the ring was left empty. If they do lead to a place and no
+//!   transaction begins in it, there is no chain, because transactions lie one behind the other
+//!   (f2fs-commit-K5): the neighbourhood of that place tells a cut from damage (S6);
 //! - S4 the data of which the last whole transaction has checksums is compared, unless a sound
 //!   block of a later epoch proves that the transaction was durable with its data (f2fs-commit-K4).
 //!   If it differs, power was cut before the flush behind both, and the whole epoch is left out:
@@ -281,7 +283,8 @@ impl Scan<'_, '_> {
             Some(at) => self.begins(at, sb, next)?.then_some(at),
             None => None,
         };
-        if start.is_none() && !sb.clean {
+        let known = hint.is_some() && sb.transaction_max > 0;
+        if start.is_none() && !sb.clean && !known {
             self.searched = true;
             start = self.search(sb, next)?;
         }

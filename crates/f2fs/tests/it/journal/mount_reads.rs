@@ -121,6 +121,22 @@ fn no_more_of_the_ring_is_read_than_transactions_have() {
     assert!(found.ring_read <= 1024, "{} blocks", found.ring_read);
 }
 
+/// scan-S3: nothing was committed behind the last pack, and that is known where its epochs end.
+#[test]
+fn where_all_is_applied_the_ring_is_not_searched() {
+    let left = left_by(|fs, files| {
+        for &ino in &files[..20] {
+            fs.setxattr(ino, b"user.x", &[7; 100], XattrMode::Any)
+                .expect("set");
+            fs.fsync(ino, false).expect("durable");
+        }
+        fs.write_home_now().expect("applied");
+    });
+    let (_, found, _) = recovered(left);
+    assert_eq!((found.case, found.epochs, found.searched), ('F', 0, false));
+    assert!(found.ring_read <= 1024, "{} blocks", found.ring_read);
+}
+
 /// The first write of this class among `events`: its place, and the block.
 fn first(events: &[Event], class: Class) -> Option<(usize, &Event, &Piece)> {
     events.iter().enumerate().find_map(|(n, event)| {
