@@ -121,9 +121,9 @@ mod tests {
                 for gap in [0, 8, 16] {
                     let found: Vec<_> = changed_ranges(&old, &new, gap).collect();
                     let joined = step - 1 <= gap;
-                    let last = (0..len).step_by(step).last();
+                    let last = (0..len).step_by(step).next_back();
                     let expected: Vec<_> = match last {
-                        Some(last) if joined => vec![0..last + 1],
+                        Some(last) if joined => std::iter::once(0..last + 1).collect(),
                         _ => (0..len).step_by(step).map(|at| at..at + 1).collect(),
                     };
                     assert_eq!(found, expected, "{len} {step} {gap}");

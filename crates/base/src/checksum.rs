@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_change_is_that_of_the_whole() {
-        let old: Vec<u8> = (0..10_000u32).map(|n| (n * n >> 3) as u8).collect();
+        let old: Vec<u8> = (0..10_000u32).map(|n| ((n * n) >> 3) as u8).collect();
         for (at, len) in [
             (0, 10_000),
             (0, 1),

@@ -32,7 +32,7 @@ impl Ext4 {
             return Ok(Span::Hole { len });
         }
         let start = BlockNo(first.into());
-        self.check_range(start, len, &self.map_of(inode))?;
+        self.check_range(start, len, self.map_of(inode))?;
         Ok(Span::Data { start, len })
     }
 
@@ -66,7 +66,7 @@ impl Ext4 {
     /// A pointer to a pointer block, checked.
     pub(super) fn pointer_block(&self, inode: &Inode, pointer: u32) -> FsResult<BlockNo> {
         let block = BlockNo(pointer.into());
-        self.check_range(block, 1, &self.map_of(inode))?;
+        self.check_range(block, 1, self.map_of(inode))?;
         Ok(block)
     }
 

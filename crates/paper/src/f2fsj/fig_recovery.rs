@@ -318,7 +318,7 @@ impl Found<'_> {
         let gain = forward.mount_ms / ours.mount_ms - 1.0;
         let why = format!(
             "roll-forward reads {} KiB in {} ms, the chain of {} nodes several times over; F2FSJ reads {} KiB in {} ms ({}). With few files the checkpoint \
-             that ends both, most of it a flush, is most of both; of the ring of 256 MiB the scan of F2FSJ looks at a part that does not depend on what it holds",
+             that ends both, most of it a flush, is most of both; of the ring of 256 MiB the scan of F2FSJ reads the transactions, and as much behind them as two may have",
             forward.kib_read,
             number(forward.mount_ms),
             forward.records,

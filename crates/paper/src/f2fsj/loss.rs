@@ -261,7 +261,6 @@ impl LossJob {
         let bench = BenchSpec {
             program,
             background: Default::default(),
-            aged: Default::default(),
         };
         let mut bench = bench.on(&stack.vfs, self.run.seed);
         bench.prepare(&|| sync_home(stack))?;
