@@ -3,8 +3,8 @@
 //!
 //! The figures are those of the core of a PC: what this code takes on a 2.5 GHz Xeon (virtual, two
 //! cores) with devices in memory, the least of the rounds and of three runs, because other programs
-//! can only make it slower. `cargo xtask calibrate-cpu` measures again and prints both. Nothing
-//! here is fitted to a result. The profile of a device says how slow the core of its host is
+//! can only make it slower (four of F2FS come from a machine in use: docs/design/models.md says
+//! how). `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is fitted to a result. The profile of a device says how slow the core of its host is
 //! (`[host] cpu_percent`); `SimConfig.cpu_percent` has the product. Each constant names its
 //! measurement in brackets: the benches `cost` of the crates print it. The caller's own work is not
 //! in the table.
@@ -147,10 +147,10 @@ pub mod f2fs {
     /// Taking the name of a directory away, under the locks of both (`f2fs/rmdir`).
     pub const RMDIR: Nanos = Nanos(940);
     /// Freeing an inode without a name, under its own lock (`f2fs/evict-empty`).
-    pub const EVICT: Nanos = Nanos(3_670);
+    pub const EVICT: Nanos = Nanos(920);
     /// Freeing the mapping of such an inode, whose content lies in blocks: a page of it
     /// (`f2fs/drop-map`).
-    pub const DROP_MAP: Nanos = Nanos(2_000);
+    pub const DROP_MAP: Nanos = Nanos(2_280);
     /// Looking for a name that is not there in the directory's blocks, under its lock, shared
     /// (`f2fs/lookup`).
     pub const LOOKUP: Nanos = Nanos(800);
@@ -182,12 +182,12 @@ pub mod f2fs {
     /// Taking part in an epoch of the journal: picking it and leaving it, buffers, books
     /// (`f2fs/log-epoch`).
     pub const EPOCH_OP: Nanos = Nanos(99);
-    /// A record of the journal: making and encoding it, under the lock of what it describes
-    /// (`f2fs/log-record`).
-    pub const LOG_RECORD: Nanos = Nanos(670);
+    /// A record of the journal: making and encoding it, under the lock of what it describes; the
+    /// mean of seven operations, with what the journal adds to them besides (`f2fs/log-record`).
+    pub const LOG_RECORD: Nanos = Nanos(160);
     /// Finding records by comparing a block with a copy from before the change, where the change
     /// does not make them itself (`f2fs/log-compare`).
-    pub const LOG_COMPARE: Nanos = Nanos(500);
+    pub const LOG_COMPARE: Nanos = Nanos(250);
     /// A journal of pages, instead of that: a block that an operation changes is looked up, the
     /// first time. This is what our table of them takes; what JBD2's write access and dirty mark
     /// take is not measured, and is more (`f2fs/touch-block`).

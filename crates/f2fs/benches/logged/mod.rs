@@ -115,12 +115,15 @@ pub fn round(times: &mut Times) {
     }
 }
 
-/// One round of the operation with this name, and the nanoseconds of each; `None` if there is none.
-pub fn alone(name: &str, journal: bool) -> Option<()> {
-    let (op, _) = OPS.into_iter().find(|(op, _)| *op == name)?;
+/// One round of the operation with this name; prints the nanoseconds of each.
+///
+/// # Panics
+/// There is no such operation.
+pub fn alone(name: &str, journal: bool) {
+    let op = OPS.into_iter().find(|(op, _)| *op == name);
+    let (op, _) = op.expect("the name of an operation");
     let load = Load::prepared(op, journal);
     let start = rt::now();
     load.counted();
     println!("{op}\t{}", (rt::now() - start).0 / ALL);
-    Some(())
 }
