@@ -47,12 +47,13 @@ pub struct Request {
 }
 
 /// The schemes that journal, in the order of tables.
-pub const PRESETS: [&str; 6] = [
+pub const PRESETS: [&str; 7] = [
     "jbd2",
     "flush-ahead",
     "coalition",
     "coalition-paper",
     "emmc",
+    "emmc-paper",
     "adaptive",
 ];
 /// The positive control: the scheme without a journal.

@@ -2,7 +2,7 @@
 //! choices, or a preset with single choices changed.
 
 use crate::scheme::REMAP_NEEDS_BLOCKS;
-use crate::{FullFirst, Home, Order, Preset, Record, Scheme};
+use crate::{CommitBlock, FullFirst, Home, Order, Preset, Record, Scheme};
 use block::RemapMode;
 use std::fmt;
 use std::str::FromStr;
@@ -20,7 +20,7 @@ pub struct Choices {
     order: Option<Order>,
     home: Option<Home>,
     full_first: Option<FullFirst>,
-    commit_block: Option<bool>,
+    commit_block: Option<CommitBlock>,
 }
 
 /// The reason why a text names no scheme.
@@ -64,7 +64,11 @@ const FULL_FIRSTS: Words<FullFirst> = &[
     ("on", FullFirst::On),
     ("off", FullFirst::Off),
 ];
-const SWITCH: Words<bool> = &[("on", true), ("off", false)];
+const COMMIT_BLOCKS: Words<CommitBlock> = &[
+    ("on", CommitBlock::Always),
+    ("if-more", CommitBlock::IfMore),
+    ("off", CommitBlock::Never),
+];
 
 /// The value that `word` stands for under `key`.
 fn value_of<T: Copy>(key: &str, word: &str, words: Words<T>) -> Result<T, ChoiceError> {
@@ -88,9 +92,9 @@ fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
 
 impl Choices {
     /// The keys and their values, for messages.
-    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|adaptive|jftl|jftl-paper|none, \
+    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|none, \
                               record=full|coalition, order=flush-end|flush-ahead|adaptive, \
-                              home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|off";
+                              home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
     ///
@@ -106,7 +110,7 @@ impl Choices {
             "order" => self.order = Some(value_of(key, value, ORDERS)?),
             "home" => self.home = Some(value_of(key, value, HOMES)?),
             "full-first" => self.full_first = Some(value_of(key, value, FULL_FIRSTS)?),
-            "commit-block" => self.commit_block = Some(value_of(key, value, SWITCH)?),
+            "commit-block" => self.commit_block = Some(value_of(key, value, COMMIT_BLOCKS)?),
             _ => return Ok(false),
         }
         Ok(true)
@@ -156,10 +160,10 @@ impl Choices {
                 )),
             };
         }
-        let commit_block = self
-            .commit_block
-            .unwrap_or(ground == Record::Coalition { commit_block: true });
-        Ok(Record::Coalition { commit_block })
+        let commit_block = self.commit_block.or(ground.commit_block());
+        Ok(Record::Coalition {
+            commit_block: commit_block.unwrap_or(CommitBlock::Never),
+        })
     }
 
     fn first_single(&self) -> Option<&'static str> {
@@ -218,11 +222,12 @@ pub fn scheme_text(scheme: &Option<Scheme>) -> String {
 /// The choices that turn `from` into `to`, which has the same kind of record.
 fn changes(from: &Scheme, to: &Scheme) -> Vec<String> {
     let mut all = Vec::new();
-    let commit_block = |s: &Scheme| s.record == Record::Coalition { commit_block: true };
-    if commit_block(from) != commit_block(to) {
+    if let Record::Coalition { commit_block } = to.record
+        && from.record != to.record
+    {
         all.push(format!(
             "commit-block={}",
-            word_of(&commit_block(to), SWITCH)
+            word_of(&commit_block, COMMIT_BLOCKS)
         ));
     }
     if from.order != to.order {
@@ -256,7 +261,10 @@ mod tests {
             ("scheme=emmc", "emmc"),
             ("record=full+order=flush-ahead", "flush-ahead"),
             ("record=coalition+home=copy-reliable", "coalition"),
-            ("coalition+commit-block=on", "coalition-paper"),
+            ("coalition+commit-block=if-more", "coalition-paper"),
+            ("coalition+commit-block=on", "coalition+commit-block=on"),
+            ("emmc+commit-block=if-more", "emmc-paper"),
+            ("coalition-paper+order=flush-ahead", "emmc-paper"),
             ("coalition-paper+commit-block=off", "coalition"),
             ("coalition+order=flush-ahead", "emmc"),
             ("order=flush-ahead+scheme=coalition", "emmc"),
@@ -284,6 +292,7 @@ mod tests {
         for record in [
             "full",
             "coalition+commit-block=on",
+            "coalition+commit-block=if-more",
             "coalition+commit-block=off",
         ] {
             for order in ORDERS {
@@ -308,7 +317,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(texts.len(), 3 * 4 + 2 * 3 * 2 * 3);
+        assert_eq!(texts.len(), 3 * 4 + 3 * 3 * 2 * 3);
     }
 
     #[test]

@@ -120,6 +120,7 @@ mod tests {
             (Preset::Coalition, "record=coalition"),
             (Preset::CoalitionPaper, "record=coalition"),
             (Preset::Emmc, "record=coalition"),
+            (Preset::EmmcPaper, "record=coalition"),
             (Preset::Adaptive, "order=adaptive"),
             (Preset::Jftl, "home=remap"),
             (Preset::JftlPaper, "home=remap"),

@@ -10,10 +10,43 @@ pub enum Record {
     Full,
     /// The modified bytes of all metadata in coalition blocks (eMMC paper, IV.A).
     Coalition {
-        /// A commit block of its own ends the transaction, as published; otherwise the checksums in
-        /// the coalition blocks say that it is complete.
-        commit_block: bool,
+        /// Which transactions a commit block of its own ends. In the others the checksums in the
+        /// coalition blocks say that the transaction is complete.
+        commit_block: CommitBlock,
     },
+}
+
+impl Record {
+    /// Which transactions end with a commit block of their own, for a coalition.
+    pub const fn commit_block(self) -> Option<CommitBlock> {
+        match self {
+            Record::Full => None,
+            Record::Coalition { commit_block } => Some(commit_block),
+        }
+    }
+}
+
+/// Which transactions of a coalition journal end with a commit block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommitBlock {
+    /// None.
+    Never,
+    /// Those that are more than one coalition block, because they hold full images or because their
+    /// records fill several blocks (eMMC paper, IV.A).
+    IfMore,
+    /// All.
+    Always,
+}
+
+impl CommitBlock {
+    /// Whether a transaction of so many log blocks, apart from the commit block, ends with one.
+    pub fn ends(self, blocks: usize) -> bool {
+        match self {
+            CommitBlock::Never => false,
+            CommitBlock::IfMore => blocks > 1,
+            CommitBlock::Always => true,
+        }
+    }
 }
 
 /// How a commit becomes durable.
@@ -143,12 +176,15 @@ base::words! {
         Jbd2 => "jbd2",
         /// Coalition, flush at the end, reliable home writes.
         Coalition => "coalition",
-        /// As `Coalition`, with a separate commit block, as published.
+        /// As `Coalition`, with a commit block behind a transaction of more than one block, as
+        /// published.
         CoalitionPaper => "coalition-paper",
         /// Full images as with `Jbd2`, but flush-ahead.
         FlushAhead => "flush-ahead",
-        /// Coalition with flush-ahead: the complete scheme of the eMMC paper.
+        /// Coalition with flush-ahead: both ideas of the eMMC paper, without any commit block.
         Emmc => "emmc",
+        /// As `CoalitionPaper`, with flush-ahead: both ideas of the eMMC paper, as published.
+        EmmcPaper => "emmc-paper",
         /// Coalition, with the order chosen per commit.
         Adaptive => "adaptive",
         /// The records of `jbd2`; homes are pointed at the log blocks, which stay in the log.
@@ -170,7 +206,10 @@ impl Preset {
     /// The scheme that the preset stands for; `None` for no journal.
     pub const fn scheme(self) -> Option<Scheme> {
         const DELTAS: Record = Record::Coalition {
-            commit_block: false,
+            commit_block: CommitBlock::Never,
+        };
+        const PUBLISHED: Record = Record::Coalition {
+            commit_block: CommitBlock::IfMore,
         };
         const SHARED: Home = Home::Remap {
             mode: RemapMode::Share,
@@ -182,11 +221,9 @@ impl Preset {
             Preset::Jbd2 => (Record::Full, Order::FlushEnd, Home::Copy),
             Preset::FlushAhead => (Record::Full, Order::FlushAhead, Home::Copy),
             Preset::Coalition => (DELTAS, Order::FlushEnd, Home::CopyReliable),
-            Preset::CoalitionPaper => {
-                let record = Record::Coalition { commit_block: true };
-                (record, Order::FlushEnd, Home::CopyReliable)
-            }
+            Preset::CoalitionPaper => (PUBLISHED, Order::FlushEnd, Home::CopyReliable),
             Preset::Emmc => (DELTAS, Order::FlushAhead, Home::CopyReliable),
+            Preset::EmmcPaper => (PUBLISHED, Order::FlushAhead, Home::CopyReliable),
             Preset::Adaptive => (DELTAS, Order::Adaptive, Home::CopyReliable),
             Preset::Jftl => (Record::Full, Order::FlushEnd, SHARED),
             Preset::JftlPaper => (Record::Full, Order::FlushEnd, MOVED),

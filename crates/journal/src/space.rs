@@ -62,7 +62,10 @@ impl Limits {
     pub fn log_blocks(&self, images: u32, revokes: u32) -> u32 {
         if let Record::Coalition { commit_block } = self.record {
             let bytes = images * FULL_RECORD + revokes * 9 + 12;
-            return images + 1 + bytes / self.part_filled + u32::from(commit_block);
+            return images
+                + 1
+                + bytes / self.part_filled
+                + u32::from(commit_block != crate::CommitBlock::Never);
         }
         images
             + images.div_ceil(self.tags_per_descriptor)
@@ -116,7 +119,9 @@ mod tests {
 
     fn coalition(ring: u32) -> Limits {
         Limits {
-            record: Record::Coalition { commit_block: true },
+            record: Record::Coalition {
+                commit_block: crate::CommitBlock::Always,
+            },
             ..limits(ring)
         }
     }

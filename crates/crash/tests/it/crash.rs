@@ -11,12 +11,13 @@ use varve_crash::{
     small_volume,
 };
 
-const PRESETS: [&str; 6] = [
+const PRESETS: [&str; 7] = [
     "jbd2",
     "flush-ahead",
     "coalition",
     "coalition-paper",
     "emmc",
+    "emmc-paper",
     "adaptive",
 ];
 
@@ -237,7 +238,8 @@ per_preset! {
     coalition = "coalition", 2;
     coalition_paper = "coalition-paper", 3;
     emmc = "emmc", 4;
-    adaptive = "adaptive", 5;
+    emmc_paper = "emmc-paper", 5;
+    adaptive = "adaptive", 6;
 }
 
 /// Cuts inside of recovery, and inside of the recovery after that.

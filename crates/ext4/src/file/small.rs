@@ -36,7 +36,7 @@ use crate::options::{DataMode, MountOptions};
 use crate::tx::Tx;
 use base::BlockNo;
 use fscore::{DirtyRun, FsResult};
-use journal::{Record, Scheme};
+use journal::{CommitBlock, Scheme};
 
 /// Most pages that one handle logs.
 pub(crate) const PAGES_MAX: u32 = 16;
@@ -52,11 +52,7 @@ pub(super) enum Route {
 /// True if a record of this scheme shows by its own checksums that it is complete, so that a commit
 /// without ordered data is one write.
 fn commits_itself(scheme: Option<Scheme>) -> bool {
-    let record = scheme.map(|s| s.record);
-    record
-        == Some(Record::Coalition {
-            commit_block: false,
-        })
+    scheme.and_then(|s| s.record.commit_block()) == Some(CommitBlock::Never)
 }
 
 /// The maximum of data that an fsync may log with its commit, bytes.

@@ -400,8 +400,9 @@ impl<'a> Job<'a> {
 
     fn write_whole(&mut self, step: &Step) -> Result<(), JournalError> {
         self.check_vouched();
+        let commits_itself = self.composed().commits_itself;
         assert!(
-            !self.guarded || self_committing(&self.scheme()),
+            !self.guarded || commits_itself,
             "F6: this record does not say whether the body is complete"
         );
         if self.leading.is_some() {
@@ -461,8 +462,20 @@ impl<'a> Job<'a> {
             .collect()
     }
 
-    /// The rest of an adaptive plan. Either ending is safe: F2 holds for both.
+    /// The rest of a plan whose ending depends on what was composed: by the cost model of an
+    /// adaptive scheme, where either ending is safe, as F2 holds for both; otherwise by the scheme.
     fn choose(&mut self) -> &'static [Step] {
+        let ending = match self.scheme().order {
+            Order::Adaptive => self.cheaper(),
+            Order::FlushAhead => Ending::Ahead,
+            Order::FlushEnd => Ending::End,
+        };
+        self.ending = Some(ending);
+        ending_of(&self.scheme(), ending, self.composed().commits_itself)
+    }
+
+    /// The ending that the cost model finds cheaper.
+    fn cheaper(&mut self) -> Ending {
         let blocks = self.composed().blocks.len() as u64;
         let queue = &self.inner.queue;
         let asked = self.inner.state.lock().asked;
@@ -474,7 +487,6 @@ impl<'a> Job<'a> {
         adapt.observe(&queue.take_samples());
         let (ending, why) = adapt.log((blocks, leading), flush, queue.dirty_blocks());
         drop(adapt);
-        self.ending = Some(ending);
         if ending == Ending::End
             && let Some(held) = self.leading.take()
         {
@@ -488,7 +500,7 @@ impl<'a> Job<'a> {
             Ending::End => "log-end",
         };
         self.inner.state.lock().stats.chose(word, why.word());
-        ending_of(&self.scheme(), ending)
+        ending
     }
 
     /// F1, F2. The flush also covers callers of fsync that asked in time.

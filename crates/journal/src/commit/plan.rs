@@ -5,7 +5,7 @@
 //! between them are decided only by the plan. Inside a step that sends body and record in order
 //! ([`Action::LogInOrder`]) the ordered plug decides.
 
-use crate::{Order, Record, Scheme};
+use crate::{CommitBlock, Order, Scheme};
 
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ pub enum Action {
     LogInOrder,
     /// Flush the device cache, unless it holds nothing that the commit vouches for (hazards-H19).
     Flush,
-    /// Go on with one of two endings, whichever the cost model finds cheaper: [`ending_of`].
+    /// Go on with an ending that depends on what was composed: [`ending_of`].
     Choose,
     /// Move the tail, if that frees as much as a largest transaction needs (as in Linux).
     Tail,
@@ -111,24 +111,29 @@ const FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, COMPOSE, FLUSH, WHOLE, TAIL];
 /// `emmc`: D -> flush, composing meanwhile -> FUA coalition.
 const AHEAD_WHOLE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, WHOLE, TAIL];
 
-/// `adaptive` as far as all choices share it: the log blocks are counted before anything is chosen.
-/// Composing takes microseconds, so that little is lost by not overlapping it.
-const ADAPTIVE: &[Step] = &[DATA, LOG_START, COMPOSE, CHOOSE];
-/// Endings of `adaptive`; without a flush step's work if data went out with FUA or is flushed
-/// already.
+/// Plans that end in a choice, as far as all choices share them: the log blocks are counted before
+/// anything is chosen. Composing takes microseconds, so that little is lost by not overlapping it.
+const COMPOSE_CHOOSE: &[Step] = &[DATA, LOG_START, COMPOSE, CHOOSE];
+const AHEAD_CHOOSE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, CHOOSE];
+/// Endings of `COMPOSE_CHOOSE`; the step `flush` has nothing to do if data went out with FUA or is
+/// flushed already.
 const REST_WHOLE: &[Step] = &[FLUSH, WHOLE, TAIL];
 const REST_IN_ORDER: &[Step] = &[FLUSH, IN_ORDER, TAIL];
 const REST_END: &[Step] = &[BODY, FLUSH, RECORD, TAIL];
+/// Endings of `AHEAD_CHOOSE`, behind its flush.
+const FLUSHED_WHOLE: &[Step] = &[WHOLE, TAIL];
+const FLUSHED_IN_ORDER: &[Step] = &[IN_ORDER, TAIL];
 
-/// The plan of a scheme. That of `Order::Adaptive` ends in a choice between endings
-/// ([`ending_of`]).
+/// The plan of a scheme. It ends in a choice between endings ([`ending_of`]) with
+/// `Order::Adaptive`, and where only the composed transaction says whether it has a commit block.
 pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
-    match (scheme.order, self_committing(scheme)) {
-        (Order::FlushEnd, false) => BODY_FLUSH_RECORD,
-        (Order::FlushEnd, true) => FLUSH_WHOLE,
-        (Order::FlushAhead, false) => AHEAD_IN_ORDER,
-        (Order::FlushAhead, true) => AHEAD_WHOLE,
-        (Order::Adaptive, _) => ADAPTIVE,
+    match (scheme.order, scheme.record.commit_block()) {
+        (Order::FlushEnd, None | Some(CommitBlock::Always)) => BODY_FLUSH_RECORD,
+        (Order::FlushEnd, Some(CommitBlock::Never)) => FLUSH_WHOLE,
+        (Order::FlushAhead, None | Some(CommitBlock::Always)) => AHEAD_IN_ORDER,
+        (Order::FlushAhead, Some(CommitBlock::Never)) => AHEAD_WHOLE,
+        (Order::FlushAhead, Some(CommitBlock::IfMore)) => AHEAD_CHOOSE,
+        (Order::FlushEnd, Some(CommitBlock::IfMore)) | (Order::Adaptive, _) => COMPOSE_CHOOSE,
     }
 }
 
@@ -141,19 +146,20 @@ pub enum Ending {
     End,
 }
 
-/// The steps of an ending.
-pub fn ending_of(scheme: &Scheme, ending: Ending) -> &'static [Step] {
-    match (ending, self_committing(scheme)) {
-        (Ending::Ahead, true) => REST_WHOLE,
-        (Ending::Ahead, false) => REST_IN_ORDER,
-        (Ending::End, _) => REST_END,
+/// The steps of an ending. `commits_itself`: checksums in the record say that the transaction is
+/// complete (journal-commit-F6).
+pub fn ending_of(scheme: &Scheme, ending: Ending, commits_itself: bool) -> &'static [Step] {
+    match (scheme.order, ending, commits_itself) {
+        (Order::FlushAhead, _, true) => FLUSHED_WHOLE,
+        (Order::FlushAhead, _, false) => FLUSHED_IN_ORDER,
+        // Nothing of a record that commits itself may go ahead of the flush.
+        (Order::FlushEnd, _, true) | (Order::Adaptive, Ending::Ahead, true) => REST_WHOLE,
+        (Order::Adaptive, Ending::Ahead, false) => REST_IN_ORDER,
+        (Order::FlushEnd, _, false) | (Order::Adaptive, Ending::End, _) => REST_END,
     }
 }
 
-/// True if checksums in the record say that the transaction is complete (journal-commit-F6).
+/// True if each transaction of the scheme commits itself (journal-commit-F6).
 pub(crate) fn self_committing(scheme: &Scheme) -> bool {
-    scheme.record
-        == Record::Coalition {
-            commit_block: false,
-        }
+    scheme.record.commit_block() == Some(CommitBlock::Never)
 }

@@ -120,33 +120,52 @@ fn each_kind_of_record() {
 
 #[test]
 fn commands_of_a_commit() {
-    for (preset, expected) in [
-        (Preset::Coalition, [1, 1, 1, 0]),
-        (Preset::Emmc, [1, 1, 1, 0]),
-        (Preset::CoalitionPaper, [1, 1, 1, 1]),
+    // Flushes, FUA commands, coalition blocks, full images, commit blocks: of a transaction of
+    // deltas alone, and of one with a new block.
+    for (scheme, deltas, with_new) in [
+        ("coalition", [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]),
+        ("emmc", [1, 1, 1, 0, 0], [1, 1, 1, 1, 0]),
+        ("coalition-paper", [1, 1, 1, 0, 0], [1, 1, 1, 1, 1]),
+        ("emmc-paper", [1, 1, 1, 0, 0], [1, 2, 1, 1, 1]),
+        (
+            "coalition+commit-block=on",
+            [1, 1, 1, 0, 1],
+            [1, 1, 1, 1, 1],
+        ),
+        ("emmc+commit-block=on", [1, 2, 1, 0, 1], [1, 2, 1, 1, 1]),
     ] {
         let rig = Rig::new(200, 64);
-        let journal = rig.start(options(preset));
+        let choices: crate::Choices = scheme.parse().expect(scheme);
+        let journal = rig.start(Options {
+            scheme: choices.scheme().expect(scheme),
+            ..quiet()
+        });
         commit(&journal, 1, |h| {
             h.write(rig.first(), 0, b"x").expect("credit")
         });
-        let before = rig.queue.stats();
-        commit(&journal, 2, |h| {
-            let mut plug = rig.queue.plug();
-            plug.write(rig.first().plus(20).lba(), Class::Data, filled(8));
-            h.add_ordered(plug.submit()).expect("runs");
-            h.write(rig.first(), 9, b"y").expect("credit");
-            h.write(rig.first().plus(1), 9, b"y").expect("credit");
-        });
-        let after = rig.queue.stats();
-        let blocks = |class| after.blocks_written(class) - before.blocks_written(class);
-        let cost = [
-            after.flushes - before.flushes,
-            after.fua_commands - before.fua_commands,
-            blocks(Class::Coalition),
-            blocks(Class::JournalCommit),
-        ];
-        assert_eq!(cost, expected, "{preset}");
+        for (expected, new) in [(deltas, false), (with_new, true)] {
+            let before = rig.queue.stats();
+            commit(&journal, 3, |h| {
+                let mut plug = rig.queue.plug();
+                plug.write(rig.first().plus(20).lba(), Class::Data, filled(8));
+                h.add_ordered(plug.submit()).expect("runs");
+                h.write(rig.first(), 9, b"y").expect("credit");
+                h.write(rig.first().plus(1), 9, b"y").expect("credit");
+                if new {
+                    h.create(rig.first().plus(2), filled(3)).expect("credit");
+                }
+            });
+            let after = rig.queue.stats();
+            let blocks = |class| after.blocks_written(class) - before.blocks_written(class);
+            let cost = [
+                after.flushes - before.flushes,
+                after.fua_commands - before.fua_commands,
+                blocks(Class::Coalition),
+                blocks(Class::JournalMetadata),
+                blocks(Class::JournalCommit),
+            ];
+            assert_eq!(cost, expected, "{scheme}, new block: {new}");
+        }
         journal.stop().expect("stops");
     }
 }
@@ -177,7 +196,12 @@ fn home_writes_are_reliable_and_need_no_flush() {
 /// A hot block in a small log: it never keeps the tail from moving.
 #[test]
 fn hot_block_does_not_pin_the_tail() {
-    for preset in [Preset::Coalition, Preset::CoalitionPaper, Preset::Emmc] {
+    for preset in [
+        Preset::Coalition,
+        Preset::CoalitionPaper,
+        Preset::Emmc,
+        Preset::EmmcPaper,
+    ] {
         for full_first in [crate::FullFirst::Off, crate::FullFirst::On] {
             let rig = Rig::new(60, 16);
             let mut options = options(preset);

@@ -391,7 +391,12 @@ fn every_cut_recovers_to_a_whole_transaction() {
 
 #[test]
 fn every_cut_of_a_coalition_recovers_to_a_whole_transaction() {
-    for name in [Preset::Coalition, Preset::CoalitionPaper, Preset::Emmc] {
+    for name in [
+        Preset::Coalition,
+        Preset::CoalitionPaper,
+        Preset::Emmc,
+        Preset::EmmcPaper,
+    ] {
         no_violation(preset(name, Home::CopyReliable, FullFirst::Auto), 400);
         no_violation(preset(name, Home::CopyReliable, FullFirst::On), 200);
         no_violation(preset(name, Home::Copy, FullFirst::Auto), 200);

@@ -199,7 +199,7 @@ impl Model {
             format: &format(),
             tid: self.tid,
             time: (10, 0),
-            commit_block: false,
+            commit_block: crate::CommitBlock::Never,
             full_first: self.torn && self.broken != Broken::Garbage,
         };
         let composed = coalition(&how, &mut images, &revokes);

@@ -48,6 +48,7 @@ fn j4_a_cut_between_two_sectors_leaves_the_old_superblock_or_the_new_one() {
         Preset::Coalition,
         Preset::CoalitionPaper,
         Preset::Emmc,
+        Preset::EmmcPaper,
         Preset::Adaptive,
     ];
     for (preset, checksum_v3) in presets.into_iter().flat_map(|p| [(p, true), (p, false)]) {

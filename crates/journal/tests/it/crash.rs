@@ -248,10 +248,12 @@ columns! {
     coalition_paper coalition_paper_long = "coalition-paper",
     coalition coalition_long = "coalition",
     emmc emmc_long = "emmc",
+    emmc_paper emmc_paper_long = "emmc-paper",
     adaptive adaptive_long = "adaptive",
     emmc_full_first emmc_full_first_long = "emmc, full-first=on",
     emmc_no_full_first emmc_no_full_first_long = "emmc, full-first=off",
     coalition_home_copy coalition_home_copy_long = "coalition, home=copy",
+    emmc_commit_block emmc_commit_block_long = "emmc, commit-block=on",
 }
 
 fn safe(what: &str, setup: &Setup, states: u64) {

@@ -234,7 +234,7 @@ fn a_commit_costs_what_its_plan_says() {
                 false,
             ),
             ("coalition", 2.0, 1.0, 0.0, true),
-            ("coalition-paper", 3.0, 1.0, 0.0, true),
+            ("coalition-paper", 2.0, 1.0, 0.0, true),
             ("emmc", 2.0, 1.0, 0.0, true),
         ] {
             let row = of(order, scheme);

@@ -84,6 +84,7 @@ fn schemes_that_need_one_device_are_refused_by_name() {
     for (scheme, words) in [
         ("coalition", "record=coalition"),
         ("coalition-paper", "record=coalition"),
+        ("emmc-paper", "record=coalition"),
         ("emmc", "record=coalition"),
         ("adaptive", "order=adaptive"),
     ] {

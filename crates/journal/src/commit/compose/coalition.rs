@@ -4,6 +4,7 @@
 
 use super::delta::{Choice, choose, cumulative, cumulative_max, delta_max, whole};
 use super::{CommitTime, Composed, commit_record, escaped};
+use crate::CommitBlock;
 use crate::track::{Basis, Logged};
 use crate::transaction::Image;
 use base::{BlockNo, Bytes, Tid};
@@ -19,8 +20,8 @@ pub(crate) struct Coalition<'a> {
     pub format: &'a Format,
     pub tid: Tid,
     pub time: CommitTime,
-    /// A commit block of its own ends it, as published.
-    pub commit_block: bool,
+    /// Whether a commit block of its own ends it.
+    pub commit_block: CommitBlock,
     /// No cumulative deltas: home may be garbage, so that only a full image supersedes (track-D2).
     pub full_first: bool,
 }
@@ -43,11 +44,12 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
     }
     let logged: Vec<Bytes> = whole.iter().map(|(_, bytes)| bytes.clone()).collect();
     rt::charge_each(base::cost::journal::COALITION_PART, writer.parts() as u64);
-    let parts = writer.finish(how.time, !how.commit_block, &logged);
+    let commit_block = how.commit_block.ends(writer.parts() + logged.len());
+    let parts = writer.finish(how.time, !commit_block, &logged);
     let last = parts.len() - 1;
     let parts = parts.into_iter().map(|p| (Class::Coalition, p.into()));
     let mut blocks: Vec<_> = parts.chain(whole).collect();
-    let record = match how.commit_block {
+    let record = match commit_block {
         false => last,
         true => {
             blocks.push((
@@ -60,6 +62,7 @@ pub(crate) fn coalition(how: &Coalition, images: &mut [Image], revokes: &[BlockN
     Composed {
         blocks,
         record,
+        commits_itself: !commit_block,
         record_bytes: record_bytes as u64,
         plain: Vec::new(),
     }

@@ -24,6 +24,7 @@ pub(crate) fn full(
     Composed {
         blocks,
         record,
+        commits_itself: false,
         record_bytes: 0,
         plain,
     }

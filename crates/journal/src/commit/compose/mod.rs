@@ -20,6 +20,8 @@ pub(crate) struct Composed {
     pub blocks: Vec<LogImage>,
     /// Number of the block without which recovery does not recognise the transaction.
     pub record: usize,
+    /// Checksums in the record say whether the transaction is complete (journal-commit-F6).
+    pub commits_itself: bool,
     /// Bytes of the records of a coalition.
     pub record_bytes: u64,
     /// Where the images lie among the blocks, in their order, if a home can be pointed there: the

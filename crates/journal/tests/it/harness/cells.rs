@@ -7,7 +7,7 @@
 
 use super::*;
 use blockdev::{PackOrder, Packed, RemapCaps};
-use journal::{FullFirst, Home, RemapMode};
+use journal::{CommitBlock, FullFirst, Home, Record, RemapMode};
 
 /// A device of the matrix.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,7 @@ pub struct Column {
     pub preset: Preset,
     pub full_first: FullFirst,
     pub home: Option<Home>,
+    pub commit_block: Option<CommitBlock>,
 }
 
 const fn preset(name: &'static str, preset: Preset) -> Column {
@@ -62,16 +63,18 @@ const fn preset(name: &'static str, preset: Preset) -> Column {
         preset,
         full_first: FullFirst::Auto,
         home: None,
+        commit_block: None,
     }
 }
 
 /// The presets, and single choices that can be made beside a preset.
-pub const COLUMNS: [Column; 9] = [
+pub const COLUMNS: [Column; 11] = [
     preset("jbd2", Preset::Jbd2),
     preset("flush-ahead", Preset::FlushAhead),
     preset("coalition-paper", Preset::CoalitionPaper),
     preset("coalition", Preset::Coalition),
     preset("emmc", Preset::Emmc),
+    preset("emmc-paper", Preset::EmmcPaper),
     preset("adaptive", Preset::Adaptive),
     Column {
         full_first: FullFirst::On,
@@ -85,6 +88,10 @@ pub const COLUMNS: [Column; 9] = [
         home: Some(Home::Copy),
         ..preset("coalition, home=copy", Preset::Coalition)
     },
+    Column {
+        commit_block: Some(CommitBlock::Always),
+        ..preset("emmc, commit-block=on", Preset::Emmc)
+    },
 ];
 
 impl Column {
@@ -92,6 +99,9 @@ impl Column {
         let mut scheme = self.preset.scheme().expect("journaled");
         scheme.full_first = self.full_first;
         scheme.home = self.home.unwrap_or(scheme.home);
+        if let Some(commit_block) = self.commit_block {
+            scheme.record = Record::Coalition { commit_block };
+        }
         scheme
     }
 }
@@ -135,24 +145,24 @@ const HH: Expect = Expect::Damage(Why::HomesBesideHomes);
 ///   (`collateral-apart`) it depends on what goes through the cache: nothing but file data in the
 ///   schemes that write log and homes with FUA.
 #[rustfmt::skip]
-pub const TABLE: &[(&str, [Expect; 9])] = &[
-    //                       jbd2 ahead paper coal emmc adapt on off copy
-    ("emmc",                 [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("granule-4k",           [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("sector-4k",            [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("powersafe",            [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("cache-off",            [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("no-fua",               [S,  S,    S,    S,   S,   S,    S, R,  S]),
-    ("packs-prefix",         [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("packs-any",            [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("fifo",                 [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("barrier",              [S,  S,    S,    S,   S,   S,    S, S,  S]),
-    ("atomic-4k",            [S,  S,    S,    S,   S,   S,    S, R,  S]),
-    ("unreliable",           [SB, SB,   SB,   SB,  SB,  SB,   SB, R, SB]),
-    ("no-fua-torn",          [SB, SB,   SB,   SB,  SB,  SB,   SB, R, SB]),
-    ("collateral",           [DH, DH,   DH,   DH,  DH,  DH,   DH, R, DH]),
-    ("collateral-apart",     [LL, HH,   LL,   S,   S,   S,    S, R,  HH]),
-    ("collateral-cache-off", [DH, DH,   DH,   DH,  DH,  DH,   DH, R, DH]),
+pub const TABLE: &[(&str, [Expect; 11])] = &[
+    //                       jbd2 ahead paper coal emmc both adapt on off copy block
+    ("emmc",                 [S, S, S, S, S, S, S, S, S, S, S]),
+    ("granule-4k",           [S, S, S, S, S, S, S, S, S, S, S]),
+    ("sector-4k",            [S, S, S, S, S, S, S, S, S, S, S]),
+    ("powersafe",            [S, S, S, S, S, S, S, S, S, S, S]),
+    ("cache-off",            [S, S, S, S, S, S, S, S, S, S, S]),
+    ("no-fua",               [S, S, S, S, S, S, S, S, R, S, S]),
+    ("packs-prefix",         [S, S, S, S, S, S, S, S, S, S, S]),
+    ("packs-any",            [S, S, S, S, S, S, S, S, S, S, S]),
+    ("fifo",                 [S, S, S, S, S, S, S, S, S, S, S]),
+    ("barrier",              [S, S, S, S, S, S, S, S, S, S, S]),
+    ("atomic-4k",            [S, S, S, S, S, S, S, S, R, S, S]),
+    ("unreliable",           [SB, SB, SB, SB, SB, SB, SB, SB, R, SB, SB]),
+    ("no-fua-torn",          [SB, SB, SB, SB, SB, SB, SB, SB, R, SB, SB]),
+    ("collateral",           [DH, DH, DH, DH, DH, DH, DH, DH, R, DH, DH]),
+    ("collateral-apart",     [LL, HH, LL, S, S, S, S, S, R, HH, S]),
+    ("collateral-cache-off", [DH, DH, DH, DH, DH, DH, DH, DH, R, DH, DH]),
 ];
 
 /// An eMMC 5.x as its standard describes it: volatile cache in any order, reliable writes by
