@@ -89,7 +89,8 @@ fn a_call_on_an_open_file_costs_its_constant() {
     in_a_simulation(|vfs| {
         let (made, file) = charged(|| vfs.open("/d/f", BOTH | OpenFlags::CREATE, 0o644).unwrap());
         assert_eq!(made, walked(host::CREATE, 2));
-        let calls: [(&str, Nanos, &dyn Fn(&File)); 6] = [
+        type Call<'a> = (&'a str, Nanos, &'a dyn Fn(&File));
+        let calls: [Call<'_>; 6] = [
             ("write", host::WRITE, &|f| {
                 assert_eq!(f.write_at(0, &[1; 4]).unwrap(), 4);
             }),
