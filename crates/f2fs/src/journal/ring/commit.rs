@@ -68,9 +68,9 @@
 //! - K12 (riders) pages that an fsync writes in place go along with the blocks of a transaction, as
 //!   non-volatile writes, if its blocks are. Nothing depends on them, and the transaction does not
 //!   vouch for them: if they fail, only the fsync that wrote them does, and if a commit has left
-//!   them behind, that fsync sends them when it is woken. Slots are taken away, and blocks with them, only when
-//!   the writes of their pages have landed ([`land`](crate::F2fs::land)), so no page is sent late
-//!   over another file's block.
+//!   them behind, that fsync sends them when it is woken. Slots are taken away, and blocks with
+//!   them, only when the writes of their pages have landed ([`land`](crate::F2fs::land)), so no
+//!   page is sent late over another file's block.
 //!
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
