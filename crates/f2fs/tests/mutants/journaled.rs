@@ -57,6 +57,9 @@ fn f2fsj_ack_before_commit() {
     notice(Mutant::F2fsjAckBeforeCommit, "mode=lfs,rounds=2");
 }
 
+/// Devices whose lives write pages in place.
+const IN_PLACE: [Device; 2] = [Device::Blocks, Device::Flushes];
+
 /// Cuts of lives whose files are written over, mounted, on each of these devices.
 fn notice_mounted(mutant: Mutant, in_recovery: bool, devices: &[Device]) {
     for &device in devices {
@@ -84,7 +87,7 @@ fn f2fsj_sum_unread() {
 /// hazards-F58.
 #[test]
 fn f2fsj_over_summed() {
-    notice_mounted(Mutant::F2fsjOverSummed, false, &GROUPING);
+    notice_mounted(Mutant::F2fsjOverSummed, false, &IN_PLACE);
 }
 
 /// hazards-F59.
@@ -96,7 +99,7 @@ fn f2fsj_file_left_out() {
 /// hazards-F60.
 #[test]
 fn f2fsj_sum_of_all() {
-    notice_mounted(Mutant::F2fsjSumOfAll, true, &GROUPING);
+    notice_mounted(Mutant::F2fsjSumOfAll, true, &IN_PLACE);
 }
 
 /// hazards-H17.

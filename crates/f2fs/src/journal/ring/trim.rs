@@ -421,20 +421,28 @@ mod tests {
             alloc: false,
             log: Log::WarmData,
         };
+        // The transaction may have a checksum of this block (records-U1).
+        let taken = Record::BlockRun {
+            addr: BlockAddr(5000),
+            count: 1,
+            alloc: true,
+            log: Log::WarmData,
+        };
         let other = Nid(30);
         let records = [
             attrs(attr::MODE, &[0; 2]),
             attrs(attr::LINKS, &[0; 4]),
             Record::OrphanAdd,
+            taken,
             map(INO),
             freed,
             map(other),
             DEL,
             Record::OrphanDel,
         ];
-        is(&trimmed(&records), &[freed, map(other), DEL]);
+        is(&trimmed(&records), &[taken, freed, map(other), DEL]);
         // It was an orphan before.
-        is(&trimmed(&records[6..]), &records[6..]);
+        is(&trimmed(&records[7..]), &records[7..]);
         // It has no name, and is open.
         is(&trimmed(&records[1..3]), &records[1..3]);
     }

@@ -235,12 +235,15 @@ fn is_data_write(op: &Op) -> bool {
 #[test]
 fn after_a_failed_step_nobody_is_acknowledged() {
     type Wanted = fn(&Op) -> bool;
-    let steps: [(&str, Wanted); 3] = [
-        ("log write", is_log_write),
-        ("flush", |op| matches!(op, Op::Flush)),
-        ("data write", is_data_write),
+    // One round of so little data has no flush.
+    let steps: [(&str, &str, Wanted); 5] = [
+        ("log write", "rounds=1", is_log_write),
+        ("log write", "rounds=2", is_log_write),
+        ("flush", "rounds=2", |op| matches!(op, Op::Flush)),
+        ("data write", "rounds=1", is_data_write),
+        ("data write", "rounds=2", is_data_write),
     ];
-    for ((step, wanted), seed) in steps.into_iter().flat_map(|s| [(s, 1), (s, 2), (s, 3)]) {
+    for ((step, rounds, wanted), seed) in steps.into_iter().flat_map(|s| [(s, 1), (s, 2), (s, 3)]) {
         sim(seed, || {
             let inner = disk(RING, volume(RING), seed);
             let device = Arc::new(Failing {
@@ -249,7 +252,8 @@ fn after_a_failed_step_nobody_is_acknowledged() {
                 left: rt::Mutex::new(i64::MAX),
                 failed: rt::Mutex::new(BTreeSet::new()),
             });
-            let options = MountOptions::parse(&format!("{SCHEME},mode=lfs")).expect("valid");
+            let options = format!("{SCHEME},mode=lfs,{rounds}");
+            let options = MountOptions::parse(&options).expect("valid");
             let fs = F2fs::mount(Queue::new(device.clone()), options).expect("mounts");
             let files: Vec<Ino> = (0..4).map(|n| fs.file(format!("f{n}"))).collect();
             fs.sync().expect("syncs");

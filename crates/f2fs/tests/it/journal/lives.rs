@@ -106,6 +106,15 @@ pub const GROUPING: [Device; 5] = [
 ];
 
 impl Device {
+    /// A page that is written in place is old or new after a cut only where a block is: on other
+    /// devices all pages get new blocks.
+    fn options(self) -> &'static str {
+        match self {
+            Device::Blocks | Device::Flushes => "ipu_policy=1",
+            Device::Sectors | Device::Garbage | Device::Packs(_) => "mode=lfs",
+        }
+    }
+
     fn caps(self) -> Caps {
         let caps = caps(RING);
         let of = |sector: u32, whole: bool| Caps {
@@ -332,7 +341,8 @@ pub fn noticed(
     lives: u64,
 ) -> Option<(u64, u64, String)> {
     let none = Mistake::default();
-    let clean = judge(&follow(0, "ipu_policy=1", device, &none), &none, 100);
+    let options = device.options();
+    let clean = judge(&follow(0, options, device, &none), &none, 100);
     assert_eq!(clean.wrong, None, "{device:?}: the code with its guard");
     let wrong = Mistake::of(mutant);
     let (living, recovering) = match in_recovery {
@@ -340,7 +350,7 @@ pub fn noticed(
         false => (&wrong, &none),
     };
     for seed in 0..lives {
-        let life = follow(seed, "ipu_policy=1", device, living);
+        let life = follow(seed, options, device, living);
         if let Some(found) = judge(&life, recovering, 400).wrong {
             return Some((seed + 1, wrong.reached(), found));
         }
