@@ -556,7 +556,7 @@ mod tests {
             "checkpoint-5-bg+fsync_mode=nobarrier",
             "f2fsj",
             "f2fsj+ring=16+guard=magic",
-            "f2fsj+guard=none+rounds=1",
+            "f2fsj+guard=none+rounds=2",
             "page-journal",
             "page-journal+records=changes+switch=open",
             "f2fsj+commit=1+records=pages+lists=global+switch=wait+fast-forward=off",
