@@ -4,10 +4,10 @@
 //! The figures are those of the core of a PC: what this code takes on a 2.5 GHz Xeon (virtual, two
 //! cores) with devices in memory, the least of the rounds and of three runs, because other programs
 //! can only make it slower (four of F2FS come from a machine in use: docs/design/models.md says
-//! how). `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is fitted to a result. The profile of a device says how slow the core of its host is
-//! (`[host] cpu_percent`); `SimConfig.cpu_percent` has the product. Each constant names its
-//! measurement in brackets: the benches `cost` of the crates print it. The caller's own work is not
-//! in the table.
+//! how). `cargo xtask calibrate-cpu` measures again and prints both. Nothing here is fitted to a
+//! result. The profile of a device says how slow the core of its host is (`[host] cpu_percent`);
+//! `SimConfig.cpu_percent` has the product. Each constant names its measurement in brackets: the
+//! benches `cost` of the crates print it. The caller's own work is not in the table.
 
 /// The kernel between a program and a file system: entering it, descriptors, the walk along a path,
 /// the VFS. Measured on the running kernel with tmpfs (`cargo xtask calibrate-cpu --kernel`: Linux

@@ -69,8 +69,8 @@
 //!   non-volatile writes, if its blocks are. Nothing depends on them, and the transaction does not
 //!   vouch for them: if they fail, only the fsync that wrote them does, and if a commit has left
 //!   them behind, that fsync sends them when it is woken. Slots are taken away, and blocks with
-//!   them, only when the writes of their pages have landed ([`land`](crate::F2fs::land)), so no page
-//!   is sent late over another file's block;
+//!   them, only when the writes of their pages have landed ([`land`](crate::F2fs::land)), so no
+//!   page is sent late over another file's block;
 //! - K13 a transaction with more blocks than the superblock of the journal says is sent when one
 //!   that says more is durable (supers-N3): recovery looks no farther than that says.
 //!
