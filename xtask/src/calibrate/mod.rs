@@ -194,6 +194,7 @@ mod tests {
         for e in table {
             let name = format!("{}::{}", e.module, e.constant);
             let import = format!("use base::cost::{} as cost;", e.module);
+            let module = format!("use base::cost::{};", e.module);
             let (full, short) = (
                 format!("base::cost::{name}"),
                 format!("cost::{}", e.constant),
@@ -201,6 +202,7 @@ mod tests {
             let charges = |source: &String| {
                 source.contains(&full)
                     || source.contains(&import) && source.contains(&short)
+                    || source.contains(&module) && source.contains(&name)
                     || charged_by_name(source, &e.module, &e.constant)
             };
             if !sources.iter().any(charges) {
