@@ -16,7 +16,7 @@ use super::bench::pattern;
 use crate::RunError;
 use base::Rng;
 use std::sync::Arc;
-use vfs::{OpenFlags, Vfs};
+use vfs::{Errno, FsError, OpenFlags, Vfs};
 
 /// Three lifetimes of files: weight at birth, and weight of all such files at death.
 const LIVES: [(u32, u32); 3] = [(60, 75), (30, 22), (10, 3)];
@@ -59,6 +59,17 @@ pub struct Aging {
     files: u64,
 }
 
+/// Says what could not be done, if the volume is full.
+fn full(aged: Aged, error: RunError) -> RunError {
+    match error {
+        RunError::Fs(error) if error.errno() == Errno::NoSpc => RunError::Room(format!(
+            "the volume cannot be aged until it is {} % full: no space is left before; take less (aged=) or a larger volume",
+            aged.percent
+        )),
+        other => other,
+    }
+}
+
 impl Aging {
     /// Ages a volume of `bytes`, brings everything home by `sync`, and answers what is to be
     /// compared in the end; nothing if it is not to be aged.
@@ -75,7 +86,7 @@ impl Aging {
             return Ok(None);
         }
         let mut aging = Aging::new(aged, vfs, bytes, seed);
-        aging.run()?;
+        aging.run().map_err(|error| full(aged, error))?;
         sync()?;
         Ok(Some(aging))
     }
@@ -130,11 +141,8 @@ impl Aging {
             let written = handle.write_at(at, &part);
             if !matches!(written, Ok(n) if n == part.len()) {
                 handle.close()?;
-                let written = written?;
-                return Err(RunError::Check(format!(
-                    "aging: a write of {} bytes of {path} wrote {written}",
-                    part.len()
-                )));
+                written?;
+                return Err(FsError::from(Errno::NoSpc).into());
             }
         }
         handle.close()?;

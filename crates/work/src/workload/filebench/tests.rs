@@ -316,10 +316,16 @@ fn every_personality_runs_and_what_is_left_is_what_was_written() {
                     assert!(count("read") > 200 && count("aiowrite") > 100 && count("write") > 1);
                 }
                 "varmail" => {
-                    let each = run.ops / 13;
+                    // Each of three threads is somewhere in its loop at the end. A file that another
+                    // thread has open is not deleted.
+                    let loops = count("createfile");
                     assert!(
-                        count("fsync").abs_diff(2 * each) <= 6
-                            && count("deletefile").abs_diff(each) <= 3
+                        loops.abs_diff(run.ops / 13) <= 3
+                            && count("fsync").abs_diff(2 * loops) <= 6
+                            && (loops / 2..=loops + 3).contains(&count("deletefile")),
+                        "{fs}, {} operations: {:?}",
+                        run.ops,
+                        run.ops_by_kind
                     );
                     assert!(run.latency_us.fsync.mean > 0.0 && run.mb_per_s.unwrap() > 0.0);
                 }
