@@ -59,7 +59,7 @@ fn case() -> Case {
         scheme: "none".into(),
         device: "spec:emmc".into(),
         workload: "mix:tasks=2,ops=12".into(),
-        seed: 4,
+        seed: 6,
         mutant: None,
     }
 }

@@ -174,7 +174,13 @@ fn a_failed_write_is_told_once_to_each_open_file() {
 fn what_write_back_could_not_write_is_told_by_the_next_fsync() {
     for case in CASES {
         let fault = Arc::new(Fault::new(fresh(case)));
-        let (fs, vfs) = mount(fault.clone(), case, "");
+        // With one round the page goes to a new block, because the last transaction has the
+        // checksum of the old one (summed-Q2), and a failure there ends the journal (data-D3).
+        let in_place = match case.1 {
+            "scheme=f2fsj" => "rounds=2",
+            _ => "",
+        };
+        let (fs, vfs) = mount(fault.clone(), case, in_place);
         let a = open(&vfs, "/f");
         put(&a, 1);
         a.fsync().unwrap();
