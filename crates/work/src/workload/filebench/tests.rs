@@ -316,8 +316,8 @@ fn every_personality_runs_and_what_is_left_is_what_was_written() {
                     assert!(count("read") > 200 && count("aiowrite") > 100 && count("write") > 1);
                 }
                 "varmail" => {
-                    // Each of three threads is somewhere in its loop at the end. A file that another
-                    // thread has open is not deleted.
+                    // Each of three threads is somewhere in its loop at the end. A file that
+                    // another thread has open is not deleted.
                     let loops = count("createfile");
                     assert!(
                         loops.abs_diff(run.ops / 13) <= 3
