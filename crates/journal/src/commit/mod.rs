@@ -38,7 +38,6 @@
 //!
 //! What a cut leaves: until the record is on the medium recovery finds an incomplete transaction
 //! and ends the log before it; from then on recovery finds all of it. There is no third state.
-//! ends the log before it; afterwards it finds all of it. There is no third state.
 
 mod compose;
 mod flight;
