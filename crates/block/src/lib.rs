@@ -2,18 +2,22 @@
 //! counts that decide whether a flush is needed.
 //!
 //! ```text
-//! journal, ext4, f2fs -> Plug (sort, merge), OrderPlug (groups, packs) -> Queue (marks, figures) -> BlockDevice
+//! journal, ext4, f2fs -> Plug (sort, merge), OrderPlug (groups, packs) -> Queue (marks, figures)
+//!                     -> Elevator, if there is a scheduler -> BlockDevice
 //! ```
 
 mod ahead;
 mod batch;
 mod command;
 mod durability;
+mod elevator;
 mod flushing;
+mod lanes;
 mod observe;
 mod order_plug;
 mod plug;
 mod queue;
+mod scheduler;
 mod split;
 mod stats;
 
@@ -29,4 +33,5 @@ pub use observe::{Sample, Work};
 pub use order_plug::OrderPlug;
 pub use plug::Plug;
 pub use queue::Queue;
+pub use scheduler::Scheduler;
 pub use stats::QueueStats;

@@ -22,6 +22,8 @@ pub(crate) struct Write {
     pub lba: Lba,
     pub sectors: u64,
     pub fua: bool,
+    /// Nobody waits for it: a scheduler may let others pass.
+    pub background: bool,
     pub pieces: Vec<Piece>,
 }
 
@@ -32,6 +34,7 @@ impl Write {
             lba,
             sectors,
             fua,
+            background: false,
             pieces: vec![Piece { class, bytes }],
         }
     }
@@ -56,6 +59,7 @@ impl Write {
             lba: self.lba.plus(sectors),
             sectors: self.sectors - sectors,
             fua: self.fua,
+            background: self.background,
             pieces: tail,
         };
         self.sectors = sectors;
@@ -86,6 +90,13 @@ impl Plug {
     /// Makes all writes that it holds non-volatile at completion.
     pub fn non_volatile(mut self) -> Plug {
         self.writes.iter_mut().for_each(|w| w.fua = true);
+        self
+    }
+
+    /// Says of all writes that it holds that nobody waits for them: a scheduler may let others
+    /// pass. (Linux: write-back without `REQ_SYNC`.)
+    pub fn background(mut self) -> Plug {
+        self.writes.iter_mut().for_each(|w| w.background = true);
         self
     }
 

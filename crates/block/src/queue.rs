@@ -4,14 +4,18 @@
 use crate::batch::{Batch, Held, Kind, Sent, Watch};
 use crate::command::Command;
 use crate::durability::{Durability, WriteMark};
+use crate::elevator::{Elevator, How};
 use crate::flushing::{Flushing, UnderWay};
 use crate::observe::{Observer, Probe, Sample, Work};
 use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
+use crate::scheduler::Scheduler;
 use crate::split::{Part, split};
 use crate::stats::QueueStats;
 use base::{BlockSize, Bytes, Lba, SECTORS_PER_BLOCK, Time};
-use blockdev::{BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Request};
+use blockdev::{
+    BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Reply, Request, Ticket,
+};
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
 
@@ -21,6 +25,9 @@ const DEPTH: usize = 32;
 /// The queue of one device. All requests of a file system and its journal pass through it.
 pub struct Queue {
     device: Arc<dyn BlockDevice>,
+    /// `None`: every request goes to the device at once.
+    elevator: Option<Elevator>,
+    background_max: usize,
     caps: Caps,
     state: Mutex<State>,
     flush_ended: Condvar,
@@ -34,16 +41,47 @@ struct State {
 }
 
 impl Queue {
-    /// A queue in front of `device`.
+    /// A queue in front of `device`, without a scheduler.
     pub fn new(device: Arc<dyn BlockDevice>) -> Arc<Queue> {
+        Queue::scheduled(device, Scheduler::None, 1)
+    }
+
+    /// A queue in front of `device`, which takes `depth` commands of the scheduler's at once.
+    pub fn scheduled(
+        device: Arc<dyn BlockDevice>,
+        scheduler: Scheduler,
+        depth: usize,
+    ) -> Arc<Queue> {
         let caps = device.caps();
         let state = Mutex::named("block queue", State::default());
         Arc::new(Queue {
+            elevator: Elevator::start(&device, scheduler, depth),
+            background_max: scheduler.background_max(),
             device,
             caps,
             state,
             flush_ended: Condvar::new(),
         })
+    }
+
+    /// Requests of write-back that a task may have on the way at once: one without a scheduler,
+    /// as nothing lets a sync pass what has been sent.
+    pub fn background_max(&self) -> usize {
+        self.background_max
+    }
+
+    fn submit(&self, request: Request, how: How) -> Ticket {
+        match &self.elevator {
+            None => self.device.submit(request),
+            Some(elevator) => elevator.submit(request, how),
+        }
+    }
+
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        match &self.elevator {
+            None => self.device.wait(ticket),
+            Some(elevator) => elevator.wait(ticket),
+        }
     }
 
     /// The promises of the device.
@@ -58,7 +96,7 @@ impl Queue {
     pub fn read(&self, lba: Lba, sectors: u64) -> Result<Bytes, DevError> {
         let request = Request::read(lba, sectors);
         self.state.lock().stats.add(&request);
-        Ok(self.device.wait(self.device.submit(request))?.into_bytes())
+        Ok(self.wait(self.submit(request, How::Awaited))?.into_bytes())
     }
 
     /// Reads `count` whole blocks of this size, one answer per block. Where the device answers in
@@ -99,7 +137,7 @@ impl Queue {
     ) -> Result<Vec<Bytes>, DevError> {
         let request = Request::read(lba, size.sectors_of(count));
         self.state.lock().stats.add(&request);
-        let reply = self.device.wait(self.device.submit(request))?;
+        let reply = self.wait(self.submit(request, How::Awaited))?;
         Ok(split(reply, size, part))
     }
 
@@ -111,10 +149,10 @@ impl Queue {
             let send = |&(lba, sectors): &(Lba, u64)| {
                 let request = Request::read(lba, sectors);
                 self.state.lock().stats.add(&request);
-                self.device.submit(request)
+                self.submit(request, How::Awaited)
             };
             let tickets: Vec<_> = chunk.iter().map(send).collect();
-            let wait = |ticket| self.device.wait(ticket).map(|r| r.into_bytes());
+            let wait = |ticket| self.wait(ticket).map(|r| r.into_bytes());
             answers.extend(tickets.into_iter().map(wait));
         }
         answers
@@ -189,7 +227,7 @@ impl Queue {
                 let request = Request::discard(lba, sectors);
                 self.begin(&request, Kind::Cached);
                 Sent {
-                    ticket: self.device.submit(request),
+                    ticket: self.submit(request, How::AtOnce),
                     kind: Kind::Cached,
                     sectors: 0,
                 }
@@ -218,8 +256,8 @@ impl Queue {
         };
         let request = Request::remap(remap);
         self.begin(&request, kind);
-        let ticket = self.device.submit(request);
-        let result = self.device.wait(ticket);
+        let ticket = self.submit(request, How::AtOnce);
+        let result = self.wait(ticket);
         let mark = {
             let mut state = self.state.lock();
             state.observer.completed(kind != Kind::Cached);
@@ -274,7 +312,7 @@ impl Queue {
         let ticket = self
             .caps
             .volatile_cache
-            .then(|| self.device.submit(request));
+            .then(|| self.submit(request, How::AtOnce));
         UnderWay {
             ticket,
             start,
@@ -285,7 +323,7 @@ impl Queue {
     pub(crate) fn end_flush(&self, flush: UnderWay) -> Result<(), DevError> {
         let since = rt::now();
         let result = match flush.ticket {
-            Some(ticket) => self.device.wait(ticket).map(|_| ()),
+            Some(ticket) => self.wait(ticket).map(|_| ()),
             None => Ok(()),
         };
         let result = {
@@ -374,6 +412,11 @@ impl Queue {
     pub(crate) fn send_write(&self, write: Write) -> Sent {
         let kind = self.kind_of(write.fua);
         let fua = write.fua && self.caps.fua;
+        let how = match (write.fua, write.background) {
+            (true, _) => How::AtOnce,
+            (false, true) => How::Background,
+            (false, false) => How::Awaited,
+        };
         let sectors = write.sectors;
         let request = Request {
             op: Op::Write {
@@ -383,7 +426,7 @@ impl Queue {
             },
         };
         self.begin(&request, kind);
-        let ticket = self.device.submit(request);
+        let ticket = self.submit(request, how);
         Sent {
             ticket,
             kind,
@@ -402,7 +445,7 @@ impl Queue {
         let request = Request::pack(writes.into_iter().map(entry).collect());
         let kind = Kind::Durable;
         self.begin(&request, kind);
-        let ticket = self.device.submit(request);
+        let ticket = self.submit(request, How::AtOnce);
         Sent {
             ticket,
             kind,
@@ -421,7 +464,7 @@ impl Queue {
 
     /// Waits for one command; also answers the mark that covers it.
     pub(crate) fn wait_write(&self, sent: Sent) -> (Result<(), DevError>, WriteMark) {
-        let result = self.device.wait(sent.ticket).map(|_| ());
+        let result = self.wait(sent.ticket).map(|_| ());
         let mut state = self.state.lock();
         state.observer.completed(sent.kind != Kind::Cached);
         let mark = match sent.kind {

@@ -4,3 +4,4 @@
 mod order_plug;
 mod plug;
 mod queue;
+mod scheduler;
