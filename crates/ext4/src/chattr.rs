@@ -121,7 +121,7 @@ impl Ext4 {
             return Ok(());
         }
         self.close_window_of(inode);
-        self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
+        self.write_pages(inode, 0..u64::MAX, Way::AWAITED)?;
         let _wb = inode.wb.lock();
         self.land_flights(inode);
         if was_logged {

@@ -650,6 +650,7 @@ fn start_journal(
         scheme: options.scheme,
         commit_interval: options.commit_interval,
         writeback_expire: options.writeback_expire,
+        writeback_interval: options.writeback_interval,
         features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
         checksum_v3: sb.has_metadata_checksums(),
         block_size: block_size(sb)?,

@@ -44,6 +44,9 @@ pub struct MountOptions {
     pub commit_interval: Option<Nanos>,
     /// Age at which committed metadata is written home by itself; `None`: only when the log fills.
     pub writeback_expire: Option<Nanos>,
+    /// How often write-back looks for such metadata (Linux `dirty_writeback_centisecs`); `None`: at
+    /// the moment at which some is old enough.
+    pub writeback_interval: Option<Nanos>,
     /// Refuse every change; a journal that needs recovery is still recovered.
     pub read_only: bool,
     /// Leave a journal that needs recovery as it is, unread, and show the volume without what the
@@ -74,6 +77,7 @@ impl Default for MountOptions {
             commit_by_caller: false,
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
+            writeback_interval: None,
             read_only: false,
             no_recovery: false,
             discard: false,

@@ -36,7 +36,7 @@ impl Inner {
             let upto = LogPos(state.ring().tail().0 + room);
             state.checkpoints.blocks_before(upto)
         };
-        self.write_home(&blocks)?;
+        self.write_home(&blocks, false)?;
         self.advance_tail(log)
     }
 
@@ -44,7 +44,7 @@ impl Inner {
     pub fn checkpoint_all(&self) -> Result<(), JournalError> {
         let _home = self.home.lock();
         let Some(log) = &self.log else {
-            self.write_home_all()?;
+            self.write_home_all(false)?;
             let mark = self.queue.mark();
             return self
                 .queue
@@ -52,19 +52,20 @@ impl Inner {
                 .map_err(|e| self.fail(e.into(), "flush"));
         };
         let blocks = self.lock()?.checkpoints.blocks_before(LogPos(u64::MAX));
-        self.write_home(&blocks)?;
+        self.write_home(&blocks, false)?;
         self.advance_tail(log)
     }
 
     /// Writes home all pending images of blocks that no transaction is working on. The caller holds
-    /// `home`.
-    pub fn write_home_all(&self) -> Result<(), JournalError> {
+    /// `home`; `background`: nobody waits for it.
+    pub fn write_home_all(&self, background: bool) -> Result<(), JournalError> {
         let blocks = self.lock()?.cache.write_back_list();
-        self.write_home(&blocks)
+        self.write_home(&blocks, background)
     }
 
-    /// Writes the pending images of these blocks home. The caller holds `home`.
-    pub fn write_home(&self, blocks: &[BlockNo]) -> Result<(), JournalError> {
+    /// Writes the pending images of these blocks home. The caller holds `home`. A checkpoint is
+    /// awaited, as in Linux; the flusher's write-back is not.
+    pub fn write_home(&self, blocks: &[BlockNo], background: bool) -> Result<(), JournalError> {
         // A list that fails leaves its remaining blocks marked as under way. `fail` ends the
         // journal, so no task waits for them.
         let rest = self
@@ -72,7 +73,7 @@ impl Inner {
             .map_err(|e| self.fail(e, "REMAP of committed blocks"))?;
         let start = rt::now();
         for chunk in rest.chunks(BATCH) {
-            self.write_home_batch(chunk)
+            self.write_home_batch(chunk, background)
                 .map_err(|e| self.fail(e, "home write of metadata"))?;
         }
         self.state.lock().stats.homing += rt::now() - start;
@@ -80,7 +81,7 @@ impl Inner {
     }
 
     /// M3: every home write except a REMAP is made here.
-    fn write_home_batch(&self, chunk: &[BlockNo]) -> Result<(), JournalError> {
+    fn write_home_batch(&self, chunk: &[BlockNo], background: bool) -> Result<(), JournalError> {
         let reliable = self.writes_home_reliably();
         // hazards-H1: the mutant drops FUA where nothing else keeps a home write from leaving
         // garbage.
@@ -107,6 +108,10 @@ impl Inner {
             }
         }
         rt::charge_each(base::cost::journal::SEND_BLOCK, images.len() as u64);
+        let plug = match background {
+            true => plug.background(),
+            false => plug,
+        };
         let result = plug.submit().wait();
         let mut state = self.state.lock();
         for (block, image) in &images {

@@ -313,7 +313,7 @@ impl Journal {
     pub fn commit_all(&self) -> Result<(), JournalError> {
         if self.inner.log.is_none() {
             let _home = self.inner.home.lock();
-            return self.inner.write_home_all();
+            return self.inner.write_home_all(false);
         }
         let newest = {
             let state = self.inner.lock()?;
@@ -344,7 +344,7 @@ impl Journal {
         sorted.sort_unstable();
         sorted.dedup();
         let _home = self.inner.home.lock();
-        self.inner.write_home(&sorted)
+        self.inner.write_home(&sorted, false)
     }
 
     /// The first failure, if the journal is aborted.
@@ -386,7 +386,7 @@ impl Journal {
     /// The journal is aborted.
     pub fn write_back(&self) -> Result<(), JournalError> {
         let _home = self.inner.home.lock();
-        self.inner.write_home_all()
+        self.inner.write_home_all(true)
     }
 
     /// The blocks of a journal without a log that changed and were not written home, so that the

@@ -14,6 +14,9 @@ pub struct Options {
     /// Committed blocks are written home when the oldest of them has waited this long (Linux
     /// `dirty_expire_centisecs`); `None`: only by checkpoints.
     pub writeback_expire: Option<Nanos>,
+    /// How often write-back looks for such blocks (Linux `dirty_writeback_centisecs`); `None`: at
+    /// the moment at which one is old enough.
+    pub writeback_interval: Option<Nanos>,
     /// The file system has more than 32 bits of block numbers (ext4 feature `64bit`).
     pub features_64bit: bool,
     /// Write checksums v3 (ext4 feature `metadata_csum`); otherwise none.
@@ -34,6 +37,7 @@ impl Default for Options {
             scheme: Preset::Jbd2.scheme(),
             commit_interval: Some(Nanos::from_secs(5)),
             writeback_expire: Some(Nanos::from_secs(30)),
+            writeback_interval: None,
             features_64bit: true,
             checksum_v3: true,
             block_size: BlockSize::KIB4,

@@ -9,7 +9,7 @@ use crate::track::Logged;
 use crate::transaction::{Image, Kind};
 use crate::words::WordMap;
 use crate::{JournalError, Phase};
-use base::{BlockNo, Mutant, Nanos};
+use base::{BlockNo, Mutant, Nanos, Time};
 use rt::MutexGuard;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -246,6 +246,15 @@ fn record_error(inner: &Inner, log: &Log) {
     }
 }
 
+/// The first moment at or after `at` when the flusher looks; it looks all the time without an
+/// interval.
+fn at_tick(at: Time, interval: Option<Nanos>) -> Time {
+    match interval {
+        Some(Nanos(span)) => Time(at.0.div_ceil(span.max(1)).saturating_mul(span.max(1))),
+        None => at,
+    }
+}
+
 /// Writes everything home once its oldest block has waited for `expire`; no flush: the next tail
 /// update sends one.
 pub(crate) fn writeback_task(inner: &Inner, expire: Nanos) {
@@ -254,7 +263,8 @@ pub(crate) fn writeback_task(inner: &Inner, expire: Nanos) {
             let Ok(mut state) = inner.lock() else { return };
             loop {
                 let now = rt::now();
-                let due = state.cache.oldest_pending().map_or(now, |t| t) + expire;
+                let old = state.cache.oldest_pending().map_or(now, |t| t) + expire;
+                let due = at_tick(old, inner.options.writeback_interval);
                 if state.stopped {
                     return;
                 }
@@ -268,7 +278,7 @@ pub(crate) fn writeback_task(inner: &Inner, expire: Nanos) {
             }
         }
         let _home = inner.home.lock();
-        if inner.write_home_all().is_err() {
+        if inner.write_home_all(true).is_err() {
             return;
         }
     }

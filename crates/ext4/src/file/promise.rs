@@ -158,7 +158,7 @@ impl Ext4 {
                 continue;
             }
             if let Some(inode) = self.inodes.get(ino) {
-                leave_unpromised(self.write_pages(&inode, 0..u64::MAX, Way::BACKGROUND))?;
+                leave_unpromised(self.write_pages(&inode, 0..u64::MAX, Way::AWAITED))?;
             }
         }
         self.mature_pending()?;

@@ -184,7 +184,7 @@ impl Ext4 {
         work: impl FnOnce(&mut Tx<'f>) -> FsResult<()>,
     ) -> FsResult<()> {
         self.close_window_of(inode);
-        self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
+        self.write_pages(inode, 0..u64::MAX, Way::AWAITED)?;
         let _wb = inode.wb.lock();
         self.land_flights(inode);
         let dropped = self.pages.drop_range(inode.ino, from..u64::MAX);

@@ -119,6 +119,7 @@ impl Ext4 {
             i,
             len,
             convert: false,
+            background: false,
         };
         self.transact(len, |tx| {
             self.log_part(tx, inode, &part, start)?;

@@ -38,7 +38,7 @@ impl Ext4 {
             let way = Way {
                 path,
                 small,
-                ..Way::BACKGROUND
+                ..Way::AWAITED
             };
             let written = self.write_pages(inode, 0..u64::MAX, way);
             if path != DataPath::WithLog || written.is_err() {
@@ -233,7 +233,7 @@ impl Ext4 {
         for inode in &inodes {
             // Files without dirty pages count, too: another task may have taken their pages and not
             // mapped them yet; it holds `wb` until then (F4).
-            self.write_pages(inode, 0..u64::MAX, Way::BACKGROUND)?;
+            self.write_pages(inode, 0..u64::MAX, Way::AWAITED)?;
         }
         for inode in &inodes {
             self.land_flights(inode);

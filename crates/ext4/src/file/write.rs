@@ -278,9 +278,12 @@ impl Ext4 {
         let chunk = CHUNK_PAGES.max(pages as usize);
         let chunk = chunk.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
-            // The piece that was sent last lands first: so two pieces are never on the way, and the
-            // device idles only for a moment.
-            self.land_flights(inode);
+            // Without an I/O scheduler the piece that was sent last lands first: so two pieces are
+            // never on the way, and the device idles only for a moment.
+            let most = self.queue.background_max();
+            self.land_while(inode, |on_the_way| {
+                on_the_way >= most || self.pages.busy_pages() > limit
+            });
             return leave_unpromised(self.write_pages(inode, front, Way::BACKGROUND));
         }
         if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {

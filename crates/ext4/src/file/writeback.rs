@@ -156,6 +156,7 @@ impl Ext4 {
                 i,
                 len,
                 convert,
+                background: plain.background,
             };
             match logged {
                 true => self.log_part(tx, inode, &part, start)?,
@@ -293,6 +294,7 @@ impl Ext4 {
             i: 0,
             len: 1,
             convert: moved,
+            background: false,
         };
         self.send_ordered(tx, inode, &part, start)
     }
@@ -312,7 +314,7 @@ impl Ext4 {
             self.block_size.lba(start),
             part.pages(),
         );
-        let mut batch = plug.submit();
+        let mut batch = submit(plug, part.background);
         let watch = batch.watch();
         inode.flights.lock().push_back(Flight {
             pages: part.range(),
@@ -341,15 +343,15 @@ impl Ext4 {
 
     /// Waits for all data of the inode that is on its way. A failure is kept for the next fsync.
     pub(crate) fn land_flights(&self, inode: &Inode) {
-        self.land_while(inode, || true);
+        self.land_while(inode, |_| true);
     }
 
     /// Waits for data of the inode, in the order in which it was sent, as long as there is some and
-    /// `more` says so. The lock of the flights is held meanwhile, so that a task that finds no
-    /// flight knows that all have landed (file-F3, sync-F4).
-    fn land_while(&self, inode: &Inode, more: impl Fn() -> bool) {
+    /// `more` says so of the number of its flights. The lock of the flights is held meanwhile, so
+    /// that a task that finds no flight knows that all have landed (file-F3, sync-F4).
+    pub(super) fn land_while(&self, inode: &Inode, more: impl Fn(usize) -> bool) {
         let mut flights = inode.flights.lock();
-        while more() {
+        while more(flights.len()) {
             let Some(flight) = flights.pop_front() else {
                 return;
             };
@@ -399,7 +401,7 @@ impl Ext4 {
         while let Some(first) = self.pages.next_dirty(inode.ino, from..u64::MAX) {
             from = first + step;
             self.write_pages(inode, first..from, Way::BACKGROUND)?;
-            self.land_while(inode, || self.pages.busy_pages() > limit / 4);
+            self.land_while(inode, |_| self.pages.busy_pages() > limit / 4);
         }
         Ok(())
     }
@@ -422,6 +424,8 @@ pub(crate) struct Way {
     pub small: bool,
     /// By which right pages without a promise get blocks (reserve-R2).
     pub unpromised: Right,
+    /// Nobody waits for it: an I/O scheduler may let others pass (Linux: `WB_SYNC_NONE`).
+    pub background: bool,
 }
 
 impl Way {
@@ -431,6 +435,12 @@ impl Way {
         path: DataPath::Cached,
         small: false,
         unpromised: Right::Nobodys,
+        background: true,
+    };
+    /// As [`BACKGROUND`](Self::BACKGROUND), for a caller that waits (Linux: `WB_SYNC_ALL`).
+    pub const AWAITED: Way = Way {
+        background: false,
+        ..Way::BACKGROUND
     };
 }
 
@@ -441,6 +451,8 @@ pub(super) struct Part<'r> {
     pub len: u32,
     /// The blocks were unwritten, or their content lay in the inode.
     pub convert: bool,
+    /// As in [`Way`].
+    pub background: bool,
 }
 
 impl Part<'_> {
@@ -459,6 +471,7 @@ struct Plain {
     path: DataPath,
     small: bool,
     unpromised: Right,
+    background: bool,
     size: BlockSize,
     plug: Plug,
     pages: Vec<Range<u64>>,
@@ -472,6 +485,7 @@ impl Plain {
             path: way.path,
             small: way.small,
             unpromised: way.unpromised,
+            background: way.background,
             size: fs.block_size,
             plug: fs.queue.plug(),
             pages: Vec::new(),
@@ -506,7 +520,7 @@ impl Plain {
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         let mut batch = match self.path {
             DataPath::WithLog => plug.hold(),
-            DataPath::Cached | DataPath::Direct => plug.submit(),
+            DataPath::Cached | DataPath::Direct => submit(plug, self.background),
         };
         let watch = batch.watch();
         let flights = self.pages.drain(..).map(|pages| Flight {
@@ -515,6 +529,13 @@ impl Plain {
         });
         inode.flights.lock().extend(flights);
         Some(batch)
+    }
+}
+
+fn submit(plug: Plug, background: bool) -> Batch {
+    match background {
+        true => plug.background().submit(),
+        false => plug.submit(),
     }
 }
 

@@ -280,6 +280,32 @@ fn commit_timer_and_write_back() {
 }
 
 #[test]
+fn write_back_looks_only_at_its_interval() {
+    let home_at = |interval: Option<Nanos>| {
+        let outcome = rt::Sim::new(rt::SimConfig::default()).run(move || {
+            let rig = Rig::new(60, 16);
+            let journal = rig.start(Options {
+                commit_interval: None,
+                writeback_expire: Some(Nanos::from_secs(2)),
+                writeback_interval: interval,
+                ..Options::default()
+            });
+            rt::sleep(Nanos::from_secs(4));
+            commit_one(&rig, &journal, 0, 1);
+            while journal.stats().blocks_home == 0 {
+                rt::sleep(Nanos::from_millis(100));
+            }
+            let at = rt::now();
+            journal.stop().expect("stops");
+            at.0 / 1_000_000_000
+        });
+        outcome.unwrap()
+    };
+    assert_eq!(home_at(None), 6, "as soon as it is 2 s old");
+    assert_eq!(home_at(Some(Nanos::from_secs(5))), 10, "the next look");
+}
+
+#[test]
 fn tail_rides_on_a_commit_when_blocks_are_home() {
     let rig = Rig::new(120, 64);
     let journal = rig.start(quiet());

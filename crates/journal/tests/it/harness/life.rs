@@ -62,6 +62,7 @@ impl Life {
             scheme: Some(scheme),
             commit_interval: timer(rng),
             writeback_expire: timer(rng),
+            writeback_interval: None,
             features_64bit: rng.one_in(2),
             checksum_v3: setup.workload.checksums.unwrap_or(rng.one_in(2)),
             block_size: base::BlockSize::KIB4,
