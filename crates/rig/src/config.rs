@@ -1,7 +1,8 @@
 //! The configuration of a stack: one value that says what to build.
 
-use crate::{FreshVolume, MountOptions, RigError, Scheme};
+use crate::{FreshVolume, MountOptions, RigError, Scheme, Writeback};
 use base::{BLOCK_BYTES, Nanos, Rng};
+use block::Scheduler;
 use blockdev::Model;
 use ctrl::{AnyModel, Media, Profile};
 use ext4::DataMode;
@@ -60,6 +61,14 @@ pub struct Config {
     /// less dirty. `None`: 1024, whatever the length of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_mib: Option<u32>,
+    /// I/O scheduler in front of the device; `None`: [`Scheduler::None`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Scheduler>,
+    /// When the host writes back what has changed; `None`: [`Writeback::LINUX`], except that
+    /// metadata goes home at the very moment at which it is old enough, and not when the flusher
+    /// next looks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writeback: Option<Writeback>,
     /// Commit timer and write-back timers run as in Linux; without them only syncs and lack of
     /// space write.
     pub timers: bool,
@@ -122,6 +131,8 @@ impl Config {
             data: Data::Ordered,
             cache_mib: None,
             host_mib: None,
+            scheduler: None,
+            writeback: None,
             timers: true,
             shorter: None,
             seed,
@@ -142,14 +153,17 @@ impl Config {
         if !self.timers {
             return WritebackPolicy::off();
         }
-        let linux = self.host_mib.map_or_else(WritebackPolicy::default, |mib| {
+        let pages = self.host_mib.map_or(1 << 18, |mib| {
             let bytes = (u64::from(mib) << 20) / u64::from(self.times_shorter());
-            WritebackPolicy::linux(bytes / BLOCK_BYTES as u64)
+            bytes / BLOCK_BYTES as u64
         });
+        let set = self.writeback.unwrap_or(Writeback::LINUX);
+        let share = |percent: u32| Some(pages * u64::from(percent) / 100);
         WritebackPolicy {
-            interval: linux.interval.map(|span| self.interval(span)),
-            expire: self.interval(linux.expire),
-            ..linux
+            interval: Some(self.interval(set.interval())),
+            expire: self.interval(set.expire()),
+            background_pages: share(set.background),
+            limit_pages: share(set.limit),
         }
     }
 
@@ -351,6 +365,7 @@ impl Config {
     pub fn mount_options(&self) -> MountOptions {
         let timer = |span: Nanos| self.timers.then_some(self.interval(span));
         let cache = self.cache_mib.map(|mib| (mib as usize) << 20);
+        let set = self.writeback.unwrap_or(Writeback::LINUX);
         match self.scheme {
             Scheme::Journal(scheme) => {
                 let default = ext4::MountOptions::default();
@@ -358,7 +373,8 @@ impl Config {
                     scheme,
                     data: self.data.into(),
                     commit_interval: timer(Nanos::from_secs(5)),
-                    writeback_expire: timer(Nanos::from_secs(30)),
+                    writeback_expire: timer(set.expire()),
+                    writeback_interval: (self.writeback).and_then(|set| timer(set.interval())),
                     cache_bytes: cache.unwrap_or(default.cache_bytes),
                     ..default
                 })
@@ -370,8 +386,8 @@ impl Config {
                 checkpoint.triggers.interval = checkpoint.triggers.interval.map(shorter);
                 checkpoint.background = checkpoint.background.map(shorter);
                 let triggers = &mut checkpoint.triggers;
-                triggers.flusher_interval = shorter(triggers.flusher_interval);
-                triggers.flusher_expire = shorter(triggers.flusher_expire);
+                triggers.flusher_interval = shorter(set.interval());
+                triggers.flusher_expire = shorter(set.expire());
                 triggers.cached_nat_max /= self.times_shorter();
                 if let Some(journal) = &mut journal {
                     journal.commit = shorter(journal.commit);
@@ -450,5 +466,36 @@ mod tests {
             ..of_a_host
         };
         assert_eq!(whole.writeback().limit_pages, Some((20 << 18) / 5));
+    }
+
+    #[test]
+    fn the_settings_of_write_back_reach_pages_and_metadata() {
+        let secs = |n| Some(Nanos::from_secs(n));
+        let mut config = Config::new(Preset::Jbd2, "emmc-odroid-xu4", 1);
+        assert_eq!(config.writeback(), WritebackPolicy::default());
+        let homes = |config: &Config| match config.mount_options() {
+            MountOptions::Ext4(o) => (o.writeback_interval, o.writeback_expire),
+            MountOptions::F2fs(_) => panic!("of ext4"),
+        };
+        assert_eq!(homes(&config), (None, secs(30)));
+        config.writeback = Some(Writeback::ANDROID);
+        let policy = WritebackPolicy {
+            interval: secs(5),
+            expire: Nanos::from_secs(2),
+            background_pages: Some((1 << 18) / 20),
+            limit_pages: Some((1 << 18) / 5),
+        };
+        assert_eq!(config.writeback(), policy);
+        assert_eq!(homes(&config), (secs(5), secs(2)));
+        config.timers = false;
+        assert_eq!(homes(&config), (None, None));
+        (config.fs, config.timers) = (Fs::F2fs, true);
+        config.scheme = f2fs::Preset::Checkpoint60.into();
+        let MountOptions::F2fs(options) = config.mount_options() else {
+            panic!("of F2FS");
+        };
+        let triggers = options.checkpoint.triggers;
+        let both = (triggers.flusher_interval, triggers.flusher_expire);
+        assert_eq!(both, (Nanos::from_secs(5), Nanos::from_secs(2)));
     }
 }

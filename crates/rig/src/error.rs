@@ -43,6 +43,14 @@ pub enum RigError {
         /// The file system.
         fs: &'static str,
     },
+    /// A setting of write-back that is not possible.
+    #[error("write-back `{item}`: {why}")]
+    Writeback {
+        /// The setting.
+        item: String,
+        /// What would be valid.
+        why: String,
+    },
     /// The device profile.
     #[error("{0}")]
     Profile(#[from] ProfileError),

@@ -20,9 +20,11 @@ mod saved;
 mod scheme;
 mod stack;
 mod volume;
+mod writeback;
 
 pub use bare::{FreshVolume, Mounted};
 pub use base::Ino;
+pub use block::Scheduler;
 pub use blockdev::{
     BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, HostError, HostFile,
     HostIo, HostOptions, Model, Modelled, Op, Piece, Remap, RemapPair, Reply, Request, Ticket,
@@ -57,3 +59,4 @@ pub use vfs::{
     SetAttr, TimeSet, Vfs, XattrMode,
 };
 pub use volume::{Volume, VolumeError, kind_of, kind_of_head};
+pub use writeback::Writeback;

@@ -8,6 +8,16 @@ use ctrl::AnyModel;
 use std::sync::Arc;
 use vfs::{Vfs, WritebackPolicy};
 
+/// Commands that the driver of Linux has at the device at once. For an eMMC without command queue
+/// it prepares one while another runs (`drivers/mmc/card/queue.c`, `mmc_queue_req` twice); other
+/// devices have a queue, of which a scheduler uses as much as a 5.1 eMMC would have.
+fn commands_at_once(model: &AnyModel) -> usize {
+    match model {
+        AnyModel::Emmc(_) => 2,
+        AnyModel::Plain(_) | AnyModel::Raw(_) | AnyModel::Nvme(_) => 32,
+    }
+}
+
 /// A mounted file system and all layers below it. Dropping it is a crash; [`Stack::unmount`] ends
 /// it cleanly.
 pub struct Stack {
@@ -43,22 +53,34 @@ impl Stack {
         clock: Clock,
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
+        let depth = commands_at_once(&model);
         let device = Arc::new(Modelled::new(model, clock));
         let options = (config.mount_options(), config.writeback());
-        Stack::mount_with(device, options, between)
+        Stack::over(device, options, |device| {
+            Queue::scheduled(between(device), config.scheduler.unwrap_or_default(), depth)
+        })
     }
 
-    /// Mounts on a device that another owner holds too, with options of the caller's.
+    /// Mounts on a device that another owner holds too, with options of the caller's and without an
+    /// I/O scheduler.
     ///
     /// # Errors
     /// As [`Stack::mount`].
     pub fn mount_with(
         device: Arc<Modelled<AnyModel>>,
-        (options, policy): (MountOptions, WritebackPolicy),
+        options: (MountOptions, WritebackPolicy),
         between: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice>,
     ) -> Result<Stack, RigError> {
+        Stack::over(device, options, |device| Queue::new(between(device)))
+    }
+
+    fn over(
+        device: Arc<Modelled<AnyModel>>,
+        (options, policy): (MountOptions, WritebackPolicy),
+        queue_of: impl FnOnce(Arc<dyn BlockDevice>) -> Arc<Queue>,
+    ) -> Result<Stack, RigError> {
         let start = rt::now();
-        let queue = Queue::new(between(device.clone()));
+        let queue = queue_of(device.clone());
         let fs = AnyFs::mount(queue.clone(), options)?;
         let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Stack {
