@@ -233,6 +233,15 @@ pub struct RunArgs {
     /// [default: as mke2fs chooses by the size of the file system].
     #[arg(long, value_name = "SIZE", value_parser = size::mib32)]
     pub journal: Option<u32>,
+    /// I/O scheduler in front of the device: `none`, `cfq-3.10`, `mq-deadline` or `bfq`
+    /// [default: none].
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// When the host writes back what has changed: `linux`, `android`, or such a word and changes
+    /// of it, as `android+interval=2+background=10`
+    /// [default: linux, but metadata goes home without waiting for the flusher's next look].
+    #[arg(long, value_name = "SETTINGS")]
+    pub writeback: Option<String>,
     /// Commit and write-back timers, as in Linux; off: only syncs and lack of space write.
     #[arg(long, value_enum, default_value_t = Timers::On)]
     pub timers: Timers,

@@ -65,16 +65,16 @@ impl Asked {
             ("--schemes", !args.on.schemes.is_empty()),
             ("--journal", args.on.journal.is_some()),
             ("--aged", args.aged.is_some()),
+            ("--scheduler", args.on.scheduler.is_some()),
+            ("--writeback", args.on.writeback.is_some()),
         ] {
             if given {
                 let why = "block requests run below any file system and journal";
                 return Err(usage(format!("{option}: {why}")));
             }
         }
-        let (device, counts) = (
-            args.on.device.is_some(),
-            "a run without --device, which counts",
-        );
+        let device = args.on.device.is_some();
+        let counts = "a run without --device, which counts";
         for (option, given, wanted) in [
             ("--policies", !b.policies.is_empty(), !device),
             ("--ftl", b.ftl.is_some(), !device),

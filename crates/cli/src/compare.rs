@@ -10,7 +10,7 @@ use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use report::results::{Results, SCHEMA};
-use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheme};
+use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheduler, Scheme, Writeback};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use work::RunConfig;
@@ -103,8 +103,9 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let page = out.path().join("index.html");
         say(&format!(
-            "gains are over the first row; times are those of the device, timing {timing}; docs/use/figures.md explains the figures\n\
+            "gains are over the first row; times are those of the device, timing {timing}, I/O scheduler {}; docs/use/figures.md explains the figures\n\
              report: {}\nagain: {}\n",
+            args.scheduler.as_deref().unwrap_or(Scheduler::None.word()),
             page.display(),
             results.reproduce
         ))?;
@@ -146,6 +147,7 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
             (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
+            (stack.scheduler, stack.writeback) = host(args)?;
             // Beside configurations with a journal, F2FS without one ignores the size; alone it
             // gets it, and is refused.
             let refused = args.fs.len() == 1 && !args.schemes.iter().any(|s| has_journal(s));
@@ -169,6 +171,21 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
         }
     }
     Ok(configs)
+}
+
+/// What was asked for of the host: its I/O scheduler, and when it writes back.
+fn host(args: &RunArgs) -> Result<(Option<Scheduler>, Option<Writeback>), Failure> {
+    let scheduler = args.scheduler.as_ref().map(|text| text.parse());
+    let writeback = args.writeback.as_ref().map(|text| text.parse());
+    if args.writeback.is_some() && args.timers == Timers::Off {
+        return Err(usage(
+            "--writeback with --timers off, which ends write-back by time",
+        ));
+    }
+    Ok((
+        scheduler.transpose().map_err(usage)?,
+        writeback.transpose().map_err(usage)?,
+    ))
 }
 
 /// The scheme of a text, if it is one.
@@ -257,8 +274,12 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     } else {
         " --timers off"
     };
+    let scheduler = args.scheduler.as_ref();
+    let scheduler = scheduler.map_or_else(String::new, |s| format!(" --scheduler {s}"));
+    let writeback = args.writeback.as_ref();
+    let writeback = writeback.map_or_else(String::new, |w| format!(" --writeback {w}"));
     format!(
-        "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{journal}{timing}{timers}",
+        "{} --fs {fs} --device {} --schemes {schemes} --seed {} --size {}{journal}{timing}{scheduler}{writeback}{timers}",
         what.words,
         args.profile(),
         args.seed,

@@ -104,6 +104,24 @@ fn the_results_add_up() {
     );
 }
 
+/// What the checks of each run judge does not depend on the scheduler, and the line below the table
+/// names it.
+#[test]
+fn each_scheduler_runs_and_is_named() {
+    for name in ["none", "cfq-3.10", "mq-deadline", "bfq"] {
+        let dir = tempfile::tempdir().unwrap();
+        let asked = ["--scheduler", name, "--writeback", "android+interval=2"];
+        let output = compare(
+            dir.path(),
+            &[&asked[..], &["--schemes", "jbd2,emmc"]].concat(),
+        );
+        let words = words(&output);
+        assert!(output.status.success(), "{words}");
+        assert!(words.contains(&format!("I/O scheduler {name};")), "{words}");
+        assert!(words.contains(&asked.join(" ")), "{words}");
+    }
+}
+
 #[test]
 fn wrong_words_are_named_with_the_right_ones() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,6 +148,23 @@ fn wrong_words_are_named_with_the_right_ones() {
     refused(&["--fs", "ext5"], "ext5", "ext4");
     refused(&["--device", "floppy"], "floppy", "emmc-odroid-xu4");
     refused(&["--timing", "fast"], "fast", "valid");
+    refused(
+        &["--scheduler", "cfq"],
+        "unknown scheduler `cfq`",
+        "cfq-3.10",
+    );
+    refused(&["--writeback", "windows"], "`windows`", "linux, android");
+    refused(
+        &["--writeback", "android+background=0"],
+        "`background=0`",
+        "1 to 100",
+    );
+    refused(&["--writeback", "limit=10"], "background=10", "limit=10");
+    refused(
+        &["--writeback", "linux", "--timers", "off"],
+        "--timers off",
+        "--writeback",
+    );
     refused(&["--schemes", "none,none"], "none", "twice");
     refused(
         &["--journal", "2"],
