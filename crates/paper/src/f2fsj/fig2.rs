@@ -7,7 +7,7 @@ use super::names::{At, Op};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, Table, number};
+use crate::{Experiment, Row, Section, Table, number};
 
 /// The jobs: each operation with each level of CPU costs, and with an interval of 1 s.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
@@ -38,7 +38,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let of = |system, at| measured(outcomes, &op.at(plan, system, at));
         let stock = of(System::Checkpoint60, At::Whole)?;
         let varied = At::experiment(plan, |at| Ok(share(of(System::Checkpoint60, at)?)))?;
-        shares.push(share_row(plan, &table, op, stock).shown_by(&varied));
+        shares.push(share_row(plan, &table, op, (stock, varied)));
         shares.extend(op.removes().then(|| share_with_preparation(op, stock)));
         let item = format!("{}: worst latency", op.word());
         let ms = stock.latency_us.max / 1e3;
@@ -96,7 +96,7 @@ fn line(name: &str, at: &str, found: &Measured) -> Vec<String> {
     ]
 }
 
-fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
+fn share_row(plan: &Plan, table: &Table, op: Op, (stock, varied): (&Measured, Experiment)) -> Row {
     let item = format!("{}: checkpoints, part of the run time", op.word());
     let (packs, ops) = (stock.checkpoints.packs, stock.ops);
     let why = match packs {
@@ -118,7 +118,9 @@ fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
             plan.interval(60)
         ),
     };
-    Row::judged(table.get("Fig 2a", &item, None), share(stock)).because(&why)
+    let published = table.get("Fig 2a", &item, None);
+    let row = Row::judged(published, share(stock)).because(&why);
+    row.shown_by(published, varied)
 }
 
 /// Beside a removal's row: what its share is if the making of the objects counts.

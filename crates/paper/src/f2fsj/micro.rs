@@ -10,7 +10,7 @@ use super::scale::DEVICE;
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Listed, Row, Section, Table, number};
+use crate::{Experiment, Listed, Row, Section, Table, number};
 use report::plot;
 
 /// The systems, in the order of tables.
@@ -142,16 +142,19 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let item = format!("{}: {} over {}", op.word(), title(pair.0), title(pair.1));
         let why = why(op, pair, &found)?;
         let gain = found.gain(op, pair, At::Whole)?;
-        let mut varied = At::experiment(plan, |at| found.gain(op, pair, at))?;
-        let row = Row::judged(table.get(FIGURE, &item, None), gain).because(&why);
+        let varied = At::experiment(plan, |at| found.gain(op, pair, at))?;
+        let published = table.get(FIGURE, &item, None);
+        let mut row = Row::judged(published, gain).because(&why);
+        row = row.shown_by(published, varied);
         let at = rows.len();
         if op.removes() {
             let item = format!("{item}, with the preparation");
             let gain = found.gain_with_preparation(op, pair)?;
-            varied += &format!("; with the preparation counted {}", number(gain));
+            let counted = Experiment::on("what the time has in it");
+            row = row.shown_by(published, counted.with("the preparation too", gain));
             rows.push(Row::ours(FIGURE, &item, "gain", gain).noted(PREPARED));
         }
-        rows.insert(at, row.shown_by(&varied));
+        rows.insert(at, row);
         for at in At::LEVELS {
             let gain = found.gain(op, pair, at)?;
             rows.push(Row::ours(FIGURE, &item, "gain", gain).of(&at.text(plan)));

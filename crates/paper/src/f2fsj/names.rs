@@ -4,7 +4,7 @@ use super::Plan;
 use super::measure::{BenchJob, Host};
 use super::scale::{CORES, DEVICE, size};
 use super::system::System;
-use crate::{PaperError, number};
+use crate::{Experiment, PaperError};
 use work::RunConfig;
 
 /// The size and the CPU costs of a run in the report.
@@ -29,23 +29,20 @@ impl At {
         }
     }
 
-    /// What a value is at each of the [`LEVELS`](Self::LEVELS), as an experiment beside a row.
+    /// What a value is at each of the [`LEVELS`](Self::LEVELS), for a row outside.
     ///
     /// # Errors
     /// Those of `value`.
     pub fn experiment(
         plan: &Plan,
         value: impl Fn(At) -> Result<f64, PaperError>,
-    ) -> Result<String, PaperError> {
-        let found: Result<Vec<String>, _> = At::LEVELS
-            .map(|at| value(at).map(number))
-            .into_iter()
-            .collect();
-        Ok(format!(
-            "with half, the whole and twice the CPU costs of the table and {} objects: {}",
-            plan.objects_varied(),
-            found?.join(", ")
-        ))
+    ) -> Result<Experiment, PaperError> {
+        let cause = format!("the CPU costs ({} objects)", plan.objects_varied());
+        let [half, whole, twice] = At::LEVELS.map(value);
+        Ok(Experiment::on(&cause)
+            .against(whole?)
+            .with("half of them", half?)
+            .with("twice", twice?))
     }
 }
 

@@ -90,7 +90,7 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     let mut rows = vec![match gain(inside, spent) {
         Some(gain) => Row::judged(published, gain)
             .because(&why_time(stock, &journal))
-            .shown_by(&varied),
+            .shown_by(published, varied),
         None => Row::unmeasured(published, Some(NO_TIME)),
     }];
     if op.removes() {
@@ -169,10 +169,11 @@ fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
         number(own.latency_us.mean),
         each(journal.of_operations(), own)
     );
+    let published = table.get(FIGURE, &item, None);
     let mut rows = vec![
-        Row::judged(table.get(FIGURE, &item, None), gain(At::Whole)?)
+        Row::judged(published, gain(At::Whole)?)
             .because(&why)
-            .shown_by(&At::experiment(found.plan, gain)?),
+            .shown_by(published, At::experiment(found.plan, gain)?),
     ];
     for at in At::LEVELS {
         let of = at.text(found.plan);
