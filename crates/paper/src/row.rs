@@ -168,6 +168,16 @@ impl Row {
         self
     }
 
+    /// Adds several experiments, as [`shown_by`](Self::shown_by) does one.
+    pub fn shown_by_all(
+        self,
+        published: &Published,
+        experiments: impl IntoIterator<Item = Experiment>,
+    ) -> Row {
+        let add = |row: Row, experiment| row.shown_by(published, experiment);
+        experiments.into_iter().fold(self, add)
+    }
+
     /// Sets the note.
     pub fn noted(mut self, note: &str) -> Row {
         self.note = Some(match self.note {
