@@ -10,6 +10,7 @@ pub mod characterise;
 pub mod emmc;
 pub mod energy;
 mod error;
+mod experiment;
 pub mod f2fsj;
 pub mod jftl;
 mod page;
@@ -19,6 +20,7 @@ pub mod study;
 mod summary;
 
 pub use error::PaperError;
+pub use experiment::{Experiment, Trial, Verdict};
 pub use page::paper_page;
 pub use published::{Class, Kind, Published, Table, TableError};
 pub use row::{Listed, Report, Row, SCHEMA, Section, number};

@@ -45,17 +45,17 @@ fn summary(rows: &[Row]) -> Markup {
     html! {
         table {
             thead { tr {
-                th { "rows" } th { "within" } th { "of them strictly" } th { "outside" } th { "of them not explained" } th { "of them without an experiment" } th { "of them contradicted" } th { "not compared" } th { "not measured" }
+                th { "rows" } @for (head, _) in Summary::default().counts() { th { (head) } }
             } }
             tbody {
                 @for (name, sum) in &all {
                     tr {
-                        td { (name) } td { (sum.within) } td { (sum.strictly) } td { (sum.outside) } td { (sum.unexplained) } td { (sum.unshown) } td { (sum.contradicted) } td { (sum.not_compared) }
-                        td { (sum.unmeasured) }
+                        td { (name) } @for (_, count) in sum.counts() { td { (count) } }
                     }
                 }
             }
         }
+        p { (Summary::of(rows).headline()) }
         p.note { "Published values and tolerances stand in one committed table, written before the first run; docs/use/paper-reports.md explains them." }
     }
 }
@@ -103,7 +103,7 @@ fn rows(rows: &[&Row]) -> Markup {
                     td { span class=(class(row)) { (row.verdict()) } }
                     td { (row.kind.map_or("", Kind::word)) }
                 }
-                @if !words_of(row).is_empty() { tr { td.why colspan=(columns) { (words_of(row)) } } }
+                @if !row.words().is_empty() { tr { td.why colspan=(columns) { (row.words()) } } }
             } }
         }
     }
@@ -117,16 +117,9 @@ fn class(row: &Row) -> &'static str {
     }
 }
 
-fn words_of(row: &Row) -> String {
-    let all = [&row.contradicted, &row.why, &row.experiment, &row.note];
-    let there: Vec<&str> = all.iter().filter_map(|w| w.as_deref()).collect();
-    there.join("; ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SCHEMA;
 
     fn report() -> (Report, Vec<Section>) {
         let mut row = Row::ours("Fig 1", "a <b>thing</b>", "fraction", 0.25).timed("fig8");
@@ -139,13 +132,7 @@ mod tests {
             tables: vec![("t".into(), vec!["head".into()], vec![vec!["cell".into()]])],
             plots: vec![("p".into(), "<svg></svg>".into())],
         };
-        let report = Report {
-            schema: SCHEMA,
-            paper: "emmc".into(),
-            command: "varve paper emmc".into(),
-            incomplete: None,
-            rows: vec![row],
-        };
+        let report = Report::new("emmc", "varve paper emmc".into(), vec![row]);
         (report, vec![section])
     }
 

@@ -140,6 +140,18 @@ pub struct Published {
 }
 
 impl Published {
+    /// How far `measured` is from the value, beyond the bound, or out of the range.
+    pub fn gap(&self, measured: f64) -> f64 {
+        let (low, high) = match (self.class, self.range, self.value) {
+            (Class::Range, Some(range), _) => range,
+            (Class::Least, _, Some(bound)) => (bound, f64::INFINITY),
+            (Class::Most, _, Some(bound)) => (f64::NEG_INFINITY, bound),
+            (_, _, Some(value)) => (value, value),
+            _ => return f64::INFINITY,
+        };
+        (low - measured).max(measured - high).max(0.0)
+    }
+
     /// A value of that class; what else an entry may have is absent.
     pub fn new(
         figure: &str,

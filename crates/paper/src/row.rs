@@ -1,12 +1,12 @@
 //! A row of a report: a published value, the measured one, and whether they agree. `paper.json` and
 //! the page are made of rows.
 
-use crate::{Class, Kind, Published};
+use crate::{Class, Experiment, Kind, NOT_EXPLAINED, Published, Summary, Verdict};
 use report::metrics::round;
 use serde::{Deserialize, Serialize};
 
 /// Version of the layout of `paper.json`.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 /// The content of `paper.json`: what one paper gave here.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,6 +20,8 @@ pub struct Report {
     /// Why the report ended early and which parts were complete then; absent if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incomplete: Option<String>,
+    /// How many of the rows agree.
+    pub summary: Summary,
     /// All rows, in the order of the paper.
     pub rows: Vec<Row>,
 }
@@ -66,9 +68,9 @@ pub struct Row {
     /// Why the measured value is outside, or why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What other runs of the report gave in which the cause was varied; only of rows outside.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub experiment: Option<String>,
+    /// Runs of the report in which a cause was varied; only of rows outside.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub experiments: Vec<Experiment>,
     /// What a reader has to know, as that a generator stands in for a recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -108,7 +110,7 @@ impl Row {
             kind: published.kind,
             contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
-            experiment: None,
+            experiments: Vec::new(),
             note: None,
         }
     }
@@ -131,7 +133,7 @@ impl Row {
             kind: Some(Kind::Beyond),
             contradicted: None,
             why: None,
-            experiment: None,
+            experiments: Vec::new(),
             note: None,
         }
     }
@@ -156,13 +158,24 @@ impl Row {
         self
     }
 
-    /// Sets what runs gave in which the cause was varied; it is kept only where there is a
-    /// difference to explain.
-    pub fn shown_by(mut self, experiment: &str) -> Row {
-        if self.is_outside() {
-            self.experiment = Some(experiment.into());
+    /// Adds runs in which a cause was varied, with what they say of the difference from
+    /// `published`, by which the row was judged. They are kept only where there is a difference.
+    pub fn shown_by(mut self, published: &Published, experiment: Experiment) -> Row {
+        if let (true, Some(measured)) = (self.is_outside(), self.measured) {
+            self.experiments
+                .push(experiment.judged(published, measured));
         }
         self
+    }
+
+    /// Adds several experiments, as [`shown_by`](Self::shown_by) does one.
+    pub fn shown_by_all(
+        self,
+        published: &Published,
+        experiments: impl IntoIterator<Item = Experiment>,
+    ) -> Row {
+        let add = |row: Row, experiment| row.shown_by(published, experiment);
+        experiments.into_iter().fold(self, add)
     }
 
     /// Sets the note.
@@ -224,6 +237,29 @@ impl Row {
         }
     }
 
+    /// What the experiments say of a row outside: the one that leaves least of the difference.
+    /// Without any nothing is explained.
+    pub fn explanation(&self) -> Verdict {
+        let all = self.experiments.iter().map(|e| e.verdict);
+        all.min_by(|a, b| a.left().total_cmp(&b.left()))
+            .unwrap_or(Verdict::NotExplained)
+    }
+
+    /// What is said of the row: how it is contradicted, whether its difference is explained, the
+    /// cause, the experiments, the note.
+    pub fn words(&self) -> String {
+        let explained = self.is_outside().then(|| self.explanation().words());
+        let why = self.why.as_deref();
+        // A cause that says so itself need not say it twice.
+        let why = why.map(|why| why.strip_prefix(NOT_EXPLAINED).unwrap_or(why));
+        let why = why.map(|why| why.trim_start_matches(": ").to_string());
+        let experiments = self.experiments.iter().map(Experiment::words);
+        let all = [self.contradicted.clone(), explained, why].into_iter();
+        let all = all.flatten().chain(experiments).chain(self.note.clone());
+        let all: Vec<String> = all.filter(|words| !words.is_empty()).collect();
+        all.join("; ")
+    }
+
     /// True if the values are compared and do not agree.
     pub fn is_outside(&self) -> bool {
         self.within == Some(false)
@@ -231,6 +267,18 @@ impl Row {
 }
 
 impl Report {
+    /// A complete report of these rows. `command` is what makes it again.
+    pub fn new(paper: &str, command: String, rows: Vec<Row>) -> Report {
+        Report {
+            schema: SCHEMA,
+            paper: paper.into(),
+            command,
+            incomplete: None,
+            summary: Summary::of(&rows),
+            rows,
+        }
+    }
+
     /// The bytes of `paper.json`.
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).expect("plain data serialises");

@@ -4,7 +4,7 @@
 //! their JSON text, so a job that two parts need runs once. Each runs in a worker process of its
 //! own, in any order, as no job sees another's outcome.
 
-use super::{Report, Row, SCHEMA, Section, Table};
+use super::{Report, Row, Section, Table};
 use crate::PaperError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -116,14 +116,7 @@ pub fn report<P, J: Work>(
         sections.push(section);
     }
     let rows = sections.iter().flat_map(|s| s.rows.clone()).collect();
-    let report = Report {
-        schema: SCHEMA,
-        paper: paper.into(),
-        command,
-        incomplete: None,
-        rows,
-    };
-    Ok((report, sections))
+    Ok((Report::new(paper, command, rows), sections))
 }
 
 /// Published values that have no rows, or rows in more than one section, as `Fig 13, item, app`.

@@ -1,10 +1,11 @@
 //! How many rows agree, in all and with each timing set of the device.
 
-use super::Row;
+use super::{Row, Verdict};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Number of rows by verdict.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// Number of rows by verdict. Each row is within, outside, not compared or not measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Rows within the tolerance.
     pub within: usize,
@@ -12,12 +13,17 @@ pub struct Summary {
     pub strictly: usize,
     /// Rows outside of it.
     pub outside: usize,
-    /// Rows outside of it for which no cause is known.
-    pub unexplained: usize,
-    /// Rows outside of it beside which no run varies the cause.
-    pub unshown: usize,
-    /// Rows outside of it whose value the publication itself contradicts.
+    /// Rows within or outside whose value the publication itself contradicts.
     pub contradicted: usize,
+    /// Rows within it strictly whose value nothing contradicts.
+    pub sound_strictly: usize,
+    /// Rows outside of it whose value nothing contradicts, and whose difference an experiment
+    /// closes.
+    pub closed: usize,
+    /// The same, where one narrows it.
+    pub narrowed: usize,
+    /// The same, where none does, or there is none.
+    pub unexplained: usize,
     /// Rows that were measured and have nothing to compare with: a lost figure, an absolute time, a
     /// value of our own.
     pub not_compared: usize,
@@ -33,23 +39,68 @@ impl Summary {
     pub fn of<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Summary {
         let mut sum = Summary::default();
         for row in rows {
+            let contradicted = row.within.is_some() && row.contradicted.is_some();
+            sum.contradicted += usize::from(contradicted);
             match (row.within, row.measured) {
                 (Some(true), _) => {
+                    let strictly = row.strictly != Some(false);
                     sum.within += 1;
-                    sum.strictly += usize::from(row.strictly != Some(false));
+                    sum.strictly += usize::from(strictly);
+                    sum.sound_strictly += usize::from(strictly && !contradicted);
                 }
                 (Some(false), _) => {
                     sum.outside += 1;
-                    let why = row.why.as_deref().unwrap_or(NOT_EXPLAINED);
-                    sum.unexplained += usize::from(why.starts_with(NOT_EXPLAINED));
-                    sum.unshown += usize::from(row.experiment.is_none());
-                    sum.contradicted += usize::from(row.contradicted.is_some());
+                    match row.explanation() {
+                        _ if contradicted => {}
+                        Verdict::Closed => sum.closed += 1,
+                        Verdict::Narrowed { .. } => sum.narrowed += 1,
+                        Verdict::NotExplained => sum.unexplained += 1,
+                    }
                 }
                 (None, Some(_)) => sum.not_compared += 1,
                 (None, None) => sum.unmeasured += 1,
             }
         }
         sum
+    }
+
+    /// Rows that are compared and whose value nothing contradicts.
+    pub fn sound(&self) -> usize {
+        self.within + self.outside - self.contradicted
+    }
+
+    /// The counts with their heads, for a table.
+    pub fn counts(&self) -> [(&'static str, usize); 9] {
+        [
+            ("within", self.within),
+            ("strictly", self.strictly),
+            ("outside", self.outside),
+            ("contradicted", self.contradicted),
+            ("closed", self.closed),
+            ("narrowed", self.narrowed),
+            (NOT_EXPLAINED, self.unexplained),
+            ("not compared", self.not_compared),
+            ("not measured", self.unmeasured),
+        ]
+    }
+
+    /// The counts in a sentence.
+    pub fn headline(&self) -> String {
+        let (sound, percent) = (self.sound(), 100 * self.sound_strictly);
+        format!(
+            "{} rows within ({} of them strictly), {} outside; the publication contradicts {} of both, {} cannot be measured here. Of the {sound} that \
+             are neither, {} are within strictly ({} %); of those outside an experiment closes {} and narrows {}, {} are not explained.",
+            self.within,
+            self.strictly,
+            self.outside,
+            self.contradicted,
+            self.unmeasured,
+            self.sound_strictly,
+            percent / sound.max(1),
+            self.closed,
+            self.narrowed,
+            self.unexplained
+        )
     }
 
     /// Counts the verdicts for each timing set; `counts` stands for rows that depend on none.
@@ -68,6 +119,7 @@ impl Summary {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Class, Experiment, Published};
 
     fn row(within: Option<bool>, why: Option<&str>) -> Row {
         let mut row = Row::ours("F", "i", "u", 1.0);
@@ -88,24 +140,32 @@ mod tests {
         ];
         rows[6].strictly = Some(false);
         rows[5].measured = None;
-        rows[1] = rows[1].clone().shown_by("with half of it, 2");
-        rows[0] = rows[0].clone().shown_by("nothing to explain");
-        assert_eq!(rows[0].experiment, None);
-        rows[1].contradicted = Some("another says more".into());
-        rows[0].contradicted = rows[1].contradicted.clone();
+        rows.extend([0.8, 0.6].map(|nearer| {
+            let mut published = Published::new("F", "i", "u", Class::Gain, Some(0.9));
+            published.floor = 0.07;
+            let row = Row::judged(&published, 0.3);
+            row.shown_by(&published, Experiment::on("c").with("less", nearer))
+        }));
+        let mut contradicted = [rows[0].clone(), rows[1].clone()];
+        contradicted[0].contradicted = Some("another says more".into());
+        contradicted[1].contradicted = contradicted[0].contradicted.clone();
+        rows.extend(contradicted);
         let wanted = Summary {
-            within: 2,
-            strictly: 1,
-            outside: 3,
-            unexplained: 2,
-            unshown: 2,
-            contradicted: 1,
+            within: 3,
+            strictly: 2,
+            outside: 6,
+            contradicted: 2,
+            sound_strictly: 1,
+            closed: 1,
+            narrowed: 1,
+            unexplained: 3,
             not_compared: 1,
             unmeasured: 1,
         };
+        assert_eq!(wanted.sound(), 7);
         assert_eq!(Summary::of(&rows), wanted);
         let by = Summary::by_timing(&rows);
-        assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 3));
+        assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 6));
         assert_eq!((by[1].0.as_str(), by[1].1.not_compared), ("fig8", 1));
     }
 }

@@ -8,6 +8,7 @@ use paper::{Report, Row, Section, Summary};
 /// The whole text.
 pub fn text(report: &Report, sections: &[Section]) -> String {
     let mut text = format!("{}\n{}\n", by_section(sections), by_timing(&report.rows));
+    text.push_str(&format!("\n{}\n", report.summary.headline()));
     let outside: Vec<&Row> = report.rows.iter().filter(|row| row.is_outside()).collect();
     if !outside.is_empty() {
         text.push_str("\noutside of the tolerance:\n");
@@ -17,29 +18,9 @@ pub fn text(report: &Report, sections: &[Section]) -> String {
     text
 }
 
-const HEAD: [&str; 8] = [
-    "within",
-    "strictly",
-    "outside",
-    "not explained",
-    "no experiment",
-    "contradicted",
-    "not compared",
-    "not measured",
-];
-
 fn cells(name: &str, sum: &Summary) -> Vec<String> {
-    let counts = [
-        sum.within,
-        sum.strictly,
-        sum.outside,
-        sum.unexplained,
-        sum.unshown,
-        sum.contradicted,
-        sum.not_compared,
-        sum.unmeasured,
-    ];
-    let shown = counts.iter().map(|n| match n {
+    let counts = sum.counts();
+    let shown = counts.iter().map(|(_, n)| match n {
         0 => "-".to_string(),
         n => n.to_string(),
     });
@@ -47,7 +28,8 @@ fn cells(name: &str, sum: &Summary) -> Vec<String> {
 }
 
 fn table(first: &str, lines: impl Iterator<Item = Vec<String>>) -> Table {
-    let mut table = framed([first].into_iter().chain(HEAD));
+    let heads = Summary::default().counts().map(|(head, _)| head);
+    let mut table = framed([first].into_iter().chain(heads));
     lines.for_each(|line| {
         table.add_row(line);
     });
@@ -80,15 +62,13 @@ fn line(row: &Row) -> String {
         .timing
         .as_ref()
         .map_or(String::new(), |timing| format!(" [{timing}]"));
-    let why = row.why.as_deref().unwrap_or(paper::NOT_EXPLAINED);
-    let contradicted = row.contradicted.as_ref();
-    let contradicted = contradicted.map_or(String::new(), |how| format!("{how}; "));
     format!(
-        "- {}, {}{of}{timing}: published {}, measured {} {}: {contradicted}{why}\n",
+        "- {}, {}{of}{timing}: published {}, measured {} {}: {}\n",
         row.figure,
         row.item,
         row.published_text(),
         row.measured_text(),
-        row.unit
+        row.unit,
+        row.words()
     )
 }

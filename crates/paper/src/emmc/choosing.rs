@@ -225,6 +225,7 @@ All journaled schemes keep the same promises ([guarantees.md](guarantees.md)); t
 the log after a crash. Sentences and tables below are made from runs (`crates/paper/src/emmc/choosing.rs`): a test makes them anew and fails where this
 page says something else; `VARVE_BLESS=1` writes it. `varve paper emmc --only choosing` has the same as a section of its report. Gains are
 over `jbd2` on the same card, in operations a second; less than 2 % is no difference, and of schemes that are equal the simplest is named.
+It is about ext4; [f2fsj.md](f2fsj.md#when-it-is-faster) says when F2FS is faster with a journal.
 ";
 
 const TOOLS: &str = "

@@ -9,7 +9,7 @@ use super::scale::{CORES, FLAT_DEVICE, ring, shorter};
 use super::sized::{gain, rate};
 use super::system::{Size, System};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use work::RunConfig;
 
 const FIGURE: &str = "5.3 aged";
@@ -75,10 +75,9 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             Ok::<f64, PaperError>(gain(rate(a), rate(b)).unwrap_or(0.0))
         };
         let fresh = over(System::Checkpoint60, false)?;
-        let row = Row::judged(
-            table.get(FIGURE, ITEM, None),
-            over(System::Checkpoint60, true)?,
-        );
+        let published = table.get(FIGURE, ITEM, None);
+        let row = Row::judged(published, over(System::Checkpoint60, true)?);
+        let age = Experiment::on("the age of the volume").with("fresh", fresh);
         let (a, b) = (
             of(op, System::F2fsj, true)?,
             of(op, System::Checkpoint60, true)?,
@@ -89,7 +88,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             parts(System::F2fsj, a),
             parts(System::Checkpoint60, b)
         );
-        rows.push(row.of(op.word()).because(&why));
+        rows.push(row.of(op.word()).because(&why).shown_by(published, age));
         for other in [System::Checkpoint5Bg, System::Ext4] {
             let item = format!("aged volume: F2FSJ over {}", other.name());
             ours.push(Row::ours(FIGURE, &item, "gain", over(other, true)?).of(op.word()));

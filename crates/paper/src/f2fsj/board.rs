@@ -12,9 +12,9 @@ use super::scale::{ring, shorter};
 use super::system::{BOARD_MIB, Size, System};
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Listed, Row, Section, number};
+use crate::{Experiment, Listed, Row, Section, number};
 use report::results::Run;
-use rig::Config;
+use rig::{Config, Scheme};
 use work::RunConfig;
 use work::workload::JournalMode;
 
@@ -109,18 +109,106 @@ fn kinds(plan: &Plan) -> &'static [&'static str] {
     plan.pick(&KINDS, &KINDS[..1], &KINDS[..1])
 }
 
-/// The jobs: all of it on stock F2FS, ext4 and F2FSJ.
+/// What an experiment changes of a run.
+#[derive(Clone, Copy)]
+enum Varied {
+    /// The cores of the host are twice as fast.
+    Cores,
+    /// A UFS instead of the eMMC.
+    Device,
+    /// An fsync of F2FSJ flushes its data before it sends its transaction.
+    Rounds,
+}
+
+impl Varied {
+    fn run(self, of: &RunConfig, host: Host) -> (RunConfig, Host) {
+        let (mut run, mut host) = (of.clone(), host);
+        match self {
+            Varied::Cores => host.cpu_percent /= 2,
+            Varied::Device => run.stack.device = "ufs-generic".into(),
+            Varied::Rounds => {
+                if let Scheme::F2fs(scheme) = &mut run.stack.scheme {
+                    scheme.rounds = "2".parse().expect("it is a number of rounds");
+                }
+            }
+        }
+        (run, host)
+    }
+
+    fn of_bench(self, job: &BenchJob) -> BenchJob {
+        let (run, host) = self.run(&job.run, job.host);
+        BenchJob { run, host }
+    }
+
+    fn of_run(self, job: &RunJob) -> RunJob {
+        let (run, host) = self.run(&job.run, job.host);
+        RunJob { run, host }
+    }
+
+    /// The experiment in which a value is this.
+    fn gave(self, value: f64) -> Experiment {
+        let (cause, with) = match self {
+            Varied::Cores => ("the board's cores", "twice as fast"),
+            Varied::Device => ("the device", "a UFS (ufs-generic)"),
+            Varied::Rounds => ("an fsync in one round", "in two (rounds=2)"),
+        };
+        Experiment::on(cause).with(with, value)
+    }
+}
+
+/// Runs of F2FSJ and a baseline, which are compared.
+struct Pair {
+    ours: RunJob,
+    base: RunJob,
+}
+
+impl Pair {
+    fn of(job: impl Fn(System) -> RunJob, base: System) -> Pair {
+        Pair {
+            ours: job(System::F2fsj),
+            base: job(base),
+        }
+    }
+
+    /// What the comparison is with causes varied.
+    fn experiments(
+        &self,
+        outcomes: &Outcomes,
+        value: impl Fn(&Run, &Run) -> f64,
+    ) -> Result<[Experiment; 2], PaperError> {
+        let device = |job| run_of(outcomes, &Varied::Device.of_run(job));
+        let rounds = run_of(outcomes, &Varied::Rounds.of_run(&self.ours))?;
+        let device = value(device(&self.ours)?, device(&self.base)?);
+        Ok([
+            Varied::Device.gave(device),
+            Varied::Rounds.gave(value(rounds, run_of(outcomes, &self.base)?)),
+        ])
+    }
+}
+
+/// The jobs: all of it on stock F2FS, ext4 and F2FSJ, as it is and with causes varied.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let mut all = Vec::new();
+    let (mut benches, mut runs, mut all) = (Vec::new(), Vec::new(), Vec::new());
     for system in SYSTEMS {
-        all.extend(Op::ALL.map(|op| Job::Bench(bench(plan, op, system))));
+        benches.extend(Op::ALL.map(|op| bench(plan, op, system)));
         for (_, app) in APPS {
-            all.extend([false, true].map(|busy| Job::Run(replay(plan, app, busy, system))));
+            runs.push((system, replay(plan, app, false, system)));
+            all.push(Job::Run(replay(plan, app, true, system)));
         }
         for mode in MODES {
-            let of = |kind: &&str| Job::Run(sqlite(plan, kind, mode, system));
-            all.extend(kinds(plan).iter().map(of));
+            let of = |kind: &&str| (system, sqlite(plan, kind, mode, system));
+            runs.extend(kinds(plan).iter().map(of));
         }
+    }
+    for job in benches {
+        all.extend([Varied::Cores, Varied::Device].map(|v| Job::Bench(v.of_bench(&job))));
+        all.push(Job::Bench(job));
+    }
+    for (system, job) in runs {
+        all.push(Job::Run(Varied::Device.of_run(&job)));
+        let ours = system == System::F2fsj;
+        all.extend(ours.then(|| Job::Run(Varied::Rounds.of_run(&job))));
+        all.push(Job::Run(job));
     }
     all
 }
@@ -151,13 +239,23 @@ fn names(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
     let mut rows = Vec::new();
     for (base, name) in BASES {
         for op in Op::ALL {
-            let ours = measured(outcomes, &bench(plan, op, System::F2fsj))?;
-            let base = measured(outcomes, &bench(plan, op, base))?;
+            let both = [System::F2fsj, base].map(|system| bench(plan, op, system));
+            let gain = |[ours, base]: [BenchJob; 2]| {
+                let base = measured(outcomes, &base)?.seconds;
+                Ok::<f64, PaperError>(base / measured(outcomes, &ours)?.seconds - 1.0)
+            };
+            let [ours, base] = both
+                .each_ref()
+                .map(|job| measured(outcomes, job).map(parts));
             let item = format!("{}: F2FSJ over {name}", op.word());
-            let gain = base.seconds / ours.seconds - 1.0;
-            let why = format!("{name}: {}; F2FSJ: {}", parts(base), parts(ours));
-            let row = Row::judged(table.get(FIGURE, &item, None), gain);
-            rows.push(row.because(&why));
+            let why = format!("{name}: {}; F2FSJ: {}", base?, ours?);
+            let published = table.get(FIGURE, &item, None);
+            let mut row = Row::judged(published, gain(both.clone())?).because(&why);
+            for varied in [Varied::Cores, Varied::Device] {
+                let found = gain(both.each_ref().map(|job| varied.of_bench(job)))?;
+                row = row.shown_by(published, varied.gave(found));
+            }
+            rows.push(row);
         }
     }
     Ok(rows)
@@ -200,12 +298,19 @@ fn replays(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<Row>, PaperError> {
         for (base, base_name) in BASES {
             for busy in [false, true] {
                 let of = |system| run_of(outcomes, &replay(plan, app, busy, system));
-                let (ours, base) = (of(System::F2fsj)?, of(base)?);
+                let (ours, found) = (of(System::F2fsj)?, of(base)?);
                 let item = format!("{name}: time of the replay, F2FSJ over {base_name}");
-                let gain = ours.virtual_seconds / base.virtual_seconds - 1.0;
-                let why = format!("{base_name}: {}; F2FSJ: {}", syncs(base), syncs(ours));
+                let more =
+                    |ours: &Run, base: &Run| ours.virtual_seconds / base.virtual_seconds - 1.0;
+                let gain = more(ours, found);
+                let why = format!("{base_name}: {}; F2FSJ: {}", syncs(found), syncs(ours));
                 let row = match busy {
-                    false => Row::judged(table.get(FIGURE, &item, None), gain).because(&why),
+                    false => {
+                        let pair = Pair::of(|system| replay(plan, app, false, system), base);
+                        let published = table.get(FIGURE, &item, None);
+                        let row = Row::judged(published, gain).because(&why);
+                        row.shown_by_all(published, pair.experiments(outcomes, more)?)
+                    }
                     true => Row::ours(
                         FIGURE,
                         &format!("{item}, with the application's own time"),
@@ -286,12 +391,14 @@ struct Gain<'a> {
     gain: f64,
     ours: &'a Run,
     base: &'a Run,
+    experiments: [Experiment; 2],
 }
 
 impl Gain<'_> {
     fn row(&self, published: &crate::Published, base: &str) -> Row {
         let why = format!("{base}: {}; F2FSJ: {}", syncs(self.base), syncs(self.ours));
-        Row::judged(published, self.gain).of(&self.of).because(&why)
+        let row = Row::judged(published, self.gain).of(&self.of).because(&why);
+        row.shown_by_all(published, self.experiments.clone())
     }
 }
 
@@ -304,13 +411,15 @@ fn gains<'a>(
     let mut all = Vec::new();
     for &mode in modes {
         for kind in kinds(plan) {
-            let of = |system| run_of(outcomes, &sqlite(plan, kind, mode, system));
-            let (ours, base) = (of(System::F2fsj)?, of(base)?);
+            let pair = Pair::of(|system| sqlite(plan, kind, mode, system), base);
+            let more = |ours: &Run, base: &Run| ours.ops_per_s / base.ops_per_s - 1.0;
+            let (ours, base) = (run_of(outcomes, &pair.ours)?, run_of(outcomes, &pair.base)?);
             all.push(Gain {
                 of: format!("{}, {kind}", mode.word()),
-                gain: ours.ops_per_s / base.ops_per_s - 1.0,
+                gain: more(ours, base),
                 ours,
                 base,
+                experiments: pair.experiments(outcomes, more)?,
             });
         }
     }

@@ -4,12 +4,12 @@
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Journaled, Measured};
-use super::names::Op;
+use super::names::{At, Op};
 use super::sized::gain;
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Published, Row, Section, number};
 use base::BLOCK_BYTES;
 use report::plot;
 use std::collections::BTreeMap;
@@ -31,14 +31,31 @@ pub const JBD2_COMMITTER: &str = "wait: updates";
 const F2FS_SWITCH: [&str; 1] = ["epoch-full"];
 const F2FS_ROOM: [&str; 3] = ["ring", "memory", "pace"];
 
-fn of(plan: &Plan, op: Op, system: System) -> BenchJob {
-    op.job(plan, system, 100)
+/// Systems that published values compare; their causes are varied.
+const COMPARED: [System; 2] = [System::Ext4, System::F2fsj];
+
+/// By how much ext4's journal is larger, and the words for it in an experiment. A smaller one may
+/// be less than mke2fs makes.
+const JOURNALS: [(&str, u32); 2] = [("twice as large", 2), ("four times as large", 4)];
+
+fn with_journal(plan: &Plan, op: Op, times: u32) -> BenchJob {
+    let mut job = op.at(plan, System::Ext4, At::Cpu(100));
+    let blocks = &mut job.run.stack.journal_blocks;
+    *blocks = blocks.map(|blocks| blocks * times);
+    job
 }
 
 /// The jobs: each operation on each system.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let each = |op: Op| SYSTEMS.map(|system| Job::Bench(of(plan, op, system)));
-    Op::FOUR.into_iter().flat_map(each).collect()
+    let each = |op: Op| {
+        let whole = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
+        let varied = COMPARED.map(|system| At::VARIED.map(|at| op.at(plan, system, at)));
+        let journals = JOURNALS.map(|(_, times)| with_journal(plan, op, times));
+        let varied = varied.into_iter().flatten().chain(journals);
+        whole.into_iter().chain(varied)
+    };
+    let all = Op::FOUR.into_iter().flat_map(each);
+    all.map(Job::Bench).collect()
 }
 
 /// Where the time of a run went, in seconds.
@@ -162,6 +179,56 @@ struct Shown {
     ext4: Spent,
     pages: Spent,
     f2fsj: Spent,
+    /// Those of ext4 and F2FSJ with causes varied.
+    varied: [(At, Spent, Spent); At::VARIED.len()],
+    /// Those of ext4 with each of [`JOURNALS`].
+    journals: [Spent; JOURNALS.len()],
+}
+
+impl Shown {
+    fn of(plan: &Plan, outcomes: &Outcomes, op: Op) -> Result<Shown, PaperError> {
+        let spent = |system, at| -> Result<Spent, PaperError> {
+            Ok(Spent::of(measured(outcomes, &op.at(plan, system, at))?))
+        };
+        let mut varied = At::VARIED.map(|at| (at, Spent::default(), Spent::default()));
+        for (at, ext4, f2fsj) in &mut varied {
+            *ext4 = spent(System::Ext4, *at)?;
+            *f2fsj = spent(System::F2fsj, *at)?;
+        }
+        let mut journals = [Spent::default(); JOURNALS.len()];
+        for (found, (_, times)) in journals.iter_mut().zip(JOURNALS) {
+            *found = Spent::of(measured(outcomes, &with_journal(plan, op, times))?);
+        }
+        Ok(Shown {
+            name: op.word(),
+            ext4: spent(System::Ext4, At::Whole)?,
+            pages: spent(System::PageJournal, At::Whole)?,
+            f2fsj: spent(System::F2fsj, At::Whole)?,
+            varied,
+            journals,
+        })
+    }
+
+    /// What a value is with causes varied, for a row outside.
+    fn experiments(
+        &self,
+        plan: &Plan,
+        value: impl Fn(&Spent, &Spent) -> f64,
+    ) -> Result<Vec<Experiment>, PaperError> {
+        let of = |at: At| self.varied.iter().find(|varied| varied.0 == at);
+        let varied = At::experiments(plan, |at| {
+            Ok(of(at).map_or(f64::NAN, |(_, ext4, f2fsj)| value(ext4, f2fsj)))
+        })?;
+        let mut all = Vec::from(varied);
+        if let Some((_, ext4, f2fsj)) = of(At::Cpu(100)) {
+            let cause = format!("the journal of ext4 ({} objects)", plan.objects_varied());
+            let experiment = Experiment::on(&cause).against(value(ext4, f2fsj));
+            let with = |e: Experiment, (with, of): (&str, &Spent)| e.with(with, value(of, f2fsj));
+            let sizes = JOURNALS.iter().map(|(with, _)| *with).zip(&self.journals);
+            all.push(sizes.fold(experiment, with));
+        }
+        Ok(all)
+    }
 }
 
 /// Makes this section of the report.
@@ -169,19 +236,9 @@ struct Shown {
 /// # Errors
 /// A run is missing, or a plot cannot be drawn.
 pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
-    let mut shown = Vec::new();
-    for op in Op::FOUR {
-        let spent = |system| -> Result<Spent, PaperError> {
-            Ok(Spent::of(measured(outcomes, &of(plan, op, system))?))
-        };
-        shown.push(Shown {
-            name: op.word(),
-            ext4: spent(System::Ext4)?,
-            pages: spent(System::PageJournal)?,
-            f2fsj: spent(System::F2fsj)?,
-        });
-    }
-    let rows = [fig4(&shown), fig17(&shown)].concat();
+    let shown = Op::FOUR.map(|op| Shown::of(plan, outcomes, op));
+    let shown = shown.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let rows = [fig4(plan, &shown)?, fig17(plan, &shown)?].concat();
     Ok(Section {
         title: "Fig 4 and Fig 17: where the time of journaling goes".into(),
         words: WORDS.map(String::from).into(),
@@ -195,7 +252,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
 type Item = (&'static str, fn(&Spent) -> f64);
 
 /// Rows of Fig 4: what JBD2 costs ext4.
-fn fig4(shown: &[Shown]) -> Vec<Row> {
+fn fig4(plan: &Plan, shown: &[Shown]) -> Result<Vec<Row>, PaperError> {
     let table = published();
     let items: [Item; 4] = [
         ("JBD2, part of the run time", |s| {
@@ -216,7 +273,9 @@ fn fig4(shown: &[Shown]) -> Vec<Row> {
     for (item, share) in items {
         for s in shown {
             let published = table.get("Fig 4", &format!("{}: {item}", s.name), None);
-            rows.push(Row::judged(published, share(&s.ext4)).because(&s.ext4.told()));
+            let row = Row::judged(published, share(&s.ext4)).because(&s.ext4.told());
+            let varied = s.experiments(plan, |ext4, _| share(ext4))?;
+            rows.push(row.shown_by_all(published, varied));
         }
         for s in shown {
             let row = Row::ours(
@@ -228,38 +287,28 @@ fn fig4(shown: &[Shown]) -> Vec<Row> {
             rows.push(row.of("journal of pages on F2FS"));
         }
     }
-    rows
+    Ok(rows)
 }
 
-/// Rows of Fig 17: F2FSJ against both other journals.
-fn fig17(shown: &[Shown]) -> Vec<Row> {
+/// Rows of Fig 17: F2FSJ against JBD2, as published; and against the journal of pages, which the
+/// paper does not have.
+fn fig17(plan: &Plan, shown: &[Shown]) -> Result<Vec<Row>, PaperError> {
     let table = published();
     let items: [Item; 3] = [
-        ("time in and for locks: F2FSJ over JBD2", |s| s.locking),
-        ("wait for the switch: F2FSJ over JBD2", |s| s.switch),
-        ("time of applies: F2FSJ over JBD2", |s| s.apply),
+        ("time in and for locks: F2FSJ over", |s| s.locking),
+        ("wait for the switch: F2FSJ over", |s| s.switch),
+        ("time of applies: F2FSJ over", |s| s.apply),
     ];
     let mut rows = Vec::new();
     for (item, span) in items {
-        let published = table.get("Fig 17", item, None);
+        let published = table.get("Fig 17", &format!("{item} JBD2"), None);
         for s in shown {
-            for (other, base) in [("JBD2 in ext4", &s.ext4), ("journal of pages", &s.pages)] {
-                let of = format!("{}, {other}", s.name);
-                let row = match gain(span(&s.f2fsj), span(base)) {
-                    Some(gain) => {
-                        let why = format!("{other}: {}; F2FSJ: {}", base.told(), s.f2fsj.told());
-                        Row::judged(published, gain).because(&why)
-                    }
-                    None => {
-                        let why = format!(
-                            "there is nothing to compare with, in {other}: {}",
-                            base.told()
-                        );
-                        Row::unmeasured(published, Some(&why))
-                    }
-                };
-                rows.push(row.of(&of));
-            }
+            rows.push(over_jbd2(plan, s, published, span)?);
+        }
+        for s in shown {
+            let item = format!("{item} the journal of pages");
+            let gain = gain(span(&s.f2fsj), span(&s.pages));
+            rows.extend(gain.map(|gain| Row::ours("Fig 17", &item, "gain", gain).of(s.name)));
         }
     }
     for s in shown {
@@ -276,7 +325,30 @@ fn fig17(shown: &[Shown]) -> Vec<Row> {
                 .noted(&format!("our aim of at most {LOG_AIM} is {verdict}")),
         );
     }
-    rows
+    Ok(rows)
+}
+
+fn over_jbd2(
+    plan: &Plan,
+    s: &Shown,
+    published: &Published,
+    span: fn(&Spent) -> f64,
+) -> Result<Row, PaperError> {
+    let row = match gain(span(&s.f2fsj), span(&s.ext4)) {
+        Some(of) => {
+            let why = format!("JBD2: {}; F2FSJ: {}", s.ext4.told(), s.f2fsj.told());
+            let varied = s.experiments(plan, |ext4, f2fsj| {
+                gain(span(f2fsj), span(ext4)).unwrap_or(f64::NAN)
+            })?;
+            let row = Row::judged(published, of).because(&why);
+            row.shown_by_all(published, varied)
+        }
+        None => {
+            let why = format!("there is nothing to compare with: {}", s.ext4.told());
+            Row::unmeasured(published, Some(&why))
+        }
+    };
+    Ok(row.of(s.name))
 }
 
 fn listed(shown: &[Shown]) -> crate::Listed {

@@ -4,24 +4,26 @@
 use super::Plan;
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Measured};
+use super::micro::OFTEN;
 use super::scale::{CORES, FLAT_DEVICE};
 use super::sized::gain;
 use super::system::{Size, System};
 use super::{published, xfs_rows};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use work::RunConfig;
 
 const FIGURE: &str = "5.3 commands";
-const SYSTEMS: [System; 5] = [
+const SYSTEMS: [System; 6] = [
     System::Checkpoint60,
+    System::Checkpoint1,
     System::Checkpoint5Bg,
     System::PageJournal,
     System::F2fsj,
     System::Ext4,
 ];
-/// Systems on which a compilation also runs with its CPU time.
-const WITH_CPU: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
+/// Systems that published values compare; commands also run on them with causes varied.
+const COMPARED: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
 /// CPU time of one compilation in microseconds: about that of a kernel's source on a fast core.
 const COMPILE_US: u64 = 200_000;
 
@@ -33,6 +35,8 @@ base::words! {
         Copy => "cp -r",
         Make => "make",
         MakeWithCpu => "make, 200 ms of compiler a source",
+        CloneWithoutPack => "git clone, without the pack",
+        CopyWithoutPack => "cp -r, without the pack",
     }
 }
 
@@ -46,8 +50,8 @@ fn files(plan: &Plan) -> u32 {
 impl Command {
     fn systems(self) -> &'static [System] {
         match self {
-            Command::MakeWithCpu => &WITH_CPU,
-            _ => &SYSTEMS,
+            Command::Clone | Command::Copy | Command::Make => &SYSTEMS,
+            _ => &COMPARED,
         }
     }
 
@@ -58,11 +62,37 @@ impl Command {
         match self {
             Command::Clone => format!("tree:op=clone,files={files},pack=290"),
             Command::Copy => format!("tree:op=cp,files={files},pack=225"),
+            Command::CloneWithoutPack => format!("tree:op=clone,files={files},pack=0"),
+            Command::CopyWithoutPack => format!("tree:op=cp,files={files},pack=0"),
             Command::Make => format!("tree:op=make,files={files},build=30"),
             Command::MakeWithCpu => {
                 format!("tree:op=make,files={files},build=30,cpu={COMPILE_US}")
             }
         }
+    }
+
+    /// The command with a cause varied, and the cause.
+    fn varied(self) -> (Command, &'static str) {
+        match self {
+            Command::Clone | Command::CloneWithoutPack => {
+                (Command::CloneWithoutPack, "the pack of the repository")
+            }
+            Command::Copy | Command::CopyWithoutPack => {
+                (Command::CopyWithoutPack, "the pack of the repository")
+            }
+            Command::Make | Command::MakeWithCpu => {
+                (Command::MakeWithCpu, "the compiler's own time")
+            }
+        }
+    }
+
+    /// The gain that the paper gives: `a` is F2FSJ's run.
+    fn gain(self, a: &Measured, b: &Measured) -> (&'static str, f64) {
+        let (what, found) = match self {
+            Command::Clone | Command::CloneWithoutPack => ("speed", gain(b.seconds, a.seconds)),
+            _ => ("time", gain(a.seconds, b.seconds)),
+        };
+        (what, found.unwrap_or(0.0))
     }
 
     fn job(self, plan: &Plan, system: System) -> BenchJob {
@@ -103,25 +133,33 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for command in [Command::Clone, Command::Copy, Command::Make] {
         for other in others {
             let (a, b) = (of(command, System::F2fsj)?, of(command, other)?);
-            let (what, found) = match command {
-                Command::Clone => ("speed", gain(b.seconds, a.seconds)),
-                _ => ("time", gain(a.seconds, b.seconds)),
-            };
+            let (what, found) = command.gain(a, b);
+            let (varied, cause) = command.varied();
+            let (_, changed) = varied.gain(of(varied, System::F2fsj)?, of(varied, other)?);
             let item = format!("{}: {what}, F2FSJ over {}", command.word(), other.name());
-            let row = Row::judged(table.get(FIGURE, &item, None), found.unwrap_or(0.0));
+            let published = table.get(FIGURE, &item, None);
+            let row = Row::judged(published, found);
             let why = format!(
                 "{}; {}; {}",
                 why(command),
                 parts(System::F2fsj, a),
                 parts(other, b)
             );
-            rows.push(row.because(&why));
+            let experiment = Experiment::on(cause).with(varied.word(), changed);
+            let mut row = row.because(&why).shown_by(published, experiment);
+            if other == System::Checkpoint60 {
+                let (_, often) = command.gain(a, of(command, System::Checkpoint1)?);
+                let often = Experiment::on(OFTEN).with("after 1 s instead of 60", often);
+                row = row.shown_by(published, often);
+            }
+            rows.push(row);
         }
     }
     for command in Command::ALL {
         let a = of(command, System::F2fsj)?;
         for &other in command.systems() {
-            let known = command != Command::MakeWithCpu && others.contains(&other);
+            let judged = [Command::Clone, Command::Copy, Command::Make].contains(&command);
+            let known = judged && others.contains(&other);
             if other == System::F2fsj || known {
                 continue;
             }
@@ -172,11 +210,11 @@ fn parts(system: System, found: &Measured) -> String {
 
 fn why(command: Command) -> &'static str {
     match command {
-        Command::Clone => {
+        Command::Clone | Command::CloneWithoutPack => {
             "the paper's clone comes over a network, whose time is in it and not in ours; the pack is written once and synced, and the drive takes the \
              same time for it on each system"
         }
-        Command::Copy => {
+        Command::Copy | Command::CopyWithoutPack => {
             "most of the time is reading and writing content, which is the same on each system; the paper's tree fits its memory"
         }
         Command::Make | Command::MakeWithCpu => {

@@ -7,15 +7,15 @@ use super::names::{At, Op};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, Table, number};
+use crate::{Experiment, Row, Section, Table, number};
 
 /// The jobs: each operation with each level of CPU costs, and with an interval of 1 s.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
-        let levels = At::LEVELS.map(|at| op.at(plan, System::Checkpoint60, at));
+        let varied = At::VARIED.map(|at| op.at(plan, System::Checkpoint60, at));
         let both = [System::Checkpoint60, System::Checkpoint1];
         let whole = both.map(|system| op.at(plan, system, At::Whole));
-        levels.into_iter().chain(whole).map(Job::Bench)
+        varied.into_iter().chain(whole).map(Job::Bench)
     };
     Op::FOUR.into_iter().flat_map(of).collect()
 }
@@ -37,9 +37,15 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for op in Op::FOUR {
         let of = |system, at| measured(outcomes, &op.at(plan, system, at));
         let stock = of(System::Checkpoint60, At::Whole)?;
-        let varied = At::experiment(plan, |at| Ok(share(of(System::Checkpoint60, at)?)))?;
-        shares.push(share_row(plan, &table, op, stock).shown_by(&varied));
-        shares.extend(op.removes().then(|| share_with_preparation(op, stock)));
+        let varied = At::experiments(plan, |at| Ok(share(of(System::Checkpoint60, at)?)))?;
+        let mut row = share_row(plan, &table, op, (stock, varied));
+        let with_preparation = op.removes().then(|| share_with_preparation(op, stock));
+        if let Some(share) = with_preparation.as_ref().and_then(|row| row.measured) {
+            let published = table.get("Fig 2a", &row.item, None);
+            row = row.shown_by(published, prepared(share));
+        }
+        shares.push(row);
+        shares.extend(with_preparation);
         let item = format!("{}: worst latency", op.word());
         let ms = stock.latency_us.max / 1e3;
         worst.push(Row::judged(table.get("Fig 2b", &item, None), ms));
@@ -96,7 +102,12 @@ fn line(name: &str, at: &str, found: &Measured) -> Vec<String> {
     ]
 }
 
-fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
+fn share_row(
+    plan: &Plan,
+    table: &Table,
+    op: Op,
+    (stock, varied): (&Measured, [Experiment; 2]),
+) -> Row {
     let item = format!("{}: checkpoints, part of the run time", op.word());
     let (packs, ops) = (stock.checkpoints.packs, stock.ops);
     let why = match packs {
@@ -118,7 +129,9 @@ fn share_row(plan: &Plan, table: &Table, op: Op, stock: &Measured) -> Row {
             plan.interval(60)
         ),
     };
-    Row::judged(table.get("Fig 2a", &item, None), share(stock)).because(&why)
+    let published = table.get("Fig 2a", &item, None);
+    let row = Row::judged(published, share(stock)).because(&why);
+    row.shown_by_all(published, varied)
 }
 
 /// Beside a removal's row: what its share is if the making of the objects counts.
@@ -130,6 +143,11 @@ fn share_with_preparation(op: Op, stock: &Measured) -> Row {
     let whole = stock.with_preparation();
     let share = whole.checkpoints_s / whole.seconds.max(f64::MIN_POSITIVE);
     Row::ours("Fig 2a", &item, "fraction", share).noted(PREPARED)
+}
+
+/// What a value of a removal is if the making of the objects counts, for a row outside.
+pub fn prepared(value: f64) -> Experiment {
+    Experiment::on("what the time has in it").with("the making of the objects too", value)
 }
 
 /// The note of rows that count the making of the objects.

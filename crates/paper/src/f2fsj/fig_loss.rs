@@ -8,7 +8,7 @@ use super::scale::{CORES, DEVICE, PAPER_OBJECTS, ring};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use base::Nanos;
 use report::plot;
 use rig::{Config, Scheme};
@@ -28,8 +28,11 @@ const KEPT: [Kept; 6] = [
     (System::F2fsj, Some(1), 1.0),
 ];
 
+/// Number of objects in a whole report.
+const OBJECTS: u32 = 20_000;
+
 fn objects(plan: &Plan) -> u32 {
-    plan.pick(20_000, 3_000, 300)
+    plan.pick(OBJECTS, 3_000, 300)
 }
 
 /// Number of the paper's operations that one of ours stands for.
@@ -37,10 +40,13 @@ fn stands_for(plan: &Plan) -> u32 {
     PAPER_OBJECTS / objects(plan)
 }
 
-fn stack(plan: &Plan, (system, commit, _): Kept) -> Config {
+/// How many times more objects an experiment has.
+const MORE: u32 = 5;
+
+fn stack(objects: u32, plan: &Plan, (system, commit, _): Kept) -> Config {
     let size = Size {
-        bytes: BYTES,
-        ring: ring(objects(plan)),
+        bytes: BYTES * u64::from(objects.div_ceil(OBJECTS)),
+        ring: ring(objects),
         // Time passes for the operations left out.
         shorter: 1,
     };
@@ -59,23 +65,37 @@ fn name((system, commit, _): Kept) -> String {
 }
 
 fn job(plan: &Plan, op: Op, kept: Kept) -> LossJob {
+    sized(plan, op, kept, objects(plan))
+}
+
+fn sized(plan: &Plan, op: Op, kept: Kept, objects: u32) -> LossJob {
     LossJob {
         run: RunConfig {
-            stack: stack(plan, kept),
-            workload: op.workload(objects(plan)),
+            stack: stack(objects, plan, kept),
+            workload: op.workload(objects),
             seed: plan.seed,
             recording: None,
         },
         host: Host::cores(CORES),
-        stands_for: stands_for(plan),
+        stands_for: PAPER_OBJECTS / objects,
         cuts: plan.pick(4, 1, 2),
     }
 }
 
-/// The jobs: each operation on each system.
+/// The runs with more objects, of operations that make some.
+fn larger(plan: &Plan, kept: Kept) -> Vec<LossJob> {
+    let judged = matches!(kept.0, System::Checkpoint60 | System::Checkpoint1);
+    let making = Op::FOUR.into_iter().filter(|op| judged && !op.removes());
+    let of = |op| sized(plan, op, kept, MORE * objects(plan));
+    making.map(of).collect()
+}
+
+/// The jobs: each operation on each system; and some with more objects.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let of = |op| KEPT.map(|kept| Job::Loss(job(plan, op, kept)));
-    Op::FOUR.into_iter().flat_map(of).collect()
+    let of = |op| KEPT.map(|kept| job(plan, op, kept));
+    let all = Op::FOUR.into_iter().flat_map(of);
+    let more = KEPT.into_iter().flat_map(|kept| larger(plan, kept));
+    all.chain(more).map(Job::Loss).collect()
 }
 
 /// Makes this section of the report.
@@ -95,7 +115,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         for (op, found) in Op::FOUR.iter().zip(&found) {
             lines.push(line(op.word(), &name(kept), found));
         }
-        rows.extend(of_system(plan, kept, &found));
+        let larger = larger(plan, kept);
+        let more = larger.iter().map(|job| lost(outcomes, job));
+        let more = more.collect::<Result<Vec<&Lost>, PaperError>>()?;
+        rows.extend(of_system(plan, kept, &found, &more));
     }
     let title = "Lost at the worst moment, of what was done";
     let svg = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.word().to_string()), &bars)?;
@@ -149,7 +172,8 @@ fn line(op: &str, system: &str, found: &Lost) -> Vec<String> {
 const FIGURE_60: &str = "Fig 2c";
 const FIGURE_1: &str = "Fig 2d";
 
-fn of_system(plan: &Plan, kept: Kept, found: &[&Lost]) -> Vec<Row> {
+/// `more` are the runs with [`MORE`] times the objects, of systems that are judged.
+fn of_system(plan: &Plan, kept: Kept, found: &[&Lost], more: &[&Lost]) -> Vec<Row> {
     let (system, _, period) = kept;
     let table = published();
     let share = |l: &&Lost| l.worst().share();
@@ -169,8 +193,18 @@ fn of_system(plan: &Plan, kept: Kept, found: &[&Lost]) -> Vec<Row> {
     };
     match judged {
         Some((figure, item)) => {
-            let row = Row::judged(table.get(figure, item, None), largest);
-            rows.push(row.because(&why(plan, found)));
+            let published = table.get(figure, item, None);
+            let row = Row::judged(published, largest).because(&why(plan, found));
+            let made = Op::FOUR.iter().zip(found).filter(|(op, _)| !op.removes());
+            let made = made.map(|(_, l)| share(l)).fold(0.0, f64::max);
+            let which = Experiment::on("which operations count");
+            let which = which.with("those that make objects alone", made);
+            let many = more.iter().map(|l| l.worst().share()).fold(0.0, f64::max);
+            let count = Experiment::on("the number of objects, of those that make some");
+            let count = count
+                .against(made)
+                .with(&format!("{MORE} times as many"), many);
+            rows.push(row.shown_by_all(published, [which, count]));
         }
         None => {
             let item = "lost at a cut, largest of the four";

@@ -9,7 +9,7 @@ use super::scale::{CORES, DEVICE, VOLUME};
 use super::system::{Size, System};
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Listed, Row, Section, number};
+use crate::{Experiment, Listed, Row, Section, number};
 use crash::campaign::Reach;
 use crash::case::Case;
 use report::plot;
@@ -17,8 +17,8 @@ use report::plot;
 const FIGURE: &str = "5.4";
 /// Bytes of the paper's ring.
 const RING: u64 = 256 << 20;
-/// Bytes of a volume four times as large, which shows what of a mount grows with the volume.
-const LARGE: u64 = 4 * VOLUME;
+/// Bytes of a volume as large as the paper's drive, which shows what of a mount grows with it.
+const DRIVE: u64 = 238 << 30;
 const K: u32 = 1024;
 
 base::words! {
@@ -87,13 +87,16 @@ fn job(plan: &Plan, way: Way, act: Act, files: u32) -> RecoveryJob {
     job_of(plan, way, (act, files), VOLUME)
 }
 
-fn large(plan: &Plan) -> RecoveryJob {
-    job_of(
-        plan,
-        Way::Rollback,
-        (Act::Create, counts(plan, Act::Create)[0]),
-        LARGE,
-    )
+/// The job on a volume as large as the paper's drive.
+fn on_drive(plan: &Plan, way: Way, act: Act, files: u32) -> RecoveryJob {
+    job_of(plan, way, (act, files), DRIVE)
+}
+
+/// What is recovered on both volumes: the published numbers of files, on F2FS.
+fn on_both(act: Act, files: u32) -> impl Iterator<Item = Way> {
+    let ways = [Way::Rollback, Way::RollForward, Way::F2fsj];
+    ways.into_iter()
+        .filter(move |way| files <= 8 * K && way.can(act))
 }
 
 /// The names of CrashMonkey's tests.
@@ -119,11 +122,13 @@ fn crash(plan: &Plan, test: &str, scheme: &str) -> CrashJob {
 
 /// The jobs: each way with each number of files, and the tests.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let mut all = vec![Job::Recovery(large(plan))];
+    let mut all = Vec::new();
     for &act in acts(plan) {
         for files in counts(plan, act) {
             let ways = Way::ALL.into_iter().filter(|way| way.can(act));
             all.extend(ways.map(|way| Job::Recovery(job(plan, way, act, files))));
+            let both = on_both(act, files);
+            all.extend(both.map(|way| Job::Recovery(on_drive(plan, way, act, files))));
         }
     }
     for test in TESTS {
@@ -173,6 +178,21 @@ impl Found<'_> {
         recovering(self.outcomes, &job(self.plan, way, act, files))
     }
 
+    /// What the quotient of two mounts, less `less`, is on a volume as large as the paper's drive.
+    fn on_drive(
+        &self,
+        [a, b]: [(Way, u32); 2],
+        act: Act,
+        less: f64,
+    ) -> Result<Experiment, PaperError> {
+        let ms = |(way, files)| {
+            let found = recovering(self.outcomes, &on_drive(self.plan, way, act, files))?;
+            Ok::<f64, PaperError>(found.mount_ms)
+        };
+        let size = Experiment::on("the size of the volume");
+        Ok(size.with("238 GiB, the paper's", ms(a)? / ms(b)? - less))
+    }
+
     /// The least and the largest of the published numbers of files.
     fn ends(&self) -> (u32, u32) {
         let counts = counts(self.plan, Act::Create);
@@ -185,7 +205,6 @@ impl Found<'_> {
         let table = published();
         let (least, most) = self.ends();
         let mut rows = Vec::new();
-        let large = recovering(self.outcomes, &large(self.plan))?;
         for &act in acts(self.plan) {
             let few = self.of(Way::Rollback, act, least)?;
             let many = self.of(Way::Rollback, act, most)?;
@@ -200,16 +219,16 @@ impl Found<'_> {
                 number(few.mount_ms),
                 number(many.mount_ms)
             );
-            rows.push(
-                Row::judged(row, many.mount_ms / few.mount_ms)
-                    .of(act.name())
-                    .because(&why),
-            );
+            let size = self.on_drive([(Way::Rollback, most), (Way::Rollback, least)], act, 0.0)?;
+            let judged = Row::judged(row, many.mount_ms / few.mount_ms).because(&why);
+            rows.push(judged.of(act.name()).shown_by(row, size));
         }
-        let item = "rollback to a checkpoint on a volume of 64 GiB: time";
+        let item = "rollback to a checkpoint on a volume of 238 GiB: time";
         let small = self.of(Way::Rollback, Act::Create, least)?;
+        let large = on_drive(self.plan, Way::Rollback, Act::Create, least);
+        let large = recovering(self.outcomes, &large)?;
         let note = format!(
-            "16 GiB: {} ms and {} KiB read; 64 GiB: {} KiB",
+            "16 GiB: {} ms and {} KiB read; 238 GiB: {} KiB",
             number(small.mount_ms),
             small.kib_read,
             large.kib_read
@@ -218,18 +237,9 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    /// Milliseconds of a mount on the paper's volume, extrapolated from ours and a larger one.
-    fn rollback_of_the_drive(&self) -> Result<f64, PaperError> {
-        let large = recovering(self.outcomes, &large(self.plan))?;
-        let small = self.of(Way::Rollback, Act::Create, self.ends().0)?;
-        let a_gib = (large.mount_ms - small.mount_ms) / ((LARGE - VOLUME) >> 30) as f64;
-        Ok(small.mount_ms + a_gib * (238 - (VOLUME >> 30)) as f64)
-    }
-
     fn over_rollback(&self) -> Result<Vec<Row>, PaperError> {
         let table = published();
         let (_, most) = self.ends();
-        let drive = self.rollback_of_the_drive()?;
         let mut rows = Vec::new();
         for &act in acts(self.plan) {
             for files in counts(self.plan, act) {
@@ -237,24 +247,26 @@ impl Found<'_> {
                 let back = self.of(Way::Rollback, act, files)?;
                 let times = ours.mount_ms / back.mount_ms;
                 let why = format!(
-                    "a rollback reads {} KiB here and writes nothing: {} ms; what it reads grows with the volume, by the larger one of 64 GiB it would be {} ms \
-                     on the paper's drive, where 35 are published, with a kernel's mount. F2FSJ: {} ms ({}), the checkpoint that ends it among them",
+                    "a rollback reads {} KiB here and writes nothing: {} ms, where a kernel's takes 35; what it reads grows with the volume. F2FSJ: {} ms ({}), the checkpoint \
+                     that ends it among them",
                     back.kib_read,
                     number(back.mount_ms),
-                    number(drive),
                     number(ours.mount_ms),
                     steps(ours)
                 );
                 let of = label(act, files);
-                if files < 4 * K {
-                    let item = "time of F2FSJ over rollback, fewer than 4 K files";
-                    let row = Row::judged(table.get(FIGURE, item, None), times);
-                    rows.push(row.of(&of).because(&why));
-                } else if files == most {
-                    let item = "time of F2FSJ over rollback, 8 K files";
-                    let row = Row::judged(table.get(FIGURE, item, None), times - 1.0);
-                    rows.push(row.of(&of).because(&why));
-                }
+                let (item, less) = match files {
+                    files if files < 4 * K => {
+                        ("time of F2FSJ over rollback, fewer than 4 K files", 0.0)
+                    }
+                    files if files == most => ("time of F2FSJ over rollback, 8 K files", 1.0),
+                    _ => continue,
+                };
+                let published = table.get(FIGURE, item, None);
+                let size =
+                    self.on_drive([(Way::F2fsj, files), (Way::Rollback, files)], act, less)?;
+                let row = Row::judged(published, times - less).because(&why);
+                rows.push(row.of(&of).shown_by(published, size));
             }
         }
         if most < 8 * K {
@@ -279,7 +291,7 @@ impl Found<'_> {
                 let ext4 = self.of(Way::Ext4, act, files)?;
                 if act == Act::Create {
                     let forward = self.of(Way::RollForward, act, files)?;
-                    rows.push(self.forward(files, ours, forward).of(&of));
+                    rows.push(self.forward(files, ours, forward)?.of(&of));
                 }
                 let item = "time of ext4 over F2FSJ";
                 let times = ext4.mount_ms / ours.mount_ms;
@@ -312,7 +324,12 @@ impl Found<'_> {
         Ok(rows)
     }
 
-    fn forward(&self, files: u32, ours: &Recovering, forward: &Recovering) -> Row {
+    fn forward(
+        &self,
+        files: u32,
+        ours: &Recovering,
+        forward: &Recovering,
+    ) -> Result<Row, PaperError> {
         let table = published();
         let item = "time of roll-forward over F2FSJ";
         let gain = forward.mount_ms / ours.mount_ms - 1.0;
@@ -326,10 +343,19 @@ impl Found<'_> {
             number(ours.mount_ms),
             steps(ours)
         );
-        match files <= 8 * K {
-            true => Row::judged(table.get(FIGURE, item, None), gain).because(&why),
-            false => Row::ours(FIGURE, &format!("{item}, more files"), "gain", gain),
+        if files > 8 * K {
+            return Ok(Row::ours(
+                FIGURE,
+                &format!("{item}, more files"),
+                "gain",
+                gain,
+            ));
         }
+        let published = table.get(FIGURE, item, None);
+        let ways = [(Way::RollForward, files), (Way::F2fsj, files)];
+        let size = self.on_drive(ways, Act::Create, 1.0)?;
+        let row = Row::judged(published, gain).because(&why);
+        Ok(row.shown_by(published, size))
     }
 
     fn crashes(&self) -> Result<Vec<Row>, PaperError> {

@@ -3,12 +3,14 @@
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Host, Journaled, Measured};
-use super::scale::{CORES, DEVICE};
+use super::micro::OFTEN;
+use super::scale::{CORES, DEVICE, size};
 use super::sized::{gain, rate};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, Table, number};
+use crate::{Experiment, Row, Section, Table, number};
+use rig::Scheme;
 use work::RunConfig;
 
 const FIGURE: &str = "5.3 applications";
@@ -80,10 +82,73 @@ fn of(plan: &Plan, app: &App, system: System) -> BenchJob {
     }
 }
 
-/// The jobs: each application on each system.
+/// Systems that published values compare; their causes are varied, in runs as small as those of a
+/// quick report.
+const COMPARED: [System; 3] = [System::Checkpoint60, System::F2fsj, System::Ext4];
+/// CPU costs of these runs, percent of the table.
+const LEVELS: [u32; 3] = [50, 100, 200];
+const SMALLER: u32 = 10;
+
+fn varied(plan: &Plan, app: &App, system: System, cpu_percent: u32) -> BenchJob {
+    let mut job = of(plan, app, system);
+    let scale = plan.pick(app.quick, app.quick, app.tiny);
+    let size = size(plan.objects() / SMALLER);
+    job.run.stack = system.stack(DEVICE, size, plan.seed);
+    job.run.workload = format!("filebench:{},{scale}", app.name);
+    job.host.cpu_percent = cpu_percent;
+    job
+}
+
+fn two_rounds(plan: &Plan, app: &App) -> BenchJob {
+    let mut job = varied(plan, app, System::F2fsj, 100);
+    if let Scheme::F2fs(scheme) = &mut job.run.stack.scheme {
+        scheme.rounds = "2".parse().expect("it is a number of rounds");
+    }
+    job
+}
+
+/// Stock F2FS with a checkpoint after 1 s instead of 60.
+fn often(plan: &Plan, app: &App) -> BenchJob {
+    varied(plan, app, System::Checkpoint1, 100)
+}
+
+/// The jobs: each application on each system; and with causes varied.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let each = |app| SYSTEMS.map(|system| Job::Bench(of(plan, app, system)));
-    APPS.iter().flat_map(each).collect()
+    let each = |app| {
+        let all = SYSTEMS.map(|system| of(plan, app, system));
+        let varied = move |system| LEVELS.map(|level| varied(plan, app, system, level));
+        let varied = COMPARED.into_iter().flat_map(varied);
+        let more = [two_rounds(plan, app), often(plan, app)];
+        all.into_iter().chain(varied).chain(more)
+    };
+    APPS.iter().flat_map(each).map(Job::Bench).collect()
+}
+
+/// The gain of F2FSJ over `other` with causes varied.
+fn experiments(
+    plan: &Plan,
+    outcomes: &Outcomes,
+    app: &App,
+    other: System,
+) -> Result<Vec<Experiment>, PaperError> {
+    let at = |system, level| measured(outcomes, &varied(plan, app, system, level)).map(rate);
+    let over =
+        |ours: f64, level| Ok::<f64, PaperError>(gain(ours, at(other, level)?).unwrap_or(f64::NAN));
+    let [half, control, twice] = LEVELS.map(|level| over(at(System::F2fsj, level)?, level));
+    let control = control?;
+    let on = |cause: &str| Experiment::on(&format!("{cause} (smaller runs)")).against(control);
+    let rounds = rate(measured(outcomes, &two_rounds(plan, app))?);
+    let often = rate(measured(outcomes, &often(plan, app))?);
+    let often = gain(at(System::F2fsj, 100)?, often).unwrap_or(f64::NAN);
+    let often = on(OFTEN).with("after 1 s instead of 60", often);
+    let mut all = vec![
+        on("the CPU costs")
+            .with("half of them", half?)
+            .with("twice", twice?),
+        on("an fsync in one round").with("in two (rounds=2)", over(rounds, 100)?),
+    ];
+    all.extend((other == System::Checkpoint60).then_some(often));
+    Ok(all)
 }
 
 /// Makes this section of the report.
@@ -100,7 +165,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             (System::Checkpoint60, "checkpoint-60"),
             (System::Ext4, "ext4"),
         ] {
-            rows.extend(judged(&table, app, f2fsj, (run(other)?, name)));
+            let varied = experiments(plan, outcomes, app, other)?;
+            rows.extend(judged(&table, app, f2fsj, (run(other)?, name, varied)));
         }
         let item = format!("{}: F2FSJ over XFS", app.name);
         let xfs = table
@@ -152,7 +218,7 @@ fn judged(
     table: &Table,
     app: &App,
     f2fsj: &Measured,
-    (other, name): (&Measured, &str),
+    (other, name, varied): (&Measured, &str, Vec<Experiment>),
 ) -> Option<Row> {
     let item = format!("{}: F2FSJ over {name}", app.name);
     let published = table
@@ -160,7 +226,8 @@ fn judged(
         .iter()
         .find(|p| p.figure == FIGURE && p.item == item)?;
     let more = gain(rate(f2fsj), rate(other)).unwrap_or(0.0);
-    Some(Row::judged(published, more).because(&why(f2fsj, other, name)))
+    let row = Row::judged(published, more).because(&why(f2fsj, other, name));
+    Some(row.shown_by_all(published, varied))
 }
 
 /// Explains a gain by the parts of both times.

@@ -9,7 +9,7 @@ use super::sized::{gain, job, rate};
 use super::system::{IDEAS, System, ideas};
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use report::plot;
 
 const FIGURE: &str = "Fig 16";
@@ -54,6 +54,13 @@ impl Shown {
     /// What each idea adds, as a share of the rate of the journal of pages.
     fn parts(&self, of: [f64; PLAYERS]) -> [f64; PLAYERS] {
         of.map(|rate| rate / self.rates[0].max(f64::MIN_POSITIVE))
+    }
+
+    /// The ideas' shares of the gain if each is added to those before it, in the paper's order.
+    fn in_order(&self) -> [f64; PLAYERS] {
+        let whole = self.rates[SETS - 1] - self.rates[0];
+        let with = |ideas: usize| self.rates[(1 << ideas) - 1];
+        std::array::from_fn(|n| (with(n + 1) - with(n)) / whole)
     }
 
     /// The ideas' shares of the gain; `None` if the gain is too small for shares.
@@ -116,10 +123,18 @@ fn rows(shown: &[Shown]) -> Vec<Row> {
             )
         });
         let each: Vec<_> = each.collect();
-        Row::judged(published, mean).because(&format!(
+        let in_order = shares.iter().map(|(s, _)| s.in_order()[n]).sum::<f64>();
+        let method = Experiment::on("how shares are computed").with(
+            "what each adds to those before it, in the paper's order",
+            in_order / shares.len() as f64,
+        );
+        let why = format!(
             "from the sixteen runs of each operation: {}",
             each.join("; ")
-        ))
+        );
+        Row::judged(published, mean)
+            .because(&why)
+            .shown_by(published, method)
     };
     IDEAS.iter().enumerate().map(row).collect()
 }
@@ -234,6 +249,9 @@ mod tests {
             assert!((found - wanted).abs() < 1e-9, "{shares:?}");
         }
         assert!((two.gain() - 0.4).abs() < 1e-9);
+        for (found, wanted) in two.in_order().iter().zip([0.75, 0.0, 0.0, 0.25]) {
+            assert!((found - wanted).abs() < 1e-9, "{found} {wanted}");
+        }
         assert_eq!(rows(&[two])[0].measured, Some(0.75));
     }
 

@@ -2,10 +2,14 @@
 
 use super::Plan;
 use super::measure::{BenchJob, Host};
-use super::scale::{CORES, DEVICE, size};
+use super::scale::{CORES, DEVICE, VOLUME, size};
 use super::system::System;
-use crate::{PaperError, number};
+use crate::{Experiment, PaperError};
 use work::RunConfig;
+
+/// Bytes of a small volume ([`At::Small`]) for this many objects.
+const SMALL: u64 = VOLUME / 16;
+const SMALL_OBJECTS: u32 = 40_000;
 
 /// The size and the CPU costs of a run in the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,6 +19,10 @@ pub enum At {
     /// This many percent of the CPU costs of the table. Such runs are compared among each other
     /// only, so they have fewer objects, and a ring that is as much smaller.
     Cpu(u32),
+    /// The table as it is and as many objects as with other CPU costs, on a small volume: with the
+    /// objects of a whole report stock F2FS overruns its SLC area (`scale::VOLUME` says why others
+    /// do not).
+    Small,
 }
 
 impl At {
@@ -26,26 +34,32 @@ impl At {
         match self {
             At::Whole => format!("{} objects", plan.objects()),
             At::Cpu(percent) => format!("CPU {percent} %, {} objects", plan.objects_varied()),
+            At::Small => format!("small volume, {} objects", plan.objects_varied()),
         }
     }
 
-    /// What a value is at each of the [`LEVELS`](Self::LEVELS), as an experiment beside a row.
+    /// What else a row is made with, to vary its causes.
+    pub const VARIED: [At; 4] = [At::Cpu(50), At::Cpu(100), At::Cpu(200), At::Small];
+
+    /// What a value is with each of [`VARIED`](Self::VARIED), for a row outside.
     ///
     /// # Errors
     /// Those of `value`.
-    pub fn experiment(
+    pub fn experiments(
         plan: &Plan,
         value: impl Fn(At) -> Result<f64, PaperError>,
-    ) -> Result<String, PaperError> {
-        let found: Result<Vec<String>, _> = At::LEVELS
-            .map(|at| value(at).map(number))
-            .into_iter()
-            .collect();
-        Ok(format!(
-            "with half, the whole and twice the CPU costs of the table and {} objects: {}",
-            plan.objects_varied(),
-            found?.join(", ")
-        ))
+    ) -> Result<[Experiment; 2], PaperError> {
+        let objects = plan.objects_varied();
+        let [half, whole, twice, small] = At::VARIED.map(value);
+        let whole = whole?;
+        let on =
+            |cause: &str| Experiment::on(&format!("{cause} ({objects} objects)")).against(whole);
+        Ok([
+            on("the CPU costs")
+                .with("half of them", half?)
+                .with("twice", twice?),
+            on("the volume, and with it the drive's SLC area").with("a sixteenth", small?),
+        ])
     }
 }
 
@@ -93,30 +107,34 @@ impl Op {
         format!("meta:{op},count={count},width=100")
     }
 
-    /// The job on a system, with the paper's PC and this many percent of the CPU costs of the
-    /// table. Parts that ask for equal jobs share the run.
-    pub fn job(self, plan: &Plan, system: System, cpu_percent: u32) -> BenchJob {
-        self.sized(plan, system, cpu_percent, plan.objects())
+    /// The job on a system, with the paper's PC. Parts that ask for equal jobs share the run.
+    pub fn job(self, plan: &Plan, system: System) -> BenchJob {
+        self.at(plan, system, At::Whole)
     }
 
     /// The job with the size and CPU costs of `at`.
     pub fn at(self, plan: &Plan, system: System, at: At) -> BenchJob {
-        match at {
-            At::Whole => self.job(plan, system, 100),
-            At::Cpu(percent) => self.sized(plan, system, percent, plan.objects_varied()),
+        let objects = match at {
+            At::Whole => plan.objects(),
+            At::Cpu(_) | At::Small => plan.objects_varied(),
+        };
+        let mut size = size(objects);
+        if at == At::Small {
+            size.bytes = SMALL * u64::from(objects.div_ceil(SMALL_OBJECTS));
         }
-    }
-
-    fn sized(self, plan: &Plan, system: System, cpu_percent: u32, objects: u32) -> BenchJob {
         BenchJob {
             run: RunConfig {
-                stack: system.stack(DEVICE, size(objects), plan.seed),
+                stack: system.stack(DEVICE, size, plan.seed),
                 workload: self.workload(objects),
                 seed: plan.seed,
                 recording: None,
             },
             host: Host {
-                cpu_percent,
+                cpu_percent: if let At::Cpu(percent) = at {
+                    percent
+                } else {
+                    100
+                },
                 cores: CORES,
             },
         }

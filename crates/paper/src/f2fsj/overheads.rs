@@ -2,13 +2,13 @@
 
 use super::job::{Job, Outcomes, measured};
 use super::measure::{BenchJob, Measured, Slice};
-use super::names::Op;
+use super::names::{At, Op};
 use super::scale::{CORES, shorter};
 use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 
 const FIGURE: &str = "5.3 overheads";
 const LONG: &str = "300 runs of more than 6 hours: throughput of the last over the first";
@@ -17,8 +17,11 @@ const SYSTEMS: [System; 3] = [System::Checkpoint60, System::PageJournal, System:
 /// A long run is divided into this many parts, of which the first and the last are compared.
 const PARTS: usize = 10;
 
+/// The systems of both overheads.
+const BOTH: [System; 2] = [System::Checkpoint60, System::F2fsj];
+
 fn overhead(plan: &Plan, system: System) -> BenchJob {
-    Op::Create4k.job(plan, system, 100)
+    Op::Create4k.job(plan, system)
 }
 
 /// Objects and rounds of the long run: it makes as many files as other runs, a few at a time.
@@ -36,9 +39,11 @@ fn long(plan: &Plan, system: System) -> BenchJob {
 
 /// The jobs: the runs for both overheads, and the long runs.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let overheads = [System::Checkpoint60, System::F2fsj].map(|s| overhead(plan, s));
+    let overheads = BOTH.map(|s| overhead(plan, s));
+    let varied = BOTH.map(|s| At::VARIED.map(|at| Op::Create4k.at(plan, s, at)));
     let long = SYSTEMS.map(|s| long(plan, s));
-    overheads.into_iter().chain(long).map(Job::Bench).collect()
+    let all = overheads.into_iter().chain(varied.into_iter().flatten());
+    all.chain(long).map(Job::Bench).collect()
 }
 
 /// Makes this section of the report.
@@ -49,7 +54,11 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     let stock = measured(outcomes, &overhead(plan, System::Checkpoint60))?;
     let ours = measured(outcomes, &overhead(plan, System::F2fsj))?;
     let mut rows = memory(stock, ours);
-    rows.extend(cpu(stock, ours));
+    let varied = At::experiments(plan, |at| {
+        let of = |system| measured(outcomes, &Op::Create4k.at(plan, system, at)).map(busy);
+        Ok(gain(of(System::F2fsj)?, of(System::Checkpoint60)?).unwrap_or(f64::NAN))
+    })?;
+    rows.extend(cpu(stock, ours, varied));
     let mut lines = Vec::new();
     let table = published();
     for system in SYSTEMS {
@@ -132,9 +141,10 @@ fn busy(found: &Measured) -> f64 {
     found.cpu_s / (found.seconds * CORES as f64).max(f64::MIN_POSITIVE)
 }
 
-fn cpu(stock: &Measured, ours: &Measured) -> Vec<Row> {
+fn cpu(stock: &Measured, ours: &Measured, varied: [Experiment; 2]) -> Vec<Row> {
     let table = published();
     let get = |item: &str| table.get(FIGURE, item, None).clone();
+    let over = get("CPU time, F2FSJ over checkpoint-60");
     let more = gain(busy(ours), busy(stock)).unwrap_or(0.0);
     let why = format!(
         "an operation costs {} us of CPU with checkpoints and {} us with F2FSJ, all tasks together; the runs take {} s and {} s, so a part of the time also \
@@ -147,7 +157,9 @@ fn cpu(stock: &Measured, ours: &Measured) -> Vec<Row> {
     vec![
         Row::judged(&get("CPU time, checkpoint-60"), busy(stock)),
         Row::judged(&get("CPU time, F2FSJ"), busy(ours)),
-        Row::judged(&get("CPU time, F2FSJ over checkpoint-60"), more).because(&why),
+        Row::judged(&over, more)
+            .because(&why)
+            .shown_by_all(&over, varied),
     ]
 }
 

@@ -9,7 +9,7 @@ use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use base::Nanos;
 use rig::Scheme;
 
@@ -30,10 +30,30 @@ fn of(plan: &Plan, op: Op, seconds: u32) -> BenchJob {
     job
 }
 
-/// The jobs: each operation with each period.
+/// By how much the ring is larger in an experiment on what closes an epoch.
+const LARGER: u32 = 8;
+
+fn with_larger_ring(plan: &Plan, op: Op, seconds: u32) -> BenchJob {
+    let mut job = of(plan, op, seconds);
+    if let Scheme::F2fs(scheme) = &mut job.run.stack.scheme {
+        scheme.ring = scheme.ring.map(|blocks| LARGER * blocks);
+    }
+    job
+}
+
+/// The jobs: each operation with each period, with two rings.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
-    let each = |op: Op| PERIODS.map(|s| Job::Bench(of(plan, op, s)));
+    let each = |op: Op| {
+        let both = |seconds| [of(plan, op, seconds), with_larger_ring(plan, op, seconds)];
+        PERIODS.map(both).into_iter().flatten().map(Job::Bench)
+    };
     Op::FOUR.into_iter().flat_map(each).collect()
+}
+
+/// How much larger the largest log of a commit is with the long period than with the short one.
+fn growth_of(short: &Measured, long: &Measured) -> Result<f64, PaperError> {
+    let (few, many) = (journal(short)?, journal(long)?);
+    Ok(many.bytes_max as f64 / few.bytes_max.max(1) as f64)
 }
 
 fn journal(found: &Measured) -> Result<&Journaled, PaperError> {
@@ -54,23 +74,26 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let runs = PERIODS.map(|s| measured(outcomes, &of(plan, op, s)));
         let [short, long] = runs;
         let (short, long) = (short?, long?);
-        let (few, many) = (journal(short)?, journal(long)?);
         let more = gain(rate(long), rate(short)).unwrap_or(0.0);
         let item = format!("{name}: throughput, 5 s over 1 s");
         rates.push(
             Row::judged(table.get(FIGURE, &item, None), more).because(&why_rate(short, long)?),
         );
         let item = format!("{name}: largest log of a commit, 5 s");
-        let megabytes = many.bytes_max as f64 / 1e6;
+        let megabytes = journal(long)?.bytes_max as f64 / 1e6;
         let row = Row::judged(table.get(FIGURE, &item, None), megabytes);
         let whole = megabytes * f64::from(shorter(count(plan)));
         sizes.push(row.noted(&format!("times the scale: {} MB", number(whole))));
-        let times = many.bytes_max as f64 / few.bytes_max.max(1) as f64;
-        let row = Row::judged(
-            table.get(FIGURE, "log of a commit, 5 s over 1 s", None),
-            times,
+        let published = table.get(FIGURE, "log of a commit, 5 s over 1 s", None);
+        let row = Row::judged(published, growth_of(short, long)?).of(name);
+        let ring = |s| measured(outcomes, &with_larger_ring(plan, op, s));
+        let [short_ring, long_ring] = PERIODS.map(ring);
+        let experiment = Experiment::on("the ring, a quarter of which closes an epoch").with(
+            &format!("{LARGER} times as large"),
+            growth_of(short_ring?, long_ring?)?,
         );
-        growth.push(row.of(name).because(&why_growth(plan, short, long)?));
+        let row = row.because(&why_growth(plan, short, long)?);
+        growth.push(row.shown_by(published, experiment));
         for (seconds, found) in PERIODS.iter().zip([short, long]) {
             lines.push(line(plan, name, *seconds, found)?);
         }

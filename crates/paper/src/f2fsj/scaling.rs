@@ -8,7 +8,7 @@ use super::sized::{gain, job, rate};
 use super::system::System;
 use super::{Plan, published};
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use report::plot;
 use std::collections::BTreeMap;
 
@@ -43,16 +43,36 @@ fn of(plan: &Plan, op: Op, system: System, processes: u32) -> BenchJob {
     job(plan, system, op, (count(plan), &more), CORES)
 }
 
-/// The jobs: each operation on each system with each number of processes.
+/// Cores of the PC that has all other runs, fewer than the most processes.
+const PC: usize = super::scale::CORES;
+
+/// The run on as many cores as the PC has.
+fn on_pc(plan: &Plan, op: Op, system: System, processes: u32) -> BenchJob {
+    let mut job = of(plan, op, system, processes);
+    job.host.cores = PC;
+    job
+}
+
+/// The run with this many percent of the CPU costs.
+fn at(plan: &Plan, op: Op, system: System, (processes, percent): (u32, u32)) -> BenchJob {
+    let mut job = of(plan, op, system, processes);
+    job.host.cpu_percent = percent;
+    job
+}
+
+/// The jobs: each operation on each system with each number of processes; the runs that are judged
+/// also with causes varied.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let mut all = Vec::new();
-    for (op, _) in OPS {
+    for (op, named) in OPS {
         for system in SYSTEMS {
             let runs = processes(plan).into_iter();
-            all.extend(runs.map(|n| Job::Bench(of(plan, op, system, n))));
+            all.extend(runs.map(|n| of(plan, op, system, n)));
+            all.extend([8, 16].map(|n| on_pc(plan, op, system, n)));
+            all.extend([50, 200].map(|percent| at(plan, op, system, (named, percent))));
         }
     }
-    all
+    all.into_iter().map(Job::Bench).collect()
 }
 
 /// The runs of one operation, by system and processes.
@@ -60,6 +80,10 @@ struct Runs<'a> {
     name: &'static str,
     named: u32,
     all: BTreeMap<(System, u32), &'a Measured>,
+    /// With 8 and 16 processes on the cores of the PC.
+    on_pc: BTreeMap<(System, u32), &'a Measured>,
+    /// With `named` processes and this many percent of the CPU costs.
+    at: BTreeMap<(System, u32), &'a Measured>,
 }
 
 impl Runs<'_> {
@@ -68,7 +92,7 @@ impl Runs<'_> {
     }
 
     fn gain(&self, of: (System, u32), over: (System, u32)) -> f64 {
-        gain(self.rate(of.0, of.1), self.rate(over.0, over.1)).unwrap_or(0.0)
+        gain_in(&self.all, of, over)
     }
 
     /// Says the rates with one process and with `n`, for the reason of a row.
@@ -106,7 +130,26 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 all.insert((system, n), measured(outcomes, &of(plan, op, system, n))?);
             }
         }
-        let runs = Runs { name, named, all };
+        let (mut pc, mut cpu) = (BTreeMap::new(), BTreeMap::new());
+        for system in SYSTEMS {
+            for n in [8, 16] {
+                pc.insert(
+                    (system, n),
+                    measured(outcomes, &on_pc(plan, op, system, n))?,
+                );
+            }
+            for percent in [50, 200] {
+                let job = at(plan, op, system, (named, percent));
+                cpu.insert((system, percent), measured(outcomes, &job)?);
+            }
+        }
+        let runs = Runs {
+            name,
+            named,
+            all,
+            on_pc: pc,
+            at: cpu,
+        };
         over.extend(rows_over(&runs));
         beyond.extend(rows_beyond(&runs));
         section.tables.push(listed(plan, &runs));
@@ -114,6 +157,15 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     }
     section.rows = [over, beyond].concat();
     Ok(section)
+}
+
+fn gain_in(
+    runs: &BTreeMap<(System, u32), &Measured>,
+    of: (System, u32),
+    over: (System, u32),
+) -> f64 {
+    let rate = |key| runs.get(&key).map_or(0.0, |m| rate(m));
+    gain(rate(of), rate(over)).unwrap_or(0.0)
 }
 
 fn rows_over(runs: &Runs<'_>) -> Vec<Row> {
@@ -127,7 +179,11 @@ fn rows_over(runs: &Runs<'_>) -> Vec<Row> {
         let one = runs.gain((System::F2fsj, 1), (other, 1));
         let told = runs.told(&[System::F2fsj, other], n);
         let why = format!("{told}; the gain with one process is {}", number(one));
-        Row::judged(published(name), gain).because(&why)
+        let at = |percent| gain_in(&runs.at, (System::F2fsj, percent), (other, percent));
+        let cpu = Experiment::on("the CPU costs").with("half of them", at(50));
+        let cpu = cpu.with("twice", at(200));
+        let row = Row::judged(published(name), gain).because(&why);
+        row.shown_by(published(name), cpu)
     };
     vec![
         row("checkpoint-60", System::Checkpoint60),
@@ -142,9 +198,12 @@ fn rows_beyond(runs: &Runs<'_>) -> Vec<Row> {
     let row = |system: System| {
         let gain = runs.gain((system, 16), (system, 8));
         let why = runs.told(&[system], 16);
-        Row::judged(table.get(FIGURE, &item, None), gain)
-            .of(&system.name())
-            .because(&why)
+        let published = table.get(FIGURE, &item, None);
+        let row = Row::judged(published, gain).of(&system.name());
+        let few = gain_in(&runs.on_pc, (system, 16), (system, 8));
+        let cores = Experiment::on("a core for each process");
+        let cores = cores.with(&format!("{PC} cores, those of the PC"), few);
+        row.because(&why).shown_by(published, cores)
     };
     SYSTEMS.map(row).into()
 }

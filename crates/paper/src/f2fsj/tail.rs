@@ -1,6 +1,6 @@
 //! Section 5.2: the time of the journal beside that of checkpoints, and the latency of operations.
 
-use super::fig2::PREPARED;
+use super::fig2::{PREPARED, prepared};
 use super::job::{Job, Outcomes};
 use super::measure::{Journaled, Measured};
 use super::micro::{Found, SYSTEMS, title};
@@ -13,15 +13,15 @@ use report::plot;
 
 const FIGURE: &str = "5.2";
 
-/// The jobs: every operation of the section on every system. The two systems that are compared also
-/// run with half and twice the CPU costs.
+/// The jobs: every operation of the section on every system; of the two that are compared causes
+/// are varied.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let of = |op: Op| {
         let all = SYSTEMS.map(|system| op.at(plan, system, At::Whole));
         let compared = [System::Checkpoint60, System::F2fsj];
         let more = compared
             .into_iter()
-            .flat_map(move |system| At::LEVELS.map(|at| op.at(plan, system, at)));
+            .flat_map(move |system| At::VARIED.map(|at| op.at(plan, system, at)));
         all.into_iter().chain(more).map(Job::Bench)
     };
     Op::FOUR.into_iter().flat_map(of).collect()
@@ -39,7 +39,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         rows.extend(times(&table, op, &found)?);
     }
     for op in Op::FOUR {
-        rows.extend(means(&table, op, &found)?);
+        rows.push(mean(&table, op, &found)?);
     }
     for op in Op::FOUR {
         rows.extend(worst(&table, op, &found)?);
@@ -82,7 +82,7 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     let gain = |a: f64, b: f64| (b > 0.0).then(|| a / b - 1.0);
     let (stock, journal) = both(At::Whole)?;
     let (inside, spent) = (stock.checkpoints.inside_s, journal.of_operations());
-    let varied = At::experiment(found.plan, |at| {
+    let varied = At::experiments(found.plan, |at| {
         let (stock, journal) = both(at)?;
         let journal = journal.of_operations();
         Ok(gain(stock.checkpoints.inside_s, journal).unwrap_or(f64::INFINITY))
@@ -90,7 +90,7 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
     let mut rows = vec![match gain(inside, spent) {
         Some(gain) => Row::judged(published, gain)
             .because(&why_time(stock, &journal))
-            .shown_by(&varied),
+            .shown_by_all(published, varied),
         None => Row::unmeasured(published, Some(NO_TIME)),
     }];
     if op.removes() {
@@ -98,14 +98,11 @@ fn times(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
         let (stock, ours) = (of(System::Checkpoint60)?, of(System::F2fsj)?);
         let (stock, ours) = (stock.with_preparation(), ours.with_preparation());
         let item = format!("{item}, with the preparation");
-        let gain = gain(stock.checkpoints_s, ours.journal_s);
-        rows.extend(gain.map(|gain| Row::ours(FIGURE, &item, "gain", gain).noted(PREPARED)));
-    }
-    for at in At::LEVELS {
-        let (stock, journal) = both(at)?;
-        let gain = gain(stock.checkpoints.inside_s, journal.of_operations());
-        let of = at.text(found.plan);
-        rows.extend(gain.map(|gain| Row::ours(FIGURE, &item, "gain", gain).of(&of)));
+        if let Some(gain) = gain(stock.checkpoints_s, ours.journal_s) {
+            let row = rows[0].clone();
+            rows[0] = row.shown_by(published, prepared(gain));
+            rows.push(Row::ours(FIGURE, &item, "gain", gain).noted(PREPARED));
+        }
     }
     let item = format!(
         "{}: checkpoint time over the time of journal, commits and applies",
@@ -151,7 +148,7 @@ fn named(journal: &Journaled) -> String {
     if text.is_empty() { "none".into() } else { text }
 }
 
-fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
+fn mean(table: &Table, op: Op, found: &Found<'_>) -> Result<Row, PaperError> {
     let item = format!("{}: mean latency, F2FSJ over checkpoint-60", op.word());
     let gain = |at: At| -> Result<f64, PaperError> {
         let of = |system| Ok::<f64, PaperError>(found.of(op, system, at)?.latency_us.mean);
@@ -169,16 +166,14 @@ fn means(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
         number(own.latency_us.mean),
         each(journal.of_operations(), own)
     );
-    let mut rows = vec![
-        Row::judged(table.get(FIGURE, &item, None), gain(At::Whole)?)
-            .because(&why)
-            .shown_by(&At::experiment(found.plan, gain)?),
-    ];
-    for at in At::LEVELS {
-        let of = at.text(found.plan);
-        rows.push(Row::ours(FIGURE, &item, "gain", gain(at)?).of(&of));
+    let published = table.get(FIGURE, &item, None);
+    let row = Row::judged(published, gain(At::Whole)?).because(&why);
+    let row = row.shown_by_all(published, At::experiments(found.plan, gain)?);
+    if !op.removes() {
+        return Ok(row);
     }
-    Ok(rows)
+    let preparation = found.gain_with_preparation(op, (System::Checkpoint60, System::F2fsj))?;
+    Ok(row.shown_by(published, prepared(preparation)))
 }
 
 fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperError> {
@@ -195,10 +190,16 @@ fn worst(table: &Table, op: Op, found: &Found<'_>) -> Result<Vec<Row>, PaperErro
         number(journal.of_operations() * 1e3),
         named(&journal)
     );
-    let judged = Row::judged(table.get(FIGURE, item, None), times.log10());
+    let published = table.get(FIGURE, item, None);
+    let varied = At::experiments(found.plan, |at| {
+        let of = |system| Ok::<f64, PaperError>(found.of(op, system, at)?.latency_us.max);
+        Ok((of(System::Checkpoint60)? / of(System::F2fsj)?.max(1e-3)).log10())
+    })?;
+    let judged = Row::judged(published, times.log10()).because(&why);
+    let judged = judged.shown_by_all(published, varied);
     let item = "worst latency, F2FSJ over checkpoint-60; aim: below 0.01";
     Ok(vec![
-        judged.because(&why).of(op.word()),
+        judged.of(op.word()),
         Row::ours(FIGURE, item, "fraction", 1.0 / times).of(op.word()),
     ])
 }
