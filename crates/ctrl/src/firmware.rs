@@ -11,6 +11,7 @@ mod media;
 mod pack;
 mod path;
 mod remap;
+mod runs;
 mod transparent;
 
 pub use media::FlashMedia;
@@ -73,6 +74,8 @@ pub(crate) struct Firmware {
     /// Lines the cache holds, units on their way to the chips included (emmc-E4).
     capacity: usize,
     timing: PathTiming,
+    /// Where writes through the cache ended.
+    runs: runs::Runs,
     /// When the path to the chips can take the next unit.
     path_free: Time,
     /// When the newest line arrived: background work on the cached lines begins no earlier.
@@ -113,6 +116,7 @@ impl Firmware {
             pack_order: config.pack_order,
             capacity: (config.cache_kib as usize / 4).max(1),
             timing,
+            runs: runs::Runs::default(),
             path_free: Time(0),
             last_arrival: Time(0),
             staged: 0,
@@ -309,7 +313,8 @@ impl Firmware {
         pieces: &[Bytes],
     ) -> Result<Time, FtlError> {
         self.forget_landed(start);
-        let mut t = (start + self.timing.write()).max(self.last_arrival);
+        let accepted = start + self.timing.write() + self.jump(lba, sectors);
+        let mut t = accepted.max(self.last_arrival);
         let mut source = Source::new(pieces);
         for part in span::parts(lba, sectors) {
             let bytes = source.take(part.to - part.from);

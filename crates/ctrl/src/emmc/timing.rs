@@ -19,6 +19,8 @@ pub struct EmmcTiming {
     pub read_us: f64,
     /// Firmware, each write command, until the cache has accepted it.
     pub write_us: f64,
+    /// Firmware, each write through the cache that goes on where no recent one ended, on top.
+    pub random_us: f64,
     /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a
     /// time.
     pub program_us_per_kib: f64,
@@ -55,6 +57,7 @@ impl EmmcTiming {
             ("bus_us_per_kib", self.bus_us_per_kib),
             ("read_us", self.read_us),
             ("write_us", self.write_us),
+            ("random_us", self.random_us),
             ("program_us_per_kib", self.program_us_per_kib),
             ("reliable_us", self.reliable_us),
             ("reliable_us_per_kib", self.reliable_us_per_kib),
@@ -92,6 +95,7 @@ impl EmmcTiming {
         PathTiming {
             bus_us_per_kib: self.bus_us_per_kib,
             write_us: self.write_us,
+            random_us: self.random_us,
             program_us_per_kib: self.program_us_per_kib,
             reliable_us: self.reliable_us,
             reliable_us_per_kib: self.reliable_us_per_kib,

@@ -10,6 +10,8 @@ pub(crate) struct PathTiming {
     pub bus_us_per_kib: f64,
     /// Firmware, each write command, until the cache has accepted it.
     pub write_us: f64,
+    /// Firmware, each write through the cache that goes on where no recent one ended, on top.
+    pub random_us: f64,
     /// Firmware path to the chips (map update, error correction), each KiB programmed; one KiB at a
     /// time.
     pub program_us_per_kib: f64,

@@ -63,6 +63,7 @@ impl NvmeTiming {
     pub(super) fn path(&self) -> PathTiming {
         PathTiming {
             write_us: self.accept_us,
+            random_us: 0.0,
             program_us_per_kib: self.program_us_per_kib,
             reliable_us: self.fua_us,
             pipelined: true,
