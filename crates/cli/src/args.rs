@@ -205,7 +205,7 @@ pub struct BlockArgs {
 }
 
 /// On what a workload runs, and where the results go.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct RunArgs {
     /// File systems, separated by commas.
     #[arg(long, value_delimiter = ',', default_value = "ext4")]
@@ -215,6 +215,7 @@ pub struct RunArgs {
     pub device: Option<String>,
     /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with
     /// `+` between: `emmc`, `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
+    /// `paper` stands for those of the eMMC paper: `jbd2,coalition-paper,flush-ahead,emmc-paper`.
     /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,none`; on a device with REMAP jbd2 and
     /// jftl in each data mode]
     #[arg(long, value_delimiter = ',')]

@@ -9,6 +9,7 @@ use crate::stop::{Part, Stop};
 use crate::table;
 use crate::worker::{self, Checked, Done};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use paper::emmc::plan::PAPER_SCHEMES;
 use report::results::{Results, SCHEMA};
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheduler, Scheme, Writeback};
 use std::collections::BTreeSet;
@@ -74,6 +75,10 @@ pub struct What {
 /// Runs each file system and scheme in a worker process, and reports.
 pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     let workload = &what.workload;
+    let args = &RunArgs {
+        schemes: ungrouped(&args.schemes),
+        ..args.clone()
+    };
     let configs = configs(args, what)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = pool::threads(args.jobs, configs.len());
@@ -214,6 +219,16 @@ fn homeless(scheme: &str, kinds: &[Fs]) -> Result<(), Failure> {
         "ext4 and ext3: add --fs ext4"
     };
     Err(usage(format!("`{scheme}` is a scheme of {of}")))
+}
+
+/// The schemes with each group of them by its members: `paper` stands for the systems that the eMMC
+/// paper compares.
+pub fn ungrouped(schemes: &[String]) -> Vec<String> {
+    let members = |scheme: &String| match scheme.as_str() {
+        "paper" => PAPER_SCHEMES.map(String::from).to_vec(),
+        _ => vec![scheme.clone()],
+    };
+    schemes.iter().flat_map(members).collect()
 }
 
 /// The schemes of a file system that were asked for, or those that say most of the device.

@@ -40,7 +40,8 @@ pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String 
 }
 
 fn summary(rows: &[Row]) -> Markup {
-    let mut all = Summary::by_timing(rows);
+    let mut all = Summary::by_kind(rows);
+    all.extend(Summary::by_timing(rows));
     all.push(("all".into(), Summary::of(rows)));
     html! {
         table {

@@ -39,17 +39,30 @@ pub enum Kind {
     Fitted,
     /// It follows from a setting or a definition: agreement says that the count is right.
     Identity,
+    /// It was counted on a Linux kernel: no publication has it, and agreement says that both do the
+    /// same.
+    Linux,
     /// The publication has no such value.
     Beyond,
 }
 
 impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [
+        Kind::Predicted,
+        Kind::Fitted,
+        Kind::Identity,
+        Kind::Linux,
+        Kind::Beyond,
+    ];
+
     /// The word for it.
     pub const fn word(self) -> &'static str {
         match self {
             Kind::Predicted => "predicted",
             Kind::Fitted => "fitted",
             Kind::Identity => "identity",
+            Kind::Linux => "linux",
             Kind::Beyond => "beyond",
         }
     }
@@ -135,6 +148,9 @@ pub struct Published {
     pub floor: f64,
     /// What agreement says; `None` in a table that does not tell.
     pub kind: Option<Kind>,
+    /// What was fitted to the value, as a timing set or a generator of calls: a row made with one of
+    /// them is no prediction.
+    pub fitted: Vec<String>,
     /// How other published values contradict it, so that no model can agree with all of them.
     pub contradicted: Option<String>,
 }
@@ -171,6 +187,7 @@ impl Published {
             why: None,
             floor: 0.0,
             kind: None,
+            fitted: Vec::new(),
             contradicted: None,
         }
     }
@@ -206,6 +223,9 @@ struct Text {
     floor: f64,
     /// The kind of all values that do not name theirs.
     kind: Option<Kind>,
+    /// What was fitted to all values.
+    #[serde(default)]
+    fitted: Vec<String>,
     #[serde(default)]
     value: Vec<Entry>,
     #[serde(default)]
@@ -228,6 +248,9 @@ struct Entry {
     high: Option<f64>,
     why: Option<String>,
     kind: Option<Kind>,
+    #[serde(default)]
+    fitted: Vec<String>,
+    contradicted: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -236,6 +259,8 @@ struct PerApp {
     item: String,
     unit: String,
     class: Class,
+    #[serde(default)]
+    fitted: Vec<String>,
     #[serde(flatten)]
     apps: BTreeMap<String, f64>,
 }
@@ -247,6 +272,8 @@ struct PerSize {
     unit: String,
     class: Class,
     value: f64,
+    #[serde(default)]
+    fitted: Vec<String>,
     kib: Vec<u32>,
 }
 
@@ -274,6 +301,8 @@ impl Table {
                     high: None,
                     why: None,
                     kind: None,
+                    fitted: entry.fitted.clone(),
+                    contradicted: None,
                 };
                 all.push(one.published(Some((*app).into()))?);
             }
@@ -295,12 +324,15 @@ impl Table {
                     high: None,
                     why: None,
                     kind: None,
+                    fitted: entry.fitted.clone(),
+                    contradicted: None,
                 };
                 all.push(one.published(Some(format!("{kib} KiB")))?);
             }
         }
         for published in &mut all {
             published.kind = published.kind.or(text.kind);
+            published.fitted.extend(text.fitted.iter().cloned());
             published.floor = text.floor;
         }
         Ok(Table(all))
@@ -349,6 +381,8 @@ impl Entry {
                 range,
                 why: self.why,
                 kind: self.kind,
+                fitted: self.fitted,
+                contradicted: self.contradicted,
                 ..Published::new(&self.figure, &self.item, &self.unit, self.class, self.value)
             }),
         }
@@ -428,6 +462,16 @@ mod tests {
             Class::Gain.within(&published(Class::Gain, 0.1), 0.0),
             Some(false)
         );
+    }
+
+    #[test]
+    fn a_table_says_what_was_fitted_to_its_values() {
+        let text = "kind='predicted'\nfitted=['set']\n[[value]]\nfigure='F'\nitem='i'\nunit='u'\nclass='ratio'\nvalue=1\n\
+                    kind='identity'\n[[per_app]]\nfigure='F'\nitem='j'\nunit='u'\nclass='ratio'\nfitted=['generator']\na=0.5";
+        let table = Table::parse(text, &["a"]).unwrap();
+        let of = |n: usize| (table.all()[n].kind, table.all()[n].fitted.join(","));
+        assert_eq!(of(0), (Some(Kind::Identity), "set".into()));
+        assert_eq!(of(1), (Some(Kind::Predicted), "generator,set".into()));
     }
 
     #[test]

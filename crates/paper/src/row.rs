@@ -4,6 +4,7 @@
 use crate::{Class, Experiment, Kind, NOT_EXPLAINED, Published, Summary, Verdict};
 use report::metrics::round;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the layout of `paper.json`.
 pub const SCHEMA: u32 = 3;
@@ -22,6 +23,8 @@ pub struct Report {
     pub incomplete: Option<String>,
     /// How many of the rows agree.
     pub summary: Summary,
+    /// The same for each kind of row.
+    pub kinds: BTreeMap<String, Summary>,
     /// All rows, in the order of the paper.
     pub rows: Vec<Row>,
 }
@@ -62,6 +65,9 @@ pub struct Row {
     /// What it says if they agree; absent in reports that do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
+    /// What was fitted to the published value.
+    #[serde(skip)]
+    pub fitted: Vec<String>,
     /// How the publication contradicts the value itself; absent where it does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicted: Option<String>,
@@ -108,6 +114,7 @@ impl Row {
             within: None,
             strictly: None,
             kind: published.kind,
+            fitted: published.fitted.clone(),
             contradicted: published.contradicted.clone(),
             why: why.map(String::from).or_else(|| published.why.clone()),
             experiments: Vec::new(),
@@ -131,6 +138,7 @@ impl Row {
             within: None,
             strictly: None,
             kind: Some(Kind::Beyond),
+            fitted: Vec::new(),
             contradicted: None,
             why: None,
             experiments: Vec::new(),
@@ -147,6 +155,15 @@ impl Row {
     /// Sets the timing set of the device that the value was measured with.
     pub fn timed(mut self, timing: &str) -> Row {
         self.timing = Some(timing.into());
+        self.made_with(timing)
+    }
+
+    /// Says what the value was made with. Where that was fitted to the published value, the row is
+    /// no prediction.
+    pub fn made_with(mut self, what: &str) -> Row {
+        if self.fitted.iter().any(|fitted| fitted == what) {
+            self.kind = Some(Kind::Fitted);
+        }
         self
     }
 
@@ -275,6 +292,7 @@ impl Report {
             command,
             incomplete: None,
             summary: Summary::of(&rows),
+            kinds: Summary::by_kind(&rows).into_iter().collect(),
             rows,
         }
     }
@@ -324,6 +342,24 @@ mod tests {
             (100.0, "100"),
         ] {
             assert_eq!(number(x), text);
+        }
+    }
+
+    #[test]
+    fn what_was_fitted_to_a_value_does_not_predict_it() {
+        let mut published = Published::new("F", "i", "u", Class::Least, Some(0.4));
+        published.kind = Some(Kind::Predicted);
+        published.fitted = vec!["set".into()];
+        let row = || Row::judged(&published, 0.5);
+        let ours = Row::ours("F", "i", "u", 1.0);
+        for (row, kind) in [
+            (row(), Kind::Predicted),
+            (row().timed("another"), Kind::Predicted),
+            (row().timed("set"), Kind::Fitted),
+            (row().made_with("set").timed("another"), Kind::Fitted),
+            (ours.timed("set"), Kind::Beyond),
+        ] {
+            assert_eq!(row.kind, Some(kind));
         }
     }
 

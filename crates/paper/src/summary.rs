@@ -1,6 +1,6 @@
 //! How many rows agree, in all and with each timing set of the device.
 
-use super::{Row, Verdict};
+use super::{Kind, Row, Verdict};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -103,6 +103,18 @@ impl Summary {
         )
     }
 
+    /// Counts the verdicts for each kind of row, of those that there are: agreement says something
+    /// else in each. `untold` stands for rows that do not tell theirs.
+    pub fn by_kind(rows: &[Row]) -> Vec<(String, Summary)> {
+        let kinds = Kind::ALL.into_iter().map(Some).chain([None]);
+        let of = |kind: Option<Kind>| {
+            let rows: Vec<&Row> = rows.iter().filter(|row| row.kind == kind).collect();
+            let name = kind.map_or("untold", Kind::word).to_string();
+            (!rows.is_empty()).then(|| (name, Summary::of(rows)))
+        };
+        kinds.filter_map(of).collect()
+    }
+
     /// Counts the verdicts for each timing set; `counts` stands for rows that depend on none.
     pub fn by_timing(rows: &[Row]) -> Vec<(String, Summary)> {
         let mut by: BTreeMap<Option<&str>, Vec<&Row>> = BTreeMap::new();
@@ -167,5 +179,16 @@ mod tests {
         let by = Summary::by_timing(&rows);
         assert_eq!((by[0].0.as_str(), by[0].1.outside), ("counts", 6));
         assert_eq!((by[1].0.as_str(), by[1].1.not_compared), ("fig8", 1));
+    }
+
+    #[test]
+    fn each_kind_counts_alone() {
+        let mut rows = vec![row(Some(true), None), row(Some(false), None)];
+        rows.push(row(Some(true), None));
+        (rows[0].kind, rows[1].kind) = (Some(Kind::Predicted), Some(Kind::Predicted));
+        rows[2].kind = Some(Kind::Fitted);
+        let by = Summary::by_kind(&rows);
+        let counts: Vec<_> = by.iter().map(|(k, s)| (k.as_str(), s.within)).collect();
+        assert_eq!(counts, [("predicted", 1), ("fitted", 1)]);
     }
 }

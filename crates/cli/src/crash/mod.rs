@@ -8,6 +8,7 @@ mod table;
 pub mod worker;
 
 use crate::args::CrashArgs;
+use crate::compare::ungrouped;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
@@ -72,7 +73,7 @@ fn jobs(args: &CrashArgs) -> Result<Vec<Job>, Failure> {
             let all = plan::PRESETS.iter().chain([&plan::CONTROL]).chain(f2fs);
             all.map(|s| (*s).to_string()).collect()
         }
-        given => given.to_vec(),
+        given => ungrouped(given),
     };
     if args.quick {
         return plan::quick(&schemes).map_err(usage);

@@ -7,7 +7,12 @@ use paper::{Report, Row, Section, Summary};
 
 /// The whole text.
 pub fn text(report: &Report, sections: &[Section]) -> String {
-    let mut text = format!("{}\n{}\n", by_section(sections), by_timing(&report.rows));
+    let mut text = format!(
+        "{}\n{}\n{}\n",
+        by_section(sections),
+        by_timing(&report.rows),
+        by_kind(&report.rows)
+    );
     text.push_str(&format!("\n{}\n", report.summary.headline()));
     let outside: Vec<&Row> = report.rows.iter().filter(|row| row.is_outside()).collect();
     if !outside.is_empty() {
@@ -51,6 +56,11 @@ fn by_timing(rows: &[Row]) -> Table {
     let mut all = Summary::by_timing(rows);
     all.push(("all".into(), Summary::of(rows)));
     table("timing", all.iter().map(|(name, sum)| cells(name, sum)))
+}
+
+fn by_kind(rows: &[Row]) -> Table {
+    let all = Summary::by_kind(rows);
+    table("kind", all.iter().map(|(name, sum)| cells(name, sum)))
 }
 
 fn line(row: &Row) -> String {

@@ -42,6 +42,29 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
 }
 
 #[test]
+fn the_systems_of_the_paper_are_one_word() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = compare(dir.path(), &["--schemes", "paper,adaptive", "--json"]);
+    assert!(output.status.success(), "{}", words(&output));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let runs = results["runs"].as_array().unwrap();
+    let schemes: Vec<&str> = runs.iter().map(|r| r["scheme"].as_str().unwrap()).collect();
+    let all = [
+        "jbd2",
+        "coalition-paper",
+        "flush-ahead",
+        "emmc-paper",
+        "adaptive",
+    ];
+    assert_eq!(schemes, all);
+    let again = results["reproduce"].as_str().unwrap();
+    assert!(
+        again.contains(&format!("--schemes {} ", all.join(","))),
+        "{again}"
+    );
+}
+
+#[test]
 fn ext3_runs_beside_ext4() {
     let dir = tempfile::tempdir().unwrap();
     let options = [

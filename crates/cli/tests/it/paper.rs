@@ -3,6 +3,7 @@
 
 use crate::program::{command, words};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
@@ -40,17 +41,29 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     let report: Value = serde_json::from_str(json).unwrap();
     assert_eq!(
         (&report["schema"], &report["paper"]),
-        (&2.into(), &"emmc".into())
+        (&3.into(), &"emmc".into())
     );
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 3 * 8, "three rows of each app");
+    assert_eq!(rows.len(), 5 * 8, "five rows of each app");
+    let mut kinds = BTreeMap::new();
     for row in rows {
+        let kind = row["kind"].as_str().unwrap();
+        *kinds.entry(kind).or_insert(0) += 1;
+        let judged = kind != "beyond";
         assert!(
-            row["measured"].is_number() && row["within"].is_boolean(),
+            row["measured"].is_number() && row["within"].is_boolean() == judged,
             "{row}"
         );
+        let tried = row["item"].as_str().unwrap().contains("coalition");
+        if row["within"] == false && tried {
+            assert!(row["experiments"][0]["verdict"] != Value::Null, "{row}");
+        }
         assert!(row["note"].as_str().unwrap().contains("quick"), "{row}");
     }
+    let wanted = [("beyond", 16), ("fitted", 8), ("predicted", 16)];
+    assert_eq!(kinds, wanted.into(), "the baseline was fitted");
+    let of = |kind: &str, what: &str| report["kinds"][kind][what].as_u64().unwrap();
+    assert_eq!(of("fitted", "within") + of("fitted", "outside"), 8);
     let stands_in = |row: &&Value| {
         row["note"]
             .as_str()
@@ -59,7 +72,7 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     };
     assert_eq!(
         rows.iter().filter(stands_in).count(),
-        3 * 2,
+        5 * 2,
         "Facebook and Twitter"
     );
     let home = std::env::var("HOME").unwrap_or_else(|_| "/nowhere".into());

@@ -1,14 +1,20 @@
 //! What the parts of the characterisation (III.C) share: each app, generated or recorded, at its
 //! own pace under the baseline, with its log read back.
 
+use super::cards::{Card, STANDARD};
 use super::job::{Job, Outcomes, Work, outcome};
-use super::plan::{FIG8, Pace, Plan, Source};
+use super::plan::{BASE, FIG8, Pace, Plan, Source};
 use crate::PaperError;
 use crate::characterise::Traffic;
 
 /// The job that runs a source at its own pace and reads its log back.
 pub fn job(plan: &Plan, source: &Source, scheme: &str, timing: &str) -> Job {
-    match plan.run(source, scheme, timing, Pace::Recorded) {
+    on_card(plan, source, scheme, (&STANDARD, timing))
+}
+
+/// The same on another card.
+pub fn on_card(plan: &Plan, source: &Source, scheme: &str, on: (&Card, &str)) -> Job {
+    match plan.on_card(source, scheme, on, Pace::Recorded) {
         Job::Run(config) => Job::Traffic(config),
         other => other,
     }
@@ -17,7 +23,7 @@ pub fn job(plan: &Plan, source: &Source, scheme: &str, timing: &str) -> Job {
 /// The jobs of every source under the baseline; counts do not depend on the timing set.
 pub fn baseline(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
-    let one = |source| job(plan, source, "jbd2", FIG8);
+    let one = |source| job(plan, source, BASE, FIG8);
     sources.iter().map(one).collect()
 }
 
@@ -31,8 +37,15 @@ pub fn traffic<'a>(
     source: &Source,
     (scheme, timing): (&str, &str),
 ) -> Result<&'a Traffic, PaperError> {
-    let job = job(plan, source, scheme, timing);
-    match outcome(outcomes, &job)? {
+    traffic_of(outcomes, &job(plan, source, scheme, timing))
+}
+
+/// Looks up the outcome of [`on_card`].
+///
+/// # Errors
+/// The job was not run.
+pub fn traffic_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Traffic, PaperError> {
+    match outcome(outcomes, job)? {
         super::job::Outcome::Traffic(traffic) => Ok(traffic),
         _ => Err(PaperError::Check(format!("{} read no log", job.key()))),
     }
@@ -51,7 +64,7 @@ pub fn all<'a>(
         .map(|source| {
             Ok((
                 source.clone(),
-                traffic(plan, outcomes, &source, ("jbd2", FIG8))?,
+                traffic(plan, outcomes, &source, (BASE, FIG8))?,
             ))
         })
         .collect()

@@ -9,7 +9,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{journal_blocks, ratio};
-use super::plan::{Pace, Plan};
+use super::plan::{BASE, BOTH, Pace, Plan};
 use super::published;
 use crate::PaperError;
 use crate::{Row, Section};
@@ -18,7 +18,7 @@ use report::results::Run;
 
 const FIGURE: &str = "Fig 17";
 const ITEM: &str = "journal size from which a larger one gains nothing";
-const SCHEMES: [&str; 2] = ["jbd2", "emmc"];
+const SCHEMES: [&str; 2] = [BASE, BOTH];
 /// A gain below this for each doubling of the journal counts as none.
 pub const NOTHING: f64 = 0.01;
 /// The size in MiB that others are compared with: the default in the paper.
@@ -156,7 +156,7 @@ fn rows(
     let at = |line: &Line<'_>| f64::from(sizes[plateau(sizes, &line.rates)]);
     let largest = lines.iter().map(at).fold(0.0, f64::max);
     let mut rows = Vec::new();
-    if scheme == "emmc" {
+    if scheme == BOTH {
         let row = Row::judged(published()?.get(FIGURE, ITEM, None), largest);
         rows.push(row.timed(timing).because(&cause(sizes, lines)));
     } else {

@@ -4,7 +4,7 @@
 use super::characterised::{all, baseline, digits, percent, traffic};
 use super::job::{Job, Outcomes};
 use super::measure::mean;
-use super::plan::{FIG8, Plan, Source};
+use super::plan::{COALITION, FIG8, Plan, Source};
 use super::{characterised, published};
 use crate::PaperError;
 use crate::characterise::{Distribution, Role, Traffic};
@@ -134,7 +134,7 @@ pub fn jobs_of_commits(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
     let coalition = sources
         .iter()
-        .map(|source| characterised::job(plan, source, "coalition", FIG8));
+        .map(|source| characterised::job(plan, source, COALITION, FIG8));
     baseline(plan).into_iter().chain(coalition).collect()
 }
 
@@ -161,7 +161,7 @@ pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         let commits = &t.modified_per_commit;
         let half = share(commits.at(0.5).into());
         rows.push(source.ours("Fig 9", item, "fraction", half));
-        let coalition = traffic(plan, outcomes, source, ("coalition", FIG8))?;
+        let coalition = traffic(plan, outcomes, source, (COALITION, FIG8))?;
         let fit = coalition.record_bytes.below(ROOM as f64 + 1.0);
         if source.is_generated() {
             fits.push(fit);

@@ -1,23 +1,26 @@
 //! Fig 14: how much shorter a sync is on the mean. The paper shows flush-ahead commit alone; rows
 //! of our own show the other schemes.
 
+use super::cards::{Card, FLAT, RANDOM};
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{PARTS, blocks_per_commit, decrease, mean, parts_us};
-use super::plan::{Pace, Plan, Source};
+use super::plan::{AHEAD, BASE, BOTH, COALITION, FIG8, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
-use crate::{Row, Section};
+use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
 
 const FIGURE: &str = "Fig 14";
-const BASE: &str = "jbd2";
-const SCHEMES: [(&str, &str); 4] = [
-    ("flush-ahead", "flush-ahead commit"),
-    ("coalition", "journal coalition"),
-    ("emmc", "both"),
+const SCHEMES: [(&str, &str); 6] = [
+    (AHEAD, "flush-ahead commit"),
+    (COALITION, "journal coalition"),
+    (BOTH, "both"),
+    ("coalition", "coalition without commit blocks"),
+    ("emmc", "both without commit blocks"),
     ("adaptive", "the adaptive order"),
 ];
+const ITEM: &str = "decrease of the data persistence time by flush-ahead commit";
 
 /// The jobs: each app, busy, on each scheme.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
@@ -28,7 +31,64 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
             all.extend(schemes.map(|s| plan.run(&source, s, timing, Pace::BUSY)));
         }
     }
+    for card in cards() {
+        for source in plan.sources().iter().filter(|s| s.is_generated()) {
+            all.extend([BASE, AHEAD].map(|s| on_card(plan, source, s, card)));
+        }
+    }
     all
+}
+
+/// The cards of the experiments, which have the timing set `fig8`.
+fn cards() -> impl Iterator<Item = &'static Card> {
+    FLAT.iter().chain([&RANDOM])
+}
+
+fn on_card(plan: &Plan, source: &Source, scheme: &str, card: &Card) -> Job {
+    plan.on_card(source, scheme, (card, FIG8), Pace::BUSY)
+}
+
+/// A card with the decrease by flush-ahead commit on it, by app.
+type OnCard = (&'static Card, Vec<(Source, f64)>);
+
+/// The decrease by flush-ahead commit on each card, for each generated app.
+fn on_cards(plan: &Plan, outcomes: &Outcomes) -> Result<Vec<OnCard>, PaperError> {
+    let mut all = Vec::new();
+    for card in cards() {
+        let mut apps = Vec::new();
+        for source in plan.sources().into_iter().filter(Source::is_generated) {
+            let run = |s| run_of(outcomes, &on_card(plan, &source, s, card));
+            let [base, ahead] = [run(BASE)?, run(AHEAD)?].map(|run| run.latency_us.fsync.mean);
+            apps.push((source, decrease(base, ahead)));
+        }
+        all.push((card, apps));
+    }
+    Ok(all)
+}
+
+/// The decreases of one app on the cards, as experiments.
+fn experiments(cards: &[OnCard], source: &Source) -> Vec<Experiment> {
+    let slope = Experiment::on("a reliable write whose cost has no slope");
+    let place = Experiment::on("the cost of a random write");
+    let mut both = [slope, place];
+    for (card, apps) in cards {
+        if let Some((_, decrease)) = apps.iter().find(|(s, _)| s == source) {
+            let one = &mut both[usize::from(**card == RANDOM)];
+            *one = one.clone().with(card.name, *decrease);
+        }
+    }
+    both.into_iter().filter(|e| !e.trials.is_empty()).collect()
+}
+
+/// Rows of the mean decrease on the cards.
+fn rows_on_cards(cards: &[OnCard]) -> Vec<Row> {
+    let row = |(card, apps): &OnCard| {
+        let decreases: Vec<f64> = apps.iter().map(|(_, d)| *d).collect();
+        let item = format!("{ITEM}, mean over the apps");
+        let row = Row::ours(FIGURE, &item, "fraction", mean(&decreases));
+        row.of(card.name).timed(FIG8).noted(card.why)
+    };
+    cards.iter().map(row).collect()
 }
 
 /// Makes the section of this figure.
@@ -43,11 +103,14 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         ],
         ..Section::default()
     };
+    let cards = on_cards(plan, outcomes)?;
     for timing in plan.timings {
         let paths = Paths::take(plan, outcomes, timing)?;
+        let cards = if timing == FIG8 { &cards[..] } else { &[] };
+        section.rows.extend(rows_on_cards(cards));
         let mut shown: Vec<(String, Vec<f64>)> = Vec::new();
         for (n, (scheme, words)) in SCHEMES.iter().enumerate() {
-            section.rows.extend(paths.rows(n, words, timing)?);
+            section.rows.extend(paths.rows(n, words, (timing, cards))?);
             let left = paths.decreases(n).iter().map(|d| 1.0 - d).collect();
             shown.push(((*scheme).into(), left));
         }
@@ -95,16 +158,25 @@ impl<'a> Paths<'a> {
             .collect()
     }
 
-    fn rows(&self, scheme: usize, words: &str, timing: &str) -> Result<Vec<Row>, PaperError> {
+    fn rows(
+        &self,
+        scheme: usize,
+        words: &str,
+        (timing, cards): (&str, &[OnCard]),
+    ) -> Result<Vec<Row>, PaperError> {
         let table = published()?;
         let item = format!("decrease of the data persistence time by {words}");
         let decreases = self.decreases(scheme);
         let mut rows: Vec<Row> = Vec::new();
         for (n, source) in self.sources.iter().enumerate() {
             let row = match SCHEMES[scheme].0 {
-                "flush-ahead" => source
-                    .row(table.get(FIGURE, &item, Some(source.app)), decreases[n])
-                    .because(&why(self.base[n], self.schemes[scheme][n])),
+                AHEAD => {
+                    let published = table.get(FIGURE, ITEM, Some(source.app));
+                    let row = source.row(published, decreases[n]);
+                    let row = row.because(&why(self.base[n], self.schemes[scheme][n]));
+                    let tried = experiments(cards, source).into_iter();
+                    tried.fold(row, |row, tried| row.shown_by(published, tried))
+                }
                 _ => source.ours(FIGURE, &item, "fraction", decreases[n]),
             };
             rows.push(row.timed(timing));

@@ -3,7 +3,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{mean, ratio};
-use super::plan::{Pace, Plan, Source};
+use super::plan::{AHEAD, BASE, BOTH, COALITION, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
 use crate::energy::{Counts, Energy, EnergyModel, PARTS};
@@ -13,12 +13,14 @@ use report::results::Run;
 const FIGURE: &str = "VI.F";
 const ITEM: &str = "difference of the energy of the whole board, absolute";
 /// Schemes compared on the whole board: the baseline and the paper's system.
-const BOARD: [&str; 2] = ["jbd2", "emmc"];
+const BOARD: [&str; 2] = [BASE, BOTH];
 /// Schemes compared at the storage device.
-const DEVICE: [&str; 6] = [
-    "jbd2",
+const DEVICE: [&str; 8] = [
+    BASE,
+    COALITION,
+    AHEAD,
+    BOTH,
     "coalition",
-    "flush-ahead",
     "emmc",
     "adaptive",
     "none",
@@ -140,7 +142,7 @@ fn board(
             format!("{change:+.4}"),
         ]
     });
-    let head = ["app", "jbd2 (W)", "emmc (W)", "difference (%)"];
+    let head = ["app", "jbd2 (W)", "emmc-paper (W)", "difference (%)"];
     section.tables.push((
         format!("Mean power of the board, timing {timing}"),
         head.map(String::from).into(),

@@ -5,19 +5,20 @@
 //! Mobibench and Android then), `synchronous=FULL`. The other journal modes are rows without a
 //! published value.
 
+use super::cards::{Card, RANDOM, STANDARD};
 use super::job::{Job, Outcomes, run_of};
 use super::measure::ratio;
-use super::plan::Plan;
+use super::plan::{BASE, BOTH, BOTH_ALWAYS, FIG8, Plan};
 use super::published;
 use crate::PaperError;
-use crate::{Row, Section};
+use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
 use work::workload::JournalMode;
 
 const FIGURE: &str = "Fig 15";
-const BASE: &str = "jbd2";
-const BOTH: &str = "emmc";
+/// What runs in [`MODE`] beside baseline and both: the other reading of both, and ours.
+const BESIDE: [&str; 3] = [BOTH_ALWAYS, "emmc", "adaptive"];
 const KINDS: [&str; 3] = ["insert", "update", "delete"];
 /// Journal mode of the rows with a published value.
 const MODE: JournalMode = JournalMode::Truncate;
@@ -31,13 +32,32 @@ pub fn jobs(plan: &Plan) -> Vec<Job> {
                 all.extend([BASE, BOTH].map(|scheme| job(plan, kind, mode, scheme, timing)));
             }
         }
+        for kind in KINDS {
+            all.extend(BESIDE.map(|scheme| job(plan, kind, MODE, scheme, timing)));
+        }
+    }
+    for kind in KINDS {
+        let schemes = [BASE, BOTH, BOTH_ALWAYS];
+        all.extend(schemes.map(|scheme| on_card(plan, kind, MODE, scheme, (&RANDOM, FIG8))));
     }
     all
 }
 
 fn job(plan: &Plan, kind: &str, mode: JournalMode, scheme: &str, timing: &str) -> Job {
+    on_card(plan, kind, mode, scheme, (&STANDARD, timing))
+}
+
+fn on_card(
+    plan: &Plan,
+    kind: &str,
+    mode: JournalMode,
+    scheme: &str,
+    (card, timing): (&Card, &str),
+) -> Job {
+    let mut stack = plan.stack(scheme, timing);
+    stack.device = card.device();
     let text = format!("mobibench:{kind},journal={}", mode.word());
-    plan.workload(&text, scheme, timing)
+    plan.on(stack, &text)
 }
 
 /// Makes the section of this figure.
@@ -59,9 +79,13 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
                 let (base, both) = (of(BASE)?, of(BOTH)?);
                 let gain = ratio(both.ops_per_s, base.ops_per_s) - 1.0;
                 gains.push(gain * 100.0);
-                section
-                    .rows
-                    .push(row(kind, mode, gain, base, both)?.timed(timing));
+                section.rows.push(if mode == MODE {
+                    let row = judged(kind, gain, base, both)?.timed(timing);
+                    shown(row, plan, outcomes, kind, timing)?
+                } else {
+                    let row = Row::ours(FIGURE, &item(kind), "gain", gain);
+                    row.of(&format!("journal={}", mode.word())).timed(timing)
+                });
             }
             bars.push((mode.word().to_string(), gains));
         }
@@ -71,27 +95,66 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             "Transactions per second by journal mode: more is better.".into(),
             svg,
         ));
+        section.rows.extend(beside(plan, outcomes, timing)?);
         section.tables.push(parts(plan, outcomes, timing)?);
     }
     Ok(section)
 }
 
-fn row(
+fn item(kind: &str) -> String {
+    format!("SQLite {kind}, transactions per second of both over the baseline")
+}
+
+fn judged(kind: &str, gain: f64, base: &Run, both: &Run) -> Result<Row, PaperError> {
+    let table = published()?;
+    let published = table.get(FIGURE, &item(kind), None);
+    let cause = cause(base, both, published.value.unwrap_or_default());
+    Ok(Row::judged(published, gain).because(&cause))
+}
+
+/// The row with its experiments: a commit block behind every transaction, and, under `fig8`, a card
+/// with dear random writes.
+fn shown(
+    row: Row,
+    plan: &Plan,
+    outcomes: &Outcomes,
     kind: &str,
-    mode: JournalMode,
-    gain: f64,
-    base: &Run,
-    both: &Run,
+    timing: &str,
 ) -> Result<Row, PaperError> {
-    let item = format!("SQLite {kind}, transactions per second of both over the baseline");
-    if mode == MODE {
-        let table = published()?;
-        let published = table.get(FIGURE, &item, None);
-        let cause = cause(base, both, published.value.unwrap_or_default());
-        return Ok(Row::judged(published, gain).because(&cause));
+    let table = published()?;
+    let published = table.get(FIGURE, &item(kind), None);
+    let gain = |scheme: &str, on: (&Card, &str)| -> Result<f64, PaperError> {
+        let of = |scheme| run_of(outcomes, &on_card(plan, kind, MODE, scheme, on));
+        Ok(ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0)
+    };
+    let (block, place) = (
+        "a commit block behind every transaction",
+        "the cost of a random write",
+    );
+    let with = gain(BOTH_ALWAYS, (&STANDARD, timing))?;
+    let row = row.shown_by(published, Experiment::on(block).with("with it", with));
+    if timing != FIG8 {
+        return Ok(row);
     }
-    let row = Row::ours(FIGURE, &item, "gain", gain);
-    Ok(row.of(&format!("journal={}", mode.word())))
+    let random = (&RANDOM, FIG8);
+    let with = Experiment::on(place).with(RANDOM.name, gain(BOTH, random)?);
+    let all = Experiment::on(&format!("{block} and {place}"));
+    let all = all.with("with both", gain(BOTH_ALWAYS, random)?);
+    Ok(row.shown_by(published, with).shown_by(published, all))
+}
+
+/// Rows of what runs beside the paper's both.
+fn beside(plan: &Plan, outcomes: &Outcomes, timing: &str) -> Result<Vec<Row>, PaperError> {
+    let mut rows = Vec::new();
+    for kind in KINDS {
+        let of = |scheme| run_of(outcomes, &job(plan, kind, MODE, scheme, timing));
+        for scheme in BESIDE {
+            let gain = ratio(of(scheme)?.ops_per_s, of(BASE)?.ops_per_s) - 1.0;
+            let row = Row::ours(FIGURE, &item(kind), "gain", gain);
+            rows.push(row.of(scheme).timed(timing));
+        }
+    }
+    Ok(rows)
 }
 
 /// Explains a gain by the time that a transaction spends in its syncs, and what they consist of.
@@ -116,7 +179,7 @@ fn cause(base: &Run, both: &Run, published: f64) -> String {
     format!(
         "baseline: {}; both: {}. The three kinds make the same syncs, so that their gains are alike, and those of the syncs alone: SQLite's CPU \
          time costs no virtual time. {:.1} ms a transaction that no scheme changes would make the published gain of it; the paper does not \
-         break a transaction down, so what they would be is not explained",
+         break a transaction down",
         words(base),
         words(both),
         unchanged_ms(base, both, published)

@@ -3,6 +3,7 @@
 
 use super::barrier::{Barrier, Times};
 use super::creation::{self, Creation};
+use super::own_time::{OwnTime, Owned};
 use super::recovery::{Recoveries, RecoveryJob};
 use crate::PaperError;
 use crate::characterise::{Traffic, traffic};
@@ -19,6 +20,8 @@ use work::{RunConfig, run};
 pub enum Job {
     /// A workload, measured as `varve compare` does.
     Run(RunConfig),
+    /// An app with a given share of own time, on several stacks.
+    OwnTime(OwnTime),
     /// A workload with its log read back.
     Traffic(RunConfig),
     /// The creation of one file on this stack, with this seed.
@@ -35,6 +38,8 @@ pub enum Job {
 pub enum Outcome {
     /// The outcome of [`Job::Run`].
     Run(Box<Run>),
+    /// The outcome of [`Job::OwnTime`].
+    OwnTime(Box<Owned>),
     /// The outcome of [`Job::Traffic`].
     Traffic(Box<Traffic>),
     /// The outcome of [`Job::Creation`].
@@ -54,6 +59,7 @@ impl Work for Job {
                 let finished = run::run(config, &mut |_, _| {})?;
                 Ok(Outcome::Run(Box::new(finished.run)))
             }
+            Job::OwnTime(job) => Ok(Outcome::OwnTime(Box::new(job.run()?))),
             Job::Traffic(config) => Ok(Outcome::Traffic(Box::new(traffic(config)?))),
             Job::Creation(stack, seed) => Ok(Outcome::Creation(creation::run(stack, *seed)?)),
             Job::Barrier(barrier) => Ok(Outcome::Barrier(barrier.run()?)),
@@ -69,8 +75,18 @@ impl Work for Job {
 pub fn run_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Run, PaperError> {
     match outcome(outcomes, job)? {
         Outcome::Run(run) => Ok(run),
-        #[allow(unreachable_patterns)]
         _ => Err(PaperError::Check(format!("{} is no plain run", job.key()))),
+    }
+}
+
+/// Looks up the outcome of a [`Job::OwnTime`].
+///
+/// # Errors
+/// The job was not run, or its outcome is of another kind.
+pub fn owned_of<'a>(outcomes: &'a Outcomes, job: &Job) -> Result<&'a Owned, PaperError> {
+    match outcome(outcomes, job)? {
+        Outcome::OwnTime(owned) => Ok(owned),
+        _ => Err(PaperError::Check(format!("{} has no own time", job.key()))),
     }
 }
 

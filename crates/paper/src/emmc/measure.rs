@@ -80,9 +80,13 @@ pub fn blocks_per_commit(run: &Run) -> f64 {
     ratio(journal_blocks(run) as f64, run.commits as f64)
 }
 
-/// Time of all syncs as a share of a run's time; syncs of several threads at once count each.
-pub fn persistence_share(run: &Run) -> f64 {
+/// Time of all syncs, seconds; syncs of several threads at once count each.
+pub fn sync_seconds(run: &Run) -> f64 {
     let syncs = run.ops_by_kind.get("fsync").map_or(run.ops, |k| k.ops);
-    let time = run.latency_us.fsync.mean * syncs as f64 / 1e6;
-    ratio(time, run.virtual_seconds).min(1.0)
+    run.latency_us.fsync.mean * syncs as f64 / 1e6
+}
+
+/// Time of all syncs as a share of a run's time.
+pub fn persistence_share(run: &Run) -> f64 {
+    ratio(sync_seconds(run), run.virtual_seconds).min(1.0)
 }

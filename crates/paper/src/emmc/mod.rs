@@ -5,6 +5,7 @@
 mod apps;
 pub mod barrier;
 mod beyond;
+mod cards;
 mod change;
 mod characterised;
 pub mod choosing;
@@ -23,6 +24,7 @@ mod fig_sqlite;
 mod fig_volume;
 pub mod job;
 mod measure;
+mod own_time;
 pub mod plan;
 pub mod recovery;
 pub mod report;

@@ -17,11 +17,12 @@ use work::recording::apps::APPS;
 const FIGURE: &str = "Sensitivity";
 const BASE: &str = "jbd2";
 /// The schemes that are compared with the baseline.
-pub(super) const SCHEMES: [&str; 6] = [
+pub(super) const SCHEMES: [&str; 7] = [
     "flush-ahead",
     "coalition",
     "coalition-paper",
     "emmc",
+    "emmc-paper",
     "adaptive",
     "none",
 ];

@@ -3,7 +3,7 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::gain;
-use super::plan::{Pace, Plan};
+use super::plan::{BASE, BOTH, Pace, Plan};
 use crate::PaperError;
 use crate::{Row, Section};
 use report::results::Run;
@@ -11,7 +11,7 @@ use report::results::Run;
 const FIGURE: &str = "Sensitivity";
 /// Sizes of the journal in MiB, the standard one last. Larger ones are in Fig 17.
 const SIZES: [u32; 4] = [4, 16, 64, 256];
-const SCHEMES: [&str; 3] = ["jbd2", "emmc", "adaptive"];
+const SCHEMES: [&str; 3] = [BASE, BOTH, "adaptive"];
 /// The app with the most metadata blocks in a commit (Table 3).
 const APP: &str = "amazon";
 /// PostMark's mix with fsync: its name, and the workload of a full and of a quick report.

@@ -3,26 +3,33 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{blocks_per_commit, data_blocks, decrease, journal_ratio, ratio};
-use super::plan::{FIG8, Pace, Plan, Source};
+use super::plan::{BASE, COALITION, COALITION_ALWAYS, COUNTED, FIG8, OTHER_CALLS};
+use super::plan::{Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
-use crate::Section;
+use crate::{Experiment, Published, Row, Section};
 use report::plot;
 
-const SCHEMES: [&str; 2] = ["jbd2", "coalition"];
+/// The paper's schemes, the other reading of its coalition, and ours without any commit block.
+const SCHEMES: [&str; 4] = [BASE, COALITION, COALITION_ALWAYS, "coalition"];
 const BASE_ITEM: &str = "journal block ratio, baseline";
 const COALITION_ITEM: &str = "journal block ratio, journal coalition";
+/// Items of the schemes that the paper has no ratio of, in the order of [`SCHEMES`].
+const OURS_ITEMS: [&str; 2] = [
+    "journal block ratio, journal coalition with a commit block behind every transaction",
+    "journal block ratio, coalition without commit blocks",
+];
 const DROP_ITEM: &str = "decrease of the journal block ratio by journal coalition";
 
 fn job(plan: &Plan, source: &Source, scheme: &str) -> Job {
     plan.run(source, scheme, FIG8, Pace::Recorded)
 }
 
-/// The jobs: each app at its own pace on both schemes.
+/// The jobs: each app at its own pace on each scheme.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let sources = plan.sources();
-    let both = |source| SCHEMES.map(|scheme| job(plan, source, scheme));
-    sources.iter().flat_map(both).collect()
+    let all = |source| SCHEMES.map(|scheme| job(plan, source, scheme));
+    sources.iter().flat_map(all).collect()
 }
 
 /// Makes the section of this table.
@@ -42,33 +49,19 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     };
     let mut shown = SCHEMES.map(|scheme| (scheme.to_string(), Vec::new()));
     let mut names = Vec::new();
+    let mut all: Vec<(Source, Ratios)> = Vec::new();
     for source in plan.sources() {
-        let (mut ratios, mut per_commit) = ([0.0; 2], [(0.0, 0.0); 2]);
-        for (n, scheme) in SCHEMES.iter().enumerate() {
-            let run = run_of(outcomes, &job(plan, &source, scheme))?;
-            ratios[n] = journal_ratio(run);
-            let data = ratio(data_blocks(run) as f64, run.commits as f64);
-            per_commit[n] = (blocks_per_commit(run), data);
-            shown[n].1.push(ratios[n]);
+        let ratios = Ratios::of(plan, outcomes, &source)?;
+        for (n, (_, bars)) in shown.iter_mut().enumerate() {
+            bars.push(ratios.ratio[n]);
         }
         names.push(source.short());
-        let of = |item| table.get("Table 4", item, Some(source.app));
-        let (base, coalition) = (of(BASE_ITEM), of(COALITION_ITEM));
-        let control = table.get(
-            "Table 3",
-            "control blocks over journal blocks",
-            Some(source.app),
-        );
-        let stands = published_blocks(control.value, base.value, coalition.value);
-        let why = |n: usize| why(SCHEMES[n], per_commit[n], stands[n]);
-        let both = format!("{}; {}", why(0), why(1));
-        let rows = [
-            source.row(base, ratios[0]).because(&why(0)),
-            source.row(coalition, ratios[1]).because(&why(1)),
-            source
-                .row(of(DROP_ITEM), decrease(ratios[0], ratios[1]))
-                .because(&both),
-        ];
+        all.push((source, ratios));
+    }
+    for (source, ratios) in &all {
+        let generated = all.iter().find(|(s, _)| s.app == source.app);
+        let stand_in = generated.filter(|_| !source.is_generated());
+        let rows = rows(&table, source, ratios, stand_in.map(|(_, r)| r));
         section.rows.extend(rows);
     }
     section.rows.sort_by_key(|row| row.item.clone());
@@ -78,6 +71,75 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         svg,
     ));
     Ok(section)
+}
+
+/// What a source gave, in the order of [`SCHEMES`].
+struct Ratios {
+    /// Journal blocks over journal and data blocks.
+    ratio: [f64; SCHEMES.len()],
+    /// Journal and data blocks of a commit.
+    per_commit: [(f64, f64); SCHEMES.len()],
+}
+
+impl Ratios {
+    fn of(plan: &Plan, outcomes: &Outcomes, source: &Source) -> Result<Ratios, PaperError> {
+        let mut all = Ratios {
+            ratio: [0.0; SCHEMES.len()],
+            per_commit: [(0.0, 0.0); SCHEMES.len()],
+        };
+        for (n, scheme) in SCHEMES.iter().enumerate() {
+            let run = run_of(outcomes, &job(plan, source, scheme))?;
+            let data = ratio(data_blocks(run) as f64, run.commits as f64);
+            all.ratio[n] = journal_ratio(run);
+            all.per_commit[n] = (blocks_per_commit(run), data);
+        }
+        Ok(all)
+    }
+
+    /// The decrease by coalition, or by its other reading.
+    fn drop_of(&self, scheme: usize) -> f64 {
+        decrease(self.ratio[0], self.ratio[scheme])
+    }
+}
+
+/// The rows of a source. `stand_in` are the ratios of the generated app where the source is its
+/// recording.
+fn rows(
+    table: &crate::Table,
+    source: &Source,
+    here: &Ratios,
+    stand_in: Option<&Ratios>,
+) -> Vec<Row> {
+    let of = |item| table.get("Table 4", item, Some(source.app));
+    let (base, coalition, drop) = (of(BASE_ITEM), of(COALITION_ITEM), of(DROP_ITEM));
+    let control = "control blocks over journal blocks";
+    let control = table.get("Table 3", control, Some(source.app));
+    let stands = published_blocks(control.value, base.value, coalition.value);
+    let why = |n: usize| why(SCHEMES[n], here.per_commit[n], stands[n]);
+    let both = format!("{}; {}", why(0), why(1));
+    let row =
+        |published: &Published, of: &dyn Fn(&Ratios) -> f64, other: Option<f64>, why: &str| {
+            let mut row = source.row(published, of(here)).because(why);
+            if let Some(stand_in) = stand_in {
+                let calls = Experiment::on(OTHER_CALLS);
+                row = row.shown_by(published, calls.with(COUNTED, of(stand_in)));
+            }
+            match other {
+                Some(other) => {
+                    let block = Experiment::on("a commit block behind every transaction");
+                    row.shown_by(published, block.with("with it", other))
+                }
+                None => row,
+            }
+        };
+    let mut rows = vec![
+        row(base, &|r| r.ratio[0], None, &why(0)),
+        row(coalition, &|r| r.ratio[1], Some(here.ratio[2]), &why(1)),
+        row(drop, &|r| r.drop_of(1), Some(here.drop_of(2)), &both),
+    ];
+    let ours = OURS_ITEMS.iter().zip(&here.ratio[2..]);
+    rows.extend(ours.map(|(item, ratio)| source.ours("Table 4", item, "fraction", *ratio)));
+    rows
 }
 
 /// Journal and data blocks of a commit that agree with Tables 3 and 4, if there is one descriptor

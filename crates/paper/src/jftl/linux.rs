@@ -1,7 +1,7 @@
 //! The table of what Linux wrote (`linux.toml`), and how far a count of ours may be from it: by the
 //! share that its row states, or by [`LEAST`] blocks where those are more.
 
-use crate::{Class, Published};
+use crate::{Class, Kind, Published};
 use serde::Deserialize;
 
 /// Difference that a column may always have, because a count of one or two has no two per cent.
@@ -63,6 +63,7 @@ impl LinuxRow {
             of: Some(self.name()),
             range: Some((value - away, value + away)),
             why: self.why.clone(),
+            kind: Some(Kind::Linux),
             ..Published::new(FIGURE, item, "blocks", Class::Range, Some(value))
         }
     }

@@ -5,7 +5,7 @@ use super::linux::{self, LinuxRow, REMAPPED, TOTAL};
 use super::measure::{all_blocks, blocks, home_blocks, ratio};
 use super::plan::Plan;
 use crate::PaperError;
-use crate::{Class, NOT_EXPLAINED, Published, Row, Section};
+use crate::{Class, Kind, NOT_EXPLAINED, Published, Row, Section};
 use report::results::Run;
 use rig::Fs;
 
@@ -159,6 +159,7 @@ fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
     let value = Some(ratio_of(&|n| columns[n].1));
     let published = Published {
         of: Some(row.name()),
+        kind: Some(Kind::Linux),
         ..Published::new(linux::FIGURE, &item, "ratio", Class::Ratio, value)
     };
     let why = cause(row, &published.item, 0.0, plain);
