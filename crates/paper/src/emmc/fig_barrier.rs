@@ -1,6 +1,11 @@
 //! Fig 8: flush at the end against direct persistence, on the device alone.
+//!
+//! The paper says that write and flush take 30 % longer "when the data amount is less than 128KB",
+//! and not what is true of more. So what a reliable write costs by size is open: the figure is made
+//! on a family of cards, of which each has its own answer.
 
 use super::barrier::{Barrier, SIZES_KIB, Size, Times};
+use super::cards::{Card, FLAT, STANDARD};
 use super::characterised::{digits, percent};
 use super::job::{Job, Outcome, Outcomes, Work, outcome};
 use super::measure::mean;
@@ -29,11 +34,12 @@ const CARDS: [(&str, &str); 2] = [
     ("expensive flush", "timing.fig8.flush_us=3345"),
 ];
 
-/// The jobs: the standard device under both timing sets, and the two other cards.
+/// The jobs: the standard device under both timing sets, and the other cards.
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let standard = plan.timings.map(|timing| job(plan, DEVICE, timing));
     let others = CARDS.map(|(_, change)| job(plan, &format!("{DEVICE},{change}"), FIG8));
-    standard.into_iter().chain(others).collect()
+    let flat = FLAT.map(|card| job(plan, &card.device(), FIG8));
+    standard.into_iter().chain(others).chain(flat).collect()
 }
 
 fn job(plan: &Plan, device: &str, timing: &str) -> Job {
@@ -76,6 +82,12 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             section.tables.push((caption, head(), lines(sizes)));
         }
     }
+    for card in [&STANDARD].into_iter().chain(&FLAT) {
+        let found = times(plan, outcomes, &card.device(), FIG8)?;
+        section.rows.push(on_card(card, &found.fresh));
+        let caption = format!("{}: {}; fresh, timing {FIG8}, us", card.name, card.why);
+        section.tables.push((caption, head(), lines(&found.fresh)));
+    }
     for (card, change) in CARDS {
         let found = times(plan, outcomes, &format!("{DEVICE},{change}"), FIG8)?;
         let caption = format!("{card} ({change}), fresh, timing {FIG8}, microseconds");
@@ -91,7 +103,23 @@ fn words() -> Vec<String> {
          device; a used one (all of it written once, a quarter again at random) stands beside it."
             .into(),
         format!("{CALIBRATED}: its rows show that the composed model agrees with what it was made from. {FITTED}."),
+        "The paper's sentence ends at 128 KiB: \"when the data amount is less than 128KB, the data persistence time of flush-at-end scheme [...] is 30% \
+         more than the time of persisting same amount of data via forcibly programing\". What a reliable write costs by size is open, so a family of \
+         cards stands beside, here and at the figures of flush-ahead commit: rows that name a card are a band and no judgement."
+            .into(),
     ]
+}
+
+/// Mean gain of direct persistence below 128 KiB.
+fn small(sizes: &[Size]) -> f64 {
+    let small = sizes.iter().filter(|s| s.kib < 128).map(Size::gain);
+    mean(&small.collect::<Vec<_>>())
+}
+
+/// The row of a card of the family.
+fn on_card(card: &Card, sizes: &[Size]) -> Row {
+    let row = Row::ours(FIGURE, MEAN, "gain", small(sizes));
+    row.of(card.name).timed(FIG8).noted(card.why)
 }
 
 fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
@@ -109,23 +137,13 @@ fn rows(sizes: &[Size], timing: &str) -> Result<Vec<Row>, PaperError> {
             )),
         );
     }
-    let small = sizes.iter().filter(|s| s.kib < 128).map(Size::gain);
-    let small = mean(&small.collect::<Vec<_>>());
     let biggest = sizes
         .iter()
         .find(|s| s.kib == 64)
         .map_or_else(String::new, parts);
-    rows.push(Row::judged(table.get(FIGURE, MEAN, None), small).because(&biggest));
+    rows.push(Row::judged(table.get(FIGURE, MEAN, None), small(sizes)).because(&biggest));
     for size in sizes {
-        let of = name(size);
-        rows.push(match size.kib >= 128 {
-            true => Row::judged(table.get(FIGURE, GAIN, Some(&of)), size.gain()).because(&format!(
-                "{}{}",
-                parts(size),
-                gain_cause(timing)
-            )),
-            false => Row::ours(FIGURE, GAIN, "gain", size.gain()).of(&of),
-        });
+        rows.push(Row::ours(FIGURE, GAIN, "gain", size.gain()).of(&name(size)));
     }
     let noted = rows.into_iter().map(|row| row.timed(timing).noted(note));
     Ok(noted.collect())
@@ -136,16 +154,6 @@ fn share_cause(timing: &str) -> &'static str {
     match timing == FIT {
         true => {
             "; in this set any cached write costs 410 us before its first block, and a flush 519 us with one block in the cache"
-        }
-        false => "",
-    }
-}
-
-/// Explains a gain of direct persistence that does not end with larger writes.
-fn gain_cause(timing: &str) -> &'static str {
-    match timing == FIT {
-        true => {
-            "; in this set a FUA write is programmed while the bus still transfers, a flush programs what had been transferred before"
         }
         false => "",
     }

@@ -163,6 +163,6 @@ mod tests {
         let table = published().unwrap();
         let of = |app| table.get("Table 3", "control blocks over journal blocks", Some(app));
         assert_eq!(of("chrome").value, Some(0.265));
-        assert_eq!(table.all().len(), 110);
+        assert_eq!(table.all().len(), 108);
     }
 }

@@ -97,6 +97,6 @@ mod tests {
             named.len() == 1 && named[0].contains(&gone.item),
             "{named:?}"
         );
-        assert_eq!(unanswered(&[section.clone(), section]).unwrap().len(), 110);
+        assert_eq!(unanswered(&[section.clone(), section]).unwrap().len(), 108);
     }
 }
