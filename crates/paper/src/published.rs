@@ -148,8 +148,8 @@ pub struct Published {
     pub floor: f64,
     /// What agreement says; `None` in a table that does not tell.
     pub kind: Option<Kind>,
-    /// What was fitted to the value, as a timing set or a generator of calls: a row made with one of
-    /// them is no prediction.
+    /// What was fitted to the value, as a timing set or a generator of calls: a row made with one
+    /// of them is no prediction.
     pub fitted: Vec<String>,
     /// How other published values contradict it, so that no model can agree with all of them.
     pub contradicted: Option<String>,

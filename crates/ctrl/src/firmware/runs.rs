@@ -7,9 +7,9 @@ use super::path::nanos;
 use base::{Lba, Nanos};
 use std::collections::VecDeque;
 
-/// Number of runs of addresses that are followed at once: as many as the lanes of the modelled card.
-/// No source tells a number for it; it has to be more than one, because a log grows beside the files
-/// that it is about.
+/// Number of runs of addresses that are followed at once: as many as the lanes of the modelled
+/// card. No source tells a number for it; it has to be more than one, because a log grows beside
+/// the files that it is about.
 const RUNS: usize = 4;
 
 /// Where the last runs of writes ended, the newest last.

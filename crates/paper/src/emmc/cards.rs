@@ -1,9 +1,9 @@
 //! Cards beside the standard one, for the causes that lie in the card: what a write with the
-//! reliable-write bit costs by size, and what a random write costs. Each has a published measurement
-//! behind it, or says that it has none.
+//! reliable-write bit costs by size, and what a random write costs. Each has a published
+//! measurement behind it, or says that it has none.
 //!
-//! The fields that are changed are those of the timing set `fig8`; `paper-fit` is what it was fitted
-//! to be.
+//! The fields that are changed are those of the timing set `fig8`; `paper-fit` is what it was
+//! fitted to be.
 
 use super::plan::DEVICE;
 

@@ -1,6 +1,6 @@
 //! Fig 12: one persistence path in its parts, on the baseline and with both mechanisms, as shares
-//! of the baseline's whole path. Its experiments have a commit block behind every transaction, a card
-//! on which a random write costs what it does on a Rock64, and both.
+//! of the baseline's whole path. Its experiments have a commit block behind every transaction, a
+//! card on which a random write costs what it does on a Rock64, and both.
 
 use super::cards::{Card, RANDOM, STANDARD};
 use super::job::{Job, Outcomes, run_of};
@@ -27,8 +27,8 @@ const STEPS: [&str; 5] = [
 
 /// The parts of an fsync that make up the steps, in the order of [`SCHEMES`]. A transaction of one
 /// block has a record that holds the metadata and is the commit record at the same time; it counts
-/// as commit block, because its write is the one after which the transaction is durable. Where every
-/// transaction ends with a commit block, the record is the metadata.
+/// as commit block, because its write is the one after which the transaction is durable. Where
+/// every transaction ends with a commit block, the record is the metadata.
 const PARTS: [[&[&str]; 4]; 3] = [
     [
         &["data", "home"],

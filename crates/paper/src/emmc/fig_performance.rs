@@ -53,6 +53,8 @@ const ON_CARDS: [&str; 7] = [
     COALITION_ALWAYS,
     BOTH_ALWAYS,
 ];
+/// What runs with own times that are neither the recordings' nor the paper's.
+const SWEPT: [&str; 6] = [BASE, COALITION, AHEAD, BOTH, "adaptive", "none"];
 /// Own times over the time of the baseline's syncs that are tried beside the recordings'.
 const SHARES: [f64; 3] = [0.1, PAPER, 1.0];
 
@@ -89,15 +91,24 @@ impl Case {
         *self.card == STANDARD
     }
 
-    fn schemes(&self) -> &'static [&'static str] {
-        if self.is_standard() { &ALL } else { &ON_CARDS }
+    /// True for an own time that is neither the recordings' nor the paper's.
+    fn is_swept(&self) -> bool {
+        self.share.is_some_and(|share| share != PAPER)
     }
 
-    /// The sources that run: recordings on the standard card alone.
+    fn schemes(&self) -> &'static [&'static str] {
+        match (self.is_standard(), self.is_swept()) {
+            (_, true) => &SWEPT,
+            (true, false) => &ALL,
+            (false, false) => &ON_CARDS,
+        }
+    }
+
+    /// The sources that run: the generated apps, and the recordings where their rows need them.
     fn sources(&self, plan: &Plan) -> Vec<Source> {
+        let recorded = self.is_standard() && !self.is_swept();
         let all = plan.sources().into_iter();
-        all.filter(|s| s.is_generated() || self.is_standard())
-            .collect()
+        all.filter(|s| s.is_generated() || recorded).collect()
     }
 
     fn jobs(&self, plan: &Plan, source: &Source) -> Vec<Job> {
@@ -427,8 +438,8 @@ fn per_app(figure: &Figure<'_>) -> Result<Vec<Row>, PaperError> {
     Ok(rows)
 }
 
-/// Rows of the paper's schemes with a commit block behind every transaction, which is how its Fig 12
-/// may be read.
+/// Rows of the paper's schemes with a commit block behind every transaction, which is how its Fig
+/// 12 may be read.
 fn other_reading(figure: &Figure<'_>) -> Vec<Row> {
     let readings = SCHEMES[..PUBLISHED].iter().filter_map(|(scheme, words)| {
         let gain = figure.here.mean_gain(always(scheme)?, BASE);
@@ -460,6 +471,7 @@ fn with_own_time(runs: &Runs<'_>, timing: &str, share: f64) -> Vec<Row> {
     };
     let all = SCHEMES.iter();
     let mut rows: Vec<Row> = all
+        .filter(|(scheme, _)| runs.schemes.contains(scheme))
         .map(|(scheme, words)| row(over(words), runs.mean_gain(scheme, BASE)))
         .collect();
     let ahead = runs.mean_gain("none", BOTH);

@@ -19,13 +19,14 @@ pub const DEVICE: &str = "emmc-odroid-xu4";
 pub const BYTES: u64 = 2 << 30;
 /// Size of the journal, MiB (paper, II.B).
 pub const JOURNAL_MIB: u32 = 256;
-/// Timing set of published device figures: writes, reads and transfers as measured on modules of the
-/// board's kind, flush and reliable write chosen to fit the paper's sentences on Fig 8. Rows that do
-/// not depend on time are made with it, too.
+/// Timing set of published device figures: writes, reads and transfers as measured on modules of
+/// the board's kind, flush and reliable write chosen to fit the paper's sentences on Fig 8. Rows
+/// that do not depend on time are made with it, too.
 pub const FIG8: &str = "fig8";
 /// Timing set that was fitted to the paper's own results.
 pub const FIT: &str = "paper-fit";
-/// Cause of what a recording gives that the paper's run of the app did not: how experiments name it.
+/// Cause of what a recording gives that the paper's run of the app did not: how experiments name
+/// it.
 pub const OTHER_CALLS: &str = "the calls of another version and user of the app";
 /// The trial of that cause.
 pub const COUNTED: &str = "generated calls with the baseline's published counts";
@@ -33,8 +34,8 @@ pub const COUNTED: &str = "generated calls with the baseline's published counts"
 pub const GENERATOR: &str = "generator";
 /// The paper's baseline.
 pub const BASE: &str = "jbd2";
-/// Journal coalition as the paper describes it (IV.A): a commit block only behind a transaction that
-/// logs whole blocks.
+/// Journal coalition as the paper describes it (IV.A): a commit block only behind a transaction
+/// that logs whole blocks.
 pub const COALITION: &str = "coalition-paper";
 /// Flush-ahead commit alone.
 pub const AHEAD: &str = "flush-ahead";
