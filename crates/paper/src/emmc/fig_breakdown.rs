@@ -27,8 +27,8 @@ const STEPS: [&str; 5] = [
 
 /// The parts of an fsync that make up the steps, on the baseline and with both mechanisms. A
 /// transaction of one block has a record that holds the metadata and is the commit record at the
-/// same time; it counts as commit block, because its write is the one after which the transaction is
-/// durable. So does a pack of record and commit block, which is one command.
+/// same time; it counts as commit block, because its write is the one after which the transaction
+/// is durable. So does a pack of record and commit block, which is one command.
 const PARTS: [[&[&str]; 4]; 2] = [
     [
         &["data", "home"],
