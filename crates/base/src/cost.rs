@@ -48,6 +48,8 @@ pub mod host {
     pub const UNLINK: Nanos = Nanos(1_260);
     /// Giving a file one more name (`host/link`).
     pub const LINK: Nanos = Nanos(1_420);
+    /// `putc` of 4,096 bytes into the buffer of a stream, in the program itself (`host/putc-4k`).
+    pub const PUTC_4K: Nanos = Nanos(12_900);
     /// Giving a file another name in its directory (`host/rename`).
     pub const RENAME: Nanos = Nanos(1_960);
 }

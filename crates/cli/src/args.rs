@@ -531,6 +531,9 @@ pub struct MkfsArgs {
     /// Bytes of a block: 1024, 2048 or 4096, or 1k, 2k, 4k.
     #[arg(short = 'b', long, default_value_t = 4096, value_name = "BYTES", value_parser = size::block)]
     pub block_size: u32,
+    /// Bytes of an inode of ext4 and ext3: a power of two from 128 to a block [default: 256].
+    #[arg(short = 'I', long, value_name = "BYTES")]
+    pub inode_size: Option<u32>,
     /// Size of the file, MiB, or with k, M, G or T: 512M [default: as it is].
     #[arg(long, value_name = "SIZE", value_parser = size::bytes)]
     pub size: Option<u64>,

@@ -130,6 +130,11 @@ fn f2fs(args: &MkfsArgs, size: u64) -> Result<(), Failure> {
             args.block_size
         )));
     }
+    if args.inode_size.is_some() {
+        return Err(usage(
+            "-I is for ext4 and ext3: an inode of F2FS is a block",
+        ));
+    }
     let (uuid, _, secs) = identity(args.seed)?;
     let time = rig::WallTime { secs, nanos: 0 };
     let mut options = F2fsOptions::new(size, uuid, time);
@@ -182,6 +187,7 @@ fn options(args: &MkfsArgs, fs: Fs, bytes: u64) -> Result<MkfsOptions, Failure> 
         Fs::F2fs => unreachable!("made by options of its own"),
     };
     options.block_bytes = args.block_size;
+    options.inode_bytes = args.inode_size.unwrap_or(options.inode_bytes);
     options.label.clone_from(&args.label);
     options.journal = match args.journal {
         _ if args.no_journal => JournalSize::None,

@@ -49,6 +49,9 @@ pub struct Config {
     /// Bytes of a block of ext4 and ext3: 1024, 2048 or 4096; `None`: 4096.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
+    /// Bytes of an inode of ext4 and ext3; `None`: 256. Times of one of 128 bytes have whole seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inode_bytes: Option<u32>,
     /// Size of the journal, blocks; `None`: as `mke2fs` would choose.
     pub journal_blocks: Option<u32>,
     /// How data relates to the journal.
@@ -127,6 +130,7 @@ impl Config {
             timing: None,
             bytes: 1 << 30,
             block_bytes: None,
+            inode_bytes: None,
             journal_blocks: None,
             data: Data::Ordered,
             cache_mib: None,
@@ -353,6 +357,7 @@ impl Config {
             Fs::F2fs => unreachable!("F2FS has a mkfs of its own"),
         };
         options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
+        options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
         options.journal = match (self.scheme.journal(), self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),

@@ -44,7 +44,9 @@ pub fn measure() -> Result<BTreeMap<String, f64>> {
         kernel.release().to_string_lossy(),
         cpu_model()
     );
-    Ok(beyond_the_walk(&found))
+    let mut all = beyond_the_walk(&found);
+    all.insert("host/putc-4k".into(), super::putc::measure()?);
+    Ok(all)
 }
 
 fn cpu_model() -> String {

@@ -9,6 +9,7 @@
 //! Nothing is judged: machines differ, and a changed table is a commit of its own with the reason.
 
 mod kernel;
+mod putc;
 
 use crate::{Result, workspace};
 use std::collections::BTreeMap;

@@ -100,6 +100,14 @@ fn what_makes_no_sense_leaves_no_file() {
             &["mkfs", "--size", "40", "-b", "8192"],
             "choose 1024, 2048 or 4096",
         ),
+        (
+            &["mkfs", "--size", "40", "-I", "96"],
+            "choose a power of two from 128 to 4096",
+        ),
+        (
+            &["mkfs", "--size", "40", "-I", "128", "--fs", "f2fs"],
+            "an inode of F2FS is a block",
+        ),
         (&["mkfs", "--size", "40", "--fs", "ext2"], "ext4, ext3"),
         (&["mkfs", "--size", "4"], "a journal wants"),
         (

@@ -177,7 +177,7 @@ impl Ext4 {
             return false;
         }
         let [now, last, modified, changed] = [
-            coarse_now(),
+            core.now(),
             disk.access_time(),
             disk.modify_time(),
             disk.change_time(),

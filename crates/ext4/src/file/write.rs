@@ -2,7 +2,7 @@
 
 use super::writeback::{Way, leave_unpromised};
 use crate::Ext4;
-use crate::inode::{Inode, coarse_now};
+use crate::inode::Inode;
 use crate::map::Span;
 use crate::space::Right;
 use base::Bytes;
@@ -214,9 +214,9 @@ impl Ext4 {
 
     /// Sets modification and change time, at most once per tick.
     pub(super) fn update_times(&self, inode: &Inode) -> FsResult<()> {
-        let now = coarse_now();
         {
             let core = inode.core();
+            let now = core.now();
             if core.disk.modify_time() == now && core.disk.change_time() == now {
                 return Ok(());
             }

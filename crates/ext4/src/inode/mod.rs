@@ -214,9 +214,19 @@ impl Core {
         self.disk.set_size(size);
     }
 
+    /// The time of the last tick, as far as the inode keeps it: one of 128 bytes has whole seconds
+    /// (Linux `s_time_gran`), so that two writes within one second change no time.
+    pub(crate) fn now(&self) -> Timestamp {
+        let mut now = coarse_now();
+        if self.disk.bytes().len() == disk::INODE_BYTES_OLD {
+            now.nanos = 0;
+        }
+        now
+    }
+
     /// Sets change time, and with `modify` the modification time, to now.
     pub fn touch(&mut self, modify: bool) {
-        let now = coarse_now();
+        let now = self.now();
         self.disk.set_change_time(now);
         if modify {
             self.disk.set_modify_time(now);

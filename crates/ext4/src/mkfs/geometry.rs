@@ -2,11 +2,11 @@
 
 use super::{JournalSize, Kind, MkfsError, MkfsOptions};
 use base::{BLOCK_BYTES, BlockSize};
+use ondisk::ext4::{INODE_BYTES_OLD, INODE_EXTRA_BYTES_DEFAULT};
 
 /// Groups whose bitmaps and tables lie together (feature `flex_bg`), and its logarithm.
 pub(super) const FLEX_GROUPS: u32 = 1 << LOG_FLEX_GROUPS;
 pub(super) const LOG_FLEX_GROUPS: u8 = 4;
-pub(super) const INODE_BYTES: u32 = 256;
 /// First inode that is not reserved; `lost+found` gets it.
 pub(super) const FIRST_INO: u32 = 11;
 /// Size of a new `lost+found`, as far as direct blocks reach.
@@ -28,6 +28,8 @@ pub struct Geometry {
     pub kind: Kind,
     /// Bytes of a block.
     pub block_bytes: u32,
+    /// Bytes of an inode.
+    pub inode_bytes: u32,
     /// Blocks.
     pub blocks: u64,
     /// Blocks of every group but the last.
@@ -67,6 +69,14 @@ impl Geometry {
         if BlockSize::new(options.block_bytes).is_none() {
             return Err(MkfsError::BlockBytes {
                 bytes: options.block_bytes,
+            });
+        }
+        let bytes = options.inode_bytes;
+        let possible = INODE_BYTES_OLD as u32..=options.block_bytes;
+        if !bytes.is_power_of_two() || !possible.contains(&bytes) {
+            return Err(MkfsError::InodeBytes {
+                bytes,
+                most: options.block_bytes,
             });
         }
         // Devices hold whole blocks of 4 KiB; mke2fs rounds to whole pages as well.
@@ -150,6 +160,7 @@ impl Geometry {
         let mut g = Geometry {
             kind: options.kind,
             block_bytes: options.block_bytes,
+            inode_bytes: options.inode_bytes,
             blocks,
             blocks_per_group,
             groups: 0,
@@ -162,7 +173,7 @@ impl Geometry {
         };
         let in_groups = blocks.saturating_sub(g.first_block());
         g.groups = in_groups.div_ceil(u64::from(blocks_per_group)) as u32;
-        let per_block = u64::from(g.block_bytes / INODE_BYTES);
+        let per_block = u64::from(g.block_bytes / g.inode_bytes);
         let per_group = inodes.div_ceil(u64::from(g.groups.max(1)));
         // Whole table blocks, then whole bytes of the bitmap.
         let per_group = (per_group.next_multiple_of(per_block) & !7).max(8);
@@ -231,6 +242,13 @@ impl Geometry {
     /// boot loader.
     pub fn first_block(&self) -> u64 {
         u64::from(self.block_bytes == 1024)
+    }
+    /// Bytes of the fields that an inode has behind the first 128.
+    pub(super) fn extra_bytes(&self) -> u16 {
+        match self.inode_bytes as usize {
+            INODE_BYTES_OLD => 0,
+            _ => INODE_EXTRA_BYTES_DEFAULT,
+        }
     }
     /// Bytes of a group descriptor.
     pub(super) fn desc_bytes(&self) -> u32 {

@@ -1,6 +1,6 @@
 //! Computes the bytes of a new volume.
 
-use super::geometry::{FIRST_INO, Geometry, INODE_BYTES, LOG_FLEX_GROUPS};
+use super::geometry::{FIRST_INO, Geometry, LOG_FLEX_GROUPS};
 use super::layout::Layout;
 use super::pointers::PointerMap;
 use super::resize::{resize_block_count, resize_blocks, resize_bytes};
@@ -9,10 +9,10 @@ use base::bytes::{get_le32, is_zero, put_le32};
 use base::{BlockNo, Ino};
 use ondisk::ext4::{
     BLOCK_MAP_DIRECT, BitmapChecksum, Compat, DIR_TAIL_BYTES, Extent, ExtentEntries, ExtentIndex,
-    ExtentNode, FIRST_INO_DEFAULT, FileType, GroupDesc, GroupFlags, HashVersion, INODE_BYTES_OLD,
-    INODE_EXTRA_BYTES_DEFAULT, Incompat, Inode, InodeFlags, JOURNAL_INO, MODE_DIR, MODE_REGULAR,
-    RESIZE_INO, ROOT_INO, RoCompat, SUPERBLOCK_AT, State, Superblock, SuperblockFlags, Timestamp,
-    put_dir_entry, put_dir_tail, update_dir_checksum, update_extent_checksum,
+    ExtentNode, FIRST_INO_DEFAULT, FileType, GroupDesc, GroupFlags, HashVersion, Incompat, Inode,
+    InodeFlags, JOURNAL_INO, MODE_DIR, MODE_REGULAR, RESIZE_INO, ROOT_INO, RoCompat, SUPERBLOCK_AT,
+    State, Superblock, SuperblockFlags, Timestamp, put_dir_entry, put_dir_tail,
+    update_dir_checksum, update_extent_checksum,
 };
 use ondisk::jbd2;
 use std::collections::BTreeMap;
@@ -90,10 +90,10 @@ fn superblock(options: &MkfsOptions, g: &Geometry) -> Superblock {
     sb.set_errors_behavior(1);
     sb.set_revision(1);
     sb.set_first_ino(FIRST_INO_DEFAULT);
-    sb.set_inode_bytes(INODE_BYTES as u16);
+    sb.set_inode_bytes(g.inode_bytes as u16);
     sb.set_reserved_gdt_blocks(g.reserved_desc_blocks as u16);
-    sb.set_min_extra_isize(INODE_EXTRA_BYTES_DEFAULT);
-    sb.set_want_extra_isize(INODE_EXTRA_BYTES_DEFAULT);
+    sb.set_min_extra_isize(g.extra_bytes());
+    sb.set_want_extra_isize(g.extra_bytes());
     sb.set_overhead_clusters(u32::try_from(g.overhead()).unwrap_or(0));
     sb.set_default_mount_options(0xC); // user_xattr, acl
 
@@ -165,7 +165,7 @@ impl Image<'_> {
     /// Fills in the inodes that are not empty, and the copy of the journal's mapping in the
     /// superblock.
     fn inodes(&mut self, sb: &mut Superblock) {
-        let mut bad = Inode::blank(INODE_BYTES as usize, 0);
+        let mut bad = Inode::blank(self.g.inode_bytes as usize, 0);
         bad.set_access_time(self.time());
         bad.set_change_time(self.time());
         bad.set_modify_time(self.time());
@@ -174,7 +174,7 @@ impl Image<'_> {
         let checked = self.has_checksums();
         let others = (1..FIRST_INO).map(Ino).filter(|i| *i != BAD_BLOCKS_INO);
         for ino in others.filter(|_| checked) {
-            self.put_inode(sb, ino, Inode::blank(INODE_BYTES as usize, 0));
+            self.put_inode(sb, ino, Inode::blank(self.g.inode_bytes as usize, 0));
         }
 
         let mut root = self.inode(MODE_DIR | 0o755, 3, self.g.block_bytes.into());
@@ -229,7 +229,7 @@ impl Image<'_> {
     }
 
     fn inode(&self, mode: u16, links: u16, size: u64) -> Inode {
-        let mut inode = Inode::blank(INODE_BYTES as usize, INODE_EXTRA_BYTES_DEFAULT);
+        let mut inode = Inode::blank(self.g.inode_bytes as usize, self.g.extra_bytes());
         inode.set_mode(mode);
         inode.set_links(links);
         inode.set_size(size);
@@ -444,5 +444,3 @@ fn set_bits(bitmap: &mut [u8], from: u64, to: u64) {
         bitmap[(bit / 8) as usize] |= 1 << (bit % 8);
     }
 }
-
-const _: () = assert!(INODE_BYTES as usize > INODE_BYTES_OLD);

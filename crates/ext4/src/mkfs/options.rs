@@ -22,6 +22,9 @@ pub struct MkfsOptions {
     pub kind: Kind,
     /// Bytes of a block: 1024, 2048 or 4096.
     pub block_bytes: u32,
+    /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until 2008,
+    /// times have whole seconds and end in 2038.
+    pub inode_bytes: u32,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,
     /// Label, at most 16 bytes.
@@ -50,6 +53,7 @@ impl MkfsOptions {
         MkfsOptions {
             kind: Kind::Ext4,
             block_bytes: base::BLOCK_BYTES as u32,
+            inode_bytes: 256,
             size_bytes,
             label: String::new(),
             uuid,
@@ -100,6 +104,14 @@ pub enum MkfsError {
     BlockBytes {
         /// Block size asked for.
         bytes: u32,
+    },
+    /// Inode size.
+    #[error("inodes of {bytes} bytes: choose a power of two from 128 to {most}")]
+    InodeBytes {
+        /// Inode size asked for.
+        bytes: u32,
+        /// A block.
+        most: u32,
     },
     /// Inode ratio.
     #[error("one inode per {ratio} bytes is not possible here: choose {least} or more")]

@@ -77,7 +77,8 @@ fn mke2fs(image: &Path, options: &MkfsOptions, extra: &[&str]) -> Option<()> {
     let ratio = if small { "4096" } else { "16384" };
     let block = options.block_bytes.to_string();
     let mut args = vec!["-q", "-F", "-t", options.kind.word(), "-b", &block];
-    args.extend(["-I", "256", "-i", ratio]);
+    let inode = options.inode_bytes.to_string();
+    args.extend(["-I", &inode, "-i", ratio]);
     args.extend(["-O", features, "-U", UUID_TEXT, "-E", &hash]);
     args.extend(extra);
     let output = tool("mke2fs", &args, image)?;
@@ -257,6 +258,34 @@ fn equal_to_mke2fs_with_options() {
         ..options(3000 * MIB)
     };
     compare(&journal, &["-J", "size=780"]);
+}
+
+#[test]
+fn equal_to_mke2fs_with_each_size_of_an_inode() {
+    for (kind, block_bytes) in [(Kind::Ext4, 4096), (Kind::Ext3, 4096), (Kind::Ext3, 1024)] {
+        for inode_bytes in [128, 512, 1024] {
+            let options = MkfsOptions {
+                kind,
+                block_bytes,
+                inode_bytes,
+                ..options(200 * MIB)
+            };
+            compare(&options, &[]);
+            check(&options);
+        }
+    }
+}
+
+#[test]
+fn sizes_of_an_inode_that_no_volume_has_are_refused() {
+    for bytes in [0, 64, 127, 192, 8192, u32::MAX] {
+        let options = MkfsOptions {
+            inode_bytes: bytes,
+            ..options(64 * MIB)
+        };
+        let refused = plan(&options).expect_err("no such size");
+        assert_eq!(refused, MkfsError::InodeBytes { bytes, most: 4096 });
+    }
 }
 
 #[test]

@@ -1,13 +1,15 @@
 //! The traffic of operations to the device, compared block by block with the counts of Linux
 //! (contracts.md 4).
 
-use crate::common::{Image, have_tools, pattern};
-use base::Ino;
+use crate::common::{Image, have_tools, made, options_of, pattern};
+use base::{Ino, Nanos};
 use block::{Class, Queue, QueueStats};
 use blockdev::{BlockDevice, Caps, DevError, Ram, Reply, Request, Ticket};
 use fscore::FileSystem;
+use rt::{Sim, SimConfig};
 use std::sync::Arc;
 use testkit::Brief;
+use varve_ext4::mkfs::MkfsOptions;
 use varve_ext4::{Ext4, MountOptions};
 
 /// A RAM device that promises as little as a loop device: a volatile cache and no FUA.
@@ -39,7 +41,11 @@ type Counts = (u64, u64, u64, u64, u64, u64);
 
 impl Rig {
     fn new(image: &Image, options: &str) -> Rig {
-        let queue = Queue::new(Arc::new(LoopLike(image.load())));
+        Rig::on(image.load(), options)
+    }
+
+    fn on(ram: Arc<Ram>, options: &str) -> Rig {
+        let queue = Queue::new(Arc::new(LoopLike(ram)));
         let mut options = MountOptions::parse(options).expect("valid");
         options.commit_interval = None;
         options.writeback_expire = None;
@@ -142,6 +148,36 @@ fn fdatasync_of_an_overwrite_commits_nothing() {
     // Nothing to do: only the flush that fsync owes (none if nothing completed since the last).
     rig.fs.fsync(ino, true).expect("fdatasync");
     assert_eq!(rig.counts(), (0, 0, 0, 0, 0, 0));
+}
+
+/// Times of an inode of 128 bytes have whole seconds, so a rewrite in the second of the last one
+/// leaves nothing for its fsync to commit; of one of 256 bytes each tick does.
+#[test]
+fn times_of_small_inodes_change_once_a_second() {
+    for (inode_bytes, commits_within) in [(128, 0), (256, 1)] {
+        let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+            let made = made(&MkfsOptions {
+                inode_bytes,
+                ..options_of(64)
+            });
+            let mut rig = Rig::on(made, "");
+            let ino = rig.file("f");
+            rig.write(ino, 0, 4096);
+            rig.fs.fsync(ino, false).expect("fsync");
+            // To the start of a second.
+            rt::sleep(Nanos(1_000_000_000 - u64::from(rt::wall().nanos)));
+            for (millis, commits) in [(5, 1), (900, commits_within), (200, 1)] {
+                rt::sleep(Nanos::from_millis(millis));
+                rig.counts();
+                rig.write(ino, 0, 4096);
+                rig.fs.fsync(ino, false).expect("fsync");
+                let (data, _, _, written, ..) = rig.counts();
+                assert_eq!((data, written), (1, commits), "{inode_bytes}, {millis} ms");
+            }
+            rig.fs.clone().unmount().expect("unmount");
+        });
+        outcome.unwrap();
+    }
 }
 
 #[test]

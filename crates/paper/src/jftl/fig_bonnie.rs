@@ -41,8 +41,7 @@ pub fn jobs_of_block(plan: &Plan) -> Vec<Job> {
 pub fn char(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> {
     let mut section = section(plan, outcomes, "Fig 7a", "char")?;
     section.words.push(
-        "putc goes through a buffer of 4 KiB, so the file system sees what it sees in Fig 7b. The paper's two graphs differ by the processor's \
-         time for putc, which is charged nowhere here: ours are equal."
+        "putc goes through a buffer of 4 KiB, so the file system sees what it sees in Fig 7b. The two figures differ by the processor's time for putc."
             .into(),
     );
     Ok(section)

@@ -69,9 +69,12 @@ impl Plan {
         Plan { quick, seed }
     }
 
-    /// The standard stack: [`DEVICE`] with [`BYTES`] and the journal that `mke2fs` would choose.
+    /// The standard stack: [`DEVICE`] with [`BYTES`], the journal that `mke2fs` would choose, and
+    /// inodes of 128 bytes, which `mke2fs` made until 2008 (1.41): their times have whole seconds.
     pub fn stack(&self, mode: Mode) -> Config {
-        self.stack_of(mode.scheme(), DEVICE, BYTES)
+        let mut stack = self.stack_of(mode.scheme(), DEVICE, BYTES);
+        stack.inode_bytes = Some(128);
+        stack
     }
 
     /// A stack of ext3 with any scheme on any device.

@@ -5,9 +5,9 @@ use super::linux::{self, LinuxRow, REMAPPED, TOTAL};
 use super::measure::{all_blocks, blocks, home_blocks, ratio};
 use super::plan::Plan;
 use crate::PaperError;
-use crate::{Class, Kind, NOT_EXPLAINED, Published, Row, Section};
+use crate::{Class, Experiment, Kind, NOT_EXPLAINED, Published, Row, Section};
 use report::results::Run;
-use rig::Fs;
+use rig::{Config, Fs};
 
 /// The paper's chips at the speed of a buffered file. The times of a file change with each tick of
 /// 4 ms, so the number of ticks in a run decides how many commits its rewrites need. With 10 us a
@@ -18,20 +18,31 @@ const BYTES: u64 = 512 << 20;
 /// Size of the journal, MiB.
 const JOURNAL_MIB: u32 = 32;
 
+/// Rows of Linux's table for which an experiment varies the cause of a difference.
+const RANDOM: &str = "32 MiB file, 4000 random 4 KiB overwrites, fsync every 8";
+const PROCESSES: &str = "4 processes, random 4 KiB writes, fsync every 4";
+const CHURN: &str = "mkdir and rmtree churn";
+/// The column that has the journal's superblock.
+const SUPERBLOCKS: &str = "journal superblock and revokes";
+
+/// Causes of differences, as experiments name them.
+const HOMES: &str = "blocks wait in the log for a checkpoint";
+const UNWRITTEN: &str = "writes into unwritten extents";
+const RACE: &str = "the device's time of a page";
+const FILES: &str = "number and size of the files";
+const TWICE: &str = "Linux's second commit of a sync";
+const REVOKES: &str = "revoke blocks";
+
 /// The workload that a row of Linux's table is; `None` if it cannot run here.
 fn workload(row: &LinuxRow) -> Option<&'static str> {
     Some(match row.workload.as_str() {
         "64 MiB sequential, 1 fsync" => "bonnie:phase=block,mib=64",
         "4 MiB, 4 KiB records, fsync each, write and rewrite" => "iozone:op=both,file=4m,record=4k",
         "4 MiB, 1 MiB records, fsync each, write and rewrite" => "iozone:op=both,file=4m,record=1m",
-        "32 MiB file, 4000 random 4 KiB overwrites, fsync every 8" => {
-            "jobs:file=32m,count=4000,every=8"
-        }
+        RANDOM => "jobs:file=32m,count=4000,every=8",
         "3000 small files, sync every 50, 1000 unlinks" => "small:count=3000,every=50,unlink=1000",
-        "mkdir and rmtree churn" => "churn:rounds=13,dirs=8,files=26,size=12k",
-        "4 processes, random 4 KiB writes, fsync every 4" => {
-            "jobs:procs=4,file=16m,every=4,order=shuffled,fill=fallocate"
-        }
+        CHURN => "churn:rounds=13,dirs=8,files=26,size=12k",
+        PROCESSES => "jobs:procs=4,file=16m,every=4,order=shuffled,fill=fallocate",
         _ => return None,
     })
 }
@@ -49,13 +60,102 @@ fn chosen(plan: &Plan) -> Vec<LinuxRow> {
     .collect()
 }
 
-fn job(plan: &Plan, row: &LinuxRow, scheme: &str) -> Option<Job> {
+fn stack(plan: &Plan, row: &LinuxRow, scheme: &str) -> Config {
     let scheme = format!("{scheme}+data={}", row.mode);
     let mut stack = plan.stack_of(&scheme, FAST, BYTES);
     stack.fs = Fs::Ext4;
     stack.timers = false;
     stack.journal_blocks = Some(JOURNAL_MIB << 8);
-    Some(Job::Whole(plan.config(stack, workload(row)?)))
+    stack
+}
+
+fn job(plan: &Plan, row: &LinuxRow, scheme: &str) -> Option<Job> {
+    let text = workload(row)?;
+    Some(Job::Whole(plan.config(stack(plan, row, scheme), text)))
+}
+
+/// A row's run with one thing changed, for an experiment.
+struct Varied {
+    cause: &'static str,
+    with: &'static str,
+    job: Job,
+}
+
+/// The runs in which the causes of a row's differences are varied.
+fn varied(plan: &Plan, row: &LinuxRow) -> Vec<Varied> {
+    let Some(standard) = workload(row).filter(|_| !plan.quick) else {
+        return Vec::new();
+    };
+    let run = |cause, with, text: &str, change: &dyn Fn(&mut Config)| {
+        let mut stack = stack(plan, row, "jbd2");
+        change(&mut stack);
+        let job = Job::Whole(plan.config(stack, text));
+        Varied { cause, with, job }
+    };
+    let same: &dyn Fn(&mut Config) = &|_| {};
+    match row.workload.as_str() {
+        RANDOM => vec![run(HOMES, "a journal of 4 MiB", standard, &|stack| {
+            stack.journal_blocks = Some(4 << 8);
+        })],
+        PROCESSES => {
+            let written = standard.replace("fill=fallocate", "fill=write");
+            let mut all = vec![run(UNWRITTEN, "files written before", &written, same)];
+            for (with, program_us) in [("half of it", "5"), ("twice of it", "20")] {
+                all.push(run(RACE, with, standard, &|stack| {
+                    let slower = format!("program_us={program_us}");
+                    stack.device = stack.device.replace("program_us=10", &slower);
+                }));
+            }
+            all
+        }
+        CHURN => [
+            (
+                "three times the files, of a block each",
+                "churn:rounds=13,dirs=8,files=78,size=4k",
+            ),
+            (
+                "a third of the files, of 9 blocks each",
+                "churn:rounds=13,dirs=8,files=9,size=36k",
+            ),
+        ]
+        .map(|(with, text)| run(FILES, with, text, same))
+        .into(),
+        _ => Vec::new(),
+    }
+}
+
+/// The experiments that concern a column: what the runs of [`varied`] have there, and counts of
+/// the row's own run that Linux counts in another way.
+fn experiments(
+    plan: &Plan,
+    (row, item): (&LinuxRow, &str),
+    plain: &Run,
+    outcomes: &Outcomes,
+) -> Result<Vec<Experiment>, PaperError> {
+    let mut found: Vec<Experiment> = Vec::new();
+    for Varied { cause, with, job } in varied(plan, row) {
+        let run = run_of(outcomes, &job)?;
+        let names = row.columns().map(|(item, _)| item);
+        // The runs are made with copies alone, so a column with remap has none.
+        let Some(at) = names.iter().position(|n| *n == item && item != REMAPPED) else {
+            continue;
+        };
+        let value = columns(run, run)[at];
+        match found.iter_mut().find(|e| e.cause == cause) {
+            Some(known) => *known = known.clone().with(with, value),
+            None => found.push(Experiment::on(cause).with(with, value)),
+        }
+    }
+    if row.mode == "journal" {
+        let of = |class| blocks(plain, &[class]) as f64;
+        let counted = match item {
+            "commit blocks" => Some((TWICE, "each counted twice", 2.0 * of("journal_commit"))),
+            SUPERBLOCKS => Some((REVOKES, "not counted", of("journal_superblock"))),
+            _ => None,
+        };
+        found.extend(counted.map(|(cause, with, n)| Experiment::on(cause).with(with, n)));
+    }
+    Ok(found)
 }
 
 fn copied(plan: &Plan, row: &LinuxRow) -> Option<Job> {
@@ -70,7 +170,9 @@ fn remapped(plan: &Plan, row: &LinuxRow) -> Option<Job> {
 pub fn jobs(plan: &Plan) -> Vec<Job> {
     let rows = chosen(plan);
     let of = |row: &LinuxRow| [copied(plan, row), remapped(plan, row)];
-    rows.iter().flat_map(of).flatten().collect()
+    let varied = rows.iter().flat_map(|row| varied(plan, row));
+    let standard = rows.iter().flat_map(of).flatten();
+    standard.chain(varied.map(|v| v.job)).collect()
 }
 
 /// Makes this section of the report.
@@ -94,7 +196,9 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         };
         let (plain, remap) = (run_of(outcomes, &copied)?, run_of(outcomes, &remapped)?);
         let ours = columns(plain, remap);
-        section.rows.extend(rows(&row, &ours, plain));
+        section
+            .rows
+            .extend(rows(plan, &row, (&ours, plain), outcomes)?);
         for (whose, values) in [("Linux", row.columns().map(|(_, n)| n)), ("Varve", ours)] {
             let mut line = vec![row.workload.clone(), row.mode.clone(), whose.into()];
             line.extend(values.map(|n| n.to_string()));
@@ -140,20 +244,23 @@ fn columns(plain: &Run, remap: &Run) -> [f64; 7] {
     .map(|n| n as f64)
 }
 
-fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
+fn rows(
+    plan: &Plan,
+    row: &LinuxRow,
+    (ours, plain): (&[f64; 7], &Run),
+    outcomes: &Outcomes,
+) -> Result<Vec<Row>, PaperError> {
     let columns = row.columns();
-    let mut rows: Vec<Row> = columns
-        .iter()
-        .zip(ours)
-        .map(|(&(item, value), &measured)| {
-            Row::judged(&row.published(item, value), measured).because(&cause(
-                row,
-                item,
-                measured - value,
-                plain,
-            ))
-        })
-        .collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for (&(item, value), &measured) in columns.iter().zip(ours) {
+        let published = row.published(item, value);
+        let why = cause(row, item, measured - value, plain);
+        let judged = Row::judged(&published, measured).because(&why);
+        let shown = experiments(plan, (row, item), plain, outcomes)?;
+        rows.push(shown.into_iter().fold(judged, |judged, experiment| {
+            judged.shown_by(&published, experiment)
+        }));
+    }
     let ratio_of = |values: &dyn Fn(usize) -> f64| ratio(values(5), values(6));
     let item = format!("{TOTAL} over {REMAPPED}");
     let value = Some(ratio_of(&|n| columns[n].1));
@@ -167,7 +274,7 @@ fn rows(row: &LinuxRow, ours: &[f64; 7], plain: &Run) -> Vec<Row> {
     if let Some(assumed) = &row.assumed {
         rows = rows.into_iter().map(|r| r.noted(assumed)).collect();
     }
-    rows
+    Ok(rows)
 }
 
 /// Explains the difference of a column by what is known of both sides.
@@ -175,10 +282,7 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
     let name = row.workload.as_str();
     let journal = row.mode == "journal";
     let all = item == TOTAL || item == REMAPPED;
-    if name.starts_with("32 MiB file")
-        && journal
-        && (item == "home blocks" || item.starts_with(TOTAL))
-    {
+    if name == RANDOM && journal && (item == "home blocks" || item.starts_with(TOTAL)) {
         return format!(
             "Linux 6.18 writes the pages of a file home in each fsync of data=journal: its {} homes are the {} blocks that it logged, less metadata. Ours stay \
              in the log until a checkpoint, and a place that was overwritten again goes home once: {} homes",
@@ -187,7 +291,7 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
             home_blocks(plain),
         );
     }
-    if name.starts_with("4 processes") {
+    if name == PROCESSES {
         if item == "commit blocks" || item == "descriptors" {
             return format!(
                 "how many of the 4096 fsyncs find their blocks committed by another's depends on how the processes race: {} commits here, {} there",
@@ -207,15 +311,15 @@ fn cause(row: &LinuxRow, item: &str, by: f64, plain: &Run) -> String {
             row.commits, row.descriptors, plain.commits,
         );
     }
-    if name.starts_with("mkdir") && (item == "logged blocks" || all) {
+    if name == CHURN && (item == "logged blocks" || all) {
         return format!(
             "{NOT_EXPLAINED}: number and size of the probe's files are not known, only their {} blocks",
             8100
         );
     }
-    if item.starts_with("journal superblock") {
+    if item == SUPERBLOCKS {
         return format!(
-            "{} superblocks and {} revoke blocks; the difference is {} blocks of {}",
+            "{} superblocks and {} revoke blocks, of which Linux writes none in data=journal: there what uses a block again is logged as well; the difference is {} blocks of {}",
             blocks(plain, &["journal_superblock"]),
             blocks(plain, &["journal_revoke"]),
             by,

@@ -1,7 +1,7 @@
 //! Bonnie's write phases (Bray, Bonnie: textuality.com/bonnie) on one file, from its beginning on.
 //!
 //! - `char`: each byte goes by `putc` through a stdio buffer of 4 KiB, so the file system sees
-//!   writes of 4 KiB; the processor's time for `putc` is not charged.
+//!   writes of 4 KiB; `putc` itself is charged (`base::cost::host`).
 //! - `block`: `write` of 4 KiB.
 //! - `rewrite`: each 4 KiB is read, changed, and written to the same place.
 //!
@@ -11,6 +11,7 @@ use super::super::Done;
 use super::super::values::{SpecError, number};
 use super::{Bench, Sync, expect, timed};
 use crate::RunError;
+use base::cost::host::PUTC_4K;
 use std::fmt;
 use std::sync::Arc;
 use vfs::{File, OpenFlags, Vfs};
@@ -130,6 +131,7 @@ impl Bonnie {
         for position in 0..self.spec.bytes() {
             buffer.push(byte(position));
             if buffer.len() == CHUNK {
+                rt::charge(PUTC_4K);
                 timed("putc", done, || Ok(file.write_at(at, &buffer)?))?;
                 at += CHUNK as u64;
                 buffer.clear();
