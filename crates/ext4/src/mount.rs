@@ -646,14 +646,16 @@ fn start_journal(
     sb: &Superblock,
     options: &MountOptions,
 ) -> FsResult<Arc<Journal>> {
+    let block_size = block_size(sb)?;
     let mut settings = journal::Options {
         scheme: options.scheme,
+        cache_blocks: options.cache_bytes / block_size.bytes(),
         commit_interval: options.commit_interval,
         writeback_expire: options.writeback_expire,
         writeback_interval: options.writeback_interval,
         features_64bit: sb.incompat().has(Incompat::WIDE_BLOCKS),
         checksum_v3: sb.has_metadata_checksums(),
-        block_size: block_size(sb)?,
+        block_size,
         commit_by_caller: options.commit_by_caller,
         ..journal::Options::default()
     };

@@ -58,7 +58,7 @@ pub struct MountOptions {
     pub errors: Option<Errors>,
     /// Access times.
     pub atime: AccessTimes,
-    /// Page cache bound, bytes.
+    /// Bound of the page cache, and of the metadata blocks in memory that nobody changed; bytes.
     pub cache_bytes: usize,
     /// User who may use the blocks held back for the superuser (`resuid=`); `None`: as the
     /// superblock says (`s_def_resuid`).

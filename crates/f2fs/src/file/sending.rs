@@ -23,6 +23,11 @@ use std::ops::Range;
 /// by one, a flush takes the cache as a whole, so with many pages the flush is cheaper.
 const GROUP_PAGES_MAX: usize = 16;
 
+/// Calls of fsync under way with which pages in place are non-volatile writes, at most: a flush
+/// serves all calls that wait for it, so with many calls it is the cheaper way to make such pages
+/// durable.
+const RIDING_SYNCS_MAX: u64 = 16;
+
 /// Pages that are being sent.
 pub(super) struct Sending {
     plug: Plug,
@@ -130,7 +135,10 @@ impl Sending {
             false => Vec::new(),
         };
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
-        let grouped = self.summed && sums.len() == fresh.len() && fs.may_group(pages as usize);
+        let grouped = self.summed
+            && sums.len() == fresh.len()
+            && fs.may_group(pages as usize)
+            && (!fresh.is_empty() || fs.may_ride());
         let first = match () {
             () if grouped && fresh.is_empty() => First::Rider,
             () if grouped || sums.len() as u64 == pages => First::Commit,
@@ -184,6 +192,12 @@ impl F2fs {
     pub(super) fn may_group(&self, pages: usize) -> bool {
         let caps = self.queue.caps();
         (1..=GROUP_PAGES_MAX).contains(&pages) && (caps.fua || !caps.volatile_cache)
+    }
+
+    /// True if pages in place that an fsync writes go without a flush.
+    fn may_ride(&self) -> bool {
+        let syncing = self.journal.as_ref().map_or(0, |j| j.syncing());
+        syncing <= RIDING_SYNCS_MAX
     }
 
     /// The checksums of new blocks, for the transaction that maps them; none if they are more than

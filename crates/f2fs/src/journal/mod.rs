@@ -99,6 +99,11 @@ fn zero_block() -> Bytes {
 }
 
 impl Journal {
+    /// Calls of fsync that have begun and not returned.
+    pub fn syncing(&self) -> u64 {
+        self.group.syncing()
+    }
+
     /// Bytes of the records of epochs that are not collected, and of those that are committed and
     /// not applied.
     pub fn memory(&self) -> (u64, u64) {

@@ -6,18 +6,16 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{gain, mean, ratio};
-use super::plan::{Pace, Plan};
+use super::plan::{BASE, BOTH, Pace, Plan};
 use super::published;
 use crate::PaperError;
-use crate::{Row, Section};
+use crate::{Experiment, Row, Section};
 use report::plot;
 use report::results::Run;
 use rig::{Scheduler, Writeback};
 use work::recording::apps::APPS;
 
 const FIGURE: &str = "Fig 16";
-const BASE: &str = "jbd2";
-const BOTH: &str = "emmc";
 
 /// Each program beside, with the item of its row and its description.
 const BESIDE: [(&str, &str, &str); 2] = [
@@ -146,17 +144,24 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             let host = Host::of(beside);
             let runs = Beside::take(plan, outcomes, beside, host, timing)?;
             let gains = runs.gains();
-            let row = Row::judged(table.get(FIGURE, item, None), mean(&gains));
-            section
-                .rows
-                .push(row.timed(timing).because(&cause(beside, &runs)));
+            let published = table.get(FIGURE, item, None);
+            let row = Row::judged(published, mean(&gains)).because(&cause(beside, &runs));
+            let plain = match host {
+                Host::Plain => None,
+                _ => Some(Beside::take(plan, outcomes, beside, Host::Plain, timing)?),
+            };
+            let row = plain.iter().fold(row, |row, plain| {
+                let varied =
+                    Experiment::on("the I/O scheduler, the queue of write-back and the memory");
+                row.shown_by(published, varied.with("without them", mean(&plain.gains())))
+            });
+            section.rows.push(row.timed(timing));
             for (app, gain) in APPS.iter().zip(&gains) {
                 let row = Row::ours(FIGURE, of_app, "gain", *gain).of(app);
                 section.rows.push(row.timed(timing));
             }
             section.tables.push(parts(&runs, beside, timing));
-            if host != Host::Plain {
-                let runs = Beside::take(plan, outcomes, beside, Host::Plain, timing)?;
+            if let Some(runs) = plain {
                 let item = format!(
                     "{of_app}, without an I/O scheduler and with one command of the writer's in the queue, mean over the apps"
                 );

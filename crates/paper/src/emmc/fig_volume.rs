@@ -3,17 +3,17 @@
 
 use super::job::{Job, Outcomes, run_of};
 use super::measure::{data_blocks, decrease, home_blocks, journal_blocks, metadata_blocks, ratio};
-use super::plan::{FIG8, Pace, Plan, Source};
+use super::plan::{BASE, COALITION, FIG8, Pace, Plan, Source};
 use super::published;
 use crate::PaperError;
-use crate::{Published, Row, Section};
+use crate::{Experiment, Published, Row, Section};
 use report::plot;
 use report::results::Run;
 use rig::Writeback;
 
 const FIGURE: &str = "Fig 13";
 const ITEM: &str = "decrease of the data volume by journal coalition";
-const SCHEMES: [&str; 3] = ["jbd2", "coalition", "none"];
+const SCHEMES: [&str; 3] = [BASE, COALITION, "none"];
 
 /// When the host writes back: as Android sets it, which the paper's board ran.
 const HOST: Writeback = Writeback::ANDROID;
@@ -82,8 +82,15 @@ impl Volumes<'_> {
         let bare = decrease(base.1, none.1);
         let ours = |item: &str, measured| source.ours(FIGURE, item, "fraction", measured);
         let mut rows = vec![
-            source
-                .row(published, decrease(base.1, coalition.1))
+            others
+                .iter()
+                .fold(
+                    source.row(published, decrease(base.1, coalition.1)),
+                    |row, (host, value)| {
+                        let varied = Experiment::on("when the host writes back");
+                        row.shown_by(published, varied.with(host, *value))
+                    },
+                )
                 .because(&self.why(once)),
             ours(&by("without home writes"), path),
             ours(&by("each logged metadata block going home once"), once),

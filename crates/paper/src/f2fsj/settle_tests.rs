@@ -4,6 +4,7 @@
 use super::measure::{BenchJob, Host, Measured};
 use super::scale::{CORES, DEVICE};
 use super::system::{Size, System};
+use rig::Config;
 use work::RunConfig;
 
 const SYSTEMS: [System; 4] = [
@@ -13,21 +14,26 @@ const SYSTEMS: [System; 4] = [
     System::Ext4,
 ];
 
-fn run(system: System, workload: &str) -> Measured {
-    let size = Size {
-        bytes: 1 << 30,
-        ring: 4 << 20,
-        shorter: 1,
-    };
-    let job = BenchJob {
+const SIZE: Size = Size {
+    bytes: 1 << 30,
+    ring: 4 << 20,
+    shorter: 1,
+};
+
+fn of(stack: Config, workload: &str) -> BenchJob {
+    BenchJob {
         run: RunConfig {
-            stack: system.stack(DEVICE, size, 1),
+            stack,
             workload: workload.into(),
             seed: 1,
             recording: None,
         },
         host: Host::cores(CORES),
-    };
+    }
+}
+
+fn run(system: System, workload: &str) -> Measured {
+    let job = of(system.stack(DEVICE, SIZE, 1), workload);
     job.run_synced().expect("a run")
 }
 
@@ -61,4 +67,18 @@ fn the_preparation_is_what_the_making_takes() {
         let journals = matches!(system, System::PageJournal | System::F2fsj);
         assert_eq!(before.journal_s > 0.0, journals, "{system:?}");
     }
+}
+
+/// Removing a directory reads its block, which has to be in memory as the paper's objects are; as
+/// much is there as the stack says, on ext4 too.
+#[test]
+fn memory_holds_the_metadata_of_ext4() {
+    let median = |mib: Option<u32>| {
+        let mut stack = System::Ext4.stack(DEVICE, SIZE, 1);
+        stack.cache_mib = mib.or(stack.cache_mib);
+        let found = of(stack, "meta:op=rmdir,count=6000,width=100");
+        found.run().expect("a run").latency_us.p50
+    };
+    let (held, read) = (median(None), median(Some(4)));
+    assert!(read > held + 30.0, "{read} us, {held} us from memory");
 }

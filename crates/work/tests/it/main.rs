@@ -4,5 +4,6 @@ mod adaptive;
 mod blocktrace;
 mod common;
 mod cost_table;
+mod crowd;
 mod recording;
 mod settled;

@@ -14,8 +14,8 @@
 //! - Z4 (hazards-H17) it returns only after a flush that started when its own data had been
 //!   written, because pages may have been written in place, which no epoch maps. The commit is told
 //!   of them, so that its own flush covers them, and most often none is left to be sent. Few such
-//!   pages are non-volatile writes, which the commit takes along if there is one (f2fs-commit-K12),
-//!   and which are sent here if not: then no flush is needed for them;
+//!   pages of few calls at a time are non-volatile writes, which the commit takes along if there is
+//!   one (f2fs-commit-K12), and which are sent here if not: then no flush is needed for them;
 //! - Z5 an error is returned to the caller: a failed page, or a failed commit (which latches the
 //!   mount).
 
@@ -39,6 +39,7 @@ impl F2fs {
         inode: &Inode,
         data_only: bool,
     ) -> FsResult<()> {
+        let _syncing = journal.group.begin_sync();
         let early = inode.flights.mark();
         let errors = inode.core().write_errors.count();
         if inode.core().fields.is_regular() {

@@ -21,6 +21,17 @@ pub(crate) struct Group {
     changed: Condvar,
     /// The newest committed epoch (LC), for looks without the lock.
     last: AtomicU64,
+    /// Calls of fsync that have not returned.
+    syncing: AtomicU64,
+}
+
+/// A call of fsync, from its beginning to its end.
+pub(crate) struct Syncing<'g>(&'g Group);
+
+impl Drop for Syncing<'_> {
+    fn drop(&mut self) {
+        self.0.syncing.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 struct State {
@@ -58,7 +69,19 @@ impl Group {
             state: Mutex::named("f2fs group commit", state),
             changed: Condvar::new(),
             last: AtomicU64::new(last.0),
+            syncing: AtomicU64::new(0),
         }
+    }
+
+    /// A call of fsync begins.
+    pub fn begin_sync(&self) -> Syncing<'_> {
+        self.syncing.fetch_add(1, Ordering::AcqRel);
+        Syncing(self)
+    }
+
+    /// Calls of fsync that have begun and not returned.
+    pub fn syncing(&self) -> u64 {
+        self.syncing.load(Ordering::Acquire)
     }
 
     /// The newest committed epoch (LC).
