@@ -657,7 +657,6 @@ fn start_journal(
         checksum_v3: sb.has_metadata_checksums(),
         block_size,
         commit_by_caller: options.commit_by_caller,
-        ..journal::Options::default()
     };
     match log {
         Some(log) if !options.read_only => {
