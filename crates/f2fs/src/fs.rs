@@ -4,7 +4,9 @@ use crate::F2fs;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
 use base::{Ino, Time};
-use fscore::{Attr, Errno, FallocateMode, FileSystem, FsResult, FsStat, SeekMode, SetAttr};
+use fscore::{
+    Attr, Errno, FallocateMode, FileSystem, FsResult, FsStat, Onlookers, SeekMode, SetAttr, Taking,
+};
 use ondisk::f2fs::BLOCK_BYTES;
 use std::ops::Range;
 use std::sync::Arc;
@@ -72,6 +74,23 @@ impl FileSystem for F2fs {
 
     fn root(&self) -> Ino {
         Ino(self.geo.root.0)
+    }
+    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+        Some(self.guarded(|| match what {
+            Taking::Unlink(dir, name) => {
+                self.unlink_beside(dir, name, onlookers)?;
+                self.settle_names(dir)
+            }
+            Taking::Rmdir(dir, name) => {
+                self.rmdir_beside(dir, name, onlookers)?;
+                self.settle_names(dir)
+            }
+            Taking::Rename(from, to, mode) => {
+                self.rename_beside(from, to, mode, onlookers)?;
+                self.settle_names(from.0)?;
+                self.settle_names(to.0)
+            }
+        }))
     }
     fn getattr(&self, ino: Ino) -> FsResult<Attr> {
         self.guarded(|| self.attr_of(&*self.inode(ino)?))

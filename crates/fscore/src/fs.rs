@@ -2,7 +2,8 @@
 //! operations take.
 
 use crate::{
-    Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, SetAttr, WriteErrorCounts,
+    Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, Onlookers, SetAttr,
+    WriteErrorCounts,
 };
 use base::{Ino, Time};
 use std::ops::Range;
@@ -72,6 +73,17 @@ impl RenameMode {
             _ => None,
         }
     }
+}
+
+/// An operation in which an inode may lose a name.
+#[derive(Clone, Copy, Debug)]
+pub enum Taking<'a> {
+    /// [`FileSystem::unlink`]: directory and name.
+    Unlink(Ino, &'a [u8]),
+    /// [`FileSystem::rmdir`]: directory and name.
+    Rmdir(Ino, &'a [u8]),
+    /// [`FileSystem::rename`]: directory and name, before and after.
+    Rename((Ino, &'a [u8]), (Ino, &'a [u8]), RenameMode),
 }
 
 /// What [`FileSystem::seek`] looks for.
@@ -197,6 +209,17 @@ pub trait FileSystem: Send + Sync {
         to: &[u8],
         mode: RenameMode,
     ) -> FsResult<()>;
+    /// Runs an operation in which an inode may lose a name, for a caller that does not pin the
+    /// inode before. If an onlooker may know the inode, the file system pins it as the name goes,
+    /// and hands the pin over to the onlookers. If none does, an inode without names, pins and much
+    /// content is freed by what removes its last name, so that a cut cannot come in between.
+    ///
+    /// `None`, the default, of a file system that frees inodes without names apart: nothing has
+    /// happened, and the caller pins the inode and calls the operation itself.
+    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+        let _ = (what, onlookers);
+        None
+    }
     /// Entries from cookie `from` on (0: the start), at most `max`; empty at the end. Includes `.`
     /// and `..`.
     fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>>;

@@ -11,6 +11,7 @@ pub mod check;
 mod error;
 mod flags;
 mod fs;
+mod grace;
 mod new_inode;
 mod page_cache;
 mod read_ahead;
@@ -24,9 +25,10 @@ pub use caller::{Caller, GroupsOf, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
 pub use flags::FileFlags;
 pub use fs::{
-    Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, SeekMode, XATTR_NAME_BYTES_MAX,
-    XATTR_VALUE_BYTES_MAX, XattrMode,
+    Creds, FallocateMode, FileSystem, ROOT_INO_HINT, RenameMode, SeekMode, Taking,
+    XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
 };
+pub use grace::{Grace, Onlookers, OpNo};
 pub use new_inode::{NewContent, NewInode, rdev};
 pub use page_cache::{DirtyRun, Home, PageCache, PageState, Take};
 pub use read_ahead::ReadAhead;

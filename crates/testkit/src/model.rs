@@ -12,8 +12,8 @@ mod xattrs;
 
 use base::{Ino, Time};
 use fscore::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SetAttr, TimeSet, XattrMode,
+    Attr, Creds, DirEntry, Errno, FallocateMode, FileKind, FileSystem, FsResult, FsStat, Onlookers,
+    RenameMode, SetAttr, Taking, TimeSet, XattrMode,
 };
 use inode::{Body, Inode};
 use rt::Mutex;
@@ -34,7 +34,11 @@ const SYMLINK_BYTES_MAX: usize = 4095;
 const STATFS_BLOCKS: u64 = 1 << 30;
 
 /// The model file system.
-pub struct ModelFs(Mutex<State>);
+pub struct ModelFs {
+    state: Mutex<State>,
+    /// Asks itself who may know an inode that loses a name ([`FileSystem::take_name`]).
+    asks: bool,
+}
 
 struct State {
     inodes: BTreeMap<Ino, Inode>,
@@ -46,9 +50,18 @@ struct State {
 }
 
 impl ModelFs {
-    /// An empty file system.
+    /// An empty file system, whose callers pin what loses a name.
     #[allow(clippy::new_ret_no_self)]
     pub fn new() -> Arc<dyn FileSystem> {
+        ModelFs::empty(false)
+    }
+
+    /// An empty file system that pins what loses a name itself, where an operation may know it.
+    pub fn that_asks() -> Arc<dyn FileSystem> {
+        ModelFs::empty(true)
+    }
+
+    fn empty(asks: bool) -> Arc<dyn FileSystem> {
         let mut state = State {
             inodes: BTreeMap::new(),
             free: BTreeSet::new(),
@@ -60,11 +73,12 @@ impl ModelFs {
         let mut root = Inode::new(body, 0o755, Creds::default(), 0);
         root.nlink = 2;
         state.inodes.insert(ROOT, root);
-        Arc::new(ModelFs(Mutex::named("model fs", state)))
+        let state = Mutex::named("model fs", state);
+        Arc::new(ModelFs { state, asks })
     }
 
     fn with<R>(&self, f: impl FnOnce(&mut State) -> FsResult<R>) -> FsResult<R> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         if state.unmounted {
             return Err(Errno::Shutdown.into());
         }
@@ -190,6 +204,24 @@ impl FileSystem for ModelFs {
         mode: RenameMode,
     ) -> FsResult<()> {
         self.with(|s| s.rename((from_dir, from), (to_dir, to), mode))
+    }
+    fn take_name(&self, what: Taking<'_>, onlookers: Onlookers<'_>) -> Option<FsResult<()>> {
+        let take = |s: &mut State| {
+            let (Taking::Unlink(dir, name)
+            | Taking::Rmdir(dir, name)
+            | Taking::Rename(_, (dir, name), _)) = what;
+            let known = s.find(dir, name)?.filter(|_| onlookers.may_know(name));
+            if let Some(ino) = known {
+                s.inode(ino)?.pins += 1;
+                onlookers.retire(ino);
+            }
+            match what {
+                Taking::Unlink(dir, name) => s.unlink(dir, name),
+                Taking::Rmdir(dir, name) => s.rmdir(dir, name),
+                Taking::Rename(from, to, mode) => s.rename(from, to, mode),
+            }
+        };
+        self.asks.then(|| self.with(take))
     }
     fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
         self.with(|s| s.readdir(dir, from, max))

@@ -27,7 +27,9 @@ impl Vfs {
         creds: Creds,
     ) -> FsResult<Attr> {
         path::check_name(name)?;
-        self.pinned(|| self.fs.create(dir, name, kind, perm & 0o7777, rdev, creds))
+        self.pinned(name, || {
+            self.fs.create(dir, name, kind, perm & 0o7777, rdev, creds)
+        })
     }
 
     /// Makes a directory and pins it.
@@ -36,7 +38,7 @@ impl Vfs {
     /// Those of `mkdir(2)`.
     pub fn mkdir_pinned(&self, dir: Ino, name: &[u8], perm: u16, creds: Creds) -> FsResult<Attr> {
         path::check_name(name)?;
-        self.pinned(|| self.fs.mkdir(dir, name, perm & 0o7777, creds))
+        self.pinned(name, || self.fs.mkdir(dir, name, perm & 0o7777, creds))
     }
 
     /// Makes a symbolic link and pins it.
@@ -52,7 +54,7 @@ impl Vfs {
     ) -> FsResult<Attr> {
         path::check_name(name)?;
         path::check(target)?;
-        self.pinned(|| self.fs.symlink(dir, name, target, creds))
+        self.pinned(name, || self.fs.symlink(dir, name, target, creds))
     }
 
     /// Gives `ino` one more name, and pins it once more.
@@ -61,12 +63,13 @@ impl Vfs {
     /// Those of `link(2)`.
     pub fn link_pinned(&self, ino: Ino, dir: Ino, name: &[u8]) -> FsResult<Attr> {
         path::check_name(name)?;
-        self.pinned(|| self.fs.link(ino, dir, name))
+        self.pinned(name, || self.fs.link(ino, dir, name))
     }
 
-    /// Runs an operation that answers the attributes of an inode, and pins that inode.
-    fn pinned(&self, make: impl FnOnce() -> FsResult<Attr>) -> FsResult<Attr> {
-        self.operation(|| {
+    /// Runs an operation that gives an inode `name` and answers its attributes; pins the inode.
+    fn pinned(&self, name: &[u8], make: impl FnOnce() -> FsResult<Attr>) -> FsResult<Attr> {
+        self.operation(|op| {
+            self.grace.looks_up(op, name);
             let attr = make()?;
             self.fs.open(attr.ino)?;
             Ok(attr)
@@ -80,7 +83,8 @@ impl Vfs {
     /// # Errors
     /// ENOTDIR; errors of the file system.
     pub fn readdir_pinned(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<PinnedEntry>> {
-        self.operation(|| {
+        self.operation(|op| {
+            self.grace.looks_at_all(op);
             let entries = self.fs.readdir(dir, from, max)?;
             let with_attr = |entry: DirEntry| {
                 let dots = entry.name == b"." || entry.name == b"..";

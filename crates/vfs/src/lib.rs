@@ -12,10 +12,13 @@
 //! Invariants:
 //!
 //! - **V1** An inode number that a running operation has seen is not reused before that operation
-//!   ends: a removal of a name pins the inode first, and the inode is unpinned when every operation
-//!   that ran at the removal has ended ([`grace`]).
-//! - **V2** A name that is to be removed or replaced is looked up and removed under the lock of its
-//!   directory, so the pinned inode is the one that loses its name ([`lockset`]).
+//!   ends: a removal of a name pins the inode as the name goes, and the inode is unpinned when
+//!   every operation that ran at the removal has ended ([`fscore::Grace`]). It is not pinned if no
+//!   other operation can know it, and the file system asks that itself while nobody can look the
+//!   name up ([`FileSystem::take_name`]).
+//! - **V2** The inode that is pinned is the one that loses its name: either the file system pins it
+//!   under its own locks, or the name is looked up and removed under the lock of its directory here
+//!   ([`lockset`]).
 //! - **V3** A directory never becomes its own ancestor: one rename between directories runs at a
 //!   time, and it looks upwards from its target first.
 //! - **V4** While an appending write runs no other call through this `Vfs` changes the size of the
@@ -23,11 +26,10 @@
 //!   these calls apart itself, as the kernel does above FUSE.
 //!
 //! Lock order: rename lock -> directory lock set -> append lock -> locks of the file system. The
-//! [`grace`] lock and the node table are leaves.
+//! lock of [`fscore::Grace`] and the node table are leaves.
 
 mod file;
 mod flags;
-mod grace;
 mod inodes;
 mod lockset;
 mod names;

@@ -2,7 +2,6 @@
 
 use crate::file::{File, Node};
 use crate::flags::OpenFlags;
-use crate::grace::Grace;
 use crate::lockset::LockSet;
 use crate::path;
 use crate::synclog::{SyncLog, SyncRecord};
@@ -12,7 +11,7 @@ use base::cost::host;
 use base::{Ino, Map, Nanos};
 use fscore::{
     Attr, Creds, DirEntry, Errno, ErrorSeen, FileKind, FileSystem, FsError, FsResult, FsStat,
-    SetAttr, TimeSet,
+    Grace, OpNo, SetAttr, TimeSet,
 };
 use rt::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -61,7 +60,7 @@ impl Vfs {
             writeback: Writeback::start(Arc::clone(&fs), policy),
             fs,
             creds: Creds::default(),
-            grace: Grace::new(),
+            grace: Grace::default(),
             dirs: LockSet::new(),
             rename: Mutex::named("vfs rename", ()),
             nodes: Mutex::named("vfs nodes", Map::default()),
@@ -89,15 +88,15 @@ impl Vfs {
 
     /// Runs one operation on names that a program calls: the host takes `cost` for it, and for each
     /// component of its paths what [`Walk`] charges.
-    pub(crate) fn call<R>(&self, cost: Nanos, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
+    pub(crate) fn call<R>(&self, cost: Nanos, f: impl FnOnce(OpNo) -> FsResult<R>) -> FsResult<R> {
         rt::charge(cost);
         self.operation(f)
     }
 
     /// Runs one operation on names; inode numbers that it sees stay valid until it ends (vfs-V1).
-    pub(crate) fn operation<R>(&self, f: impl FnOnce() -> FsResult<R>) -> FsResult<R> {
+    pub(crate) fn operation<R>(&self, f: impl FnOnce(OpNo) -> FsResult<R>) -> FsResult<R> {
         let op = self.grace.enter();
-        let result = f();
+        let result = f(op);
         for ino in self.grace.leave(op) {
             // The file system latches its own failures, and the operation that happens to end last
             // has nothing to do with this one.
@@ -108,12 +107,16 @@ impl Vfs {
         result
     }
 
-    pub(crate) fn parent(&self, path: &[u8]) -> FsResult<Parent> {
-        Walk::new(&*self.fs, path)?.parent()
+    pub(crate) fn parent(&self, op: OpNo, path: &[u8]) -> FsResult<Parent> {
+        self.walk(op, path)?.parent()
     }
 
-    pub(crate) fn resolve(&self, path: &[u8], follow: Follow) -> FsResult<Place> {
-        Walk::new(&*self.fs, path)?.resolve(follow)
+    pub(crate) fn resolve(&self, op: OpNo, path: &[u8], follow: Follow) -> FsResult<Place> {
+        self.walk(op, path)?.resolve(follow)
+    }
+
+    fn walk(&self, op: OpNo, path: &[u8]) -> FsResult<Walk<'_>> {
+        Walk::new(&*self.fs, (&self.grace, op), path)
     }
 
     /// Opens a file with permission bits `perm`, which no umask changes; with [`OpenFlags::CREATE`]
@@ -135,9 +138,9 @@ impl Vfs {
         {
             return Err(Errno::Inval.into());
         }
-        self.operation(|| {
+        self.operation(|op| {
             for _ in 0..ATTEMPTS {
-                if let Some(file) = self.try_open(path, flags, perm)? {
+                if let Some(file) = self.try_open(op, path, flags, perm)? {
                     return Ok(file);
                 }
             }
@@ -148,6 +151,7 @@ impl Vfs {
     /// Tries to open or make a file; `None` if another task made it in between.
     fn try_open(
         self: &Arc<Self>,
+        op: OpNo,
         path: &[u8],
         flags: OpenFlags,
         perm: u16,
@@ -163,7 +167,7 @@ impl Vfs {
         } else {
             Follow::Yes
         };
-        let place = self.resolve(path, follow)?;
+        let place = self.resolve(op, path, follow)?;
         rt::charge(match create && place.attr.is_none() {
             true => host::CREATE,
             false => host::OPEN,
@@ -301,8 +305,8 @@ impl Vfs {
     /// # Errors
     /// Those of `stat(2)`.
     pub fn stat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.call(host::STAT, || {
-            self.resolve(path.as_ref(), Follow::Yes)?.found()
+        self.call(host::STAT, |op| {
+            self.resolve(op, path.as_ref(), Follow::Yes)?.found()
         })
     }
     /// Attributes of what `path` names; a symbolic link in the last place is not followed.
@@ -310,8 +314,8 @@ impl Vfs {
     /// # Errors
     /// Those of `lstat(2)`.
     pub fn lstat(&self, path: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.call(host::STAT, || {
-            self.resolve(path.as_ref(), Follow::No)?.found()
+        self.call(host::STAT, |op| {
+            self.resolve(op, path.as_ref(), Follow::No)?.found()
         })
     }
     /// The target of a symbolic link.
@@ -319,8 +323,8 @@ impl Vfs {
     /// # Errors
     /// EINVAL if it is no symbolic link; those of the path walk.
     pub fn readlink(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<u8>> {
-        self.call(host::CALL, || {
-            let attr = self.resolve(path.as_ref(), Follow::No)?.found()?;
+        self.call(host::CALL, |op| {
+            let attr = self.resolve(op, path.as_ref(), Follow::No)?.found()?;
             if attr.kind != FileKind::Symlink {
                 return Err(Errno::Inval.into());
             }
@@ -332,8 +336,8 @@ impl Vfs {
     /// # Errors
     /// ENOTDIR; those of the path walk.
     pub fn readdir(&self, path: impl AsRef<[u8]>) -> FsResult<Vec<DirEntry>> {
-        self.operation(|| {
-            let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
+        self.operation(|op| {
+            let attr = self.resolve(op, path.as_ref(), Follow::Yes)?.found()?;
             if attr.kind != FileKind::Dir {
                 return Err(Errno::NotDir.into());
             }
@@ -358,8 +362,8 @@ impl Vfs {
     /// # Errors
     /// Those of `chmod`, `chown`, `truncate`, `utimensat`.
     pub fn set_attr(&self, path: impl AsRef<[u8]>, set: &SetAttr) -> FsResult<Attr> {
-        self.call(host::SETATTR, || {
-            let attr = self.resolve(path.as_ref(), Follow::Yes)?.found()?;
+        self.call(host::SETATTR, |op| {
+            let attr = self.resolve(op, path.as_ref(), Follow::Yes)?.found()?;
             self.set_attr_of(&attr, set)
         })
     }

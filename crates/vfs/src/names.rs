@@ -7,7 +7,7 @@ use crate::path;
 use crate::walk::{Follow, Last, Parent};
 use base::Ino;
 use base::cost::host;
-use fscore::{Attr, Errno, FileKind, FsError, FsResult, RenameMode};
+use fscore::{Attr, Errno, FileKind, FsError, FsResult, Onlookers, OpNo, RenameMode, Taking};
 
 impl Vfs {
     /// Makes a directory.
@@ -15,8 +15,8 @@ impl Vfs {
     /// # Errors
     /// Those of `mkdir(2)`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>, perm: u16) -> FsResult<Attr> {
-        self.call(host::MKDIR, || {
-            let parent = self.parent(path.as_ref())?;
+        self.call(host::MKDIR, |op| {
+            let parent = self.parent(op, path.as_ref())?;
             let (dir, name) = self.new_name(parent, true)?;
             let (creds, set_gid) = self.inherit(dir)?;
             self.fs
@@ -38,8 +38,8 @@ impl Vfs {
         if matches!(kind, FileKind::Dir | FileKind::Symlink) {
             return Err(Errno::Inval.into());
         }
-        self.call(host::CREATE, || {
-            let parent = self.parent(path.as_ref())?;
+        self.call(host::CREATE, |op| {
+            let parent = self.parent(op, path.as_ref())?;
             let (dir, name) = self.new_name(parent, false)?;
             let (creds, _) = self.inherit(dir)?;
             self.fs.create(dir, &name, kind, perm & 0o7777, rdev, creds)
@@ -53,8 +53,8 @@ impl Vfs {
     pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> FsResult<Attr> {
         let target = target.as_ref();
         path::check(target)?;
-        self.call(host::CREATE, || {
-            let parent = self.parent(path.as_ref())?;
+        self.call(host::CREATE, |op| {
+            let parent = self.parent(op, path.as_ref())?;
             let (dir, name) = self.new_name(parent, false)?;
             let (creds, _) = self.inherit(dir)?;
             self.fs.symlink(dir, &name, target, creds)
@@ -66,9 +66,9 @@ impl Vfs {
     /// # Errors
     /// Those of `link(2)`; EPERM for a directory.
     pub fn link(&self, old: impl AsRef<[u8]>, new: impl AsRef<[u8]>) -> FsResult<Attr> {
-        self.call(host::LINK, || {
-            let attr = self.resolve(old.as_ref(), Follow::No)?.found()?;
-            let (dir, name) = self.new_name(self.parent(new.as_ref())?, false)?;
+        self.call(host::LINK, |op| {
+            let attr = self.resolve(op, old.as_ref(), Follow::No)?.found()?;
+            let (dir, name) = self.new_name(self.parent(op, new.as_ref())?, false)?;
             if attr.kind == FileKind::Dir {
                 return match self.find(dir, &name)? {
                     Some(_) => Err(Errno::Exist.into()),
@@ -84,19 +84,20 @@ impl Vfs {
     /// # Errors
     /// Those of `unlink(2)`; EISDIR for a directory.
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
-        self.call(host::UNLINK, || {
-            let parent = self.parent(path.as_ref())?;
+        self.call(host::UNLINK, |op| {
+            let parent = self.parent(op, path.as_ref())?;
             let Last::Name(name) = &parent.last else {
                 return Err(Errno::IsDir.into());
             };
-            self.remove(parent.dir, name, |victim| {
-                match (victim.kind, parent.slash) {
-                    (FileKind::Dir, _) => return Err(Errno::IsDir.into()),
-                    (_, true) => return Err(Errno::NotDir.into()),
-                    _ => {}
+            if parent.slash {
+                let victim = self.fs.getattr(self.fs.lookup(parent.dir, name)?)?;
+                return Err(match victim.kind {
+                    FileKind::Dir => Errno::IsDir,
+                    _ => Errno::NotDir,
                 }
-                self.fs.unlink(parent.dir, name)
-            })
+                .into());
+            }
+            self.take(op, Taking::Unlink(parent.dir, name))
         })
     }
 
@@ -105,20 +106,15 @@ impl Vfs {
     /// # Errors
     /// Those of `rmdir(2)`.
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> FsResult<()> {
-        self.call(host::RMDIR, || {
-            let parent = self.parent(path.as_ref())?;
+        self.call(host::RMDIR, |op| {
+            let parent = self.parent(op, path.as_ref())?;
             let name = match &parent.last {
                 Last::Name(name) => name,
                 Last::Dot => return Err(Errno::Inval.into()),
                 Last::DotDot => return Err(Errno::NotEmpty.into()),
                 Last::Root => return Err(Errno::Busy.into()),
             };
-            self.remove(parent.dir, name, |victim| {
-                if victim.kind != FileKind::Dir {
-                    return Err(Errno::NotDir.into());
-                }
-                self.fs.rmdir(parent.dir, name)
-            })
+            self.take(op, Taking::Rmdir(parent.dir, name))
         })
     }
 
@@ -133,15 +129,15 @@ impl Vfs {
         to: impl AsRef<[u8]>,
         mode: RenameMode,
     ) -> FsResult<()> {
-        self.call(host::RENAME, || {
-            let from = self.parent(from.as_ref())?;
-            let to = self.parent(to.as_ref())?;
+        self.call(host::RENAME, |op| {
+            let from = self.parent(op, from.as_ref())?;
+            let to = self.parent(op, to.as_ref())?;
             let (Last::Name(from_name), Last::Name(to_name)) = (&from.last, &to.last) else {
                 let taken = mode.keeps_target() && matches!(from.last, Last::Name(_));
                 return Err(if taken { Errno::Exist } else { Errno::Busy }.into());
             };
             let slashes = (from.slash, to.slash);
-            self.rename_in((from.dir, from_name), (to.dir, to_name), slashes, mode)
+            self.rename_in(op, (from.dir, from_name), (to.dir, to_name), slashes, mode)
         })
     }
 
@@ -158,7 +154,7 @@ impl Vfs {
     ) -> FsResult<()> {
         path::check_name(from.1)?;
         path::check_name(to.1)?;
-        self.operation(|| self.rename_in(from, to, (false, false), mode))
+        self.operation(|op| self.rename_in(op, from, to, (false, false), mode))
     }
 
     /// Removes a name from a directory that is given by inode number: see [`unlink`](Vfs::unlink)
@@ -168,12 +164,7 @@ impl Vfs {
     /// As [`unlink`](Vfs::unlink).
     pub fn unlink_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
         path::check_name(name)?;
-        self.operation(|| {
-            self.remove(dir, name, |victim| match victim.kind {
-                FileKind::Dir => Err(Errno::IsDir.into()),
-                _ => self.fs.unlink(dir, name),
-            })
-        })
+        self.operation(|op| self.take(op, Taking::Unlink(dir, name)))
     }
 
     /// Removes an empty directory from a parent that is given by inode number: see
@@ -183,12 +174,7 @@ impl Vfs {
     /// As [`rmdir`](Vfs::rmdir).
     pub fn rmdir_at(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
         path::check_name(name)?;
-        self.operation(|| {
-            self.remove(dir, name, |victim| match victim.kind {
-                FileKind::Dir => self.fs.rmdir(dir, name),
-                _ => Err(Errno::NotDir.into()),
-            })
-        })
+        self.operation(|op| self.take(op, Taking::Rmdir(dir, name)))
     }
 
     /// Looks up a name, `.` and `..` included, and pins its inode for a front end that keeps inode
@@ -197,7 +183,8 @@ impl Vfs {
     /// # Errors
     /// ENOENT, ENOTDIR; errors of the file system.
     pub fn lookup_pinned(&self, dir: Ino, name: &[u8]) -> FsResult<Attr> {
-        self.operation(|| {
+        self.operation(|op| {
+            self.grace.looks_up(op, name);
             let ino = self.fs.lookup(dir, name)?;
             self.fs.open(ino)?;
             self.fs.getattr(ino).inspect_err(|_| {
@@ -230,25 +217,48 @@ impl Vfs {
         }
     }
 
-    /// Looks `name` up under the lock of its directory (vfs-V2), pins its inode until no operation
-    /// can know it (vfs-V1), and calls `f`.
-    fn remove(&self, dir: Ino, name: &[u8], f: impl FnOnce(&Attr) -> FsResult<()>) -> FsResult<()> {
+    /// Removes a name. If the file system leaves it to its callers to pin what loses a name, looks
+    /// the name up under the lock of its directory (vfs-V2), and pins its inode until no operation
+    /// can know it (vfs-V1).
+    fn take(&self, op: OpNo, what: Taking<'_>) -> FsResult<()> {
+        if let Some(taken) = self.fs.take_name(what, Onlookers::beside(&self.grace, op)) {
+            return taken;
+        }
+        let (dir, name) = match what {
+            Taking::Unlink(dir, name) | Taking::Rmdir(dir, name) => (dir, name),
+            Taking::Rename(..) => unreachable!("a rename looks its names up itself"),
+        };
         self.dirs.with(dir, dir, || {
             let victim = self.fs.getattr(self.fs.lookup(dir, name)?)?;
-            self.fs.open(victim.ino)?;
-            let result = f(&victim);
-            self.grace.retire(victim.ino);
-            result
+            match (what, victim.kind) {
+                (Taking::Unlink(..), FileKind::Dir) => Err(Errno::IsDir.into()),
+                (Taking::Unlink(..), _) => {
+                    self.pinned_by_grace(victim.ino, || self.fs.unlink(dir, name))
+                }
+                (_, FileKind::Dir) => self.pinned_by_grace(victim.ino, || self.fs.rmdir(dir, name)),
+                _ => Err(Errno::NotDir.into()),
+            }
         })
+    }
+
+    /// Pins an inode that `f` takes a name from, until no operation can know it (vfs-V1).
+    fn pinned_by_grace(&self, ino: Ino, f: impl FnOnce() -> FsResult<()>) -> FsResult<()> {
+        self.fs.open(ino)?;
+        let result = f();
+        self.grace.retire(ino);
+        result
     }
 
     fn rename_in(
         &self,
+        op: OpNo,
         from: (Ino, &[u8]),
         to: (Ino, &[u8]),
         slashes: (bool, bool),
         mode: RenameMode,
     ) -> FsResult<()> {
+        // grace-G2. It knows what lies above its directories, too (vfs-V3).
+        self.grace.moves(op);
         let _one_at_a_time = (from.0 != to.0).then(|| self.rename.lock());
         self.dirs.with(from.0, to.0, || {
             let source = self
@@ -259,7 +269,7 @@ impl Vfs {
                 let target = self.find(to.0, to.1)?;
                 self.check_rename(&source, target.as_ref(), (from.0, to.0), slashes, mode)?;
                 if let Some(target) = target {
-                    return self.rename_over(from, to, (source.ino, target.ino), mode);
+                    return self.rename_over(op, from, to, (source.ino, target.ino), mode);
                 }
                 // A new name takes no lock of its directory. One that appears now has to be pinned
                 // before it is replaced (vfs-V1), so it is not replaced in this turn.
@@ -276,6 +286,7 @@ impl Vfs {
     /// Moves a name to one that exists; both directories are locked.
     fn rename_over(
         &self,
+        op: OpNo,
         from: (Ino, &[u8]),
         to: (Ino, &[u8]),
         (source, target): (Ino, Ino),
@@ -284,10 +295,11 @@ impl Vfs {
         if source == target {
             return Ok(());
         }
-        self.fs.open(target)?;
-        let result = self.fs.rename(from.0, from.1, to.0, to.1, mode);
-        self.grace.retire(target);
-        result
+        let what = Taking::Rename(from, to, mode);
+        let onlookers = Onlookers::beside(&self.grace, op);
+        self.fs.take_name(what, onlookers).unwrap_or_else(|| {
+            self.pinned_by_grace(target, || self.fs.rename(from.0, from.1, to.0, to.1, mode))
+        })
     }
 
     fn check_rename(

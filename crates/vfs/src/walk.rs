@@ -7,7 +7,7 @@
 use crate::path::{self, NAME_BYTES_MAX, SYMLINKS_MAX};
 use base::Ino;
 use base::cost::host;
-use fscore::{Attr, Errno, FileKind, FileSystem, FsError, FsResult};
+use fscore::{Attr, Errno, FileKind, FileSystem, FsError, FsResult, Grace, OpNo};
 
 /// The last component of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -58,6 +58,8 @@ pub(crate) enum Follow {
 /// One walk. It counts the links that it follows, because a loop of links has no end.
 pub(crate) struct Walk<'f> {
     fs: &'f dyn FileSystem,
+    /// Is told which names are looked up (grace-G1).
+    told: (&'f Grace, OpNo),
     links: u32,
     dir: Ino,
     /// Components that are still to be walked, the next one last.
@@ -67,10 +69,15 @@ pub(crate) struct Walk<'f> {
 
 impl<'f> Walk<'f> {
     /// A walk along `path`, from the root even if it is relative: there is no current directory.
-    pub(crate) fn new(fs: &'f dyn FileSystem, path: &[u8]) -> FsResult<Walk<'f>> {
+    pub(crate) fn new(
+        fs: &'f dyn FileSystem,
+        told: (&'f Grace, OpNo),
+        path: &[u8],
+    ) -> FsResult<Walk<'f>> {
         path::check(path)?;
         let mut walk = Walk {
             fs,
+            told,
             links: 0,
             dir: fs.root(),
             todo: Vec::new(),
@@ -82,6 +89,8 @@ impl<'f> Walk<'f> {
 
     /// Puts the components of a path before those that are still to be walked.
     fn add(&mut self, path: &[u8]) {
+        let (grace, op) = self.told;
+        grace.looks_up(op, path);
         let known = self.todo.len();
         self.todo
             .extend(path::components_reversed(path).map(<[u8]>::to_vec));

@@ -107,28 +107,28 @@ impl Vfs {
     ) -> FsResult<()> {
         check_name(name)?;
         check_value(value)?;
-        self.call(host::CALL, || {
-            let ino = self.resolve(path, follow)?.found()?.ino;
+        self.call(host::CALL, |op| {
+            let ino = self.resolve(op, path, follow)?.found()?.ino;
             self.fs.setxattr(ino, name, value, mode)
         })
     }
     fn get_xattr_at(&self, path: &[u8], follow: Follow, name: &[u8]) -> FsResult<Vec<u8>> {
         check_name(name)?;
-        self.call(host::CALL, || {
-            let ino = self.resolve(path, follow)?.found()?.ino;
+        self.call(host::CALL, |op| {
+            let ino = self.resolve(op, path, follow)?.found()?.ino;
             self.fs.getxattr(ino, name)
         })
     }
     fn list_xattr_at(&self, path: &[u8], follow: Follow) -> FsResult<Vec<Vec<u8>>> {
-        self.call(host::CALL, || {
-            let ino = self.resolve(path, follow)?.found()?.ino;
+        self.call(host::CALL, |op| {
+            let ino = self.resolve(op, path, follow)?.found()?.ino;
             self.fs.listxattr(ino)
         })
     }
     fn remove_xattr_at(&self, path: &[u8], follow: Follow, name: &[u8]) -> FsResult<()> {
         check_name(name)?;
-        self.call(host::CALL, || {
-            let ino = self.resolve(path, follow)?.found()?.ino;
+        self.call(host::CALL, |op| {
+            let ino = self.resolve(op, path, follow)?.found()?.ino;
             self.fs.removexattr(ino, name)
         })
     }

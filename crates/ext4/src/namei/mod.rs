@@ -33,7 +33,6 @@ use base::Ino;
 use fscore::shell::names;
 use fscore::{Errno, FsError, FsResult};
 use ondisk::ext4 as disk;
-use rt::RwLockWriteGuard;
 use std::sync::Arc;
 
 impl Ext4 {
@@ -120,7 +119,7 @@ fn check_alive(dir: &Inode) -> FsResult<()> {
 }
 
 /// Takes the gates of these inodes, each once (D1).
-fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
+fn lock_gates<'a>(inodes: &[&'a Inode]) -> names::Gates<'a> {
     names::lock_gates(inodes.iter().map(|inode| (inode.ino, &inode.gate)))
 }
 

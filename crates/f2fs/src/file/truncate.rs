@@ -15,6 +15,7 @@
 
 use super::inline::{is_inline, room};
 use super::reserve::SIZE_MAX;
+use super::writeback::Held;
 use super::{BLOCK, Why};
 use crate::F2fs;
 use crate::inode::Inode;
@@ -180,8 +181,19 @@ impl F2fs {
     /// other task can reach the inode): all of it, or with `bounded` as much as one operation may
     /// log. True if there is more; then the inode stays.
     pub(crate) fn drop_content(&self, op: &Op<'_>, inode: &Inode, bounded: bool) -> FsResult<bool> {
+        let wb = inode.wb.lock();
+        self.drop_content_within(op, inode, bounded, &wb)
+    }
+
+    /// As [`drop_content`](Self::drop_content), where the caller holds `wb`.
+    pub(crate) fn drop_content_within(
+        &self,
+        op: &Op<'_>,
+        inode: &Inode,
+        bounded: bool,
+        _wb: &Held<'_>,
+    ) -> FsResult<bool> {
         self.forget_pending(inode);
-        let _wb = inode.wb.lock();
         // What failed is given up with the rest.
         let _ = self.land(inode);
         if let Some((journal, tx)) = self.journal.as_ref().zip(op.tx())

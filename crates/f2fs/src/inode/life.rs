@@ -144,7 +144,7 @@ impl F2fs {
     /// Pins an inode.
     pub(crate) fn pin(&self, inode: &Inode) -> FsResult<()> {
         let mut core = inode.core();
-        if core.gone {
+        if core.gone || core.leaving {
             return Err(Errno::Stale.into());
         }
         core.pins += 1;
@@ -219,7 +219,8 @@ impl F2fs {
         self.free_emptied(op, inode)
     }
 
-    fn free_emptied(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
+    /// Frees an inode without content, and its attributes.
+    pub(crate) fn free_emptied(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
         self.drop_xattr_node(op, inode)?;
         {
             let mut core = inode.core();

@@ -84,6 +84,8 @@ pub(crate) struct Core {
     pub pins: u32,
     /// Freed (N3).
     pub gone: bool,
+    /// It is being freed with its last name, and takes no pins (last_name-L2).
+    pub leaving: bool,
     /// Links are 0 and it is in the list of orphans.
     pub orphan: bool,
     /// Change since its node block was last written.
@@ -115,6 +117,7 @@ impl Core {
             fields,
             pins: 0,
             gone: false,
+            leaving: false,
             orphan: false,
             change: Change::None,
             appended: false,

@@ -12,6 +12,7 @@ mod extents;
 mod truncate;
 
 pub(crate) use extents::Tree;
+pub(crate) use truncate::ROOM_PER_SLOT;
 
 use crate::F2fs;
 use crate::inode::Inode;

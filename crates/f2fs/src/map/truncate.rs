@@ -61,7 +61,7 @@ pub(crate) struct Cut {
 
 /// Bytes of an operation's room in the journal for each slot that is freed between two looks at how
 /// much it has logged. A slot logs 28, at worst.
-const ROOM_PER_SLOT: usize = 128;
+pub(crate) const ROOM_PER_SLOT: usize = 128;
 
 impl Freed {
     /// Nothing yet, of this inode; however much it is.

@@ -1,8 +1,6 @@
 //! Link counts, and the parent and name that an inode keeps of itself.
 
 use super::Inode;
-use crate::F2fs;
-use crate::ops::Op;
 use base::Ino;
 use fscore::{Errno, FsResult};
 use ondisk::f2fs::{Advise, InodeName, LINKS_MAX, Nid};
@@ -42,38 +40,5 @@ pub(super) fn renamed(inode: &Inode, parent: Ino, name: &[u8]) {
         f.pino = Nid(parent.0);
         f.name = InodeName::new(name).unwrap_or_default();
         f.advise = f.advise.without(Advise::LOST_PINO);
-    }
-}
-
-impl F2fs {
-    /// Anything but a directory has lost a name.
-    pub(super) fn drop_link(&self, op: &Op<'_>, inode: &Inode) -> FsResult<()> {
-        let links = {
-            let mut core = inode.core();
-            core.touch(false);
-            core.changed();
-            let f = &mut core.fields;
-            // More names than links is damage, but no reason to keep the name.
-            f.links = f.links.saturating_sub(1);
-            if f.links > 0 {
-                f.advise = f.advise | Advise::LOST_PINO;
-            }
-            f.links
-        };
-        if links == 0 {
-            self.make_orphan(op, inode);
-        }
-        self.put_inode(op, inode)
-    }
-
-    /// An empty directory has lost its name.
-    pub(super) fn drop_dir(&self, op: &Op<'_>, dir: &Inode) -> FsResult<()> {
-        {
-            let mut core = dir.core();
-            core.touch(false);
-            core.fields.links = 0;
-        }
-        self.make_orphan(op, dir);
-        self.put_inode(op, dir)
     }
 }

@@ -3,13 +3,14 @@
 //! Invariants:
 //! - R1 gates are taken by ascending inode number, and under them each name is looked up again,
 //!   because it may stand for another inode by then;
-//! - R2 the `Op` that removes the last link of an inode also puts the inode on the list of orphans,
-//!   so that a mount after a cut frees it;
+//! - R2 the `Op` that removes the last link of an inode also frees the inode ([`last_name`]), or
+//!   puts it on the list of orphans, so that a mount after a cut frees it;
 //! - R3 an operation that fails with a POSIX error changes nothing;
 //! - R4 the parent and name that an inode keeps (`i_pino`, `i_name`) are those of one of its names,
 //!   or the inode is marked `LOST_PINO`. A name that was given or changed after the inode was made
 //!   needs a checkpoint at the next fsync, because roll-forward can add a name but not remove one.
 
+mod last_name;
 mod links;
 mod make;
 mod rename;
@@ -22,9 +23,8 @@ use crate::inode::{Inode, Use};
 use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
-use fscore::shell::names;
+use fscore::shell::names::{self, Gates};
 use fscore::{DirEntry, Errno, FsError, FsResult};
-use rt::RwLockWriteGuard;
 use std::sync::Arc;
 
 /// Longest name, bytes.
@@ -150,6 +150,6 @@ fn check_alive(dir: &Inode) -> FsResult<()> {
 }
 
 /// Takes the gates of these inodes, each once (R1).
-fn lock_gates<'a>(inodes: &[&'a Inode]) -> Vec<RwLockWriteGuard<'a, ()>> {
+fn lock_gates<'a>(inodes: &[&'a Inode]) -> Gates<'a> {
     names::lock_gates(inodes.iter().map(|inode| (inode.ino, &inode.gate)))
 }

@@ -7,7 +7,8 @@
 //! Whether a directory would come to lie below itself is checked by `vfs`, which holds a lock
 //! against other renames between directories; here only the nearest cases are refused.
 
-use super::{Named, check_alive, links, lock_gates};
+use super::last_name::Fate;
+use super::{Gates, Named, check_alive, links, lock_gates};
 use crate::F2fs;
 use crate::dir::{Found, NewEntry, Place, entry_type};
 use crate::inode::Inode;
@@ -15,7 +16,7 @@ use crate::ops::Op;
 use base::Ino;
 use base::cost::f2fs as cost;
 use fscore::shell::names;
-use fscore::{Creds, Errno, FileKind, FsError, FsResult, NewInode, RenameMode};
+use fscore::{Creds, Errno, FileKind, FsError, FsResult, NewInode, Onlookers, RenameMode};
 use std::sync::Arc;
 
 /// One end of a rename: the directory, the name, and what the name stood for when it was looked up
@@ -64,6 +65,17 @@ impl F2fs {
         to_name: &[u8],
         mode: RenameMode,
     ) -> FsResult<()> {
+        let (from, to) = ((from_dir, from_name), (to_dir, to_name));
+        self.rename_beside(from, to, mode, Onlookers::NONE)
+    }
+
+    pub(crate) fn rename_beside(
+        &self,
+        (from_dir, from_name): (Ino, &[u8]),
+        (to_dir, to_name): (Ino, &[u8]),
+        mode: RenameMode,
+        onlookers: Onlookers<'_>,
+    ) -> FsResult<()> {
         self.check_writable()?;
         names::check_renamed(from_name, to_name)?;
         if to_name.len() > super::NAME_BYTES_MAX {
@@ -83,15 +95,18 @@ impl F2fs {
         loop {
             from.inode = self.peek(&from.dir, from_name)?;
             to.inode = self.peek(&to.dir, to_name)?;
+            if let Some(target) = &to.inode {
+                self.land_before_removal(target);
+            }
             let mut inodes: Vec<&Inode> = vec![&from.dir, &to.dir];
             inodes.extend(from.inode.iter().chain(&to.inode).map(|inode| &**inode));
-            let gates = lock_gates(&inodes);
+            let mut gates = lock_gates(&inodes);
             let source = self.find(&from.dir, from_name)?;
             let target = self.find(&to.dir, to_name)?;
             if from.is(source.as_ref()) && to.is(target.as_ref()) {
                 let source = from.known(source)?.ok_or(Errno::NoEnt)?;
-                self.rename_locked(source, to.known(target)?, &to, mode)?;
-                drop(gates);
+                let target = to.known(target)?;
+                self.rename_locked(source, target, &to, mode, &mut gates, onlookers)?;
                 break;
             }
         }
@@ -108,6 +123,8 @@ impl F2fs {
         target: Option<Known<'_>>,
         to: &End<'_>,
         mode: RenameMode,
+        gates: &mut Gates<'_>,
+        onlookers: Onlookers<'_>,
     ) -> FsResult<()> {
         rt::charge(cost::RENAME);
         if source.inode.ino == to.dir.ino {
@@ -136,7 +153,14 @@ impl F2fs {
                 self.check_project(&target.inode, source.dir)?;
                 self.exchange(&source, &target)
             }
-            _ => self.replace(&source, &target, mode.whiteout()),
+            _ => {
+                check_kinds(&source, &target)?;
+                if target.kind.is_dir() {
+                    self.check_empty(&target.inode)?;
+                }
+                let fate = self.fate(&target.inode, target.name, onlookers)?;
+                self.replace(&source, &target, mode.whiteout(), fate, gates)
+            }
         }
     }
 
@@ -174,28 +198,17 @@ impl F2fs {
         source: &Known<'_>,
         target: &Known<'_>,
         whiteout: Option<Creds>,
+        fate: Fate,
+        gates: &mut Gates<'_>,
     ) -> FsResult<()> {
-        match (source.kind.is_dir(), target.kind.is_dir()) {
-            (true, false) => return Err(Errno::NotDir.into()),
-            (false, true) => return Err(Errno::IsDir.into()),
-            (true, true) if target.inode.ino == source.dir.ino => {
-                return Err(Errno::NotEmpty.into());
-            }
-            (true, true) => self.check_empty(&target.inode)?,
-            (false, false) => {}
-        }
-        self.check_orphans(&target.inode)?;
         let parent = self.parent_entry(source, target.dir)?;
-        self.change(|op| {
+        self.take_name_of(&target.inode, fate, gates, |op| {
             // What a full disk refuses comes first.
             let whiteout = self.make_whiteout(op, source, whiteout)?;
             let (place, kind) = (target.found.place, entry_type(source.kind));
             self.dir_retarget(op, target.dir, place, source.inode.ino, kind)?;
             if target.kind.is_dir() {
                 links::subdir_went(target.dir);
-                self.drop_dir(op, &target.inode)?;
-            } else {
-                self.drop_link(op, &target.inode)?;
             }
             self.leave(op, source, whiteout.as_deref())?;
             self.arrive(op, source, target.dir, target.name, parent)?;
@@ -303,6 +316,16 @@ impl F2fs {
             self.arrive(op, b, a.dir, a.name, parent_b)?;
             self.put_dirs(op, a.dir, b.dir)
         })
+    }
+}
+
+/// A directory replaces directories alone, and nothing else replaces one.
+fn check_kinds(source: &Known<'_>, target: &Known<'_>) -> FsResult<()> {
+    match (source.kind.is_dir(), target.kind.is_dir()) {
+        (true, false) => Err(Errno::NotDir.into()),
+        (false, true) => Err(Errno::IsDir.into()),
+        (true, true) if target.inode.ino == source.dir.ino => Err(Errno::NotEmpty.into()),
+        _ => Ok(()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Link, unlink, rmdir.
 
-use super::{Inode, Named, links, lock_gates};
+use super::{Gates, Inode, Named, links, lock_gates};
 use crate::F2fs;
 use crate::dir::{NewEntry, entry_type};
 use base::Ino;
 use base::cost::f2fs as cost;
 use fscore::shell::names;
-use fscore::{Attr, Errno, FsResult};
+use fscore::{Attr, Errno, FsResult, Onlookers};
 use ondisk::f2fs::{Advise, LINKS_MAX};
 use std::sync::Arc;
 
@@ -57,45 +57,61 @@ impl F2fs {
     }
 
     pub(crate) fn op_unlink(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.unlink_beside(dir, name, Onlookers::NONE)
+    }
+
+    pub(crate) fn unlink_beside(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        onlookers: Onlookers<'_>,
+    ) -> FsResult<()> {
         self.check_writable()?;
         let dir = self.directory_to_change(dir)?;
         self.balance()?;
-        let victim = self.with_victim(&dir, name, |victim| {
+        let victim = self.with_victim(&dir, name, |victim, gates| {
             if victim.inode.is_dir() {
                 return Err(Errno::IsDir.into());
             }
             dir.check_not_guarded()?;
             victim.inode.check_not_guarded()?;
-            self.check_orphans(&victim.inode)?;
+            let fate = self.fate(&victim.inode, name, onlookers)?;
             rt::charge(cost::UNLINK);
-            self.change(|op| {
+            self.take_name_of(&victim.inode, fate, gates, |op| {
                 self.dir_remove(op, &dir, &victim.found, name)?;
-                self.put_dir(op, &dir)?;
-                self.drop_link(op, &victim.inode)
+                self.put_dir(op, &dir)
             })
         })?;
         self.evict_unnamed(&victim)
     }
 
     pub(crate) fn op_rmdir(&self, dir: Ino, name: &[u8]) -> FsResult<()> {
+        self.rmdir_beside(dir, name, Onlookers::NONE)
+    }
+
+    pub(crate) fn rmdir_beside(
+        &self,
+        dir: Ino,
+        name: &[u8],
+        onlookers: Onlookers<'_>,
+    ) -> FsResult<()> {
         self.check_writable()?;
         names::check_removed_dir(name)?;
         let dir = self.directory_to_change(dir)?;
         self.balance()?;
-        let victim = self.with_victim(&dir, name, |victim| {
+        let victim = self.with_victim(&dir, name, |victim, gates| {
             if !victim.inode.is_dir() {
                 return Err(Errno::NotDir.into());
             }
             dir.check_not_guarded()?;
             victim.inode.check_not_guarded()?;
             self.check_empty(&victim.inode)?;
-            self.check_orphans(&victim.inode)?;
+            let fate = self.fate(&victim.inode, name, onlookers)?;
             rt::charge(cost::RMDIR);
-            self.change(|op| {
+            self.take_name_of(&victim.inode, fate, gates, |op| {
                 self.dir_remove(op, &dir, &victim.found, name)?;
                 links::subdir_went(&dir);
-                self.put_dir(op, &dir)?;
-                self.drop_dir(op, &victim.inode)
+                self.put_dir(op, &dir)
             })
         })?;
         self.evict_unnamed(&victim)
@@ -106,11 +122,12 @@ impl F2fs {
         &self,
         dir: &Arc<Inode>,
         name: &[u8],
-        f: impl FnOnce(&Named) -> FsResult<()>,
+        f: impl FnOnce(&Named, &mut Gates<'_>) -> FsResult<()>,
     ) -> FsResult<Arc<Inode>> {
         loop {
             let victim = self.peek(dir, name)?.ok_or(Errno::NoEnt)?;
-            let gates = lock_gates(&[dir, &victim]);
+            self.land_before_removal(&victim);
+            let mut gates = lock_gates(&[dir, &victim]);
             let found = self.dir_find(dir, name)?;
             if let Some(found) = found.filter(|found| found.ino == victim.ino) {
                 debug_assert!(
@@ -118,7 +135,7 @@ impl F2fs {
                     "dots are directories"
                 );
                 let inode = victim.clone();
-                f(&Named { inode, found })?;
+                f(&Named { inode, found }, &mut gates)?;
                 drop(gates);
                 return Ok(victim);
             }
@@ -132,28 +149,6 @@ impl F2fs {
         match self.dir_is_empty(dir)? {
             true => Ok(()),
             false => Err(Errno::NotEmpty.into()),
-        }
-    }
-
-    /// The list of orphans can take this inode, if it is about to lose its last link (namei-R2).
-    pub(super) fn check_orphans(&self, inode: &Inode) -> FsResult<()> {
-        let links = inode.core().fields.links;
-        match links > 1 && !inode.is_dir() {
-            true => Ok(()),
-            false => self.orphans.check_room(),
-        }
-    }
-
-    /// Frees an inode that has lost a name, if that was its last one and the inode is not open. No
-    /// lock is held.
-    pub(super) fn evict_unnamed(&self, inode: &Inode) -> FsResult<()> {
-        let last = {
-            let core = inode.core();
-            core.fields.links == 0 && core.pins == 0
-        };
-        match last {
-            true => self.evict_if_unused(inode),
-            false => Ok(()),
         }
     }
 }

@@ -49,15 +49,24 @@ pub fn check_target(target: &[u8], block_bytes: usize) -> Result<(), Errno> {
     }
 }
 
+/// Gates that are held.
+pub struct Gates<'a>(Vec<(Ino, RwLockWriteGuard<'a, ()>)>);
+
+impl Gates<'_> {
+    /// Lets go of all but that of `ino`.
+    pub fn keep(&mut self, ino: Ino) {
+        self.0.retain(|(of, _)| *of == ino);
+    }
+}
+
 /// Locks the gates of inodes exclusively, each once and by ascending inode number, so that two
 /// operations on the same inodes never wait for each other.
-pub fn lock_gates<'a>(
-    inodes: impl IntoIterator<Item = (Ino, &'a RwLock<()>)>,
-) -> Vec<RwLockWriteGuard<'a, ()>> {
+pub fn lock_gates<'a>(inodes: impl IntoIterator<Item = (Ino, &'a RwLock<()>)>) -> Gates<'a> {
     let mut order: Vec<_> = inodes.into_iter().collect();
     order.sort_by_key(|(ino, _)| *ino);
     order.dedup_by_key(|(ino, _)| *ino);
-    order.into_iter().map(|(_, gate)| gate.write()).collect()
+    let locked = order.into_iter().map(|(ino, gate)| (ino, gate.write()));
+    Gates(locked.collect())
 }
 
 #[cfg(test)]
@@ -80,6 +89,6 @@ mod tests {
     fn each_gate_is_locked_once() {
         let (a, b) = (RwLock::new(()), RwLock::new(()));
         let gates = lock_gates([(Ino(7), &a), (Ino(3), &b), (Ino(7), &a)]);
-        assert_eq!(gates.len(), 2);
+        assert_eq!(gates.0.len(), 2);
     }
 }

@@ -21,7 +21,7 @@ impl State {
         }
     }
 
-    fn find(&mut self, dir: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
+    pub(super) fn find(&mut self, dir: Ino, name: &[u8]) -> FsResult<Option<Ino>> {
         match self.lookup(dir, name) {
             Ok(ino) => Ok(Some(ino)),
             Err(FsError::Posix(Errno::NoEnt)) => Ok(None),

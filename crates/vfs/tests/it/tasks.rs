@@ -7,11 +7,16 @@ use testkit::model::ModelFs;
 use testkit::spy::{Fault, SpyFs};
 use varve_vfs::{Errno, File, FileKind, FsError, FsResult, OpenFlags, RenameMode, SetAttr, Vfs};
 
-/// Runs `body` under this many random schedules, on the model.
+/// Runs `body` under this many random schedules, on the model, both where this mount pins what
+/// loses a name and where the file system does.
 fn schedules(count: u64, body: impl Fn(&Arc<Vfs>)) {
-    for seed in 0..count {
+    let each = (0..count).flat_map(|seed| [(seed, false), (seed, true)]);
+    for (seed, asks) in each {
         let outcome = Sim::new(SimConfig::random(seed)).run(|| {
-            let vfs = Vfs::new(ModelFs::new());
+            let vfs = Vfs::new(match asks {
+                true => ModelFs::that_asks(),
+                false => ModelFs::new(),
+            });
             body(&vfs);
             assert_eq!((vfs.leaked_files(), vfs.release_errors()), (0, 0));
             vfs.unmount().unwrap();
@@ -178,6 +183,41 @@ fn a_walk_never_ends_at_another_inode() {
         }
         reader.join().unwrap();
     });
+}
+
+/// grace-G2: the number is not used again either if the name under which it was looked up is moved
+/// before it is removed, if the way led through a symbolic link, or by `..`.
+#[test]
+fn however_an_inode_was_found_its_number_is_kept() {
+    for way in ["/d/victim", "/link", "/d/e/../victim"] {
+        schedules(100, |vfs| {
+            vfs.mkdir("/d", 0o755).unwrap();
+            vfs.mkdir("/d/e", 0o755).unwrap();
+            vfs.symlink("d/victim", "/link").unwrap();
+            let reader = {
+                let vfs = Arc::clone(vfs);
+                rt::spawn("reader", move || {
+                    for _ in 0..12 {
+                        match vfs.stat(way) {
+                            Ok(attr) => assert_eq!(attr.perm, 0o600, "grace-G2: another file"),
+                            Err(error) => assert_eq!(error.errno(), Errno::NoEnt),
+                        }
+                    }
+                })
+            };
+            for _ in 0..8 {
+                let flags = OpenFlags::WRITE | OpenFlags::CREATE;
+                let file = vfs.open("/d/victim", flags, 0o600).unwrap();
+                file.close().unwrap();
+                vfs.rename("/d/victim", "/d/moved", RenameMode::Replace)
+                    .unwrap();
+                vfs.unlink("/d/moved").unwrap();
+                create(vfs, "/d/other");
+                vfs.unlink("/d/other").unwrap();
+            }
+            reader.join().unwrap();
+        });
+    }
 }
 
 /// vfs-V2: with two removers at one name, each pins the inode that it removes.

@@ -10,7 +10,9 @@ use crate::{F2fs, MountOptions};
 use base::{BLOCK_BYTES, Ino, Rng};
 use block::Queue;
 use blockdev::{Count, Ram};
-use fscore::{Creds, FallocateMode, FileKind, FileSystem, RenameMode, SetAttr, XattrMode};
+use fscore::{
+    Creds, FallocateMode, FileKind, FileSystem, FsResult, RenameMode, SetAttr, XattrMode,
+};
 use ondisk::f2fs::journal::{Group, PageKind, Record, Records};
 use ondisk::f2fs::{
     ADDRS_PER_BLOCK, BLOCKS_PER_SEG, BlockAddr, FOOTER_AT, Inline, InodeFields, Nid, NodeKind,
@@ -344,6 +346,17 @@ fn size(n: u64) -> SetAttr {
     }
 }
 
+/// A name goes, while the file is open if its number is given: then one epoch says that it is an
+/// orphan, and another one that it is none any more.
+fn unlink(fs: &F2fs, open: Option<Ino>, dir: Ino, name: &[u8]) -> FsResult<()> {
+    let Some(ino) = open else {
+        return fs.unlink(dir, name);
+    };
+    fs.open(ino)?;
+    let gone = fs.unlink(dir, name).and_then(|()| fs.fsync(ino, false));
+    fs.release(ino).and(gone)
+}
+
 /// One operation, whatever it says.
 fn random_op(fs: &F2fs, rng: &mut Rng, dirs: &[Ino]) {
     let dir = dirs[rng.below(dirs.len() as u64) as usize];
@@ -372,7 +385,7 @@ fn random_op(fs: &F2fs, rng: &mut Rng, dirs: &[Ino]) {
         (6, _) => fs
             .create(dir, a, FileKind::Char, 0o600, 0x1234_5678, CREDS)
             .map(drop),
-        (7, _) => fs.unlink(dir, a),
+        (7, _) => unlink(fs, file.filter(|_| rng.below(2) == 0), dir, a),
         (8, _) => fs.rmdir(dir, a),
         (9, _) => fs.rename(dir, a, other, b, RenameMode::Replace),
         (10, _) => fs.rename(dir, a, other, b, RenameMode::Exchange),
@@ -694,6 +707,32 @@ fn every_operation_leaves_its_records() {
             fs.setattr(other, &size(0)).expect("cut");
         });
         assert_eq!(got, "InodeAttr MapRun NodeDel NodePtr");
+        let brief = |name: &str| {
+            let file = create(fs, root, name);
+            fs.write(file, 0, &[1; 5000]).expect("written");
+            fs.fsync(file, false).expect("synced");
+            file
+        };
+        // last_name-L1: no list of orphans, no attributes of what nobody reads again.
+        let (first, second) = (brief("first"), brief("second"));
+        let empty = create(fs, root, "empty");
+        kinds(&[first, second, empty, root], &|| {});
+        let got = kinds(&[first, root], &|| fs.unlink(root, b"first").expect("gone"));
+        assert_eq!(got, "BlockRun NodeDel; DentClear InodeAttr");
+        let got = kinds(&[second, empty, root], &|| {
+            fs.rename(root, b"empty", root, b"second", RenameMode::Replace)
+                .expect("replaced");
+        });
+        let moved = "InodeAttr; DentClear DentIno InodeAttr";
+        assert_eq!(got, format!("BlockRun NodeDel; {moved}"));
+        let got = kinds(&[empty, root], &|| {
+            fs.unlink(root, b"second").expect("gone")
+        });
+        assert_eq!(got, "NodeDel; DentClear InodeAttr");
+        let made = fs.mkdir(root, b"brief", 0o755, CREDS).expect("made").ino;
+        kinds(&[made, root], &|| {});
+        let got = kinds(&[made, root], &|| fs.rmdir(root, b"brief").expect("gone"));
+        assert_eq!(got, "NodeDel; DentClear InodeAttr");
         let got = kinds(&[], &|| {
             fs.unlink(root, b"nothing").expect_err("no such name");
             fs.rmdir(root, b"dir").expect_err("not empty");
