@@ -49,7 +49,8 @@ pub struct Config {
     /// Bytes of a block of ext4 and ext3: 1024, 2048 or 4096; `None`: 4096.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_bytes: Option<u32>,
-    /// Bytes of an inode of ext4 and ext3; `None`: 256. Times of one of 128 bytes have whole seconds.
+    /// Bytes of an inode of ext4 and ext3; `None`: 256. Times of one of 128 bytes have whole
+    /// seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inode_bytes: Option<u32>,
     /// Size of the journal, blocks; `None`: as `mke2fs` would choose.

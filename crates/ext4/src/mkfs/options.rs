@@ -22,8 +22,8 @@ pub struct MkfsOptions {
     pub kind: Kind,
     /// Bytes of a block: 1024, 2048 or 4096.
     pub block_bytes: u32,
-    /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until 2008,
-    /// times have whole seconds and end in 2038.
+    /// Bytes of an inode: 128, 256 and so on up to a block. Of 128 bytes, as ext3 had them until
+    /// 2008, times have whole seconds and end in 2038.
     pub inode_bytes: u32,
     /// Size of the volume in bytes; what lies beyond the last whole 4 KiB stays unused.
     pub size_bytes: u64,

@@ -6,7 +6,7 @@ use super::measure::{all_blocks, log_blocks, rate, ratio};
 use super::plan::{Mode, Plan};
 use super::published;
 use crate::PaperError;
-use crate::{Row, Section, number};
+use crate::{Experiment, Row, Section, number};
 use report::plot;
 use report::results::Run;
 
@@ -24,9 +24,9 @@ fn jobs(plan: &Plan, phase: &str) -> Vec<Job> {
     sizes(plan).iter().flat_map(of).collect()
 }
 
-/// The jobs of Fig. 7a.
+/// The jobs of Fig. 7a, and those without `putc`.
 pub fn jobs_of_char(plan: &Plan) -> Vec<Job> {
-    jobs(plan, "char")
+    ["char", "block"].map(|phase| jobs(plan, phase)).concat()
 }
 
 /// The jobs of Fig. 7b.
@@ -68,16 +68,26 @@ fn runs<'a>(
     Ok([a?, b?, c?, d?, e?])
 }
 
+fn lines<'a>(
+    plan: &Plan,
+    outcomes: &'a Outcomes,
+    phase: &str,
+) -> Result<Vec<(u32, Runs<'a>)>, PaperError> {
+    let of = |mib: &u32| Ok((*mib, runs(plan, outcomes, phase, *mib)?));
+    sizes(plan).iter().map(of).collect()
+}
+
 fn section(
     plan: &Plan,
     outcomes: &Outcomes,
     figure: &str,
     phase: &str,
 ) -> Result<Section, PaperError> {
-    let mut lines: Vec<(u32, Runs<'_>)> = Vec::new();
-    for mib in sizes(plan) {
-        lines.push((*mib, runs(plan, outcomes, phase, *mib)?));
-    }
+    let lines = lines(plan, outcomes, phase)?;
+    let without_putc = match phase {
+        "char" => Some(self::lines(plan, outcomes, "block")?),
+        _ => None,
+    };
     let head: Vec<String> = ["file (MiB)"]
         .into_iter()
         .chain(Mode::ALL.map(Mode::word))
@@ -111,7 +121,7 @@ fn section(
     Ok(Section {
         title: format!("{figure}: Bonnie, {phase} writes"),
         words: words(),
-        rows: rows(figure, &lines),
+        rows: rows(figure, &lines, without_putc.as_deref()),
         tables,
         plots: vec![(title, svg)],
     })
@@ -125,61 +135,88 @@ fn words() -> Vec<String> {
     ]
 }
 
-fn rows(figure: &str, lines: &[(u32, Runs<'_>)]) -> Vec<Row> {
-    let table = published();
-    let judged = |item: &str, measured: f64| Row::judged(table.get(figure, item, None), measured);
-    let over = |runs: &Runs<'_>, a: Mode, b: Mode| {
-        let of = |mode: Mode| rate(runs[mode as usize]);
-        ratio(of(a), of(b))
-    };
+/// The values that the table has of a figure, in its order.
+fn values(lines: &[(u32, Runs<'_>)]) -> [(&'static str, f64); 4] {
+    use Mode::{Journaled, JournaledJftl, Ordered, OrderedJftl};
     let (first, last) = (&lines[0].1, &lines[lines.len() - 1].1);
-    let size = lines[lines.len() - 1].0;
     let least = |a, b| {
         let all = lines.iter().map(|(_, runs)| over(runs, a, b));
         all.fold(f64::INFINITY, f64::min)
     };
-    use Mode::{Journaled, JournaledJftl, JournaledPaper, Ordered, OrderedJftl};
-    let journaled = last[Journaled as usize];
-    let fall = ratio(rate(journaled), rate(first[Journaled as usize]));
+    let of = |runs: &Runs<'_>| rate(runs[Journaled as usize]);
+    [
+        (
+            "journaled over ordered, largest file",
+            over(last, Journaled, Ordered),
+        ),
+        (
+            "ordered with JFTL over ordered, least of all sizes",
+            least(OrderedJftl, Ordered),
+        ),
+        (
+            "journaled, largest file over smallest",
+            ratio(of(last), of(first)),
+        ),
+        (
+            "journaled with JFTL over journaled, gain at the largest file",
+            over(last, JournaledJftl, Journaled) - 1.0,
+        ),
+    ]
+}
+
+fn over(runs: &Runs<'_>, a: Mode, b: Mode) -> f64 {
+    let of = |mode: Mode| rate(runs[mode as usize]);
+    ratio(of(a), of(b))
+}
+
+fn rows(
+    figure: &str,
+    lines: &[(u32, Runs<'_>)],
+    without_putc: Option<&[(u32, Runs<'_>)]>,
+) -> Vec<Row> {
+    use Mode::{Journaled, JournaledJftl, JournaledPaper, Ordered};
+    let table = published();
+    let (first, last) = (&lines[0].1, &lines[lines.len() - 1].1);
+    let size = lines[lines.len() - 1].0;
     let log = |run: &Run| ratio(log_blocks(run) as f64, all_blocks(run) as f64);
     let why = format!(
         "of the blocks of journaled mode, {} were in the log with the largest file and {} with the smallest; the rest are homes",
-        number(log(journaled)),
+        number(log(last[Journaled as usize])),
         number(log(first[Journaled as usize])),
     );
-    let ours = |item: &str, measured: f64| {
-        Row::ours(figure, item, "fraction", measured).of(&format!("{size} MiB"))
+    let mut rows: Vec<Row> = Vec::new();
+    for (at, (item, measured)) in values(lines).into_iter().enumerate() {
+        let published = table.get(figure, item, None);
+        let row = match item.starts_with("ordered with JFTL") {
+            true => Row::judged(published, measured).because(&least_cause(lines)),
+            false => Row::judged(published, measured).because(&why),
+        };
+        rows.push(without_putc.iter().fold(row, |row, lines| {
+            let varied = Experiment::on("putc, which takes the same time in every mode");
+            row.shown_by(published, varied.with("without it", values(lines)[at].1))
+        }));
+    }
+    let ours = |item: &str, a, b| {
+        Row::ours(figure, item, "fraction", over(last, a, b)).of(&format!("{size} MiB"))
     };
-    vec![
-        judged(
-            "journaled over ordered, largest file",
-            over(last, Journaled, Ordered),
-        )
-        .because(&why),
-        judged(
-            "ordered with JFTL over ordered, least of all sizes",
-            least(OrderedJftl, Ordered),
-        )
-        .because(&least_cause(lines)),
-        judged("journaled, largest file over smallest", fall).because(&why),
-        judged(
-            "journaled with JFTL over journaled, gain at the largest file",
-            over(last, JournaledJftl, Journaled) - 1.0,
-        )
-        .because(&why),
+    rows.extend([
         ours(
             "journaled with JFTL over ordered; aim: at least 0.95",
-            over(last, JournaledJftl, Ordered),
+            JournaledJftl,
+            Ordered,
         ),
         ours(
             "journaled with JFTL over journaled; aim: at least 1.9",
-            over(last, JournaledJftl, Journaled),
+            JournaledJftl,
+            Journaled,
         ),
         ours(
             "JFTL as published over JFTL, journaled",
-            over(last, JournaledPaper, JournaledJftl),
+            JournaledPaper,
+            JournaledJftl,
         ),
-    ]
+    ]);
+    rows
 }
 
 /// Explains where ordered mode is slower with JFTL: the parts of the difference.

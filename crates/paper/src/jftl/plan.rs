@@ -105,15 +105,6 @@ impl Plan {
         Job::Run(self.config(self.stack(mode), workload))
     }
 
-    /// Like [`Plan::run`], but only syncs and lack of space commit, not timers, so that all modes
-    /// have the same transactions.
-    pub fn untimed(&self, mode: Mode, journal_mib: u32, workload: &str) -> Job {
-        let mut stack = self.stack(mode);
-        stack.timers = false;
-        stack.journal_blocks = Some(journal_mib << 8);
-        Job::Run(self.config(stack, workload))
-    }
-
     /// `full` or `quick`, by the length of the report.
     pub fn pick<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
