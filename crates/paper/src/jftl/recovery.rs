@@ -115,7 +115,6 @@ impl RecoveryJob {
 
     fn recover(&self, config: &RunConfig, media: Media) -> Result<(Recovered, Media), PaperError> {
         let model = config.stack.attach(media)?;
-        let before = rig::Model::flash_stats(&model).unwrap_or_default();
         let life = live(config, model, |stack, _| {
             let queue = stack.queue.stats();
             let device = stack.device.device_stats().unwrap_or_default();
@@ -126,7 +125,9 @@ impl RecoveryJob {
                 kib_read: kib(queue.sectors_read),
                 kib_written: kib(queue.sectors_written.values().sum()),
                 remaps: device.remaps,
-                programs: flash.programs - before.programs,
+                // An attached device counts from its first command on: what it does for itself before
+                // that is counted until then, and taken back.
+                programs: flash.programs,
                 ..Recovered::default()
             };
             let Some(report) = stack.fs.journal_recovery() else {
