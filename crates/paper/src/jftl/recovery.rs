@@ -125,8 +125,8 @@ impl RecoveryJob {
                 kib_read: kib(queue.sectors_read),
                 kib_written: kib(queue.sectors_written.values().sum()),
                 remaps: device.remaps,
-                // An attached device counts from its first command on: what it does for itself before
-                // that is counted until then, and taken back.
+                // An attached device counts from its first command on: what it does for itself
+                // before that is counted until then, and taken back.
                 programs: flash.programs,
                 ..Recovered::default()
             };
