@@ -161,7 +161,9 @@ impl Tree {
     }
 
     /// Adds a node, or puts another one in its place.
-    pub fn insert(&mut self, id: NodeId, node: Node) {
+    pub fn insert(&mut self, id: NodeId, mut node: Node) {
+        // A clone of a node that was hashed may have been changed since.
+        node.hash = OnceLock::new();
         self.nodes.insert(id, Arc::new(node));
     }
 
@@ -329,8 +331,13 @@ mod tests {
         other.set_name(ROOT, b"g", Some(NodeId(1)));
         let linked = other.hash();
         let mut copied = with_file(b"abc");
-        let copy = copied.node(NodeId(1)).expect("it").clone();
+        let mut copy = copied.node(NodeId(1)).expect("it").clone();
+        copy.mode = 0o600;
         copied.insert(NodeId(2), copy);
+        copied.set_name(ROOT, b"g", Some(NodeId(2)));
+        let other_mode = copied.hash();
+        copied.edit(NodeId(2), |node| node.mode = 0o644);
+        assert_ne!(other_mode, copied.hash(), "a changed clone has no old hash");
         copied.set_name(ROOT, b"g", Some(NodeId(2)));
         assert_ne!(linked, copied.hash(), "a link is no copy");
         let mut edited = with_file(b"abc");
