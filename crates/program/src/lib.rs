@@ -8,6 +8,8 @@
 //!
 //! [`call`] says what a recording is, [`tree`] what a cut leaves, [`state`] what is judged.
 
+pub mod apply;
 pub mod call;
+pub mod judge;
 pub mod state;
 pub mod tree;
