@@ -10,6 +10,7 @@
 
 pub mod apply;
 pub mod call;
+pub mod explore;
 pub mod judge;
 pub mod state;
 pub mod tree;

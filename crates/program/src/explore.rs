@@ -1,0 +1,698 @@
+//! States of models dealt to judges on several threads.
+//!
+//! ```text
+//! Model --State--> known? --no--> queue --> Judge (one for each worker) --> verdict
+//!                    `--yes: the verdict of the equal one
+//! ```
+//!
+//! - E1: a tree is judged once for the same number of acknowledgements, whichever models leave it,
+//!   because a judge sees nothing else.
+//! - E2: what is answered depends neither on the number of threads nor on their speed: each model
+//!   numbers its states in its own order, and what is counted or kept of it is chosen by these
+//!   numbers. Only an exploration that was stopped is another one each time.
+//! - E3: memory is bounded by what is kept: [`KNOWN_BYTES`] for each distinct tree, one state for
+//!   each of [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each
+//!   worker that wait. States share the pages that they have in common.
+
+use crate::apply::complete;
+use crate::call::Recording;
+use crate::state::{Bound, Counts, Judge, JudgeError, Model, State, Verdict, acknowledged};
+use base::Map;
+use rt::{Mutex, Receiver, Sender, channel};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// States that wait for each worker.
+const QUEUE: usize = 16;
+/// About the memory of a distinct tree that is known to be good, in bytes.
+pub const KNOWN_BYTES: u64 = 96;
+
+/// What is explored.
+pub struct Job<'a> {
+    /// What the program did.
+    pub recording: &'a Recording,
+    /// What a cut may leave of it. States are visited outside of simulations.
+    pub models: &'a [Box<dyn Model>],
+    /// How far.
+    pub bound: &'a Bound,
+    /// Number of judges that work at the same time.
+    pub jobs: usize,
+    /// Most groups of which a bad state is kept, for each model.
+    pub groups_max: usize,
+}
+
+/// How far an exploration is.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Progress {
+    /// States that models have made.
+    pub states: u64,
+    /// Distinct trees that were judged.
+    pub judged: u64,
+    /// Those of them that are bad.
+    pub bad: u64,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Explored {
+    /// What each model left, in the order of the models.
+    pub models: Vec<OfModel>,
+    /// Distinct trees that were judged.
+    pub judged: u64,
+    /// Nobody stopped it.
+    pub complete: bool,
+}
+
+/// What one model left.
+#[derive(Default, Debug)]
+pub struct OfModel {
+    /// Its name.
+    pub name: String,
+    /// Its cuts and states.
+    pub counts: Counts,
+    /// Distinct trees among its states; the others are equal to one of them.
+    pub distinct: u64,
+    /// Distinct trees that are bad.
+    pub bad: u64,
+    /// A bad state of each group, those of which least was lost first.
+    pub kept: Vec<Bad>,
+    /// Groups of bad states, with those of which none was kept.
+    pub groups: u64,
+    /// Why the model gave up, if it did; what stands above is what it left before.
+    pub gave_up: Option<String>,
+}
+
+/// A bad state.
+#[derive(Clone, Debug)]
+pub struct Bad {
+    /// It.
+    pub state: State,
+    /// What the judge said.
+    pub why: Arc<str>,
+    /// Its group.
+    pub group: String,
+    /// Distinct bad trees of the group.
+    pub alike: u64,
+    /// Its number among the states of its model.
+    pub number: u64,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ExploreError {
+    /// The judge does not accept a tree that no cut has touched.
+    #[error(
+        "the judge rejects the tree {when}, without any power cut: {why}\n{}",
+        advice(.when)
+    )]
+    Rejected {
+        /// Which tree it is.
+        when: &'static str,
+        /// What the judge said.
+        why: String,
+    },
+    /// A judge failed.
+    #[error("{error} (model {model}, {line})")]
+    Judge {
+        /// The model whose state was judged.
+        model: String,
+        /// How the state is made again.
+        line: String,
+        /// What the judge said.
+        error: JudgeError,
+    },
+    /// No judge could be made, or it failed before any state was made.
+    #[error(transparent)]
+    NoJudge(#[from] JudgeError),
+}
+
+const BEFORE: &str = "before the run";
+const AFTER: &str = "after the run";
+
+fn advice(when: &str) -> &'static str {
+    match when {
+        BEFORE => {
+            "a cut may come before the first call: make with --setup what has to be there, or let the judge accept that there is nothing yet"
+        }
+        _ => "nothing was explored: correct the judge, or the program",
+    }
+}
+
+/// Which group a state belongs to by itself: the calls of which it lost something, or, where a
+/// model cannot tell, the moment of the cut.
+pub fn group_of(state: &State) -> String {
+    let calls: BTreeSet<usize> = state.lost.iter().map(|part| part.call).collect();
+    match calls.is_empty() {
+        true => format!("cut after {}", state.calls),
+        false => {
+            let calls: Vec<String> = calls.iter().map(usize::to_string).collect();
+            format!("lost of {}", calls.join(","))
+        }
+    }
+}
+
+/// Makes every state of every model and asks judges about them. `go_on` is called with each state;
+/// false ends the exploration, and what is known by then is the result.
+///
+/// # Errors
+/// See [`ExploreError`].
+pub fn explore(
+    job: &Job<'_>,
+    make_judge: &(dyn Fn() -> Result<Box<dyn Judge>, JudgeError> + Sync),
+    go_on: &(dyn Fn(Progress) -> bool + Sync),
+) -> Result<Explored, ExploreError> {
+    let texts = acknowledged(job.recording, job.recording.calls.len());
+    let mut first = make_judge()?;
+    let mut accepts = |when, tree, texts: &[&str]| match first.judge(tree, texts)? {
+        Verdict::Good => Ok(()),
+        Verdict::Bad(why) => Err(ExploreError::Rejected { when, why }),
+    };
+    accepts(BEFORE, &job.recording.start, &[])?;
+    accepts(AFTER, &complete(job.recording), &texts)?;
+
+    let table = Table {
+        job,
+        texts: &texts,
+        go_on,
+        state: Mutex::named("table", Known::new(job)),
+    };
+    let (send, receive) = channel(QUEUE * job.jobs.max(1));
+    let next_model = Mutex::named("next model", 0);
+    rt::scope(|scope| {
+        let (table, next_model) = (&table, &next_model);
+        for _ in 0..job.jobs.clamp(1, job.models.len().max(1)) {
+            let send = send.clone();
+            scope.spawn("model", move || table.make_states(next_model, &send));
+        }
+        drop(send);
+        let mut first = Some(first);
+        for _ in 0..job.jobs.max(1) {
+            let (receive, judge) = (receive.clone(), first.take());
+            scope.spawn("judge", move || {
+                table.judge_states(judge, make_judge, &receive)
+            });
+        }
+        // When no judge is left, nothing may wait for one.
+        drop(receive);
+    });
+    table.state.into_inner().result()
+}
+
+/// A tree, and how much of it was promised (E1).
+type Key = (u64, usize);
+
+/// A state on its way to a judge.
+struct Question {
+    key: Key,
+    state: State,
+    model: usize,
+}
+
+/// What is known of a tree.
+struct Entry {
+    word: Word,
+    /// Which models left it, as bits.
+    models: u64,
+}
+
+enum Word {
+    /// It waits for a judge.
+    Open(Vec<(usize, u64, State)>),
+    Good,
+    Bad(Arc<str>),
+}
+
+struct Known {
+    entries: Map<Key, Entry>,
+    models: Vec<Lot>,
+    progress: Progress,
+    stopped: bool,
+    failure: Option<ExploreError>,
+}
+
+/// What is known of the states of one model.
+#[derive(Default)]
+struct Lot {
+    out: OfModel,
+    /// The best state of each group that is kept, and how good it is; smaller is better.
+    kept: BTreeMap<String, (Merit, Bad)>,
+    alike: BTreeMap<String, u64>,
+}
+
+/// Less lost, an earlier cut, an earlier state. No two states of a model have the same (E2).
+type Merit = (usize, usize, u64);
+
+impl Lot {
+    fn add(&mut self, number: u64, state: State, why: Arc<str>, groups_max: usize) {
+        self.out.bad += 1;
+        let group = group_of(&state);
+        *self.alike.entry(group.clone()).or_default() += 1;
+        let merit = (state.lost.len(), state.calls, number);
+        if self
+            .kept
+            .get(&group)
+            .is_some_and(|(known, _)| *known <= merit)
+        {
+            return;
+        }
+        let bad = Bad {
+            state,
+            why,
+            group: group.clone(),
+            alike: 0,
+            number,
+        };
+        self.kept.insert(group, (merit, bad));
+        // A group that goes comes again with its best state, if that is among the best (E2).
+        if self.kept.len() > groups_max
+            && let Some(worst) = self.kept.iter().max_by_key(|(_, (merit, _))| *merit)
+        {
+            let worst = worst.0.clone();
+            self.kept.remove(&worst);
+        }
+    }
+
+    fn result(mut self) -> OfModel {
+        self.out.groups = self.alike.len() as u64;
+        let mut kept: Vec<_> = self.kept.into_values().collect();
+        kept.sort_by_key(|(merit, _)| *merit);
+        self.out.kept = kept.into_iter().map(|(_, bad)| bad).collect();
+        for bad in &mut self.out.kept {
+            bad.alike = self.alike[&bad.group];
+        }
+        self.out
+    }
+}
+
+impl Known {
+    fn new(job: &Job<'_>) -> Known {
+        let lot = |model: &Box<dyn Model>| Lot {
+            out: OfModel {
+                name: model.name(),
+                ..OfModel::default()
+            },
+            ..Lot::default()
+        };
+        assert!(job.models.len() <= 64, "models are bits of a word");
+        Known {
+            entries: Map::default(),
+            models: job.models.iter().map(lot).collect(),
+            progress: Progress::default(),
+            stopped: false,
+            failure: None,
+        }
+    }
+
+    fn ends(&self) -> bool {
+        self.stopped || self.failure.is_some()
+    }
+
+    fn result(self) -> Result<Explored, ExploreError> {
+        if let Some(failure) = self.failure {
+            return Err(failure);
+        }
+        Ok(Explored {
+            models: self.models.into_iter().map(Lot::result).collect(),
+            judged: self.progress.judged,
+            complete: !self.stopped,
+        })
+    }
+}
+
+/// What models and judges share.
+struct Table<'a> {
+    job: &'a Job<'a>,
+    texts: &'a [&'a str],
+    go_on: &'a (dyn Fn(Progress) -> bool + Sync),
+    state: Mutex<Known>,
+}
+
+impl Table<'_> {
+    fn make_states(&self, next_model: &Mutex<usize>, send: &Sender<Question>) {
+        loop {
+            let nr = {
+                let mut next = next_model.lock();
+                *next += 1;
+                *next - 1
+            };
+            let Some(model) = self.job.models.get(nr) else {
+                return;
+            };
+            let mut number = 0;
+            let mut visit = |state: State| {
+                number += 1;
+                self.enter(nr, number - 1, state, send)
+            };
+            let counts = model.explore(self.job.recording, self.job.bound, &mut visit);
+            let mut known = self.state.lock();
+            let out = &mut known.models[nr].out;
+            match counts {
+                Ok(counts) => out.counts = counts,
+                Err(e) => {
+                    out.counts.states = number;
+                    out.gave_up = Some(e.to_string());
+                }
+            }
+        }
+    }
+
+    /// Takes a state of a model; answers whether the model shall go on.
+    fn enter(&self, model: usize, number: u64, state: State, send: &Sender<Question>) -> bool {
+        let acknowledged = state.acknowledged.min(self.texts.len());
+        let key = (state.tree.hash(), acknowledged);
+        let question = {
+            let known = &mut *self.state.lock();
+            known.progress.states += 1;
+            let is_new = !known.entries.contains_key(&key);
+            let entry = known.entries.entry(key).or_insert_with(|| Entry {
+                word: Word::Open(Vec::new()),
+                models: 0,
+            });
+            let bit = 1 << model;
+            if entry.models & bit == 0 {
+                entry.models |= bit;
+                let lot = &mut known.models[model];
+                lot.out.distinct += 1;
+                match &mut entry.word {
+                    Word::Good => {}
+                    Word::Bad(why) => {
+                        lot.add(number, state.clone(), why.clone(), self.job.groups_max);
+                    }
+                    Word::Open(waiting) => waiting.push((model, number, state.clone())),
+                }
+            }
+            is_new.then_some(Question { key, state, model })
+        };
+        if let Some(question) = question
+            && send.send(question).is_err()
+        {
+            return false;
+        }
+        self.may_go_on()
+    }
+
+    fn may_go_on(&self) -> bool {
+        let (progress, ends) = {
+            let known = self.state.lock();
+            (known.progress, known.ends())
+        };
+        if !ends && !(self.go_on)(progress) {
+            self.state.lock().stopped = true;
+            return false;
+        }
+        !ends
+    }
+
+    fn judge_states(
+        &self,
+        judge: Option<Box<dyn Judge>>,
+        make: &(dyn Fn() -> Result<Box<dyn Judge>, JudgeError> + Sync),
+        receive: &Receiver<Question>,
+    ) {
+        let mut judge = match judge.map_or_else(make, Ok) {
+            Ok(judge) => judge,
+            Err(error) => return self.fail(error.into()),
+        };
+        for question in receive.iter() {
+            // What waits is taken off all the same: who sends must not wait for ever.
+            if self.state.lock().ends() {
+                continue;
+            }
+            let texts = &self.texts[..question.key.1];
+            match judge.judge(&question.state.tree, texts) {
+                Ok(verdict) => self.note(&question, verdict),
+                Err(error) => {
+                    // A judge that ended because everything ends has judged nothing.
+                    if self.may_go_on() {
+                        self.fail(ExploreError::Judge {
+                            model: self.job.models[question.model].name(),
+                            line: question.state.line,
+                            error,
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    fn fail(&self, why: ExploreError) {
+        self.state.lock().failure.get_or_insert(why);
+    }
+
+    fn note(&self, question: &Question, verdict: Verdict) {
+        let known = &mut *self.state.lock();
+        known.progress.judged += 1;
+        let Some(entry) = known.entries.get_mut(&question.key) else {
+            return;
+        };
+        let word = match verdict {
+            Verdict::Good => Word::Good,
+            Verdict::Bad(why) => Word::Bad(why.into()),
+        };
+        let waiting = match std::mem::replace(&mut entry.word, word) {
+            Word::Open(waiting) => waiting,
+            Word::Good | Word::Bad(_) => return,
+        };
+        if let Word::Bad(why) = &entry.word {
+            known.progress.bad += 1;
+            for (model, number, state) in waiting {
+                known.models[model].add(number, state, why.clone(), self.job.groups_max);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::tests::{Tape, tree_of};
+    use crate::state::{ModelError, Part};
+    use crate::tree::Tree;
+
+    /// Leaves files with a number as their content, some of them several times.
+    struct Numbers {
+        name: &'static str,
+        numbers: Vec<u32>,
+        gives_up: bool,
+    }
+
+    fn numbered(number: u32) -> Tree {
+        tree_of(&[("n", number.to_string().as_bytes())])
+    }
+
+    fn read(tree: &Tree) -> u32 {
+        let node = tree.find(b"n").and_then(|id| tree.node(id)).unwrap();
+        String::from_utf8(node.content()).unwrap().parse().unwrap()
+    }
+
+    impl Model for Numbers {
+        fn name(&self) -> String {
+            self.name.into()
+        }
+        fn explore(
+            &self,
+            _: &Recording,
+            _: &Bound,
+            visit: &mut dyn FnMut(State) -> bool,
+        ) -> Result<Counts, ModelError> {
+            let mut counts = Counts::default();
+            for &number in &self.numbers {
+                counts.states += 1;
+                let part = |call| Part {
+                    call,
+                    piece: 0,
+                    what: format!("part of {call}"),
+                };
+                let state = State {
+                    tree: numbered(number),
+                    calls: 1,
+                    acknowledged: (number % 2) as usize,
+                    lost: (0..number as usize % 7).map(part).collect(),
+                    line: format!("{} {number}", self.name),
+                };
+                if !visit(state) {
+                    break;
+                }
+            }
+            match self.gives_up {
+                true => Err(ModelError::Simulation("out of ideas".into())),
+                false => Ok(counts),
+            }
+        }
+    }
+
+    /// Does not like multiples of a number, but 0 and 1.
+    struct Dislikes(u32);
+
+    impl Judge for Dislikes {
+        fn judge(&mut self, tree: &Tree, texts: &[&str]) -> Result<Verdict, JudgeError> {
+            let number = read(tree);
+            match number > 1 && number.is_multiple_of(self.0) {
+                true => Ok(Verdict::Bad(format!("{number} with {}", texts.len()))),
+                false if number == 999_999 => Err(JudgeError("too large".into())),
+                false => Ok(Verdict::Good),
+            }
+        }
+    }
+
+    fn tape() -> Recording {
+        let mut tape = Tape::with(&[("n", b"0")]);
+        tape.write("n", 0, b"1");
+        tape.ack("done");
+        tape.recording
+    }
+
+    fn models(sets: &[(&'static str, Vec<u32>)]) -> Vec<Box<dyn Model>> {
+        let model = |(name, numbers): &(&'static str, Vec<u32>)| {
+            Box::new(Numbers {
+                name,
+                numbers: numbers.clone(),
+                gives_up: false,
+            }) as Box<dyn Model>
+        };
+        sets.iter().map(model).collect()
+    }
+
+    fn run(
+        models: &[Box<dyn Model>],
+        jobs: usize,
+        groups_max: usize,
+        dislikes: u32,
+        go_on: &(dyn Fn(Progress) -> bool + Sync),
+    ) -> Result<Explored, ExploreError> {
+        let recording = tape();
+        let bound = Bound {
+            states_max: 1000,
+            parts_max: 2,
+        };
+        let job = Job {
+            recording: &recording,
+            models,
+            bound: &bound,
+            jobs,
+            groups_max,
+        };
+        explore(&job, &|| Ok(Box::new(Dislikes(dislikes))), go_on)
+    }
+
+    fn two_models() -> Vec<Box<dyn Model>> {
+        let a = (0..3000).map(|n| n * 7919 % 1500).collect();
+        let b = (0..2000).map(|n| n * 104_729 % 1900).collect();
+        models(&[("a", a), ("b", b)])
+    }
+
+    #[test]
+    fn e1_a_tree_is_judged_once_and_counts_for_each_model() {
+        let sets = [
+            ("a", vec![4, 5, 4, 6, 4]),
+            ("b", vec![6, 6, 9]),
+            ("c", vec![]),
+        ];
+        let explored = run(&models(&sets), 2, 9, 3, &|_| true).unwrap();
+        assert_eq!(explored.judged, 4);
+        let counts = |of: &OfModel| (of.counts.states, of.distinct, of.bad, of.groups);
+        let all: Vec<_> = explored.models.iter().map(counts).collect();
+        assert_eq!(all, [(5, 3, 1, 1), (3, 2, 2, 2), (0, 0, 0, 0)]);
+        let bad = &explored.models[1].kept;
+        let lines: Vec<_> = bad
+            .iter()
+            .map(|bad| (bad.number, &*bad.state.line))
+            .collect();
+        assert_eq!(lines, [(2, "b 9"), (0, "b 6")]);
+        assert_eq!(
+            &*bad[0].why, "9 with 1",
+            "the judge knows what was acknowledged"
+        );
+        assert!(explored.complete);
+    }
+
+    #[test]
+    fn e2_the_result_does_not_depend_on_the_number_of_judges() {
+        let told = |jobs| format!("{:?}", run(&two_models(), jobs, 3, 5, &|_| true).unwrap());
+        let one = told(1);
+        for jobs in [2, 3, 8] {
+            assert_eq!(told(jobs), one, "{jobs} jobs");
+        }
+    }
+
+    #[test]
+    fn groups_keep_the_state_that_lost_least() {
+        let explored = run(&two_models(), 2, 3, 5, &|_| true).unwrap();
+        let of = &explored.models[0];
+        assert_eq!((of.groups, of.kept.len()), (7, 3));
+        let lost: Vec<_> = of.kept.iter().map(|bad| bad.state.lost.len()).collect();
+        assert_eq!(lost, [0, 1, 2]);
+        let alike: u64 = of.kept.iter().map(|bad| bad.alike).sum();
+        assert!(alike > 100 && alike < of.bad, "{alike} of {}", of.bad);
+        assert_eq!(of.kept[1].group, "lost of 0");
+    }
+
+    #[test]
+    fn a_judge_that_rejects_whole_trees_is_no_judge() {
+        let rejected = |number: u32| {
+            struct No(u32);
+            impl Judge for No {
+                fn judge(&mut self, tree: &Tree, _: &[&str]) -> Result<Verdict, JudgeError> {
+                    match read(tree) == self.0 {
+                        true => Ok(Verdict::Bad("no".into())),
+                        false => Ok(Verdict::Good),
+                    }
+                }
+            }
+            let recording = tape();
+            let bound = Bound {
+                states_max: 1,
+                parts_max: 1,
+            };
+            let models = models(&[("a", vec![5])]);
+            let job = Job {
+                recording: &recording,
+                models: &models,
+                bound: &bound,
+                jobs: 1,
+                groups_max: 1,
+            };
+            let judge = || Ok(Box::new(No(number)) as Box<dyn Judge>);
+            let all: &(dyn Fn(Progress) -> bool + Sync) = &|_| panic!("nothing is explored");
+            explore(&job, &judge, all).unwrap_err().to_string()
+        };
+        let before = rejected(0);
+        assert!(
+            before.contains("before the run") && before.contains("--setup"),
+            "{before}"
+        );
+        assert!(rejected(1).contains("after the run"));
+    }
+
+    #[test]
+    fn a_judge_that_fails_names_the_state() {
+        let sets = [("a", vec![1, 2, 999_999, 3])];
+        let why = run(&models(&sets), 2, 9, 5, &|_| true)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(why, "too large (model a, a 999999)");
+    }
+
+    #[test]
+    fn who_is_told_to_stop_keeps_what_is_known() {
+        let explored = run(&two_models(), 2, 3, 5, &|now| now.states < 500).unwrap();
+        assert!(!explored.complete && explored.judged <= 502);
+        let states: u64 = explored.models.iter().map(|of| of.counts.states).sum();
+        assert!((500..=502).contains(&states), "{states}");
+    }
+
+    #[test]
+    fn a_model_that_gives_up_leaves_the_others() {
+        let mut all = models(&[("a", vec![2, 3])]);
+        all.push(Box::new(Numbers {
+            name: "b",
+            numbers: vec![5, 6],
+            gives_up: true,
+        }));
+        let explored = run(&all, 1, 9, 5, &|_| true).unwrap();
+        let given_up: Vec<_> = (explored.models.iter())
+            .map(|of| (of.gave_up.as_deref(), of.counts.states, of.bad))
+            .collect();
+        assert_eq!(given_up, [(None, 2, 0), (Some("out of ideas"), 2, 1)]);
+    }
+}
