@@ -6,8 +6,9 @@
 //!                                                                   |--Judge--> good, or bad and why
 //! ```
 //!
-//! [`call`] says what a recording is, [`tree`] what a cut leaves, [`state`] what is judged.
+//! [`call`] says what a recording is, [`record`] makes one, [`tree`] what a cut leaves, [`state`] what is judged.
 
 pub mod call;
+pub mod record;
 pub mod state;
 pub mod tree;
