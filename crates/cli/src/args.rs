@@ -1,8 +1,10 @@
 //! Parses the command line.
 
 mod image;
+mod program;
 
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
+pub use program::{AckArgs, AckWay, ProgramArgs};
 
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -54,6 +56,8 @@ pub enum Command {
     Umount(UmountArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
+    /// Acknowledges a line for `varve crash --dir`: the user of the program knows it from now on.
+    Ack(AckArgs),
     /// Measures a publication again: each published value beside the one measured here.
     Paper(PaperArgs),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks
@@ -265,6 +269,7 @@ impl RunArgs {
 }
 
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("place").args(["image", "dir"])))]
 pub struct CrashArgs {
     /// A fixed sample over all schemes: minutes.
     #[arg(long, conflicts_with_all = ["workload", "device", "seed", "mode", "nested"])]
@@ -324,23 +329,25 @@ pub struct CrashArgs {
     /// Makes one state again and judges it: the line that a finding prints.
     #[arg(long, value_name = "LINE", conflicts_with_all = ["quick", "shard", "workload", "device", "seed"])]
     pub repro: Option<String>,
-    /// Runs this shell command instead, on a copy of --image that it finds as `$VARVE_DEVICE`, and
-    /// cuts what it wrote. In mode linear a cut leaves a prefix of the writes, else what a disk may
-    /// that promises order to nothing but its syncs.
-    #[arg(long, value_name = "COMMAND", requires = "image",
-          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
-              "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
+    /// Runs this shell command instead, and cuts what it wrote: with --dir in a directory, with
+    /// --image on a copy of an image that it finds as `$VARVE_DEVICE`. There, in mode linear a cut
+    /// leaves a prefix of the writes, else what a disk may that promises order to nothing but its
+    /// syncs.
+    #[arg(long, value_name = "COMMAND", requires = "place")]
     pub run: Option<String>,
     /// The image that the command of --run starts with; it is only read.
-    #[arg(long, value_name = "IMAGE", requires = "run")]
+    #[arg(long, value_name = "IMAGE", requires = "run",
+          conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
+              "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
     pub image: Option<PathBuf>,
-    /// Says with exit code 0 that the image `$VARVE_STATE` is whole
-    /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs].
-    #[arg(long, value_name = "COMMAND", requires = "run")]
+    /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole
+    /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is built
+    /// in.
+    #[arg(long, value_name = "COMMAND|JUDGE", requires = "place")]
     pub judge: Option<String>,
-    /// Most memory for the content of the image and all that the command writes, MiB, or with k, M,
-    /// G or T; a command that writes more fails.
-    #[arg(long, default_value_t = 1024, value_name = "SIZE", requires = "run", value_parser = size::mib_not_zero)]
+    /// Most memory for the content of the image or directory and all that the command writes, MiB,
+    /// or with k, M, G or T; a command that writes more fails.
+    #[arg(long, default_value_t = 1024, value_name = "SIZE", requires = "place", value_parser = size::mib_not_zero)]
     pub memory: u64,
     /// Leaves out one guard at a time and expects that it is missed.
     #[arg(long)]
@@ -354,9 +361,12 @@ pub struct CrashArgs {
     /// Worker processes [default: one a core]; has no influence on the results.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-    /// Seconds without a sign of life after which a worker is given up.
+    /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
+    /// command, and a judge, may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
     pub timeout: u64,
+    #[command(flatten)]
+    pub program: ProgramArgs,
 }
 
 impl CrashArgs {

@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Recover(options) => return fsck::recover::recover(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::Crash(options) => crash::crash(&options),
+        Command::Ack(options) => crash::ack(&options),
         Command::CrashWorker => crash::worker::serve(),
         Command::Device(options) => device::device(&options),
         Command::Mkfs(options) => mkfs::mkfs(&options),

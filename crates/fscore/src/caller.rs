@@ -76,6 +76,23 @@ impl Caller {
     }
 }
 
+/// The thread of the host whose request the running task answers, as a front door is told it; 0 is
+/// the kernel, which writes back by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requester(pub u32);
+
+impl Requester {
+    /// Runs `f` for this thread, as [`Caller::scope`] does for a user.
+    pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
+        rt::with_local(self, f)
+    }
+
+    /// The thread for which the running task works; `None` without a front door that says so.
+    pub fn current() -> Option<Requester> {
+        rt::local().map(|requester| *requester)
+    }
+}
+
 /// The user and the group, beside the superuser, that may use the blocks that a volume holds back
 /// (ext4: `s_def_resuid` and `s_def_resgid`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -21,7 +21,7 @@ mod write_errors;
 mod xattr_name;
 
 pub use attr::{AccessTimes, Attr, DirEntry, FileKind, FsStat, SetAttr, TimeSet};
-pub use caller::{Caller, GroupsOf, ReserveOwner};
+pub use caller::{Caller, GroupsOf, Requester, ReserveOwner};
 pub use error::{Errno, FsError, FsResult};
 pub use flags::FileFlags;
 pub use fs::{

@@ -31,7 +31,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use vfs::{Creds, Errno, NoAccessTime, SeekMode, XattrMode};
+use vfs::{Creds, Errno, NoAccessTime, Requester, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
@@ -71,14 +71,16 @@ impl Adapter {
         }
     }
 
-    /// Answers a request in this thread; `long`: another one reads beside it from the start.
+    /// Answers a request in this thread, which works for the thread that made the request; `long`:
+    /// another one reads beside it from the start.
     fn turn(&self, request: &Request, long: bool, answer: impl FnOnce()) {
         let asked = Asked {
             client: request.pid(),
             queued: self.source.has_more(),
             long,
         };
-        self.leaders.turn(&asked, answer);
+        let requester = Requester(request.pid());
+        self.leaders.turn(&asked, || requester.scope(answer));
     }
 
     /// The creator of a new inode, with this umask.

@@ -11,6 +11,7 @@
 
 use crate::tree::{Kind, NodeId, Tree};
 use base::Bytes;
+use serde::{Deserialize, Serialize};
 
 /// A run of a program.
 #[derive(Clone, Debug)]
@@ -22,7 +23,7 @@ pub struct Recording {
 }
 
 /// A system call, or an acknowledgement.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// Who made it.
     pub who: Who,
@@ -36,7 +37,7 @@ pub struct Call {
 }
 
 /// A thread of a process. 0 is the kernel, which writes back shared mappings by itself.
-#[derive(Clone, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 pub struct Who {
     /// The process.
     pub process: u32,
@@ -47,7 +48,7 @@ pub struct Who {
 }
 
 /// Metadata of a node that is no name and no content.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Attribute {
     /// Permission bits with set-user-ID, set-group-ID and sticky.
     Mode(u16),
@@ -58,7 +59,7 @@ pub enum Attribute {
 }
 
 /// What a call did.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum What {
     /// Made a node and gave it a name (`creat`, `mkdir`, `symlink`, `mknod`).
     Create {

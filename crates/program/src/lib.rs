@@ -6,11 +6,12 @@
 //!                                                                   |--Judge--> good, or bad and why
 //! ```
 //!
-//! [`call`] says what a recording is, [`tree`] what a cut leaves, [`state`] what is judged.
+//! [`call`] says what a recording is, [`record`] makes one, [`tree`] what a cut leaves, [`state`] what is judged.
 
 pub mod apply;
 pub mod call;
 pub mod explore;
 pub mod judge;
+pub mod record;
 pub mod state;
 pub mod tree;

@@ -2,6 +2,7 @@
 
 use base::Bytes;
 use base::collections::{fingerprint, mix};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
@@ -10,14 +11,14 @@ pub const PAGE: u64 = 4096;
 
 /// A file, directory or other inode for the length of a recording. Numbers of inodes are used
 /// again, these are not.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct NodeId(pub u64);
 
 /// The root directory.
 pub const ROOT: NodeId = NodeId(0);
 
 /// What a node is.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Kind {
     /// A regular file.
     File,
@@ -158,6 +159,11 @@ impl Tree {
     /// A node; `None` if there is none of that number.
     pub fn node(&self, node: NodeId) -> Option<&Node> {
         self.nodes.get(&node).map(|node| &**node)
+    }
+
+    /// All nodes, those without names, too.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().map(|(&id, node)| (id, &**node))
     }
 
     /// Adds a node, or puts another one in its place.

@@ -45,8 +45,9 @@ pub use file::File;
 pub use flags::OpenFlags;
 pub use fscore::{
     Accepted, AccessTimes, Attr, Caller, Creds, DirEntry, Errno, ErrorSeen, FallocateMode,
-    FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, NoAccessTime, RenameMode, SeekMode,
-    SetAttr, TimeSet, WriteErrorCounts, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, XattrMode,
+    FileFlags, FileKind, FileSystem, FsError, FsResult, FsStat, NoAccessTime, RenameMode,
+    Requester, SeekMode, SetAttr, TimeSet, WriteErrorCounts, XATTR_NAME_BYTES_MAX,
+    XATTR_VALUE_BYTES_MAX, XattrMode,
 };
 pub use inodes::PinnedEntry;
 pub use mount::Vfs;

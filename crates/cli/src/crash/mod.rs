@@ -1,9 +1,11 @@
 //! `varve crash`: campaigns of power cuts, in worker processes.
 
+mod dir;
 mod keep;
 mod pool;
 mod program;
 mod repro;
+mod shell;
 mod table;
 pub mod worker;
 
@@ -25,6 +27,8 @@ use std::time::Duration;
 const MUTANTS: &str = "this build holds no switch that leaves out a guard; `cargo xtask mutants`, in the source tree, makes one that \
                        does, removes every guard once, and says by what each was missed and after how many states";
 
+pub use dir::ack;
+
 /// Explores, reports, and fails if a promise was broken.
 pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     if let Some(line) = &args.repro {
@@ -32,6 +36,9 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     }
     if args.mutants {
         return Err(usage(MUTANTS));
+    }
+    if args.program.dir.is_some() {
+        return dir::dir(args);
     }
     if let (Some(command), Some(image)) = (&args.run, &args.image) {
         return program::program(args, command, image);

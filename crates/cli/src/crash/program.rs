@@ -1,6 +1,7 @@
 //! `varve crash --run`: runs a program of the user on a recorded image, and cuts it.
 
 use super::bar;
+use super::shell::{LOOK, Shell};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::mount::{let_go, let_go_unused};
@@ -8,10 +9,7 @@ use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
 use crash::program::{Bad, DeviceFs, Explored, Judge, NAME, Room, explore, load, save};
 use fuse::{Mounted, Options};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use serde_json::{Value, json};
-use std::io::IsTerminal;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -19,11 +17,6 @@ use std::time::{Duration, Instant};
 
 /// How long a program that has left its image behind may keep it open after the command has ended.
 const CLOSING: Duration = Duration::from_secs(60);
-
-/// How long a command may take to end that was asked to.
-const ENDING: Duration = Duration::from_secs(2);
-/// How often is looked whether it has ended.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Runs the command, explores, reports; fails if a state is not whole.
 pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Failure> {
@@ -142,7 +135,7 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
     let since = Instant::now();
     let mut gone = let_go_unused(folder.path());
     while gone.is_err() && since.elapsed() < CLOSING {
-        std::thread::sleep(Duration::from_millis(20));
+        std::thread::sleep(LOOK);
         gone = let_go_unused(folder.path());
     }
     if let Err(why) = gone {
@@ -166,36 +159,7 @@ fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure
 fn run_shell(command: &str, device: &Path, stop: &Stop) -> std::io::Result<ExitStatus> {
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).env("VARVE_DEVICE", device);
-    // With all that it starts it can be ended as one, but it could not read from a terminal then.
-    let alone = !std::io::stdin().is_terminal();
-    if alone {
-        shell.process_group(0);
-    }
-    let mut child = shell.spawn()?;
-    while stop.signal().is_none() {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        std::thread::sleep(LOOK);
-    }
-    let pid = Pid::from_child(&child);
-    let send = |signal| {
-        // The process may have ended by itself.
-        let _ = match alone {
-            true => kill_process_group(pid, signal),
-            false => kill_process(pid, signal),
-        };
-    };
-    send(Signal::TERM);
-    let since = Instant::now();
-    while since.elapsed() < ENDING {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        std::thread::sleep(LOOK);
-    }
-    send(Signal::KILL);
-    child.wait()
+    Ok(Shell::start(&mut shell)?.wait(stop, None)?.0)
 }
 
 fn text(explored: &Explored) -> String {

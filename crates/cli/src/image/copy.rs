@@ -123,7 +123,7 @@ fn copy_in(sources: &[OsString], target: &Place, recursive: bool) -> Result<(), 
             target.text()
         )));
     }
-    let mut putter = put::Putter::new(&volume, target);
+    let mut putter = put::Putter::new(&volume.vfs, target.image.display().to_string());
     let copied = sources.iter().try_for_each(|word| {
         let source = Path::new(word);
         let path = match (into_dir, source.file_name()) {

@@ -21,6 +21,7 @@ pub use dump::dump;
 pub use extract::extract;
 pub use info::info;
 pub use ls::ls;
+pub use put::Putter;
 
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;

@@ -1,10 +1,10 @@
-//! Copies a tree of the host into an image, with modes, owners, times, links, holes and attributes.
+//! Copies a tree of the host into a volume, with modes, owners, times, links, holes and attributes.
 
 use super::copy::CHUNK_BYTES;
-use super::{Place, tree};
+use super::tree;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::plain::shown;
-use rig::{Errno, FsError, OpenFile, OpenFlags, SetAttr, TimeSet, Volume, WallTime, XattrMode};
+use rig::{Errno, FsError, OpenFile, OpenFlags, SetAttr, TimeSet, Vfs, WallTime, XattrMode};
 use rustix::fs as unix;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -13,6 +13,7 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Zeros of this length, at a multiple of it, are left out: a hole.
 const HOLE_BYTES: usize = 4096;
@@ -33,39 +34,40 @@ fn of_host(source: &Path, e: &std::io::Error) -> Failure {
     failed(format!("{}: {e}", source.display()))
 }
 
-/// Copies into one image.
+/// Copies into one volume.
 pub struct Putter<'a> {
-    volume: &'a Volume,
-    place: &'a Place,
+    vfs: &'a Arc<Vfs>,
+    /// What messages call the volume.
+    name: String,
     /// Where the first name of a file with several links went, by device and inode of the host.
     links: BTreeMap<(u64, u64), Vec<u8>>,
-    /// Extended attributes that the image refused, and why the first.
+    /// Extended attributes that the volume refused, and why the first.
     refused: Option<(u64, String)>,
 }
 
 impl<'a> Putter<'a> {
-    /// A copier into the image of `place`.
-    pub fn new(volume: &'a Volume, place: &'a Place) -> Putter<'a> {
+    /// A copier into the volume, which messages call `name`.
+    pub fn new(vfs: &'a Arc<Vfs>, name: String) -> Putter<'a> {
         Putter {
-            volume,
-            place,
+            vfs,
+            name,
             links: BTreeMap::new(),
             refused: None,
         }
     }
 
-    /// Reports what the image refused.
+    /// Reports what the volume refused.
     pub fn tell(&self) {
         if let Some((count, first)) = &self.refused {
-            let image = self.place.image.display();
+            let name = &self.name;
             tell(format!(
-                "{image} refused {count} extended attributes: {first}"
+                "{name} refused {count} extended attributes: {first}"
             ));
         }
     }
 
     fn inside(&self, path: &[u8]) -> impl Fn(FsError) -> Failure + use<> {
-        let text = format!("{}:{}", self.place.image.display(), shown(path));
+        let text = format!("{}:{}", self.name, shown(path));
         move |e| failed(format!("{text}: {e}"))
     }
 
@@ -78,13 +80,13 @@ impl<'a> Putter<'a> {
         let id = (meta.dev(), meta.ino());
         if let Some(first) = self.links.get(&id) {
             self.clear(path)?;
-            let vfs = &self.volume.vfs;
+            let vfs = self.vfs;
             return vfs.link(first, path).map(drop).map_err(self.inside(path));
         }
         if meta.is_symlink() {
             let to = fs::read_link(source).map_err(|e| of_host(source, &e))?;
             self.clear(path)?;
-            let vfs = &self.volume.vfs;
+            let vfs = self.vfs;
             vfs.symlink(to.as_os_str().as_bytes(), path)
                 .map_err(self.inside(path))?;
         } else if meta.is_file() {
@@ -103,14 +105,14 @@ impl<'a> Putter<'a> {
 
     /// Makes room for a link: a file of that name goes.
     fn clear(&self, path: &[u8]) -> Result<(), Failure> {
-        match self.volume.vfs.unlink(path) {
+        match self.vfs.unlink(path) {
             Err(e) if e.errno() != Errno::NoEnt => Err(self.inside(path)(e)),
             _ => Ok(()),
         }
     }
 
     fn put_dir(&mut self, source: &Path, meta: &Metadata, path: &[u8]) -> Result<(), Failure> {
-        match self.volume.vfs.mkdir(path, permissions(meta)) {
+        match self.vfs.mkdir(path, permissions(meta)) {
             Ok(_) => {}
             Err(e) if e.errno() == Errno::Exist => {}
             Err(e) => return Err(self.inside(path)(e)),
@@ -131,7 +133,7 @@ impl<'a> Putter<'a> {
         let inside = self.inside(path);
         let mut from = File::open(source).map_err(|e| of_host(source, &e))?;
         let flags = OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNC;
-        let opened = self.volume.vfs.open(path, flags, permissions(meta));
+        let opened = self.vfs.open(path, flags, permissions(meta));
         let file = opened.map_err(&inside)?;
         let filled = fill(&file, &mut from, &inside, &|e| of_host(source, &e));
         file.close().map_err(&inside)?;
@@ -141,7 +143,7 @@ impl<'a> Putter<'a> {
 
     /// Extended attributes, owner, permissions and times.
     fn dress(&mut self, source: &Path, meta: &Metadata, path: &[u8]) -> Result<(), Failure> {
-        let vfs = &self.volume.vfs;
+        let vfs = self.vfs;
         for (name, value) in attributes(source) {
             if let Err(e) = vfs.lsetxattr(path, &name, &value, XattrMode::Any) {
                 let first = format!("{} of {}: {e}", shown(&name), shown(path));

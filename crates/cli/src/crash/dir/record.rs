@@ -1,0 +1,177 @@
+//! One run of the command: volume, mount, setup, recording, and an end that leaves nothing behind.
+
+use super::place::Place;
+use super::{ACKS_VARIABLE, family};
+use crate::args::{AckWay, CrashArgs};
+use crate::crash::shell::Shell;
+use crate::failure::{Failure, failed, tell};
+use crate::image::Putter;
+use crate::stop::Stop;
+use ::program::call::Recording;
+use ::program::record::{ACKS, AckSocket, Recorder, STDOUT, volume};
+use rig::Vfs;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long processes that a command leaves behind are waited for.
+const STAYING: Duration = Duration::from_secs(10);
+
+/// Runs the command once, and answers what it did.
+pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recording, Failure> {
+    family::adopt()?;
+    let options = &args.program;
+    let user = (rustix::process::geteuid(), rustix::process::getegid());
+    let owner = (user.0.as_raw(), user.1.as_raw());
+    let fs = volume(options.size << 20, owner).map_err(failed)?;
+    let echo = Box::new(|bytes: &[u8]| {
+        // A reader of ours that has gone does not end the command.
+        let _ = std::io::stderr().write_all(bytes);
+    });
+    let room = usize::try_from(args.memory << 20).unwrap_or(usize::MAX);
+    let recorder = Recorder::new(fs, room, &options.fail, echo);
+    let vfs = Vfs::new(recorder.clone());
+    if let Some(folder) = &options.from {
+        copy(&vfs, folder, options.size)?;
+    }
+    let wanted = options.dir.as_ref().and_then(Option::as_deref);
+    let place = Place::mount(&vfs, wanted)?;
+    let ran = run(args, command, &recorder, &place, stop);
+    // Whatever has become of the command: no process of its is left, and then no mount.
+    family::end();
+    let ended = place.end();
+    let recording = ran?;
+    ended?;
+    Ok(recording)
+}
+
+/// Fills the volume with a copy of a folder.
+fn copy(vfs: &Arc<Vfs>, folder: &Path, size_mib: u64) -> Result<(), Failure> {
+    if !folder.is_dir() {
+        return Err(failed(format!("{}: is no directory", folder.display())));
+    }
+    let name = "the volume of --dir";
+    let mut putter = Putter::new(vfs, name.into());
+    let put = putter.put(folder, b"/");
+    putter.tell();
+    put.map_err(|e| {
+        failed(format!(
+            "--from {}: {e}; the volume has {size_mib} MiB, see --size",
+            folder.display()
+        ))
+    })
+}
+
+fn run(
+    args: &CrashArgs,
+    command: &str,
+    recorder: &Arc<Recorder>,
+    place: &Place,
+    stop: &Stop,
+) -> Result<Recording, Failure> {
+    let patience = Duration::from_secs(args.timeout);
+    if let Some(setup) = &args.program.setup {
+        let mut shell = shell(setup, place)?;
+        finish("--setup", &mut shell, stop, patience, false)?;
+    }
+    place.settle()?;
+    recorder.begin().map_err(failed)?;
+    let at = place.beside("acks.socket");
+    let socket =
+        AckSocket::listen(&at, recorder).map_err(|e| failed(format!("{}: {e}", at.display())))?;
+    let mut shell = shell(command, place)?;
+    shell
+        .env(ACKS_VARIABLE, place.dir().join(ACKS))
+        .env("VARVE_ACK_SOCKET", &at);
+    if args.program.acks == Some(AckWay::Stdout) {
+        let file = place.dir().join(STDOUT);
+        let opened = OpenOptions::new().append(true).open(&file);
+        shell.stdout(opened.map_err(|e| failed(format!("{}: {e}", file.display())))?);
+    }
+    let done = finish("--run", &mut shell, stop, patience, args.may_fail());
+    // Its end of the standard output.
+    drop(shell);
+    socket.close();
+    done?;
+    place.settle()?;
+    let (recording, unmet) = recorder.end().map_err(failed)?;
+    for fault in unmet {
+        tell(format!("--fail {fault}: no such call was made"));
+    }
+    Ok(recording)
+}
+
+/// A command in the directory. What it prints goes to standard error: standard output is for
+/// results.
+fn shell(command: &str, place: &Place) -> Result<Command, Failure> {
+    let stderr = std::io::stderr().as_fd().try_clone_to_owned();
+    let stderr = stderr.map_err(|e| failed(format!("standard error: {e}")))?;
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", command])
+        .current_dir(place.dir())
+        .env("VARVE_DIR", place.dir())
+        .stdout(Stdio::from(stderr));
+    Ok(shell)
+}
+
+/// Runs a command to its end, and waits for what it leaves behind.
+fn finish(
+    option: &str,
+    shell: &mut Command,
+    stop: &Stop,
+    patience: Duration,
+    may_fail: bool,
+) -> Result<(), Failure> {
+    let of_shell = |e: std::io::Error| failed(format!("sh: {e}"));
+    let mut running = Shell::start(shell).map_err(of_shell)?;
+    let (status, by_itself) = running.wait(stop, Some(patience)).map_err(of_shell)?;
+    if !by_itself {
+        family::end();
+    }
+    let stopped = |signal| {
+        let kept = format!(
+            "the command of {option} had not ended: nothing was judged, nothing is written"
+        );
+        Failure::Stopped(signal, kept)
+    };
+    if let Some(signal) = stop.signal() {
+        return Err(stopped(signal));
+    }
+    let why = match (by_itself, status.success()) {
+        (true, true) => None,
+        (true, false) => Some(format!("ended with {status}")),
+        (false, _) => Some(format!(
+            "did not end within {} s and was ended; --timeout SECONDS gives it longer",
+            patience.as_secs()
+        )),
+    };
+    match why {
+        Some(why) if may_fail => tell(format!(
+            "the command of {option} {why}; what it did until then is judged"
+        )),
+        Some(why) => {
+            return Err(failed(format!(
+                "the command of {option} {why}: nothing was judged; with --allow-failure it is judged as far as it came"
+            )));
+        }
+        None => {}
+    }
+    let left = family::wait(STAYING, &|| stop.signal().is_none());
+    if let Some(signal) = stop.signal() {
+        return Err(stopped(signal));
+    }
+    if !left.is_empty() {
+        tell(format!(
+            "the command of {option} has left processes, which did not end within {} s and are ended now: {}; let the command wait for them, or end them",
+            STAYING.as_secs(),
+            family::told(&left)
+        ));
+        family::end();
+    }
+    Ok(())
+}

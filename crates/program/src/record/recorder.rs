@@ -1,0 +1,269 @@
+//! The recorder: one lock around the calls of a mount, and the notes that it makes of them.
+
+use super::acks::Acks;
+use super::fault::{Fault, Faults, Word};
+use super::nodes::Nodes;
+use super::who::Callers;
+use crate::call::{Attribute, Call, Recording, What, Who};
+use crate::tree::Tree;
+use base::Ino;
+use rt::{Mutex, MutexGuard};
+use std::sync::Arc;
+use vfs::{Attr, Errno, FileSystem, FsError, FsResult};
+
+/// Memory of a call beside its content, bytes: an upper bound for calls with short names.
+const CALL_KEPT: usize = 512;
+
+/// Why there is no recording.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The volume refuses.
+    #[error("{0}")]
+    Volume(#[from] FsError),
+    /// The recording did not fit into its room (record-R4).
+    #[error(
+        "what the command writes needs more than {room_mib} MiB, {calls} calls by now; say --memory SIZE, or let it do less"
+    )]
+    Room {
+        /// The room, MiB.
+        room_mib: usize,
+        /// Calls until then.
+        calls: usize,
+    },
+}
+
+/// What a program's standard output is handed on to.
+pub type Echo = Box<dyn Fn(&[u8]) + Send + Sync>;
+
+/// A file system that passes everything to another one, and between [`begin`](Recorder::begin) and
+/// [`end`](Recorder::end) notes what changed, synced or acknowledged something.
+pub struct Recorder {
+    pub(super) below: Arc<dyn FileSystem>,
+    pub(super) tape: Mutex<Tape>,
+    pub(super) echo: Echo,
+}
+
+/// What has been noted, and what is needed to note more.
+pub(super) struct Tape {
+    rolling: bool,
+    start: Tree,
+    calls: Vec<Call>,
+    pub nodes: Nodes,
+    pub acks: Acks,
+    callers: Callers,
+    faults: Faults,
+    room_bytes: usize,
+    room_left: usize,
+    /// A call did not fit (record-R4).
+    over: bool,
+}
+
+impl Recorder {
+    /// Records what reaches `below`, in `room_bytes` of memory. What is written to
+    /// [`STDOUT`](super::STDOUT) goes to `echo`, too.
+    pub fn new(
+        below: Arc<dyn FileSystem>,
+        room_bytes: usize,
+        faults: &[Fault],
+        echo: Echo,
+    ) -> Arc<Recorder> {
+        let tape = Tape {
+            rolling: false,
+            start: Tree::default(),
+            calls: Vec::new(),
+            nodes: Nodes::default(),
+            acks: Acks::default(),
+            callers: Callers::default(),
+            faults: Faults::new(faults),
+            room_bytes,
+            room_left: room_bytes,
+            over: false,
+        };
+        Arc::new(Recorder {
+            below,
+            tape: Mutex::named("recording", tape),
+            echo,
+        })
+    }
+
+    /// Begins: what is there now is durable, and calls are noted from now on.
+    ///
+    /// # Errors
+    /// The volume refuses; its content does not fit into the room.
+    pub fn begin(&self) -> Result<(), RecordError> {
+        let mut guard = self.tape.lock();
+        let tape = &mut *guard;
+        self.below.sync()?;
+        let mut left = tape.room_bytes;
+        let mut room = |bytes| match usize::checked_sub(left, bytes) {
+            Some(rest) => {
+                left = rest;
+                Ok(())
+            }
+            None => Err(Errno::NoSpc.into()),
+        };
+        let start = tape.nodes.begin(&*self.below, &mut room);
+        tape.start = start.map_err(|e| match e.errno() {
+            Errno::NoSpc => tape.no_room(),
+            _ => e.into(),
+        })?;
+        tape.room_left = left;
+        tape.end_all_acks();
+        tape.rolling = true;
+        Ok(())
+    }
+
+    /// Ends: what was noted, and the faults that no call has met.
+    ///
+    /// # Errors
+    /// Not everything was noted (record-R4).
+    pub fn end(&self) -> Result<(Recording, Vec<String>), RecordError> {
+        let mut tape = self.tape.lock();
+        tape.end_all_acks();
+        tape.rolling = false;
+        if tape.over {
+            return Err(tape.no_room());
+        }
+        let recording = Recording {
+            start: std::mem::take(&mut tape.start),
+            calls: std::mem::take(&mut tape.calls),
+        };
+        Ok((recording, tape.faults.unmet()))
+    }
+
+    /// Notes an acknowledgement that came on another way than the files of the mount.
+    pub fn acknowledge(&self, text: &str) {
+        let mut tape = self.tape.lock();
+        let who = tape.caller();
+        tape.promise(who, text.as_bytes());
+    }
+
+    /// The tape, if it is rolling.
+    pub(super) fn rolling(&self) -> Option<MutexGuard<'_, Tape>> {
+        let tape = self.tape.lock();
+        tape.rolling.then_some(tape)
+    }
+
+    /// The ACLs of an inode: a change of its mode changes them, and a new inode inherits them.
+    pub(super) fn acls(&self, ino: Ino) -> FsResult<Vec<(Vec<u8>, Vec<u8>)>> {
+        if !self.below.obeys_acls() {
+            return Ok(Vec::new());
+        }
+        let mut names = self.below.listxattr(ino)?;
+        names.retain(|name| name.starts_with(b"system.posix_acl_"));
+        let value = |name: Vec<u8>| {
+            let value = self.below.getxattr(ino, &name)?;
+            Ok((name, value))
+        };
+        names.into_iter().map(value).collect()
+    }
+}
+
+impl Tape {
+    fn no_room(&self) -> RecordError {
+        RecordError::Room {
+            room_mib: self.room_bytes >> 20,
+            calls: self.calls.len(),
+        }
+    }
+
+    /// Lets a call begin that has `bytes` bytes of content: it fits, and is not made to fail.
+    ///
+    /// # Errors
+    /// That of a fault; EIO of a call that does not fit, and of all behind it (record-R4).
+    pub fn admit(&mut self, call: Word, path: &str, bytes: usize) -> FsResult<()> {
+        self.take(bytes)?;
+        match self.faults.meet(call, path) {
+            Some(errno) => Err(errno.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> FsResult<()> {
+        match self.room_left.checked_sub(CALL_KEPT.saturating_add(bytes)) {
+            Some(left) if !self.over => {
+                self.room_left = left;
+                Ok(())
+            }
+            _ => {
+                self.over = true;
+                Err(Errno::Io.into())
+            }
+        }
+    }
+
+    /// Notes what `who` has promised: a line, with or without its end.
+    pub fn promise(&mut self, who: Who, line: &[u8]) {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let text = String::from_utf8_lossy(line).into_owned();
+        // Without room the recording is over, and its end says so.
+        if self.take(text.len()).is_ok() {
+            self.note_of(who, String::new(), What::Acknowledge(text));
+        }
+    }
+
+    /// The error of a fault in a read.
+    pub fn read_fails(&mut self, path: &str) -> Option<Errno> {
+        self.faults.meet(Word::Read, path)
+    }
+
+    /// Who made the request that the running task answers.
+    pub fn caller(&mut self) -> Who {
+        self.callers.current()
+    }
+
+    /// Notes what the running task's caller did.
+    pub fn note(&mut self, path: String, what: What) {
+        if self.rolling {
+            let who = self.caller();
+            self.note_of(who, path, what);
+        }
+    }
+
+    fn note_of(&mut self, who: Who, path: String, what: What) {
+        if !self.rolling || self.over {
+            return;
+        }
+        self.calls.push(Call {
+            who,
+            what,
+            path,
+            stack: Vec::new(),
+        });
+    }
+
+    /// Notes how mode and owner of an inode differ.
+    pub fn note_attributes(&mut self, path: &str, before: &Attr, after: &Attr) -> FsResult<()> {
+        let node = self.nodes.of(after.ino)?;
+        let mode = (before.perm != after.perm).then_some(Attribute::Mode(after.perm));
+        let owner = (after.uid, after.gid);
+        let owner =
+            ((before.uid, before.gid) != owner).then_some(Attribute::Owner(owner.0, owner.1));
+        for attribute in owner.into_iter().chain(mode) {
+            self.note(path.to_string(), What::SetAttribute { node, attribute });
+        }
+        Ok(())
+    }
+
+    /// Notes how extended attributes of an inode differ.
+    pub fn note_xattrs(
+        &mut self,
+        path: &str,
+        ino: Ino,
+        before: &[(Vec<u8>, Vec<u8>)],
+        after: &[(Vec<u8>, Vec<u8>)],
+    ) -> FsResult<()> {
+        let node = self.nodes.of(ino)?;
+        let gone = before
+            .iter()
+            .filter(|(name, _)| after.iter().all(|(n, _)| n != name));
+        let gone = gone.map(|(name, _)| Attribute::Xattr(name.clone(), None));
+        let new = after.iter().filter(|pair| !before.contains(pair));
+        let new = new.map(|(name, value)| Attribute::Xattr(name.clone(), Some(value.clone())));
+        for attribute in gone.chain(new) {
+            self.note(path.to_string(), What::SetAttribute { node, attribute });
+        }
+        Ok(())
+    }
+}
