@@ -10,8 +10,13 @@
 
 pub mod apply;
 pub mod call;
+pub mod explain;
 pub mod explore;
 pub mod judge;
+pub mod lint;
+pub mod mend;
+pub mod posix;
 pub mod record;
+pub mod sites;
 pub mod state;
 pub mod tree;
