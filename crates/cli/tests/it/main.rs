@@ -2,6 +2,7 @@
 
 mod compare;
 mod crash;
+mod crash_dir;
 mod device;
 mod fsck;
 mod fsck_f2fs;

@@ -33,6 +33,8 @@ mod recorder;
 mod show;
 mod socket;
 mod system;
+#[cfg(test)]
+mod tests;
 mod volume;
 mod who;
 
@@ -40,6 +42,6 @@ pub use acks::{ACKS, STDOUT};
 pub use fault::{Fault, Word};
 pub use file::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};
-pub use show::{line, list};
+pub use show::list;
 pub use socket::AckSocket;
 pub use volume::volume;
