@@ -11,6 +11,7 @@
 pub mod apply;
 pub mod call;
 pub mod explore;
+pub mod findings;
 pub mod judge;
 pub mod record;
 pub mod state;
