@@ -10,9 +10,14 @@
 
 pub mod apply;
 pub mod call;
+pub mod explain;
 pub mod explore;
 pub mod findings;
 pub mod judge;
+pub mod lint;
+pub mod mend;
+pub mod posix;
 pub mod record;
+pub mod sites;
 pub mod state;
 pub mod tree;
