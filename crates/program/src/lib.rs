@@ -12,6 +12,7 @@ pub mod apply;
 pub mod call;
 pub mod explain;
 pub mod explore;
+pub mod findings;
 pub mod judge;
 pub mod lint;
 pub mod mend;

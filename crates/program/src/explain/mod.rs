@@ -103,17 +103,29 @@ pub fn explain(
     let Some((mut cut, lost)) = as_posix(model, recording, state) else {
         return Ok(sentence::other(model, recording, state, why)?);
     };
-    let lost = smallest(&mut court, &mut cut, lost, state.acknowledged)?;
-    let (mut cut, lost, told) = earliest(&mut court, model, cut, lost, state.acknowledged)?;
-    let why = court.bad(&cut.tree(&lost), told)?.unwrap_or(why);
-    let promise = promise(&mut court, &mut cut, &lost, told)?;
+    let told = court.fewest(&state.tree, state.acknowledged)?;
+    let lost = smallest(&mut court, &mut cut, lost, told)?;
+    let (mut cut, lost, told) = earliest(&mut court, model, cut, lost, told)?;
+    let tree = cut.tree(&lost);
+    let told = court.fewest(&tree, told)?;
+    let why = court.bad(&tree, told)?.unwrap_or(why);
+    let promise = told.checked_sub(1);
+    let promise = promise.and_then(|last| promises(recording).nth(last));
+    // What came after a promise cannot break it by being lost: a later call has undone it.
+    let given = |call| cut.makers(&lost).iter().any(|&at| cut.name(at).0 < call);
+    let promise = promise.filter(|&call| given(call));
     let kept = match promise {
         Some(_) => Vec::new(),
         None => needed(&mut court, &mut cut, &lost, told)?,
     };
-    Ok(sentence::explanation(
-        recording, cut, &lost, &kept, promise, told, why,
-    ))
+    Ok(sentence::explanation(sentence::Found {
+        cut,
+        lost,
+        kept,
+        promise,
+        told,
+        why,
+    }))
 }
 
 /// The cut and lost parts of a state: those of its line if it is one of ours, those of an equal tree
@@ -151,6 +163,15 @@ impl Court<'_, '_> {
         };
         self.verdicts.insert(key, verdict.clone());
         Ok(verdict)
+    }
+
+    /// The fewest of the first `told` acknowledgements with which a bad tree is bad.
+    fn fewest(&mut self, tree: &Tree, told: usize) -> Result<usize, JudgeError> {
+        let mut fewest = told;
+        while fewest > 0 && self.bad(tree, fewest - 1)?.is_some() {
+            fewest -= 1;
+        }
+        Ok(fewest)
     }
 
     fn is_over(&self) -> bool {
@@ -213,8 +234,8 @@ fn shrink(
     Ok(lost)
 }
 
-/// The first cut at which the loss of the same parts is bad, those parts there, and the
-/// acknowledgements that had been given.
+/// The first cut at which the loss of those of the parts that are there is bad, though the loss of
+/// nothing is not, the fewest parts there, and the acknowledgements that had been given.
 fn earliest<'a>(
     court: &mut Court<'_, '_>,
     model: &Posix,
@@ -223,15 +244,18 @@ fn earliest<'a>(
     told: usize,
 ) -> Result<(Cut<'a>, Bits, usize), ExplainError> {
     let names: Vec<_> = lost.iter().map(|at| cut.name(at)).collect();
-    let Some(last) = names.iter().map(|name| name.0).max() else {
+    let Some(first) = names.iter().map(|name| name.0).min() else {
         return Ok((cut, lost, told));
     };
-    let mut early = model.cut(cut.recording(), last + 1)?;
+    let mut early = model.cut(cut.recording(), first + 1)?;
     while early.calls() < cut.calls() && !court.is_over() {
         let parts = names.iter().filter_map(|&name| early.find(name));
         let lost = early.close(parts.collect::<Vec<_>>());
-        let told = early.acknowledged();
-        if court.bad(&early.tree(&lost), told)?.is_some() {
+        let told = told.min(early.acknowledged());
+        let whole = early.tree(&early.close([]));
+        let between = court.bad(&whole, told)?.is_some();
+        if !between && court.bad(&early.tree(&lost), told)?.is_some() {
+            let lost = smallest(court, &mut early, lost, told)?;
             return Ok((early, lost, told));
         }
         early.step()?;
@@ -239,24 +263,11 @@ fn earliest<'a>(
     Ok((cut, lost, told))
 }
 
-/// The acknowledgement without which the state would be good.
-fn promise(
-    court: &mut Court<'_, '_>,
-    cut: &mut Cut<'_>,
-    lost: &Bits,
-    told: usize,
-) -> Result<Option<usize>, JudgeError> {
-    let tree = cut.tree(lost);
-    let mut first_bad = told;
-    while first_bad > 0 && court.bad(&tree, first_bad - 1)?.is_some() {
-        first_bad -= 1;
-    }
-    let calls = cut.recording().calls.iter().enumerate();
-    let mut promises = calls.filter(|(_, call)| matches!(call.what, What::Acknowledge(_)));
-    Ok(first_bad
-        .checked_sub(1)
-        .and_then(|at| promises.nth(at))
-        .map(|(index, _)| index))
+/// The calls that are acknowledgements.
+fn promises(recording: &Recording) -> impl Iterator<Item = usize> + '_ {
+    let calls = recording.calls.iter().enumerate();
+    let promises = calls.filter(|(_, call)| matches!(call.what, What::Acknowledge(_)));
+    promises.map(|(index, _)| index)
 }
 
 /// Kept parts without which the state would be good (E3).

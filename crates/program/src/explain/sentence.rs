@@ -8,20 +8,33 @@ use crate::state::{ModelError, State};
 use crate::tree::{Node, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Says what was found: parts that are lost and parts that are kept, by their numbers in the cut.
-pub(super) fn explanation(
-    recording: &Recording,
-    mut cut: Cut<'_>,
-    lost: &Bits,
-    kept: &[usize],
-    promise: Option<usize>,
-    told: usize,
-    why: String,
-) -> Explanation {
-    let mut state = cut.state(lost);
+/// What was found: a cut, and its parts by their numbers.
+pub(super) struct Found<'a> {
+    pub cut: Cut<'a>,
+    pub lost: Bits,
+    pub kept: Vec<usize>,
+    /// The acknowledgement that is broken.
+    pub promise: Option<usize>,
+    /// How many had been given, as far as it matters.
+    pub told: usize,
+    pub why: String,
+}
+
+/// Says what was found.
+pub(super) fn explanation(found: Found<'_>) -> Explanation {
+    let Found {
+        mut cut,
+        lost,
+        kept,
+        promise,
+        told,
+        why,
+    } = found;
+    let recording = cut.recording();
+    let mut state = cut.state(&lost);
     state.acknowledged = told;
-    let makers = cut.makers(lost);
-    let kept = last_of(&cut, kept);
+    let makers = cut.makers(&lost);
+    let kept = last_of(&cut, &kept);
     let calls = |parts: &[usize]| -> Vec<usize> {
         let calls: BTreeSet<usize> = parts.iter().map(|&at| cut.name(at).0).collect();
         calls.into_iter().collect()
@@ -71,13 +84,11 @@ fn last_of(cut: &Cut<'_>, parts: &[usize]) -> Vec<usize> {
     parts.iter().copied().filter(alone).collect()
 }
 
-/// The syncs that would keep the lost parts, none of which can stand in front of `before` if one of
-/// the parts comes later than that.
+/// The syncs in front of `before` that would keep lost parts. For what is lost of a later call there
+/// is none.
 fn lacking(cut: &Cut<'_>, lost: &[usize], before: usize) -> Vec<Insertion> {
-    if lost.iter().any(|&at| cut.name(at).0 >= before) {
-        return Vec::new();
-    }
-    let lacks: BTreeSet<Insertion> = lost.iter().map(|&at| cut.lacks(at, before)).collect();
+    let earlier = lost.iter().filter(|&&at| cut.name(at).0 < before);
+    let lacks: BTreeSet<Insertion> = earlier.map(|&at| cut.lacks(at, before)).collect();
     lacks.into_iter().collect()
 }
 
@@ -187,11 +198,12 @@ impl Words<'_, '_> {
         let sites = |parts: &[usize]| {
             let sites: BTreeSet<String> = (parts.iter())
                 .map(|&at| {
-                    format!(
-                        "{:?} of {}",
-                        self.cut.class(at).0,
-                        site(self.cut.name(at).0)
-                    )
+                    let kind = match self.cut.class(at).0 {
+                        Class::Content | Class::Size => "data",
+                        Class::Name => "name",
+                        Class::Attribute => "attribute",
+                    };
+                    format!("{kind} of {}", site(self.cut.name(at).0))
                 })
                 .collect();
             sites.into_iter().collect::<Vec<_>>().join(", ")

@@ -1,5 +1,6 @@
 //! Recordings with syncs put in or left out.
 
+use super::{Added, all};
 use crate::call::{Call, Recording, What};
 use crate::posix::Posix;
 use crate::sites::{self, Insertion};
@@ -65,9 +66,15 @@ pub(super) fn everywhere(
         return Ok(vec![first.clone()]);
     };
     let site = sites::site(call);
-    let path = sites::without_numbers(&first.path);
+    let mut cut = posix.cut(recording, first.before)?;
+    let now = cut
+        .unsynced()
+        .into_iter()
+        .find(|(node, _)| *node == first.node);
+    let path = now.map_or_else(|| first.path.clone(), |(_, path)| path);
+    let path = sites::without_numbers(&path);
     let mut syncs = vec![first.clone()];
-    let mut cut = posix.cut(recording, 0)?;
+    cut = posix.cut(recording, 0)?;
     for (index, call) in recording.calls.iter().enumerate() {
         if sites::site(call) == site && index != first.before {
             let same = cut.unsynced().into_iter();
@@ -83,4 +90,33 @@ pub(super) fn everywhere(
     }
     syncs.sort();
     Ok(syncs)
+}
+
+/// Takes out the syncs of sites that find nothing to sync once the others are there.
+pub(super) fn drop_idle(
+    posix: &Posix,
+    recording: &Recording,
+    added: &mut Vec<Added>,
+) -> Result<(), ModelError> {
+    let syncs = all(added.iter());
+    let changed = mended(recording, &syncs);
+    let mut cut = posix.cut(&changed, 0)?;
+    let mut idle = Vec::new();
+    let mut next = syncs.into_iter().peekable();
+    let mut own = 0;
+    while cut.calls() < changed.calls.len() {
+        match next.next_if(|sync| sync.before == own) {
+            Some(sync) if cut.unsynced().iter().all(|(node, _)| *node != sync.node) => {
+                idle.push(sync);
+            }
+            Some(_) => (),
+            None => own += 1,
+        }
+        cut.step()?;
+    }
+    for site in added.iter_mut() {
+        site.syncs.retain(|sync| !idle.contains(sync));
+    }
+    added.retain(|site| !site.syncs.is_empty());
+    Ok(())
 }

@@ -121,6 +121,7 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
     let mut needless = Vec::new();
     if unmended.is_none() {
         added = mender.fewest(added)?;
+        edit::drop_idle(terms.posix, terms.recording, &mut added)?;
         needless = mender.needless(&added)?;
     }
     Ok(Suggestion {

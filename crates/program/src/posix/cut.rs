@@ -278,7 +278,7 @@ impl<'a> Cut<'a> {
         {
             let (from, _) = first.piece.range;
             let (start, len) = last.piece.range;
-            let path = self.track.path(first.piece.subject);
+            let path = &first.path;
             let bytes: u64 = contents.iter().map(|part| part.piece.range.1).sum();
             if bytes == start + len - from {
                 return format!("{bytes} bytes of {path} from {from} on");
@@ -291,17 +291,18 @@ impl<'a> Cut<'a> {
 
     /// The sync that would cover a part, in front of a call.
     pub fn lacks(&self, at: usize, before: usize) -> Insertion {
-        let piece = &self.part(at).piece;
-        let (node, data_only) = match piece.class {
-            Class::Content | Class::Size => (piece.subject, true),
-            Class::Attribute => (piece.subject, false),
-            Class::Name => (piece.objects[0].node, false),
+        let part = self.part(at);
+        let dir = part.piece.objects[0].node;
+        let (node, data_only, path) = match part.piece.class {
+            Class::Content | Class::Size => (part.piece.subject, true, part.path.clone()),
+            Class::Attribute => (part.piece.subject, false, part.path.clone()),
+            Class::Name => (dir, false, self.track.path(dir)),
         };
         Insertion {
             before,
             node,
             data_only,
-            path: self.track.path(node),
+            path,
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Part {
     /// Parts that are there if this one is, not all of them: what those need is needed, too.
     pub needs: Vec<usize>,
     pub words: String,
+    /// Path of its subject when the call had been made.
+    pub path: String,
 }
 
 /// What is known of a node. Pages of these may lie behind the size.
@@ -67,7 +69,6 @@ pub(super) struct Track<'a> {
     pub live: Tree,
     /// Directory and name of each node, the latest ones.
     pub places: BTreeMap<NodeId, (NodeId, Vec<u8>)>,
-    last_move: Option<usize>,
     last_meta: Option<usize>,
     /// Nodes that the call changes.
     stale: BTreeSet<NodeId>,
@@ -89,7 +90,6 @@ impl<'a> Track<'a> {
             nodes: BTreeMap::new(),
             live: recording.start.clone(),
             places: BTreeMap::new(),
-            last_move: None,
             last_meta: None,
             stale: BTreeSet::new(),
         };
@@ -197,10 +197,7 @@ impl<'a> Track<'a> {
         let also = self.needed_by(what);
         for (at, piece) in pieces.into_iter().enumerate() {
             let words = words::piece(self, &piece, what);
-            self.add_part(index, at, piece, &also, words);
-        }
-        if self.moves_directory(what) {
-            self.last_move = self.parts.len().checked_sub(1);
+            self.add_part((index, at), piece, &also, words);
         }
         for id in std::mem::take(&mut self.stale) {
             self.live.insert(id, seen(&self.nodes[&id].live));
@@ -237,22 +234,6 @@ impl<'a> Track<'a> {
         track.is_some_and(|track| track.live.kind == Kind::Dir)
     }
 
-    fn moves_directory(&self, what: &What) -> bool {
-        match what {
-            What::Rename {
-                from,
-                to,
-                node,
-                replaced,
-                exchange,
-            } => {
-                let back = replaced.is_some_and(|node| *exchange && self.is_dir(node));
-                from.0 != to.0 && (self.is_dir(*node) || back)
-            }
-            _ => false,
-        }
-    }
-
     /// What all pieces of a call need beside earlier values of their objects.
     fn needed_by(&self, what: &What) -> Vec<usize> {
         let rules = self.split.rules;
@@ -284,9 +265,6 @@ impl<'a> Track<'a> {
             let names = self.nodes[&node].dirty.iter();
             needs.extend(names.filter(|&&part| self.parts[part].piece.class == Class::Name));
         }
-        if rules.has(Rule::TreeStays) && self.moves_directory(what) {
-            needs.extend(self.last_move);
-        }
         needs
     }
 
@@ -305,8 +283,9 @@ impl<'a> Track<'a> {
         needs
     }
 
-    fn add_part(&mut self, call: usize, index: usize, piece: Piece, also: &[usize], words: String) {
+    fn add_part(&mut self, name: (usize, usize), piece: Piece, also: &[usize], words: String) {
         let part = self.parts.len();
+        let path = self.path(piece.subject);
         let mut needs = also.to_vec();
         let rules = self.split.rules;
         for object in &piece.objects {
@@ -328,11 +307,12 @@ impl<'a> Track<'a> {
         needs.dedup();
         self.note(part, &piece);
         self.parts.push(Part {
-            call,
-            index,
+            call: name.0,
+            index: name.1,
             piece,
             needs,
             words,
+            path,
         });
         self.durable.push(false);
         self.failed.push(false);

@@ -1,0 +1,81 @@
+//! The result for machines of continuous integration: JUnit XML with a suite for each model, and
+//! annotations of GitHub.
+
+use super::report::{OfFinding, Report};
+use super::text::finding_text;
+use quick_junit::{NonSuccessKind, Report as Suites, TestCase, TestCaseStatus, TestSuite};
+
+/// The report as JUnit XML. It holds no times, so equal reports give equal bytes.
+///
+/// # Errors
+/// The text cannot be made as XML.
+pub fn junit(report: &Report) -> Result<String, String> {
+    let mut out = Suites::new("varve crash --dir");
+    for model in &report.models {
+        let mut suite = TestSuite::new(&*model.name);
+        let has = |finding: &&OfFinding| finding.models.iter().any(|of| of.model == model.name);
+        for finding in report.findings.iter().filter(has) {
+            let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+            status.set_message(&*finding.sentence);
+            status.set_description(finding_text(finding));
+            suite.add_test_case(TestCase::new(&*finding.key, status));
+        }
+        let error = model.gave_up.as_ref().or(report.incomplete.as_ref());
+        let status = match error {
+            Some(why) => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+                status.set_message(&**why);
+                status
+            }
+            None if model.bad > 0 && model.findings == 0 => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+                status.set_message(format!("{} trees are bad; none was explained", model.bad));
+                status
+            }
+            None => TestCaseStatus::success(),
+        };
+        let mut whole = TestCase::new(format!("states of: {}", report.run), status);
+        whole.set_system_out(format!(
+            "{} cuts, {} states, {} distinct trees, {} bad, {} beyond the bound",
+            model.cuts, model.states, model.trees, model.bad, model.beyond
+        ));
+        suite.add_test_case(whole);
+        out.add_test_suite(suite);
+    }
+    out.to_string().map_err(|e| format!("JUnit XML: {e}"))
+}
+
+/// A line for each finding that GitHub shows beside the source, or beside the run if no stacks were
+/// recorded.
+pub fn github(report: &Report) -> String {
+    let line = |finding: &OfFinding| {
+        let place = match &finding.source {
+            Some((file, line)) => format!("file={},line={line},", property(file)),
+            None => String::new(),
+        };
+        let models: Vec<&str> = finding.models.iter().map(|of| &*of.model).collect();
+        let text = format!(
+            "{} ({})\n{}",
+            finding.sentence,
+            models.join(", "),
+            finding.why
+        );
+        format!(
+            "::error {place}title=a power cut loses data::{}\n",
+            message(&text)
+        )
+    };
+    report.findings.iter().map(line).collect()
+}
+
+/// A text as the message of a command of GitHub's runner.
+fn message(text: &str) -> String {
+    text.replace('%', "%25")
+        .replace('\r', "%0D")
+        .replace('\n', "%0A")
+}
+
+/// A text as a property of one.
+fn property(text: &str) -> String {
+    message(text).replace(':', "%3A").replace(',', "%2C")
+}

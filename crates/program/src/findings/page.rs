@@ -1,0 +1,137 @@
+//! `index.html`: one page, which needs nothing else. Equal reports give equal bytes.
+
+use super::lanes::{Fate, Lanes};
+use super::report::{OfFinding, Report};
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use report::STYLE;
+
+const OWN_STYLE: &str = "td.bad,span.bad{color:#b42318;font-weight:600}td.text,th.text{text-align:left}\
+section{margin:1.6rem 0;border-left:3px solid #d5dae0;padding-left:.8rem}\
+pre{background:#f6f8fa;padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
+table.lanes{font:12.5px/1.4 ui-monospace,monospace}table.lanes td,table.lanes th{border:0;padding:.05rem .5rem;text-align:left}\
+table.lanes td+td{border-left:1px solid #eaeef2}tr.lost td{background:#fde8e6}tr.kept td{background:#e7f5ea}\
+tr.promise td{background:#fff3cd}tr.never td,tr.gap td{color:#8b949e}tr.cut td{background:#b42318;color:#fff}";
+
+/// The report as a page.
+pub fn page(report: &Report) -> String {
+    let body = html! {
+        h1 { "What " code { (report.run) } " may lose" }
+        p {
+            (report.calls) " recorded calls, " (report.acknowledgements) " acknowledgements, "
+            (report.judged) " distinct trees judged by "
+            @if report.judges.is_empty() { "nothing but whether they can be recovered and read" }
+            @else { (report.judges.join("; ")) }
+            "."
+        }
+        @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
+        (models(report))
+        @if !report.lint.is_empty() {
+            h2 { "Not synced when it was acknowledged" }
+            ul { @for words in &report.lint { li { (words) } } }
+        }
+        h2 { "Findings" }
+        @if report.findings.is_empty() { p { "None." } }
+        @for finding in &report.findings { (one(finding)) }
+        @if !report.notes.is_empty() {
+            h2 { "Notes" }
+            ul { @for note in &report.notes { li { (note) } } }
+        }
+    };
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width,initial-scale=1";
+                title { "Varve: what " (report.run) " may lose" }
+                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
+            }
+            body { (body) }
+        }
+    };
+    page.into_string()
+}
+
+fn models(report: &Report) -> Markup {
+    html! {
+        table {
+            thead { tr {
+                th { "model" }
+                @for head in ["cuts", "states", "trees", "bad", "beyond the bound"] { th { (head) } }
+                th.text { "verdict" }
+            } }
+            tbody {
+                @for model in &report.models {
+                    tr {
+                        td { (model.name) } td { (model.cuts) } td { (model.states) } td { (model.trees) }
+                        td.bad[model.bad > 0] { (model.bad) } td { (model.beyond) }
+                        td.text {
+                            @if let Some(why) = &model.gave_up { span.bad { "gave up: " (why) } }
+                            @else if model.bad == 0 { "holds" }
+                            @else { span.bad { (model.findings) " findings" } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn one(finding: &OfFinding) -> Markup {
+    html! {
+        section id={ "finding-" (finding.number) } {
+            p { b { (finding.number) ". " (finding.sentence) } }
+            p {
+                "Left by "
+                @for (n, of) in finding.models.iter().enumerate() {
+                    @if n > 0 { ", " }
+                    (of.model) " (" (of.states) " trees)"
+                }
+                "."
+                @if !finding.lacks.is_empty() { " Missing: " code { (finding.lacks.join(", ")) } "." }
+                @if let Some((file, line)) = &finding.source { " At " code { (file) ":" (line) } "." }
+            }
+            pre { (finding.why) }
+            (lanes(&finding.story))
+            p { "Make it again:" }
+            pre { (finding.again) }
+        }
+    }
+}
+
+fn lanes(story: &Lanes) -> Markup {
+    let width = story.names.len() + 3;
+    let cut = story.rows.iter().position(|row| row.fate == Fate::Never);
+    let cut = cut.unwrap_or(story.rows.len());
+    let line = html! { tr.cut { td colspan=(width) { "power cut" } } };
+    html! {
+        table.lanes {
+            thead { tr { th { "call" } @for name in &story.names { th { (name) } } th {} th {} } }
+            tbody {
+                @for (n, row) in story.rows.iter().enumerate() {
+                    @if n == cut { (line) }
+                    tr class=(class(row.fate)) {
+                        td { (row.call) }
+                        @for lane in 0..story.names.len() { td { @if lane == row.lane { (row.words) } } }
+                        td { (row.fate.words()) }
+                        td { (row.lost.join("; ")) }
+                    }
+                    @if row.skipped > 0 && n + 1 < story.rows.len() {
+                        tr.gap { td colspan=(width) { (row.skipped) " calls are not shown" } }
+                    }
+                }
+                @if cut == story.rows.len() { (line) }
+            }
+        }
+    }
+}
+
+fn class(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Plain => "plain",
+        Fate::Lost => "lost",
+        Fate::Kept => "kept",
+        Fate::Promise => "promise",
+        Fate::Never => "never",
+    }
+}

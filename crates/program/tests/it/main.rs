@@ -1,0 +1,11 @@
+//! Recordings of programs: what a cut may leave of them, why it is bad, and what mends it.
+
+mod explain;
+mod lint;
+mod mend;
+mod page;
+mod posix;
+mod programs;
+mod random;
+mod rules;
+mod script;

@@ -1,0 +1,89 @@
+"""Crash tests in pytest, thin over `varve crash --dir`.
+
+    def test_config_survives(varve_crash):
+        varve_crash("python3 app.py", judge="same-or-old=config.json")
+
+fails with what a power cut may leave, in words of system calls. The program is `$VARVE`, or `varve`
+on the path; without it the test is skipped.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+
+class Result:
+    """What was found: `results.json` of the command as `data`, and its folder as `out`."""
+
+    def __init__(self, data, out):
+        self.data = data
+        self.out = out
+
+    @property
+    def findings(self):
+        return self.data["findings"]
+
+    def bad(self, model):
+        """Number of bad trees that a model leaves."""
+        return sum(of["bad"] for of in self.data["models"] if of["name"].split(":")[0] == model)
+
+
+def crash(run, out, check=True, **options):
+    """Runs `varve crash --dir --run RUN` with options by their names: `judge="sqlite"`,
+    `model=["posix", "ext4"]`, `allow_failure=True`. Fails if a tree is bad and `check` is true."""
+    varve = os.environ.get("VARVE") or shutil.which("varve")
+    if varve is None:
+        pytest.skip("varve is not installed: put it on the path, or name it in $VARVE")
+    words = [varve, "crash", "--dir", "--json", "--out", str(out), "--run", run]
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        values = value if isinstance(value, (list, tuple)) else [value]
+        for one in values:
+            if one is True:
+                words.append(option)
+            elif one is not False and one is not None:
+                words += [option, str(one)]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        data = json.loads(done.stdout)
+    except ValueError:
+        pytest.fail("varve crash: " + (done.stderr.strip() or done.stdout.strip()), pytrace=False)
+    result = Result(data, str(out))
+    if check and any(of["bad"] for of in data["models"]):
+        pytest.fail(told(result), pytrace=False)
+    if check and done.returncode != 0:
+        pytest.fail("varve crash: " + done.stderr.strip(), pytrace=False)
+    return result
+
+
+def told(result):
+    """The findings in words."""
+    lines = ["a power cut may leave what the judge rejects (%s)" % result.out]
+    for finding in result.findings:
+        models = ", ".join(of["model"] for of in finding["models"])
+        lines.append("%d. %s [%s]" % (finding["number"], finding["sentence"], models))
+        lines.append("   " + finding["why"].replace("\n", "\n   "))
+        lines.append("   " + finding["again"])
+    return "\n".join(lines)
+
+
+@pytest.fixture
+def varve_crash():
+    """`crash` with a folder of its own for the results. The folder stays if the test fails there."""
+    out = tempfile.mkdtemp(prefix="varve-crash-")
+    failed = False
+
+    def run(command, **options):
+        nonlocal failed
+        failed = True
+        result = crash(command, out, **options)
+        failed = False
+        return result
+
+    yield run
+    if not failed:
+        shutil.rmtree(out, ignore_errors=True)
