@@ -9,5 +9,6 @@
 //! [`call`] says what a recording is, [`tree`] what a cut leaves, [`state`] what is judged.
 
 pub mod call;
+pub mod replay;
 pub mod state;
 pub mod tree;

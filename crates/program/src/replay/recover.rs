@@ -1,0 +1,163 @@
+//! What a program finds on an image after a cut: the image is mounted, which recovers it, and the
+//! tree is read.
+//!
+//! As in the crash explorer ([`crash::check`]) the image lies below an overlay that takes no time,
+//! many images share one simulation, and the mount is read-only but for F2FS, which rolls forward
+//! only in a mount for writing. Nothing outlives its image: the mount has no tasks, and is dropped.
+
+use super::BlockModel;
+use crate::tree::{Kind, Node, NodeId, PAGE, ROOT, Tree};
+use base::{Ino, Nanos};
+use blockdev::{Image, OverlayDisk};
+use rig::{Fs, Mounted};
+use rt::{Sim, SimConfig};
+use std::collections::BTreeMap;
+use vfs::{Attr, Errno, FileKind, FileSystem, FsError, SeekMode, WritebackPolicy};
+
+/// Files up to this size are read as a whole; of larger ones holes are left out.
+const WHOLE_MAX: u64 = 256 << 10;
+/// Entries that are asked for at once.
+const ENTRIES: usize = 128;
+
+/// Recovers the images in order. An image whose recovery fails ends the work: then fewer trees than
+/// images come back, and the reason.
+pub fn trees(model: &BlockModel, images: &[Image]) -> (Vec<Tree>, Option<String>) {
+    let mut trees = Vec::with_capacity(images.len());
+    let sim = SimConfig {
+        quiet: true,
+        ..SimConfig::default()
+    };
+    let outcome = Sim::new(sim).run(|| {
+        for image in images {
+            // Limits count from the last progress of time.
+            rt::sleep(Nanos(1));
+            trees.push(one(model, image)?);
+        }
+        Ok::<_, String>(())
+    });
+    let why = match (outcome.first_failure, outcome.value) {
+        (Some(failure), _) => Some(failure.to_string()),
+        (None, Some(Err(why))) => Some(why),
+        _ => None,
+    };
+    (trees, why)
+}
+
+fn one(model: &BlockModel, image: &Image) -> Result<Tree, String> {
+    let disk = OverlayDisk::new(model.caps.clone(), image.clone());
+    let options = model.options.clone().timers(None, None);
+    let options = options.read_only(model.stack.fs != Fs::F2fs);
+    let mounted = Mounted::on(disk, options, WritebackPolicy::off());
+    let mounted = mounted.map_err(|e| format!("recovery: {e}"))?;
+    let seam = mounted.fs.seam();
+    let mut reader = Reader {
+        fs: &*seam,
+        tree: Tree::default(),
+        known: BTreeMap::new(),
+    };
+    let read = reader.node(seam.root());
+    let tree = reader.tree;
+    read.map(|_| tree).map_err(|e| format!("reading: {e}"))
+}
+
+/// Reads a tree.
+struct Reader<'a> {
+    fs: &'a dyn FileSystem,
+    tree: Tree,
+    /// The nodes that were read: a second name of one leads to the same.
+    known: BTreeMap<Ino, NodeId>,
+}
+
+impl Reader<'_> {
+    fn node(&mut self, ino: Ino) -> Result<NodeId, FsError> {
+        if let Some(id) = self.known.get(&ino) {
+            return Ok(*id);
+        }
+        let id = NodeId(self.known.len() as u64);
+        debug_assert!(id != ROOT || self.known.is_empty(), "the root comes first");
+        self.known.insert(ino, id);
+        let attr = self.fs.getattr(ino)?;
+        let mut node = Node::new(self.kind(&attr)?, attr.perm, (attr.uid, attr.gid));
+        match attr.kind {
+            FileKind::File => self.content(&attr, &mut node)?,
+            FileKind::Dir => {
+                for (name, child) in self.entries(ino)? {
+                    let child = self.node(child)?;
+                    node.names.insert(name, child);
+                }
+            }
+            _ => {}
+        }
+        match self.fs.listxattr(ino) {
+            Ok(names) => {
+                for name in names {
+                    let value = self.fs.getxattr(ino, &name)?;
+                    node.xattrs.insert(name, value);
+                }
+            }
+            Err(e) if e.errno() == Errno::NotSup => {}
+            Err(e) => return Err(e),
+        }
+        self.tree.insert(id, node);
+        Ok(id)
+    }
+
+    fn kind(&self, attr: &Attr) -> Result<Kind, FsError> {
+        Ok(match attr.kind {
+            FileKind::File => Kind::File,
+            FileKind::Dir => Kind::Dir,
+            FileKind::Symlink => Kind::Symlink(self.fs.readlink(attr.ino)?),
+            special => Kind::Special(special.mode_bits(), attr.rdev),
+        })
+    }
+
+    fn entries(&self, dir: Ino) -> Result<Vec<(Vec<u8>, Ino)>, FsError> {
+        let mut all = Vec::new();
+        let mut from = 0;
+        loop {
+            let entries = self.fs.readdir(dir, from, ENTRIES)?;
+            let Some(last) = entries.last() else {
+                return Ok(all);
+            };
+            from = last.next;
+            let named = entries.into_iter().filter(|e| !is_dots(&e.name));
+            all.extend(named.map(|e| (e.name, e.ino)));
+        }
+    }
+
+    fn content(&self, attr: &Attr, node: &mut Node) -> Result<(), FsError> {
+        node.size = attr.size;
+        if attr.size <= WHOLE_MAX {
+            return self.pages(attr.ino, 0..attr.size, node);
+        }
+        let mut at = 0;
+        while at < attr.size {
+            let from = match self.fs.seek(attr.ino, at, SeekMode::Data) {
+                Ok(from) => from / PAGE * PAGE,
+                Err(e) if e.errno() == Errno::NxIo => return Ok(()),
+                Err(e) => return Err(e),
+            };
+            let hole = self.fs.seek(attr.ino, from.max(at), SeekMode::Hole)?;
+            let to = hole.next_multiple_of(PAGE).min(attr.size).max(from + 1);
+            self.pages(attr.ino, from..to, node)?;
+            at = to;
+        }
+        Ok(())
+    }
+
+    fn pages(&self, ino: Ino, range: std::ops::Range<u64>, node: &mut Node) -> Result<(), FsError> {
+        for at in range.clone().step_by(PAGE as usize) {
+            let mut page = vec![0; PAGE as usize];
+            let room = (range.end - at).min(PAGE) as usize;
+            self.fs.read(ino, at, &mut page[..room])?;
+            if !base::bytes::is_zero(&page) {
+                node.pages.insert(at / PAGE, page.into());
+            }
+        }
+        Ok(())
+    }
+}
+
+fn is_dots(name: &[u8]) -> bool {
+    matches!(name, b"." | b"..")
+}
