@@ -1,15 +1,15 @@
 //! Carries the calls of a recording out in a simulation, and records the commands of the device.
 
 use super::BlockModel;
-use super::runs::{Run, Then};
+use super::runs::{Habits, Run, Then};
 use super::steps::Step;
 use crate::call::{Attribute, Recording, What};
 use crate::state::ModelError;
 use crate::tree::{Kind, Node, NodeId, PAGE, ROOT, Tree};
 use base::{Ino, Nanos, Time};
-use blockdev::{Class, Image, SpecDisk, Trace};
+use blockdev::{Image, SpecDisk, Trace};
 use crash::{Disk, Target, Volume};
-use rig::{Fs, Mounted};
+use rig::{Data, Fs, Mounted};
 use rt::{Sim, SimConfig};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -99,7 +99,8 @@ impl Base {
         steps: &[Step],
         run: &Run,
     ) -> Result<Tape, ModelError> {
-        let disk = SpecDisk::from_image(self.model.caps.clone(), self.image.clone(), SEED);
+        let disk =
+            SpecDisk::from_image(self.model.caps.clone(), self.image.clone(), SEED + run.seed);
         let commits = run.then.iter().any(|then| then.commit);
         let carried = simulate(|| {
             disk.record();
@@ -110,7 +111,7 @@ impl Base {
             let began = rt::now();
             let mut carrier = Carrier {
                 fs: mounted.fs.seam(),
-                disk: &disk,
+                at_once: self.model.habits().races,
                 recording,
                 last_use: last_use(recording),
                 inos: self.inos.clone(),
@@ -320,7 +321,8 @@ fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
 /// Carries out one run.
 struct Carrier<'a> {
     fs: Arc<dyn FileSystem>,
-    disk: &'a SpecDisk,
+    /// A commit behind write-back does not wait for it (replay-B2).
+    at_once: bool,
     recording: &'a Recording,
     last_use: BTreeMap<NodeId, usize>,
     inos: BTreeMap<NodeId, Ino>,
@@ -364,10 +366,14 @@ impl Carrier<'_> {
         if then.write {
             self.fs.writeback(rt::now() + Nanos(1))?;
         }
-        if then.commit {
-            rt::sleep(PAUSE);
+        match then.commit {
+            true if then.write && self.at_once => self.fs.fsync(self.fs.root(), false),
+            true => {
+                rt::sleep(PAUSE);
+                Ok(())
+            }
+            false => Ok(()),
         }
-        Ok(())
     }
 
     fn ino(&mut self, node: NodeId) -> Result<Ino, FsError> {
@@ -444,8 +450,10 @@ impl Carrier<'_> {
             What::Sync {
                 node,
                 data_only,
-                failed,
-            } => self.sync(*node, *data_only, failed.is_some()),
+                failed: None,
+            } => fs.fsync(self.ino(*node)?, *data_only),
+            // replay-B9.
+            What::Sync { .. } => Ok(()),
             What::SyncAll => fs.sync(),
             What::Acknowledge(_) => Ok(()),
             what => self.change(what, step),
@@ -510,24 +518,16 @@ impl Carrier<'_> {
             _ => unreachable!("the caller has carried out all others"),
         }
     }
-
-    fn sync(&mut self, node: NodeId, data_only: bool, fails: bool) -> Result<(), FsError> {
-        let ino = self.ino(node)?;
-        if !fails {
-            return self.fs.fsync(ino, data_only);
-        }
-        // replay-B9. Without dirty data it succeeds, and the program was told of another failure.
-        self.disk.fail_writes(Some(Class::Data));
-        let _ = self.fs.fsync(ino, data_only);
-        self.disk.heal();
-        Ok(())
-    }
 }
 
 impl BlockModel {
-    /// A commit of the journal is asked for by a sync of any changed file, and covers all.
-    pub(super) fn commits_all(&self) -> bool {
-        self.stack.fs != Fs::F2fs
+    /// What decides which runs a recording has.
+    pub(super) fn habits(&self) -> Habits {
+        Habits {
+            commits_all: self.stack.fs != Fs::F2fs,
+            commits_data: self.stack.data == Data::Journal,
+            races: self.stack.data == Data::Writeback,
+        }
     }
 }
 

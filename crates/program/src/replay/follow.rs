@@ -1,7 +1,8 @@
 //! The tree as it is while the program runs, without any cut.
 
 use crate::call::{Attribute, Recording, What};
-use crate::tree::{Node, Tree};
+use crate::tree::{Kind, Node, NodeId, Tree};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The tree after some of the calls.
 pub struct Follower<'a> {
@@ -30,6 +31,42 @@ impl<'a> Follower<'a> {
     }
 }
 
+/// The recording without the content that failed syncs gave up (replay-B9); `None` if there is no
+/// such content. Calls keep their indices.
+pub fn given_up(recording: &Recording) -> Option<Recording> {
+    let mut waiting: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+    let mut lost = BTreeSet::new();
+    for (n, call) in recording.calls.iter().enumerate() {
+        match &call.what {
+            What::Write { node, .. } => waiting.entry(*node).or_default().push(n),
+            What::Sync { node, failed, .. } => {
+                let writes = waiting.remove(node).unwrap_or_default();
+                lost.extend(writes.into_iter().filter(|_| failed.is_some()));
+            }
+            What::SyncAll => waiting.clear(),
+            _ => {}
+        }
+    }
+    let mut without = recording.clone();
+    for n in &lost {
+        if let What::Write {
+            node,
+            offset,
+            data,
+            size_before,
+        } = &recording.calls[*n].what
+        {
+            let end = offset + data.len() as u64;
+            without.calls[*n].what = What::Truncate {
+                node: *node,
+                size: end.max(*size_before),
+                size_before: *size_before,
+            };
+        }
+    }
+    (!lost.is_empty()).then_some(without)
+}
+
 /// Carries a call out on a tree.
 pub fn apply(tree: &mut Tree, what: &What) {
     match what {
@@ -45,7 +82,7 @@ pub fn apply(tree: &mut Tree, what: &What) {
             tree.set_name(*dir, name, Some(*node));
         }
         What::CreateUnnamed { node, mode, owner } => {
-            tree.insert(*node, Node::new(crate::tree::Kind::File, *mode, *owner));
+            tree.insert(*node, Node::new(Kind::File, *mode, *owner));
         }
         What::Link { node, dir, name } => tree.set_name(*dir, name, Some(*node)),
         What::Unlink { dir, name, .. } => tree.set_name(*dir, name, None),

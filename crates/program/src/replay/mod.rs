@@ -19,8 +19,10 @@
 //!   for, so it elapses in pauses only. A write is carried out page by page (in at most
 //!   [`steps::PIECES_MAX`] pieces), because commits and write-back fall between pages, too.
 //! - B2: a commit is that of the timer: the run pauses for longer than its interval, in virtual
-//!   time, while no flusher runs. So what waits for its place stays where it is, as in Linux. (A
-//!   commit by a sync would write it.)
+//!   time, while no flusher runs. So what waits for its place stays where it is, as in Linux. (The
+//!   sync of a file would write it.) With `data=writeback` a commit does not wait for data that is on its
+//!   way; so behind write-back it is asked for at once, by the sync of a directory, as another
+//!   program on the volume may do it.
 //! - B3: write-back is what the flusher does for want of memory, or to data that is old: it starts
 //!   to write all that is dirty and waits neither for the device's cache nor for a commit.
 //! - B4: the runs of a recording are these, where `w` stands behind each step of data, `m` behind
@@ -50,8 +52,9 @@
 //! - B8: not reached: data of a newer file without that of an older one where no sync asks for it.
 //!   Linux writes files in the order in which they became dirty, but reclaim of memory and
 //!   `sync_file_range` need not. Model `posix` has these states.
-//! - B9: a sync that failed is one whose writes of data the device refuses: what the file system
-//!   does with these pages afterwards is its own.
+//! - B9: a sync that failed did nothing, or it gave up the pages that it should have written: Linux
+//!   takes them for clean, so no later sync writes them. A recording with such a sync is explored in both ways;
+//!   in the second one the file keeps the size that these writes gave it.
 
 pub mod words;
 
@@ -83,6 +86,16 @@ pub struct BlockModel {
     options: MountOptions,
     /// The promises of the device; the size grows with the recording.
     caps: Caps,
+}
+
+impl BlockModel {
+    /// Makes a state again from its line.
+    ///
+    /// # Errors
+    /// The line is none of this model and recording, or the file system fails.
+    pub fn again(&self, recording: &Recording, line: &str) -> Result<State, ModelError> {
+        explore::again(self, recording, line)
+    }
 }
 
 impl Model for BlockModel {

@@ -22,27 +22,39 @@ pub struct Run {
     pub name: String,
     /// For each step, what happens behind it.
     pub then: Vec<Then>,
+    /// Draws how long the commands of the device take.
+    pub seed: u64,
 }
+
+/// What a file system does that decides which runs a recording has.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// A sync of one changed file commits all metadata, as a journal does.
+    pub commits_all: bool,
+    /// The timer commits content, too (`data=journal`).
+    pub commits_data: bool,
+    /// A commit does not wait for write-back (`data=writeback`), so which of them is first is up to
+    /// the device.
+    pub races: bool,
+}
+
+/// Runs of which the device decides what they reach are repeated so many times, with other times of
+/// its commands.
+const RACES: u64 = 8;
 
 /// How the steps of a recording lie in its epochs.
 struct Steps<'a> {
     steps: &'a [Step],
     epochs: Vec<usize>,
-    /// The timer commits content, too (`data=journal`).
-    commits_data: bool,
+    habits: Habits,
 }
 
 /// All runs, the plain ones first, and how many were left out.
-pub fn runs(
-    recording: &Recording,
-    steps: &[Step],
-    commit_all: bool,
-    commits_data: bool,
-) -> (Vec<Run>, u64) {
+pub fn runs(recording: &Recording, steps: &[Step], habits: Habits) -> (Vec<Run>, u64) {
     let steps = Steps {
         steps,
-        epochs: epochs(recording, steps, commit_all),
-        commits_data,
+        epochs: epochs(recording, steps, habits.commits_all),
+        habits,
     };
     let mut runs = vec![
         steps.run("quiet", |_| Then::default()),
@@ -53,6 +65,12 @@ pub fn runs(
         }),
         steps.run("write", |n| steps.then(steps.changes(n), false)),
     ];
+    let races = if habits.races { RACES } else { 0 };
+    for seed in 1..races {
+        let both = runs[2].clone();
+        let name = format!("{}/{seed}", both.name);
+        runs.push(Run { name, seed, ..both });
+    }
     let plain = runs.len();
     let data = steps.ranks(|n| steps.steps[n].sort == Sort::Data);
     let (chosen, mut beyond) = spread(&data);
@@ -80,7 +98,11 @@ pub fn runs(
             }
         }
         let name = format!("commit@{i}>write");
-        runs.push(Run { name, then });
+        runs.push(Run {
+            name,
+            then,
+            seed: 0,
+        });
     }
     // Short recordings have runs of different kinds that are the same.
     let mut kept: Vec<Run> = Vec::new();
@@ -101,7 +123,7 @@ impl Steps<'_> {
     fn commits(&self, n: usize) -> bool {
         match self.steps[n].sort {
             Sort::Metadata => true,
-            Sort::Data => self.commits_data,
+            Sort::Data => self.habits.commits_data,
             Sort::Nothing => false,
         }
     }
@@ -114,6 +136,7 @@ impl Steps<'_> {
         Run {
             name: name.into(),
             then: (0..self.steps.len()).map(then).collect(),
+            seed: 0,
         }
     }
 

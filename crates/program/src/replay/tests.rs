@@ -65,12 +65,16 @@ impl Tape {
     fn make(&mut self, dir: NodeId, name: &str, kind: Kind) -> NodeId {
         let node = NodeId(self.next);
         self.next += 1;
+        let mode = match kind {
+            Kind::Symlink(_) => 0o777,
+            _ => 0o644,
+        };
         self.call(What::Create {
             dir,
             name: name.into(),
             node,
             kind,
-            mode: 0o644,
+            mode,
             owner: OWNER,
         });
         node
@@ -172,7 +176,7 @@ const ALL: &[&str] = &[
     "ext4",
     "ext4:data=journal",
     "ext4:data=writeback",
-    "ext4:scheme=emmc,device=emmc",
+    "ext4:scheme=emmc",
     "ext3",
     "f2fs",
     "f2fs:fsync_mode=strict",
@@ -201,7 +205,7 @@ fn what_was_synced_before_an_acknowledgement_is_there() {
                 1 => found.is_some_and(|f| f.starts_with(b"first")),
                 _ => found.is_some_and(|f| f == b"first second"),
             };
-            assert!(ok, "{word}: {state:?}");
+            assert!(ok, "{word}: {}: {:?}", state.line, state.lost);
         }
         let most = states.iter().map(|s| s.acknowledged).max();
         assert_eq!(most, Some(2), "{word}");
@@ -220,7 +224,10 @@ fn a_file_that_replaces_another_unsynced_may_be_empty() {
     for (word, expected) in [
         ("ext4", set(&["old", "", "new"])),
         ("ext3", set(&["old", "", "new"])),
-        ("f2fs", set(&["old", "", "new"])),
+        // Here the size comes with the inode.
+        ("f2fs:noinline_data", set(&["old", "\0\0\0", "new"])),
+        // What lies in the inode comes with it.
+        ("f2fs", set(&["old", "new"])),
         // Content is in the log with the name, in order.
         ("ext4:data=journal", set(&["old", "new"])),
     ] {
@@ -254,7 +261,13 @@ fn a_file_that_is_truncated_and_written_anew_may_be_empty() {
     tape.truncate(f, 0);
     tape.write(f, 0, b"new");
     tape.acknowledge("done");
-    for word in ["ext4", "ext3", "f2fs", "ext4:data=journal"] {
+    for word in [
+        "ext4",
+        "ext3",
+        "f2fs",
+        "f2fs:noinline_data",
+        "ext4:data=journal",
+    ] {
         let states = states(word, &tape.recording);
         assert_eq!(contents(&states, "f"), set(&["old", "", "new"]), "{word}");
     }
@@ -332,7 +345,7 @@ fn a_rollback_journal_needs_its_syncs() {
     for word in ALL {
         let states = states(word, &rollback(true));
         let found = states.iter().find(|s| bad(s));
-        assert!(found.is_none(), "{word}: {found:?}");
+        assert!(found.is_none(), "{word}: {:?}", found.map(|s| &s.line));
     }
     for word in ["ext4", "ext3"] {
         let states = states(word, &rollback(false));
@@ -362,6 +375,40 @@ fn what_is_lost_is_said_in_words() {
 }
 
 #[test]
+fn a_line_makes_its_state_again() {
+    let recording = rollback(false);
+    for word in ["ext4", "f2fs:scheme=f2fsj"] {
+        let model = model(word);
+        for state in states(word, &recording) {
+            let again = model.again(&recording, &state.line).expect(&state.line);
+            assert_eq!(again.tree.hash(), state.tree.hash(), "{}", state.line);
+            let counts = |s: &State| (s.calls, s.acknowledged, s.lost.clone());
+            assert_eq!(counts(&again), counts(&state));
+        }
+    }
+    for (line, named) in [
+        (
+            "model=f2fs run=quiet moment=0 choice=newest",
+            "another model",
+        ),
+        ("model=ext4 run=loud moment=0 choice=newest", "no such run"),
+        (
+            "model=ext4 run=given-up/quiet moment=0 choice=newest",
+            "no sync",
+        ),
+        (
+            "model=ext4 run=quiet moment=999 choice=newest",
+            "no such moment",
+        ),
+        ("model=ext4 run=quiet moment=0", "no `choice=`"),
+        ("model=ext4 run=quiet moment=0 choice=k999", "k999"),
+    ] {
+        let why = model("ext4").again(&recording, line).expect_err(line);
+        assert!(why.to_string().contains(named), "{line}: {why}");
+    }
+}
+
+#[test]
 fn a_failed_sync_promises_nothing() {
     for word in ["ext4", "f2fs"] {
         let mut tape = Tape::new(&[]);
@@ -379,7 +426,11 @@ fn a_failed_sync_promises_nothing() {
         let states = states(word, &tape.recording);
         let last: Vec<_> = states.into_iter().filter(|s| s.acknowledged == 1).collect();
         let found = contents(&last, "f");
-        assert_ne!(found, set(&["lost"]), "{word}: the page was given up");
+        assert_eq!(
+            found,
+            set(&["lost", "\0\0\0\0"]),
+            "{word}: the page was given up"
+        );
     }
 }
 
@@ -430,7 +481,7 @@ fn models_are_named_by_words() {
         ("ext5", &["`ext5`", "ext4, ext3, f2fs", "posix"] as &[&str]),
         ("ext4:mode=lfs", &["`ext4:mode=lfs`", "data=ordered|"]),
         ("ext4:device=floppy", &["spec:floppy", "nvme"]),
-        ("ext4:scheme=emmc,device=ufs+reliable=absent", &["emmc"]),
+        ("ext4:scheme=jftl", &["`ext4:scheme=jftl`", "REMAP"]),
         ("", &["no model"]),
     ] {
         let why = names(words).expect_err(words);
@@ -552,7 +603,9 @@ fn draw(tape: &mut Tape, rng: &mut Rng, (path, node): (&[u8], NodeId), to: (Node
 
 #[test]
 fn behind_a_sync_of_everything_the_whole_tree_is_there() {
-    for (seed, word) in (0..).zip(ALL.iter().cycle()).take(16) {
+    // ext3 has no fallocate, and a call that the file system does not have cannot be carried out.
+    let words = ALL.iter().filter(|word| **word != "ext3").cycle();
+    for (seed, word) in (0..).zip(words).take(16) {
         let recording = drawn(seed, 12);
         let mut follower = Follower::new(&recording);
         let full = follower.after(recording.calls.len()).hash();
@@ -575,3 +628,57 @@ fn behind_a_sync_of_everything_the_whole_tree_is_there() {
         assert!(counts.states > 3, "{word}, seed {seed}: {counts:?}");
     }
 }
+
+#[test]
+fn zz_measure() {
+    let sqlite = |synced: bool, n: u8| {
+        let mut tape = Tape::new(&[("db", &[b'o'; 8192])]);
+        let db = tape.node("db");
+        for t in 0..n {
+            let journal = tape.create("db-journal");
+            tape.write(journal, 0, &[t; 4096]);
+            if synced {
+                tape.sync(journal);
+                tape.sync(ROOT);
+            }
+            tape.write(db, 0, &[t + 1; 4096]);
+            if synced {
+                tape.sync(db);
+            }
+            tape.unlink("db-journal");
+            tape.acknowledge("committed");
+        }
+        tape.recording
+    };
+    let many = |n: u64| {
+        let mut tape = Tape::new(&[]);
+        for t in 0..n {
+            let f = tape.create(&format!("f{t}"));
+            tape.write(f, 0, &[1; 3000]);
+        }
+        tape.acknowledge("done");
+        tape.recording
+    };
+    for (name, recording) in [
+        ("sqlite synced 1", sqlite(true, 1)),
+        ("sqlite unsynced 1", sqlite(false, 1)),
+        ("sqlite synced 20", sqlite(true, 20)),
+        ("sqlite unsynced 8", sqlite(false, 8)),
+        ("many 40", many(40)),
+    ] {
+        for word in ["ext4", "f2fs"] {
+            let begun = std::time::Instant::now();
+            let counts = model(word).explore(&recording, &BOUND, &mut |_| true);
+            let took = begun.elapsed().as_secs_f64();
+            let n = RECOVERED.swap(0, std::sync::atomic::Ordering::Relaxed);
+            let runs = RUNS.swap(0, std::sync::atomic::Ordering::Relaxed);
+            println!(
+                "{name} {word}: {counts:?} recovered {n}, {took:.2} s, {:.0}/s; runs took {} ms",
+                n as f64 / took,
+                runs / 1000
+            );
+        }
+    }
+}
+pub static RECOVERED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+pub static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);

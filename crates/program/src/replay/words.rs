@@ -6,16 +6,17 @@
 //!
 //! Options of a model are divided by commas as models are, so an item with `=` belongs to the model
 //! before it; an option without comes first, directly behind the colon. Beside the mount options there is `device=`, whose text is
-//! that of a `spec:` device with `+` for its commas (`device=nvme+sector=512`, the default).
+//! that of a `spec:` device with `+` for its commas (`device=nvme+sector=512`).
 
 use super::BlockModel;
 use crate::state::Model;
 use crash::promises::Promises;
 use rig::{Config, Fs, MountOptions, Scheme};
 
-/// The device of a model without one: cached writes of which a cut leaves each sector of 512 bytes
-/// old or new.
+/// The device of a model without one: cached writes of which a cut leaves each sector old or new.
+/// A sector has 512 bytes; with F2FS 4096, because a torn node is damage to F2FS, not a state.
 const DEVICE: &str = "nvme+sector=512";
+const DEVICE_OF_F2FS: &str = "nvme";
 /// Seeds the identity of the volume.
 const VOLUME_SEED: u64 = 1;
 /// Blocks of the log of ext4: the fewest that it takes.
@@ -84,9 +85,12 @@ impl BlockModel {
         let (device, options): (Vec<&str>, Vec<&str>) = options
             .split(',')
             .partition(|item| item.starts_with("device="));
-        let device = device
-            .last()
-            .map_or(DEVICE, |item| &item["device=".len()..]);
+        let default = match fs {
+            Fs::F2fs => DEVICE_OF_F2FS,
+            Fs::Ext4 | Fs::Ext3 => DEVICE,
+        };
+        let device = device.last();
+        let device = device.map_or(default, |item| &item["device=".len()..]);
         let promises: Promises = device.replace('+', ",").parse().map_err(|e| refused(&e))?;
         let mut options = options.join(",");
         if fs == Fs::F2fs && !options.contains("background_gc") {
