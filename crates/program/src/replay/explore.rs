@@ -4,43 +4,40 @@ use super::BlockModel;
 use super::carry::{Base, Tape};
 use super::follow::{Follower, given_up};
 use super::lost::lost;
-use super::recover;
+use super::recover::{self, Recovered};
 use super::runs::{Run, runs};
 use super::steps::{Step, steps};
 use crate::call::{Recording, What};
 use crate::state::{Bound, Counts, ModelError, State};
+use crate::tree::Tree;
 use base::{Set, Time};
-use blockdev::Image;
-use blockdev::spec::{Bound as Cuts, Mode};
+use blockdev::spec::{Bound as Cuts, Choice, Mode};
+use blockdev::trace::Cursor;
 
-/// Images that are recovered in one simulation.
-const BATCH: usize = 64;
+/// Recoveries after which a simulation ends, so that what it found can be handed on.
+const BATCH: usize = 128;
 /// Places at which a write may be torn.
 const TORN_MAX: u32 = 2;
 
 /// Stands before the names of runs of the recording without what failed syncs gave up (replay-B9).
 const GIVEN_UP: &str = "given-up/";
 
-/// An image that waits for its recovery.
-struct Found {
-    image: Image,
-    calls: usize,
-    acknowledged: usize,
-    line: String,
-}
-
 /// What an exploration has seen.
 struct Explorer<'a> {
     base: Base,
     recording: &'a Recording,
     cuts: Cuts,
-    /// Images and trees with the number of acknowledgements at their cut (replay-B7).
-    images: Set<(u64, usize)>,
-    trees: Set<(u64, usize)>,
-    waiting: Vec<Found>,
+    seen: Seen,
     counts: Counts,
     visit: &'a mut dyn FnMut(State) -> bool,
     stopped: bool,
+}
+
+/// Hashes with the number of acknowledgements at their cut (replay-B7).
+#[derive(Default)]
+struct Seen {
+    images: Set<(u64, usize)>,
+    trees: Set<(u64, usize)>,
 }
 
 /// Explores a recording.
@@ -64,9 +61,7 @@ pub fn explore(
             states_max: narrow(bound.states_max),
             prune: true,
         },
-        images: Set::default(),
-        trees: Set::default(),
-        waiting: Vec::new(),
+        seen: Seen::default(),
         counts: Counts::default(),
         visit,
         stopped: false,
@@ -76,6 +71,158 @@ pub fn explore(
         explorer.all(&without, GIVEN_UP)?;
     }
     Ok(explorer.counts)
+}
+
+impl Explorer<'_> {
+    /// All runs of the recording, or of what is carried out in its place. `prefix` stands before
+    /// the names of the runs.
+    fn all(&mut self, carried: &Recording, prefix: &str) -> Result<(), ModelError> {
+        let steps = steps(carried);
+        let (runs, left_out) = runs(carried, &steps, self.base.model.habits());
+        self.counts.beyond += left_out;
+        for run in &runs {
+            if self.stopped {
+                break;
+            }
+            self.run(carried, &steps, run, prefix)?;
+        }
+        Ok(())
+    }
+
+    fn run(
+        &mut self,
+        carried: &Recording,
+        steps: &[Step],
+        run: &Run,
+        prefix: &str,
+    ) -> Result<(), ModelError> {
+        let tape = self.base.carry(carried, steps, run)?;
+        let model = self.base.model.clone();
+        let mut follower = Follower::new(self.recording);
+        let mut cutting = Cutting {
+            given: acknowledgements(self.recording, &tape),
+            name: format!("model={} run={prefix}{}", model.name, run.name),
+            cursor: tape.trace.cursor(),
+            tape: &tape,
+            cuts: &self.cuts,
+            seen: &mut self.seen,
+            recovered: Recovered::new(&model),
+            line: String::new(),
+            beyond: 0,
+        };
+        let moments = moments(&tape, &cutting.given);
+        let mut rest = moments.iter().enumerate().peekable();
+        while rest.peek().is_some() && !self.stopped {
+            let mut found = Vec::new();
+            let until = cutting.recovered.done + BATCH;
+            let done = recover::simulate(|| {
+                while cutting.recovered.done < until
+                    && let Some((nr, at)) = rest.next()
+                {
+                    self.counts.cuts += 1;
+                    cutting.moment(nr, *at, &mut found)?;
+                }
+                Ok(())
+            });
+            let failed = |why: String| ModelError::Simulation(format!("{}: {why}", cutting.line));
+            done.and_then(|done| done).map_err(failed)?;
+            for (mut state, tree) in found {
+                let full = follower.after(state.calls);
+                state.lost = lost(self.recording, state.calls, full, &tree);
+                state.tree = tree;
+                self.counts.states += 1;
+                if !(self.visit)(state) {
+                    self.stopped = true;
+                    break;
+                }
+            }
+        }
+        self.counts.beyond += cutting.beyond;
+        Ok(())
+    }
+}
+
+/// The cuts of one run.
+struct Cutting<'a> {
+    tape: &'a Tape,
+    /// When each acknowledgement was given.
+    given: Vec<Time>,
+    /// Names model and run.
+    name: String,
+    cursor: Cursor<'a>,
+    cuts: &'a Cuts,
+    seen: &'a mut Seen,
+    recovered: Recovered<'a>,
+    /// Names the state that was recovered last.
+    line: String,
+    beyond: u64,
+}
+
+impl Cutting<'_> {
+    /// Recovers what a cut at `at` leaves. States with a tree that is new are added to `found`, the
+    /// tree beside them.
+    fn moment(
+        &mut self,
+        nr: usize,
+        at: Time,
+        found: &mut Vec<(State, Tree)>,
+    ) -> Result<(), String> {
+        self.cursor.seek(at);
+        let acknowledged = self.given.partition_point(|t| *t <= at);
+        let (cursor, recovered, seen) = (&self.cursor, &mut self.recovered, &mut *self.seen);
+        let mut failed = None;
+        let line = &mut self.line;
+        let mut look = |choice: &Choice| -> Result<(), String> {
+            let hash = cursor.content_hash(choice);
+            let hash = hash.expect("the cut names its own choices");
+            if !seen.images.insert((hash, acknowledged)) {
+                return Ok(());
+            }
+            *line = format!("{} moment={nr} choice={choice}", self.name);
+            let (tree, hash) = recovered.tree(&cursor.image(choice))?;
+            if seen.trees.insert((hash, acknowledged)) {
+                let state = State {
+                    tree: Tree::default(),
+                    calls: calls(self.tape, at),
+                    acknowledged,
+                    lost: Vec::new(),
+                    line: line.clone(),
+                };
+                found.push((state, tree.clone()));
+            }
+            Ok(())
+        };
+        let counted = cursor.each_choice(self.cuts, &mut |choice| {
+            failed = look(&choice).err();
+            failed.is_none()
+        });
+        self.beyond += counted.beyond;
+        failed.map_or(Ok(()), Err)
+    }
+}
+
+/// When each acknowledgement was given.
+fn acknowledgements(recording: &Recording, tape: &Tape) -> Vec<Time> {
+    let calls = recording.calls.iter().zip(&tape.calls);
+    let given = calls.filter(|(call, _)| matches!(call.what, What::Acknowledge(_)));
+    given.map(|(_, (_, ended))| *ended).collect()
+}
+
+/// Number of calls that had begun.
+fn calls(tape: &Tape, at: Time) -> usize {
+    tape.calls.partition_point(|(begun, _)| *begun < at)
+}
+
+/// The moments to cut at (replay-B6).
+fn moments(tape: &Tape, acknowledged: &[Time]) -> Vec<Time> {
+    let mut changes = acknowledged.to_vec();
+    changes.push(tape.ended);
+    let mut moments = tape.trace.maximal_cut_points(&changes);
+    moments.extend(changes);
+    moments.retain(|at| tape.began < *at && *at <= tape.ended);
+    moments.sort_unstable();
+    moments.dedup();
+    moments
 }
 
 /// Makes the state of a line again.
@@ -113,10 +260,9 @@ pub fn again(model: &BlockModel, recording: &Recording, line: &str) -> Result<St
     let choice = field("choice=")?.parse();
     let image = choice.and_then(|choice| cursor.state(&choice));
     let image = image.map_err(|e| refused(&e.to_string()))?;
-    let (mut trees, why) = recover::trees(&base.model, &[image]);
-    let tree = trees
-        .pop()
-        .ok_or_else(|| refused(&why.unwrap_or_default()))?;
+    let mut recovered = Recovered::new(&base.model);
+    let tree = recover::simulate(|| recovered.tree(&image).map(|(tree, _)| tree.clone()));
+    let tree = tree.and_then(|tree| tree).map_err(|e| refused(&e))?;
     let calls = calls(&tape, at);
     let mut follower = Follower::new(recording);
     Ok(State {
@@ -126,131 +272,4 @@ pub fn again(model: &BlockModel, recording: &Recording, line: &str) -> Result<St
         acknowledged: given.partition_point(|t| *t <= at),
         line: line.into(),
     })
-}
-
-impl Explorer<'_> {
-    /// All runs of the recording, or of what is carried out in its place.
-    /// `prefix` stands before the names of the runs.
-    fn all(&mut self, carried: &Recording, prefix: &str) -> Result<(), ModelError> {
-        let steps = steps(carried);
-        let (runs, left_out) = runs(carried, &steps, self.base.model.habits());
-        self.counts.beyond += left_out;
-        for run in &runs {
-            if self.stopped {
-                break;
-            }
-            self.run(carried, &steps, run, prefix)?;
-        }
-        Ok(())
-    }
-
-    fn run(
-        &mut self,
-        carried: &Recording,
-        steps: &[Step],
-        run: &Run,
-        prefix: &str,
-    ) -> Result<(), ModelError> {
-        #[cfg(test)]
-        let b = std::time::Instant::now();
-        let tape = self.base.carry(carried, steps, run)?;
-        #[cfg(test)]
-        super::tests::RUNS.fetch_add(
-            b.elapsed().as_micros() as u64,
-            std::sync::atomic::Ordering::Relaxed,
-        );
-        let acknowledged = acknowledgements(self.recording, &tape);
-        let mut follower = Follower::new(self.recording);
-        let mut cursor = tape.trace.cursor();
-        for (nr, at) in moments(&tape, &acknowledged).into_iter().enumerate() {
-            cursor.seek(at);
-            self.counts.cuts += 1;
-            let given = acknowledged.partition_point(|t| *t <= at);
-            let calls = calls(&tape, at);
-            let (images, waiting) = (&mut self.images, &mut self.waiting);
-            let counted = cursor.each_choice(&self.cuts, &mut |choice| {
-                let hash = cursor.content_hash(&choice);
-                let hash = hash.expect("the cut names its own choices");
-                if images.insert((hash, given)) {
-                    waiting.push(Found {
-                        image: cursor.image(&choice),
-                        calls,
-                        acknowledged: given,
-                        line: format!(
-                            "model={} run={prefix}{} moment={nr} choice={choice}",
-                            self.base.model.name, run.name
-                        ),
-                    });
-                }
-                true
-            });
-            self.counts.beyond += counted.beyond;
-            while self.waiting.len() >= BATCH {
-                let rest = self.waiting.split_off(BATCH);
-                self.settle(&mut follower)?;
-                self.waiting = rest;
-                if self.stopped {
-                    return Ok(());
-                }
-            }
-        }
-        self.settle(&mut follower)
-    }
-
-    /// Recovers what waits, and hands it on.
-    fn settle(&mut self, follower: &mut Follower<'_>) -> Result<(), ModelError> {
-        let found = std::mem::take(&mut self.waiting);
-        let images: Vec<Image> = found.iter().map(|found| found.image.clone()).collect();
-        #[cfg(test)]
-        super::tests::RECOVERED
-            .fetch_add(images.len() as u64, std::sync::atomic::Ordering::Relaxed);
-        let (trees, why) = recover::trees(&self.base.model, &images);
-        if let Some(why) = why {
-            let line = &found[trees.len()].line;
-            return Err(ModelError::Simulation(format!("{line}: {why}")));
-        }
-        for (found, tree) in found.into_iter().zip(trees) {
-            if !self.trees.insert((tree.hash(), found.acknowledged)) {
-                continue;
-            }
-            self.counts.states += 1;
-            let full = follower.after(found.calls);
-            let state = State {
-                lost: lost(self.recording, found.calls, full, &tree),
-                tree,
-                calls: found.calls,
-                acknowledged: found.acknowledged,
-                line: found.line,
-            };
-            if !(self.visit)(state) {
-                self.stopped = true;
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-}
-
-/// When each acknowledgement was given.
-fn acknowledgements(recording: &Recording, tape: &Tape) -> Vec<Time> {
-    let calls = recording.calls.iter().zip(&tape.calls);
-    let given = calls.filter(|(call, _)| matches!(call.what, What::Acknowledge(_)));
-    given.map(|(_, (_, ended))| *ended).collect()
-}
-
-/// Number of calls that had begun.
-fn calls(tape: &Tape, at: Time) -> usize {
-    tape.calls.partition_point(|(begun, _)| *begun < at)
-}
-
-/// The moments to cut at (replay-B6).
-fn moments(tape: &Tape, acknowledged: &[Time]) -> Vec<Time> {
-    let mut changes = acknowledged.to_vec();
-    changes.push(tape.ended);
-    let mut moments = tape.trace.maximal_cut_points(&changes);
-    moments.extend(changes);
-    moments.retain(|at| tape.began < *at && *at <= tape.ended);
-    moments.sort_unstable();
-    moments.dedup();
-    moments
 }

@@ -47,8 +47,8 @@
 //!   something durable (trace-T3), at each acknowledgement, and at the end. An acknowledgement has
 //!   a moment of its own, behind the end of the call before it and before the begin of the next, so
 //!   a cut knows exactly how many had been given.
-//! - B7: equal images with equal acknowledgements are recovered once, and equal trees with equal
-//!   acknowledgements are handed on once.
+//! - B7: images of a run that differ only in what no recovery reads are recovered once (memo-M1),
+//!   and equal trees with equal acknowledgements are handed on once.
 //! - B8: not reached: data of a newer file without that of an older one where no sync asks for it.
 //!   Linux writes files in the order in which they became dirty, but reclaim of memory and
 //!   `sync_file_range` need not. Model `posix` has these states.
@@ -62,6 +62,7 @@ mod carry;
 mod explore;
 mod follow;
 mod lost;
+mod memo;
 mod recover;
 mod runs;
 mod steps;

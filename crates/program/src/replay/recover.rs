@@ -6,12 +6,14 @@
 //! only in a mount for writing. Nothing outlives its image: the mount has no tasks, and is dropped.
 
 use super::BlockModel;
+use super::memo::Memo;
 use crate::tree::{Kind, Node, NodeId, PAGE, ROOT, Tree};
-use base::{Ino, Nanos};
-use blockdev::{Image, OverlayDisk};
+use base::{Ino, Nanos, SECTORS_PER_BLOCK, Set};
+use blockdev::{BlockDevice, Caps, DevError, Image, Op, OverlayDisk, Reply, Request, Ticket};
 use rig::{Fs, Mounted};
-use rt::{Sim, SimConfig};
+use rt::{Mutex, Sim, SimConfig};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vfs::{Attr, Errno, FileKind, FileSystem, FsError, SeekMode, WritebackPolicy};
 
 /// Files up to this size are read as a whole; of larger ones holes are left out.
@@ -19,35 +21,111 @@ const WHOLE_MAX: u64 = 256 << 10;
 /// Entries that are asked for at once.
 const ENTRIES: usize = 128;
 
-/// Recovers the images in order. An image whose recovery fails ends the work: then fewer trees than
-/// images come back, and the reason.
-pub fn trees(model: &BlockModel, images: &[Image]) -> (Vec<Tree>, Option<String>) {
-    let mut trees = Vec::with_capacity(images.len());
+/// Runs work that recovers images.
+///
+/// # Errors
+/// It panics, deadlocks or does not end.
+pub fn simulate<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     let sim = SimConfig {
         quiet: true,
         ..SimConfig::default()
     };
-    let outcome = Sim::new(sim).run(|| {
-        for image in images {
-            // Limits count from the last progress of time.
-            rt::sleep(Nanos(1));
-            trees.push(one(model, image)?);
-        }
-        Ok::<_, String>(())
-    });
-    let why = match (outcome.first_failure, outcome.value) {
-        (Some(failure), _) => Some(failure.to_string()),
-        (None, Some(Err(why))) => Some(why),
-        _ => None,
-    };
-    (trees, why)
+    let outcome = Sim::new(sim).run(work);
+    match (outcome.first_failure, outcome.value) {
+        (Some(failure), _) => Err(format!("recovery: {failure}")),
+        (None, Some(value)) => Ok(value),
+        (None, None) => Err("recovery: no value".into()),
+    }
 }
 
-fn one(model: &BlockModel, image: &Image) -> Result<Tree, String> {
-    let disk = OverlayDisk::new(model.caps.clone(), image.clone());
+/// Trees that were recovered from the images of one run.
+pub struct Recovered<'a> {
+    model: &'a BlockModel,
+    memo: Memo,
+    /// Each tree with its hash.
+    trees: Vec<(Tree, u64)>,
+    /// Recoveries that were done.
+    pub done: usize,
+}
+
+impl<'a> Recovered<'a> {
+    /// None yet.
+    pub fn new(model: &'a BlockModel) -> Recovered<'a> {
+        Recovered {
+            model,
+            memo: Memo::new(),
+            trees: Vec::new(),
+            done: 0,
+        }
+    }
+
+    /// The tree of an image, and its hash. The caller is in [`simulate`].
+    ///
+    /// # Errors
+    /// The volume cannot be recovered or read.
+    pub fn tree(&mut self, image: &Image) -> Result<(&Tree, u64), String> {
+        let nr = match self.memo.find(|block| image.print(block)) {
+            Some(nr) => nr,
+            None => {
+                self.done += 1;
+                let (tree, reads) = one(self.model, image)?;
+                let hash = tree.hash();
+                // Equal trees are kept once: what is read differs more often.
+                let known = self.trees.iter().position(|known| known.1 == hash);
+                let nr = known.unwrap_or(self.trees.len());
+                if nr == self.trees.len() {
+                    self.trees.push((tree, hash));
+                }
+                self.memo.enter(&reads, nr);
+                nr
+            }
+        };
+        let (tree, hash) = &self.trees[nr];
+        Ok((tree, *hash))
+    }
+}
+
+/// A disk above an image that notes which blocks of the image are read (memo-M2).
+struct Watched {
+    disk: Arc<OverlayDisk>,
+    image: Image,
+    reads: Mutex<(Set<u64>, Vec<(u64, u64)>)>,
+}
+
+impl BlockDevice for Watched {
+    fn caps(&self) -> Caps {
+        self.disk.caps()
+    }
+    fn submit(&self, request: Request) -> Ticket {
+        if let Op::Read { lba, sectors } = &request.op {
+            let mut reads = self.reads.lock();
+            let (seen, order) = &mut *reads;
+            let end = (lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
+            for block in lba.0 / SECTORS_PER_BLOCK..end {
+                if seen.insert(block) {
+                    order.push((block, self.image.print(block)));
+                }
+            }
+        }
+        self.disk.submit(request)
+    }
+    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
+        self.disk.wait(ticket)
+    }
+}
+
+/// Recovers an image and reads its tree. Answers the blocks that were read, too.
+fn one(model: &BlockModel, image: &Image) -> Result<(Tree, Vec<(u64, u64)>), String> {
+    // Limits count from the last progress of time.
+    rt::sleep(Nanos(1));
+    let disk = Arc::new(Watched {
+        disk: OverlayDisk::new(model.caps.clone(), image.clone()),
+        image: image.clone(),
+        reads: Mutex::named("reads of a recovery", Default::default()),
+    });
     let options = model.options.clone().timers(None, None);
     let options = options.read_only(model.stack.fs != Fs::F2fs);
-    let mounted = Mounted::on(disk, options, WritebackPolicy::off());
+    let mounted = Mounted::on(disk.clone(), options, WritebackPolicy::off());
     let mounted = mounted.map_err(|e| format!("recovery: {e}"))?;
     let seam = mounted.fs.seam();
     let mut reader = Reader {
@@ -57,7 +135,9 @@ fn one(model: &BlockModel, image: &Image) -> Result<Tree, String> {
     };
     let read = reader.node(seam.root());
     let tree = reader.tree;
-    read.map(|_| tree).map_err(|e| format!("reading: {e}"))
+    read.map_err(|e| format!("reading: {e}"))?;
+    let reads = std::mem::take(&mut disk.reads.lock().1);
+    Ok((tree, reads))
 }
 
 /// Reads a tree.

@@ -615,8 +615,14 @@ fn behind_a_sync_of_everything_the_whole_tree_is_there() {
                 assert_eq!(
                     state.tree.hash(),
                     full,
-                    "{word}, seed {seed}: {:?}",
-                    state.lost
+                    "{word}, seed {seed}: {} {:?}\n{:#?}",
+                    state.line,
+                    state.lost,
+                    recording
+                        .calls
+                        .iter()
+                        .map(|c| format!("{:.200?}", c.what))
+                        .collect::<Vec<_>>()
                 );
                 assert!(state.lost.is_empty());
                 synced += 1;
@@ -670,15 +676,7 @@ fn zz_measure() {
             let begun = std::time::Instant::now();
             let counts = model(word).explore(&recording, &BOUND, &mut |_| true);
             let took = begun.elapsed().as_secs_f64();
-            let n = RECOVERED.swap(0, std::sync::atomic::Ordering::Relaxed);
-            let runs = RUNS.swap(0, std::sync::atomic::Ordering::Relaxed);
-            println!(
-                "{name} {word}: {counts:?} recovered {n}, {took:.2} s, {:.0}/s; runs took {} ms",
-                n as f64 / took,
-                runs / 1000
-            );
+            println!("{name} {word}: {counts:?} {took:.2} s");
         }
     }
 }
-pub static RECOVERED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
-pub static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
