@@ -9,6 +9,11 @@
 //! [`call`] says what a recording is, [`tree`] what a cut leaves, [`state`] what is judged.
 
 pub mod call;
+pub mod explain;
+pub mod lint;
+pub mod mend;
+pub mod posix;
 pub mod replay;
+pub mod sites;
 pub mod state;
 pub mod tree;

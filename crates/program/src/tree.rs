@@ -1,8 +1,9 @@
 //! A tree of files as a value: what a program finds after a power cut.
 
 use base::Bytes;
-use base::collections::{fingerprint, mix};
+use base::collections::{FixedHasher, fingerprint, mix};
 use std::collections::BTreeMap;
+use std::hash::Hasher;
 use std::sync::{Arc, OnceLock};
 
 /// Bytes of a page, the unit in which content is kept.
@@ -128,7 +129,7 @@ impl Node {
             hash = mix(hash ^ u64::from(user) << 32 ^ u64::from(group));
             hash = mix(hash ^ self.size);
             for (number, page) in &self.pages {
-                hash = mix(mix(hash ^ number) ^ fingerprint(page));
+                hash = mix(mix(hash ^ number) ^ page_digest(page));
             }
             for (name, value) in &self.xattrs {
                 hash = mix(mix(hash ^ fingerprint(name)) ^ fingerprint(value));
@@ -136,6 +137,16 @@ impl Node {
             hash
         })
     }
+}
+
+/// A digest of a page, by words: pages are most of what is hashed.
+fn page_digest(page: &[u8]) -> u64 {
+    let mut hasher = FixedHasher::default();
+    let words = page.as_chunks::<8>().0;
+    words
+        .iter()
+        .for_each(|word| hasher.write_u64(u64::from_le_bytes(*word)));
+    hasher.finish()
 }
 
 /// A tree. Nodes that no name leads to are in it, too: an open file without names, or a node whose
@@ -163,6 +174,11 @@ impl Tree {
     /// Adds a node, or puts another one in its place.
     pub fn insert(&mut self, id: NodeId, node: Node) {
         self.nodes.insert(id, Arc::new(node));
+    }
+
+    /// Adds a node that other trees share, or puts it in another one's place.
+    pub fn share(&mut self, id: NodeId, node: Arc<Node>) {
+        self.nodes.insert(id, node);
     }
 
     /// Changes a node. Without one of that number nothing happens.

@@ -1,0 +1,297 @@
+//! Why a state is bad, in words of system calls: the fewest lost parts that are bad, the calls that
+//! had to be durable for it, and the sync that lacks between them.
+//!
+//! ```text
+//! State --read or find--> cut and lost parts --shrink--> lost, earliest cut, kept --sentence--> Explanation
+//! ```
+//!
+//! - E1: every set of lost parts that is tried is legal (posix-P2): what needs a lost part is lost, too.
+//! - E2: the lost parts of an explanation are bad, and with any of them back the state is good. They
+//!   are the fewest if a single part, or those of a single call, are bad.
+//! - E3: a call is said to be durable only if the state is good without it.
+
+mod sentence;
+
+pub use sentence::differences;
+
+use crate::call::{Recording, What};
+use crate::posix::{Bits, Cut, Posix};
+use crate::sites::Insertion;
+use crate::state::{JudgeError, ModelError, State, Verdict, acknowledged};
+use crate::tree::Tree;
+use base::Map;
+use std::collections::BTreeMap;
+
+/// Decides on a tree and what had been acknowledged.
+pub type Judging<'j> = dyn FnMut(&Tree, &[&str]) -> Result<Verdict, JudgeError> + 'j;
+
+/// Most trees that are judged for one explanation.
+const JUDGED_MAX: u64 = 2000;
+
+/// What kind of mistake a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Cause {
+    /// A later call is durable without an earlier one.
+    Order,
+    /// Something was acknowledged before it was durable.
+    Promise,
+    /// Something may be lost, and the judge does not take it, whatever else is durable.
+    Loss,
+    /// Nothing has to be lost: the program is between two calls.
+    Between,
+    /// No state of `posix` has this tree, so that only its differences can be told.
+    Other,
+}
+
+/// Why a state is bad.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What kind of mistake it is.
+    pub cause: Cause,
+    /// The smallest state that was found to be bad in the same way.
+    pub state: State,
+    /// What the judge says of it.
+    pub why: String,
+    /// Calls of which something is lost, ascending.
+    pub lost: Vec<usize>,
+    /// Calls that are durable and make it bad, ascending.
+    pub kept: Vec<usize>,
+    /// The acknowledgement that is broken.
+    pub promise: Option<usize>,
+    /// Syncs that lack; empty if no sync mends it.
+    pub lacks: Vec<Insertion>,
+    /// The explanation, in words.
+    pub sentence: String,
+    /// Equal for findings of one mistake: the sites of the two calls whose order was lost.
+    pub key: String,
+}
+
+/// Why a finding could not be explained.
+#[derive(Debug, thiserror::Error)]
+pub enum ExplainError {
+    /// The judge failed.
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    /// The recording cannot be followed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The judge says now that it is good.
+    #[error(
+        "the judge found this state bad and now finds it good: it does not always say the same"
+    )]
+    Unstable,
+}
+
+/// Explains a bad state of any model.
+///
+/// # Errors
+/// The judge fails, or does not say again that the state is bad.
+pub fn explain(
+    model: &Posix,
+    recording: &Recording,
+    state: &State,
+    judge: &mut Judging<'_>,
+) -> Result<Explanation, ExplainError> {
+    let mut court = Court {
+        recording,
+        judge,
+        verdicts: Map::default(),
+        judged: 0,
+    };
+    let why = court.bad(&state.tree, state.acknowledged)?;
+    let why = why.ok_or(ExplainError::Unstable)?;
+    let Some((mut cut, lost)) = as_posix(model, recording, state) else {
+        return Ok(sentence::other(model, recording, state, why)?);
+    };
+    let told = court.fewest(&state.tree, state.acknowledged)?;
+    let lost = smallest(&mut court, &mut cut, lost, told)?;
+    let (mut cut, lost, told) = earliest(&mut court, model, cut, lost, told)?;
+    let tree = cut.tree(&lost);
+    let told = court.fewest(&tree, told)?;
+    let why = court.bad(&tree, told)?.unwrap_or(why);
+    let promise = told.checked_sub(1);
+    let promise = promise.and_then(|last| promises(recording).nth(last));
+    // What came after a promise cannot break it by being lost: a later call has undone it.
+    let given = |call| cut.makers(&lost).iter().any(|&at| cut.name(at).0 < call);
+    let promise = promise.filter(|&call| given(call));
+    let kept = match promise {
+        Some(_) => Vec::new(),
+        None => needed(&mut court, &mut cut, &lost, told)?,
+    };
+    Ok(sentence::explanation(sentence::Found {
+        cut,
+        lost,
+        kept,
+        promise,
+        told,
+        why,
+    }))
+}
+
+/// The cut and lost parts of a state: those of its line if it is one of ours, those of an equal tree
+/// if it is not.
+fn as_posix<'a>(model: &Posix, recording: &'a Recording, state: &State) -> Option<(Cut<'a>, Bits)> {
+    if let Ok((mut cut, lost)) = model.read(recording, &state.line)
+        && cut.calls() == state.calls
+        && cut.tree(&lost).hash() == state.tree.hash()
+    {
+        return Some((cut, lost));
+    }
+    model.find(recording, state.calls, &state.tree).ok()
+}
+
+/// The judge, with what it said of trees before.
+struct Court<'a, 'j> {
+    recording: &'a Recording,
+    judge: &'a mut Judging<'j>,
+    verdicts: Map<(u64, usize), Option<String>>,
+    judged: u64,
+}
+
+impl Court<'_, '_> {
+    /// Why a tree is bad, if it is, when the first `told` acknowledgements had been given.
+    fn bad(&mut self, tree: &Tree, told: usize) -> Result<Option<String>, JudgeError> {
+        let key = (tree.hash(), told);
+        if let Some(verdict) = self.verdicts.get(&key) {
+            return Ok(verdict.clone());
+        }
+        self.judged += 1;
+        let all = acknowledged(self.recording, self.recording.calls.len());
+        let verdict = match (self.judge)(tree, &all[..told.min(all.len())])? {
+            Verdict::Good => None,
+            Verdict::Bad(why) => Some(why),
+        };
+        self.verdicts.insert(key, verdict.clone());
+        Ok(verdict)
+    }
+
+    /// The fewest of the first `told` acknowledgements with which a bad tree is bad.
+    fn fewest(&mut self, tree: &Tree, told: usize) -> Result<usize, JudgeError> {
+        let mut fewest = told;
+        while fewest > 0 && self.bad(tree, fewest - 1)?.is_some() {
+            fewest -= 1;
+        }
+        Ok(fewest)
+    }
+
+    fn is_over(&self) -> bool {
+        self.judged > JUDGED_MAX
+    }
+}
+
+/// The smallest part of a legal bad set that is still bad (E1, E2).
+fn smallest(
+    court: &mut Court<'_, '_>,
+    cut: &mut Cut<'_>,
+    lost: Bits,
+    told: usize,
+) -> Result<Bits, JudgeError> {
+    let none = cut.close([]);
+    if court.bad(&cut.tree(&none), told)?.is_some() {
+        return Ok(none);
+    }
+    let mut calls: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for at in lost.iter() {
+        calls.entry(cut.name(at).0).or_default().push(at);
+    }
+    let singles = lost.iter().map(|at| cut.lost_with(at).clone());
+    let mut few: Vec<Bits> = singles.collect();
+    few.extend(calls.into_values().map(|parts| cut.close(parts)));
+    few.sort_by_key(Bits::count);
+    for set in few {
+        if court.is_over() {
+            break;
+        }
+        if court.bad(&cut.tree(&set), told)?.is_some() {
+            return shrink(court, cut, set, told);
+        }
+    }
+    shrink(court, cut, lost, told)
+}
+
+/// Gives back what need not be lost, in halves, quarters and so on.
+fn shrink(
+    court: &mut Court<'_, '_>,
+    cut: &mut Cut<'_>,
+    mut lost: Bits,
+    told: usize,
+) -> Result<Bits, JudgeError> {
+    let mut chunk = lost.count().div_ceil(2);
+    while chunk > 0 {
+        let parts: Vec<usize> = lost.iter().collect();
+        for back in parts.chunks(chunk) {
+            if court.is_over() {
+                return Ok(lost);
+            }
+            let mut less = lost.clone();
+            back.iter().for_each(|&at| less.remove(cut.kept_with(at)));
+            if less != lost && court.bad(&cut.tree(&less), told)?.is_some() {
+                lost = less;
+            }
+        }
+        chunk /= 2;
+    }
+    Ok(lost)
+}
+
+/// The first cut at which the loss of those of the parts that are there is bad, though the loss of
+/// nothing is not, the fewest parts there, and the acknowledgements that had been given.
+fn earliest<'a>(
+    court: &mut Court<'_, '_>,
+    model: &Posix,
+    cut: Cut<'a>,
+    lost: Bits,
+    told: usize,
+) -> Result<(Cut<'a>, Bits, usize), ExplainError> {
+    let names: Vec<_> = lost.iter().map(|at| cut.name(at)).collect();
+    let Some(first) = names.iter().map(|name| name.0).min() else {
+        return Ok((cut, lost, told));
+    };
+    let mut early = model.cut(cut.recording(), first + 1)?;
+    while early.calls() < cut.calls() && !court.is_over() {
+        let parts = names.iter().filter_map(|&name| early.find(name));
+        let lost = early.close(parts.collect::<Vec<_>>());
+        let told = told.min(early.acknowledged());
+        let whole = early.tree(&early.close([]));
+        let between = court.bad(&whole, told)?.is_some();
+        if !between && court.bad(&early.tree(&lost), told)?.is_some() {
+            let lost = smallest(court, &mut early, lost, told)?;
+            return Ok((early, lost, told));
+        }
+        early.step()?;
+    }
+    Ok((cut, lost, told))
+}
+
+/// The calls that are acknowledgements.
+fn promises(recording: &Recording) -> impl Iterator<Item = usize> + '_ {
+    let calls = recording.calls.iter().enumerate();
+    let promises = calls.filter(|(_, call)| matches!(call.what, What::Acknowledge(_)));
+    promises.map(|(index, _)| index)
+}
+
+/// Kept parts without which the state would be good (E3).
+fn needed(
+    court: &mut Court<'_, '_>,
+    cut: &mut Cut<'_>,
+    lost: &Bits,
+    told: usize,
+) -> Result<Vec<usize>, JudgeError> {
+    let mut all_lost = lost.clone();
+    let kept: Vec<usize> = lost.others().iter().collect();
+    let mut chunk = kept.len().div_ceil(2);
+    while chunk > 0 {
+        for parts in kept.rchunks(chunk) {
+            if court.is_over() {
+                return Ok(Vec::new());
+            }
+            let mut more = all_lost.clone();
+            parts.iter().for_each(|&at| more.add(cut.lost_with(at)));
+            if more != all_lost && court.bad(&cut.tree(&more), told)?.is_some() {
+                all_lost = more;
+            }
+        }
+        chunk /= 2;
+    }
+    Ok(all_lost.others().iter().collect())
+}

@@ -1,0 +1,133 @@
+//! Syncs that lack, and syncs that nothing needs.
+
+use crate::programs::{self, Program};
+use crate::script::{BOUND, Script, content, states};
+use varve_program::explain::ExplainError;
+use varve_program::mend::{Suggestion, Terms, mended, suggest};
+use varve_program::posix::Posix;
+use varve_program::state::{JudgeError, Verdict, acknowledged};
+
+fn mend(program: &Program, model: &Posix) -> Suggestion {
+    let terms = Terms {
+        recording: &program.recording,
+        models: &[model],
+        bound: &BOUND,
+        posix: &Posix::default(),
+    };
+    suggest(&terms, &mut |tree, told| Ok((program.judge)(tree, told))).unwrap()
+}
+
+/// What is added: the calls in front of which, and what. Nothing is bad with it, and something
+/// without each of them.
+fn added(program: &Program, suggestion: &Suggestion) -> Vec<String> {
+    let bad = |left_out: Option<usize>| {
+        let sites = suggestion.added.iter().enumerate();
+        let kept = sites.filter(|(at, _)| Some(*at) != left_out);
+        let syncs: Vec<_> = kept.flat_map(|(_, site)| site.syncs.clone()).collect();
+        let recording = mended(&program.recording, &syncs);
+        let told = acknowledged(&recording, recording.calls.len());
+        let states = states(&Posix::default(), &recording, &BOUND);
+        let mut verdicts = states
+            .iter()
+            .map(|s| (program.judge)(&s.tree, &told[..s.acknowledged]));
+        verdicts.any(|verdict| verdict != Verdict::Good)
+    };
+    assert!(suggestion.unmended.is_none(), "{suggestion:?}");
+    assert!(!bad(None), "{suggestion:?}");
+    for at in 0..suggestion.added.len() {
+        assert!(bad(Some(at)), "{} is not needed", suggestion.added[at]);
+    }
+    let syncs = suggestion.added.iter().map(|site| {
+        let at: Vec<String> = site
+            .syncs
+            .iter()
+            .map(|sync| sync.before.to_string())
+            .collect();
+        format!("{}: {}", at.join(" "), site.syncs[0])
+    });
+    syncs.collect()
+}
+
+fn mends(program: &Program) -> Vec<String> {
+    added(program, &mend(program, &Posix::default()))
+}
+
+#[test]
+fn each_program_gets_the_syncs_that_it_lacks() {
+    let replace = ["2 6 10: fdatasync(db.1)", "3 7 11: fsync(.)"];
+    assert_eq!(mends(&programs::replace()), replace);
+    assert_eq!(mends(&programs::log()), ["1 3 5: fdatasync(log)"]);
+    assert_eq!(mends(&programs::rollback()), ["3: fsync(.)", "6: fsync(.)"]);
+    assert_eq!(mends(&programs::wal()), ["4: fdatasync(db)"]);
+    let roots = ["1 4 7: fdatasync(data)", "2 5 8: fdatasync(data)"];
+    assert_eq!(mends(&programs::two_roots()), roots);
+}
+
+#[test]
+fn what_no_sync_mends_is_told() {
+    let suggestion = mend(&programs::rewrite(), &Posix::default());
+    assert!(suggestion.unmended.is_some() && suggestion.added.is_empty());
+}
+
+#[test]
+fn a_belief_needs_fewer() {
+    let program = programs::replace();
+    let model = "posix+ordered-data".parse().unwrap();
+    let suggestion = mend(&program, &model);
+    let sites: Vec<String> = suggestion.added.iter().map(ToString::to_string).collect();
+    let fsync = "before the acknowledgement of `1` (call 3): fsync(.) (3 times in this recording)";
+    assert_eq!(sites, [fsync]);
+    assert_eq!(suggestion.extra(), (3, 0));
+}
+
+#[test]
+fn syncs_that_nothing_needs_are_told_together() {
+    let mut script = Script::new().with_file("log", b"").with_file("other", b"");
+    for turn in 1..3_u8 {
+        script
+            .append("log", &[turn; 10])
+            .fdatasync("log")
+            .fsync("log")
+            .fsync("other");
+        script.ack(&turn.to_string());
+    }
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let len = content(tree, "log").map_or(0, |log| log.iter().filter(|&&b| b != 0).count());
+            match len >= told.len() * 10 {
+                true => Verdict::Good,
+                false => Verdict::Bad("lost".into()),
+            }
+        },
+    };
+    let suggestion = mend(&program, &Posix::default());
+    assert!(suggestion.added.is_empty());
+    let calls: Vec<&[usize]> = suggestion
+        .needless
+        .iter()
+        .map(|n| n.calls.as_slice())
+        .collect();
+    // One of fdatasync and fsync has to stay.
+    assert_eq!(calls, [&[2, 7][..], &[3, 8][..]]);
+    let text = suggestion.needless[1].to_string();
+    assert!(
+        text.contains("`fsync(other)`") && text.contains("not needed in this recording (2 times)")
+    );
+}
+
+#[test]
+fn a_judge_that_fails_ends_it() {
+    let program = programs::log();
+    let posix = Posix::default();
+    let terms = Terms {
+        recording: &program.recording,
+        models: &[&posix],
+        bound: &BOUND,
+        posix: &posix,
+    };
+    let ended = suggest(&terms, &mut |_, _| {
+        Err(JudgeError("no such command".into()))
+    });
+    assert!(matches!(ended, Err(ExplainError::Judge(_))));
+}
