@@ -61,7 +61,9 @@ impl Room {
         let own = self.path().to_str().expect("a plain name");
         assert!(!mounts.contains(own), "{mounts}");
         let mut left = fs::read_dir(self.path().join("tmp")).expect("it is there");
-        let left = left.next().map(|entry| entry.expect("it can be read").path());
+        let left = left
+            .next()
+            .map(|entry| entry.expect("it can be read").path());
         assert_eq!(left, None);
     }
 
@@ -82,7 +84,8 @@ fn at(calls: &[String], wanted: &str) -> usize {
 
 fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    stat.rsplit_once(')')
+        .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
 /// Waits until a file is there, and answers the number in it.
@@ -93,7 +96,11 @@ fn number_in(file: &Path) -> i32 {
         if text.ends_with('\n') {
             return text.trim().parse().expect("a number");
         }
-        assert!(since.elapsed() < Duration::from_secs(30), "{}", file.display());
+        assert!(
+            since.elapsed() < Duration::from_secs(30),
+            "{}",
+            file.display()
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -182,7 +189,10 @@ fn what_programs_do_is_recorded_in_its_order() {
         at(&calls, call);
     }
     let written = at(&calls, "write(synchronous");
-    assert!(calls[written + 1].starts_with("fdatasync(synchronous)"), "{calls:#?}");
+    assert!(
+        calls[written + 1].starts_with("fdatasync(synchronous)"),
+        "{calls:#?}"
+    );
     let socket = at(&calls, "acknowledged: by socket");
     assert!(at(&calls, "unlink(other)") < socket, "call-C2");
     assert!(socket < at(&calls, "rename(mapped"), "call-C2");
@@ -199,12 +209,18 @@ fn callers_are_named_with_process_and_thread() {
     let caller = |call: &str| {
         let line = list.lines().find(|line| line.ends_with(call));
         let line = line.unwrap_or_else(|| panic!("no {call} in {list}"));
-        line.split_whitespace().nth(1).expect("a caller").to_string()
+        line.split_whitespace()
+            .nth(1)
+            .expect("a caller")
+            .to_string()
     };
     let shell = caller("write(a, 2 bytes at 0)");
     assert!(shell.starts_with("sh[") && !shell.contains('/'), "{shell}");
     let thread = caller("write(b, 1 bytes at 0)");
-    assert!(thread.starts_with("python3[") && thread.contains('/'), "{thread}");
+    assert!(
+        thread.starts_with("python3[") && thread.contains('/'),
+        "{thread}"
+    );
 }
 
 #[test]
@@ -241,7 +257,11 @@ fn calls_fail_where_it_was_asked_for() {
     let syncs: Vec<&String> = calls.iter().filter(|c| c.starts_with("fsync(f)")).collect();
     assert_eq!(syncs, ["fsync(f)", "fsync(f) = error 5", "fsync(f)"]);
     let failed = at(&calls, "fsync(f) = error 5");
-    assert_eq!(calls[failed + 2], "write(failed, 1 bytes at 0)", "what comes then");
+    assert_eq!(
+        calls[failed + 2],
+        "write(failed, 1 bytes at 0)",
+        "what comes then"
+    );
 
     let out = room.run(&[
         "--run",
@@ -253,9 +273,15 @@ fn calls_fail_where_it_was_asked_for() {
         "--show",
     ]);
     let said = words(&out);
-    assert!(said.contains("refused") && said.contains("write(a, 2 bytes at 0)"), "{said}");
+    assert!(
+        said.contains("refused") && said.contains("write(a, 2 bytes at 0)"),
+        "{said}"
+    );
     assert!(!said.contains("write(b"), "{said}");
-    assert!(said.contains("rename=EIO@1: no such call was made"), "{said}");
+    assert!(
+        said.contains("rename=EIO@1: no such call was made"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -269,8 +295,16 @@ fn a_recording_is_kept_and_taken_again() {
     fs::write(room.path().join("half"), bytes).expect("room");
     room.told(&["--recording", "half", "--show"], 1, &["half: is damaged"]);
     fs::write(room.path().join("text"), "some text").expect("room");
-    room.told(&["--recording", "text", "--show"], 1, &["text: is no recording"]);
-    room.told(&["--recording", "none", "--show"], 1, &["none: No such file"]);
+    room.told(
+        &["--recording", "text", "--show"],
+        1,
+        &["text: is no recording"],
+    );
+    room.told(
+        &["--recording", "none", "--show"],
+        1,
+        &["none: No such file"],
+    );
 }
 
 #[test]
@@ -281,7 +315,9 @@ fn the_mount_appears_where_it_is_wanted() {
     for name in ["here", "new"] {
         let mut varve = command();
         varve.args(["crash", "--run", run, "--show", "--dir", name]);
-        varve.env("TMPDIR", room.path().join("tmp")).current_dir(room.path());
+        varve
+            .env("TMPDIR", room.path().join("tmp"))
+            .current_dir(room.path());
         let said = words(&varve.output().expect("the program starts"));
         let wanted = room.path().canonicalize().expect("it is there").join(name);
         assert!(said.contains(&*wanted.to_string_lossy()), "{said}");
@@ -291,9 +327,15 @@ fn the_mount_appears_where_it_is_wanted() {
     assert!(!room.path().join("new").exists());
     fs::write(room.path().join("here/file"), "").expect("room");
     let mut varve = command();
-    varve.args(["crash", "--run", run, "--dir", "here"]).current_dir(room.path());
+    varve
+        .args(["crash", "--run", run, "--dir", "here"])
+        .current_dir(room.path());
     let out = varve.output().expect("the program starts");
-    assert!(words(&out).contains("here: is not empty"), "{}", words(&out));
+    assert!(
+        words(&out).contains("here: is not empty"),
+        "{}",
+        words(&out)
+    );
 }
 
 #[test]
@@ -306,20 +348,48 @@ fn what_cannot_be_is_told_with_what_to_do() {
         1,
         &["exit status: 7", "nothing was judged", "--allow-failure"],
     );
-    room.told(&["--run", "true", "--setup", "false"], 1, &["--setup", "exit status: 1"]);
+    room.told(
+        &["--run", "true", "--setup", "false"],
+        1,
+        &["--setup", "exit status: 1"],
+    );
     room.told(&[], 2, &["--run COMMAND"]);
     room.told(&["--run", "true", "--image", "x"], 2, &["--image"]);
-    room.told(&["--run", "true", "--fail", "fsink=EIO"], 2, &["fdatasync", "fsync=EIO@3"]);
-    room.told(&["--run", "true", "--judge", "nobody"], 2, &["nobody", "same-or-old"]);
-    room.told(&["--run", "true", "--model", "nothing"], 2, &["nothing", "posix"]);
-    room.told(&["--run", "true", "--from", "none"], 1, &["none: is no directory"]);
+    room.told(
+        &["--run", "true", "--fail", "fsink=EIO"],
+        2,
+        &["fdatasync", "fsync=EIO@3"],
+    );
+    room.told(
+        &["--run", "true", "--judge", "nobody"],
+        2,
+        &["nobody", "same-or-old"],
+    );
+    room.told(
+        &["--run", "true", "--model", "nothing"],
+        2,
+        &["nothing", "posix"],
+    );
+    room.told(
+        &["--run", "true", "--from", "none"],
+        1,
+        &["none: is no directory"],
+    );
     let run = "head -c 9M /dev/zero | tr '\\0' x > f";
     room.told(&["--run", run, "--memory", "4"], 1, &["--memory"]);
     let run = "head -c 40M /dev/zero > f 2>&1 || echo it is full";
-    room.told(&["--run", run, "--size", "16", "--show"], 0, &["it is full"]);
+    room.told(
+        &["--run", run, "--size", "16", "--show"],
+        0,
+        &["it is full"],
+    );
 
     fs::write(from.join("big"), vec![1; 20 << 20]).expect("room");
-    room.told(&["--run", "true", "--from", "from", "--size", "16"], 1, &["--size", "no space"]);
+    room.told(
+        &["--run", "true", "--from", "from", "--size", "16"],
+        1,
+        &["--size", "no space"],
+    );
     fs::remove_file(from.join("big")).expect("it is there");
     let made = Command::new("mkfifo").arg(from.join("pipe")).status();
     assert!(made.expect("mkfifo starts").success());
@@ -335,7 +405,11 @@ fn a_hung_command_leaves_nothing() {
         "trap '' TERM; (trap '' TERM; setsid sleep 300) & echo $$ > {}/pid; sleep 300",
         room.path().display()
     );
-    room.told(&["--run", &run, "--timeout", "1"], 1, &["within 1 s", "--timeout"]);
+    room.told(
+        &["--run", &run, "--timeout", "1"],
+        1,
+        &["within 1 s", "--timeout"],
+    );
     assert!(!is_alive(number_in(&room.path().join("pid"))));
     let sleeping = Command::new("pgrep").args(["-f", "^sleep 300$"]).output();
     let sleeping = sleeping.expect("pgrep starts");
@@ -343,18 +417,34 @@ fn a_hung_command_leaves_nothing() {
         let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_default();
         assert!(!cwd.starts_with(room.path()), "{pid} in {}", cwd.display());
     }
-    let out = room.run(&["--run", "echo a > a; sleep 300", "--timeout", "1", "--allow-failure", "--show"]);
+    let out = room.run(&[
+        "--run",
+        "echo a > a; sleep 300",
+        "--timeout",
+        "1",
+        "--allow-failure",
+        "--show",
+    ]);
     let said = words(&out);
-    assert!(out.status.success() && said.contains("write(a, 2 bytes"), "{said}");
+    assert!(
+        out.status.success() && said.contains("write(a, 2 bytes"),
+        "{said}"
+    );
 }
 
 #[test]
 fn signals_leave_nothing() {
     for (signal, code) in [("TERM", 143), ("INT", 130), ("HUP", 129)] {
         let room = Room::new();
-        let run = format!("echo a > a; echo $$ > {}/pid; sleep 300", room.path().display());
+        let run = format!(
+            "echo a > a; echo $$ > {}/pid; sleep 300",
+            room.path().display()
+        );
         let mut varve = room.crash(&["--run", &run]);
-        varve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        varve
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let running: Child = varve.spawn().expect("the program starts");
         let pid = number_in(&room.path().join("pid"));
         let sent = Command::new("kill")
@@ -377,6 +467,10 @@ fn a_daemon_that_stays_is_named_and_ended() {
         "setsid sh -c 'echo $$ > {}/pid; exec sleep 300' </dev/null >/dev/null 2>&1 & sleep 0.3; echo a > a",
         room.path().display()
     );
-    room.told(&["--run", &run, "--show"], 0, &["has left processes", "sleep (", "write(a"]);
+    room.told(
+        &["--run", &run, "--show"],
+        0,
+        &["has left processes", "sleep (", "write(a"],
+    );
     assert!(!is_alive(number_in(&room.path().join("pid"))));
 }

@@ -42,6 +42,6 @@ pub use acks::{ACKS, STDOUT};
 pub use fault::{Fault, Word};
 pub use file::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};
-pub use show::list;
+pub use show::{line, list};
 pub use socket::AckSocket;
 pub use volume::volume;

@@ -21,7 +21,7 @@ pub fn list(recording: &Recording) -> String {
 }
 
 /// A call with what it was made with.
-fn line(call: &Call) -> String {
+pub fn line(call: &Call) -> String {
     let with = match &call.what {
         What::Acknowledge(text) => return format!("acknowledged: {text}"),
         What::Create { mode, .. } | What::CreateUnnamed { mode, .. } => format!(", {mode:04o}"),

@@ -180,7 +180,7 @@ fn the_start_is_what_was_there() {
         file(&*fs, &format!("file-{n}"));
     }
     fs.begin().expect("it has room");
-    let (recording, _) = fs.end().expect("it has room");
+    let recording = end(&fs);
     assert!(recording.calls.is_empty(), "what came before is no call");
     let tree = &recording.start;
     let node = |path: &[u8]| {
@@ -262,6 +262,12 @@ fn r4_what_does_not_fit_fails_and_all_behind_it() {
     assert_eq!(byte, [1], "nothing of it was carried out");
     let why = fs.end().expect_err("R4").to_string();
     assert!(why.contains("--memory") && why.contains("2 calls"), "{why}");
+
+    let fs = Recorder::new(ext4(), 20_000, &[], Box::new(|_| ()));
+    fs.begin().expect("an empty volume");
+    let acks = fs.lookup(fs.root(), ACKS.as_bytes()).expect("it is there");
+    fs.write(acks, 0, &[b'x'; 30_000]).expect("told at the end");
+    assert!(fs.end().is_err(), "R4: a line without end");
 
     let below = ext4();
     let big = file(&*below, "big");
@@ -373,7 +379,7 @@ fn what_is_noted_makes_the_tree_that_is_there() {
     for seed in 0..12 {
         let fs = begun();
         let mut rng = Rng::named(seed, "calls");
-        for _ in 0..300 {
+        for _ in 0..1000 {
             // Many fail: names that are not there, directories in the way.
             let _ = random_call(&*fs, &mut rng);
         }

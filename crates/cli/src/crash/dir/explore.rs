@@ -8,7 +8,9 @@ use crate::stop::{Part, Stop};
 use ::program::call::Recording;
 use ::program::explain::explain;
 use ::program::explore::{Bad, Explored, Job, Progress, explore};
-use ::program::findings::{Context, Finding, Report, Told, gather, junit, page, plainly, save_trees};
+use ::program::findings::{
+    Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
+};
 use ::program::judge::process::Patience;
 use ::program::judge::{JudgeSpec, Settings, build, place};
 use ::program::lint::lint;
@@ -66,8 +68,13 @@ impl<'a> Trial<'a> {
             specs = judges::fitting(recording, &settings);
             let found = specs.iter().map(ToString::to_string).collect::<Vec<_>>();
             notes.push(match found.is_empty() {
-                true => "without --check, --check-server or --judge every tree is taken for good".into(),
-                false => format!("no judge was named; by the files that are there: {}", found.join("; ")),
+                true => {
+                    "without --check, --check-server or --judge every tree is taken for good".into()
+                }
+                false => format!(
+                    "no judge was named; by the files that are there: {}",
+                    found.join("; ")
+                ),
             });
         }
         Ok(Trial {
@@ -101,7 +108,11 @@ impl<'a> Trial<'a> {
         let explored = self.explored()?;
         let signal = self.stop.signal();
         let part = (!explored.complete).then(|| {
-            let states = explored.models.iter().map(|model| model.counts.states).sum();
+            let states = explored
+                .models
+                .iter()
+                .map(|model| model.counts.states)
+                .sum();
             let signal = signal.unwrap_or_default();
             Part::new(signal, states, states, "states that were made")
         });
@@ -110,9 +121,14 @@ impl<'a> Trial<'a> {
             let suggestion = self.suggested()?;
             self.notes.extend(suggestion);
         }
-        self.notes.extend(self.settings.notes.lock().iter().cloned());
+        self.notes
+            .extend(self.settings.notes.lock().iter().cloned());
         let context = Context {
-            run: self.args.run.clone().unwrap_or_else(|| "a recording".into()),
+            run: self
+                .args
+                .run
+                .clone()
+                .unwrap_or_else(|| "a recording".into()),
             judges: self.specs.iter().map(ToString::to_string).collect(),
             again: again.into(),
             lint: self.lint()?,
@@ -142,7 +158,9 @@ impl<'a> Trial<'a> {
         bar.finish_and_clear();
         explored.map_err(|e| match self.stop.signal() {
             // What fails then, fails because of that.
-            Some(signal) => Failure::Stopped(signal, "nothing was judged, nothing is written".into()),
+            Some(signal) => {
+                Failure::Stopped(signal, "nothing was judged, nothing is written".into())
+            }
             None => failed(e),
         })
     }
@@ -200,7 +218,11 @@ impl<'a> Trial<'a> {
         let mut words: Vec<String> = Vec::new();
         words.extend(added.iter().map(|add| format!("mend: add {}", add.text)));
         words.extend(unmended.map(|left| format!("no sync mends: {}", left.sentence)));
-        words.extend(needless.iter().map(|sync| format!("not needed: {}", sync.text)));
+        words.extend(
+            needless
+                .iter()
+                .map(|sync| format!("not needed: {}", sync.text)),
+        );
         if words.is_empty() {
             words.push("mend: nothing is to be added or left out".into());
         }
@@ -238,8 +260,13 @@ impl<'a> Trial<'a> {
         let _ = std::fs::remove_dir_all(&folder);
         let made = std::fs::create_dir_all(&folder);
         made.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
-        ::program::judge::folder::save(&state.tree, &folder.join("after"), &folder).map_err(failed)?;
-        let lost: Vec<String> = state.lost.iter().map(|part| format!("lost: {part}\n")).collect();
+        ::program::judge::folder::save(&state.tree, &folder.join("after"), &folder)
+            .map_err(failed)?;
+        let lost: Vec<String> = state
+            .lost
+            .iter()
+            .map(|part| format!("lost: {part}\n"))
+            .collect();
         let head = format!(
             "{} calls, {} acknowledgements; the tree is in {}\n{}",
             state.calls,

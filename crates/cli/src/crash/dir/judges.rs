@@ -36,7 +36,8 @@ pub fn fitting(recording: &Recording, settings: &Settings) -> Vec<JudgeSpec> {
     let content = |spec: &JudgeSpec| {
         let judge = build(std::slice::from_ref(spec), recording, settings);
         judge.is_ok_and(|mut judge| {
-            let mut good = |tree, told: &[&str]| matches!(judge.judge(tree, told), Ok(Verdict::Good));
+            let mut good =
+                |tree, told: &[&str]| matches!(judge.judge(tree, told), Ok(Verdict::Good));
             good(&recording.start, &[]) && good(&after, &told)
         })
     };

@@ -113,11 +113,17 @@ fn result(
 /// The command line that makes a state of this recording again, but for the state.
 fn again(args: &CrashArgs, file: &Path) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
-    let mut words = format!("varve crash --dir --recording {}", quoted(&file.to_string_lossy()));
+    let mut words = format!(
+        "varve crash --dir --recording {}",
+        quoted(&file.to_string_lossy())
+    );
     let options = &args.program;
     let judges = args.judge.iter().map(|judge| ("--judge", judge));
     let checks = options.check.iter().map(|check| ("--check", check));
-    let servers = options.check_server.iter().map(|check| ("--check-server", check));
+    let servers = options
+        .check_server
+        .iter()
+        .map(|check| ("--check-server", check));
     for (option, text) in judges.chain(checks).chain(servers) {
         words.push_str(&format!(" {option} {}", quoted(text)));
     }
