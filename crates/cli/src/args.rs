@@ -341,8 +341,8 @@ pub struct CrashArgs {
               "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
     pub image: Option<PathBuf>,
     /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole
-    /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is built
-    /// in; may be given several times.
+    /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is
+    /// built in; may be given several times.
     #[arg(long, value_name = "COMMAND|JUDGE", requires = "place")]
     pub judge: Vec<String>,
     /// Most memory for the content of the image or directory and all that the command writes, MiB,

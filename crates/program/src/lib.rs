@@ -6,7 +6,8 @@
 //!                                                                   |--Judge--> good, or bad and why
 //! ```
 //!
-//! [`call`] says what a recording is, [`record`] makes one, [`tree`] what a cut leaves, [`state`] what is judged.
+//! [`call`] says what a recording is, [`record`] makes one, [`tree`] what a cut leaves, [`state`]
+//! what is judged.
 
 pub mod apply;
 pub mod call;

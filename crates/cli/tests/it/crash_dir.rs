@@ -1,5 +1,5 @@
-//! `varve crash --dir`: programs on a real FUSE mount, what is recorded of them, and ends that leave
-//! nothing behind. Needs FUSE and python3: its suite says so.
+//! `varve crash --dir`: programs on a real FUSE mount, what is recorded of them, and ends that
+//! leave nothing behind. Needs FUSE and python3: its suite says so.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 

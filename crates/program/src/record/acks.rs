@@ -86,7 +86,7 @@ impl Acks {
 }
 
 impl Tape {
-    /// Takes what is written to a file: each line that ends is an acknowledgement.
+    /// Takes what is written to a file: each line that ends is an acknowledgement (record-R5).
     pub fn take_acks(&mut self, file: AckFile, data: &[u8]) {
         let who = self.caller();
         let stream = &mut self.acks.streams[file as usize];

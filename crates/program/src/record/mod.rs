@@ -27,7 +27,7 @@
 
 mod acks;
 mod fault;
-mod file;
+mod kept;
 mod nodes;
 mod recorder;
 mod show;
@@ -40,7 +40,7 @@ mod who;
 
 pub use acks::{ACKS, STDOUT};
 pub use fault::{Fault, Word};
-pub use file::{Damaged, load, save};
+pub use kept::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};
 pub use show::{line, list};
 pub use socket::AckSocket;

@@ -139,7 +139,8 @@ impl Recorder {
         tape.note_attributes(&path, &attr, &self.below.getattr(ino)?)
     }
 
-    /// Syncs a file while the tape rolls; a failure is noted as what the program was told (call-C3).
+    /// Syncs a file while the tape rolls; a failure is noted, because the program was told of it
+    /// (call-C3).
     fn synced(&self, tape: &mut Tape, ino: Ino, data_only: bool) -> FsResult<()> {
         let call = match data_only {
             true => Word::Fdatasync,

@@ -124,7 +124,8 @@ fn names_move_and_their_paths_with_them() {
     fs.fsync(dir, false).expect("a device in memory");
     fs.fsync(root, false).expect("a device in memory");
     fs.symlink(dir, b"s", b"../c", CREDS).expect("new");
-    fs.rmdir(root, b"none").expect_err("C3: it is not there");
+    fs.rmdir(root, b"none")
+        .expect_err("call-C3: it is not there");
     let recording = end(&fs);
     let paths: Vec<&str> = (recording.calls.iter())
         .map(|call| call.path.as_str())
@@ -221,7 +222,7 @@ fn r1_the_notes_of_tasks_that_race_are_in_the_order_of_the_effects() {
             fs.read(ino, 0, &mut last).expect("it is there");
             let id = recording.start.find(b"f").expect("it is there");
             let tree = complete(&recording);
-            assert_eq!(tree.node(id).expect("it").content(), last, "R1");
+            assert_eq!(tree.node(id).expect("it").content(), last, "record-R1");
         });
         outcome.unwrap();
     }
@@ -260,20 +261,20 @@ fn r4_what_does_not_fit_fails_and_all_behind_it() {
     let mut byte = [0];
     fs.read(ino, 0, &mut byte).expect("it is there");
     assert_eq!(byte, [1], "nothing of it was carried out");
-    let why = fs.end().expect_err("R4").to_string();
+    let why = fs.end().expect_err("record-R4").to_string();
     assert!(why.contains("--memory") && why.contains("2 calls"), "{why}");
 
     let fs = Recorder::new(ext4(), 20_000, &[], Box::new(|_| ()));
     fs.begin().expect("an empty volume");
     let acks = fs.lookup(fs.root(), ACKS.as_bytes()).expect("it is there");
     fs.write(acks, 0, &[b'x'; 30_000]).expect("told at the end");
-    assert!(fs.end().is_err(), "R4: a line without end");
+    assert!(fs.end().is_err(), "record-R4: a line without end");
 
     let below = ext4();
     let big = file(&*below, "big");
     below.write(big, 0, &[1; 30_000]).expect("room");
     let fs = Recorder::new(below, 20_000, &[], Box::new(|_| ()));
-    let why = fs.begin().expect_err("R4");
+    let why = fs.begin().expect_err("record-R4");
     assert!(matches!(why, RecordError::Room { .. }), "{why}");
 }
 
@@ -308,7 +309,7 @@ fn r5_lines_are_acknowledgements_in_their_order() {
     assert_eq!(
         all[..5],
         ["one", "printed", "two", "three", "by socket"],
-        "R5"
+        "record-R5"
     );
     let lengths: Vec<usize> = all[5..].iter().map(|line| line.len()).collect();
     assert_eq!((lengths, all[all.len() - 1]), (vec![70_000, 4], "last"));
@@ -319,7 +320,7 @@ fn r5_lines_are_acknowledgements_in_their_order() {
     let made = at(&|what| matches!(what, What::Create { .. }));
     let synced = at(&|what| matches!(what, What::Sync { .. }));
     let two = at(&|what| *what == What::Acknowledge("two".into()));
-    assert!(made < two && two < synced, "R5");
+    assert!(made < two && two < synced, "record-R5");
     assert_eq!(said.lock().as_slice(), b"printed\n");
     let names = fs.readdir(root, 0, 100).expect("it is there");
     assert_eq!(names.len(), 3, "no listing shows the files");

@@ -81,6 +81,8 @@ pub fn save(recording: &Recording) -> Result<Vec<u8>, Damaged> {
 /// They are no recording (F1).
 pub fn load(bytes: &[u8]) -> Result<Recording, Damaged> {
     let body = bytes.strip_prefix(HEAD).ok_or(Damaged::Head)?;
+    // No count is believed before its bytes are there (F2): the crate takes a step of memory at a
+    // time.
     let (saved, rest): (Saved, _) = postcard::take_from_bytes(body)?;
     if !rest.is_empty() {
         return Err(bad(format!("{} bytes behind its end", rest.len())));
