@@ -107,9 +107,14 @@ pub struct Part {
 impl Part {
     /// `done` of `all` items, which `what` names.
     pub fn new(signal: i32, done: u64, all: u64, what: &str) -> Part {
+        Part::of_unknown(signal, done, &format!("of {all} {what}"))
+    }
+
+    /// `done` items, which `what` names, where nobody knows how many there would be.
+    pub fn of_unknown(signal: i32, done: u64, what: &str) -> Part {
         Part {
             signal,
-            text: format!("{done} of {all} {what}"),
+            text: format!("{done} {what}"),
         }
     }
 

@@ -474,3 +474,125 @@ fn a_daemon_that_stays_is_named_and_ended() {
     );
     assert!(!is_alive(number_in(&room.path().join("pid"))));
 }
+
+const REPLACE: &str = r#"
+import os, sys
+for n in (1, 2):
+    with open("new", "w") as file:
+        file.write("version %d\n" % n * 20)
+        file.flush()
+        if "sync" in sys.argv:
+            os.fsync(file.fileno())
+    os.rename("new", "data")
+    if "sync" in sys.argv:
+        os.fsync(os.open(".", os.O_RDONLY))
+    print("saved", n, flush=True)
+"#;
+
+/// The command that saves two versions, with the syncs that it takes or without.
+fn replace(room: &Room, how: &str) -> String {
+    let script = room.path().join("replace.py");
+    fs::write(&script, REPLACE).expect("room");
+    format!("python3 {} {how}", script.display())
+}
+
+const JUDGED: [&str; 4] = ["--acks", "stdout", "--judge", "same-or-old=data"];
+
+#[test]
+fn a_file_that_is_replaced_without_syncs_is_found_and_mended() {
+    let room = Room::new();
+    let run = replace(&room, "");
+    let options = [&["--run", run.as_str(), "--suggest"], &JUDGED[..]].concat();
+    let out = room.run(&options);
+    let said = text(&out.stdout);
+    assert_eq!(out.status.code(), Some(1), "{}", words(&out));
+    for word in [
+        "no fdatasync(new) comes before `rename(new, data)`",
+        "no fsync(.) comes before the acknowledgement of `saved 1`",
+        "mend: add before `rename(new, data)`",
+        "posix",
+        "ext4",
+        "f2fs",
+    ] {
+        assert!(said.contains(word), "no `{word}` in {said}");
+    }
+    let results = room.path().join("varve-crash");
+    for name in [
+        "results.json",
+        "junit.xml",
+        "index.html",
+        "recording",
+        "finding-1/after",
+    ] {
+        assert!(results.join(name).exists(), "{name}");
+    }
+    let again = said
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix("again"));
+    let state = again.and_then(|line| line.split("--state ").nth(1));
+    let state = state
+        .expect("a line that makes it again")
+        .trim_matches('\'');
+    let recording = ["--recording", "varve-crash/recording", "--state", state];
+    let options = [&recording[..], &JUDGED[2..], &["--out", "again"]].concat();
+    room.told(&options, 1, &["bad: data "]);
+
+    let run = replace(&room, "sync");
+    let out = room.run(&[&["--run", run.as_str()], &JUDGED[..]].concat());
+    assert!(out.status.success(), "{}", words(&out));
+}
+
+#[test]
+fn lint_needs_no_judge_and_json_is_alone() {
+    let room = Room::new();
+    let run = replace(&room, "");
+    room.told(
+        &["--run", &run, "--acks", "stdout", "--lint"],
+        1,
+        &["fdatasync(new) lacks", "not everything was synced"],
+    );
+    let run = replace(&room, "sync");
+    room.told(
+        &["--run", &run, "--acks", "stdout", "--lint"],
+        0,
+        &["everything was synced"],
+    );
+    let run = format!("{run}; echo more");
+    let out = room.run(&["--run", &run, "--json", "--model", "posix", "--runs", "1"]);
+    let whole: serde_json::Value = serde_json::from_slice(&out.stdout).expect("JSON alone");
+    assert_eq!(whole["models"][0]["name"], "posix");
+    assert!(
+        text(&out.stderr).contains("more"),
+        "what the command prints"
+    );
+}
+
+#[test]
+fn a_signal_while_trees_are_judged_keeps_what_is_known() {
+    let room = Room::new();
+    let run = replace(&room, "");
+    let check = format!("echo 1 > {}/begun; sleep 0.2", room.path().display());
+    let mut varve = room.crash(&["--run", &run, "--check", &check, "--jobs", "1"]);
+    varve
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let running = varve.spawn().expect("the program starts");
+    number_in(&room.path().join("begun"));
+    // The trees before and after the run are judged first.
+    std::thread::sleep(Duration::from_millis(1500));
+    let sent = Command::new("kill")
+        .args(["-INT", &running.id().to_string()])
+        .status();
+    assert!(sent.expect("kill starts").success());
+    let out = running.wait_with_output().expect("it ends");
+    let said = words(&out);
+    assert_eq!(out.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("INCOMPLETE") && said.contains("marked as incomplete"),
+        "{said}"
+    );
+    let results = fs::read_to_string(room.path().join("varve-crash/results.json"));
+    assert!(results.expect("it is there").contains("incomplete"));
+    room.is_left_clean();
+}

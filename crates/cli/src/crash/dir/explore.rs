@@ -106,18 +106,10 @@ impl<'a> Trial<'a> {
     /// Explores, and writes the result into the folder.
     pub fn run(mut self, again: &str, out: &OutFolder) -> Result<(Report, Option<Part>), Failure> {
         let explored = self.explored()?;
-        let signal = self.stop.signal();
-        let part = (!explored.complete).then(|| {
-            let states = explored
-                .models
-                .iter()
-                .map(|model| model.counts.states)
-                .sum();
-            let signal = signal.unwrap_or_default();
-            Part::new(signal, states, states, "states that were made")
-        });
+        let signal = self.stop.signal().filter(|_| !explored.complete);
+        let part = signal.map(|signal| Part::of_unknown(signal, explored.judged, "trees"));
         let findings = self.explained(&explored);
-        if self.args.program.suggest && part.is_none() {
+        if self.args.program.suggest && explored.complete {
             let suggestion = self.suggested()?;
             self.notes.extend(suggestion);
         }

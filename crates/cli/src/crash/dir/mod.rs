@@ -69,6 +69,7 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     let folder = args.out.display();
     match (bad, several) {
         (0, _) => Ok(()),
+        _ if options.lint => Err(failed("not everything was synced when it was promised")),
         (_, false) => Err(failed(format!("states are bad; {folder} has the findings"))),
         (n, true) => Err(failed(format!(
             "{n} of {} runs have bad states; {folder} has the findings",
@@ -77,7 +78,7 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     }
 }
 
-/// Explores one recording and tells the result; true if a state is bad.
+/// Explores one recording and tells the result; true if it is bad.
 fn result(
     args: &CrashArgs,
     stop: &Arc<Stop>,
@@ -106,6 +107,9 @@ fn result(
     }
     match part {
         Some(part) => Err(part.kept_in(out.path())),
+        None if !report.is_bad() && !report.is_whole() => Err(failed(
+            "a model gave up, so that not everything was looked at",
+        )),
         None => Ok(report.is_bad()),
     }
 }
