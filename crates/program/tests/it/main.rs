@@ -9,3 +9,4 @@ mod programs;
 mod random;
 mod rules;
 mod script;
+mod shims;
