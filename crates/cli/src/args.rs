@@ -342,9 +342,9 @@ pub struct CrashArgs {
     pub image: Option<PathBuf>,
     /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole
     /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is built
-    /// in.
+    /// in; may be given several times.
     #[arg(long, value_name = "COMMAND|JUDGE", requires = "place")]
-    pub judge: Option<String>,
+    pub judge: Vec<String>,
     /// Most memory for the content of the image or directory and all that the command writes, MiB,
     /// or with k, M, G or T; a command that writes more fails.
     #[arg(long, default_value_t = 1024, value_name = "SIZE", requires = "place", value_parser = size::mib_not_zero)]

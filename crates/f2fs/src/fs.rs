@@ -55,7 +55,13 @@ impl F2fs {
         self.write_all_files()?;
         match self.journal {
             Some(_) => self.sync_all_by_journal(),
-            None => self.checkpoint(Cause::Sync),
+            None => {
+                self.checkpoint(Cause::Sync)?;
+                // Data that was written in place needs no checkpoint, but its way out of the
+                // device's cache.
+                let flushed = self.queue.ensure_flushed(self.queue.mark());
+                flushed.map_err(|e| self.flush_failed("sync", e))
+            }
         }
     }
 

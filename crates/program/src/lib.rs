@@ -18,6 +18,7 @@ pub mod lint;
 pub mod mend;
 pub mod posix;
 pub mod record;
+pub mod replay;
 pub mod sites;
 pub mod state;
 pub mod tree;

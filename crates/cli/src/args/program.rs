@@ -16,7 +16,7 @@ pub struct ProgramArgs {
     /// may leave of the directory at any moment.
     #[arg(long, value_name = "DIR", num_args = 0..=1,
           conflicts_with_all = ["image", "quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "mode", "draws",
-              "subset", "torn", "nested", "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in"])]
+              "torn", "nested", "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in"])]
     pub dir: Option<Option<PathBuf>>,
     /// A command that ends with exit code 0 if the directory `$VARVE_DIR` is one that the user of
     /// the program may find; `$VARVE_ACKED` is a file of what the program had acknowledged, a line
@@ -38,8 +38,8 @@ pub struct ProgramArgs {
     /// The directory begins as a copy of this folder.
     #[arg(long, value_name = "FOLDER", requires = "dir")]
     pub from: Option<PathBuf>,
-    /// What may be left: `posix`, `ext4`, `f2fs`, each with options; separated by spaces or given
-    /// several times [default: all].
+    /// What may be left: `posix`, `posix+BELIEF`, `ext4`, `ext4:OPTION,...`, `f2fs`; separated by
+    /// commas or given several times [default: posix,ext4,f2fs].
     #[arg(long, value_name = "MODEL", requires = "dir")]
     pub model: Vec<String>,
     /// What is an acknowledgement, beside lines that are written to `$VARVE_ACKS` or to the socket
@@ -73,6 +73,12 @@ pub struct ProgramArgs {
     #[arg(long, value_name = "FILE", requires = "dir",
           conflicts_with_all = ["run", "setup", "from", "acks", "fail", "runs", "size", "keep"])]
     pub recording: Option<PathBuf>,
+    /// Makes one state of the recording again, and judges it: MODEL LINE, as a finding prints it.
+    #[arg(long, value_name = "STATE", requires = "recording")]
+    pub state: Option<String>,
+    /// Prints findings as annotations of GitHub, too.
+    #[arg(long, requires = "dir", conflicts_with = "json")]
+    pub github: bool,
     /// Prints the recorded calls, and judges nothing.
     #[arg(long, requires = "dir")]
     pub show: bool,

@@ -41,6 +41,9 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
         return dir::dir(args);
     }
     if let (Some(command), Some(image)) = (&args.run, &args.image) {
+        if args.judge.len() > 1 {
+            return Err(usage("--image takes one --judge"));
+        }
         return program::program(args, command, image);
     }
     let jobs = jobs(args)?;

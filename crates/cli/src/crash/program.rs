@@ -35,9 +35,9 @@ pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Fail
     device.complete().map_err(failed)?;
     ran?;
     let trace = device.trace();
-    let judge = match &args.judge {
-        Some(command) => Judge::Command(command.clone()),
-        None => Judge::Checker,
+    let judge = match &args.judge[..] {
+        [command, ..] => Judge::Command(command.clone()),
+        [] => Judge::Checker,
     };
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder for states: {e}")))?;
     let bound = bound(args);
@@ -191,7 +191,7 @@ fn told(bad: &Bad) -> String {
 fn results(args: &CrashArgs, command: &str, explored: &Explored) -> Value {
     let first = explored.first.as_ref();
     json!({
-        "schema": 1, "command": "crash --run", "run": command, "judge": args.judge,
+        "schema": 1, "command": "crash --run", "run": command, "judge": args.judge.first(),
         "mode": args.reach().mode,
         "writes": explored.writes, "flushes": explored.flushes, "cuts": explored.cuts,
         "states": explored.states, "recovered": explored.recovered, "beyond": explored.beyond,

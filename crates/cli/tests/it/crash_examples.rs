@@ -30,19 +30,25 @@ struct Program {
 }
 
 fn below_root(path: &str) -> PathBuf {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path);
     fs::canonicalize(root).expect(path)
 }
 
 fn has_module(name: &str) -> bool {
-    let import = Command::new("python3").args(["-c", &format!("import {name}")]).output();
+    let import = Command::new("python3")
+        .args(["-c", &format!("import {name}")])
+        .output();
     import.expect("python3").status.success()
 }
 
 fn run(program: &Program, here: &Path, out: &Path) -> Output {
     let at = |text: &str| text.replace("{here}", here.to_str().expect("a plain name"));
     let mut varve = command();
-    varve.args(["crash", "--dir", "--acks", "stdout", "--out"]).arg(out);
+    varve
+        .args(["crash", "--dir", "--acks", "stdout", "--out"])
+        .arg(out);
     varve.args(["--run", &at(&program.run), "--judge", &at(&program.judge)]);
     if let Some(setup) = &program.setup {
         varve.args(["--setup", &at(setup)]);
@@ -72,7 +78,10 @@ fn wrong(program: &Program, output: &Output, out: &Path) -> Vec<String> {
         }
     }
     let findings = results["findings"].to_string();
-    let lacking = program.names.iter().filter(|name| !findings.contains(*name));
+    let lacking = program
+        .names
+        .iter()
+        .filter(|name| !findings.contains(*name));
     wrong.extend(lacking.map(|name| format!("no finding names {name}")));
     if !wrong.is_empty() {
         wrong.push(text(&output.stdout).to_string());
@@ -88,8 +97,15 @@ fn each_small_program_holds_or_loses_as_the_table_says() {
     assert!(table.program.len() >= 9);
     let mut all = Vec::new();
     for program in &table.program {
-        if program.needs.as_ref().is_some_and(|needs| !has_module(needs)) {
-            eprintln!("{}: left out, python3 has no {:?}", program.name, program.needs);
+        if program
+            .needs
+            .as_ref()
+            .is_some_and(|needs| !has_module(needs))
+        {
+            eprintln!(
+                "{}: left out, python3 has no {:?}",
+                program.name, program.needs
+            );
             continue;
         }
         let out = folder();
@@ -130,7 +146,15 @@ fn the_plugin_for_pytest_fails_with_the_sentence() {
     let room = folder();
     fs::write(room.path().join("test_it.py"), TESTS).expect("a file");
     let mut pytest = Command::new("python3");
-    pytest.args(["-m", "pytest", "-p", "pytest_varve", "-p", "no:cacheprovider", "-q"]);
+    pytest.args([
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_varve",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]);
     pytest.current_dir(room.path());
     pytest.env("PYTHONPATH", below_root("python/pytest-varve"));
     pytest.env("TMPDIR", room.path());
@@ -139,5 +163,8 @@ fn the_plugin_for_pytest_fails_with_the_sentence() {
     let said = words(&output);
     assert!(said.contains("2 failed, 2 passed"), "{said}");
     assert!(said.contains("FAILED test_it.py::test_found"), "{said}");
-    assert!(said.contains("fsync(f.tmp)") && said.contains("nonsense"), "{said}");
+    assert!(
+        said.contains("fsync(f.tmp)") && said.contains("nonsense"),
+        "{said}"
+    );
 }

@@ -2,6 +2,7 @@
 
 mod compare;
 mod crash;
+mod crash_dir;
 mod crash_examples;
 mod device;
 mod fsck;

@@ -11,9 +11,6 @@ pub const ACKS: &str = ".varve-acks";
 /// acknowledgement.
 pub const STDOUT: &str = ".varve-stdout";
 
-/// Longest acknowledgement in bytes; what is longer is cut into several.
-const LINE_BYTES_MAX: usize = 64 << 10;
-
 /// Numbers that no file system here gives to an inode.
 const FIRST: u32 = u32::MAX - 1;
 
@@ -98,13 +95,23 @@ impl Tape {
         let mut lines = Vec::new();
         for piece in data.split_inclusive(|&b| b == b'\n') {
             stream.open.extend_from_slice(piece);
-            if piece.ends_with(b"\n") || stream.open.len() >= LINE_BYTES_MAX {
+            if piece.ends_with(b"\n") {
                 lines.push(std::mem::take(&mut stream.open));
             }
         }
+        self.hold_to_room(file);
         lines
             .iter()
             .for_each(|line| self.promise(who.clone(), line));
+    }
+
+    /// Gives up a line that is longer than the room (record-R4).
+    fn hold_to_room(&mut self, file: AckFile) {
+        let open = &mut self.acks.streams[file as usize].open;
+        if open.len() > self.room_left {
+            *open = Vec::new();
+            self.over = true;
+        }
     }
 
     /// A line that has no end is one nevertheless when the file is opened with `O_TRUNC`, as a

@@ -33,6 +33,8 @@ mod recorder;
 mod show;
 mod socket;
 mod system;
+#[cfg(test)]
+mod tests;
 mod volume;
 mod who;
 

@@ -53,9 +53,9 @@ pub(super) struct Tape {
     callers: Callers,
     faults: Faults,
     room_bytes: usize,
-    room_left: usize,
+    pub room_left: usize,
     /// A call did not fit (record-R4).
-    over: bool,
+    pub over: bool,
 }
 
 impl Recorder {

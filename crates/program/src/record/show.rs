@@ -1,6 +1,7 @@
 //! A recording as a list for people.
 
 use crate::call::{Attribute, Call, Recording, What};
+use crate::sites::name;
 use std::fmt::Write;
 
 /// All calls, a line each, with number and caller.
@@ -19,61 +20,39 @@ pub fn list(recording: &Recording) -> String {
     text
 }
 
-/// A call as a person would write it.
+/// A call with what it was made with.
 pub fn line(call: &Call) -> String {
-    let path = &call.path;
-    match &call.what {
-        What::Create { kind, mode, .. } => {
-            use crate::tree::Kind;
-            let word = match kind {
-                Kind::File => "creat",
-                Kind::Dir => "mkdir",
-                Kind::Symlink(target) => {
-                    let target = String::from_utf8_lossy(target);
-                    return format!("symlink({target}, {path})");
-                }
-                Kind::Special(..) => "mknod",
-            };
-            format!("{word}({path}, {mode:04o})")
-        }
-        What::CreateUnnamed { mode, .. } => format!("open(O_TMPFILE, {mode:04o})"),
-        What::Link { .. } => format!("link({path})"),
-        What::Unlink { .. } => format!("unlink({path})"),
-        What::Rename { exchange, .. } => match exchange {
-            true => format!("rename({path}, RENAME_EXCHANGE)"),
-            false => format!("rename({path})"),
-        },
-        What::Write { offset, data, .. } => {
-            format!("write({path}, {} bytes at {offset})", data.len())
-        }
-        What::Truncate { size, .. } => format!("truncate({path}, {size})"),
+    let with = match &call.what {
+        What::Acknowledge(text) => return format!("acknowledged: {text}"),
+        What::Create { mode, .. } | What::CreateUnnamed { mode, .. } => format!(", {mode:04o}"),
+        What::Rename { exchange: true, .. } => String::from(", RENAME_EXCHANGE"),
+        What::Write { offset, data, .. } => format!(", {} bytes at {offset}", data.len()),
+        What::Truncate { size, .. } => format!(", {size}"),
         What::Allocate {
             offset, len, zero, ..
-        } => match zero {
-            true => format!("fallocate({path}, zeros, {len} bytes at {offset})"),
-            false => format!("fallocate({path}, {len} bytes at {offset})"),
-        },
+        } => {
+            let zero = if *zero { ", zeros" } else { "" };
+            format!("{zero}, {len} bytes at {offset}")
+        }
         What::SetAttribute { attribute, .. } => match attribute {
-            Attribute::Mode(mode) => format!("chmod({path}, {mode:04o})"),
-            Attribute::Owner(user, group) => format!("chown({path}, {user}, {group})"),
+            Attribute::Mode(mode) => format!(", {mode:04o}"),
+            Attribute::Owner(user, group) => format!(", {user}, {group}"),
             Attribute::Xattr(name, value) => {
                 let name = String::from_utf8_lossy(name);
-                match value {
-                    Some(value) => format!("setxattr({path}, {name}, {} bytes)", value.len()),
-                    None => format!("removexattr({path}, {name})"),
-                }
+                let bytes = value
+                    .as_ref()
+                    .map(|value| format!(", {} bytes", value.len()));
+                format!(", {name}{}", bytes.unwrap_or_default())
             }
         },
-        What::Sync {
-            data_only, failed, ..
-        } => {
-            let word = if *data_only { "fdatasync" } else { "fsync" };
-            match failed {
-                None => format!("{word}({path})"),
-                Some(errno) => format!("{word}({path}) = error {errno}"),
-            }
-        }
-        What::SyncAll => String::from("sync()"),
-        What::Acknowledge(text) => format!("acknowledged: {text}"),
-    }
+        _ => String::new(),
+    };
+    let failed = call.what.failure();
+    let failed = failed.map(|errno| format!(" = error {errno}"));
+    format!(
+        "{}({}{with}){}",
+        name(&call.what),
+        call.path,
+        failed.unwrap_or_default()
+    )
 }

@@ -1,6 +1,7 @@
 //! Recordings of programs: what a cut may leave of them, why it is bad, and what mends it.
 
 mod explain;
+mod inclusion;
 mod lint;
 mod mend;
 mod page;

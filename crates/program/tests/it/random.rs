@@ -7,7 +7,7 @@ use varve_program::posix::{Belief, Grain, Posix, RULES};
 use varve_program::state::Bound;
 
 /// Some calls on a few names.
-fn program(rng: &mut Rng, calls: usize) -> Script {
+pub fn program(rng: &mut Rng, calls: usize) -> Script {
     let mut script = Script::new().with_file("a", &[b'a'; 600]);
     script.mkdir("d");
     while script.len() < calls {

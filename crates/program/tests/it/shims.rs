@@ -49,7 +49,9 @@ const PROGRAMS: [(&str, &str, &str, &str); 6] = [
 
 /// The block of the page that is marked with this name.
 fn block(name: &str) -> &'static str {
-    let (_, rest) = PAGE.split_once(&format!("<!-- shim: {name} -->\n```")).expect(name);
+    let (_, rest) = PAGE
+        .split_once(&format!("<!-- shim: {name} -->\n```"))
+        .expect(name);
     let (_, rest) = rest.split_once('\n').expect(name);
     rest.split_once("```").expect(name).0
 }
@@ -70,12 +72,18 @@ fn each_language_acknowledges_with_the_function_of_the_page() {
     for (shim, main, program, text) in PROGRAMS {
         let folder = tempfile::tempdir().expect("a folder");
         let tool = text.split(' ').next().expect("a tool");
-        if !run(&format!("command -v {tool}"), folder.path(), None).status.success() {
+        if !run(&format!("command -v {tool}"), folder.path(), None)
+            .status
+            .success()
+        {
             eprintln!("{shim}: left out, there is no {tool}");
             continue;
         }
         ran += 1;
-        assert!(block(shim).trim().lines().count() <= 12, "{shim} is to be short");
+        assert!(
+            block(shim).trim().lines().count() <= 12,
+            "{shim} is to be short"
+        );
         fs::write(folder.path().join(shim), block(shim)).expect("a file");
         fs::write(folder.path().join(main), program).expect("a file");
         let acks = folder.path().join("acks");

@@ -1,7 +1,10 @@
 //! `varve crash --dir`: runs a program of the user on a volume of ours, records its system calls,
 //! and judges what a cut may leave.
 
+mod explore;
 mod family;
+mod judges;
+mod models;
 mod place;
 mod record;
 
@@ -10,9 +13,12 @@ use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::stop::Stop;
 use ::program::call::Recording;
+use ::program::findings::{github, text};
 use ::program::record::{list, load, save};
+use explore::Trial;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The variable that names the file of acknowledgements.
 const ACKS_VARIABLE: &str = "VARVE_ACKS";
@@ -37,34 +43,121 @@ pub fn ack(args: &AckArgs) -> Result<(), Failure> {
 
 /// Records, explores, reports; fails if a state is bad.
 pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
-    let recordings = match &args.program.recording {
-        Some(file) => vec![read(file)?],
-        None => recorded(args)?,
+    let options = &args.program;
+    // What options ask for is checked before anything runs.
+    judges::given(args)?;
+    models::models(&options.model).map_err(usage)?;
+    let out = OutFolder::prepare(&args.out)?;
+    let stop = Stop::watch()?;
+    let runs = match &options.recording {
+        Some(file) => vec![(file.clone(), read(file)?)],
+        None => recorded(args, &out, &stop)?,
     };
-    if let Some(file) = &args.program.keep {
-        let [recording] = &recordings[..] else {
-            return Err(usage("--keep takes one recording: leave --runs out"));
-        };
-        let bytes = save(recording).map_err(failed)?;
-        std::fs::write(file, bytes).map_err(|e| failed(format!("{}: {e}", file.display())))?;
-    }
-    if args.program.show {
-        let lists: Vec<String> = recordings.iter().map(list).collect();
+    if options.show {
+        let lists: Vec<String> = runs.iter().map(|(_, recording)| list(recording)).collect();
         return say(&lists.join("\n"));
     }
-    Err(usage("say --show"))
+    let several = runs.len() > 1;
+    let mut bad = 0;
+    for (nr, (file, recording)) in runs.iter().enumerate() {
+        let out = match several {
+            true => OutFolder::prepare(&args.out.join(format!("run-{}", nr + 1)))?,
+            false => OutFolder::prepare(&args.out)?,
+        };
+        bad += usize::from(result(args, &stop, recording, file, &out)?);
+    }
+    let folder = args.out.display();
+    match (bad, several) {
+        (0, _) => Ok(()),
+        (_, false) => Err(failed(format!("states are bad; {folder} has the findings"))),
+        (n, true) => Err(failed(format!(
+            "{n} of {} runs have bad states; {folder} has the findings",
+            runs.len()
+        ))),
+    }
 }
 
-fn recorded(args: &CrashArgs) -> Result<Vec<Recording>, Failure> {
+/// Explores one recording and tells the result; true if a state is bad.
+fn result(
+    args: &CrashArgs,
+    stop: &Arc<Stop>,
+    recording: &Recording,
+    file: &Path,
+    out: &OutFolder,
+) -> Result<bool, Failure> {
+    let trial = Trial::new(args, stop, recording)?;
+    if let Some(state) = &args.program.state {
+        return say(&trial.again(state, out)?).map(|()| false);
+    }
+    if args.program.lint {
+        let words = trial.lint()?;
+        return match words.is_empty() {
+            true => say("everything was synced at each acknowledgement\n").map(|()| false),
+            false => say(&(words.join("\n") + "\n")).map(|()| true),
+        };
+    }
+    let (report, part) = trial.run(&again(args, file), out)?;
+    match args.json {
+        true => say(&report.json().map_err(failed)?)?,
+        false => say(&text(&report))?,
+    }
+    if args.program.github {
+        say(&github(&report))?;
+    }
+    match part {
+        Some(part) => Err(part.kept_in(out.path())),
+        None => Ok(report.is_bad()),
+    }
+}
+
+/// The command line that makes a state of this recording again, but for the state.
+fn again(args: &CrashArgs, file: &Path) -> String {
+    let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
+    let mut words = format!(
+        "varve crash --dir --recording {}",
+        quoted(&file.to_string_lossy())
+    );
+    let options = &args.program;
+    let judges = args.judge.iter().map(|judge| ("--judge", judge));
+    let checks = options.check.iter().map(|check| ("--check", check));
+    let servers = options
+        .check_server
+        .iter()
+        .map(|check| ("--check-server", check));
+    for (option, text) in judges.chain(checks).chain(servers) {
+        words.push_str(&format!(" {option} {}", quoted(text)));
+    }
+    words + " --state"
+}
+
+/// Runs the command as often as is asked for; each recording is kept.
+fn recorded(
+    args: &CrashArgs,
+    out: &OutFolder,
+    stop: &Arc<Stop>,
+) -> Result<Vec<(PathBuf, Recording)>, Failure> {
     let Some(command) = &args.run else {
         return Err(usage(
             "what to run is missing: say --run COMMAND, or --recording FILE for one that was kept",
         ));
     };
-    OutFolder::prepare(&args.out)?;
-    let stop = Stop::watch()?;
-    let runs = 0..args.program.runs.get();
-    runs.map(|_| record::record(args, command, &stop)).collect()
+    let runs = args.program.runs.get();
+    if runs > 1 && args.program.keep.is_some() {
+        return Err(usage("--keep takes one recording: leave --runs out"));
+    }
+    let mut all = Vec::new();
+    for nr in 1..=runs {
+        let recording = record::record(args, command, stop)?;
+        let name = match runs {
+            1 => String::from("recording"),
+            _ => format!("recording-{nr}"),
+        };
+        let file = (args.program.keep.clone()).unwrap_or_else(|| out.path().join(name));
+        let bytes = save(&recording).map_err(failed)?;
+        std::fs::write(&file, bytes).map_err(|e| failed(format!("{}: {e}", file.display())))?;
+        all.push((file, recording));
+    }
+    Ok(all)
 }
 
 fn read(file: &Path) -> Result<Recording, Failure> {

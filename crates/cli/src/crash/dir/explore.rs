@@ -1,0 +1,288 @@
+//! From a recording to its result: states, judges, findings, mends.
+
+use super::{judges, models};
+use crate::args::CrashArgs;
+use crate::failure::{Failure, failed, tell, usage};
+use crate::out::OutFolder;
+use crate::stop::{Part, Stop};
+use ::program::call::Recording;
+use ::program::explain::explain;
+use ::program::explore::{Bad, Explored, Job, Progress, explore};
+use ::program::findings::{
+    Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
+};
+use ::program::judge::process::Patience;
+use ::program::judge::{JudgeSpec, Settings, build, place};
+use ::program::lint::lint;
+use ::program::mend::{Suggestion, Terms, suggest};
+use ::program::posix::Posix;
+use ::program::state::{Bound, Judge, Model, Verdict, acknowledged};
+use base::Nanos;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Groups of bad states of which one is kept, for each model.
+const GROUPS_MAX: usize = 64;
+
+/// What is needed to explore a recording.
+pub struct Trial<'a> {
+    args: &'a CrashArgs,
+    stop: &'a Arc<Stop>,
+    recording: &'a Recording,
+    models: Vec<Box<dyn Model>>,
+    posix: Posix,
+    specs: Vec<JudgeSpec>,
+    settings: Settings,
+    bound: Bound,
+    /// What the report says beside the findings.
+    notes: Vec<String>,
+}
+
+impl<'a> Trial<'a> {
+    /// Puts together what options ask for.
+    pub fn new(
+        args: &'a CrashArgs,
+        stop: &'a Arc<Stop>,
+        recording: &'a Recording,
+    ) -> Result<Trial<'a>, Failure> {
+        let models = models::models(&args.program.model).map_err(usage)?;
+        let jobs = crate::pool::threads(args.jobs, usize::MAX);
+        let temp = std::env::temp_dir();
+        let bytes = (args.program.size << 20) * jobs as u64;
+        let (folder, _) = place(Path::new("/dev/shm"), &temp, bytes);
+        let asked = Arc::clone(stop);
+        let settings = Settings {
+            place: folder,
+            patience: Patience {
+                timeout: Nanos(args.timeout.saturating_mul(1_000_000_000)),
+                stop: Arc::new(move || asked.signal().is_some()),
+            },
+            notes: Arc::default(),
+        };
+        let mut notes = vec![String::from(
+            "one recording is one schedule of the program; --runs N records several",
+        )];
+        let mut specs = judges::given(args)?;
+        if specs.is_empty() {
+            specs = judges::fitting(recording, &settings);
+            let found = specs.iter().map(ToString::to_string).collect::<Vec<_>>();
+            notes.push(match found.is_empty() {
+                true => {
+                    "without --check, --check-server or --judge every tree is taken for good".into()
+                }
+                false => format!(
+                    "no judge was named; by the files that are there: {}",
+                    found.join("; ")
+                ),
+            });
+        }
+        Ok(Trial {
+            args,
+            stop,
+            recording,
+            posix: models::rules(&models),
+            models,
+            specs,
+            settings,
+            bound: Bound {
+                states_max: args.states.into(),
+                parts_max: args.subset as usize,
+            },
+            notes,
+        })
+    }
+
+    fn judge(&self) -> Result<Box<dyn Judge>, ::program::state::JudgeError> {
+        build(&self.specs, self.recording, &self.settings)
+    }
+
+    /// What was unsynced at acknowledgements.
+    pub fn lint(&self) -> Result<Vec<String>, Failure> {
+        let lints = lint(&self.posix, self.recording).map_err(failed)?;
+        Ok(lints.iter().map(ToString::to_string).collect())
+    }
+
+    /// Explores, and writes the result into the folder.
+    pub fn run(mut self, again: &str, out: &OutFolder) -> Result<(Report, Option<Part>), Failure> {
+        let explored = self.explored()?;
+        let signal = self.stop.signal();
+        let part = (!explored.complete).then(|| {
+            let states = explored
+                .models
+                .iter()
+                .map(|model| model.counts.states)
+                .sum();
+            let signal = signal.unwrap_or_default();
+            Part::new(signal, states, states, "states that were made")
+        });
+        let findings = self.explained(&explored);
+        if self.args.program.suggest && part.is_none() {
+            let suggestion = self.suggested()?;
+            self.notes.extend(suggestion);
+        }
+        self.notes
+            .extend(self.settings.notes.lock().iter().cloned());
+        let context = Context {
+            run: self
+                .args
+                .run
+                .clone()
+                .unwrap_or_else(|| "a recording".into()),
+            judges: self.specs.iter().map(ToString::to_string).collect(),
+            again: again.into(),
+            lint: self.lint()?,
+            notes: std::mem::take(&mut self.notes),
+            incomplete: part.as_ref().map(Part::mark),
+        };
+        let report = Report::new(context, self.recording, &explored, &findings);
+        self.written(&report, &findings, out)?;
+        Ok((report, part))
+    }
+
+    fn explored(&self) -> Result<Explored, Failure> {
+        let job = Job {
+            recording: self.recording,
+            models: &self.models,
+            bound: &self.bound,
+            jobs: crate::pool::threads(self.args.jobs, usize::MAX),
+            groups_max: GROUPS_MAX,
+        };
+        let bar = bar();
+        let go_on = |progress: Progress| {
+            bar.set_position(progress.states);
+            bar.set_message(format!("{} trees, {} bad", progress.judged, progress.bad));
+            self.stop.signal().is_none()
+        };
+        let explored = explore(&job, &|| self.judge(), &go_on);
+        bar.finish_and_clear();
+        explored.map_err(|e| match self.stop.signal() {
+            // What fails then, fails because of that.
+            Some(signal) => {
+                Failure::Stopped(signal, "nothing was judged, nothing is written".into())
+            }
+            None => failed(e),
+        })
+    }
+
+    /// Findings with their reasons; without one where the judge cannot be asked again.
+    fn explained(&self, explored: &Explored) -> Vec<Finding> {
+        let mut judge = None;
+        gather(explored, &mut |_, bad: &Bad| {
+            if self.stop.signal().is_some() {
+                return plainly(bad);
+            }
+            if judge.is_none() {
+                judge = self.judge().ok();
+            }
+            let Some(judge) = &mut judge else {
+                return plainly(bad);
+            };
+            let mut judging = |tree: &_, told: &[&str]| judge.judge(tree, told);
+            match explain(&self.posix, self.recording, &bad.state, &mut judging) {
+                Ok(found) => Told {
+                    key: found.key,
+                    sentence: found.sentence,
+                    why: found.why,
+                    state: found.state,
+                    lost: found.lost,
+                    kept: found.kept,
+                    promise: found.promise,
+                    lacks: found.lacks.iter().map(ToString::to_string).collect(),
+                },
+                Err(e) => {
+                    tell(format!("a finding without its reason: {e}"));
+                    plainly(bad)
+                }
+            }
+        })
+    }
+
+    /// Syncs to add and to leave out, in words.
+    fn suggested(&self) -> Result<Vec<String>, Failure> {
+        let mut judge = self.judge().map_err(failed)?;
+        let models: Vec<&dyn Model> = self.models.iter().map(AsRef::as_ref).collect();
+        let terms = Terms {
+            recording: self.recording,
+            models: &models,
+            bound: &self.bound,
+            posix: &self.posix,
+        };
+        let found = suggest(&terms, &mut |tree, told| judge.judge(tree, told));
+        let Suggestion {
+            added,
+            unmended,
+            needless,
+            ..
+        } = found.map_err(failed)?;
+        let mut words: Vec<String> = Vec::new();
+        words.extend(added.iter().map(|add| format!("mend: add {}", add.text)));
+        words.extend(unmended.map(|left| format!("no sync mends: {}", left.sentence)));
+        words.extend(
+            needless
+                .iter()
+                .map(|sync| format!("not needed: {}", sync.text)),
+        );
+        if words.is_empty() {
+            words.push("mend: nothing is to be added or left out".into());
+        }
+        Ok(words)
+    }
+
+    fn written(
+        &self,
+        report: &Report,
+        findings: &[Finding],
+        out: &OutFolder,
+    ) -> Result<(), Failure> {
+        out.write("results.json", &report.json().map_err(failed)?)?;
+        out.write("junit.xml", &junit(report).map_err(failed)?)?;
+        out.write("index.html", &page(report))?;
+        for (finding, number) in findings.iter().zip(1..) {
+            let folder = out.path().join(format!("finding-{number}"));
+            // That of an earlier result.
+            let _ = std::fs::remove_dir_all(&folder);
+            let made = std::fs::create_dir_all(&folder);
+            made.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+            save_trees(self.recording, finding, &folder).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes one state again and judges it.
+    pub fn again(&self, text: &str, out: &OutFolder) -> Result<String, Failure> {
+        let state = models::again(self.recording, text).map_err(usage)?;
+        let told = acknowledged(self.recording, self.recording.calls.len());
+        let told = &told[..state.acknowledged.min(told.len())];
+        let mut judge = self.judge().map_err(failed)?;
+        let verdict = judge.judge(&state.tree, told).map_err(failed)?;
+        let folder = out.path().join("state");
+        let _ = std::fs::remove_dir_all(&folder);
+        let made = std::fs::create_dir_all(&folder);
+        made.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
+        ::program::judge::folder::save(&state.tree, &folder.join("after"), &folder)
+            .map_err(failed)?;
+        let lost: Vec<String> = state
+            .lost
+            .iter()
+            .map(|part| format!("lost: {part}\n"))
+            .collect();
+        let head = format!(
+            "{} calls, {} acknowledgements; the tree is in {}\n{}",
+            state.calls,
+            state.acknowledged,
+            folder.join("after").display(),
+            lost.concat()
+        );
+        match verdict {
+            Verdict::Good => Ok(format!("{head}good\n")),
+            Verdict::Bad(why) => Err(failed(format!("{head}bad: {why}"))),
+        }
+    }
+}
+
+fn bar() -> ProgressBar {
+    let style = ProgressStyle::with_template("{pos} states, {msg}, {elapsed}")
+        .expect("the template is valid");
+    ProgressBar::new_spinner().with_style(style)
+}

@@ -1,0 +1,42 @@
+//! What may be left: the models that options name.
+
+use ::program::call::Recording;
+use ::program::posix::Posix;
+use ::program::replay::{self, BlockModel};
+use ::program::state::{Model, State};
+
+/// All kinds.
+const DEFAULT: &str = "posix,ext4,f2fs";
+/// Words of those that are no file system of ours.
+const KNOWN: &str = "posix (with +BELIEF: posix+ordered-data)";
+
+/// The models of these words; all without any.
+pub fn models(words: &[String]) -> Result<Vec<Box<dyn Model>>, String> {
+    let words = match words.is_empty() {
+        true => DEFAULT.into(),
+        false => words.join(","),
+    };
+    let others = |word: &str| -> Option<Result<Box<dyn Model>, String>> {
+        let model = word.starts_with("posix").then(|| word.parse::<Posix>())?;
+        Some(model.map(|model| Box::new(model) as Box<dyn Model>))
+    };
+    replay::models(&words, KNOWN, &others)
+}
+
+/// The rules by which findings are explained: those of the first model `posix`, or the book.
+pub fn rules(models: &[Box<dyn Model>]) -> Posix {
+    let posix = models.iter().find_map(|model| model.name().parse().ok());
+    posix.unwrap_or_default()
+}
+
+/// Makes the state `MODEL LINE` again.
+pub fn again(recording: &Recording, text: &str) -> Result<State, String> {
+    let (word, line) = text
+        .split_once(' ')
+        .ok_or_else(|| format!("`{text}` is no state: it is MODEL LINE, as a finding prints it"))?;
+    let state = match BlockModel::parse(word)? {
+        Some(model) => model.again(recording, line),
+        None => word.parse::<Posix>()?.again(recording, line),
+    };
+    state.map_err(|e| e.to_string())
+}
