@@ -3,6 +3,7 @@
 mod compare;
 mod crash;
 mod crash_dir;
+mod crash_examples;
 mod device;
 mod fsck;
 mod fsck_f2fs;

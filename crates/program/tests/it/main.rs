@@ -10,3 +10,4 @@ mod programs;
 mod random;
 mod rules;
 mod script;
+mod shims;

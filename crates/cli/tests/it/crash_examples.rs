@@ -1,0 +1,170 @@
+//! The programs of `examples/crash`, each through `varve crash --dir`: the verdict of each model is
+//! that of the table, and the explanation names the sync that lacks. The plugin for pytest, too.
+//! Needs FUSE and python3.
+
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use crate::program::{command, folder, text, words};
+use serde::Deserialize;
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Instant;
+
+#[derive(Deserialize)]
+struct Table {
+    program: Vec<Program>,
+}
+
+#[derive(Deserialize)]
+struct Program {
+    name: String,
+    run: String,
+    setup: Option<String>,
+    judge: String,
+    bad: Vec<String>,
+    #[serde(default)]
+    names: Vec<String>,
+    needs: Option<String>,
+}
+
+fn below_root(path: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path);
+    fs::canonicalize(root).expect(path)
+}
+
+fn has_module(name: &str) -> bool {
+    let import = Command::new("python3")
+        .args(["-c", &format!("import {name}")])
+        .output();
+    import.expect("python3").status.success()
+}
+
+fn run(program: &Program, here: &Path, out: &Path) -> Output {
+    let at = |text: &str| text.replace("{here}", here.to_str().expect("a plain name"));
+    let mut varve = command();
+    varve
+        .args(["crash", "--dir", "--acks", "stdout", "--out"])
+        .arg(out);
+    varve.args(["--run", &at(&program.run), "--judge", &at(&program.judge)]);
+    if let Some(setup) = &program.setup {
+        varve.args(["--setup", &at(setup)]);
+    }
+    varve.output().expect("the program starts")
+}
+
+/// What is wrong with the result of a program.
+fn wrong(program: &Program, output: &Output, out: &Path) -> Vec<String> {
+    let Ok(json) = fs::read_to_string(out.join("results.json")) else {
+        return vec![words(output)];
+    };
+    let results: Value = serde_json::from_str(&json).expect("JSON");
+    let mut wrong = Vec::new();
+    let code = i32::from(!program.bad.is_empty());
+    if output.status.code() != Some(code) {
+        wrong.push(format!("exit code {:?}", output.status.code()));
+    }
+    for model in results["models"].as_array().expect("models") {
+        let name = model["name"].as_str().expect("a name");
+        let is_bad = model["bad"].as_u64() > Some(0);
+        if program.bad.iter().any(|bad| bad == name) != is_bad {
+            wrong.push(format!("{name}: {} bad trees", model["bad"]));
+        }
+        if model["states"].as_u64() < Some(2) || !model["gave_up"].is_null() {
+            wrong.push(format!("{name} has left nothing: {}", model["gave_up"]));
+        }
+    }
+    let findings = results["findings"].to_string();
+    let lacking = program
+        .names
+        .iter()
+        .filter(|name| !findings.contains(*name));
+    wrong.extend(lacking.map(|name| format!("no finding names {name}")));
+    if !wrong.is_empty() {
+        wrong.push(text(&output.stdout).to_string());
+    }
+    wrong
+}
+
+#[test]
+fn each_small_program_holds_or_loses_as_the_table_says() {
+    let here = below_root("examples/crash");
+    let table = fs::read_to_string(here.join("programs.toml")).expect("the table");
+    let table: Table = toml::from_str(&table).expect("a table");
+    assert!(table.program.len() >= 9);
+    let mut all = Vec::new();
+    for program in &table.program {
+        if program
+            .needs
+            .as_ref()
+            .is_some_and(|needs| !has_module(needs))
+        {
+            eprintln!(
+                "{}: left out, python3 has no {:?}",
+                program.name, program.needs
+            );
+            continue;
+        }
+        let out = folder();
+        let since = Instant::now();
+        let output = run(program, &here, out.path());
+        let wrong = wrong(program, &output, out.path());
+        eprintln!("{}: {:.1} s", program.name, since.elapsed().as_secs_f64());
+        if !wrong.is_empty() {
+            all.push(format!("{}: {}", program.name, wrong.join("\n")));
+        }
+    }
+    assert!(all.is_empty(), "{}", all.join("\n\n"));
+}
+
+const TESTS: &str = r#"
+SAVE = "echo new > f.tmp; mv f.tmp f; echo saved"
+
+def test_found(varve_crash):
+    varve_crash(SAVE, setup="echo old > f", acks="stdout", judge="same-or-old=f", model="posix")
+
+def test_looked_at(varve_crash):
+    result = varve_crash(SAVE, check=False, setup="echo old > f", judge="same-or-old=f", model="posix")
+    assert result.bad("posix") > 0 and "f.tmp" in result.findings[0]["sentence"]
+
+def test_holds(varve_crash):
+    varve_crash("echo x > f", judge="prefix=f", model="posix")
+
+def test_no_such_judge(varve_crash):
+    varve_crash("true", judge="nonsense")
+"#;
+
+#[test]
+fn the_plugin_for_pytest_fails_with_the_sentence() {
+    if !has_module("pytest") {
+        eprintln!("left out: python3 has no pytest");
+        return;
+    }
+    let room = folder();
+    fs::write(room.path().join("test_it.py"), TESTS).expect("a file");
+    let mut pytest = Command::new("python3");
+    pytest.args([
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_varve",
+        "-p",
+        "no:cacheprovider",
+        "-q",
+    ]);
+    pytest.current_dir(room.path());
+    pytest.env("PYTHONPATH", below_root("python/pytest-varve"));
+    pytest.env("TMPDIR", room.path());
+    pytest.env("VARVE", command().get_program());
+    let output = pytest.output().expect("python3");
+    let said = words(&output);
+    assert!(said.contains("2 failed, 2 passed"), "{said}");
+    assert!(said.contains("FAILED test_it.py::test_found"), "{said}");
+    assert!(
+        said.contains("fsync(f.tmp)") && said.contains("nonsense"),
+        "{said}"
+    );
+}
