@@ -74,6 +74,16 @@ impl Image {
         let print = fill::fingerprint(&bytes);
         self.set_known(n, bytes, print);
     }
+    /// Gives all these blocks one content, whose fingerprint is made once.
+    ///
+    /// # Panics
+    /// If `bytes` are not 4096.
+    pub fn set_blocks(&mut self, blocks: impl IntoIterator<Item = u64>, bytes: &Bytes) {
+        let print = fill::fingerprint(bytes);
+        for n in blocks {
+            self.set_known(n, bytes.clone(), print);
+        }
+    }
     /// Replaces block `n`; `print` is its fingerprint.
     ///
     /// # Panics

@@ -200,10 +200,8 @@ pub(super) fn free_blocks(config: &Config) -> Result<Vec<BlockNo>, CrashError> {
 fn fresh_image(config: &Config) -> Result<Image, CrashError> {
     let fresh = config.fresh_volume()?;
     let mut image = Image::new();
-    let stale = stale_block();
-    for n in free_blocks(config)? {
-        image.set_block(n.0, stale.clone());
-    }
+    let free = free_blocks(config)?;
+    image.set_blocks(free.iter().map(|n| n.0), &stale_block());
     for (block, bytes) in fresh.blocks {
         image.set_block(block.0, bytes);
     }

@@ -22,10 +22,12 @@ use vfs::{
 /// so long.
 const INTERVAL: Nanos = Nanos::from_secs(5);
 const PAUSE: Nanos = Nanos::from_secs(6);
-/// Time between two calls, so that each moment belongs to one.
+/// Time between two calls, so that each moment belongs to one (replay-B6).
 const BETWEEN: Nanos = Nanos(1000);
-/// Least size of a volume: of fewer bytes ext4 makes no second group, and F2FS has no room.
-const BYTES_MIN: u64 = 136 << 20;
+/// Least size of a volume: of ext4 with its log, and of F2FS, which has no room for six logs and
+/// cleaning below it.
+const EXT4_BYTES_MIN: u64 = 32 << 20;
+const F2FS_BYTES_MIN: u64 = 64 << 20;
 /// Largest volume: its free blocks are made one by one.
 const BYTES_MAX: u64 = 4 << 30;
 /// A node takes this for its inode, its names and the blocks that map it.
@@ -63,7 +65,11 @@ impl Base {
     /// It would be too large, or holds something that the file system refuses.
     pub fn new(model: &BlockModel, recording: &Recording) -> Result<Base, ModelError> {
         let mut model = model.clone();
-        model.stack.bytes = bytes(recording)?;
+        let least = match model.stack.fs {
+            Fs::Ext4 | Fs::Ext3 => EXT4_BYTES_MIN,
+            Fs::F2fs => F2FS_BYTES_MIN,
+        };
+        model.stack.bytes = bytes(recording)?.max(least);
         model.caps.sectors = model.stack.bytes / 512;
         let failed = |e: &dyn std::fmt::Display| ModelError::Simulation(format!("{model}: {e}"));
         let target = Target::Spec(model.caps.clone());
@@ -177,7 +183,7 @@ fn bytes(recording: &Recording) -> Result<u64, ModelError> {
             return Err(ModelError::Call { call, why });
         }
     }
-    Ok((need * ROOM).next_multiple_of(8 << 20).max(BYTES_MIN))
+    Ok((need * ROOM).next_multiple_of(8 << 20))
 }
 
 /// Makes a tree on an empty volume.
@@ -333,6 +339,7 @@ struct Carrier<'a> {
 }
 
 impl Carrier<'_> {
+    /// Carries out all steps (replay-B1).
     fn all(&mut self, steps: &[Step], run: &Run) -> Result<(), ModelError> {
         for (step, then) in steps.iter().zip(&run.then) {
             if self.spans.len() == step.call {
@@ -364,6 +371,7 @@ impl Carrier<'_> {
 
     fn then(&self, then: Then) -> Result<(), FsError> {
         if then.write {
+            // replay-B3.
             self.fs.writeback(rt::now() + Nanos(1))?;
         }
         match then.commit {
@@ -452,7 +460,7 @@ impl Carrier<'_> {
                 data_only,
                 failed: None,
             } => fs.fsync(self.ino(*node)?, *data_only),
-            // replay-B9.
+            // replay-B8.
             What::Sync { .. } => Ok(()),
             What::SyncAll => fs.sync(),
             What::Acknowledge(_) => Ok(()),

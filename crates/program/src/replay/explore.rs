@@ -19,7 +19,7 @@ const BATCH: usize = 128;
 /// Places at which a write may be torn.
 const TORN_MAX: u32 = 2;
 
-/// Stands before the names of runs of the recording without what failed syncs gave up (replay-B9).
+/// Stands before the names of runs of the recording without what failed syncs gave up (replay-B8).
 const GIVEN_UP: &str = "given-up/";
 
 /// What an exploration has seen.

@@ -1,7 +1,7 @@
 //! The tree as it is while the program runs, without any cut.
 
 use crate::call::{Attribute, Recording, What};
-use crate::tree::{Kind, Node, NodeId, Tree};
+use crate::tree::{Kind, Node, NodeId, PAGE, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The tree after some of the calls.
@@ -31,8 +31,8 @@ impl<'a> Follower<'a> {
     }
 }
 
-/// The recording without the content that failed syncs gave up (replay-B9); `None` if there is no
-/// such content. Calls keep their indices.
+/// The recording without the content that failed syncs gave up for good (replay-B8); `None` if
+/// there is no such content. Calls keep their indices.
 pub fn given_up(recording: &Recording) -> Option<Recording> {
     let mut waiting: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
     let mut lost = BTreeSet::new();
@@ -47,6 +47,7 @@ pub fn given_up(recording: &Recording) -> Option<Recording> {
             _ => {}
         }
     }
+    lost.retain(|&n| !touched_later(recording, n));
     let mut without = recording.clone();
     for n in &lost {
         if let What::Write {
@@ -65,6 +66,33 @@ pub fn given_up(recording: &Recording) -> Option<Recording> {
         }
     }
     (!lost.is_empty()).then_some(without)
+}
+
+/// Whether a later call changes a page of a write, and with it writes all that the page holds in
+/// memory once more.
+fn touched_later(recording: &Recording, write: usize) -> bool {
+    let pages = |offset: u64, len: usize| offset / PAGE..(offset + len as u64).div_ceil(PAGE);
+    let What::Write {
+        node: id,
+        offset,
+        data,
+        ..
+    } = &recording.calls[write].what
+    else {
+        return false;
+    };
+    let mine = pages(*offset, data.len());
+    let mut later = recording.calls[write + 1..].iter();
+    later.any(|call| match &call.what {
+        What::Write {
+            node, offset, data, ..
+        } => {
+            let its = pages(*offset, data.len());
+            node == id && its.start < mine.end && mine.start < its.end
+        }
+        What::Truncate { node, .. } | What::Allocate { node, .. } => node == id,
+        _ => false,
+    })
 }
 
 /// Carries a call out on a tree.

@@ -20,9 +20,9 @@
 //!   [`steps::PIECES_MAX`] pieces), because commits and write-back fall between pages, too.
 //! - B2: a commit is that of the timer: the run pauses for longer than its interval, in virtual
 //!   time, while no flusher runs. So what waits for its place stays where it is, as in Linux. (The
-//!   sync of a file would write it.) With `data=writeback` a commit does not wait for data that is on its
-//!   way; so behind write-back it is asked for at once, by the sync of a directory, as another
-//!   program on the volume may do it.
+//!   sync of a file would write it.) With `data=writeback` a commit does not wait for data that is
+//!   on its way; so behind write-back it is asked for at once, by the sync of a directory, as
+//!   another program on the volume may do it.
 //! - B3: write-back is what the flusher does for want of memory, or to data that is old: it starts
 //!   to write all that is dirty and waits neither for the device's cache nor for a commit.
 //! - B4: the runs of a recording are these, where `w` stands behind each step of data, `m` behind
@@ -40,21 +40,23 @@
 //!
 //! - B5: `i` counts within an epoch: an epoch ends where nothing is dirty or uncommitted, and no
 //!   choice before its end can show behind it. So one run makes a choice in each epoch, and there
-//!   are as many runs as the longest epoch has steps, at most [`runs::FAMILY_MAX`] of a kind, spread
-//!   evenly; those left out count as beyond the bound. Were an epoch taken to end too early, this
-//!   would leave states out, and make none that is not legal.
+//!   are as many runs as the longest epoch has steps, at most [`runs::FAMILY_MAX`] of a kind,
+//!   spread evenly; those left out count as beyond the bound. Were an epoch taken to end too early,
+//!   this would leave states out, and make none that is not legal.
 //! - B6: each run is cut where its promises change: at the last moment before a command makes
 //!   something durable (trace-T3), at each acknowledgement, and at the end. An acknowledgement has
-//!   a moment of its own, behind the end of the call before it and before the begin of the next, so
-//!   a cut knows exactly how many had been given.
+//!   a moment of its own, behind the end of the call before it and before the begin of the next
+//!   (call-C2), so a cut knows exactly how many had been given.
 //! - B7: images of a run that differ only in what no recovery reads are recovered once (memo-M1),
 //!   and equal trees with equal acknowledgements are handed on once.
-//! - B8: not reached: data of a newer file without that of an older one where no sync asks for it.
-//!   Linux writes files in the order in which they became dirty, but reclaim of memory and
-//!   `sync_file_range` need not. Model `posix` has these states.
-//! - B9: a sync that failed did nothing, or it gave up the pages that it should have written: Linux
-//!   takes them for clean, so no later sync writes them. A recording with such a sync is explored in both ways;
-//!   in the second one the file keeps the size that these writes gave it.
+//! - B8: a sync that failed (call-C3) did nothing, or it gave up the pages that it should have
+//!   written: Linux takes them for clean, so no later sync writes them unless a later call changes
+//!   the page. A recording with such a sync is explored in both ways; in the second one the file
+//!   keeps the size that these writes gave it, and those whose pages a later call changes are kept.
+//!
+//! Not reached is data of a newer file without that of an older one where no sync asks for it.
+//! Linux writes files in the order in which they became dirty, but reclaim of memory,
+//! `auto_da_alloc` and `sync_file_range` need not. Model `posix` has these states.
 
 pub mod words;
 

@@ -293,8 +293,8 @@ fn writes_in_place_come_in_any_order() {
     assert_eq!(pairs("ext4:data=journal"), in_order);
 }
 
-/// The checkpoint behind the new name leaves nothing for that of the sync, so the sync itself has to
-/// flush.
+/// The checkpoint behind the new name leaves nothing for that of the sync, so the sync itself has
+/// to flush.
 #[test]
 fn a_sync_of_everything_covers_what_was_written_in_place() {
     let mut tape = Tape::new(&[("f", &[b'o'; 8192])]);

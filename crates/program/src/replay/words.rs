@@ -5,8 +5,9 @@
 //! ```
 //!
 //! Options of a model are divided by commas as models are, so an item with `=` belongs to the model
-//! before it; an option without comes first, directly behind the colon. Beside the mount options there is `device=`, whose text is
-//! that of a `spec:` device with `+` for its commas (`device=nvme+sector=512`).
+//! before it; an option without comes first, directly behind the colon. Beside the mount options
+//! there is `device=`, whose text is that of a `spec:` device with `+` for its commas
+//! (`device=nvme+sector=512`).
 
 use super::BlockModel;
 use crate::state::Model;
