@@ -113,17 +113,27 @@ impl Recorder {
         Ok(())
     }
 
+    /// Succeeds if everything was noted.
+    ///
+    /// # Errors
+    /// A call did not fit (record-R4).
+    pub fn complete(&self) -> Result<(), RecordError> {
+        let tape = self.tape.lock();
+        match tape.over {
+            true => Err(tape.no_room()),
+            false => Ok(()),
+        }
+    }
+
     /// Ends: what was noted, and the faults that no call has met.
     ///
     /// # Errors
     /// Not everything was noted (record-R4).
     pub fn end(&self) -> Result<(Recording, Vec<String>), RecordError> {
+        self.tape.lock().end_all_acks();
+        self.complete()?;
         let mut tape = self.tape.lock();
-        tape.end_all_acks();
         tape.rolling = false;
-        if tape.over {
-            return Err(tape.no_room());
-        }
         let recording = Recording {
             start: std::mem::take(&mut tape.start),
             calls: std::mem::take(&mut tape.calls),

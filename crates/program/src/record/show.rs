@@ -2,6 +2,7 @@
 
 use crate::call::{Attribute, Call, Recording, What};
 use crate::sites::name;
+use crate::tree::Kind;
 use std::fmt::Write;
 
 /// All calls, a line each, with number and caller.
@@ -24,6 +25,13 @@ pub fn list(recording: &Recording) -> String {
 pub fn line(call: &Call) -> String {
     let with = match &call.what {
         What::Acknowledge(text) => return format!("acknowledged: {text}"),
+        What::Create {
+            kind: Kind::Symlink(target),
+            ..
+        } => {
+            let target = String::from_utf8_lossy(target);
+            return format!("symlink({}) -> {target}", call.path);
+        }
         What::Create { mode, .. } | What::CreateUnnamed { mode, .. } => format!(", {mode:04o}"),
         What::Rename { exchange: true, .. } => String::from(", RENAME_EXCHANGE"),
         What::Write { offset, data, .. } => format!(", {} bytes at {offset}", data.len()),

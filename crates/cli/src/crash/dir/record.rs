@@ -96,6 +96,10 @@ fn run(
     // Its end of the standard output.
     drop(shell);
     socket.close();
+    if stop.signal().is_none() {
+        // What fails then, fails because of that.
+        recorder.complete().map_err(failed)?;
+    }
     done?;
     place.settle()?;
     let (recording, unmet) = recorder.end().map_err(failed)?;
