@@ -24,10 +24,10 @@ const INTERVAL: Nanos = Nanos::from_secs(5);
 const PAUSE: Nanos = Nanos::from_secs(6);
 /// Time between two calls, so that each moment belongs to one (replay-B6).
 const BETWEEN: Nanos = Nanos(1000);
-/// Least size of a volume: of ext4 with its log, and of F2FS, which has no room for six logs and
-/// cleaning below it.
+/// Least size of a volume: of ext4 with its log, and of F2FS, which has no room for six logs,
+/// cleaning and a journal below it.
 const EXT4_BYTES_MIN: u64 = 32 << 20;
-const F2FS_BYTES_MIN: u64 = 64 << 20;
+const F2FS_BYTES_MIN: u64 = 136 << 20;
 /// Largest volume: its free blocks are made one by one.
 const BYTES_MAX: u64 = 4 << 30;
 /// A node takes this for its inode, its names and the blocks that map it.

@@ -35,7 +35,7 @@
 //! | `both` | each `m`, `w` | each `m`, `w` | any `c` with all data before it |
 //! | `write` | none | each `m`, `w` | new content in old places under old metadata |
 //! | `write@i` | each `m`, and the `i`-th `w` | the `i`-th `w` | any `c` with the older part of the data |
-//! | `commit@i+write` | the `i`-th `m` | each `m`, `w` | content in old places newer than `c`, where what was there at `c` had been written |
+//! | `commit@i+write` | the `i`-th of all | each `m`, `w` | content in old places newer than `c`, where what was there at `c` had been written |
 //! | `commit@i>write` | the `i`-th `m` | each `m`, `w` from there on | the same, where nothing new had been written at `c` |
 //!
 //! - B5: `i` counts within an epoch: an epoch ends where nothing is dirty or uncommitted, and no

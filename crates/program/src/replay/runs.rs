@@ -80,29 +80,28 @@ pub fn runs(recording: &Recording, steps: &[Step], habits: Habits) -> (Vec<Run>,
             steps.then(here, here || steps.commits(n))
         }));
     }
+    let changes = steps.ranks(|n| steps.changes(n));
+    let (chosen, left) = spread(&changes);
+    beyond += left;
+    for i in chosen {
+        runs.push(steps.run(&format!("commit@{i}+write"), |n| {
+            steps.then(steps.changes(n), changes[n] == Some(i))
+        }));
+    }
     let metadata = steps.ranks(|n| steps.commits(n));
     let (chosen, left) = spread(&metadata);
-    beyond += 2 * left;
+    beyond += left;
     for i in chosen {
-        let here = |n: usize| metadata[n] == Some(i);
-        runs.push(steps.run(&format!("commit@{i}+write"), |n| {
-            steps.then(steps.changes(n), here(n))
-        }));
+        let name = format!("commit@{i}>write");
         let mut committed = None;
-        let mut then = Vec::new();
-        for n in 0..steps.steps.len() {
+        runs.push(steps.run(&name, |n| {
             let written = committed == Some(steps.epochs[n]) && steps.changes(n);
-            then.push(steps.then(written, here(n)));
-            if here(n) {
+            let here = metadata[n] == Some(i);
+            if here {
                 committed = Some(steps.epochs[n]);
             }
-        }
-        let name = format!("commit@{i}>write");
-        runs.push(Run {
-            name,
-            then,
-            seed: 0,
-        });
+            steps.then(written, here)
+        }));
     }
     // Short recordings have runs of different kinds that are the same.
     let mut kept: Vec<Run> = Vec::new();
@@ -132,7 +131,7 @@ impl Steps<'_> {
         Then { write, commit }
     }
 
-    fn run(&self, name: &str, then: impl Fn(usize) -> Then) -> Run {
+    fn run(&self, name: &str, then: impl FnMut(usize) -> Then) -> Run {
         Run {
             name: name.into(),
             then: (0..self.steps.len()).map(then).collect(),
@@ -165,4 +164,121 @@ fn spread(ranks: &[Option<usize>]) -> (Vec<usize>, u64) {
     }
     let chosen = (0..FAMILY_MAX).map(|i| i * (count - 1) / (FAMILY_MAX - 1));
     (chosen.collect(), (count - FAMILY_MAX) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::steps::steps;
+    use super::*;
+    use crate::call::{Call, What, Who};
+    use crate::tree::{NodeId, ROOT, Tree};
+
+    const ORDERED: Habits = Habits {
+        commits_all: true,
+        commits_data: false,
+        races: false,
+    };
+
+    fn recording(calls: Vec<What>) -> Recording {
+        let call = |what| Call {
+            who: Who::default(),
+            what,
+            path: String::new(),
+            stack: Vec::new(),
+        };
+        Recording {
+            start: Tree::default(),
+            calls: calls.into_iter().map(call).collect(),
+        }
+    }
+
+    /// Two writes and a change of names, and a sync of the file if asked for.
+    fn calls(synced: bool, data_only: bool) -> Vec<What> {
+        let node = NodeId(1);
+        let write = |offset| What::Write {
+            node,
+            offset,
+            data: vec![1; 10].into(),
+            size_before: 100,
+        };
+        let mut calls = vec![
+            write(0),
+            write(10),
+            What::Link {
+                node,
+                dir: ROOT,
+                name: b"n".to_vec(),
+            },
+        ];
+        calls.extend(synced.then_some(What::Sync {
+            node,
+            data_only,
+            failed: None,
+        }));
+        calls
+    }
+
+    fn names(recording: &Recording, habits: Habits) -> (Vec<String>, u64) {
+        let (runs, beyond) = runs(recording, &steps(recording), habits);
+        (runs.into_iter().map(|run| run.name).collect(), beyond)
+    }
+
+    #[test]
+    fn choices_are_made_in_each_epoch_at_once() {
+        let once = recording(calls(true, false));
+        let many = recording((0..20).flat_map(|_| calls(true, false)).collect());
+        let (expected, beyond) = names(&once, ORDERED);
+        assert_eq!(beyond, 0);
+        assert!(expected.contains(&"write@1".into()) && !expected.contains(&"write@2".into()));
+        let (found, beyond) = names(&many, ORDERED);
+        assert_eq!((found.len(), beyond), (expected.len(), 0), "{found:?}");
+        let (all, _) = runs(&many, &steps(&many), ORDERED);
+        let run = all.iter().find(|run| run.name == "write@1").expect("it");
+        let writes = run.then.iter().enumerate().filter(|(_, then)| then.write);
+        let places: Vec<usize> = writes.map(|(n, _)| n).take(3).collect();
+        assert_eq!(places, [1, 5, 9]);
+    }
+
+    #[test]
+    fn without_syncs_there_is_one_epoch() {
+        let f2fs = Habits {
+            commits_all: false,
+            ..ORDERED
+        };
+        let open = recording((0..20).flat_map(|_| calls(false, false)).collect());
+        // The name is in another directory, and F2FS syncs the file alone.
+        let names_open = recording((0..20).flat_map(|_| calls(true, false)).collect());
+        // Of this file nothing but the time has changed, so an fdatasync commits nothing.
+        let write = calls(false, false).swap_remove(0);
+        let sync = What::Sync {
+            node: NodeId(1),
+            data_only: true,
+            failed: None,
+        };
+        let times = (0..20).flat_map(|_| [write.clone(), sync.clone()]);
+        let times = recording(times.collect());
+        for (recording, habits, most) in [
+            (&open, ORDERED, 40),
+            (&names_open, f2fs, 40),
+            (&times, ORDERED, 20),
+        ] {
+            let (found, beyond) = names(recording, habits);
+            let once = found.iter().filter(|name| name.starts_with("write@"));
+            assert_eq!(once.count(), FAMILY_MAX);
+            assert!(beyond >= most - FAMILY_MAX as u64, "{beyond}");
+            assert!(found.contains(&format!("write@{}", most - 1)), "the last");
+        }
+    }
+
+    #[test]
+    fn what_the_device_decides_is_repeated() {
+        let races = Habits {
+            races: true,
+            ..ORDERED
+        };
+        let recording = recording(calls(true, false));
+        let (plain, _) = names(&recording, ORDERED);
+        let (found, _) = names(&recording, races);
+        assert_eq!(found.len(), plain.len() + RACES as usize - 1);
+    }
 }

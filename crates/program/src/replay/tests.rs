@@ -373,6 +373,108 @@ fn a_rollback_journal_needs_its_syncs() {
 }
 
 #[test]
+fn a_long_append_may_be_there_in_part() {
+    let mut tape = Tape::new(&[]);
+    let f = tape.create("f");
+    tape.write(f, 0, &[b'n'; 3 * 4096]);
+    tape.acknowledge("done");
+    for word in ["ext4", "ext4:data=journal"] {
+        let states = states(word, &tape.recording);
+        let sizes = states.iter().filter_map(|s| content(s, "f"));
+        let sizes: BTreeSet<usize> = sizes.map(|content| content.len()).collect();
+        assert_eq!(sizes, BTreeSet::from([0, 4096, 8192, 12288]), "{word}");
+    }
+}
+
+#[test]
+fn a_file_without_names_goes_on() {
+    for word in ["ext4", "f2fs", "f2fs:scheme=f2fsj"] {
+        let mut tape = Tape::new(&[]);
+        let f = tape.create("f");
+        tape.unlink("f");
+        tape.write(f, 0, b"nobody sees it");
+        tape.sync(f);
+        tape.sync(ROOT);
+        tape.acknowledge("synced");
+        let states = states(word, &tape.recording);
+        let last: Vec<_> = states.into_iter().filter(|s| s.acknowledged == 1).collect();
+        assert_eq!(contents(&last, "f"), set(&["-"]), "{word}");
+    }
+    let mut tape = Tape::new(&[]);
+    let unnamed = NodeId(90);
+    tape.call(What::CreateUnnamed {
+        node: unnamed,
+        mode: 0o600,
+        owner: OWNER,
+    });
+    tape.write(unnamed, 0, b"all of it");
+    tape.sync(unnamed);
+    tape.call(What::Link {
+        node: unnamed,
+        dir: ROOT,
+        name: b"g".to_vec(),
+    });
+    tape.acknowledge("linked");
+    tape.sync(ROOT);
+    tape.acknowledge("synced");
+    let states = states("ext4", &tape.recording);
+    assert_eq!(contents(&states, "g"), set(&["-", "all of it"]));
+    let last: Vec<_> = states.into_iter().filter(|s| s.acknowledged == 2).collect();
+    assert_eq!(contents(&last, "g"), set(&["all of it"]));
+}
+
+/// Each kind of run of replay-B4 that makes a choice reaches a state that no other one does.
+#[test]
+fn no_kind_of_run_is_in_vain() {
+    let shows = |recording: &Recording, expected: &[(&str, Option<&str>)]| {
+        let states = states("ext4", recording);
+        let fits = |s: &State| {
+            let mut files = expected.iter();
+            files.all(|(name, text)| content(s, name).as_deref() == text.map(str::as_bytes))
+        };
+        let found = states.iter().find(|s| fits(s));
+        let state = found.unwrap_or_else(|| panic!("no state with {expected:?}"));
+        let run = state.line.split_whitespace().nth(1);
+        run.expect("a run").trim_start_matches("run=").to_string()
+    };
+    // The older file has its content and the newer one has not.
+    let mut tape = Tape::new(&[]);
+    let a = tape.create("a");
+    tape.write(a, 0, b"a");
+    let b = tape.create("b");
+    tape.write(b, 0, b"b");
+    tape.create("c");
+    let run = shows(
+        &tape.recording,
+        &[("a", Some("a")), ("b", Some("")), ("c", Some(""))],
+    );
+    assert_eq!(run, "write@0");
+    // What lay there already is newer than all names.
+    let mut tape = Tape::new(&[("db", b"old")]);
+    let db = tape.node("db");
+    let j = tape.create("j");
+    tape.write(j, 0, b"j");
+    tape.create("k");
+    tape.create("l");
+    tape.write(db, 0, b"new");
+    let run = shows(
+        &tape.recording,
+        &[("j", Some("j")), ("k", None), ("db", Some("new"))],
+    );
+    assert_eq!(run, "commit@1+write");
+    let run = shows(
+        &tape.recording,
+        &[
+            ("j", Some("")),
+            ("k", Some("")),
+            ("l", None),
+            ("db", Some("new")),
+        ],
+    );
+    assert_eq!(run, "commit@1>write");
+}
+
+#[test]
 fn what_is_lost_is_said_in_words() {
     let mut tape = Tape::new(&[("f", b"old")]);
     let new = tape.create("f.tmp");

@@ -42,17 +42,21 @@ fn refused(seeds: std::ops::Range<u64>, calls: usize) -> (Vec<String>, usize) {
     (refused, seen)
 }
 
+fn assert_included(seeds: std::ops::Range<u64>, calls: usize) {
+    let (refused, seen) = refused(seeds, calls);
+    let lines = refused.join("\n");
+    assert!(refused.is_empty(), "{} of {seen}:\n{lines}", refused.len());
+    assert!(seen > 1000, "{seen}");
+}
+
 #[test]
 fn every_state_of_a_file_system_is_legal_by_the_book() {
-    let (refused, seen) = refused(
-        0..std::env::var("VARVE_SEEDS").map_or(12, |n| n.parse().unwrap()),
-        14,
-    );
-    assert!(
-        refused.is_empty(),
-        "{} of {seen}:\n{}",
-        refused.len(),
-        refused.join("\n")
-    );
-    assert!(seen > 1000, "{seen}");
+    // Seed 6 has a sync that failed, and a later write into a page that it gave up.
+    assert_included(0..8, 14);
+}
+
+#[test]
+#[ignore = "minutes: as above with many seeds"]
+fn every_state_of_many_programs_is_legal_by_the_book() {
+    assert_included(100..300, 16);
 }
