@@ -77,7 +77,7 @@ fn acknowledged(cut: &mut Cut<'_>, told: &mut BTreeSet<(usize, usize)>) -> Vec<u
     let mut parts = Vec::new();
     for at in 0..cut.len() {
         if told.insert(cut.name(at)) {
-            let lost = cut.lost_with(at).clone();
+            let lost = cut.lost_with(at);
             if cut.tree(&lost).hash() != nothing_lost {
                 parts.push(at);
             }

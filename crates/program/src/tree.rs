@@ -5,10 +5,14 @@ use base::collections::{FixedHasher, fingerprint, mix};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::hash::Hasher;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Bytes of a page, the unit in which content is kept.
 pub const PAGE: u64 = 4096;
+
+/// A digest that is made when it is first asked for; making it never yields.
+#[allow(clippy::disallowed_types)]
+type Digest = std::sync::OnceLock<u64>;
 
 /// A file, directory or other inode for the length of a recording. Numbers of inodes are used
 /// again, these are not.
@@ -50,7 +54,7 @@ pub struct Node {
     pub pages: BTreeMap<u64, Bytes>,
     /// Names of a directory.
     pub names: BTreeMap<Vec<u8>, NodeId>,
-    hash: OnceLock<u64>,
+    hash: Digest,
 }
 
 impl Node {
@@ -64,7 +68,7 @@ impl Node {
             size: 0,
             pages: BTreeMap::new(),
             names: BTreeMap::new(),
-            hash: OnceLock::new(),
+            hash: Digest::new(),
         }
     }
 
@@ -193,7 +197,7 @@ impl Tree {
     pub fn edit(&mut self, id: NodeId, change: impl FnOnce(&mut Node)) {
         if let Some(node) = self.nodes.get_mut(&id) {
             let node = Arc::make_mut(node);
-            node.hash = OnceLock::new();
+            node.hash = Digest::new();
             change(node);
         }
     }

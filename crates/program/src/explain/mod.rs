@@ -5,7 +5,8 @@
 //! State --read or find--> cut and lost parts --shrink--> lost, earliest cut, kept --sentence--> Explanation
 //! ```
 //!
-//! - E1: every set of lost parts that is tried is legal (posix-P2): what needs a lost part is lost, too.
+//! - E1: every set of lost parts that is tried is legal (posix-P2): what needs a lost part is lost,
+//!   too.
 //! - E2: the lost parts of an explanation are bad, and with any of them back the state is good. They
 //!   are the fewest if a single part, or those of a single call, are bad.
 //! - E3: a call is said to be durable only if the state is good without it.
@@ -128,8 +129,8 @@ pub fn explain(
     }))
 }
 
-/// The cut and lost parts of a state: those of its line if it is one of ours, those of an equal tree
-/// if it is not.
+/// The cut and lost parts of a state: those of its line if it is one of ours, those of an equal
+/// tree if it is not.
 fn as_posix<'a>(model: &Posix, recording: &'a Recording, state: &State) -> Option<(Cut<'a>, Bits)> {
     if let Ok((mut cut, lost)) = model.read(recording, &state.line)
         && cut.calls() == state.calls
@@ -194,7 +195,7 @@ fn smallest(
     for at in lost.iter() {
         calls.entry(cut.name(at).0).or_default().push(at);
     }
-    let singles = lost.iter().map(|at| cut.lost_with(at).clone());
+    let singles = lost.iter().map(|at| cut.lost_with(at));
     let mut few: Vec<Bits> = singles.collect();
     few.extend(calls.into_values().map(|parts| cut.close(parts)));
     few.sort_by_key(Bits::count);
@@ -224,7 +225,7 @@ fn shrink(
                 return Ok(lost);
             }
             let mut less = lost.clone();
-            back.iter().for_each(|&at| less.remove(cut.kept_with(at)));
+            back.iter().for_each(|&at| less.remove(&cut.kept_with(at)));
             if less != lost && court.bad(&cut.tree(&less), told)?.is_some() {
                 lost = less;
             }
@@ -263,7 +264,7 @@ fn earliest<'a>(
     Ok((cut, lost, told))
 }
 
-/// The calls that are acknowledgements.
+/// The calls that are acknowledgements, in the order in which they were given (call-C2).
 fn promises(recording: &Recording) -> impl Iterator<Item = usize> + '_ {
     let calls = recording.calls.iter().enumerate();
     let promises = calls.filter(|(_, call)| matches!(call.what, What::Acknowledge(_)));
@@ -286,7 +287,7 @@ fn needed(
                 return Ok(Vec::new());
             }
             let mut more = all_lost.clone();
-            parts.iter().for_each(|&at| more.add(cut.lost_with(at)));
+            parts.iter().for_each(|&at| more.add(&cut.lost_with(at)));
             if more != all_lost && court.bad(&cut.tree(&more), told)?.is_some() {
                 all_lost = more;
             }

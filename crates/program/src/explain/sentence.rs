@@ -78,14 +78,15 @@ pub(super) fn explanation(found: Found<'_>) -> Explanation {
 /// Parts that no other of them needs.
 fn last_of(cut: &Cut<'_>, parts: &[usize]) -> Vec<usize> {
     let alone = |&at: &usize| {
-        let mut others = cut.lost_with(at).iter();
-        others.all(|other| other == at || !parts.contains(&other))
+        let with = cut.lost_with(at);
+        with.iter()
+            .all(|other| other == at || !parts.contains(&other))
     };
     parts.iter().copied().filter(alone).collect()
 }
 
-/// The syncs in front of `before` that would keep lost parts. For what is lost of a later call there
-/// is none.
+/// The syncs in front of `before` that would keep lost parts. For what is lost of a later call
+/// there is none.
 fn lacking(cut: &Cut<'_>, lost: &[usize], before: usize) -> Vec<Insertion> {
     let earlier = lost.iter().filter(|&&at| cut.name(at).0 < before);
     let lacks: BTreeSet<Insertion> = earlier.map(|&at| cut.lacks(at, before)).collect();

@@ -4,8 +4,8 @@
 //! - M1: a mend is told only if no state of any model is bad with it, within the bound of the
 //!   exploration.
 //! - M2: without any one of its sites some state is bad. A smaller set of other sites may exist.
-//! - M3: the syncs that are not needed can all be left out together: the mended program without them
-//!   has no bad state.
+//! - M3: the syncs that are not needed can all be left out together: the mended program without
+//!   them has no bad state.
 //!
 //! A site is a place in the program (`sites`): a sync that lacks in one turn of a loop is added in
 //! every turn.
@@ -60,8 +60,8 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
-    /// How many syncs more the program makes in this recording: fsyncs and fdatasyncs. What they cost
-    /// on a device is found by running [`mended`] there.
+    /// How many syncs more the program makes in this recording: fsyncs and fdatasyncs. What they
+    /// cost on a device is found by running [`mended`] there.
     pub fn extra(&self) -> (usize, usize) {
         let all = self.added.iter().flat_map(|added| &added.syncs);
         let (data_only, full): (Vec<_>, Vec<_>) = all.partition(|sync| sync.data_only);

@@ -2,8 +2,8 @@
 //!
 //! Nodes of the tree are matched with those of the recording from the root on, by names. For each
 //! object the tree then says after which of its parts its value may have come. Sets of parts with
-//! posix-P2 are closed under union, and so are those that agree with the objects one by one, because
-//! the parts of an object are kept in order. So there is a largest one if there is any: it is found
+//! posix-P2 are closed under union, and so are those that agree with the objects one by one,
+//! because the parts of an object are kept in order. So there is a largest one if there is any: it is found
 //! by dropping parts until all objects agree. Only where a name may have led to several nodes of
 //! equal content does the search have to try.
 
@@ -63,7 +63,6 @@ impl Posix {
             grain: track.grain(),
             track: &track,
             tree,
-            needed_by: needed_by(&track),
             tries: 0,
             why: String::new(),
         };
@@ -84,14 +83,6 @@ impl Posix {
     }
 }
 
-fn needed_by(track: &Track<'_>) -> Vec<Vec<usize>> {
-    let mut needed_by = vec![Vec::new(); track.parts.len()];
-    for (at, part) in track.parts.iter().enumerate() {
-        part.needs.iter().for_each(|&need| needed_by[need].push(at));
-    }
-    needed_by
-}
-
 /// For each object, after how many of its parts it had the value that the tree shows.
 type Fits = BTreeMap<Object, Vec<bool>>;
 
@@ -109,7 +100,6 @@ struct Search<'a, 'b> {
     track: &'a Track<'b>,
     tree: &'a Tree,
     grain: u64,
-    needed_by: Vec<Vec<usize>>,
     tries: u64,
     /// Why the last way failed.
     why: String,
@@ -462,7 +452,7 @@ impl Search<'_, '_> {
                 return None;
             }
             kept[part] = false;
-            open.extend(&self.needed_by[part]);
+            open.extend(&self.track.needed_by[part]);
         }
         Some(())
     }

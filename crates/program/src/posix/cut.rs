@@ -1,16 +1,16 @@
-//! A moment of a cut: which sets of lost parts are legal, and the tree that each leaves.
-//!
-//! - U1: a set of lost parts is legal if it holds, with a part, every part that needs it. Unions
-//!   of legal sets are legal, so the closures of single parts make all of them.
+//! A moment of a cut: which sets of lost parts are legal, and the tree that each leaves. A set is
+//! legal if it holds, with a part, every part that needs it. Unions of legal sets are legal, so the
+//! closures of single parts make all of them.
 
 use super::bits::Bits;
-use super::parts::{Class, seen};
+use super::parts::{Class, Effect, seen};
 use super::track::{Part, Track};
 use crate::call::{Recording, What};
 use crate::sites::Insertion;
 use crate::state::{self, ModelError, State};
-use crate::tree::{Node, NodeId, Tree};
+use crate::tree::{Node, NodeId, PAGE, Tree};
 use base::Map;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Most nodes that are kept of each file for further states.
@@ -20,14 +20,21 @@ const KEPT_MAX: usize = 4096;
 /// numbered here from 0 on in the order of the calls, without those that are durable.
 pub struct Cut<'a> {
     pub(super) track: Track<'a>,
-    /// With each part all that need it.
-    ups: Vec<Bits>,
-    /// With each part all that it needs.
-    downs: Vec<Bits>,
-    /// Nodes that parts change, with the numbers of those.
-    nodes: Vec<(NodeId, Vec<usize>)>,
-    /// Nodes that were made, by their lost parts.
-    made: Map<NodeId, Map<Bits, Arc<Node>>>,
+    /// The number here of each part of the recording that is not durable.
+    numbers: Vec<Option<usize>>,
+    /// Nodes that parts change.
+    nodes: BTreeMap<NodeId, Changed>,
+}
+
+/// A node that parts change.
+struct Changed {
+    /// The numbers of those parts.
+    parts: Vec<usize>,
+    /// The same, as indices of `parts`, by the page whose content they change; `None` if pages are
+    /// freed, too, so that the node has to be made as a whole.
+    pages: Option<BTreeMap<u64, Vec<usize>>>,
+    /// Nodes that were made, by the parts that are lost of them.
+    made: Map<Bits, Arc<Node>>,
 }
 
 impl<'a> Cut<'a> {
@@ -35,10 +42,8 @@ impl<'a> Cut<'a> {
     pub(super) fn new(track: Track<'a>) -> Cut<'a> {
         let mut cut = Cut {
             track,
-            ups: Vec::new(),
-            downs: Vec::new(),
-            nodes: Vec::new(),
-            made: Map::default(),
+            numbers: Vec::new(),
+            nodes: BTreeMap::new(),
         };
         cut.refresh();
         cut
@@ -46,36 +51,22 @@ impl<'a> Cut<'a> {
 
     /// Follows the track after it has moved.
     pub(super) fn refresh(&mut self) {
-        let dirty = &self.track.dirty;
-        let count = dirty.len();
-        let position = |part: &usize| dirty.binary_search(part).ok();
-        let needs: Vec<Vec<usize>> = (dirty.iter())
-            .map(|&part| {
-                let needs = self.track.parts[part].needs.iter();
-                needs.filter_map(position).collect()
-            })
-            .collect();
-        let single = |at| {
-            let mut bits = Bits::none(count);
-            bits.set(at);
-            bits
-        };
-        self.downs = (0..count).map(single).collect();
-        self.ups = self.downs.clone();
-        for (at, needs) in needs.iter().enumerate() {
-            let (before, this) = self.downs.split_at_mut(at);
-            needs.iter().for_each(|&need| this[0].add(&before[need]));
-        }
-        for (at, needs) in needs.iter().enumerate().rev() {
-            let (before, this) = self.ups.split_at_mut(at);
-            needs.iter().for_each(|&need| before[need].add(&this[0]));
+        self.numbers = vec![None; self.track.parts.len()];
+        for (number, &part) in self.track.dirty.iter().enumerate() {
+            self.numbers[part] = Some(number);
         }
         let nodes = self.track.nodes.iter();
-        self.nodes = nodes
-            .filter(|(_, node)| !node.dirty.is_empty())
-            .map(|(&id, node)| (id, node.dirty.iter().filter_map(position).collect()))
-            .collect();
-        self.made.clear();
+        let dirty = nodes.filter(|(_, node)| !node.dirty.is_empty());
+        let changed = dirty.map(|(&id, node)| {
+            let parts = node.dirty.iter().filter_map(|&part| self.numbers[part]);
+            let changed = Changed {
+                parts: parts.collect(),
+                pages: pages(&self.track, id, &node.dirty),
+                made: Map::default(),
+            };
+            (id, changed)
+        });
+        self.nodes = changed.collect();
     }
 
     /// Number of parts that may be lost.
@@ -94,50 +85,60 @@ impl<'a> Cut<'a> {
     }
 
     /// All that is lost with a part.
-    pub fn lost_with(&self, at: usize) -> &Bits {
-        &self.ups[at]
+    pub fn lost_with(&self, at: usize) -> Bits {
+        self.reached(at, |part| &self.track.needed_by[part])
     }
 
     /// All that is kept with a part.
-    pub fn kept_with(&self, at: usize) -> &Bits {
-        &self.downs[at]
+    pub fn kept_with(&self, at: usize) -> Bits {
+        self.reached(at, |part| &self.track.parts[part].needs)
+    }
+
+    fn reached<'b>(&'b self, at: usize, next: impl Fn(usize) -> &'b Vec<usize>) -> Bits {
+        let mut reached = Bits::none(self.len());
+        let mut open = vec![at];
+        while let Some(at) = open.pop() {
+            if !reached.has(at) {
+                reached.set(at);
+                let next = next(self.track.dirty[at]).iter();
+                open.extend(next.filter_map(|&part| self.numbers[part]));
+            }
+        }
+        reached
     }
 
     /// The smallest legal set that holds these.
     pub fn close(&self, parts: impl IntoIterator<Item = usize>) -> Bits {
         let mut lost = Bits::none(self.len());
-        parts.into_iter().for_each(|at| lost.add(&self.ups[at]));
+        for at in parts {
+            if !lost.has(at) {
+                lost.add(&self.lost_with(at));
+            }
+        }
         lost
     }
 
     /// The tree without a legal set of parts.
     pub fn tree(&mut self, lost: &Bits) -> Tree {
         let mut tree = self.track.live.clone();
-        for (id, parts) in &self.nodes {
-            if !parts.iter().any(|&at| lost.has(at)) {
+        for (&id, changed) in &mut self.nodes {
+            if !changed.parts.iter().any(|&at| lost.has(at)) {
                 continue;
             }
-            let mut key = Bits::none(parts.len());
-            for (index, &at) in parts.iter().enumerate() {
+            let mut key = Bits::none(changed.parts.len());
+            for (index, &at) in changed.parts.iter().enumerate() {
                 if lost.has(at) {
                     key.set(index);
                 }
             }
-            let made = self.made.entry(*id).or_default();
-            if made.len() > KEPT_MAX {
-                made.clear();
+            if changed.made.len() > KEPT_MAX {
+                changed.made.clear();
             }
-            let track = &self.track;
-            let node = made.entry(key).or_insert_with(|| {
-                let mut node = track.nodes[id].durable.clone();
-                for &at in parts.iter().filter(|&&at| !lost.has(at)) {
-                    let piece = &track.parts[track.dirty[at]].piece;
-                    let effects = piece.effects.iter().filter(|(changed, _)| changed == id);
-                    effects.for_each(|(_, effect)| effect.apply(&mut node));
-                }
-                Arc::new(seen(&node))
-            });
-            tree.share(*id, Arc::clone(node));
+            if !changed.made.contains_key(&key) {
+                let node = changed.node(&self.track, id, &key);
+                changed.made.insert(key.clone(), Arc::new(node));
+            }
+            tree.share(id, Arc::clone(&changed.made[&key]));
         }
         tree
     }
@@ -169,11 +170,8 @@ impl<'a> Cut<'a> {
 
     /// The parts from which a legal set is made by closing it.
     pub fn makers(&self, lost: &Bits) -> Vec<usize> {
-        let alone = |&at: &usize| {
-            self.downs[at]
-                .iter()
-                .all(|need| need == at || !lost.has(need))
-        };
+        let needed = |need: &usize| self.numbers[*need].is_some_and(|need| lost.has(need));
+        let alone = |&at: &usize| !self.part(at).needs.iter().any(needed);
         lost.iter().filter(alone).collect()
     }
 
@@ -181,10 +179,10 @@ impl<'a> Cut<'a> {
     /// them, `17+3.0` with no others than these and what they need.
     fn line(&self, lost: &Bits) -> String {
         let kept = lost.others();
+        let needing = |part: &usize| self.numbers[*part].is_some_and(|at| kept.has(at));
         let last = |&at: &usize| {
-            self.ups[at]
-                .iter()
-                .all(|more| more == at || !kept.has(more))
+            let part = self.track.dirty[at];
+            !self.track.needed_by[part].iter().any(needing)
         };
         let lost = self.makers(lost);
         let kept: Vec<usize> = kept.iter().filter(last).collect();
@@ -210,13 +208,79 @@ impl<'a> Cut<'a> {
                 format!("{}.{}", part.call, part.index) == name
             });
             let at = at.ok_or_else(|| format!("no cut there may lose part {name}"))?;
-            set.add(if sign == '-' {
-                &self.ups[at]
+            set.add(&if sign == '-' {
+                self.lost_with(at)
             } else {
-                &self.downs[at]
+                self.kept_with(at)
             });
         }
         Ok(if sign == '-' { set } else { set.others() })
+    }
+}
+
+/// The indices of the parts of a node by pages; `None`: one of them frees pages.
+fn pages(track: &Track<'_>, id: NodeId, parts: &[usize]) -> Option<BTreeMap<u64, Vec<usize>>> {
+    let mut pages: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
+    for (index, &part) in parts.iter().enumerate() {
+        for (node, effect) in &track.parts[part].piece.effects {
+            match effect {
+                Effect::Data { offset, .. } | Effect::Zero { offset, .. } if *node == id => {
+                    let list = pages.entry(offset / PAGE).or_default();
+                    if list.last() != Some(&index) {
+                        list.push(index);
+                    }
+                }
+                Effect::Free(_) if *node == id => return None,
+                _ => (),
+            }
+        }
+    }
+    Some(pages)
+}
+
+impl Changed {
+    /// The node without these of its parts. Pages that no lost part changes are those of the live
+    /// node: most states lose little of a file.
+    fn node(&self, track: &Track<'_>, id: NodeId, lost: &Bits) -> Node {
+        let known = &track.nodes[&id];
+        let apply = |node: &mut Node, index: usize, wanted: &dyn Fn(&Effect) -> bool| {
+            let part = track.dirty[self.parts[index]];
+            for (changed, effect) in &track.parts[part].piece.effects {
+                if *changed == id && wanted(effect) {
+                    effect.apply(node);
+                }
+            }
+        };
+        let kept = |index: &usize| !lost.has(*index);
+        let all = (0..self.parts.len()).filter(kept);
+        let Some(pages) = &self.pages else {
+            let mut node = known.durable.clone();
+            all.for_each(|index| apply(&mut node, index, &|_| true));
+            return seen(&node);
+        };
+        let content = |effect: &Effect| matches!(effect, Effect::Data { .. } | Effect::Zero { .. });
+        let durable = &known.durable;
+        let mut node = Node::new(durable.kind.clone(), durable.mode, durable.owner);
+        node.xattrs.clone_from(&durable.xattrs);
+        node.names.clone_from(&durable.names);
+        node.size = durable.size;
+        all.for_each(|index| apply(&mut node, index, &|effect| !content(effect)));
+        node.pages.clone_from(&known.live.pages);
+        for (&page, parts) in pages {
+            if parts.iter().all(kept) {
+                continue;
+            }
+            node.pages.remove(&page);
+            let old = durable.pages.get(&page);
+            node.pages.extend(old.map(|old| (page, old.clone())));
+            let here = |effect: &Effect| match effect {
+                Effect::Data { offset, .. } | Effect::Zero { offset, .. } => offset / PAGE == page,
+                _ => false,
+            };
+            let parts = parts.iter().filter(|index| kept(index));
+            parts.for_each(|&index| apply(&mut node, index, &here));
+        }
+        seen(&node)
     }
 }
 
@@ -308,7 +372,7 @@ impl<'a> Cut<'a> {
 
     /// Nodes that have something to sync, with the paths that they have now.
     pub fn unsynced(&self) -> Vec<(NodeId, String)> {
-        let ids = self.nodes.iter().map(|(id, _)| *id);
+        let ids = self.nodes.keys().copied();
         ids.map(|id| (id, self.track.path(id))).collect()
     }
 }

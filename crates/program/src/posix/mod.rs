@@ -7,11 +7,10 @@
 //!
 //! - P1: of each object (a grain of content, a size, a name in a directory, an attribute) a cut
 //!   leaves the value after some first ones of the parts that change it.
-//! - P2: a cut leaves every part that a completed sync covers, and with each part all that it needs.
-//! - P3: every set of parts with P2 is legal: nothing else orders them.
+//! - P2: a cut leaves every part that a completed sync covers, and with each part all that it
+//!   needs. Every set of parts with that is legal: nothing else orders them.
 //!
-//! What a sync covers and a part needs are the rules of [`rules`], of which each is asked at one
-//! place in `track` or `parts`. `allows` decides whether a tree is legal by P1 and P2 alone, without
+//! What a sync covers and a part needs are the rules of [`rules`], which `track` and `parts` ask. `allows` decides whether a tree is legal by P1 and P2 alone, without
 //! looking at sets.
 
 mod allows;
@@ -238,31 +237,18 @@ impl Exploration<'_, '_> {
     /// Visits the states of this cut: all, or those with a part from `new` on. False: it is over.
     fn states(&mut self, new: Option<usize>) -> bool {
         self.counts.cuts += 1;
-        let last = new.map(|first| {
-            let mut bits = Bits::none(self.cut.len());
-            let dirty = self.cut.track.dirty.iter().enumerate();
-            dirty
-                .filter(|(_, part)| **part >= first)
-                .for_each(|(at, _)| bits.set(at));
-            bits
-        });
-        if last.as_ref().is_some_and(|last| last.count() == 0) {
+        let dirty = &self.cut.track.dirty;
+        let new = new.map(|new| dirty.partition_point(|&part| part < new));
+        if new == Some(dirty.len()) {
             return true;
         }
         let mut sets: Set<Bits> = Set::default();
         let mut named = Vec::new();
-        let mut beyond = 0;
-        families::each(&self.cut, last.as_ref(), self.bound, &mut |lost| {
-            if sets.contains(lost) {
-                return true;
+        let beyond = families::each(&self.cut, new, self.bound, &mut |lost| {
+            if sets.insert(lost.clone()) {
+                named.push(lost);
             }
-            if sets.len() as u64 >= self.bound.states_max {
-                beyond += 1;
-                return beyond < BEYOND_MAX;
-            }
-            sets.insert(lost.clone());
-            named.push(lost.clone());
-            true
+            (named.len() as u64) < self.bound.states_max
         });
         self.counts.beyond += beyond;
         named.iter().all(|lost| self.visit(lost))
@@ -278,6 +264,3 @@ impl Exploration<'_, '_> {
         (self.visit)(state)
     }
 }
-
-/// Most states of one cut beyond the bound that are counted.
-const BEYOND_MAX: u64 = 1_000_000;

@@ -5,8 +5,8 @@
 //! - T2: the durable parts are closed: a sync makes durable what it covers and all that this needs.
 //!   With rule `in-order` no lost part is then earlier than a durable one of the same object, and
 //!   the durable parts can be applied before all others.
-//! - T3: what a failed sync would have covered is covered by no later sync, unless it is needed by
-//!   something that is (belief `retried-fsync` takes this away).
+//! - T3: what a failed sync (call-C3) would have covered is covered by no later sync, unless it is
+//!   needed by something that is (belief `retried-fsync` takes this away).
 
 use super::parts::{Class, Field, Object, Piece, Split, seen};
 use super::rules::Rule;
@@ -58,6 +58,8 @@ pub(super) struct Track<'a> {
     pub calls: usize,
     pub acknowledged: usize,
     pub parts: Vec<Part>,
+    /// By part, those that need it.
+    pub needed_by: Vec<Vec<usize>>,
     durable: Vec<bool>,
     failed: Vec<bool>,
     /// Parts of each object, ascending.
@@ -83,6 +85,7 @@ impl<'a> Track<'a> {
             calls: 0,
             acknowledged: 0,
             parts: Vec::new(),
+            needed_by: Vec::new(),
             durable: Vec::new(),
             failed: Vec::new(),
             chains: BTreeMap::new(),
@@ -305,6 +308,10 @@ impl<'a> Track<'a> {
         needs.retain(|&need| !self.durable[need]);
         needs.sort_unstable();
         needs.dedup();
+        needs
+            .iter()
+            .for_each(|&need| self.needed_by[need].push(part));
+        self.needed_by.push(Vec::new());
         self.note(part, &piece);
         self.parts.push(Part {
             call: name.0,
@@ -403,7 +410,7 @@ impl<'a> Track<'a> {
         covered
     }
 
-    /// A sync that covers these has ended, or failed.
+    /// A sync that covers these has ended, or failed: with what they need they are durable (T2).
     fn synced(&mut self, covered: &[usize], failed: bool) {
         let retried = self.split.rules.has(Rule::RetriedSync);
         if failed {

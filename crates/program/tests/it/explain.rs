@@ -32,7 +32,7 @@ fn findings(program: &Program) -> BTreeMap<String, Explanation> {
         let (mut cut, lost) = model.read(&program.recording, &finding.state.line).unwrap();
         for part in lost.iter() {
             let mut less = lost.clone();
-            less.remove(cut.kept_with(part));
+            less.remove(&cut.kept_with(part));
             assert_eq!(
                 (program.judge)(&cut.tree(&less), told),
                 Verdict::Good,
