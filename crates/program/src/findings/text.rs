@@ -41,7 +41,9 @@ pub fn text(report: &Report) -> String {
     for words in report.lint.iter().take(LINTS_MAX) {
         let mut lines = words.lines();
         let _ = writeln!(text, "lint: {}", lines.next().unwrap_or_default());
-        lines.for_each(|line| drop(writeln!(text, "  {line}")));
+        for line in lines {
+            let _ = writeln!(text, "  {line}");
+        }
     }
     if report.lint.len() > LINTS_MAX {
         let more = report.lint.len() - LINTS_MAX;
