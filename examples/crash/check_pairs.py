@@ -1,5 +1,9 @@
-"""A judge server for pairs.py: each acknowledged pair is there, and whole."""
+"""A judge server for pairs.py: each acknowledged pair is there, and whole. LMDB may crash on what it
+finds, so each state is looked at by a child."""
 
+import os
+import resource
+import signal
 import sys
 
 import lmdb
@@ -17,8 +21,15 @@ def judge(folder, acked):
     return "ok"
 
 
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 for line in sys.stdin:
-    try:
-        print(judge(*line.rstrip("\n").split("\t")), flush=True)
-    except lmdb.Error as error:
-        print("bad", error, flush=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            print(judge(*line.rstrip("\n").split("\t")), flush=True)
+        except lmdb.Error as error:
+            print("bad", error, flush=True)
+        os._exit(0)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if ended < 0:
+        print("bad LMDB crashed:", signal.Signals(-ended).name, flush=True)

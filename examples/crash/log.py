@@ -1,7 +1,8 @@
-"""Appends to a log: `log.py sync|nosync`. Each line is acknowledged."""
+"""Appends to a log: `log.py sync|nosync`. Each line has a checksum, and is acknowledged."""
 
 import os
 import sys
+import zlib
 
 with open("log", "a") as log:
     if sys.argv[1] == "sync":
@@ -10,8 +11,9 @@ with open("log", "a") as log:
         os.fsync(directory)
         os.close(directory)
     for number in range(5):
-        log.write("line %d\n" % number)
+        text = "line %d" % number
+        log.write("%s %08x\n" % (text, zlib.crc32(text.encode())))
         log.flush()
         if sys.argv[1] == "sync":
             os.fdatasync(log.fileno())
-        print("line", number, flush=True)
+        print(text, flush=True)

@@ -10,22 +10,22 @@
 //! - E2: what is answered depends neither on the number of threads nor on their speed: each model
 //!   numbers its states in its own order, and what is counted or kept of it is chosen by these
 //!   numbers. Only an exploration that was stopped is another one each time.
-//! - E3: memory is bounded by what is kept: [`KNOWN_BYTES`] for each distinct tree, one state for
-//!   each of [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each
-//!   worker that wait. States share the pages that they have in common.
+//! - E3: memory is bounded by what is kept: about 100 bytes for each distinct tree, one state for each
+//!   of [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each worker
+//!   that wait. States share the pages that they have in common.
 
 use crate::apply::complete;
 use crate::call::Recording;
 use crate::state::{Bound, Counts, Judge, JudgeError, Model, State, Verdict, acknowledged};
+use crate::tree::Tree;
 use base::Map;
 use rt::{Mutex, Receiver, Sender, channel};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 /// States that wait for each worker.
 const QUEUE: usize = 16;
-/// About the memory of a distinct tree that is known to be good, in bytes.
-pub const KNOWN_BYTES: u64 = 96;
 
 /// What is explored.
 pub struct Job<'a> {
@@ -61,6 +61,57 @@ pub struct Explored {
     pub judged: u64,
     /// Nobody stopped it.
     pub complete: bool,
+    /// What judges said.
+    pub verdicts: Verdicts,
+}
+
+/// What judges said of the trees of an exploration: the reason of each bad one.
+#[derive(Clone, Default)]
+pub struct Verdicts(Map<Key, Option<Arc<str>>>);
+
+impl fmt::Debug for Verdicts {
+    /// Only their number: the order of a map is none.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} verdicts", self.0.len())
+    }
+}
+
+/// A judge that is not asked twice about a tree, nor about one that was explored. Whoever explains a
+/// finding looks at many trees that lost a bit more or less, which were mostly explored.
+pub struct Remembering {
+    judge: Box<dyn Judge>,
+    verdicts: Verdicts,
+}
+
+impl Judge for Remembering {
+    fn judge(&mut self, tree: &Tree, acknowledged: &[&str]) -> Result<Verdict, JudgeError> {
+        let key = (tree.hash(), acknowledged.len());
+        let verdict = match self.verdicts.0.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let why = match self.judge.judge(tree, acknowledged)? {
+                    Verdict::Good => None,
+                    Verdict::Bad(why) => Some(why.into()),
+                };
+                self.verdicts.0.insert(key, why.clone());
+                why
+            }
+        };
+        Ok(verdict.map_or(Verdict::Good, |why| Verdict::Bad(why.to_string())))
+    }
+}
+
+impl Explored {
+    /// Adds to a judge what is known. It is asked again about the bad states that are kept, because
+    /// one that says something else the next time has to be noticed.
+    pub fn remembering(&self, judge: Box<dyn Judge>) -> Remembering {
+        let mut verdicts = self.verdicts.clone();
+        for bad in self.models.iter().flat_map(|model| &model.kept) {
+            let state = &bad.state;
+            verdicts.0.remove(&(state.tree.hash(), state.acknowledged));
+        }
+        Remembering { judge, verdicts }
+    }
 }
 
 /// What one model left.
@@ -311,7 +362,16 @@ impl Known {
         if let Some(failure) = self.failure {
             return Err(failure);
         }
+        let verdicts = self.entries.into_iter().filter_map(|(key, entry)| {
+            let verdict = match entry.word {
+                Word::Open(_) => return None,
+                Word::Good => None,
+                Word::Bad(why) => Some(why),
+            };
+            Some((key, verdict))
+        });
         Ok(Explored {
+            verdicts: Verdicts(verdicts.collect()),
             models: self.models.into_iter().map(Lot::result).collect(),
             judged: self.progress.judged,
             complete: !self.stopped,
@@ -467,7 +527,6 @@ mod tests {
     use super::*;
     use crate::judge::tests::{Tape, tree_of};
     use crate::state::{ModelError, Part};
-    use crate::tree::Tree;
 
     /// Leaves files with a number as their content, some of them several times.
     struct Numbers {
@@ -625,6 +684,30 @@ mod tests {
         let alike: u64 = of.kept.iter().map(|bad| bad.alike).sum();
         assert!(alike > 100 && alike < of.bad, "{alike} of {}", of.bad);
         assert_eq!(of.kept[1].group, "lost of 0");
+    }
+
+    #[test]
+    fn a_judge_that_remembers_is_asked_about_kept_states_and_new_trees_alone() {
+        struct Counts(Arc<Mutex<Vec<u32>>>);
+        impl Judge for Counts {
+            fn judge(&mut self, tree: &Tree, _: &[&str]) -> Result<Verdict, JudgeError> {
+                self.0.lock().push(read(tree));
+                Ok(Verdict::Good)
+            }
+        }
+        let sets = [("a", vec![5, 8, 12, 19])];
+        let explored = run(&models(&sets), 1, 1, 2, &|_| true).unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let mut judge = explored.remembering(Box::new(Counts(asked.clone())));
+        let texts = ["done"];
+        let mut verdict = |n: u32| judge.judge(&numbered(n), &texts[..n as usize % 2]).unwrap();
+        assert_eq!(verdict(5), Verdict::Good);
+        assert_eq!(verdict(12), Verdict::Bad("12 with 0".into()));
+        // 8 lost least and was kept; 6 was not explored.
+        for n in [8, 8, 6, 6] {
+            assert_eq!(verdict(n), Verdict::Good, "{n}");
+        }
+        assert_eq!(*asked.lock(), [8, 6]);
     }
 
     #[test]

@@ -64,6 +64,7 @@ fn explored() -> Explored {
         ],
         judged: 60,
         complete: true,
+        verdicts: crate::explore::Verdicts::default(),
     }
 }
 

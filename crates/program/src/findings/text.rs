@@ -6,7 +6,9 @@ use std::fmt::Write;
 
 /// Findings that are told in full.
 const FINDINGS_MAX: usize = 10;
-/// Calls of one of them.
+/// Places where something was not synced that are told.
+const LINTS_MAX: usize = 2;
+/// Calls of a finding.
 const ROWS_MAX: usize = 14;
 /// Lines that a judge's words may have.
 const WHY_LINES: usize = 6;
@@ -28,9 +30,6 @@ pub fn text(report: &Report) -> String {
         let _ = writeln!(text, "INCOMPLETE: {why}");
     }
     text.push_str(&table(&report.models));
-    for words in &report.lint {
-        let _ = writeln!(text, "lint: {words}");
-    }
     for finding in report.findings.iter().take(FINDINGS_MAX) {
         text.push('\n');
         text.push_str(&finding_text(finding));
@@ -38,6 +37,17 @@ pub fn text(report: &Report) -> String {
     if report.findings.len() > FINDINGS_MAX {
         let more = report.findings.len() - FINDINGS_MAX;
         let _ = writeln!(text, "\n{more} more findings stand in results.json");
+    }
+    for words in report.lint.iter().take(LINTS_MAX) {
+        let mut lines = words.lines();
+        let _ = writeln!(text, "lint: {}", lines.next().unwrap_or_default());
+        for line in lines {
+            let _ = writeln!(text, "  {line}");
+        }
+    }
+    if report.lint.len() > LINTS_MAX {
+        let more = report.lint.len() - LINTS_MAX;
+        let _ = writeln!(text, "lint: {more} more places stand in results.json");
     }
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");

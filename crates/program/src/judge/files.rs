@@ -160,7 +160,7 @@ impl Judge for SameOrOld {
         let (path, told) = (&versions.path, told(&now));
         Ok(Verdict::Bad(match versions.all.contains(&now) {
             true => format!(
-                "{path} {told}, a version older than what was acknowledged ({} acknowledgements)",
+                "{path} {told}, a version older than what was acknowledged: that of acknowledgement {}",
                 acknowledged.len()
             ),
             false => format!("{path} {told}, which is none of its versions, neither old nor new"),

@@ -8,10 +8,10 @@
 //! A server that dies, hangs or answers something else is started once more for the same state, as
 //! the fault may be that of an earlier one; the second time in a row is an error.
 
+use super::Check;
 use super::command::too_long;
 use super::folder::TreeFolder;
 use super::process::{Group, Over, Patience, WORDS_MAX, stopped, take_words, without_waiting};
-use super::{Check, env};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::Tree;
 use rustix::event::{PollFd, PollFlags};
@@ -69,12 +69,11 @@ impl ServerCheck {
         }
     }
 
-    fn start(&self, folder: &TreeFolder) -> io::Result<Running> {
+    fn start(&self) -> io::Result<Running> {
         let (errors, writer) = io::pipe()?;
         without_waiting(&errors)?;
         let mut shell = Command::new("sh");
         shell.args(["-c", &self.text]);
-        env(&mut shell, folder, 0);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped());
         shell.stderr(writer);
         let mut group = Group::start(&mut shell)?;
@@ -95,7 +94,7 @@ impl ServerCheck {
 
     fn ask(&mut self, folder: &TreeFolder) -> Result<Verdict, Trouble> {
         if self.running.is_none() {
-            self.running = Some(self.start(folder)?);
+            self.running = Some(self.start()?);
         }
         let Some(running) = &mut self.running else {
             return Err(Trouble::Ended);

@@ -165,7 +165,7 @@ impl<'a> Trial<'a> {
                 return plainly(bad);
             }
             if judge.is_none() {
-                judge = self.judge().ok();
+                judge = self.judge().ok().map(|judge| explored.remembering(judge));
             }
             let Some(judge) = &mut judge else {
                 return plainly(bad);
