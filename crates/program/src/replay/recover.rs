@@ -89,7 +89,15 @@ impl<'a> Recovered<'a> {
 struct Watched {
     disk: Arc<OverlayDisk>,
     image: Image,
-    reads: Mutex<(Set<u64>, Vec<(u64, u64)>)>,
+    reads: Mutex<Reads>,
+}
+
+/// Blocks of an image that were read, each once.
+#[derive(Default)]
+struct Reads {
+    seen: Set<u64>,
+    /// With their fingerprints, in the order of their first read.
+    order: Vec<(u64, u64)>,
 }
 
 impl BlockDevice for Watched {
@@ -99,11 +107,10 @@ impl BlockDevice for Watched {
     fn submit(&self, request: Request) -> Ticket {
         if let Op::Read { lba, sectors } = &request.op {
             let mut reads = self.reads.lock();
-            let (seen, order) = &mut *reads;
             let end = (lba.0 + sectors).div_ceil(SECTORS_PER_BLOCK);
             for block in lba.0 / SECTORS_PER_BLOCK..end {
-                if seen.insert(block) {
-                    order.push((block, self.image.print(block)));
+                if reads.seen.insert(block) {
+                    reads.order.push((block, self.image.print(block)));
                 }
             }
         }
@@ -121,7 +128,7 @@ fn one(model: &BlockModel, image: &Image) -> Result<(Tree, Vec<(u64, u64)>), Str
     let disk = Arc::new(Watched {
         disk: OverlayDisk::new(model.caps.clone(), image.clone()),
         image: image.clone(),
-        reads: Mutex::named("reads of a recovery", Default::default()),
+        reads: Mutex::named("reads of a recovery", Reads::default()),
     });
     let options = model.options.clone().timers(None, None);
     let options = options.read_only(model.stack.fs != Fs::F2fs);
@@ -136,7 +143,7 @@ fn one(model: &BlockModel, image: &Image) -> Result<(Tree, Vec<(u64, u64)>), Str
     let read = reader.node(seam.root());
     let tree = reader.tree;
     read.map_err(|e| format!("reading: {e}"))?;
-    let reads = std::mem::take(&mut disk.reads.lock().1);
+    let reads = std::mem::take(&mut disk.reads.lock().order);
     Ok((tree, reads))
 }
 

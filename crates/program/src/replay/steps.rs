@@ -172,11 +172,12 @@ mod tests {
 
     #[test]
     fn a_write_is_divided_at_pages() {
-        assert_eq!(pieces(0, 10), [0..10]);
+        let one = |range: Range<usize>| vec![range];
+        assert_eq!(pieces(0, 10), one(0..10));
         assert_eq!(pieces(4090, 10), [0..6, 6..10]);
-        assert_eq!(pieces(0, 4096), [0..4096]);
+        assert_eq!(pieces(0, 4096), one(0..4096));
         assert_eq!(pieces(4000, 8192), [0..96, 96..4192, 4192..8192]);
-        assert_eq!(pieces(7, 0), [0..0]);
+        assert_eq!(pieces(7, 0), one(0..0));
         for (offset, len) in [(0, 1 << 20), (5, 1 << 20), (4095, 100_000), (0, 8 * 4096)] {
             let pieces = pieces(offset, len);
             assert!(pieces.len() <= PIECES_MAX + 1, "{}", pieces.len());

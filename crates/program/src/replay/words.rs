@@ -26,8 +26,12 @@ const LOG_BLOCKS: u32 = 1024;
 const KINDS: &str =
     "ext4, ext3, f2fs (with :OPTION,... any mount options, and device=NAME+KEY=VALUE)";
 
-/// The models that a text names. `others` knows the words of models that are none of a file system
-/// of ours: it answers `None` to a word that it does not know, and lists its own words as `known`.
+/// Makes a model of a word that names no file system of ours; `None`: it does not know the word.
+pub type Others<'a> = dyn Fn(&str) -> Option<Made> + 'a;
+/// A model, or what is wrong with its word.
+pub type Made = Result<Box<dyn Model>, String>;
+
+/// The models that a text names. `others` makes models of the words that `known` lists.
 ///
 /// # Errors
 /// A word that names no model, or an option that its file system does not have, with those that
@@ -35,7 +39,7 @@ const KINDS: &str =
 pub fn models(
     words: &str,
     known: &str,
-    others: &dyn Fn(&str) -> Option<Result<Box<dyn Model>, String>>,
+    others: &Others<'_>,
 ) -> Result<Vec<Box<dyn Model>>, String> {
     let mut models: Vec<Box<dyn Model>> = Vec::new();
     for word in split(words) {
