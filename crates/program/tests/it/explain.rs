@@ -192,7 +192,7 @@ fn a_judge_that_changes_its_mind_is_told() {
 #[test]
 fn an_explanation_asks_the_judge_only_so_often() {
     let mut script = Script::new().with_file("f", &[0; 8192]);
-    for turn in 0..3000_u32 {
+    for turn in 0..900_u32 {
         script.write("f", u64::from(turn) * 4096, &(turn + 1).to_le_bytes());
     }
     let recording = script.recording();
@@ -202,7 +202,7 @@ fn an_explanation_asks_the_judge_only_so_often() {
     let all = cut.close(0..cut.len());
     let state = { cut }.state(&all);
     let mut judged = 0;
-    // Bad unless 1500 pages are there: no single part is enough.
+    // Bad unless 400 pages are there: no single part is enough.
     let finding = explain(
         &Posix::default(),
         &recording,
@@ -210,7 +210,7 @@ fn an_explanation_asks_the_judge_only_so_often() {
         &mut |tree: &Tree, _: &[&str]| {
             judged += 1;
             let file = tree.node(tree.find(b"f").expect("f")).expect("f");
-            Ok(match file.pages.len() >= 1500 {
+            Ok(match file.pages.len() >= 400 {
                 true => Verdict::Good,
                 false => Verdict::Bad("few".into()),
             })
