@@ -7,8 +7,8 @@
 //!
 //! - E1: every set of lost parts that is tried is legal (posix-P2): what needs a lost part is lost,
 //!   too.
-//! - E2: the lost parts of an explanation are bad, and with any of them back the state is good. They
-//!   are the fewest if a single part, or those of a single call, are bad.
+//! - E2: the lost parts of an explanation are bad, and with any of them back the state is good.
+//!   They are the fewest if a single part, or those of a single call, are bad.
 //! - E3: a call is said to be durable only if the state is good without it.
 
 mod sentence;

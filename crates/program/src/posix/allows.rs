@@ -3,9 +3,9 @@
 //! Nodes of the tree are matched with those of the recording from the root on, by names. For each
 //! object the tree then says after which of its parts its value may have come. Sets of parts with
 //! posix-P2 are closed under union, and so are those that agree with the objects one by one,
-//! because the parts of an object are kept in order. So there is a largest one if there is any: it is found
-//! by dropping parts until all objects agree. Only where a name may have led to several nodes of
-//! equal content does the search have to try.
+//! because the parts of an object are kept in order. So there is a largest one if there is any: it
+//! is found by dropping parts until all objects agree. Only where a name may have led to several
+//! nodes of equal content does the search have to try.
 
 use super::cut::Cut;
 use super::parts::{Effect, Field, Object};

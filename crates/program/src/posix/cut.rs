@@ -325,7 +325,11 @@ impl<'a> Cut<'a> {
 
     /// The part of this name, if it may be lost.
     pub fn find(&self, name: (usize, usize)) -> Option<usize> {
-        (0..self.len()).find(|&at| self.name(at) == name)
+        let part = |part: &usize| {
+            let part = &self.track.parts[*part];
+            (part.call, part.index)
+        };
+        self.track.dirty.binary_search_by_key(&name, part).ok()
     }
 
     /// Parts of one call in words, content of several pages as one range.

@@ -1,5 +1,5 @@
-//! Which sets of lost parts a bound names at a cut, those first that tell most: the latest parts, and
-//! each kind of set in turn.
+//! Which sets of lost parts a bound names at a cut, those first that tell most: the latest parts,
+//! and each kind of set in turn.
 //!
 //! - V1: without a sync between them, a cut behind a call may leave all that a cut before it may.
 //!   What is new keeps one of the last call's parts, so only such sets are named there. A sync

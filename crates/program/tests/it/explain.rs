@@ -188,3 +188,34 @@ fn a_judge_that_changes_its_mind_is_told() {
     });
     assert!(matches!(error, Err(ExplainError::Unstable)));
 }
+
+#[test]
+fn an_explanation_asks_the_judge_only_so_often() {
+    let mut script = Script::new().with_file("f", &[0; 8192]);
+    for turn in 0..900_u32 {
+        script.write("f", u64::from(turn) * 4096, &(turn + 1).to_le_bytes());
+    }
+    let recording = script.recording();
+    let cut = Posix::default()
+        .cut(&recording, recording.calls.len())
+        .unwrap();
+    let all = cut.close(0..cut.len());
+    let state = { cut }.state(&all);
+    let mut judged = 0;
+    // Bad unless 400 pages are there: no single part is enough.
+    let finding = explain(
+        &Posix::default(),
+        &recording,
+        &state,
+        &mut |tree: &Tree, _: &[&str]| {
+            judged += 1;
+            let file = tree.node(tree.find(b"f").expect("f")).expect("f");
+            Ok(match file.pages.len() >= 400 {
+                true => Verdict::Good,
+                false => Verdict::Bad("few".into()),
+            })
+        },
+    );
+    assert_ne!(finding.unwrap().cause, Cause::Other);
+    assert!((100..2200).contains(&judged), "{judged}");
+}

@@ -3,6 +3,7 @@
 use crate::script::{BOUND, Script, content, shown, states};
 use varve_program::posix::{Grain, Posix};
 use varve_program::state::{Bound, Model};
+use varve_program::tree::{Kind, Node, NodeId, ROOT, Tree};
 
 fn text(bytes: Option<Vec<u8>>) -> Option<String> {
     bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -144,6 +145,104 @@ fn a_wide_enough_bound_names_every_legal_set() {
     let found = states(&Posix::default(), &recording, &bound).len();
     // Of each file: missing, empty, zeros, whole.
     assert_eq!(found, 16);
+}
+
+/// A tree with other numbers of nodes, as another model would make it.
+fn tree(files: &[(&str, u64, &[u8])]) -> Tree {
+    let mut tree = Tree::default();
+    for &(name, number, content) in files {
+        let node = NodeId(number);
+        tree.insert(node, Node::new(Kind::File, 0o644, (0, 0)));
+        tree.set_name(ROOT, name.as_bytes(), Some(node));
+        tree.set_size(node, content.len() as u64);
+        tree.write(node, 0, content);
+    }
+    tree
+}
+
+#[test]
+fn a_sync_that_has_not_ended_covers_nothing() {
+    let mut script = Script::new().with_file("f", b"old");
+    script.write("f", 0, b"new").fsync("f").create("g");
+    let (model, recording) = (Posix::default(), script.recording());
+    let old = tree(&[("f", 50, b"old")]);
+    assert_eq!(model.allows(&recording, 2, &old), Ok(()));
+    let refused = model.allows(&recording, 3, &old).unwrap_err();
+    assert!(
+        refused.contains("the content of f at 0 is older than its last sync"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn names_of_one_file_are_no_copies() {
+    let mut script = Script::new().with_file("a", b"x");
+    script
+        .link("a", "b")
+        .create("c")
+        .write("c", 0, b"x")
+        .create("d")
+        .write("d", 0, b"x")
+        .sync_all()
+        .ack("x");
+    let (model, recording) = (Posix::default(), script.recording());
+    let refused = |files: &[(&str, u64, &[u8])]| model.allows(&recording, 7, &tree(files)).is_err();
+    let whole = |a, b, c, d| {
+        [
+            ("a", a, &b"x"[..]),
+            ("b", b, b"x"),
+            ("c", c, b"x"),
+            ("d", d, b"x"),
+        ]
+    };
+    assert!(!refused(&whole(5, 5, 6, 7)));
+    assert!(refused(&whole(5, 4, 6, 7)), "b is a copy");
+    assert!(refused(&whole(5, 5, 6, 6)), "c and d are one file");
+    assert!(refused(&whole(5, 5, 6, 7)[..3]), "d is missing");
+}
+
+#[test]
+fn a_size_may_stop_where_a_page_ends() {
+    let mut script = Script::new().with_file("f", b"");
+    let data = vec![7; 1 << 20];
+    script.write("f", 0, &data);
+    let (model, recording) = (Posix::default(), script.recording());
+    let allowed = |size: usize| model.allows(&recording, 1, &tree(&[("f", 9, &data[..size])]));
+    assert_eq!(
+        allowed(3 * 4096),
+        Ok(()),
+        "between the steps that are explored"
+    );
+    assert_eq!(allowed(0), Ok(()));
+    assert!(allowed(5000).is_err());
+    let mut cut = Script::new().with_file("f", &data);
+    cut.truncate("f", 0);
+    let recording = cut.recording();
+    let refused = model.allows(&recording, 1, &tree(&[("f", 9, &data[..4096])]));
+    assert!(refused.is_err(), "a truncation has no steps");
+}
+
+#[test]
+fn many_files_of_equal_content_are_told_apart_or_given_up() {
+    let mut script = Script::new();
+    for turn in 0..12 {
+        for name in ["a", "b", "c", "d"] {
+            let tmp = format!("{name}{turn}");
+            script.create(&tmp).write(&tmp, 0, b"x").rename(&tmp, name);
+        }
+    }
+    let (model, recording) = (Posix::default(), script.recording());
+    let all = ["a", "b", "c", "d"].map(|name| (name, name.as_bytes()[0].into(), &b"x"[..]));
+    assert_eq!(
+        model.allows(&recording, recording.calls.len(), &tree(&all)),
+        Ok(())
+    );
+    let other = [all[0], all[1], ("z", 7, &b"x"[..])];
+    assert!(
+        model
+            .allows(&recording, recording.calls.len(), &tree(&other))
+            .is_err()
+    );
 }
 
 #[test]
