@@ -184,7 +184,7 @@ impl Tree {
     /// Adds a node, or puts another one in its place.
     pub fn insert(&mut self, id: NodeId, mut node: Node) {
         // A clone of a node that was hashed may have been changed since.
-        node.hash = OnceLock::new();
+        node.hash = Digest::new();
         self.nodes.insert(id, Arc::new(node));
     }
 
