@@ -200,11 +200,12 @@ fn what_programs_do_is_recorded_in_its_order() {
         "write(of-thread, 1 bytes at 0)",
         "write(direct, 4096 bytes at 4096)",
         "link(db, other)",
+        // From here on the file goes by the last name that it was given.
         "symlink(link) -> db",
         "mkdir(dir, 0700)",
         "chmod(dir, 0750)",
-        "setxattr(db, user.key, 5 bytes)",
-        "truncate(db, 100)",
+        "setxattr(other, user.key, 5 bytes)",
+        "truncate(other, 100)",
         "unlink(other)",
         "rename(mapped, dir/mapped)",
     ] {
