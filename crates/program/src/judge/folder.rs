@@ -8,9 +8,9 @@
 //!   so [`TreeFolder::put_right`] finds by names, inodes, kinds, modes, sizes and times what a
 //!   judge touched, and removes it from both.
 //! - F2: tmpfs does not set the time of change when a shared mapping is written. A file can be
-//!   mapped only after it was opened, which sets the time of access; so a file whose time of access alone
-//!   has changed is compared byte by byte, and where the host keeps no times of access, every file
-//!   is.
+//!   mapped only after it was opened, which sets the time of access; so a file whose time of
+//!   access alone has changed is compared byte by byte, and where the host keeps no times of
+//!   access, every file is.
 //! - F3: nothing outside of the folder is changed: names of a tree are single components, and no
 //!   symbolic link is followed, whoever made it.
 //!
