@@ -10,9 +10,10 @@
 //! - E2: what is answered depends neither on the number of threads nor on their speed: each model
 //!   numbers its states in its own order, and what is counted or kept of it is chosen by these
 //!   numbers. Only an exploration that was stopped is another one each time.
-//! - E3: memory is bounded by what is kept: about 100 bytes for each distinct tree, one state for each
-//!   of [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each worker
-//!   that wait. States share the pages that they have in common.
+//!
+//! Memory is bounded by what is kept: about 100 bytes for each distinct tree, one state for each of
+//! [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each worker that
+//! wait. States share the pages that they have in common.
 
 use crate::apply::complete;
 use crate::call::Recording;
@@ -76,8 +77,8 @@ impl fmt::Debug for Verdicts {
     }
 }
 
-/// A judge that is not asked twice about a tree, nor about one that was explored. Whoever explains a
-/// finding looks at many trees that lost a bit more or less, which were mostly explored.
+/// A judge that is not asked twice about a tree, nor about one that was explored. Whoever explains
+/// a finding looks at many trees that lost a bit more or less, which were mostly explored.
 pub struct Remembering {
     judge: Box<dyn Judge>,
     verdicts: Verdicts,

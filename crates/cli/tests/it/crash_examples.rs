@@ -164,7 +164,7 @@ fn the_plugin_for_pytest_fails_with_the_sentence() {
     assert!(said.contains("2 failed, 2 passed"), "{said}");
     assert!(said.contains("FAILED test_it.py::test_found"), "{said}");
     assert!(
-        said.contains("fsync(f.tmp)") && said.contains("nonsense"),
+        said.contains("fdatasync(f.tmp)") && said.contains("nonsense"),
         "{said}"
     );
 }

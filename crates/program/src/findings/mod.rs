@@ -5,8 +5,8 @@
 //!                                                                  `-----> a folder each: trees before and after
 //! ```
 //!
-//! A mistake of a program shows in many states of several models. States whose explanations have one
-//! key are one finding, of which the smallest state is shown, and each model says how often it
+//! A mistake of a program shows in many states of several models. States whose explanations have
+//! one key are one finding, of which the smallest state is shown, and each model says how often it
 //! leaves it.
 
 mod export;
@@ -120,8 +120,8 @@ pub fn gather(explored: &Explored, explain: &mut dyn FnMut(usize, &Bad) -> Told)
     findings
 }
 
-/// Writes the trees of a finding into a folder: `before`, as the program saw it when the power went,
-/// and `after`, as it finds it again.
+/// Writes the trees of a finding into a folder: `before`, as the program saw it when the power
+/// went, and `after`, as it finds it again.
 ///
 /// # Errors
 /// The host refuses.

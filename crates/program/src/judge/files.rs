@@ -4,10 +4,10 @@
 //! What a file may be is taken from the recording. The versions of a path are what it led to
 //! (content, or nothing)
 //!
-//! - V1: before the program ran, and when it had ended;
-//! - V2: right behind each call that led the path elsewhere: a rename, a link, an unlink. Creating
+//! - before the program ran, and when it had ended;
+//! - right behind each call that led the path elsewhere: a rename, a link, an unlink. Creating
 //!   an empty file is none, as nobody means it;
-//! - V3: at each sync of the file and at each acknowledgement, because the program calls its work
+//! - at each sync of the file and at each acknowledgement, because the program calls its work
 //!   done there.
 //!
 //! A state that has none of them has half of a change. What had been acknowledged must not be older

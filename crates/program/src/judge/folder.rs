@@ -1,16 +1,16 @@
 //! A tree of files in a folder of the host, for judges that are programs.
 //!
 //! States of one recording differ little, so only what differs from what the folder holds is
-//! written. A judge may change what it judges (SQLite rolls a journal back), and the next judge must
-//! not see that:
+//! written. A judge may change what it judges (SQLite rolls a journal back), and the next judge
+//! must not see that:
 //!
 //! - F1: the folder holds what `held` says. Each file has a fixed old time of change and of access,
-//!   so [`TreeFolder::put_right`] finds by names, inodes, kinds, modes, sizes and times what a judge
-//!   touched, and removes it from both.
-//! - F2: tmpfs does not set the time of change when a shared mapping is written. A file can be mapped
-//!   only after it was opened, which sets the time of access; so a file whose time of access alone
-//!   has changed is compared byte by byte, and where the host keeps no times of access, every file
-//!   is.
+//!   so [`TreeFolder::put_right`] finds by names, inodes, kinds, modes, sizes and times what a
+//!   judge touched, and removes it from both.
+//! - F2: tmpfs does not set the time of change when a shared mapping is written. A file can be
+//!   mapped only after it was opened, which sets the time of access; so a file whose time of
+//!   access alone has changed is compared byte by byte, and where the host keeps no times of
+//!   access, every file is.
 //! - F3: nothing outside of the folder is changed: names of a tree are single components, and no
 //!   symbolic link is followed, whoever made it.
 //!

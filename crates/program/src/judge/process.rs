@@ -1,5 +1,5 @@
-//! Processes of judges: started in a group of their own, heard until a deadline, ended with all that
-//! they started.
+//! Processes of judges: started in a group of their own, heard until a deadline, ended with all
+//! that they started.
 
 use crate::state::JudgeError;
 use base::{Nanos, Time};

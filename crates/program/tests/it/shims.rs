@@ -1,5 +1,5 @@
-//! The functions for acknowledgements that `docs/use/crash-programs.md` shows, in the languages that
-//! are installed here.
+//! The functions for acknowledgements that `docs/use/crash-programs.md` shows, in the languages
+//! that are installed here.
 
 use std::fs;
 use std::path::Path;
