@@ -214,6 +214,18 @@ fn what_was_synced_before_an_acknowledgement_is_there() {
     }
 }
 
+/// replay-B6: between two acknowledgements the device may do nothing.
+#[test]
+fn each_acknowledgement_is_cut_behind() {
+    let mut tape = Tape::new(&[]);
+    for text in ["one", "two", "three"] {
+        tape.acknowledge(text);
+    }
+    let states = states("ext4", &tape.recording);
+    let given: BTreeSet<usize> = states.iter().map(|s| s.acknowledged).collect();
+    assert!(given.is_superset(&BTreeSet::from([1, 2, 3])), "{given:?}");
+}
+
 #[test]
 fn a_file_that_replaces_another_unsynced_may_be_empty() {
     let mut tape = Tape::new(&[("f", b"old")]);

@@ -7,16 +7,17 @@ use crate::script::{BOUND, states};
 use base::Rng;
 use varve_program::posix::{Grain, Posix};
 use varve_program::replay::BlockModel;
+use varve_program::tree::Tree;
 
-/// All but `data=writeback`: that shows what other files have left in their blocks, which no book
-/// allows.
+/// All that show no content of other files. `data=writeback` shows what blocks held before, and so
+/// does F2FS if the node of an fsync comes to the medium before its data
+/// (`fsync_mode=posix`, before the fsync has ended); no book allows that.
 const WORDS: &[&str] = &[
     "ext4",
     "ext4:data=journal",
     "ext4:scheme=emmc",
-    "f2fs",
-    "f2fs:noinline_data",
     "f2fs:fsync_mode=strict",
+    "f2fs:noinline_data,fsync_mode=strict",
     "f2fs:scheme=f2fsj",
 ];
 
@@ -34,12 +35,22 @@ fn refused(seeds: std::ops::Range<u64>, calls: usize) -> (Vec<String>, usize) {
                 let allowed = book.allows(&recording, state.calls, &state.tree);
                 if let Err(why) = allowed {
                     let line = &state.line;
-                    refused.push(format!("seed {seed}, {} calls, {line}: {why}", state.calls));
+                    let calls = recording.calls.iter();
+                    let calls = calls.map(|call| format!("{} {:.60?}", call.path, call.what));
+                    let calls: Vec<String> = calls.take(state.calls).collect();
+                    let names: Vec<String> = paths(&state.tree);
+                    refused.push(format!("seed {seed}, {line}: {why}: {calls:?} {names:?}"));
                 }
             }
         }
     }
     (refused, seen)
+}
+
+fn paths(tree: &Tree) -> Vec<String> {
+    let mut paths = Vec::new();
+    tree.walk(&mut |path, _, _| paths.push(String::from_utf8_lossy(path).into_owned()));
+    paths
 }
 
 fn assert_included(seeds: std::ops::Range<u64>, calls: usize) {
@@ -58,5 +69,7 @@ fn every_state_of_a_file_system_is_legal_by_the_book() {
 #[test]
 #[ignore = "minutes: as above with many seeds"]
 fn every_state_of_many_programs_is_legal_by_the_book() {
-    assert_included(100..300, 16);
+    let first = std::env::var("VARVE_SEED").map_or(100, |n| n.parse().expect("a number"));
+    let last = std::env::var("VARVE_SEED").map_or(300, |_| first + 1);
+    assert_included(first..last, 16);
 }
