@@ -26,8 +26,9 @@ use std::collections::BTreeMap;
 /// Decides on a tree and what had been acknowledged.
 pub type Judging<'j> = dyn FnMut(&Tree, &[&str]) -> Result<Verdict, JudgeError> + 'j;
 
-/// Most trees that are judged for one explanation.
-const JUDGED_MAX: u64 = 2000;
+/// Most trees that are judged for each of: the fewest lost parts, the earliest cut, the calls that
+/// are durable.
+const JUDGED_MAX: u64 = 400;
 
 /// What kind of mistake a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -98,6 +99,7 @@ pub fn explain(
         judge,
         verdicts: Map::default(),
         judged: 0,
+        limit: 0,
     };
     let why = court.bad(&state.tree, state.acknowledged)?;
     let why = why.ok_or(ExplainError::Unstable)?;
@@ -105,7 +107,9 @@ pub fn explain(
         return Ok(sentence::other(model, recording, state, why)?);
     };
     let told = court.fewest(&state.tree, state.acknowledged)?;
+    court.begin();
     let lost = smallest(&mut court, &mut cut, lost, told)?;
+    court.begin();
     let (mut cut, lost, told) = earliest(&mut court, model, cut, lost, told)?;
     let tree = cut.tree(&lost);
     let told = court.fewest(&tree, told)?;
@@ -115,6 +119,7 @@ pub fn explain(
     // What came after a promise cannot break it by being lost: a later call has undone it.
     let given = |call| cut.makers(&lost).iter().any(|&at| cut.name(at).0 < call);
     let promise = promise.filter(|&call| given(call));
+    court.begin();
     let kept = match promise {
         Some(_) => Vec::new(),
         None => needed(&mut court, &mut cut, &lost, told)?,
@@ -147,6 +152,7 @@ struct Court<'a, 'j> {
     judge: &'a mut Judging<'j>,
     verdicts: Map<(u64, usize), Option<String>>,
     judged: u64,
+    limit: u64,
 }
 
 impl Court<'_, '_> {
@@ -175,8 +181,12 @@ impl Court<'_, '_> {
         Ok(fewest)
     }
 
+    fn begin(&mut self) {
+        self.limit = self.judged + JUDGED_MAX;
+    }
+
     fn is_over(&self) -> bool {
-        self.judged > JUDGED_MAX
+        self.judged > self.limit
     }
 }
 

@@ -121,10 +121,7 @@ impl Words<'_, '_> {
                     self.missing()
                 )
             }
-            Cause::Loss => format!(
-                "{lost} can be lost, whatever else is durable; {}",
-                self.missing()
-            ),
+            Cause::Loss => format!("{lost} can be lost; {}", self.missing()),
             Cause::Between => match state.calls.checked_sub(1) {
                 Some(last) => format!(
                     "a cut right after {} is bad even if nothing is lost: no sync mends that, the change has to be made in \

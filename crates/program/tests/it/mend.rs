@@ -131,3 +131,23 @@ fn a_judge_that_fails_ends_it() {
     });
     assert!(matches!(ended, Err(ExplainError::Judge(_))));
 }
+
+#[test]
+fn of_two_syncs_of_which_one_is_enough_one_is_told() {
+    let mut script = Script::new().with_file("log", b"").with_file("copy", b"");
+    script
+        .append("log", b"record")
+        .append("copy", b"record")
+        .ack("1");
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let has = |name| content(tree, name).as_deref() == Some(b"record");
+            match told.is_empty() || has("log") || has("copy") {
+                true => Verdict::Good,
+                false => Verdict::Bad("the record is in neither".into()),
+            }
+        },
+    };
+    assert_eq!(mends(&program).len(), 1);
+}

@@ -220,6 +220,11 @@ fn a_size_may_stop_where_a_page_ends() {
     let recording = cut.recording();
     let refused = model.allows(&recording, 1, &tree(&[("f", 9, &data[..4096])]));
     assert!(refused.is_err(), "a truncation has no steps");
+    let mut grown = Script::new().with_file("f", b"");
+    grown.truncate("f", 1 << 20);
+    let recording = grown.recording();
+    let refused = model.allows(&recording, 1, &tree(&[("f", 9, &[0; 3 * 4096])]));
+    assert!(refused.is_err(), "not if it makes a file longer, either");
 }
 
 #[test]
