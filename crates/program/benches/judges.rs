@@ -8,12 +8,12 @@
 use base::Nanos;
 use divan::Bencher;
 use divan::counter::ItemsCount;
-use program::call::Recording;
-use program::judge::process::Patience;
-use program::judge::{JudgeSpec, Settings, build, place};
-use program::tree::{Kind, Node, NodeId, ROOT, Tree};
 use std::path::Path;
 use std::sync::Arc;
+use varve_program::call::Recording;
+use varve_program::judge::process::Patience;
+use varve_program::judge::{JudgeSpec, Settings, build, place};
+use varve_program::tree::{Kind, Node, NodeId, ROOT, Tree};
 
 const STATES: u64 = 100;
 

@@ -338,9 +338,9 @@ impl Lot {
 
 impl Known {
     fn new(job: &Job<'_>) -> Known {
-        let lot = |model: &Box<dyn Model>| Lot {
+        let lot = |name: String| Lot {
             out: OfModel {
-                name: model.name(),
+                name,
                 ..OfModel::default()
             },
             ..Lot::default()
@@ -348,7 +348,7 @@ impl Known {
         assert!(job.models.len() <= 64, "models are bits of a word");
         Known {
             entries: Map::default(),
-            models: job.models.iter().map(lot).collect(),
+            models: job.models.iter().map(|model| lot(model.name())).collect(),
             progress: Progress::default(),
             stopped: false,
             failure: None,
