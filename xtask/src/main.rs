@@ -20,6 +20,7 @@ mod lint;
 mod msrv;
 mod mutants;
 mod sh;
+mod sqlite_race;
 mod test;
 mod tidy;
 mod workspace;
@@ -63,6 +64,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu(calibrate::Args),
+    /// Look for races of SQLite's write-ahead log, with the sources of another SQLite
+    SqliteRace(sqlite_race::Args),
     /// What a script calls in a guest
     #[command(hide = true)]
     InTheGuest,
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
+        Task::SqliteRace(args) => sqlite_race::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),
     };
     match result {

@@ -35,6 +35,15 @@ pub enum Policy {
         /// Scheduling points of a run, about.
         points: u64,
     },
+    /// As `Fifo`, but at one scheduling point in `one_in` (0: at none) the running task stops for a
+    /// random time, as a thread does that the processor is taken from. What another task does in
+    /// one go can then fall into a gap of it, though the two are seldom ready at one time.
+    Stalls {
+        /// One stall in so many points.
+        one_in: u64,
+        /// A stall is shorter than this, ns.
+        below: u64,
+    },
 }
 
 /// Most delays of a schedule.
@@ -147,6 +156,7 @@ impl fmt::Display for SimConfig {
                 write!(f, " policy=delays:{}", at.join(","))?;
             }
             Policy::Pct { depth, points } => write!(f, " policy=pct:{depth},{points}")?,
+            Policy::Stalls { one_in, below } => write!(f, " policy=stalls:{one_in},{below}")?,
         }
         let differs = [
             ("stack", self.stack as u64, d.stack as u64),
@@ -234,6 +244,10 @@ impl FromStr for SimConfig {
                             let [depth, points] = numbers(of).ok_or_else(bad)?;
                             Policy::Pct { depth, points }
                         }
+                        Some(("stalls", of)) => {
+                            let [one_in, below] = numbers(of).ok_or_else(bad)?;
+                            Policy::Stalls { one_in, below }
+                        }
                         _ => return Err(bad()),
                     }
                 }
@@ -278,7 +292,12 @@ mod tests {
             depth: 3,
             points: 100,
         };
-        for policy in [delays(&[]), delays(&[7]), delays(&[1, 2, 3, 4]), pct] {
+        let stalls = Policy::Stalls {
+            one_in: 50,
+            below: 1000,
+        };
+        let four = delays(&[1, 2, 3, 4]);
+        for policy in [delays(&[]), delays(&[7]), four, pct, stalls] {
             let c = SimConfig {
                 policy,
                 ..SimConfig::default()

@@ -104,9 +104,9 @@ impl Core {
         let (random, yield_one_in) = match cfg.policy {
             Policy::Fifo => (false, 0),
             Policy::Random { yield_one_in } => (true, yield_one_in),
-            Policy::Delays(_) | Policy::Pct { .. } => (false, 0),
+            Policy::Delays(_) | Policy::Pct { .. } | Policy::Stalls { .. } => (false, 0),
         };
-        let explored = matches!(cfg.policy, Policy::Delays(_) | Policy::Pct { .. });
+        let explored = !matches!(cfg.policy, Policy::Fifo | Policy::Random { .. });
         let st = State {
             tasks: Vec::new(),
             live: 0,
@@ -453,8 +453,13 @@ impl Core {
         if self.task().no_yield.get() > 0 || std::thread::panicking() {
             return;
         }
-        if self.explorer.gives_way(self.task().id) {
-            self.yield_now(site);
+        match self.explorer.gives_way(self.task().id) {
+            None => {}
+            Some(0) => self.yield_now(site),
+            Some(stall) => {
+                let until = self.now.get().saturating_add(stall);
+                self.sleep_until(until, Wait::Sleep(until), site);
+            }
         }
     }
     /// A coin of the schedule's random stream; false in FIFO order.

@@ -1,11 +1,12 @@
-//! Schedules that look for rare interleavings, in two kinds: delay-bounded ones, all of which can
-//! be run, and those of PCT, each of which finds a bug of depth d with a known probability.
+//! Schedules that look for rare interleavings, in three kinds: delay-bounded ones, all of which can
+//! be run; those of PCT, each of which finds a bug of depth d with a known probability; and stalls.
 //!
 //! Delay bounding (Emmi, Qadeer, Rakamaric: "Delay-bounded scheduling", POPL 2011): tasks run in
 //! FIFO order, but at up to n scheduling points the running task is put off behind all others. With
 //! n = 0 there is one schedule; each further delay multiplies them by the points of a run. PCT
 //! (Burckhardt et al., ASPLOS 2010): tasks have random priorities, the ready task with the highest
-//! runs, and at d - 1 random points the running one falls below all others.
+//! runs, and at d - 1 random points the running one falls below all others. Both choose among tasks
+//! that are ready at one time; where tasks mostly wait, stalls bring them together.
 
 use crate::task::TaskId;
 use crate::{Policy, config::DELAYS};
@@ -18,6 +19,7 @@ pub(crate) struct Explorer {
     /// Scheduling points so far.
     pub(crate) points: Cell<u64>,
     pct: RefCell<Pct>,
+    stalls: RefCell<Rng>,
 }
 
 #[derive(Default)]
@@ -45,14 +47,15 @@ impl Explorer {
             policy,
             points: Cell::new(0),
             pct: RefCell::new(pct),
+            stalls: RefCell::new(Rng::named(seed, "rt/stalls")),
         }
     }
 
-    /// True if the running task gives way at this point.
-    pub(crate) fn gives_way(&self, task: TaskId) -> bool {
+    /// Whether the running task gives way at this point, and for how long at least, ns.
+    pub(crate) fn gives_way(&self, task: TaskId) -> Option<u64> {
         let point = self.points.replace(self.points.get() + 1);
         match self.policy {
-            Policy::Delays(delays) => delays.contains(&point),
+            Policy::Delays(delays) => delays.contains(&point).then_some(0),
             Policy::Pct { .. } => {
                 let mut pct = self.pct.borrow_mut();
                 if pct.changes.contains(&point) {
@@ -60,9 +63,14 @@ impl Explorer {
                     let lowest = pct.lowered;
                     *pct.of(task) = lowest;
                 }
-                true
+                Some(0)
             }
-            Policy::Fifo | Policy::Random { .. } => false,
+            Policy::Stalls { one_in, below } => {
+                let mut stalls = self.stalls.borrow_mut();
+                let now = one_in > 0 && stalls.one_in(one_in);
+                now.then(|| stalls.below(below.max(1)))
+            }
+            Policy::Fifo | Policy::Random { .. } => None,
         }
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Mount {
     /// Open files of SQLite.
     pub(crate) files: AtomicUsize,
     temp_names: AtomicU64,
+    /// Calls that had nothing to do, which are points of a schedule all the same.
+    pub(crate) idle_calls: rt::atomic::AtomicU64,
     last_errno: AtomicI32,
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
@@ -39,6 +41,7 @@ impl Mount {
             nodes: Mutex::named("sqlite nodes", Map::default()),
             files: AtomicUsize::new(0),
             temp_names: AtomicU64::new(0),
+            idle_calls: rt::atomic::AtomicU64::new(0),
             last_errno: AtomicI32::new(0),
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),

@@ -100,3 +100,45 @@ fn pct_finds_a_lost_update() {
     let twice = |seed| (lost_update(policy, seed), lost_update(policy, seed));
     assert!((0..20).map(twice).all(|(a, b)| a == b), "repeatable");
 }
+
+/// A task that is never ready together with the other one reads and writes back; true if what the
+/// other one added in one go is lost.
+fn lost_while_others_sleep(policy: Policy, seed: u64) -> bool {
+    let config = SimConfig {
+        policy,
+        ..SimConfig::seeded(seed)
+    };
+    let outcome = Sim::new(config).run(|| {
+        let count = Arc::new(AtomicU64::new(0));
+        let other = Arc::clone(&count);
+        let adder = rt::spawn("adder", move || {
+            rt::sleep(Nanos(1000));
+            other.fetch_add(10, Ordering::Relaxed);
+        });
+        let seen = count.load(Ordering::Relaxed);
+        count.store(seen + 1, Ordering::Relaxed);
+        adder.join().unwrap();
+        count.load(Ordering::Relaxed) != 11
+    });
+    outcome.value.unwrap()
+}
+
+#[test]
+fn a_stall_brings_tasks_together_that_are_never_ready_at_one_time() {
+    let pct = Policy::Pct {
+        depth: 3,
+        points: 8,
+    };
+    let stalls = Policy::Stalls {
+        one_in: 4,
+        below: 4000,
+    };
+    let found = |policy| {
+        (0..100)
+            .filter(|seed| lost_while_others_sleep(policy, *seed))
+            .count()
+    };
+    assert_eq!(found(pct), 0);
+    assert!((5..95).contains(&found(stalls)), "{}", found(stalls));
+    assert_eq!(found(stalls), found(stalls), "repeatable");
+}

@@ -6,5 +6,6 @@ mod determinism;
 mod errors;
 mod files;
 mod modes;
+mod race;
 mod syncs;
 mod tasks;
