@@ -68,6 +68,7 @@ fn every_state_of_a_file_system_is_legal_by_the_book() {
 
 #[test]
 #[ignore = "minutes: as above with many seeds"]
+#[allow(clippy::disallowed_methods)] // A test has no front end that could pass a seed down.
 fn every_state_of_many_programs_is_legal_by_the_book() {
     let first = std::env::var("VARVE_SEED").map_or(100, |n| n.parse().expect("a number"));
     let last = std::env::var("VARVE_SEED").map_or(300, |_| first + 1);
