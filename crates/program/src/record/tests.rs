@@ -406,9 +406,11 @@ fn random_call(fs: &dyn FileSystem, rng: &mut Rng) -> FsResult<()> {
     let other = [b'a' + rng.below(6) as u8];
     let at = rng.below(20_000);
     match rng.below(16) {
-        0 => drop(fs.create(dir, &name, FileKind::File, 0o666, 0, CREDS)?),
-        1 => drop(fs.mkdir(dir, &name, 0o777, CREDS)?),
-        2 => drop(fs.symlink(dir, &name, b"target", CREDS)?),
+        0 => fs
+            .create(dir, &name, FileKind::File, 0o666, 0, CREDS)
+            .map(|_| ())?,
+        1 => fs.mkdir(dir, &name, 0o777, CREDS).map(|_| ())?,
+        2 => fs.symlink(dir, &name, b"target", CREDS).map(|_| ())?,
         3 => fs.unlink(dir, &name)?,
         4 => fs.rmdir(dir, &name)?,
         5 => {
@@ -422,13 +424,13 @@ fn random_call(fs: &dyn FileSystem, rng: &mut Rng) -> FsResult<()> {
                 fs.rename(dir, &name, root, &other, modes[rng.below(3) as usize])?;
             }
         }
-        6 => drop(fs.link(fs.lookup(dir, &name)?, root, &other)?),
+        6 => fs.link(fs.lookup(dir, &name)?, root, &other).map(|_| ())?,
         7 => {
             let set = SetAttr {
                 size: Some(at),
                 ..SetAttr::default()
             };
-            drop(fs.setattr(fs.lookup(dir, &name)?, &set)?);
+            fs.setattr(fs.lookup(dir, &name)?, &set).map(|_| ())?;
         }
         8 => {
             let set = SetAttr {
@@ -436,7 +438,7 @@ fn random_call(fs: &dyn FileSystem, rng: &mut Rng) -> FsResult<()> {
                 uid: Some(rng.below(3) as u32),
                 ..SetAttr::default()
             };
-            drop(fs.setattr(fs.lookup(dir, &name)?, &set)?);
+            fs.setattr(fs.lookup(dir, &name)?, &set).map(|_| ())?;
         }
         9 => fs.setxattr(fs.lookup(dir, &name)?, b"user.k", &name, XattrMode::Any)?,
         10 => fs.removexattr(fs.lookup(dir, &name)?, b"user.k")?,
