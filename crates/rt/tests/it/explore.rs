@@ -112,7 +112,7 @@ fn lost_while_others_sleep(policy: Policy, seed: u64) -> bool {
         let count = Arc::new(AtomicU64::new(0));
         let other = Arc::clone(&count);
         let adder = rt::spawn("adder", move || {
-            rt::sleep(Nanos(1000));
+            rt::sleep(base::Nanos(1000));
             other.fetch_add(10, Ordering::Relaxed);
         });
         let seen = count.load(Ordering::Relaxed);

@@ -99,8 +99,8 @@ fn work(sqlite: &Registration, nr: u64, run: u64, shape: Shape) -> rusqlite::Res
                 db.query_row("SELECT count(v) FROM t", [], |_| Ok(()))?;
             }
         }
-        // Of the order of SQLite's own waits for a lock, as nothing else here takes time: without it
-        // the others would be through with all their steps when a wait ends.
+        // As long as SQLite waits for a lock, as nothing else here takes time: without it the
+        // others would be through with all their steps when a wait ends.
         rt::sleep(Nanos::from_micros(rng.below(3) * 1000));
     }
     db.close().map_err(|(_, why)| why)?;
