@@ -1,5 +1,5 @@
 //! How many states a judge takes in a second, one worker: a server and a command whose checks cost
-//! nothing, SQLite in this process, and a judge that needs no folder.
+//! nothing, and a judge that needs no folder.
 //!
 //! The states are those of a small program: ten files, of which a state changes two.
 
@@ -38,7 +38,6 @@ fn tree(number: u64) -> Tree {
 #[divan::bench(args = [
     "server=sed -u 's/.*/ok/'",
     "command=exit 0",
-    "sqlite",
     "prefix=file-1",
 ])]
 fn judge(bencher: Bencher<'_, '_>, spec: &str) {

@@ -131,7 +131,8 @@ def test_looked_at(varve_crash):
     assert result.bad("posix") > 0 and "f.tmp" in result.findings[0]["sentence"]
 
 def test_holds(varve_crash):
-    varve_crash("echo x > f", judge="prefix=f", model="posix")
+    synced = "echo new > f.tmp; sync f.tmp; mv f.tmp f"
+    varve_crash(synced, setup="echo old > f", judge="same-or-old=f", model="posix")
 
 def test_no_such_judge(varve_crash):
     varve_crash("true", judge="nonsense")
