@@ -7,7 +7,7 @@
 
 use crate::check::check_request;
 use crate::tickets::Tickets;
-use crate::{BlockDevice, Caps, DevError, Op, Piece, Reply, Request, Ticket};
+use crate::{BlockDevice, Caps, Class, DevError, Op, Piece, Reply, Request, Ticket};
 use base::{Bytes, Lba, SECTOR_BYTES};
 use rt::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ pub enum FaultOn {
     Read,
     /// Writes, packed ones and those with FUA included.
     Write,
+    /// Writes with content of files, so that those of a task in the background do not count.
+    Data,
     /// Flushes.
     Flush,
     /// Discards.
@@ -72,12 +74,17 @@ impl FaultRule {
 
     /// True if `request` fails by this rule; counts it.
     fn strikes(&mut self, request: &Request) -> bool {
-        let on = match request.op {
-            Op::Read { .. } => FaultOn::Read,
-            Op::Write { .. } | Op::Pack { .. } => FaultOn::Write,
-            Op::Flush => FaultOn::Flush,
-            Op::Discard { .. } => FaultOn::Discard,
-            Op::Remap(_) | Op::Barrier => return false,
+        let is_data = |pieces: &[Piece]| pieces.iter().any(|piece| piece.class == Class::Data);
+        let is_meant = match (self.on, &request.op) {
+            (FaultOn::Read, Op::Read { .. })
+            | (FaultOn::Write, Op::Write { .. } | Op::Pack { .. })
+            | (FaultOn::Flush, Op::Flush)
+            | (FaultOn::Discard, Op::Discard { .. }) => true,
+            (FaultOn::Data, Op::Write { pieces, .. }) => is_data(pieces),
+            (FaultOn::Data, Op::Pack { writes, .. }) => {
+                writes.iter().any(|write| is_data(&write.pieces))
+            }
+            _ => false,
         };
         let touches = |range: &Range<u64>| {
             let spans = request.spans().into_iter();
@@ -85,7 +92,7 @@ impl FaultRule {
                 .map(|(lba, n)| lba.0..lba.0 + n)
                 .any(|span| span.start < range.end && range.start < span.end)
         };
-        if on != self.on || !self.sectors.as_ref().is_none_or(touches) {
+        if !is_meant || !self.sectors.as_ref().is_none_or(touches) {
             return false;
         }
         if self.skip > 0 {
