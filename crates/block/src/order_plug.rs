@@ -167,9 +167,11 @@ pub(crate) fn send(queue: &Arc<Queue>, commands: impl IntoIterator<Item = Comman
     let commands: Vec<Command> = commands.into_iter().collect();
     let mut batch = Batch::new(queue.clone());
     batch.set_probe(queue.probe_commands(&commands));
+    let non_volatile = |command: &&Command| command.writes().iter().any(|w| w.fua);
+    let among = commands.iter().filter(non_volatile).count() > 1;
     for command in commands {
         batch.push(match command {
-            Command::Single(write) => queue.send_write(write),
+            Command::Single(write) => queue.send_write(write, among),
             Command::Pack(writes) => queue.send_pack(writes),
         });
     }

@@ -409,9 +409,15 @@ impl Queue {
         self.state.lock().stats.merges += merges;
     }
 
-    pub(crate) fn send_write(&self, write: Write) -> Sent {
-        let kind = self.kind_of(write.fua);
-        let fua = write.fua && self.caps.fua;
+    /// Sends a write. `among` several non-volatile ones it goes through the cache where FUA would
+    /// flush for each of them; the waiter flushes for all.
+    pub(crate) fn send_write(&self, write: Write, among: bool) -> Sent {
+        let one_flush = write.fua && among && self.caps.fua_flushes && self.caps.volatile_cache;
+        let kind = match one_flush {
+            true => Kind::FuaByFlush,
+            false => self.kind_of(write.fua),
+        };
+        let fua = write.fua && self.caps.fua && !one_flush;
         let how = match (write.fua, write.background) {
             (true, _) => How::AtOnce,
             (false, true) => How::Background,

@@ -33,6 +33,10 @@ pub struct Caps {
     pub volatile_cache: bool,
     /// Single writes can be made non-volatile at completion.
     pub fua: bool,
+    /// A FUA write costs what a write and a flush of the whole cache cost, as `RWF_DSYNC` does on a
+    /// file: a flush behind several writes is cheaper than several FUA writes.
+    #[serde(default)]
+    pub fua_flushes: bool,
     /// A FUA write leaves each granule of this many bytes old or new, never garbage; `None`: no
     /// such promise.
     pub reliable_granule: Option<u32>,

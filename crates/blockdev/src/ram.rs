@@ -67,6 +67,7 @@ fn caps(bytes: u64) -> Caps {
         sector_bytes: SECTOR_BYTES as u32,
         volatile_cache: false,
         fua: true,
+        fua_flushes: false,
         reliable_granule: Some(SECTOR_BYTES as u32),
         tear_granule: Some(512),
         atomic_write_bytes: SECTOR_BYTES as u32,

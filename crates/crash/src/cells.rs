@@ -86,6 +86,7 @@ impl Cell {
             sector_bytes: self.sector,
             volatile_cache: self.cache,
             fua: self.reliable != Reliable::Absent,
+            fua_flushes: false,
             // A legacy reliable write names one sector; the driver sends longer ones in pieces.
             reliable_granule: (self.reliable != Reliable::Absent).then_some(self.sector),
             tear_granule: None,

@@ -440,6 +440,7 @@ impl PlainProfile {
             sector_bytes: base::SECTOR_BYTES as u32,
             volatile_cache: true,
             fua: self.fua,
+            fua_flushes: false,
             reliable_granule: None,
             // The host file lies on a disk that, as disks do, writes a sector whole or not at all.
             tear_granule: Some(base::SECTOR_BYTES as u32),

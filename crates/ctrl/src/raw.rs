@@ -166,6 +166,7 @@ impl Raw {
             sector_bytes: base::SECTOR_BYTES as u32,
             volatile_cache: config.buffer_kib > 0,
             fua: true,
+            fua_flushes: false,
             // A unit that is being programmed is old or new: it has all its tags or none.
             reliable_granule: Some(BLOCK_BYTES as u32),
             tear_granule: Some(BLOCK_BYTES as u32),

@@ -16,12 +16,13 @@ use std::path::PathBuf;
 
 /// Room in the image beside the large file: journal, tables, small files.
 const ROOM_BYTES: u64 = 512 << 20;
-const PROGRAMS: [(&str, &str); 6] = [
+const PROGRAMS: [(&str, &str); 7] = [
     ("fio", "fio"),
     ("fuse2fs", "fuse2fs"),
     ("losetup", "mount"),
     ("mke2fs", "e2fsprogs"),
     ("e2fsck", "e2fsprogs"),
+    ("fsck.f2fs", "f2fs-tools"),
     ("fusermount3", "fuse3"),
 ];
 const LOADS: [&str; 4] = ["seq", "random", "sqlite", "names"];
@@ -37,7 +38,7 @@ pub struct Args {
     /// Where the image lies, on the disk to measure on
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
-    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct
+    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct, f2fs, f2fsj
     #[arg(long, value_delimiter = ',')]
     sides: Vec<String>,
     /// Loads: seq, random, sqlite, names
@@ -87,7 +88,7 @@ pub fn run(args: &Args) -> Result {
     Ok(())
 }
 
-/// Runs all loads on one side, from an empty file system to one that `e2fsck` has checked.
+/// Runs all loads on one side, from an empty file system to one that was checked.
 fn one(
     ground: &Ground,
     side: Side,
@@ -95,7 +96,7 @@ fn one(
     which: &[&str],
     figures: &mut Figures,
 ) -> Result {
-    ground.format()?;
+    ground.format(side)?;
     loads::drop_caches()?;
     let mut mount = ground.mount(side)?;
     if which.contains(&"seq") || which.contains(&"random") {
@@ -127,7 +128,7 @@ fn one(
         figures.add(Figure::Names, side, files / seconds.iter().sum::<f64>());
     }
     mount.end()?;
-    ground.check()
+    ground.check(side)
 }
 
 /// Mounts anew, so that nothing is in any cache.

@@ -30,11 +30,24 @@ pub enum Side {
     Emmc,
     /// Varve with preset `emmc`, and the host file opened for direct I/O.
     EmmcDirect,
+    /// Varve's F2FS as Linux has it: an fsync writes nodes, and checkpoints are 60 s apart.
+    F2fs,
+    /// Varve's F2FS with its journal.
+    F2fsj,
+}
+
+/// What a side has in its image.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Image {
+    Ext4,
+    F2fs,
+    /// With room for the journal.
+    F2fsj,
 }
 
 impl Side {
     /// All sides, in the order of a round.
-    pub const ALL: [Side; 8] = [
+    pub const ALL: [Side; 10] = [
         Side::Fuse2fs,
         Side::Fuse2fsBig,
         Side::Kernel,
@@ -43,6 +56,8 @@ impl Side {
         Side::Jbd2Direct,
         Side::Emmc,
         Side::EmmcDirect,
+        Side::F2fs,
+        Side::F2fsj,
     ];
 
     /// Its name in tables and on the command line.
@@ -56,6 +71,16 @@ impl Side {
             Side::Jbd2Direct => "jbd2-direct",
             Side::Emmc => "emmc",
             Side::EmmcDirect => "emmc-direct",
+            Side::F2fs => "f2fs",
+            Side::F2fsj => "f2fsj",
+        }
+    }
+
+    const fn image(self) -> Image {
+        match self {
+            Side::F2fs => Image::F2fs,
+            Side::F2fsj => Image::F2fsj,
+            _ => Image::Ext4,
         }
     }
 
@@ -66,6 +91,8 @@ impl Side {
             Side::Jbd2Direct => Some("scheme=jbd2,direct"),
             Side::Emmc => Some("scheme=emmc"),
             Side::EmmcDirect => Some("scheme=emmc,direct"),
+            Side::F2fs => Some("scheme=checkpoint-60"),
+            Side::F2fsj => Some("scheme=f2fsj"),
             Side::Fuse2fs | Side::Fuse2fsBig | Side::Kernel | Side::KernelDirect => None,
         }
     }
@@ -108,17 +135,35 @@ impl Ground {
         })
     }
 
-    /// Makes an empty ext4. The blocks of the image stay allocated.
-    pub fn format(&self) -> Result {
-        let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+    /// Makes the empty file system that `side` needs. The blocks of the image stay allocated.
+    pub fn format(&self, side: Side) -> Result {
         let image = self.image.to_string_lossy();
-        let args = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how, &image];
-        sh("mke2fs", &args).map(drop)
+        let varve = |journal: &[&str]| {
+            let fixed = ["mkfs", "--force", "--fs", "f2fs"];
+            let args = [&fixed[..], journal, &[&image]].concat();
+            sh(&self.varve.to_string_lossy(), &args).map(drop)
+        };
+        match side.image() {
+            Image::Ext4 => {
+                let how = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+                let args = ["-q", "-F", "-t", "ext4", "-b", "4096", "-E", how, &image];
+                sh("mke2fs", &args).map(drop)
+            }
+            Image::F2fs => varve(&[]),
+            Image::F2fsj => varve(&["-J", "default"]),
+        }
     }
 
-    /// Fails if `e2fsck` finds anything in the image.
-    pub fn check(&self) -> Result {
-        sh("e2fsck", &["-fn", &self.image.to_string_lossy()]).map(drop)
+    /// Fails if the checker that is not ours finds anything in the image. `fsck.f2fs` refuses one
+    /// with a journal, so `varve fsck` looks at that.
+    pub fn check(&self, side: Side) -> Result {
+        let image = self.image.to_string_lossy();
+        match side.image() {
+            Image::Ext4 => sh("e2fsck", &["-fn", &image]),
+            Image::F2fs => sh("fsck.f2fs", &["--dry-run", &image]),
+            Image::F2fsj => sh(&self.varve.to_string_lossy(), &["fsck", "-n", &image]),
+        }
+        .map(drop)
     }
 
     /// Mounts the image.

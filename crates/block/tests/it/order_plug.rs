@@ -63,7 +63,7 @@ fn cost(caps: Caps) -> (u64, u64, u64) {
         }
         assert_eq!(stats.write_commands, counts.commands.writes);
         assert_eq!(stats.packed_commands, counts.commands.packed_commands);
-        if queue.caps().fua {
+        if queue.caps().fua && !queue.caps().fua_flushes {
             assert_eq!(stats.fua_commands, stats.write_commands);
             assert_eq!(counts.commands.fua_writes, 3);
         }
@@ -83,6 +83,8 @@ fn each_device_gets_the_fewest_commands_that_keep_the_order() {
     assert_eq!(cost("any subset"), (2, 1, 0));
     assert_eq!(cost("no packs"), (3, 0, 0));
     assert_eq!(cost("no FUA"), (3, 0, 2));
+    // One flush for both of the first group; the second one flushes by itself.
+    assert_eq!(cost("FUA that flushes"), (3, 0, 1));
     assert_eq!(cost("no cache"), (1, 1, 0));
     assert_eq!(cost("neither cache nor FUA"), (3, 0, 0));
 }

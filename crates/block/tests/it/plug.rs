@@ -16,6 +16,7 @@ pub fn plain() -> Caps {
         sector_bytes: 512,
         volatile_cache: true,
         fua: true,
+        fua_flushes: false,
         reliable_granule: Some(512),
         tear_granule: None,
         atomic_write_bytes: 0,
@@ -64,6 +65,13 @@ pub fn devices() -> Vec<(&'static str, Caps)> {
             Caps {
                 reliable_granule: None,
                 ..prefix.clone()
+            },
+        ),
+        (
+            "FUA that flushes",
+            Caps {
+                fua_flushes: true,
+                ..plain()
             },
         ),
         (

@@ -57,12 +57,15 @@ impl Place {
             None => Past::open(&file, &meta, options),
             Some(_) => None,
         };
+        // The kernel hands FUA on only if nothing is in its cache.
+        let takes_fua = is_device && direct.is_some() && queue_value(meta.rdev(), "fua") == Some(1);
         let (align, sector) = direct.unwrap_or((1, SECTOR_BYTES));
         let caps = Caps {
             sectors: bytes / BLOCK_BYTES as u64 * SECTORS_PER_BLOCK,
             sector_bytes: sector as u32,
             volatile_cache: true,
             fua: options.write,
+            fua_flushes: !takes_fua,
             reliable_granule: None,
             tear_granule: Some(512),
             atomic_write_bytes: 0,

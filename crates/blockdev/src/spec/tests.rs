@@ -12,6 +12,7 @@ fn caps() -> Caps {
         sector_bytes: 512,
         volatile_cache: true,
         fua: true,
+        fua_flushes: false,
         reliable_granule: Some(512),
         tear_granule: None,
         atomic_write_bytes: 0,

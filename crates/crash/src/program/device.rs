@@ -63,6 +63,7 @@ impl DeviceFs {
             sector_bytes: SECTOR_BYTES as u32,
             volatile_cache: true,
             fua: false,
+            fua_flushes: false,
             reliable_granule: None,
             tear_granule: Some(SECTOR_BYTES as u32),
             atomic_write_bytes: 0,

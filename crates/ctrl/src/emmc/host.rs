@@ -205,6 +205,7 @@ impl Host {
             sector_bytes: self.unit as u32 * SECTOR_BYTES as u32,
             volatile_cache: self.cache_on,
             fua: true,
+            fua_flushes: false,
             reliable_granule: Some(self.unit as u32 * SECTOR_BYTES as u32),
             tear_granule: None,
             atomic_write_bytes: 0,

@@ -43,6 +43,7 @@ impl Host {
             sector_bytes: config.lba_bytes,
             volatile_cache: config.vwc,
             fua: true,
+            fua_flushes: false,
             reliable_granule: granule,
             tear_granule: granule,
             atomic_write_bytes: config.atomic_bytes(),

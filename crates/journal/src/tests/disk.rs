@@ -200,6 +200,7 @@ impl CrashDisk {
             sector_bytes: SECTOR_BYTES as u32,
             volatile_cache: true,
             fua: true,
+            fua_flushes: false,
             reliable_granule: Some(SECTOR_BYTES as u32),
             tear_granule: Some(512),
             atomic_write_bytes: SECTOR_BYTES as u32,

@@ -35,6 +35,7 @@ pub fn caps(bytes: u64) -> Caps {
         sector_bytes: SECTOR_BYTES as u32,
         volatile_cache: true,
         fua: true,
+        fua_flushes: false,
         reliable_granule: Some(4096),
         tear_granule: Some(4096),
         atomic_write_bytes: 0,

@@ -11,6 +11,7 @@ fn caps() -> Caps {
         sector_bytes: 512,
         volatile_cache: true,
         fua: true,
+        fua_flushes: false,
         reliable_granule: None,
         tear_granule: None,
         atomic_write_bytes: 0,

@@ -173,6 +173,7 @@ pub fn emmc() -> Caps {
         sector_bytes: 512,
         volatile_cache: true,
         fua: true,
+        fua_flushes: false,
         reliable_granule: Some(512),
         tear_granule: None,
         atomic_write_bytes: 0,
