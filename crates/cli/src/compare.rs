@@ -95,7 +95,7 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         runs: done.iter().map(|d| d.run.clone()).collect(),
     };
     out.write("results.json", &results.to_json())?;
-    out.write("index.html", &report::page(&results).map_err(failed)?)?;
+    out.write("index.html", &report::page(&results))?;
     if args.json {
         say(&results.to_json())?;
     } else {

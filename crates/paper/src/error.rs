@@ -20,9 +20,6 @@ pub enum PaperError {
     /// The committed table of published values is not valid.
     #[error("published values: {0}")]
     Table(#[from] TableError),
-    /// A plot cannot be drawn.
-    #[error("drawing a plot: {0}")]
-    Plot(String),
     /// The simulation failed: a panic, a deadlock, a limit.
     #[error("the simulation failed: {0}")]
     Simulation(String),
@@ -37,13 +34,6 @@ pub enum PaperError {
         /// The host's error.
         source: io::Error,
     },
-}
-
-impl From<Box<dyn std::error::Error>> for PaperError {
-    /// Takes over an error of the drawing library, which boxes its errors.
-    fn from(e: Box<dyn std::error::Error>) -> PaperError {
-        PaperError::Plot(e.to_string())
-    }
 }
 
 /// Errors of the layers below a run are errors of a run here, too.

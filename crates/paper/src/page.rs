@@ -1,50 +1,86 @@
-//! The page of a paper: sections with rows, tables and plots. Equal reports give equal bytes.
+//! The page of a paper: the verdict first, then contents, then each figure with published values
+//! beside measured ones. What explains them is folded. Equal reports give equal bytes.
 
 use super::{Kind, Report, Row, Section, Summary, number};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report::STYLE;
+use maud::{Markup, html};
+use report::{Pair, Plot, plot, scrolled, whole};
+use std::collections::BTreeMap;
 
-/// Colours for the verdict of a row; the verdict also stands there as a word.
-const COLOURS: &str = ".within{color:#1a6f37}.outside{color:#b3261e;font-weight:600}.none{color:#57606a}\
-td.text{white-space:normal;text-align:left;min-width:16rem}\
-td.why{white-space:normal;text-align:left;color:#57606a;font-size:.85rem;padding-left:2rem}";
+/// Rows in one plot of published and measured values, at most.
+const PAIRS_MAX: usize = 40;
+/// A table with so many rows is shown unfolded.
+const OPEN_ROWS: usize = 6;
+
+/// On a narrow screen a row is a card. The verdict has a colour and stands there as a word.
+const OWN_STYLE: &str = "\
+.within{color:var(--good)}.outside{color:var(--bad);font-weight:600}.none{color:var(--dim)}p.verdict{font-size:1.05rem}\
+table.rows td:first-child{white-space:normal;min-width:14rem}table.rows td.why{white-space:normal;text-align:left;color:var(--dim);font-size:.9rem}\
+details{margin:.5rem 0}nav ul{columns:2;padding-left:1.1rem}\
+@media(max-width:40rem){nav ul{columns:1}table.rows thead{display:none}table.rows,table.rows tbody,table.rows tr,table.rows td{display:block;text-align:left;white-space:normal}\
+table.rows td{border:0;padding:.1rem 0}table.rows td:empty{display:none}table.rows tr.row{border-top:1px solid var(--line);margin-top:.5rem}\
+table.rows td[data-head]::before{content:attr(data-head) \": \";color:var(--dim)}}";
 
 /// Makes the page of a report.
 pub fn paper_page(title: &str, report: &Report, sections: &[Section]) -> String {
     let outside: Vec<&Row> = report.rows.iter().filter(|r| r.is_outside()).collect();
+    let of_all = Summary::of(&report.rows);
     let body = html! {
         h1 { (title) }
+        p.verdict { b { (verdict(&of_all)) } }
         p { "Made by " code { (report.command) } }
         @if let Some(why) = &report.incomplete { p { b { "Incomplete: " (why) } } }
-        (summary(&report.rows))
+        details { summary { "How the values are counted" } (counted(&report.rows)) }
         @if !outside.is_empty() {
-            h2 { "Rows outside, with their causes" }
-            (rows(&outside))
+            details {
+                summary { (outside.len()) " values outside, with their causes" }
+                (rows(&outside))
+            }
         }
-        nav { ul { @for (n, section) in sections.iter().enumerate() { li { a href={ "#s" (n) } { (section.title) } } } } }
+        nav aria-label="Contents" {
+            h2 { "Contents" }
+            ul { @for (n, section) in sections.iter().enumerate() {
+                li { a href={ "#s" (n) } { (section.title) } " " span.dim { (agreeing(&section.rows)) } }
+            } }
+        }
         @for (n, section) in sections.iter().enumerate() { (one(n, section)) }
     };
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { (title) }
-                style { (PreEscaped(STYLE)) (PreEscaped(COLOURS)) }
-            }
-            body { (body) }
-        }
-    };
-    page.into_string()
+    whole(title, OWN_STYLE, &body)
 }
 
-fn summary(rows: &[Row]) -> Markup {
+/// What the report says, in a sentence or two.
+fn verdict(sum: &Summary) -> String {
+    let (sound, agree) = (sum.sound(), sum.sound_strictly);
+    if sound == 0 {
+        return "No value of this report can be compared with a published one.".into();
+    }
+    let first = format!(
+        "{agree} of the {sound} published values that can be compared here agree ({} %).",
+        100 * agree / sound
+    );
+    match sound - agree {
+        0 => first,
+        others => format!(
+            "{first} Of the {others} others, experiments explain {} and a part of {}; {} are not explained.",
+            sum.closed, sum.narrowed, sum.unexplained
+        ),
+    }
+}
+
+/// How many rows of a section agree; empty if none is compared.
+fn agreeing(rows: &[Row]) -> String {
+    let sum = Summary::of(rows);
+    match sum.within + sum.outside {
+        0 => String::new(),
+        all => format!("{} of {all} agree", sum.within),
+    }
+}
+
+fn counted(rows: &[Row]) -> Markup {
     let mut all = Summary::by_kind(rows);
     all.extend(Summary::by_timing(rows));
     all.push(("all".into(), Summary::of(rows)));
     html! {
-        table {
+        (scrolled(&html! { table {
             thead { tr {
                 th { "rows" } @for (head, _) in Summary::default().counts() { th { (head) } }
             } }
@@ -55,7 +91,7 @@ fn summary(rows: &[Row]) -> Markup {
                     }
                 }
             }
-        }
+        } }))
         p { (Summary::of(rows).headline()) }
         p.note { "Published values and tolerances stand in one committed table, written before the first run; docs/use/paper-reports.md explains them." }
     }
@@ -63,21 +99,86 @@ fn summary(rows: &[Row]) -> Markup {
 
 fn one(n: usize, section: &Section) -> Markup {
     let all: Vec<&Row> = section.rows.iter().collect();
+    let agreeing = agreeing(&section.rows);
     html! {
-        h2 id={ "s" (n) } { (section.title) }
-        @for words in &section.words { p { (words) } }
-        @for (caption, svg) in &section.plots {
-            figure { (PreEscaped(svg)) figcaption { p.note { (caption) } } }
-        }
-        @for (caption, head, lines) in &section.tables {
-            p.note { (caption) }
-            table {
-                thead { tr { @for h in head { th { (h) } } } }
-                tbody { @for line in lines { tr { @for cell in line { td { (cell) } } } } }
+        section {
+            h2 id={ "s" (n) } { (section.title) }
+            @if !agreeing.is_empty() { p { (agreeing) "." } }
+            @for plot in pairs(&all) { (plot.figure("The band is what agrees; published values are diamonds, measured ones dots.")) }
+            @for (caption, plot) in &section.plots { (plot.figure(caption)) }
+            @if !section.words.is_empty() {
+                details { summary { "How it is measured" } @for words in &section.words { p { (words) } } }
+            }
+            @for (caption, head, lines) in &section.tables {
+                details open[lines.len() <= OPEN_ROWS] {
+                    summary { "Table: " (caption) }
+                    (scrolled(&html! { table {
+                        thead { tr { @for h in head { th scope="col" { (h) } } } }
+                        tbody { @for line in lines { tr { @for cell in line { td { (cell) } } } } }
+                    } }))
+                }
+            }
+            @if !all.is_empty() {
+                details open[all.len() <= OPEN_ROWS] {
+                    summary { (all.len()) " values of this section, with what is said of each" }
+                    (rows(&all))
+                }
             }
         }
-        @if !all.is_empty() { (rows(&all)) }
     }
+}
+
+/// Plots of the rows that are compared, one for each unit.
+fn pairs(rows: &[&Row]) -> Vec<Plot> {
+    let mut by_unit: BTreeMap<&str, Vec<Pair>> = BTreeMap::new();
+    for row in rows {
+        if let Some(pair) = pair(row) {
+            by_unit.entry(&row.unit).or_default().push(pair);
+        }
+    }
+    let mut plots = Vec::new();
+    for (unit, mut pairs) in by_unit {
+        // A line of the plot is found by its name.
+        for n in 1..pairs.len() {
+            let same = |p: &&Pair| p.name == pairs[n].name;
+            let earlier = pairs[..n].iter().filter(same).count();
+            if earlier > 0 {
+                pairs[n].name = format!("{} ({})", pairs[n].name, earlier + 1);
+            }
+        }
+        let title = format!("Published and measured, {unit}");
+        plots.extend(
+            pairs
+                .chunks(PAIRS_MAX)
+                .map(|some| plot::pairs(&title, unit, some)),
+        );
+    }
+    plots
+}
+
+fn pair(row: &Row) -> Option<Pair> {
+    row.within?;
+    let agrees = match (row.range, row.published, row.bound.as_deref()) {
+        (Some((low, high)), _, _) => (Some(low), Some(high)),
+        (None, value, Some("least")) => (value, None),
+        (None, value, Some(_)) => (None, value),
+        (None, Some(value), None) => {
+            let by = row.tolerance.unwrap_or(0.0);
+            (Some(value - by), Some(value + by))
+        }
+        (None, None, None) => return None,
+    };
+    let more = [row.of.as_deref(), row.timing.as_deref()];
+    let name = [row.item.as_str()]
+        .into_iter()
+        .chain(more.into_iter().flatten());
+    Some(Pair {
+        name: name.collect::<Vec<_>>().join(", "),
+        published: row.published,
+        agrees,
+        measured: row.measured?,
+        verdict: row.verdict().into(),
+    })
 }
 
 /// A table of rows, without the columns that are empty in all of them.
@@ -86,28 +187,33 @@ fn rows(rows: &[&Row]) -> Markup {
     let of = any(|r| r.of.is_some());
     let timing = any(|r| r.timing.is_some());
     let columns = 7 + usize::from(of) + usize::from(timing);
-    html! {
-        table {
+    scrolled(&html! {
+        table.rows {
             thead { tr {
                 th { "value" } @if of { th { "of" } } @if timing { th { "timing" } } th { "unit" } th { "published" } th { "measured" }
                 th { "tolerance" } th { "" } th { "" }
             } }
             tbody { @for row in rows {
-                tr {
-                    td.text { (row.figure) ": " (row.item) }
+                tr.row {
+                    td { (row.figure) ": " (row.item) }
                     @if of { td { (row.of.as_deref().unwrap_or("")) } }
                     @if timing { td { (row.timing.as_deref().unwrap_or("")) } }
                     td { (row.unit) }
-                    td { (row.published_text()) }
-                    td { (row.measured_text()) }
-                    td { (row.tolerance.map_or(String::new(), number)) }
+                    (headed("published", &row.published_text()))
+                    (headed("measured", &row.measured_text()))
+                    (headed("tolerance", &row.tolerance.map_or(String::new(), number)))
                     td { span class=(class(row)) { (row.verdict()) } }
                     td { (row.kind.map_or("", Kind::word)) }
                 }
                 @if !row.words().is_empty() { tr { td.why colspan=(columns) { (row.words()) } } }
             } }
         }
-    }
+    })
+}
+
+/// A cell that says on a narrow screen what it is, because no head stands above it.
+fn headed(head: &str, text: &str) -> Markup {
+    html! { @if text.is_empty() { td {} } @else { td data-head=(head) { (text) } } }
 }
 
 fn class(row: &Row) -> &'static str {
@@ -131,7 +237,7 @@ mod tests {
             words: vec!["What it shows.".into()],
             rows: vec![row.clone()],
             tables: vec![("t".into(), vec!["head".into()], vec![vec!["cell".into()]])],
-            plots: vec![("p".into(), "<svg></svg>".into())],
+            plots: vec![("p".into(), plot::lines("line", ("x", "y"), &[]))],
         };
         let report = Report::new("emmc", "varve paper emmc".into(), vec![row]);
         (report, vec![section])
@@ -146,13 +252,15 @@ mod tests {
             "0.5 to 0.75",
             "outside</span>",
             "the flush is dearer; quick",
-            "<svg></svg>",
+            "aria-label=\"line\"",
+            "aria-label=\"Published and measured, fraction\"",
+            "0 of 1 agree",
             "What it shows.",
             "cell",
         ] {
             assert!(page.contains(part), "{part}");
         }
-        assert!(!page.contains("<b>thing") && !page.contains("src=") && !page.contains("http"));
+        assert!(!page.contains("<b>thing") && !page.contains(" src=\"") && !page.contains("<link"));
     }
 
     #[test]

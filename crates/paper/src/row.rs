@@ -319,8 +319,8 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// Tables beside the rows.
     pub tables: Vec<Listed>,
-    /// Plots, each as caption and SVG text.
-    pub plots: Vec<(String, String)>,
+    /// Plots, each with its caption.
+    pub plots: Vec<(String, report::Plot)>,
 }
 
 #[cfg(test)]

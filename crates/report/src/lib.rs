@@ -8,7 +8,10 @@ pub mod metrics;
 mod page;
 pub mod plot;
 pub mod results;
+mod shell;
 mod tables;
 
-pub use page::{STYLE, page};
+pub use page::page;
+pub use plot::{Pair, Plot};
+pub use shell::{scrolled, whole};
 pub use tables::{fsync_parts, gain, kinds};

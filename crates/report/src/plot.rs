@@ -1,33 +1,132 @@
-//! Plots as SVG text, drawn with `plotters`. Colours and order depend on the data only, so that
-//! equal results give equal bytes.
+//! Plots as specifications of Vega-Lite, which the page draws at the width of the reader's screen.
+//! Colours and order depend on the data only, so that equal results give equal bytes.
 
-use plotters::prelude::*;
+use maud::{Markup, PreEscaped, html};
+use serde_json::{Value, json};
 
-/// Size of every plot, pixels.
-const SIZE: (u32, u32) = (760, 360);
+/// Version of Vega-Lite that the specifications are written for.
+const LANGUAGE: &str = "https://vega.github.io/schema/vega-lite/v6.json";
+/// Height of a plot, pixels.
+const HEIGHT: u32 = 280;
+/// Height of a line of a plot that lists its values, pixels: its name stands above it.
+const LINE_HEIGHT: u32 = 36;
+/// Characters that fit side by side below the bars of a narrow screen.
+const LEVEL_CHARS: usize = 36;
+/// Values that span more than this get a logarithmic axis.
+const LINEAR_SPAN: f64 = 100.0;
 /// Colours in the order in which they are used: those of Okabe and Ito, which colour-blind readers
-/// can tell apart.
-const COLOURS: [RGBColor; 8] = [
-    RGBColor(0, 114, 178),
-    RGBColor(230, 159, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(213, 94, 0),
-    RGBColor(240, 228, 66),
-    RGBColor(120, 120, 120),
+/// can tell apart, and which can be seen on white and on black.
+const COLOURS: [&str; 8] = [
+    "#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b3a100", "#787878",
 ];
 
-type PlotResult = Result<String, Box<dyn std::error::Error>>;
+/// Draws the plots of a page; goes to its end.
+pub const SCRIPTS: [&str; 3] = [
+    include_str!("../vendor/vega.min.js"),
+    include_str!("../vendor/vega-lite.min.js"),
+    include_str!("plot.js"),
+];
 
-fn colour(n: usize) -> RGBColor {
-    COLOURS[n % COLOURS.len()]
+/// A plot, and its values as a table for those who cannot see it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Plot {
+    /// What it shows, in a few words.
+    pub title: String,
+    spec: Value,
+    head: Vec<String>,
+    lines: Vec<Vec<String>>,
 }
 
-/// The largest value with some room above it, at least above zero.
-fn top(values: impl Iterator<Item = f64>) -> f64 {
-    let max = values.fold(0.0, f64::max);
-    if max > 0.0 { max * 1.12 } else { 1.0 }
+impl Plot {
+    fn new(title: &str, spec: Value, head: Vec<String>, lines: Vec<Vec<String>>) -> Plot {
+        let mut whole = json!({
+            "$schema": LANGUAGE,
+            "width": "container",
+            "autosize": {"type": "fit-x", "contains": "padding"},
+        });
+        merge(&mut whole, spec);
+        Plot {
+            title: title.into(),
+            spec: whole,
+            head,
+            lines,
+        }
+    }
+
+    /// The plot as a part of a page that ends with [`SCRIPTS`].
+    pub fn figure(&self, caption: &str) -> Markup {
+        // A script element ends at the first `</script`, whatever it is inside of.
+        let spec = self.spec.to_string().replace('<', "\\u003c");
+        html! {
+            figure.plot aria-label=(self.title) {
+                figcaption { b { (self.title) } @if caption != self.title { " " span.dim { (caption) } } }
+                script type="application/json" { (PreEscaped(spec)) }
+                div.chart {}
+                details {
+                    summary { "Values" }
+                    div.scroll { table {
+                        thead { tr { @for h in &self.head { th scope="col" { (h) } } } }
+                        tbody { @for line in &self.lines { tr { @for cell in line { td { (cell) } } } } }
+                    } }
+                }
+            }
+        }
+    }
+
+    /// The specification, to draw it elsewhere.
+    pub fn spec(&self) -> &Value {
+        &self.spec
+    }
+}
+
+/// Puts the members of `more` into `into`.
+fn merge(into: &mut Value, more: Value) {
+    if let (Value::Object(into), Value::Object(more)) = (into, more) {
+        into.extend(more);
+    }
+}
+
+/// Text of a value: five significant digits.
+fn text(x: f64) -> String {
+    match x.abs() {
+        0.0 => "0".into(),
+        a if a >= 1000.0 => format!("{x:.0}"),
+        a if a >= 1.0 => format!("{x:.3}"),
+        _ => format!("{x:.5}"),
+    }
+}
+
+fn strings<'a>(names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
+    names.into_iter().cloned().collect()
+}
+
+/// The channel that gives each of `names` its colour, in their order.
+fn colour(field: &str, names: &[String]) -> Value {
+    let range: Vec<&str> = (0..names.len())
+        .map(|n| COLOURS[n % COLOURS.len()])
+        .collect();
+    let legend = match names.len() {
+        0 | 1 => Value::Null,
+        _ => json!({}),
+    };
+    json!({
+        "field": field,
+        "type": "nominal",
+        "sort": null,
+        "scale": {"domain": names, "range": range},
+        "legend": legend,
+    })
+}
+
+/// The axis of the names below bars: level if there is room.
+fn names_below<'a>(field: &str, names: impl Iterator<Item = &'a String>) -> Value {
+    let (count, longest) = names.fold((0, 0), |(n, most), name| (n + 1, most.max(name.len() + 2)));
+    let angle = if count * longest <= LEVEL_CHARS {
+        0
+    } else {
+        -35
+    };
+    json!({"field": field, "type": "nominal", "sort": null, "title": null, "axis": {"labelAngle": angle}})
 }
 
 /// Draws one bar per scheme, made of parts stacked from the bottom. `parts` names the parts; each
@@ -37,65 +136,36 @@ pub fn stacked_bars(
     unit: &str,
     parts: &[String],
     bars: &[(String, Vec<f64>)],
-) -> PlotResult {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let high = top(bars.iter().map(|(_, values)| values.iter().sum()));
-        // With several parts a free quarter of the width at the end keeps the legend off the bars.
-        let empty = if parts.len() > 1 {
-            bars.len().div_ceil(3)
-        } else {
-            0
-        };
-        let places = bars.len() + empty;
-        let last = places.saturating_sub(1) as u32;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(32)
-            .y_label_area_size(76)
-            .build_cartesian_2d((0..last).into_segmented(), 0.0..high)?;
-        let name = |at: &SegmentValue<u32>| match at {
-            SegmentValue::CenterOf(n) => bars
-                .get(*n as usize)
-                .map_or_else(String::new, |b| b.0.clone()),
-            _ => String::new(),
-        };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .y_desc(unit)
-            .x_labels(places)
-            .x_label_formatter(&name)
-            .label_style(("sans-serif", 13))
-            .draw()?;
-        for (p, part) in parts.iter().enumerate() {
-            let rectangles = bars.iter().enumerate().map(|(n, (_, values))| {
-                let low: f64 = values[..p].iter().sum();
-                let n = n as u32;
-                let corners = [
-                    (SegmentValue::Exact(n), low),
-                    (SegmentValue::Exact(n + 1), low + values[p]),
-                ];
-                let mut bar = Rectangle::new(corners, colour(p).filled());
-                bar.set_margin(0, 0, 30, 30);
-                bar
-            });
-            chart
-                .draw_series(rectangles)?
-                .label(part)
-                .legend(move |(x, y)| {
-                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(p).filled())
-                });
-        }
-        if parts.len() > 1 {
-            legend(&mut chart, SeriesLabelPosition::MiddleRight)?;
-        }
-        area.present()?;
-    }
-    Ok(svg)
+) -> Plot {
+    let cell = |name: &String, p: usize, value: f64| json!({"bar": name, "part": parts[p], "order": p, "value": value});
+    let of_bar = |(name, values): &(String, Vec<f64>)| -> Vec<Value> {
+        let values = values.iter().take(parts.len()).enumerate();
+        values.map(|(p, value)| cell(name, p, *value)).collect()
+    };
+    let values: Vec<Value> = bars.iter().flat_map(of_bar).collect();
+    let spec = json!({
+        "height": HEIGHT,
+        "data": {"values": values},
+        "mark": {"type": "bar", "tooltip": true},
+        "encoding": {
+            "x": names_below("bar", bars.iter().map(|(name, _)| name)),
+            "y": {"field": "value", "type": "quantitative", "title": unit},
+            "color": colour("part", parts),
+            "order": {"field": "order"},
+        },
+    });
+    let head = [format!("{title}, {unit}")]
+        .into_iter()
+        .chain(strings(parts));
+    Plot::new(title, spec, head.collect(), lines_of(bars))
+}
+
+fn lines_of(rows: &[(String, Vec<f64>)]) -> Vec<Vec<String>> {
+    let line = |(name, values): &(String, Vec<f64>)| {
+        let values = values.iter().map(|x| text(*x));
+        [name.clone()].into_iter().chain(values).collect()
+    };
+    rows.iter().map(line).collect()
 }
 
 /// Draws groups of bars side by side: each series has one value per group; negative values hang
@@ -105,237 +175,330 @@ pub fn grouped_bars(
     unit: &str,
     groups: &[String],
     series: &[(String, Vec<f64>)],
-) -> PlotResult {
-    /// Share of the width of a group that its bars take.
-    const FILLED: f64 = 0.84;
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let all = || series.iter().flat_map(|(_, values)| values.iter().copied());
-        // The legend needs room above the bars.
-        let high = top(all()) * (1.0 + 0.1 * series.len() as f64);
-        let low = all().fold(0.0, f64::min) * 1.12;
-        let places = groups.len().max(1);
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(32)
-            .y_label_area_size(76)
-            .build_cartesian_2d((-0.5)..(places as f64 - 0.5), low..high)?;
-        let name = |at: &f64| match at.round() {
-            n if (at - n).abs() < 1e-6 && n >= 0.0 => {
-                groups.get(n as usize).cloned().unwrap_or_default()
-            }
-            _ => String::new(),
-        };
-        chart
-            .configure_mesh()
-            .disable_x_mesh()
-            .y_desc(unit)
-            .x_labels(places * 2)
-            .x_label_formatter(&name)
-            .label_style(("sans-serif", 12))
-            .draw()?;
-        let width = FILLED / series.len().max(1) as f64;
-        for (s, (label, values)) in series.iter().enumerate() {
-            let bars = values.iter().enumerate().map(|(n, value)| {
-                let left = n as f64 - FILLED / 2.0 + s as f64 * width;
-                Rectangle::new([(left, 0.0), (left + width, *value)], colour(s).filled())
-            });
-            chart.draw_series(bars)?.label(label).legend(move |(x, y)| {
-                Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour(s).filled())
-            });
-        }
-        if series.len() > 1 {
-            legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
-        }
-        area.present()?;
-    }
-    Ok(svg)
+) -> Plot {
+    let of_series = |(name, values): &(String, Vec<f64>)| -> Vec<Value> {
+        let cell = |(group, value)| json!({"group": group, "series": name, "value": value});
+        groups.iter().zip(values).map(cell).collect()
+    };
+    let values: Vec<Value> = series.iter().flat_map(of_series).collect();
+    let names: Vec<String> = series.iter().map(|(name, _)| name.clone()).collect();
+    let spec = json!({
+        "height": HEIGHT,
+        "data": {"values": values},
+        "mark": {"type": "bar", "tooltip": true},
+        "encoding": {
+            "x": names_below("group", groups.iter()),
+            "xOffset": {"field": "series", "type": "nominal", "sort": null, "scale": {"domain": names}},
+            "y": {"field": "value", "type": "quantitative", "title": unit},
+            "color": colour("series", &names),
+        },
+    });
+    let head = [format!("{title}, {unit}")]
+        .into_iter()
+        .chain(strings(groups));
+    Plot::new(title, spec, head.collect(), lines_of(series))
 }
 
-/// The corners of a distribution drawn as steps, as nothing completes between two latencies.
-fn steps(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
-    let mut corners = vec![(low, 0.0)];
-    for &(x, y) in points {
-        let before = corners.last().map_or(0.0, |c| c.1);
-        corners.extend([(x.max(low), before), (x.max(low), y)]);
-    }
-    corners
+/// What stands along the two axes of a plot of lines.
+struct Axes {
+    x: Value,
+    y: Value,
+    /// How a line goes from point to point.
+    interpolate: &'static str,
+}
+
+fn line_plot(
+    title: &str,
+    (x_unit, y_unit): (&str, &str),
+    all: &[(String, Vec<(f64, f64)>)],
+    axes: &Axes,
+) -> Plot {
+    let of_line = |(name, points): &(String, Vec<(f64, f64)>)| -> Vec<Value> {
+        let point = |(x, y): &(f64, f64)| json!({"line": name, "x": x, "y": y});
+        points.iter().map(point).collect()
+    };
+    let values: Vec<Value> = all.iter().flat_map(of_line).collect();
+    let names: Vec<String> = all.iter().map(|(name, _)| name.clone()).collect();
+    let spec = json!({
+        "height": HEIGHT,
+        "data": {"values": values},
+        "mark": {"type": "line", "interpolate": axes.interpolate, "tooltip": true},
+        "encoding": {
+            "x": {"field": "x", "type": "quantitative", "title": x_unit, "scale": axes.x},
+            "y": {"field": "y", "type": "quantitative", "title": y_unit, "scale": axes.y},
+            "color": colour("line", &names),
+        },
+    });
+    let head = ["line".to_string(), x_unit.into(), y_unit.into()];
+    let lines = all.iter().flat_map(|(name, points)| {
+        let line = |(x, y): &(f64, f64)| vec![name.clone(), text(*x), text(*y)];
+        points.iter().map(line)
+    });
+    let lines = lines.collect();
+    Plot::new(title, spec, head.into(), lines)
+}
+
+/// The corners of a distribution: what stands left of `low` is drawn there.
+fn corners(points: &[(f64, f64)], low: f64) -> Vec<(f64, f64)> {
+    let start = [(low, 0.0)].into_iter();
+    start
+        .chain(points.iter().map(|&(x, y)| (x.max(low), y)))
+        .collect()
 }
 
 /// Draws cumulative distributions, one line per scheme. The axis is logarithmic and begins at one
 /// microsecond; shorter latencies are drawn there.
-pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let all = || {
-            lines
-                .iter()
-                .flat_map(|(_, points)| points.iter().map(|p| p.0))
-        };
-        let low = all().fold(f64::INFINITY, f64::min).clamp(1.0, 1e9);
-        let high = all().fold(low * 2.0, f64::max) * 1.2;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(56)
-            .build_cartesian_2d((low..high).log_scale(), 0.0..1.02)?;
-        chart
-            .configure_mesh()
-            .x_desc(unit)
-            .y_desc("fraction at or below")
-            .x_label_formatter(&|x| format!("{x:.0}"))
-            .label_style(("sans-serif", 13))
-            .draw()?;
-        for (n, (name, points)) in lines.iter().enumerate() {
-            chart
-                .draw_series(LineSeries::new(
-                    steps(points, low),
-                    colour(n).stroke_width(2),
-                ))?
-                .label(name)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
-                });
-        }
-        // Few calls are fast, so the curves leave this corner free.
-        legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
-        area.present()?;
-    }
-    Ok(svg)
+pub fn cdf(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot {
+    let all = || {
+        lines
+            .iter()
+            .flat_map(|(_, points)| points.iter().map(|p| p.0))
+    };
+    let low = all().fold(f64::INFINITY, f64::min).clamp(1.0, 1e9);
+    let drawn: Vec<_> = lines
+        .iter()
+        .map(|(name, points)| (name.clone(), corners(points, low)))
+        .collect();
+    let axes = Axes {
+        x: json!({"type": "log", "nice": false}),
+        y: json!({"domain": [0, 1]}),
+        interpolate: "step-after",
+    };
+    line_plot(title, (unit, "fraction at or below"), &drawn, &axes)
 }
 
 /// Draws the slow end of distributions: the fraction of operations that took longer than a latency,
 /// on two logarithmic axes. Each system has one line, which its slowest operation ends at the
 /// fraction of a single operation.
-pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> PlotResult {
+pub fn tail(title: &str, unit: &str, lines: &[(String, Vec<(f64, f64)>)]) -> Plot {
     const LEAST: f64 = 1e-6;
     let all = || lines.iter().flat_map(|(_, points)| points.iter());
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let low = low.clamp(0.1, 1e9);
-    let high = all().map(|p| p.0).fold(low * 2.0, f64::max) * 1.2;
     let least = all().map(|p| 1.0 - p.1).filter(|left| *left > LEAST);
-    let least = least.fold(1e-2, f64::min);
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(76)
-            .build_cartesian_2d((low..high).log_scale(), (least / 2.0..1.2).log_scale())?;
-        chart
-            .configure_mesh()
-            .x_desc(unit)
-            .y_desc("fraction that took longer")
-            .y_label_formatter(&|y| format!("{y:e}"))
-            .label_style(("sans-serif", 13))
-            .draw()?;
-        for (n, (name, points)) in lines.iter().enumerate() {
-            let corners = steps(points, low).into_iter();
-            let line = corners.map(|(x, y)| (x, (1.0 - y).max(least / 2.0)));
-            chart
-                .draw_series(LineSeries::new(line, colour(n).stroke_width(2)))?
-                .label(name)
-                .legend(move |(x, y)| {
-                    PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
-                });
-        }
-        legend(&mut chart, SeriesLabelPosition::UpperRight)?;
-        area.present()?;
-    }
-    Ok(svg)
+    let least = least.fold(1e-2, f64::min) / 2.0;
+    let drawn: Vec<_> = lines
+        .iter()
+        .map(|(name, points)| {
+            let left = corners(points, low).into_iter();
+            (
+                name.clone(),
+                left.map(|(x, y)| (x, (1.0 - y).max(least))).collect(),
+            )
+        })
+        .collect();
+    let axes = Axes {
+        x: json!({"type": "log", "nice": false}),
+        y: json!({"type": "log"}),
+        interpolate: "step-after",
+    };
+    line_plot(title, (unit, "fraction that took longer"), &drawn, &axes)
 }
 
 /// Draws one line per system over a linear axis. The axis of values is logarithmic if they span
-/// more than two orders of magnitude, and then begins at a thousandth of the largest.
-pub fn lines(
-    title: &str,
-    (x_unit, y_unit): (&str, &str),
-    all: &[(String, Vec<(f64, f64)>)],
-) -> PlotResult {
-    let points = || all.iter().flat_map(|(_, points)| points.iter().copied());
-    let high = top(points().map(|p| p.1));
-    let right = points().map(|p| p.0).fold(0.0, f64::max).max(1e-9);
-    let least = points().map(|p| p.1).filter(|y| *y > 0.0);
-    let low = least.fold(high, f64::min);
-    let mut svg = String::new();
-    {
-        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
-        let mut builder = ChartBuilder::on(&area);
-        builder
-            .caption(title, ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(42)
-            .y_label_area_size(76);
-        match high / low > 100.0 {
-            true => {
-                let low = low.max(high / 1e6);
-                // The legend needs room above the lines.
-                let axis = (low..high * 4.0).log_scale();
-                let chart = builder.build_cartesian_2d(0.0..right, axis)?;
-                drawn(chart, (x_unit, y_unit), all, low)?;
-            }
-            false => {
-                let chart = builder.build_cartesian_2d(0.0..right, 0.0..high * 1.3)?;
-                drawn(chart, (x_unit, y_unit), all, 0.0)?;
-            }
+/// more than two orders of magnitude, and then begins at a millionth of the largest.
+pub fn lines(title: &str, units: (&str, &str), all: &[(String, Vec<(f64, f64)>)]) -> Plot {
+    let values = || {
+        all.iter()
+            .flat_map(|(_, points)| points.iter().map(|p| p.1))
+    };
+    let high = values().fold(0.0, f64::max);
+    let low = values().filter(|y| *y > 0.0).fold(high, f64::min);
+    let is_wide = high > low * LINEAR_SPAN;
+    let floor = if is_wide { low.max(high / 1e6) } else { 0.0 };
+    let drawn: Vec<_> = all
+        .iter()
+        .map(|(name, points)| {
+            let points = points.iter().map(|&(x, y)| (x, y.max(floor)));
+            (name.clone(), points.collect())
+        })
+        .collect();
+    let axes = Axes {
+        x: json!({}),
+        y: match is_wide {
+            true => json!({"type": "log"}),
+            false => json!({"zero": true}),
+        },
+        interpolate: "linear",
+    };
+    line_plot(title, units, &drawn, &axes)
+}
+
+/// A published value and the one that was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Pair {
+    /// What it is the value of.
+    pub name: String,
+    /// The published value; `None` if it is a range.
+    pub published: Option<f64>,
+    /// What agrees: the published range, or the value with its tolerance; an end that is missing is
+    /// open.
+    pub agrees: (Option<f64>, Option<f64>),
+    /// What was measured.
+    pub measured: f64,
+    /// The verdict in a word.
+    pub verdict: String,
+}
+
+/// Draws published values beside measured ones, one line for each: a band for what agrees, a
+/// diamond for the published value, a dot for the measured one.
+pub fn pairs(title: &str, unit: &str, all: &[Pair]) -> Plot {
+    let ends = |pair: &Pair| {
+        let (low, high) = pair.agrees;
+        [low, high, pair.published, Some(pair.measured)]
+    };
+    let known = || all.iter().flat_map(ends).flatten();
+    let (least, most) = known().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| {
+        (low.min(x), high.max(x))
+    });
+    // An open end goes to the edge of the plot.
+    let (left, right) = (least.min(0.0), most.max(0.0));
+    let is_wide = least > 0.0 && most > least * LINEAR_SPAN;
+    let (left, right) = match is_wide {
+        true => (least / 2.0, most * 2.0),
+        false => (left - 0.04 * (right - left), right + 0.04 * (right - left)),
+    };
+    let value = |pair: &Pair| {
+        let band = pair.agrees.0.is_some() || pair.agrees.1.is_some();
+        json!({
+            "name": pair.name,
+            "published": pair.published,
+            "low": band.then(|| pair.agrees.0.unwrap_or(left).max(left)),
+            "high": band.then(|| pair.agrees.1.unwrap_or(right).min(right)),
+            "measured": pair.measured,
+            "verdict": pair.verdict,
+        })
+    };
+    let values: Vec<Value> = all.iter().map(value).collect();
+    let scale = match is_wide {
+        true => json!({"type": "log", "domain": [left, right], "nice": false}),
+        false => json!({"domain": [left, right], "nice": false}),
+    };
+    let place = |field: &str| json!({"field": field, "type": "quantitative", "title": unit, "scale": scale});
+    let series = |name: &str| {
+        json!({"datum": name, "type": "nominal", "scale": {
+            "domain": ["what agrees", "published", "measured"],
+            "range": [COLOURS[7], COLOURS[1], COLOURS[0]],
+        }})
+    };
+    let spec = json!({
+        "height": {"step": LINE_HEIGHT},
+        "data": {"values": values},
+        "encoding": {"y": {
+            "field": "name", "type": "nominal", "sort": null, "title": null,
+            "axis": {
+                "grid": true, "gridDash": [2, 4], "domain": false, "ticks": false,
+                "labelAlign": "left", "labelPadding": -3, "labelBaseline": "line-bottom", "labelOffset": -7,
+            },
+        }},
+        "layer": [
+            {
+                "mark": {"type": "rule", "strokeWidth": 9, "opacity": 0.35},
+                "encoding": {"x": place("low"), "x2": {"field": "high"}, "color": series("what agrees")},
+            },
+            {
+                "mark": {"type": "point", "shape": "diamond", "filled": false, "size": 90, "strokeWidth": 2, "tooltip": {"content": "data"}},
+                "encoding": {"x": place("published"), "color": series("published")},
+            },
+            {
+                "mark": {"type": "point", "shape": "circle", "filled": true, "size": 70, "opacity": 1, "tooltip": {"content": "data"}},
+                "encoding": {"x": place("measured"), "color": series("measured")},
+            },
+        ],
+    });
+    let head = ["value", "published", "agrees from", "to", "measured", ""].map(String::from);
+    let line = |pair: &Pair| {
+        let cell = |x: Option<f64>| x.map_or_else(String::new, text);
+        vec![
+            pair.name.clone(),
+            cell(pair.published),
+            cell(pair.agrees.0),
+            cell(pair.agrees.1),
+            text(pair.measured),
+            pair.verdict.clone(),
+        ]
+    };
+    Plot::new(title, spec, head.into(), all.iter().map(line).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(names: &[&str]) -> Vec<(String, Vec<(f64, f64)>)> {
+        let line = |name: &&str| ((*name).to_string(), vec![(0.5, 0.25), (900.0, 1.0)]);
+        names.iter().map(line).collect()
+    }
+
+    #[test]
+    fn every_plot_has_its_values_and_a_table_of_them() {
+        let bars = [
+            ("a".to_string(), vec![1.0, 2.0]),
+            ("b".to_string(), vec![3.0, -4.0]),
+        ];
+        let parts = ["p", "q"].map(String::from);
+        for (plot, points, lines) in [
+            (stacked_bars("t", "s", &parts, &bars), 4, 2),
+            (grouped_bars("t", "s", &parts, &bars), 4, 2),
+            (cdf("t", "us", &named(&["x", "y"])), 6, 6),
+            (tail("t", "us", &named(&["x"])), 3, 3),
+            (super::lines("t", ("s", "us"), &named(&["x"])), 2, 2),
+        ] {
+            let values = plot.spec()["data"]["values"].as_array().expect("values");
+            assert_eq!((values.len(), plot.lines.len()), (points, lines));
+            assert!(plot.lines.iter().all(|line| line.len() == plot.head.len()));
         }
-        area.present()?;
     }
-    Ok(svg)
-}
 
-/// Draws lines; values below `low` are drawn at `low`.
-fn drawn<'a, Y>(
-    mut chart: ChartContext<
-        'a,
-        SVGBackend<'a>,
-        Cartesian2d<plotters::coord::types::RangedCoordf64, Y>,
-    >,
-    (x_unit, y_unit): (&str, &str),
-    all: &[(String, Vec<(f64, f64)>)],
-    low: f64,
-) -> Result<(), Box<dyn std::error::Error>>
-where
-    Y: Ranged<ValueType = f64> + plotters::coord::ranged1d::ValueFormatter<f64>,
-{
-    chart
-        .configure_mesh()
-        .x_desc(x_unit)
-        .y_desc(y_unit)
-        .label_style(("sans-serif", 13))
-        .draw()?;
-    for (n, (name, points)) in all.iter().enumerate() {
-        let line = points.iter().map(|&(x, y)| (x, y.max(low)));
-        chart
-            .draw_series(LineSeries::new(line, colour(n).stroke_width(1)))?
-            .label(name)
-            .legend(move |(x, y)| {
-                PathElement::new([(x, y), (x + 16, y)], colour(n).stroke_width(2))
-            });
+    #[test]
+    fn short_latencies_stand_at_the_begin_of_a_logarithmic_axis() {
+        let plot = cdf("t", "us", &named(&["x"]));
+        assert_eq!(plot.spec()["encoding"]["x"]["scale"]["type"], "log");
+        assert_eq!(plot.spec()["data"]["values"][1]["x"], 1.0);
+        let wide = super::lines(
+            "t",
+            ("s", "us"),
+            &[("x".into(), vec![(0.0, 0.0), (1.0, 1e9)])],
+        );
+        assert_eq!(
+            wide.spec()["encoding"]["y"]["scale"],
+            json!({"zero": true}),
+            "one positive value has no span"
+        );
+        let wide = super::lines(
+            "t",
+            ("s", "us"),
+            &[("x".into(), vec![(0.0, 1.0), (1.0, 1e9)])],
+        );
+        assert_eq!(wide.spec()["encoding"]["y"]["scale"]["type"], "log");
+        assert_eq!(wide.spec()["data"]["values"][0]["y"], 1e3);
     }
-    legend(&mut chart, SeriesLabelPosition::UpperRight)
-}
 
-fn legend<'a, X: Ranged, Y: Ranged>(
-    chart: &mut ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, Y>>,
-    place: SeriesLabelPosition,
-) -> Result<(), Box<dyn std::error::Error>> {
-    chart
-        .configure_series_labels()
-        .position(place)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.2))
-        .label_font(("sans-serif", 13))
-        .draw()
-        .map_err(|e| e.to_string().into())
+    #[test]
+    fn an_open_end_of_what_agrees_goes_to_the_edge() {
+        let pair = |agrees, measured| Pair {
+            name: "n</script>".into(),
+            published: Some(1.0),
+            agrees,
+            measured,
+            verdict: "within".into(),
+        };
+        let plot = pairs(
+            "t",
+            "x",
+            &[
+                pair((Some(1.0), None), 4.0),
+                pair((Some(0.5), Some(1.5)), 1.0),
+            ],
+        );
+        let first = &plot.spec()["data"]["values"][0];
+        assert_eq!(
+            (&first["low"], &first["measured"]),
+            (&json!(1.0), &json!(4.0))
+        );
+        assert!(first["high"].as_f64().is_some_and(|high| high > 4.0));
+        let page = plot.figure("c").into_string();
+        assert_eq!(page.matches("</script>").count(), 1, "{page}");
+        assert!(page.contains("\\u003c/script>") && page.contains("n&lt;/script&gt;"));
+    }
 }

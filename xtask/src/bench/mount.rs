@@ -38,7 +38,8 @@ pub struct Args {
     /// Where the image lies, on the disk to measure on
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
-    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct, f2fs, f2fsj
+    /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct,
+    /// f2fs, f2fsj
     #[arg(long, value_delimiter = ',')]
     sides: Vec<String>,
     /// Loads: seq, random, sqlite, names

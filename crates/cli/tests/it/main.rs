@@ -10,6 +10,7 @@ mod fsck_f2fs;
 mod image;
 mod mkfs;
 mod mount;
+mod pages;
 mod paper;
 mod program;
 mod readme;

@@ -4,15 +4,14 @@
 use super::report::{CampaignReport, CaseReport, Counts, FindingReport, ShrunkReport};
 use super::steps::{Fate, Level, Line};
 use crate::campaign::Losses;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report::STYLE;
+use maud::{Markup, html};
 
-const OWN_STYLE: &str = "td.bad,span.bad{color:#b42318;font-weight:600}td.text,th.text{text-align:left}\
-details{margin:.8rem 0;border-left:3px solid #d5dae0;padding-left:.8rem}summary{cursor:pointer}\
-pre{background:#f6f8fa;padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
+const OWN_STYLE: &str = "td.bad,span.bad{color:var(--bad);font-weight:600}td.text,th.text{text-align:left}\
+details{margin:.8rem 0;border-left:3px solid var(--line);padding-left:.8rem}\
+pre{background:var(--code);padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
 table.steps{font:12.5px/1.4 ui-monospace,monospace}table.steps td{border:0;padding:.05rem .5rem;text-align:left}\
-tr.lost td,tr.torn td,tr.garbage td,tr.damaged td{background:#fde8e6}tr.kept td{background:#e7f5ea}tr.never td{color:#8b949e}\
-tr.op td{color:#0550ae}tr.cut td{background:#b42318;color:#fff}";
+tr.lost td,tr.torn td,tr.garbage td,tr.damaged td{background:var(--lost)}tr.kept td{background:var(--kept)}tr.never td{color:var(--dim)}\
+tr.op td{color:var(--link)}tr.cut td{background:#b42318;color:#fff}";
 
 /// Findings shown in full; the others stand in `results.json`.
 const FINDINGS_MAX: usize = 200;
@@ -50,19 +49,7 @@ pub fn page(report: &CampaignReport) -> String {
             p { (findings.len() - FINDINGS_MAX) " more findings stand in " code { "results.json" } "." }
         }
     };
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { "Varve: " (report.command) }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body { (body) }
-        }
-    };
-    page.into_string()
+    report::whole(&format!("Varve: {}", report.command), OWN_STYLE, &body)
 }
 
 /// Counts of states, by scheme and class of workload.
@@ -88,7 +75,7 @@ fn states(report: &CampaignReport) -> Markup {
             td.bad[sum.violations > 0 && cases.iter().any(|c| !c.control)] { (sum.violations) }
         }
     };
-    html! {
+    report::scrolled(&html! {
         table {
             thead { tr { th { "scheme" } th.text { "workload" } th.text { "device" } @for h in head { th { (h) } } } }
             tbody {
@@ -98,7 +85,7 @@ fn states(report: &CampaignReport) -> Markup {
                 tr { th { "all" } td {} td {} (row(&report.cases.iter().collect::<Vec<_>>())) }
             }
         }
-    }
+    })
 }
 
 /// What was lost, by class of workload, with the schemes side by side.
@@ -115,7 +102,7 @@ fn losses(report: &CampaignReport) -> Markup {
         "with old data",
         "with foreign data",
     ];
-    html! {
+    report::scrolled(&html! {
         table {
             thead { tr { th { "workload" } th.text { "device" } th.text { "scheme" } @for h in head { th { (h) } } } }
             tbody {
@@ -126,7 +113,7 @@ fn losses(report: &CampaignReport) -> Markup {
                 }
             }
         }
-    }
+    })
 }
 
 fn by_scheme(cases: &[&CaseReport]) -> Vec<(String, Losses)> {

@@ -110,10 +110,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         }
         let title = format!("Adaptive between both mechanisms and no journal, timing {timing}");
         let groups: Vec<String> = APPS.map(String::from).to_vec();
-        let svg = plot::grouped_bars(&title, "gain, %", &groups, &series)?;
+        let drawn = plot::grouped_bars(&title, "gain, %", &groups, &series);
         section.plots.push((
             "What adaptive gains over emmc: more is better. How far no journal is ahead of it: below zero it is behind.".into(),
-            svg,
+            drawn,
         ));
     }
     Ok(section)

@@ -178,10 +178,11 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             ));
         }
         let title = format!("Both over the baseline beside another program, timing {timing}");
-        let svg = plot::grouped_bars(&title, "gain, %", &APPS.map(String::from), &bars)?;
-        section
-            .plots
-            .push(("How much sooner the calls of an app are done.".into(), svg));
+        let drawn = plot::grouped_bars(&title, "gain, %", &APPS.map(String::from), &bars);
+        section.plots.push((
+            "How much sooner the calls of an app are done.".into(),
+            drawn,
+        ));
     }
     Ok(section)
 }

@@ -76,7 +76,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     for timing in plan.timings {
         let found = times(plan, outcomes, DEVICE, timing)?;
         section.rows.extend(rows(&found.fresh, timing)?);
-        section.plots.push(plotted(&found.fresh, timing)?);
+        section.plots.push(plotted(&found.fresh, timing));
         for (state, sizes) in [("fresh", &found.fresh), ("used", &found.used)] {
             let caption = format!("{state} device, timing {timing}, microseconds");
             section.tables.push((caption, head(), lines(sizes)));
@@ -192,7 +192,7 @@ fn lines(sizes: &[Size]) -> Vec<Vec<String>> {
     sizes.iter().map(line).collect()
 }
 
-fn plotted(sizes: &[Size], timing: &str) -> Result<(String, String), PaperError> {
+fn plotted(sizes: &[Size], timing: &str) -> (String, plot::Plot) {
     let parts = [
         "write",
         "flush",
@@ -213,6 +213,6 @@ fn plotted(sizes: &[Size], timing: &str) -> Result<(String, String), PaperError>
         ));
     }
     let title = format!("A commit of n KiB, timing {timing}");
-    let svg = plot::stacked_bars(&title, "ms", &parts.map(String::from), &bars)?;
-    Ok(("F: flush at the end, D: direct persistence.".into(), svg))
+    let drawn = plot::stacked_bars(&title, "ms", &parts.map(String::from), &bars);
+    ("F: flush at the end, D: direct persistence.".into(), drawn)
 }

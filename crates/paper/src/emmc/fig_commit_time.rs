@@ -64,10 +64,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             .map(|n| format!("{}-{} %", n * 10, n * 10 + 10))
             .collect();
         let title = format!("Persistence paths by commit time ratio, timing {timing}");
-        let svg = plot::grouped_bars(&title, "share of the paths", &groups, &shown)?;
+        let drawn = plot::grouped_bars(&title, "share of the paths", &groups, &shown);
         section
             .plots
-            .push(("Bars of an app add up to 1.".into(), svg));
+            .push(("Bars of an app add up to 1.".into(), drawn));
         let caption = format!("Mean waits of a persistence path in microseconds, timing {timing}");
         section.tables.push((caption, head(), lines));
     }

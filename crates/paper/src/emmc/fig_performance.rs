@@ -358,7 +358,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         section.rows.extend(per_app(&figure)?);
         section.rows.extend(other_reading(&figure));
         section.rows.extend(on_cards(&figure));
-        section.plots.push(plotted(&figure)?);
+        section.plots.push(plotted(&figure));
         section.tables.push(own(&figure));
     }
     for case in cases(plan).iter().filter(|c| c.is_standard()) {
@@ -479,7 +479,7 @@ fn with_own_time(runs: &Runs<'_>, timing: &str, share: f64) -> Vec<Row> {
     rows
 }
 
-fn plotted(figure: &Figure<'_>) -> Result<(String, String), PaperError> {
+fn plotted(figure: &Figure<'_>) -> (String, plot::Plot) {
     let here = &figure.here;
     let names: Vec<String> = here.sources.iter().map(Source::short).collect();
     let bars = SCHEMES.iter().map(|(scheme, _)| {
@@ -489,11 +489,11 @@ fn plotted(figure: &Figure<'_>) -> Result<(String, String), PaperError> {
     });
     let bars: Vec<_> = bars.collect();
     let title = format!("Performance over the baseline, timing {}", figure.timing);
-    let svg = plot::grouped_bars(&title, "gain, %", &names, &bars)?;
-    Ok((
+    let drawn = plot::grouped_bars(&title, "gain, %", &names, &bars);
+    (
         "How much sooner the calls of an app are done: more is better.".into(),
-        svg,
-    ))
+        drawn,
+    )
 }
 
 /// Table of the share of the application's own time in the baseline's time.

@@ -116,8 +116,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         }
         let names: Vec<String> = paths.sources.iter().map(Source::short).collect();
         let title = format!("Mean time of a sync over the baseline's, timing {timing}");
-        let svg = plot::grouped_bars(&title, "fraction", &names, &shown)?;
-        section.plots.push(("Less is better.".into(), svg));
+        let drawn = plot::grouped_bars(&title, "fraction", &names, &shown);
+        section.plots.push(("Less is better.".into(), drawn));
         section.tables.push(paths.listed(timing));
     }
     Ok(section)

@@ -90,10 +90,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             bars.push((mode.word().to_string(), gains));
         }
         let title = format!("SQLite, both over the baseline, timing {timing}");
-        let svg = plot::grouped_bars(&title, "gain, %", &KINDS.map(String::from), &bars)?;
+        let drawn = plot::grouped_bars(&title, "gain, %", &KINDS.map(String::from), &bars);
         section.plots.push((
             "Transactions per second by journal mode: more is better.".into(),
-            svg,
+            drawn,
         ));
         section.rows.extend(beside(plan, outcomes, timing)?);
         section.tables.push(parts(plan, outcomes, timing)?);

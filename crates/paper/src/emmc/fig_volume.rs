@@ -152,14 +152,14 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         section.rows.extend(all.rows(&source, published, &others));
     }
     section.rows.sort_by_key(|row| row.item.clone());
-    let svg = plot::grouped_bars(
+    let drawn = plot::grouped_bars(
         "Data volume over the baseline's",
         "fraction",
         &names,
         &shown,
-    )?;
+    );
     let caption = "All blocks that the app's run sends to the device, home writes included.";
-    section.plots.push((caption.into(), svg));
+    section.plots.push((caption.into(), drawn));
     let head = ["app", "scheme", "data", "journal", "home"].map(String::from);
     let caption = "Blocks of 4 KiB.";
     section.tables.push((caption.into(), head.into(), lines));

@@ -65,10 +65,10 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         section.rows.extend(rows);
     }
     section.rows.sort_by_key(|row| row.item.clone());
-    let svg = plot::grouped_bars("Journal block ratio", "fraction", &names, &shown)?;
+    let drawn = plot::grouped_bars("Journal block ratio", "fraction", &names, &shown);
     section.plots.push((
         "Share of journal blocks in what is written before a sync returns: less is better.".into(),
-        svg,
+        drawn,
     ));
     Ok(section)
 }

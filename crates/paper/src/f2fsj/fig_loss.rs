@@ -121,7 +121,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         rows.extend(of_system(plan, kept, &found, &more));
     }
     let title = "Lost at the worst moment, of what was done";
-    let svg = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.word().to_string()), &bars)?;
+    let drawn = plot::grouped_bars(title, "%", &Op::FOUR.map(|op| op.word().to_string()), &bars);
     let head = [
         "operation",
         "system",
@@ -145,7 +145,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             head.map(String::from).into(),
             lines,
         )],
-        plots: vec![(format!("{title}."), svg)],
+        plots: vec![(format!("{title}."), drawn)],
     })
 }
 

@@ -411,7 +411,7 @@ impl Found<'_> {
         Ok(vec![(caption, head.map(String::from).into(), lines)])
     }
 
-    fn plots(&self) -> Result<Vec<(String, String)>, PaperError> {
+    fn plots(&self) -> Result<Vec<(String, plot::Plot)>, PaperError> {
         let mut plots = Vec::new();
         for &act in acts(self.plan) {
             let mut series = Vec::new();
@@ -425,8 +425,8 @@ impl Found<'_> {
                 series.push((way.word().to_string(), points));
             }
             let title = format!("Time of the mount, files {}", act.name());
-            let svg = plot::lines(&title, ("files", "ms"), &series)?;
-            plots.push(("A mount behind a cut.".into(), svg));
+            let drawn = plot::lines(&title, ("files", "ms"), &series);
+            plots.push(("A mount behind a cut.".into(), drawn));
         }
         Ok(plots)
     }

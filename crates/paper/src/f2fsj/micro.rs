@@ -446,7 +446,7 @@ fn parts(found: &Found<'_>) -> Result<Listed, PaperError> {
     ))
 }
 
-fn bars(found: &Found<'_>) -> Result<(String, String), PaperError> {
+fn bars(found: &Found<'_>) -> Result<(String, plot::Plot), PaperError> {
     let groups: Vec<String> = Op::ALL.iter().map(|op| op.word().to_string()).collect();
     let mut series = Vec::new();
     for system in SYSTEMS {
@@ -456,6 +456,6 @@ fn bars(found: &Found<'_>) -> Result<(String, String), PaperError> {
         series.push((title(system), values?));
     }
     let caption = "Throughput over that of checkpoint-60";
-    let svg = plot::grouped_bars(caption, "times", &groups, &series)?;
-    Ok((caption.into(), svg))
+    let drawn = plot::grouped_bars(caption, "times", &groups, &series);
+    Ok((caption.into(), drawn))
 }

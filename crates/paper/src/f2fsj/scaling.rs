@@ -153,7 +153,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         over.extend(rows_over(&runs));
         beyond.extend(rows_beyond(&runs));
         section.tables.push(listed(plan, &runs));
-        section.plots.push(plotted(plan, &runs)?);
+        section.plots.push(plotted(plan, &runs));
     }
     section.rows = [over, beyond].concat();
     Ok(section)
@@ -220,20 +220,20 @@ fn listed(plan: &Plan, runs: &Runs<'_>) -> crate::Listed {
     (caption, head, SYSTEMS.map(line).into())
 }
 
-fn plotted(plan: &Plan, runs: &Runs<'_>) -> Result<(String, String), PaperError> {
+fn plotted(plan: &Plan, runs: &Runs<'_>) -> (String, plot::Plot) {
     let all = processes(plan);
     let groups: Vec<String> = all.iter().map(|n| n.to_string()).collect();
     let one = |system: System| {
         let rates = all.iter().map(|n| runs.rate(system, *n) / 1e3);
         (system.name(), rates.collect())
     };
-    let svg = plot::grouped_bars(
+    let drawn = plot::grouped_bars(
         &format!("{} by processes", runs.name),
         "thousand operations a second",
         &groups,
         &SYSTEMS.map(one),
-    )?;
-    Ok((format!("{}: more is better.", runs.name), svg))
+    );
+    (format!("{}: more is better.", runs.name), drawn)
 }
 
 fn words(plan: &Plan) -> Vec<String> {

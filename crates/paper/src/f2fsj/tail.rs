@@ -262,16 +262,16 @@ fn spent(found: &Found<'_>) -> Result<Listed, PaperError> {
     Ok((caption, HEAD.map(String::from).into(), lines))
 }
 
-fn tail(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
+fn tail(op: Op, found: &Found<'_>) -> Result<(String, plot::Plot), PaperError> {
     let line = |system| Ok((title(system), found.of(op, system, At::Whole)?.cdf.clone()));
     let lines: Result<Vec<_>, PaperError> = SYSTEMS.into_iter().map(line).collect();
     let caption = format!("{}: latency, all systems", op.word());
-    let svg = plot::tail(&caption, "us", &lines?)?;
-    Ok((caption, svg))
+    let drawn = plot::tail(&caption, "us", &lines?);
+    Ok((caption, drawn))
 }
 
 /// Plot of the longest operation in each slice of the run.
-fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> {
+fn over_time(op: Op, found: &Found<'_>) -> Result<(String, plot::Plot), PaperError> {
     let shown = [
         System::Checkpoint60,
         System::Checkpoint5Bg,
@@ -286,6 +286,6 @@ fn over_time(op: Op, found: &Found<'_>) -> Result<(String, String), PaperError> 
     };
     let lines: Result<Vec<_>, PaperError> = shown.into_iter().map(line).collect();
     let caption = format!("{}: longest operation over the run", op.word());
-    let svg = plot::lines(&caption, ("s", "us"), &lines?)?;
-    Ok((caption, svg))
+    let drawn = plot::lines(&caption, ("s", "us"), &lines?);
+    Ok((caption, drawn))
 }

@@ -89,8 +89,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         }
         let title = format!("{name}: 4 KiB blocks written");
         let drawn = plot::stacked_bars(&title, "blocks", &PARTS.map(String::from), &bars);
-        let svg = drawn.map_err(|e| PaperError::Plot(e.to_string()))?;
-        section.plots.push((title, svg));
+        section.plots.push((title, drawn));
         for (plain, remap) in [
             (Mode::Ordered, Mode::OrderedJftl),
             (Mode::Journaled, Mode::JournaledJftl),

@@ -117,13 +117,12 @@ fn section(
         .collect();
     let title = format!("{figure}: Bonnie, {phase}, over the size of the file (MiB)");
     let drawn = plot::grouped_bars(&title, "MB/s", &groups, &series);
-    let svg = drawn.map_err(|e| PaperError::Plot(e.to_string()))?;
     Ok(Section {
         title: format!("{figure}: Bonnie, {phase} writes"),
         words: words(),
         rows: rows(figure, &lines, without_putc.as_deref()),
         tables,
-        plots: vec![(title, svg)],
+        plots: vec![(title, drawn)],
     })
 }
 

@@ -232,8 +232,7 @@ fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperErro
         })
         .collect();
     let title = format!("{figure}: IOzone, {op} of 4 MiB, over the size of a record (KiB)");
-    let svg = plot::grouped_bars(&title, "MB/s", &groups, &series)
-        .map_err(|e| PaperError::Plot(e.to_string()))?;
+    let drawn = plot::grouped_bars(&title, "MB/s", &groups, &series);
     Ok(Section {
         title: format!("{figure}: IOzone, {op}"),
         words: vec![
@@ -242,7 +241,7 @@ fn drawn(figure: &str, op: &str, lines: &Lines<'_>) -> Result<Section, PaperErro
                 .into(),
         ],
         tables,
-        plots: vec![(title, svg)],
+        plots: vec![(title, drawn)],
         ..Section::default()
     })
 }

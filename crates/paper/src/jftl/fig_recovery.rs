@@ -72,8 +72,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
     }
     let groups: Vec<String> = lengths(plan).iter().map(u64::to_string).collect();
     let title = "Time that recovery adds to a mount (ms), over blocks of content in the log";
-    let svg = plot::grouped_bars(title, "ms", &groups, &series)
-        .map_err(|e| PaperError::Plot(e.to_string()))?;
+    let drawn = plot::grouped_bars(title, "ms", &groups, &series);
     let head = [
         "blocks",
         "home",
@@ -100,7 +99,7 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
             head.map(String::from).into(),
             lines,
         )],
-        plots: vec![(title.into(), svg)],
+        plots: vec![(title.into(), drawn)],
     })
 }
 

@@ -107,9 +107,8 @@ pub fn section(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         groups.push(format!("{utilisation} %"));
     }
     let title = "4 KiB programmed for each block that came home, by utilisation";
-    let svg = plot::grouped_bars(title, "blocks", &groups, &series)
-        .map_err(|e| PaperError::Plot(e.to_string()))?;
-    section.plots.push((title.into(), svg));
+    let drawn = plot::grouped_bars(title, "blocks", &groups, &series);
+    section.plots.push((title.into(), drawn));
     let samples = plan.pick(16, 4);
     let head = ["utilisation", "home"].into_iter().map(String::from);
     section.tables.push((

@@ -2,15 +2,14 @@
 
 use super::lanes::{Fate, Lanes};
 use super::report::{OfFinding, Report};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-use report::STYLE;
+use maud::{Markup, html};
 
-const OWN_STYLE: &str = "td.bad,span.bad{color:#b42318;font-weight:600}td.text,th.text{text-align:left}\
-section{margin:1.6rem 0;border-left:3px solid #d5dae0;padding-left:.8rem}\
-pre{background:#f6f8fa;padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
+const OWN_STYLE: &str = "td.bad,span.bad{color:var(--bad);font-weight:600}td.text,th.text{text-align:left}\
+section{margin:1.6rem 0;border-left:3px solid var(--line);padding-left:.8rem}\
+pre{background:var(--code);padding:.6rem;overflow-x:auto;white-space:pre-wrap;word-break:break-all}\
 table.lanes{font:12.5px/1.4 ui-monospace,monospace}table.lanes td,table.lanes th{border:0;padding:.05rem .5rem;text-align:left}\
-table.lanes td+td{border-left:1px solid #eaeef2}tr.lost td{background:#fde8e6}tr.kept td{background:#e7f5ea}\
-tr.promise td{background:#fff3cd}tr.never td,tr.gap td{color:#8b949e}tr.cut td{background:#b42318;color:#fff}";
+table.lanes td+td{border-left:1px solid var(--line)}tr.lost td{background:var(--lost)}tr.kept td{background:var(--kept)}\
+tr.promise td{background:var(--promise)}tr.never td,tr.gap td{color:var(--dim)}tr.cut td{background:#b42318;color:#fff}";
 
 /// The report as a page.
 pub fn page(report: &Report) -> String {
@@ -37,23 +36,15 @@ pub fn page(report: &Report) -> String {
             ul { @for note in &report.notes { li { (note) } } }
         }
     };
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { "Varve: what " (report.run) " may lose" }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
-            }
-            body { (body) }
-        }
-    };
-    page.into_string()
+    report::whole(
+        &format!("Varve: what {} may lose", report.run),
+        OWN_STYLE,
+        &body,
+    )
 }
 
 fn models(report: &Report) -> Markup {
-    html! {
+    report::scrolled(&html! {
         table {
             thead { tr {
                 th { "model" }
@@ -74,7 +65,7 @@ fn models(report: &Report) -> Markup {
                 }
             }
         }
-    }
+    })
 }
 
 fn one(finding: &OfFinding) -> Markup {
@@ -104,7 +95,7 @@ fn lanes(story: &Lanes) -> Markup {
     let cut = story.rows.iter().position(|row| row.fate == Fate::Never);
     let cut = cut.unwrap_or(story.rows.len());
     let line = html! { tr.cut { td colspan=(width) { "power cut" } } };
-    html! {
+    report::scrolled(&html! {
         table.lanes {
             thead { tr { th { "call" } @for name in &story.names { th { (name) } } th {} th {} } }
             tbody {
@@ -123,7 +114,7 @@ fn lanes(story: &Lanes) -> Markup {
                 @if cut == story.rows.len() { (line) }
             }
         }
-    }
+    })
 }
 
 fn class(fate: Fate) -> &'static str {

@@ -7,7 +7,7 @@ use super::device::DeviceRun;
 use super::stats::Stats;
 use super::{BlockTrace, Op};
 use crate::recording::Reading;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde::Serialize;
 
 /// Version of the layout of `trace.json`.
@@ -198,24 +198,14 @@ impl Results {
     pub fn page(&self) -> String {
         let tables = [self.policies(), self.latencies(), self.figures()];
         let title = format!("varve replay {}", self.trace.name);
-        let page = html! {
-            (DOCTYPE)
-            html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    title { (title) }
-                    style { (PreEscaped(report::STYLE)) }
-                }
-                body {
-                    h1 { (title) }
-                    p { "Again: " code { (self.reproduce) } }
-                    p { (self.place()) }
-                    (markup(&self.about()))
-                    @for table in tables.iter().flatten() { (markup(table)) }
-                }
-            }
+        let body = html! {
+            h1 { (title) }
+            p { "Again: " code { (self.reproduce) } }
+            p { (self.place()) }
+            (markup(&self.about()))
+            @for table in tables.iter().flatten() { (markup(table)) }
         };
-        page.into_string()
+        report::whole(&title, "", &body)
     }
 
     /// How the addresses came onto the device, in a sentence.
@@ -236,7 +226,7 @@ impl Results {
 }
 
 fn markup((head, rows): &Table) -> Markup {
-    html! {
+    report::scrolled(&html! {
         table {
             thead { tr { @for h in head { th { (h) } } } }
             tbody {
@@ -245,7 +235,7 @@ fn markup((head, rows): &Table) -> Markup {
                 }
             }
         }
-    }
+    })
 }
 
 /// Table of the figures of a recording.
