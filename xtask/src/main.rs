@@ -19,6 +19,7 @@ mod layers;
 mod lint;
 mod msrv;
 mod mutants;
+mod python;
 mod sh;
 mod sqlite_race;
 mod test;
@@ -64,6 +65,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu(calibrate::Args),
+    /// Build the wheel of the Python package, and test it
+    Python(python::Args),
     /// Look for races of SQLite's write-ahead log, with the sources of another SQLite
     SqliteRace(sqlite_race::Args),
     /// What a script calls in a guest
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
+        Task::Python(args) => python::run(&args),
         Task::SqliteRace(args) => sqlite_race::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),
     };

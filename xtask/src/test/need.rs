@@ -3,6 +3,7 @@
 use super::plan::{Need, Plan, Suite};
 use crate::book;
 use crate::conformance::{ltp, xfstests};
+use crate::python;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,7 @@ pub struct Machine {
     ltp: Option<String>,
     xfstests: Option<String>,
     mdbook: Option<String>,
+    python: Option<String>,
 }
 
 impl Machine {
@@ -32,6 +34,11 @@ impl Machine {
                 .flatten(),
             ltp: ltp::source(None).err(),
             xfstests: xfstests::source(None).err(),
+            python: suites
+                .iter()
+                .any(|suite| suite.need.contains(&Need::Python))
+                .then(python::lacks)
+                .flatten(),
             mdbook: book::program().is_none().then(|| book::LACK.to_string()),
             root,
         }
@@ -47,6 +54,7 @@ impl Machine {
             Need::Ltp => self.ltp.clone(),
             Need::Xfstests => self.xfstests.clone(),
             Need::Mdbook => self.mdbook.clone(),
+            Need::Python => self.python.clone(),
         });
         need.or_else(|| {
             let missing = suite
@@ -110,6 +118,7 @@ mod tests {
             ltp: None,
             xfstests: None,
             mdbook: None,
+            python: None,
         }
     }
 

@@ -85,6 +85,8 @@ pub enum Need {
     Xfstests,
     /// The program mdbook.
     Mdbook,
+    /// An environment of Python with what builds a wheel.
+    Python,
 }
 
 impl Plan {
