@@ -14,6 +14,7 @@ mod calibrate;
 mod circles;
 mod conformance;
 mod crosscheck;
+mod dist;
 mod host_sqlite;
 mod layers;
 mod lint;
@@ -65,6 +66,8 @@ enum Task {
     Mutants(mutants::Args),
     /// Measure the tables of CPU costs again, and print both
     CalibrateCpu(calibrate::Args),
+    /// Make what people install: archive, Debian package, list of parts, checksums
+    Dist(dist::Args),
     /// Build the wheel of the Python package, and test it
     Python(python::Args),
     /// Look for races of SQLite's write-ahead log, with the sources of another SQLite
@@ -87,6 +90,7 @@ fn main() -> ExitCode {
         Task::Msrv => msrv::run(),
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Python(args) => python::run(&args),
         Task::SqliteRace(args) => sqlite_race::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),

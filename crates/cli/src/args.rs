@@ -60,6 +60,10 @@ pub enum Command {
     Ack(AckArgs),
     /// Measures a publication again: each published value beside the one measured here.
     Paper(PaperArgs),
+    /// Prints what a shell needs to complete command lines.
+    Completions(CompletionsArgs),
+    /// Prints the manual page, or writes those of all commands into a folder.
+    Man(ManArgs),
     /// Runs the SQLite workload on a real file, step by step as its input says: for cross-checks
     /// with the kernel.
     #[command(hide = true)]
@@ -76,6 +80,19 @@ pub enum Command {
     /// output.
     #[command(hide = true)]
     CrashWorker,
+}
+
+#[derive(clap::Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: clap_complete::Shell,
+}
+
+#[derive(clap::Args)]
+pub struct ManArgs {
+    /// Folder for a page for each command.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
 }
 
 #[derive(Subcommand)]

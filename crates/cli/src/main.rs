@@ -14,6 +14,7 @@ mod failure;
 mod fsck;
 mod host_sqlite;
 mod image;
+mod manual;
 mod mkfs;
 mod mount;
 mod out;
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
         Command::Dump(options) => image::dump(&options),
         Command::Mount(options) => mount::mount(&options),
         Command::Umount(options) => mount::umount(&options),
+        Command::Completions(options) => manual::completions(&options),
+        Command::Man(options) => manual::man(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),

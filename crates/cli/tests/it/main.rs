@@ -8,6 +8,7 @@ mod device;
 mod fsck;
 mod fsck_f2fs;
 mod image;
+mod manual;
 mod mkfs;
 mod mount;
 mod pages;
