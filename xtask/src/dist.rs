@@ -1,6 +1,6 @@
-//! `cargo xtask dist`: what people install, in `target/dist`: a program that needs no library of the
-//! system (musl), as a tar archive and as a Debian package with manual pages, completions and the
-//! helpers of mount(8) and fsck(8); a list of what it is made of (CycloneDX); checksums.
+//! `cargo xtask dist`: what people install, in `target/dist-files`: a program that needs no library
+//! of the system (musl), as a tar archive and as a Debian package with manual pages, completions
+//! and the helpers of mount(8) and fsck(8); a list of what it is made of (CycloneDX); checksums.
 
 use crate::Result;
 use crate::sh::sh;
@@ -15,8 +15,7 @@ use std::process::Command;
 const TARGET: &str = "x86_64-unknown-linux-musl";
 /// Debian's word for it.
 const ARCHITECTURE: &str = "amd64";
-/// Files of an archive are as old as this (1980-01-01, the oldest time that a zip can tell), so that
-/// equal sources give equal bytes.
+/// Files of an archive are as old as this (1980-01-01), so that equal sources give equal bytes.
 const EPOCH: &str = "@315532800";
 const SHELLS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/varve"),
