@@ -270,6 +270,10 @@ pub struct RunArgs {
     /// Folder for results.json and index.html.
     #[arg(long, default_value = "varve-report", value_name = "DIR")]
     pub out: PathBuf,
+    /// Writes the time line of the runs to this file, as a trace that ui.perfetto.dev opens: syncs,
+    /// and the commands of the device.
+    #[arg(long, value_name = "FILE")]
+    pub trace_out: Option<PathBuf>,
     /// Prints results.json instead of the table.
     #[arg(long)]
     pub json: bool,

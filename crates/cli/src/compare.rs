@@ -7,13 +7,16 @@ use crate::out::{OutFolder, say};
 use crate::pool;
 use crate::stop::{Part, Stop};
 use crate::table;
-use crate::worker::{self, Checked, Done};
+use crate::worker::{self, Checked, Done, Job};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use paper::emmc::plan::PAPER_SCHEMES;
 use report::results::{Results, SCHEMA};
+use report::timeline::{Timeline, chrome_trace};
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheduler, Scheme, Writeback};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use work::RunConfig;
 use work::workload::Workload;
 use work::workload::bench::room;
@@ -81,9 +84,11 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     };
     let configs = configs(args, what)?;
     let out = OutFolder::prepare(&args.out)?;
+    // What cannot be written is said before anything runs.
+    let trace = args.trace_out.as_deref().map(Trace::begin).transpose()?;
     let jobs = pool::threads(args.jobs, configs.len());
     let stop = Stop::watch()?;
-    let done = run_all(&stop, &configs, jobs, !args.json)?;
+    let done = run_all(&stop, &configs, jobs, args)?;
     let part = stop.part(done.len(), configs.len(), "runs")?;
     let results = Results {
         schema: SCHEMA,
@@ -96,6 +101,9 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     };
     out.write("results.json", &results.to_json())?;
     out.write("index.html", &report::page(&results))?;
+    if let Some(trace) = trace {
+        trace.write(&timelines(&done))?;
+    }
     if args.json {
         say(&results.to_json())?;
     } else {
@@ -117,6 +125,33 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     }
     judge(&done, workload, args.json)?;
     part.map_or(Ok(()), |part| Err(part.kept_in(out.path())))
+}
+
+/// The file of a time line.
+struct Trace<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl Trace<'_> {
+    fn begin(path: &Path) -> Result<Trace<'_>, Failure> {
+        let file = File::create(path).map_err(|e| failed(format!("{}: {e}", path.display())))?;
+        Ok(Trace { path, file })
+    }
+
+    fn write(mut self, runs: &[(String, Timeline)]) -> Result<(), Failure> {
+        let written = self.file.write_all(chrome_trace(runs).as_bytes());
+        written.map_err(|e| failed(format!("{}: {e}", self.path.display())))
+    }
+}
+
+/// The time lines of runs, by their names.
+fn timelines(done: &[Done]) -> Vec<(String, Timeline)> {
+    let one = |d: &Done| {
+        let name = format!("{}/{}", d.run.fs, d.run.scheme);
+        d.timeline.clone().map(|timeline| (name, timeline))
+    };
+    done.iter().filter_map(one).collect()
 }
 
 /// One configuration per file system and scheme, everything validated before anything runs.
@@ -308,13 +343,13 @@ fn run_all(
     stop: &Stop,
     configs: &[RunConfig],
     jobs: usize,
-    bars: bool,
+    args: &RunArgs,
 ) -> Result<Vec<Done>, Failure> {
     let screen = MultiProgress::new();
     let bars: Vec<ProgressBar> = configs
         .iter()
         .map(|config| {
-            if bars {
+            if !args.json {
                 screen.add(bar(config))
             } else {
                 ProgressBar::hidden()
@@ -325,7 +360,11 @@ fn run_all(
         if stop.signal().is_some() {
             return None;
         }
-        let done = worker::run_in_process(stop, config, |done, all| {
+        let job = Job {
+            config: config.clone(),
+            timeline: args.trace_out.is_some(),
+        };
+        let done = worker::run_in_process(stop, &job, |done, all| {
             bars[n].set_length(all);
             bars[n].set_position(done);
         });

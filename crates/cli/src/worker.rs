@@ -8,14 +8,15 @@
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;
 use report::results::Run;
+use report::timeline::Timeline;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use work::RunConfig;
 use work::fsck::Verdict;
 use work::run;
+use work::{Recorder, RunConfig};
 
 /// A line from a worker.
 #[derive(Serialize, Deserialize)]
@@ -29,6 +30,15 @@ pub enum Line {
     Failed(String),
 }
 
+/// What a worker is to run.
+#[derive(Serialize, Deserialize)]
+pub struct Job {
+    /// The run.
+    pub config: RunConfig,
+    /// Whether its time line is wanted.
+    pub timeline: bool,
+}
+
 /// A run that ended well, and what an independent checker says of the image.
 #[derive(Serialize, Deserialize)]
 pub struct Done {
@@ -38,6 +48,8 @@ pub struct Done {
     pub checker: String,
     /// What the checker says of the image after the run.
     pub checked: Checked,
+    /// Its time line, if that was wanted.
+    pub timeline: Option<Timeline>,
 }
 
 /// The result of the independent checker.
@@ -65,8 +77,8 @@ pub fn serve() -> Result<(), Failure> {
     stay_with_parent();
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
-    let config: RunConfig = serde_json::from_str(&text).map_err(failed)?;
-    let line = match work(&config) {
+    let job: Job = serde_json::from_str(&text).map_err(failed)?;
+    let line = match work(&job) {
         Ok(done) => Line::Done(Box::new(done)),
         Err(why) => Line::Failed(why.to_string()),
     };
@@ -74,9 +86,14 @@ pub fn serve() -> Result<(), Failure> {
     Ok(())
 }
 
-fn work(config: &RunConfig) -> Result<Done, Failure> {
-    let finished =
-        run::run(config, &mut |done, all| say(&Line::Progress(done, all))).map_err(failed)?;
+fn work(Job { config, timeline }: &Job) -> Result<Done, Failure> {
+    let recorder = timeline.then(Recorder::default);
+    let progress = &mut |done, all| say(&Line::Progress(done, all));
+    let finished = match &recorder {
+        Some(recorder) => run::run_through(config, &recorder.between(), progress),
+        None => run::run(config, progress),
+    };
+    let finished = finished.map_err(failed)?;
     let folder =
         tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
     let fs = config.stack.fs;
@@ -90,6 +107,7 @@ fn work(config: &RunConfig) -> Result<Done, Failure> {
         run: finished.run,
         checker: work::fsck::checker(fs).into(),
         checked,
+        timeline: recorder.map(|recorder| recorder.timeline(&finished.measured)),
     })
 }
 
@@ -99,14 +117,15 @@ fn say(line: &Line) {
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Starts a worker for `config`, and reads its lines until the result.
+/// Starts a worker for `job`, and reads its lines until the result.
 pub fn run_in_process(
     stop: &Stop,
-    config: &RunConfig,
+    job: &Job,
     progress: impl Fn(u64, u64),
 ) -> Result<Done, Failure> {
-    let what = format!("{}/{}", config.stack.fs, config.stack.scheme_text());
-    let answer = ask(stop, "worker", &what, config, |line| match line {
+    let stack = &job.config.stack;
+    let what = format!("{}/{}", stack.fs, stack.scheme_text());
+    let answer = ask(stop, "worker", &what, job, |line| match line {
         Line::Progress(done, all) => {
             progress(done, all);
             None

@@ -10,9 +10,11 @@ mod config;
 mod error;
 pub mod fsck;
 pub mod life;
+mod recorder;
 pub mod recording;
 pub mod run;
 pub mod workload;
 
 pub use config::RunConfig;
 pub use error::RunError;
+pub use recorder::Recorder;

@@ -318,3 +318,35 @@ fn devices_of_the_nvme_kind_take_the_schemes_of_ext4() {
         assert!(flushes(0) > 0 && flushes(1) > 0, "{runs:?}");
     }
 }
+
+#[test]
+fn a_time_line_has_syncs_and_commands_and_changes_nothing() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let file = dirs[0].path().join("trace.json");
+    let wanted = file.to_str().unwrap();
+    let schemes = ["--schemes", "jbd2,emmc"];
+    let traced = compare(
+        dirs[0].path(),
+        &[&schemes[..], &["--trace-out", wanted]].concat(),
+    );
+    assert!(traced.status.success(), "{}", words(&traced));
+    assert!(compare(dirs[1].path(), &schemes).status.success());
+    let read = |n: usize| fs::read(dirs[n].path().join("results.json")).unwrap();
+    assert_eq!(read(0), read(1), "who listens takes no time");
+    let trace: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let spans = |pid: u64, name: &str| {
+        let is = |e: &&Value| e["pid"] == pid && e["name"].as_str().unwrap().starts_with(name);
+        events.iter().filter(is).count()
+    };
+    for pid in [1, 2] {
+        assert!(
+            spans(pid, "fsync") + spans(pid, "fdatasync") >= 22,
+            "each transaction syncs"
+        );
+        assert!(spans(pid, "flush") > 0 && spans(pid, "write") > 0, "{pid}");
+    }
+    assert!(spans(2, "FUA ") > 0, "what commits without a flush");
+    let gone = compare(dirs[0].path(), &["--trace-out", "/nowhere/trace.json"]);
+    assert!(!gone.status.success() && words(&gone).contains("/nowhere/trace.json"));
+}
