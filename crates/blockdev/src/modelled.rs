@@ -90,6 +90,13 @@ impl<M: Model> Modelled<M> {
         self.state.lock().announced = Some(at);
     }
 
+    /// Whether the power is off, or an announced cut is due (I4).
+    pub fn is_cut(&self) -> bool {
+        let state = self.state.lock();
+        let now = state.now(self.clock);
+        state.cut_at.is_some() || state.announced.is_some_and(|at| now >= at)
+    }
+
     /// The model's time now; with a cut that was announced, at most that of the cut.
     pub fn model_time(&self) -> Time {
         let state = self.state.lock();

@@ -7,12 +7,14 @@
 //!
 //! - [`Served`] is the device with the semantics that all protocols share: what is durable when,
 //!   and when the power goes.
+//! - [`nbd`] is the network block device, over TCP or a Unix socket.
 //! - [`vhost`] is a `virtio-blk` device over a Unix socket and shared memory (vhost-user).
 //!
 //! Whoever connects is not trusted: any message, descriptor or guest memory leads to an error
 //! status or to the end of that connection with a reason, never to a panic or to an access outside
 //! of the device and of the memory that the client shared.
 
+pub mod nbd;
 mod served;
 mod socket;
 pub mod vhost;

@@ -1,10 +1,10 @@
 //! Requests of a `virtio-blk` device (virtio 1.2, section 5.2), and its configuration space.
 
-use super::Close;
 use super::memory::Memory;
 use super::message::CONFIG_BYTES;
 use super::ring::{Chain, Run};
 use super::server::Options;
+use crate::socket::Close;
 use crate::{Command, Served};
 use base::bytes::{get_le32, get_le64, put_le16, put_le32, put_le64};
 use base::{BLOCK_BYTES, Bytes, Lba, SECTOR_BYTES};

@@ -5,8 +5,8 @@
 //! (SIGBUS), unless the file is sealed against that, as QEMU's `memory-backend-memfd` is. A guest
 //! cannot do so.
 
-use super::Close;
 use super::message::Region;
+use crate::socket::Close;
 use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;

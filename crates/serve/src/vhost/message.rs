@@ -3,7 +3,7 @@
 //! A message is a header (request u32, flags u32, length u32; host's byte order), a payload of that
 //! length, and file descriptors beside it. Source: `vhost-user.rst` of QEMU's documentation.
 
-use super::Close;
+use crate::socket::Close;
 use base::bytes::{get_le32, get_le64, put_le32, put_le64};
 
 /// Bytes of a header.

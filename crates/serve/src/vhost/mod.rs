@@ -13,20 +13,3 @@ mod session;
 mod wire;
 
 pub use server::{Options, Server};
-
-/// Why a connection ends.
-#[derive(Debug)]
-enum Close {
-    /// The client is gone.
-    ByClient,
-    /// The server ends.
-    ByServer,
-    /// The client broke the protocol, or the host failed, as the text says.
-    Broken(String),
-}
-
-impl Close {
-    fn broken(why: impl Into<String>) -> Close {
-        Close::Broken(why.into())
-    }
-}

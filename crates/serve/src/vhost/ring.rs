@@ -8,9 +8,9 @@
 //!   many are done, and after a reconnection work goes on at this index: what was offered and has
 //!   no answer is done again. No later write was answered that this could undo.
 
-use super::Close;
 use super::memory::Memory;
 use super::message::Rings;
+use crate::socket::Close;
 use base::bytes::{get_le16, get_le32, get_le64, put_le32};
 
 /// Most descriptors of a chain (R1), indirect ones included.

@@ -1,12 +1,11 @@
 //! The socket: who connects is served until it goes, then the next one.
 
-use super::Close;
 use super::session::Session;
 use crate::Served;
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::Errno;
+use crate::socket::{Close, bind_unix, next_client};
 use std::io;
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 /// How the device shows itself.
@@ -42,7 +41,7 @@ impl Server {
     /// # Errors
     /// Somebody listens there, or the host refuses.
     pub fn bind(path: &Path) -> io::Result<Server> {
-        let listener = crate::socket::bind_unix(path)?;
+        let listener = bind_unix(path)?;
         Ok(Server {
             listener,
             path: path.to_path_buf(),
@@ -61,8 +60,9 @@ impl Server {
         tell: &mut dyn FnMut(&str),
     ) -> io::Result<()> {
         let done = loop {
-            match self.next(served) {
-                Ok(Some(stream)) => match Session::new(served, options, stream).run() {
+            let accept = || self.listener.accept();
+            match next_client(self.listener.as_fd(), served, accept) {
+                Ok(Some((stream, _))) => match Session::new(served, options, stream).run() {
                     Close::ByClient | Close::ByServer => {}
                     Close::Broken(why) => tell(&format!("a client of vhost-user is let go: {why}")),
                 },
@@ -72,30 +72,5 @@ impl Server {
         };
         let _ = std::fs::remove_file(&self.path);
         done
-    }
-
-    /// The next client; none at the end.
-    fn next(&self, served: &Served) -> io::Result<Option<UnixStream>> {
-        let end = served.end_fd();
-        let mut fds = [
-            PollFd::new(&self.listener, PollFlags::IN),
-            PollFd::new(&end, PollFlags::IN),
-        ];
-        loop {
-            match poll(&mut fds, None) {
-                Err(Errno::INTR) => continue,
-                Err(e) => return Err(e.into()),
-                Ok(_) => {}
-            }
-            if served.is_ended() {
-                return Ok(None);
-            }
-            match self.listener.accept() {
-                Ok((stream, _)) => return Ok(Some(stream)),
-                // It went before it was let in.
-                Err(e) if crate::socket::is_passing(&e) => {}
-                Err(e) => return Err(e),
-            }
-        }
     }
 }

@@ -12,14 +12,15 @@ use super::memory::Memory;
 use super::message::{Head, Message, REGIONS_MAX, Rings};
 use super::ring::Ring;
 use super::server::Options;
-use super::{Close, wire};
+use super::wire;
+use crate::socket::{Close, send};
 use crate::{Command, Pending, Served};
 use base::{Bytes, Time};
 use blockdev::DevError;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// Features that are no matter of the device.
@@ -251,7 +252,7 @@ impl<'a> Session<'a> {
             Err(Close::Broken(_)) if acks => head.answer_u64(1),
             _ => Vec::new(),
         };
-        wire::send(&self.stream, self.served, &answer)?;
+        send(self.stream.as_fd(), self.served, &answer)?;
         outcome.map(|_| ())
     }
 

@@ -1,17 +1,14 @@
 //! Bytes and file descriptors over the Unix socket.
 
-use super::Close;
 use super::message::{HEAD, Head, REGIONS_MAX};
 use crate::Served;
-use rustix::event::{PollFd, PollFlags, poll};
+use crate::socket::{Close, wait};
+use rustix::event::PollFlags;
 use rustix::io::Errno;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendFlags, recvmsg, sendmsg,
-};
-use std::io::{IoSlice, IoSliceMut};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
+use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 /// Receives a message: head, payload, and the descriptors that came with it.
@@ -37,7 +34,7 @@ fn fill(
     files: &mut Vec<OwnedFd>,
 ) -> Result<(), Close> {
     while !buf.is_empty() {
-        wait(stream, served, PollFlags::IN)?;
+        wait(stream.as_fd(), served, PollFlags::IN)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(REGIONS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
@@ -60,33 +57,4 @@ fn fill(
         buf = &mut buf[read.bytes..];
     }
     Ok(())
-}
-
-/// Sends bytes. A client that reads nothing is waited for until it goes, or the server ends.
-pub fn send(stream: &UnixStream, served: &Served, mut bytes: &[u8]) -> Result<(), Close> {
-    while !bytes.is_empty() {
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let mut nothing = SendAncillaryBuffer::default();
-        match sendmsg(stream, &[IoSlice::new(bytes)], &mut nothing, flags) {
-            Ok(sent) => bytes = &bytes[sent..],
-            Err(Errno::AGAIN) => wait(stream, served, PollFlags::OUT)?,
-            Err(Errno::INTR) => {}
-            Err(_) => return Err(Close::ByClient),
-        }
-    }
-    Ok(())
-}
-
-/// Waits for the stream, or for the end.
-fn wait(stream: &UnixStream, served: &Served, what: PollFlags) -> Result<(), Close> {
-    let end = served.end_fd();
-    let mut fds = [PollFd::new(stream, what), PollFd::new(&end, PollFlags::IN)];
-    loop {
-        match poll(&mut fds, None) {
-            Err(Errno::INTR) => {}
-            Err(e) => return Err(Close::broken(format!("waiting for the client: {e}"))),
-            Ok(_) if !fds[1].revents().is_empty() => return Err(Close::ByServer),
-            Ok(_) => return Ok(()),
-        }
-    }
 }
