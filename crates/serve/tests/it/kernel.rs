@@ -3,12 +3,11 @@
 use blockdev::{Clock, Modelled};
 use ctrl::{AnyModel, Profile};
 use guest::Guest;
-use serve::{Served, Traffic, vhost};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
-use varve_serve as serve;
+use varve_serve::{Served, Traffic, vhost};
 
 const MIB: u64 = 1 << 20;
 
