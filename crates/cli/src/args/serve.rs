@@ -52,6 +52,9 @@ pub struct Place {
     /// A network block device at `HOST[:PORT]` or `unix:PATH`; who can connect can change it.
     #[arg(long, value_name = "ADDRESS")]
     pub nbd: Option<Address>,
+    /// A file `device` in this folder (FUSE), for `losetup --direct-io=on` and for programs.
+    #[arg(long, value_name = "FOLDER")]
+    pub file: Option<PathBuf>,
 }
 
 /// When the power goes.

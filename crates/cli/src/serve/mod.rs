@@ -4,11 +4,15 @@ mod device;
 
 use crate::args::{Place, ServeArgs};
 use crate::failure::{Failure, failed, tell};
+use crate::mount::let_go_unused;
 use crate::out::say;
 use device::Device;
+use fuse::{Mounted, Options};
 use nix::sys::signal::{SigSet, Signal};
 use rig::signals;
+use serve::file::{NAME, OneFile};
 use serve::{Served, nbd, vhost};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -38,6 +42,10 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         thread::sleep(LOOK);
     }
     served.end();
+    if let Some(folder) = &args.at.file {
+        // One that was taken away by hand has ended the server.
+        let _ = let_go_unused(folder);
+    }
     for server in servers {
         server.join().map_err(|_| failed("a server panicked"))??;
     }
@@ -74,6 +82,16 @@ fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Serve
             done.map_err(failed)
         }));
     }
+    if let Some(folder) = &at.file {
+        places.push(format!("file {}", folder.join(NAME).display()));
+        let mounted = mount(folder, served)?;
+        let served = served.clone();
+        servers.push(thread::spawn(move || {
+            let done = mounted.serve(|| ());
+            served.end();
+            done.map_err(failed)
+        }));
+    }
     if let Some(server) = vhost {
         let options = vhost::Options {
             queues: args.queues,
@@ -90,4 +108,19 @@ fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Serve
     let (mib, places) = (served.bytes() >> 20, places.join(", "));
     say(&format!("serving {}, {mib} MiB: {places}\n", args.device))?;
     Ok(servers)
+}
+
+/// The device as a file in a folder.
+fn mount(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
+    let options = Options {
+        // One at a time: a sync that is carried out after a write began after that write was
+        // answered, and a write of a part of a sector is alone.
+        threads: 1,
+        ..Options::default()
+    };
+    let superuser = rustix::process::geteuid().is_root();
+    let of_volume = Box::new(|what: &str| tell(what));
+    let vfs = OneFile::new(served.clone()).mounted();
+    Mounted::new(&vfs, folder, "varve-serve", superuser, &options, of_volume)
+        .map_err(|e| failed(format!("{}: {e}", folder.display())))
 }
