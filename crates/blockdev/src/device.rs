@@ -1,6 +1,7 @@
 //! The blocking device interface.
 
 use crate::{Caps, DevError, Reply, Request};
+use base::Time;
 
 /// Names a submitted request until it is waited for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -24,6 +25,12 @@ pub trait BlockDevice: Send + Sync {
     /// # Errors
     /// The device's error for the request.
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError>;
+    /// When [`wait`](BlockDevice::wait) will return, by the clock of `rt`, if the device knows that
+    /// beforehand. Who cannot block in `wait` sleeps until then together with something else.
+    fn due(&self, ticket: Ticket) -> Option<Time> {
+        let _ = ticket;
+        None
+    }
 }
 
 impl<D: BlockDevice + ?Sized> BlockDevice for std::sync::Arc<D> {
@@ -35,5 +42,8 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::sync::Arc<D> {
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
         (**self).wait(ticket)
+    }
+    fn due(&self, ticket: Ticket) -> Option<Time> {
+        (**self).due(ticket)
     }
 }

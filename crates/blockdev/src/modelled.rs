@@ -4,7 +4,9 @@
 //! - I1 the model is never called while time could pass: it is locked, called with the current
 //!   time, and unlocked;
 //! - I2 no task sleeps with the model locked;
-//! - I3 a completion later than the cut is never delivered; one at exactly the cut is.
+//! - I3 a completion later than the cut is never delivered; one at exactly the cut is;
+//! - I4 with a cut that was announced ([`Modelled::cut_at`]) the model is never called at a later
+//!   time, so the medium is that of the cut, whenever it is asked for.
 
 use crate::tickets::Tickets;
 use crate::{
@@ -19,8 +21,31 @@ pub enum Clock {
     /// The clock of `rt`: virtual inside a simulation; outside it the wall clock, so that waiting
     /// takes as long as the modelled device would.
     Runtime,
+    /// The clock of `rt`, but the device takes this many thousandths of the modelled time.
+    Paced {
+        /// 1000: as [`Clock::Runtime`]; at least 1.
+        permille: u32,
+    },
     /// A clock of the device's own that jumps to each completion, so that nothing waits.
     Unpaced,
+}
+
+impl Clock {
+    /// The time by the clock of `rt` at which the model's time is `at`; `None` with a clock of the
+    /// device's own.
+    fn outside(self, at: Time) -> Option<Time> {
+        match self {
+            Clock::Runtime => Some(at),
+            Clock::Paced { permille } => Some(scaled(at, u64::from(permille), 1000)),
+            Clock::Unpaced => None,
+        }
+    }
+}
+
+/// `at * by / of`, rounded up: a waiter wakes after what it waits for, never before.
+fn scaled(at: Time, by: u64, of: u64) -> Time {
+    let scaled = (u128::from(at.0) * u128::from(by)).div_ceil(u128::from(of));
+    Time(u64::try_from(scaled).unwrap_or(u64::MAX))
 }
 
 /// A model as a blocking device.
@@ -37,6 +62,8 @@ struct State<M> {
     /// Time of [`Clock::Unpaced`].
     own_now: Time,
     cut_at: Option<Time>,
+    /// When the power goes, if that was announced.
+    announced: Option<Time>,
 }
 
 impl<M: Model> Modelled<M> {
@@ -48,6 +75,7 @@ impl<M: Model> Modelled<M> {
             done: Tickets::default(),
             own_now: Time(0),
             cut_at: None,
+            announced: None,
         };
         Modelled {
             caps,
@@ -56,11 +84,33 @@ impl<M: Model> Modelled<M> {
         }
     }
 
+    /// Announces that the power goes at the model's time `at`: later completions are not delivered,
+    /// later requests answer power loss, and [`power_off`](Modelled::power_off) cuts then (I4).
+    pub fn cut_at(&self, at: Time) {
+        self.state.lock().announced = Some(at);
+    }
+
+    /// Whether the power is off, or an announced cut is due (I4).
+    pub fn is_cut(&self) -> bool {
+        let state = self.state.lock();
+        let now = state.now(self.clock);
+        state.cut_at.is_some() || state.announced.is_some_and(|at| now >= at)
+    }
+
+    /// The model's time now; with a cut that was announced, at most that of the cut.
+    pub fn model_time(&self) -> Time {
+        let state = self.state.lock();
+        let now = state.now(self.clock);
+        state.announced.map_or(now, |at| at.min(now))
+    }
+
     /// Cuts the power now and hands out what survives. Every request that is not complete, and
     /// every later one, answers power loss. `None` if the power is off already.
     pub fn power_off(&self, seed: u64) -> Option<M::Media> {
         let mut state = self.state.lock();
         let now = state.now(self.clock);
+        // I4: the model was not called after the announced cut.
+        let now = state.announced.map_or(now, |at| at.min(now));
         let model = state.model.take()?;
         state.cut_at = Some(now);
         drop(state);
@@ -78,6 +128,15 @@ impl<M: Model> Modelled<M> {
         let model = state.model.clone()?;
         drop(state);
         Some(model.power_off(now, seed))
+    }
+
+    /// Lets the model's time become at least `at` (I2: without the lock).
+    fn pass_until(&self, at: Time) {
+        if let Some(at) = self.clock.outside(at) {
+            return rt::sleep_until(at);
+        }
+        let mut state = self.state.lock();
+        state.own_now = state.own_now.max(at);
     }
 
     /// Takes the model out, e.g. to read its content after unmounting. Every later request answers
@@ -111,6 +170,7 @@ impl<M> State<M> {
     fn now(&self, clock: Clock) -> Time {
         match clock {
             Clock::Runtime => rt::now(),
+            Clock::Paced { permille } => scaled(rt::now(), 1000, u64::from(permille)),
             Clock::Unpaced => self.own_now,
         }
     }
@@ -124,9 +184,11 @@ impl<M: Model> BlockDevice for Modelled<M> {
     fn submit(&self, request: Request) -> Ticket {
         let mut state = self.state.lock();
         let now = state.now(self.clock);
+        let late = state.announced.is_some_and(|at| now > at);
         let completion = match state.model.as_mut() {
-            Some(model) => model.execute(now, request),
-            None => Completion {
+            Some(model) if !late => model.execute(now, request),
+            // I4, or the model was taken out.
+            _ => Completion {
                 at: now,
                 result: Err(DevError::power_lost()),
             },
@@ -139,25 +201,32 @@ impl<M: Model> BlockDevice for Modelled<M> {
     }
 
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        let (completion, cut) = {
+        let (completion, cut, announced) = {
             let mut state = self.state.lock();
-            (state.done.fetch(ticket)?, state.cut_at)
+            let completion = state.done.fetch(ticket)?;
+            (completion, state.cut_at, state.announced)
         };
         if cut.is_some_and(|cut| completion.at > cut) {
             return Err(DevError::power_lost());
         }
-        match self.clock {
-            // I2: the lock was released above.
-            Clock::Runtime => rt::sleep_until(completion.at),
-            Clock::Unpaced => {
-                let mut state = self.state.lock();
-                state.own_now = state.own_now.max(completion.at);
-            }
+        if let Some(cut) = announced
+            && completion.at > cut
+        {
+            // Nobody learns of a cut before it happens.
+            self.pass_until(cut);
+            return Err(DevError::power_lost());
         }
+        self.pass_until(completion.at);
         // I3.
         match self.state.lock().cut_at {
             Some(cut) if completion.at > cut => Err(DevError::power_lost()),
             _ => completion.result,
         }
+    }
+
+    fn due(&self, ticket: Ticket) -> Option<Time> {
+        let state = self.state.lock();
+        let at = state.done.look(ticket)?.at;
+        self.clock.outside(at)
     }
 }

@@ -27,6 +27,11 @@ impl<T> Tickets<T> {
         ticket
     }
 
+    /// The outcome of `ticket`, which stays kept.
+    pub fn look(&self, ticket: Ticket) -> Option<&T> {
+        self.done.get(&ticket.0)
+    }
+
     /// The outcome of `ticket`.
     pub fn fetch(&mut self, ticket: Ticket) -> Result<T, DevError> {
         let why = || format!("{ticket:?} was never submitted, or was waited for before");

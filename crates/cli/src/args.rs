@@ -2,9 +2,11 @@
 
 mod image;
 mod program;
+mod serve;
 
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use program::{AckArgs, AckWay, ProgramArgs};
+pub use serve::{Kill, Place, ServeArgs};
 
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
@@ -54,6 +56,8 @@ pub enum Command {
     Mount(MountArgs),
     /// Takes a mount away and waits until its volume is clean.
     Umount(UmountArgs),
+    /// Serves a device to other programs: vhost-user, NBD.
+    Serve(ServeArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
     /// Acknowledges a line for `varve crash --dir`: the user of the program knows it from now on.

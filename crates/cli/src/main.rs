@@ -23,6 +23,7 @@ mod plain;
 mod pool;
 mod replay;
 mod saved;
+mod serve;
 mod size;
 mod stop;
 mod table;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Umount(options) => mount::umount(&options),
         Command::Completions(options) => manual::completions(&options),
         Command::Man(options) => manual::man(&options),
+        Command::Serve(options) => self::serve::serve(&options),
         Command::HostSqlite(options) => host_sqlite::run(&options),
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),

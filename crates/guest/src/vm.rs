@@ -5,11 +5,11 @@
 //! exit status), `crash` (the wish to be killed), `console` (what the kernel printed), `mnt` (an
 //! empty directory to mount on).
 
-use crate::engine::{self, Engine};
+use crate::engine::{self, Disk, Engine};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Child;
 use std::time::{Duration, Instant};
 
@@ -28,7 +28,7 @@ pub(crate) const SCRATCH: &str = "VARVE_GUEST_SCRATCH";
 pub struct Guest {
     scratch: tempfile::TempDir,
     program: Vec<String>,
-    disks: Vec<PathBuf>,
+    disks: Vec<Disk>,
     limit: Duration,
     memory: u32,
     /// What runs it; `None`: the one that was found to work here.
@@ -88,7 +88,15 @@ impl Guest {
     /// Adds an image file; the first is `$DISK0` in the guest, the next `$DISK1`.
     #[must_use]
     pub fn disk(mut self, image: &Path) -> Guest {
-        self.disks.push(image.to_path_buf());
+        self.disks.push(Disk::Image(image.to_path_buf()));
+        self
+    }
+
+    /// Adds a disk that another program, or another thread of this one, serves by vhost-user at
+    /// `socket`. It is named as one of [`disk`](Guest::disk) is, and carries every flush.
+    #[must_use]
+    pub fn served(mut self, socket: &Path) -> Guest {
+        self.disks.push(Disk::VhostUser(socket.to_path_buf()));
         self
     }
 
@@ -133,7 +141,7 @@ impl Guest {
             Some(engine) => engine,
             None => engine::chosen().map_err(io::Error::other)?,
         };
-        fs::write(dir.join("init"), self.init(engine))?;
+        fs::write(dir.join("init"), self.init(engine)?)?;
         fs::set_permissions(dir.join("init"), fs::Permissions::from_mode(0o755))?;
         let child = engine.start(dir, self.memory, &self.disks)?;
         let done = self.watch(child, self.limit * engine.slowness());
@@ -196,30 +204,32 @@ impl Guest {
     }
 
     /// The first process of the guest.
-    fn init(&self, engine: &Engine) -> String {
+    fn init(&self, engine: &Engine) -> io::Result<String> {
         let dir = self.scratch().display();
         let program = self.program.join(" ");
         let mount = engine.mount_scratch(self.scratch());
         let disks: String = (0..self.disks.len())
             .map(|n| {
-                let name = engine.disk_name(n);
+                let name = engine.disk_name(&self.disks, n);
                 format!("export DISK{n}=/dev/{name} BLOCK{n}={name}\n")
             })
             .collect();
-        format!(
+        let find = engine.find_disks(&self.disks)?;
+        Ok(format!(
             "#!/bin/sh\n\
              export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n\
              export HOME=/ TMPDIR={dir} {SCRATCH}={dir} DIR={dir} MNT={dir}/mnt\n\
              {disks}\
              mount -t proc proc /proc\n\
              mount -t sysfs sys /sys\n\
+             {find}\
              {mount}\n\
              cd {dir}\n\
              guest() {{ {CALL}=\"$*\" {program} >/dev/null; }}\n\
              ( set -eu; . ./script ) >output 2>&1 </dev/null\n\
              echo $? >status\n\
              guest poweroff\n"
-        )
+        ))
     }
 
     /// Waits for the end, or for the wish to be killed.

@@ -23,7 +23,7 @@ mod volume;
 mod writeback;
 
 pub use bare::{FreshVolume, Mounted};
-pub use base::Ino;
+pub use base::{Ino, Time};
 pub use block::Scheduler;
 pub use blockdev::{
     BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, HostError, HostFile,

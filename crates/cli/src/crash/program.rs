@@ -7,9 +7,10 @@ use crate::failure::{Failure, failed, tell};
 use crate::mount::{let_go, let_go_unused};
 use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
-use crash::program::{Bad, DeviceFs, Explored, Judge, NAME, Room, explore, load, save};
+use crash::program::{Bad, Explored, Judge, RecordedDevice, Room, explore, load, save};
 use fuse::{Mounted, Options};
 use serde_json::{Value, json};
+use serve::file::NAME;
 use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Fail
     let out = OutFolder::prepare(&args.out)?;
     let mut room = Room::new(args.memory << 20);
     let (start, bytes) = load(image, &mut room).map_err(failed)?;
-    let device = Arc::new(DeviceFs::new(start, bytes, room));
+    let device = Arc::new(RecordedDevice::new(start, bytes, room));
     // From here on there is something to put in order.
     let stop = Stop::watch()?;
     let ran = run(&device, command, &stop);
@@ -103,7 +104,7 @@ fn bound(args: &CrashArgs) -> rig::Bound {
 }
 
 /// Mounts the device, runs the command to its end, and waits until no process uses the device.
-fn run(device: &Arc<DeviceFs>, command: &str, stop: &Stop) -> Result<(), Failure> {
+fn run(device: &Arc<RecordedDevice>, command: &str, stop: &Stop) -> Result<(), Failure> {
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
     let vfs = device.mounted();
     let options = Options {

@@ -16,4 +16,5 @@ mod paper;
 mod program;
 mod readme;
 mod replay;
+mod serve;
 mod tools;

@@ -1,5 +1,5 @@
-//! A directory whose only file is an image. Every write, discard and sync of a program on this file
-//! is recorded.
+//! An image as the file that a program works on. Every write, discard and sync of the program is
+//! recorded.
 //!
 //! Commands are recorded in the order in which they are carried out, and a sync covers what was
 //! written before it, so the recording can be cut like that of a device.
@@ -11,22 +11,15 @@
 
 use super::Room;
 use crate::CrashError;
-use base::{Bytes, Ino, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use blockdev::spec::{Kind, Write};
 use blockdev::trace::{Step, What};
 use blockdev::{Caps, Class, Image, Trace};
 use rt::Mutex;
+use serve::file::{Content, OneFile};
 use std::sync::Arc;
-use vfs::{
-    Attr, Creds, DirEntry, Errno, FallocateMode, FileFlags, FileKind, FileSystem, FsResult, FsStat,
-    RenameMode, SetAttr, Vfs,
-};
+use vfs::{Errno, FsResult, Vfs};
 
-/// Name of the file.
-pub const NAME: &str = "device";
-
-const ROOT: Ino = Ino(1);
-const DEVICE: Ino = Ino(2);
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
 const SECTOR: u64 = SECTOR_BYTES as u64;
 /// Upper bounds of memory in bytes: of a command without its content, of a block of the image, and
@@ -37,9 +30,8 @@ const ENTRY_KEPT: u64 = 64;
 /// Time from the begin of a command to that of the next; the command is in flight meanwhile.
 const SPAN: u64 = 10;
 
-/// A directory with the one file `device`: reading and writing it reads and writes the image.
-/// Nothing else can be changed.
-pub struct DeviceFs {
+/// An image, and what was done to it.
+pub struct RecordedDevice {
     caps: Caps,
     bytes: u64,
     tape: Mutex<Tape>,
@@ -54,10 +46,10 @@ struct Tape {
     over: bool,
 }
 
-impl DeviceFs {
+impl RecordedDevice {
     /// Offers `image`, which has `bytes` bytes, as a device with a volatile cache, without order,
     /// of which a cut leaves each sector old or new. The recording takes what is left of `room`.
-    pub fn new(image: Image, bytes: u64, room: Room) -> DeviceFs {
+    pub fn new(image: Image, bytes: u64, room: Room) -> RecordedDevice {
         let caps = Caps {
             sectors: bytes / SECTOR,
             sector_bytes: SECTOR_BYTES as u32,
@@ -87,16 +79,16 @@ impl DeviceFs {
             room,
             over: false,
         };
-        DeviceFs {
+        RecordedDevice {
             caps,
             bytes,
             tape: Mutex::named("tape", tape),
         }
     }
 
-    /// The directory with paths and open files, for a front door.
-    pub fn mounted(self: &Arc<DeviceFs>) -> Arc<Vfs> {
-        Vfs::new(self.clone())
+    /// A directory with the image as its only file, for a front door.
+    pub fn mounted(self: &Arc<RecordedDevice>) -> Arc<Vfs> {
+        OneFile::new(self.clone()).mounted()
     }
 
     /// What was written and synced so far.
@@ -122,39 +114,37 @@ impl DeviceFs {
     pub fn caps(&self) -> &Caps {
         &self.caps
     }
+}
 
-    fn attr(&self, ino: Ino) -> FsResult<Attr> {
-        let (kind, perm, nlink, size) = match ino {
-            ROOT => (FileKind::Dir, 0o755, 2, 0),
-            DEVICE => (FileKind::File, 0o666, 1, self.bytes),
-            _ => return Err(Errno::Stale.into()),
-        };
-        let then = rt::WallTime { secs: 0, nanos: 0 };
-        Ok(Attr {
-            ino,
-            kind,
-            perm,
-            nlink,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            size,
-            sectors: size / SECTOR,
-            atime: then,
-            mtime: then,
-            ctime: then,
-            crtime: then,
-            generation: 0,
-            flags: FileFlags::default(),
-        })
+impl Content for RecordedDevice {
+    fn bytes(&self) -> u64 {
+        self.bytes
     }
 
-    fn file(&self, ino: Ino) -> FsResult<()> {
-        match ino {
-            DEVICE => Ok(()),
-            ROOT => Err(Errno::IsDir.into()),
-            _ => Err(Errno::Stale.into()),
-        }
+    fn read(&self, offset: u64, buf: &mut [u8]) -> FsResult<()> {
+        self.tape.lock().read(offset, buf);
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> FsResult<()> {
+        let mut tape = self.tape.lock();
+        // The rest of the first and the last sector is written as it was (D1).
+        let first = offset / SECTOR;
+        let sectors = (offset + data.len() as u64).div_ceil(SECTOR) - first;
+        let mut whole = vec![0; (sectors * SECTOR) as usize];
+        tape.read(first * SECTOR, &mut whole);
+        let from = (offset - first * SECTOR) as usize;
+        whole[from..from + data.len()].copy_from_slice(data);
+        tape.write(Lba(first), sectors, Kind::Normal, Some(whole.into()))
+    }
+
+    fn clear(&self, lba: Lba, sectors: u64) -> FsResult<()> {
+        let mut tape = self.tape.lock();
+        tape.write(lba, sectors, Kind::Discard, None)
+    }
+
+    fn flush(&self) -> FsResult<()> {
+        self.tape.lock().flush()
     }
 }
 
@@ -248,163 +238,23 @@ impl Tape {
     }
 }
 
-impl FileSystem for DeviceFs {
-    fn root(&self) -> Ino {
-        ROOT
-    }
-    fn lookup(&self, dir: Ino, name: &[u8]) -> FsResult<Ino> {
-        match (dir, name) {
-            (ROOT, b"." | b"..") => Ok(ROOT),
-            (ROOT, _) if name == NAME.as_bytes() => Ok(DEVICE),
-            (ROOT, _) => Err(Errno::NoEnt.into()),
-            _ => Err(Errno::NotDir.into()),
-        }
-    }
-    fn getattr(&self, ino: Ino) -> FsResult<Attr> {
-        self.attr(ino)
-    }
-    fn setattr(&self, ino: Ino, set: &SetAttr) -> FsResult<Attr> {
-        match set.size {
-            Some(size) if size != self.bytes => Err(Errno::Perm.into()),
-            _ => self.attr(ino),
-        }
-    }
-    fn create(&self, _: Ino, _: &[u8], _: FileKind, _: u16, _: u32, _: Creds) -> FsResult<Attr> {
-        Err(Errno::Perm.into())
-    }
-    fn mkdir(&self, _: Ino, _: &[u8], _: u16, _: Creds) -> FsResult<Attr> {
-        Err(Errno::Perm.into())
-    }
-    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: Creds) -> FsResult<Attr> {
-        Err(Errno::Perm.into())
-    }
-    fn readlink(&self, _: Ino) -> FsResult<Vec<u8>> {
-        Err(Errno::Inval.into())
-    }
-    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> FsResult<Attr> {
-        Err(Errno::Perm.into())
-    }
-    fn unlink(&self, _: Ino, _: &[u8]) -> FsResult<()> {
-        Err(Errno::Perm.into())
-    }
-    fn rmdir(&self, _: Ino, _: &[u8]) -> FsResult<()> {
-        Err(Errno::Perm.into())
-    }
-    fn rename(&self, _: Ino, _: &[u8], _: Ino, _: &[u8], _: RenameMode) -> FsResult<()> {
-        Err(Errno::Perm.into())
-    }
-    fn readdir(&self, dir: Ino, from: u64, max: usize) -> FsResult<Vec<DirEntry>> {
-        if dir != ROOT {
-            return Err(Errno::NotDir.into());
-        }
-        let all = [
-            (ROOT, FileKind::Dir, "."),
-            (ROOT, FileKind::Dir, ".."),
-            (DEVICE, FileKind::File, NAME),
-        ];
-        let entries = (1..).zip(all).map(|(next, (ino, kind, name))| DirEntry {
-            ino,
-            kind,
-            name: name.into(),
-            next,
-        });
-        Ok(entries.skip(from as usize).take(max).collect())
-    }
-    fn read(&self, ino: Ino, offset: u64, buf: &mut [u8]) -> FsResult<usize> {
-        self.file(ino)?;
-        let n = (buf.len() as u64).min(self.bytes.saturating_sub(offset)) as usize;
-        self.tape.lock().read(offset, &mut buf[..n]);
-        Ok(n)
-    }
-    fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
-        self.file(ino)?;
-        let n = (data.len() as u64).min(self.bytes.saturating_sub(offset)) as usize;
-        if n == 0 {
-            return match data.len() {
-                0 => Ok(0),
-                _ => Err(Errno::NoSpc.into()),
-            };
-        }
-        let mut tape = self.tape.lock();
-        // The rest of the first and the last sector is written as it was (D1).
-        let first = offset / SECTOR;
-        let sectors = (offset + n as u64).div_ceil(SECTOR) - first;
-        let mut whole = vec![0; (sectors * SECTOR) as usize];
-        tape.read(first * SECTOR, &mut whole);
-        let from = (offset - first * SECTOR) as usize;
-        whole[from..from + n].copy_from_slice(&data[..n]);
-        tape.write(Lba(first), sectors, Kind::Normal, Some(whole.into()))?;
-        Ok(n)
-    }
-    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
-        self.file(ino)?;
-        let end = offset.saturating_add(len).min(self.bytes);
-        match mode {
-            FallocateMode::Allocate | FallocateMode::KeepSize if end == offset + len => Ok(()),
-            FallocateMode::PunchHole | FallocateMode::ZeroRangeKeepSize => {
-                let (first, last) = (offset.div_ceil(SECTOR), end / SECTOR);
-                if first * SECTOR != offset || last * SECTOR != end {
-                    return Err(Errno::NotSup.into());
-                }
-                let sectors = last.saturating_sub(first);
-                if sectors > 0 {
-                    let mut tape = self.tape.lock();
-                    tape.write(Lba(first), sectors, Kind::Discard, None)?;
-                }
-                Ok(())
-            }
-            _ => Err(Errno::NotSup.into()),
-        }
-    }
-    fn open(&self, ino: Ino) -> FsResult<()> {
-        self.attr(ino).map(drop)
-    }
-    fn release(&self, ino: Ino) -> FsResult<()> {
-        self.attr(ino).map(drop)
-    }
-    fn fsync(&self, ino: Ino, _data_only: bool) -> FsResult<()> {
-        match ino {
-            DEVICE => self.tape.lock().flush(),
-            _ => Ok(()),
-        }
-    }
-    fn sync(&self) -> FsResult<()> {
-        self.tape.lock().flush()
-    }
-    fn writeback(&self, _older_than: Time) -> FsResult<()> {
-        Ok(())
-    }
-    fn dirty_pages(&self) -> u64 {
-        0
-    }
-    fn statfs(&self) -> FsResult<FsStat> {
-        Ok(FsStat {
-            block_bytes: base::BLOCK_BYTES as u32,
-            blocks: self.bytes / BLOCK,
-            blocks_free: 0,
-            blocks_available: 0,
-            inodes: 2,
-            inodes_free: 0,
-            name_bytes_max: 255,
-        })
-    }
-    fn unmount(&self) -> FsResult<()> {
-        // What the program has not synced stays open: it asked for nothing more.
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serve::file::DEVICE;
+    use vfs::{FallocateMode, FileSystem};
 
-    fn device() -> DeviceFs {
-        DeviceFs::new(Image::from_bytes(&[7; 8192]), 8192, Room::new(1 << 20))
+    fn of(image: Image, bytes: u64, room: Room) -> OneFile<RecordedDevice> {
+        OneFile::new(Arc::new(RecordedDevice::new(image, bytes, room)))
+    }
+
+    fn device() -> OneFile<RecordedDevice> {
+        of(Image::from_bytes(&[7; 8192]), 8192, Room::new(1 << 20))
     }
 
     #[test]
     fn d2_what_does_not_fit_fails_and_all_behind_it() {
-        let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(20_000));
+        let device = of(Image::new(), 1 << 20, Room::new(20_000));
         for block in 0..2 {
             let n = device.write(DEVICE, block * BLOCK, &[1; 4096]).unwrap();
             assert_eq!(n, 4096);
@@ -434,11 +284,13 @@ mod tests {
 
     #[test]
     fn d2_syncs_and_discards_take_room_too() {
-        let endless = |device: DeviceFs, command: &dyn Fn(&DeviceFs) -> FsResult<()>| {
-            let done = (0..10_000).take_while(|_| command(&device).is_ok()).count();
-            assert!(done > 1 && device.complete().is_err(), "{done}");
-        };
-        let device = || DeviceFs::new(Image::new(), 8192, Room::new(1 << 20));
+        let endless =
+            |device: OneFile<RecordedDevice>,
+             command: &dyn Fn(&OneFile<RecordedDevice>) -> FsResult<()>| {
+                let done = (0..10_000).take_while(|_| command(&device).is_ok()).count();
+                assert!(done > 1 && device.complete().is_err(), "{done}");
+            };
+        let device = || of(Image::new(), 8192, Room::new(1 << 20));
         endless(device(), &|d| d.fsync(DEVICE, true));
         endless(device(), &|d| {
             d.fallocate(DEVICE, FallocateMode::PunchHole, 0, 8192)

@@ -2,7 +2,7 @@
 //! judged as each power cut would leave it.
 //!
 //! ```text
-//! image --DeviceFs--(a mount: the caller's business)--> program
+//! image --RecordedDevice--(a mount: the caller's business)--> program
 //!           `--trace--> explore --states of each cut--> recover --> judge --> Explored
 //! ```
 //!
@@ -14,7 +14,7 @@
 mod device;
 mod room;
 
-pub use device::{DeviceFs, NAME};
+pub use device::RecordedDevice;
 pub use room::Room;
 
 use crate::CrashError;
@@ -359,14 +359,13 @@ impl StateFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::Ino;
+    use serve::file::{DEVICE, OneFile};
     use vfs::FileSystem;
-
-    const DEVICE: Ino = Ino(2);
 
     /// Writes of one block each, with a sync behind those whose number is in `syncs`.
     fn tape(writes: &[u64], syncs: &[usize]) -> Trace {
-        let device = DeviceFs::new(Image::new(), 1 << 20, Room::new(1 << 20));
+        let device = RecordedDevice::new(Image::new(), 1 << 20, Room::new(1 << 20));
+        let device = OneFile::new(Arc::new(device));
         for (nr, &block) in writes.iter().enumerate() {
             device
                 .write(DEVICE, block * BLOCK, &[nr as u8 + 1; 4096])

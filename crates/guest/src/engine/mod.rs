@@ -2,8 +2,10 @@
 //! or QEMU, which emulates a processor and runs everywhere, about five times slower.
 //!
 //! In both of them the root of the guest is the host's, read-only, and the scratch directory is
-//! mounted over it for writing. A disk is a file; a write goes to the file when it is issued, so a
-//! guest that is killed leaves every write that it completed, whether flushed or not.
+//! mounted over it for writing. A disk is a file, or a device that another program serves at a
+//! socket of vhost-user. A write goes there when it is issued, so a guest that is killed leaves
+//! every write that it completed, whether flushed or not. Only the second kind carries flushes to
+//! the host in both engines.
 
 mod initrd;
 mod qemu;
@@ -15,6 +17,21 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::OnceLock;
 use std::time::Duration;
+
+/// A disk of the guest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Disk {
+    /// An image file.
+    Image(PathBuf),
+    /// A device that is served at this socket.
+    VhostUser(PathBuf),
+}
+
+impl Disk {
+    fn is_served(&self) -> bool {
+        matches!(self, Disk::VhostUser(_))
+    }
+}
 
 /// A way to run a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,7 +48,7 @@ impl Engine {
     ///
     /// # Errors
     /// The program does not start, or a disk has no path.
-    pub fn start(&self, dir: &Path, memory: u32, disks: &[PathBuf]) -> io::Result<Child> {
+    pub fn start(&self, dir: &Path, memory: u32, disks: &[Disk]) -> io::Result<Child> {
         match self {
             Engine::UserMode(program) => program.start(dir, memory, disks),
             Engine::Qemu(machine) => machine.start(dir, memory, disks),
@@ -48,11 +65,24 @@ impl Engine {
     }
 
     /// The name of the `n`-th disk in the guest.
-    pub fn disk_name(&self, n: usize) -> String {
+    pub fn disk_name(&self, disks: &[Disk], n: usize) -> String {
         match self {
+            // The kernel numbers the disks of each driver.
+            Engine::UserMode(_) if disks[n].is_served() => {
+                let before = disks[..n].iter().filter(|disk| disk.is_served());
+                format!("vd{}", letter(before.count()))
+            }
             // The first letter is that of a root disk, which there is none of.
             Engine::UserMode(_) => format!("ubd{}", letter(n + 1)),
             Engine::Qemu(_) => format!("vd{}", letter(n)),
+        }
+    }
+
+    /// The commands that make disks appear which the kernel does not find by itself.
+    pub fn find_disks(&self, disks: &[Disk]) -> io::Result<String> {
+        match self {
+            Engine::UserMode(_) if disks.iter().any(Disk::is_served) => user_mode::find_disks(),
+            Engine::UserMode(_) | Engine::Qemu(_) => Ok(String::new()),
         }
     }
 

@@ -4,9 +4,10 @@
 //!
 //! The host's directories are shared by 9p. A disk is a `virtio-blk` device, which has a volatile
 //! write cache and no FUA, so the kernel turns a FUA write into write and flush; a flush is an
-//! fsync of the image file.
+//! fsync of the image file. A disk that is served at a socket is a `vhost-user-blk` device, and
+//! the guest's memory is shared with the server.
 
-use super::initrd;
+use super::{Disk, initrd};
 use crate::modules::{self, Place};
 use std::fs::{self, File};
 use std::io;
@@ -51,7 +52,7 @@ impl Machine {
         })
     }
 
-    pub fn start(&self, dir: &Path, memory: u32, disks: &[PathBuf]) -> io::Result<Child> {
+    pub fn start(&self, dir: &Path, memory: u32, disks: &[Disk]) -> io::Result<Child> {
         let initrd = dir.join("initrd");
         let modules: Vec<PathBuf> = FIRST
             .iter()
@@ -92,21 +93,39 @@ impl Machine {
             .stderr(console.try_clone()?)
             .stdout(console)
             .process_group(0);
-        for (n, image) in disks.iter().enumerate() {
-            let image = option(&fs::canonicalize(image)?);
-            let (slot, function) = (DISK_SLOT + n / 8, n % 8);
-            command
-                .arg("-drive")
-                .arg(format!(
-                    "file={image},format=raw,if=none,id=d{n},cache=writeback,discard=unmap"
-                ))
-                .arg("-device")
-                .arg(format!(
-                    "virtio-blk-pci,drive=d{n},addr={slot:#x}.{function},multifunction=on"
-                ));
+        if disks.iter().any(Disk::is_served) {
+            let shared = format!("memory-backend-memfd,id=memory,size={memory}M,share=on");
+            command.args(["-machine", "memory-backend=memory", "-object", &shared]);
+        }
+        for (n, disk) in disks.iter().enumerate() {
+            command.args(arguments(n, disk)?);
         }
         command.spawn()
     }
+}
+
+/// The arguments for a disk.
+fn arguments(n: usize, disk: &Disk) -> io::Result<[String; 4]> {
+    let (slot, function) = (DISK_SLOT + n / 8, n % 8);
+    let place = format!("addr={slot:#x}.{function},multifunction=on");
+    Ok(match disk {
+        Disk::Image(image) => {
+            let image = option(&fs::canonicalize(image)?);
+            let drive = "format=raw,if=none,cache=writeback,discard=unmap";
+            [
+                "-drive".into(),
+                format!("file={image},id=d{n},{drive}"),
+                "-device".into(),
+                format!("virtio-blk-pci,drive=d{n},{place}"),
+            ]
+        }
+        Disk::VhostUser(socket) => [
+            "-chardev".into(),
+            format!("socket,id=d{n},path={}", option(socket)),
+            "-device".into(),
+            format!("vhost-user-blk-pci,chardev=d{n},{place}"),
+        ],
+    })
 }
 
 /// Options that share a directory under a name.

@@ -2,8 +2,10 @@
 //! `user-mode-linux`).
 //!
 //! Its disk `ubd` (seen with 6.1.176) has a volatile write cache and no FUA, so the kernel turns a
-//! FUA write into write and flush. A flush is an fsync of the image file.
+//! FUA write into write and flush. A flush gets lost in the driver: it walks the segments of a
+//! request, and a flush has none. A disk of vhost-user is `virtio_blk`, which keeps them.
 
+use super::Disk;
 use crate::modules;
 use std::fs::{self, File};
 use std::io;
@@ -13,6 +15,9 @@ use std::process::{Child, Command, Stdio};
 
 /// Names of the program: Debian's package has the first, a kernel of one's own build the second.
 const PROGRAMS: [&str; 2] = ["linux.uml", "linux"];
+
+/// The number of a block device among those of virtio.
+const BLOCK_DEVICE: u32 = 2;
 
 /// The kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,7 +34,7 @@ impl Program {
         Ok(Program(program))
     }
 
-    pub fn start(&self, dir: &Path, memory: u32, disks: &[PathBuf]) -> io::Result<Child> {
+    pub fn start(&self, dir: &Path, memory: u32, disks: &[Disk]) -> io::Result<Child> {
         let mut command = Command::new(&self.0);
         command
             .args([
@@ -47,11 +52,31 @@ impl Program {
             .stdout(File::create(dir.join("console"))?)
             .stderr(Stdio::null())
             .process_group(0);
-        for (n, image) in disks.iter().enumerate() {
+        for (n, disk) in disks.iter().enumerate() {
             // Relative paths would be looked up in the guest's view of its current directory.
-            let image = fs::canonicalize(image)?;
-            command.arg(format!("ubd{}={}", super::letter(n + 1), image.display()));
+            match disk {
+                Disk::Image(image) => {
+                    let (image, letter) = (fs::canonicalize(image)?, super::letter(n + 1));
+                    command.arg(format!("ubd{letter}={}", image.display()));
+                }
+                Disk::VhostUser(socket) => {
+                    let socket = fs::canonicalize(socket)?;
+                    let device = format!("{}:{BLOCK_DEVICE}", socket.display());
+                    command.arg(format!("virtio_uml.device={device}"));
+                }
+            }
         }
         command.spawn()
     }
+}
+
+/// The commands that load the driver of virtio disks; the kernel makes their nodes.
+pub(super) fn find_disks() -> io::Result<String> {
+    // What the kernel has built in has no file.
+    let place = modules::of_user_mode()?;
+    let files = place.files_of("virtio_blk").unwrap_or_default();
+    Ok((files
+        .iter()
+        .map(|file| format!("insmod {}\n", file.display())))
+    .collect())
 }

@@ -1,0 +1,162 @@
+//! The listening socket, and a task for each client.
+
+use super::address::Address;
+use super::hello::{self, Agreed};
+use super::transmit;
+use crate::Served;
+use crate::socket::{Close, bind_unix, next_client, send, wait};
+use rustix::event::PollFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, recv};
+use std::io;
+use std::net::TcpListener;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::sync::Arc;
+
+/// Most clients at once; each has memory for what is on its way.
+const CLIENTS_MAX: usize = 16;
+
+/// How the device shows itself.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Options {
+    /// The name of the export; the empty name asks for it as well.
+    pub name: String,
+    /// Refuse writes.
+    pub read_only: bool,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A socket for clients of NBD.
+pub struct Server {
+    listener: Listener,
+    address: Address,
+}
+
+impl Server {
+    /// Listens. A Unix socket that is left behind, at which nobody listens, is replaced.
+    ///
+    /// # Errors
+    /// Somebody listens there, or the host refuses.
+    pub fn bind(address: &Address) -> io::Result<Server> {
+        let (listener, address) = match address {
+            Address::Unix(path) => (Listener::Unix(bind_unix(path)?), address.clone()),
+            Address::Tcp(host, port) => {
+                let listener = TcpListener::bind((host.as_str(), *port))?;
+                listener.set_nonblocking(true)?;
+                // Port 0 stands for one that is free.
+                let port = listener.local_addr()?.port();
+                (Listener::Tcp(listener), Address::Tcp(host.clone(), port))
+            }
+        };
+        Ok(Server { listener, address })
+    }
+
+    /// Where it listens, with the port that was chosen.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Serves clients until [`Served::end`]. `tell` hears why a connection was closed that the
+    /// client did not end.
+    ///
+    /// # Errors
+    /// The host fails.
+    pub fn run(
+        self,
+        served: &Arc<Served>,
+        options: &Options,
+        tell: impl Fn(&str) + Send + Clone + 'static,
+    ) -> io::Result<()> {
+        let mut clients: Vec<Arc<()>> = Vec::new();
+        let mut tasks = Vec::new();
+        let done = loop {
+            let stream = match self.accept(served) {
+                Ok(Some(stream)) => stream,
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(e),
+            };
+            clients.retain(|client| Arc::strong_count(client) > 1);
+            if clients.len() >= CLIENTS_MAX {
+                tell("a client of NBD is not let in: there are too many");
+                continue;
+            }
+            let here = Arc::new(());
+            clients.push(here.clone());
+            let (served, options, tell) = (served.clone(), options.clone(), tell.clone());
+            tasks.push(rt::spawn("nbd client", move || {
+                let _here = here;
+                if let Close::Broken(why) = serve(&stream, &served, &options) {
+                    tell(&format!("a client of NBD is let go: {why}"));
+                }
+            }));
+        };
+        if done.is_err() {
+            served.end();
+        }
+        for task in tasks {
+            task.join()
+                .map_err(|_| io::Error::other("a client's task panicked"))?;
+        }
+        if let Address::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
+        done
+    }
+
+    fn accept(&self, served: &Served) -> io::Result<Option<OwnedFd>> {
+        match &self.listener {
+            Listener::Unix(listener) => next_client(listener.as_fd(), served, || {
+                listener.accept().map(|(stream, _)| stream.into())
+            }),
+            Listener::Tcp(listener) => next_client(listener.as_fd(), served, || {
+                let (stream, _) = listener.accept()?;
+                // An answer is whole when it is sent: nothing is gained by holding it back.
+                stream.set_nodelay(true)?;
+                Ok(stream.into())
+            }),
+        }
+    }
+}
+
+/// A connection, and the device behind it.
+pub(super) struct Wire<'a> {
+    pub stream: BorrowedFd<'a>,
+    pub served: &'a Served,
+}
+
+impl Wire<'_> {
+    /// Fills `buf`, however long that takes.
+    pub fn receive(&self, buf: &mut [u8]) -> Result<(), Close> {
+        let mut at = 0;
+        while at < buf.len() {
+            match recv(self.stream, &mut buf[at..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(Close::ByClient),
+                Ok((n, _)) => at += n,
+                Err(Errno::AGAIN) => wait(self.stream, self.served, PollFlags::IN)?,
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(Close::ByClient),
+            }
+        }
+        Ok(())
+    }
+
+    pub fn send(&self, bytes: &[u8]) -> Result<(), Close> {
+        send(self.stream, self.served, bytes)
+    }
+}
+
+fn serve(stream: &OwnedFd, served: &Arc<Served>, options: &Options) -> Close {
+    let wire = Wire {
+        stream: stream.as_fd(),
+        served,
+    };
+    match hello::agree(&wire, options) {
+        Ok(agreed @ Agreed { .. }) => transmit::run(&wire, stream, served, options, agreed),
+        Err(why) => why,
+    }
+}

@@ -1,0 +1,106 @@
+//! What the sockets of all protocols have in common.
+
+use crate::Served;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, send as send_some};
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub enum Close {
+    /// The client is gone.
+    ByClient,
+    /// The server ends.
+    ByServer,
+    /// The client broke the protocol, or the host failed, as the text says.
+    Broken(String),
+}
+
+impl Close {
+    /// The client broke the protocol.
+    pub fn broken(why: impl Into<String>) -> Close {
+        Close::Broken(why.into())
+    }
+}
+
+/// Listens at a path. A socket that is left behind, at which nobody listens, is replaced.
+pub fn bind_unix(path: &Path) -> io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(e) if e.kind() == ErrorKind::AddrInUse => {
+            match UnixStream::connect(path) {
+                Err(e) if e.kind() == ErrorKind::ConnectionRefused => {}
+                _ => return Err(e),
+            }
+            std::fs::remove_file(path)?;
+            UnixListener::bind(path)?
+        }
+        other => other?,
+    };
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// The next client of a listener that does not block; none at the end.
+pub fn next_client<T>(
+    listener: BorrowedFd<'_>,
+    served: &Served,
+    accept: impl Fn() -> io::Result<T>,
+) -> io::Result<Option<T>> {
+    loop {
+        match wait(listener, served, PollFlags::IN) {
+            Ok(()) => {}
+            Err(Close::Broken(why)) => return Err(io::Error::other(why)),
+            Err(Close::ByServer | Close::ByClient) => return Ok(None),
+        }
+        match accept() {
+            Ok(client) => return Ok(Some(client)),
+            // It went before it was let in.
+            Err(e) if is_passing(&e) => {}
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+fn is_passing(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        ErrorKind::WouldBlock
+            | ErrorKind::Interrupted
+            | ErrorKind::ConnectionAborted
+            | ErrorKind::ConnectionReset
+    )
+}
+
+/// Sends bytes. A client that reads nothing is waited for until it goes, or the server ends.
+pub fn send(stream: BorrowedFd<'_>, served: &Served, mut bytes: &[u8]) -> Result<(), Close> {
+    while !bytes.is_empty() {
+        match send_some(stream, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(sent) => bytes = &bytes[sent..],
+            Err(Errno::AGAIN) => wait(stream, served, PollFlags::OUT)?,
+            Err(Errno::INTR) => {}
+            Err(_) => return Err(Close::ByClient),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a socket, or for the end.
+pub fn wait(stream: BorrowedFd<'_>, served: &Served, what: PollFlags) -> Result<(), Close> {
+    let end = served.end_fd();
+    let mut fds = [
+        PollFd::from_borrowed_fd(stream, what),
+        PollFd::from_borrowed_fd(end.as_fd(), PollFlags::IN),
+    ];
+    loop {
+        match poll(&mut fds, None) {
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(Close::broken(format!("waiting for the client: {e}"))),
+            Ok(_) if !fds[1].revents().is_empty() => return Err(Close::ByServer),
+            Ok(_) => return Ok(()),
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Messages of the vhost-user protocol, as bytes become values. Any bytes may come.
+//!
+//! A message is a header (request u32, flags u32, length u32; host's byte order), a payload of that
+//! length, and file descriptors beside it. Source: `vhost-user.rst` of QEMU's documentation.
+
+use crate::socket::Close;
+use base::bytes::{get_le32, get_le64, put_le32, put_le64};
+
+/// Bytes of a header.
+pub const HEAD: usize = 12;
+/// Longest payload that is taken: a table of memory regions, or a whole configuration space.
+pub const PAYLOAD_MAX: usize = 4096;
+/// Most memory regions, and most descriptors beside a message.
+pub const REGIONS_MAX: usize = 8;
+/// Length of the configuration space.
+pub const CONFIG_BYTES: usize = 256;
+
+const VERSION: u32 = 1;
+const REPLY: u32 = 1 << 2;
+const NEED_REPLY: u32 = 1 << 3;
+/// In the word of a kick, call or error descriptor: there is none.
+const NO_FD: u64 = 1 << 8;
+
+/// The head of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Head {
+    request: u32,
+    flags: u32,
+    /// Bytes of the payload.
+    pub len: usize,
+}
+
+impl Head {
+    /// Parses a header.
+    ///
+    /// # Errors
+    /// It is of another version, an answer, or announces too long a payload.
+    pub fn parse(bytes: &[u8; HEAD]) -> Result<Head, Close> {
+        let head = Head {
+            request: get_le32(bytes, 0),
+            flags: get_le32(bytes, 4),
+            len: get_le32(bytes, 8) as usize,
+        };
+        if head.flags & 3 != VERSION || head.flags & REPLY != 0 {
+            return Err(Close::broken(format!(
+                "a message with flags {:#x}",
+                head.flags
+            )));
+        }
+        if head.len > PAYLOAD_MAX {
+            return Err(Close::broken(format!("a payload of {} bytes", head.len)));
+        }
+        Ok(head)
+    }
+
+    /// Whether the client wants an answer to a message that has none of its own.
+    pub fn needs_reply(&self) -> bool {
+        self.flags & NEED_REPLY != 0
+    }
+
+    /// An answer to this message.
+    pub fn answer(&self, payload: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0; HEAD];
+        put_le32(&mut bytes, 0, self.request);
+        put_le32(&mut bytes, 4, VERSION | REPLY);
+        put_le32(&mut bytes, 8, payload.len() as u32);
+        bytes.extend_from_slice(payload);
+        bytes
+    }
+
+    /// An answer of one number.
+    pub fn answer_u64(&self, value: u64) -> Vec<u8> {
+        let mut payload = [0; 8];
+        put_le64(&mut payload, 0, value);
+        self.answer(&payload)
+    }
+}
+
+/// A region of the client's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Where it is for the guest.
+    pub guest: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Where it is for the client, in whose addresses rings are told.
+    pub user: u64,
+    /// Where it begins in the file that comes with it.
+    pub offset: u64,
+}
+
+/// Where a ring lies, in the addresses of the client.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rings {
+    /// Table of descriptors.
+    pub desc: u64,
+    /// Used ring.
+    pub used: u64,
+    /// Available ring.
+    pub avail: u64,
+}
+
+/// What a client asks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// Which features there are.
+    GetFeatures,
+    /// These features are used.
+    SetFeatures(u64),
+    /// Nothing that a device of one client has to do.
+    SetOwner,
+    /// Which features the protocol has.
+    GetProtocolFeatures,
+    /// These are used.
+    SetProtocolFeatures(u64),
+    /// How many queues there may be.
+    GetQueueNum,
+    /// The client's memory; a descriptor for each region.
+    SetMemTable(Vec<Region>),
+    /// Number of entries of a queue.
+    SetVringNum(usize, u32),
+    /// Where the rings of a queue are.
+    SetVringAddr(usize, Rings),
+    /// First entry that is not done.
+    SetVringBase(usize, u32),
+    /// Stop the queue, and tell the first entry that is not done.
+    GetVringBase(usize),
+    /// What tells of new entries; false: nothing does.
+    SetVringKick(usize, bool),
+    /// What tells the client of done entries.
+    SetVringCall(usize, bool),
+    /// What tells the client of errors.
+    SetVringErr(usize, bool),
+    /// Whether the queue may be worked on.
+    SetVringEnable(usize, bool),
+    /// A way to send messages to the client.
+    SetBackendFd,
+    /// So many bytes of the configuration space from there.
+    GetConfig(usize, usize),
+    /// These bytes there.
+    SetConfig(usize, Vec<u8>),
+    /// Something that is not known, or was not offered.
+    Unknown(u32),
+}
+
+impl Message {
+    /// Parses the payload of a message.
+    ///
+    /// # Errors
+    /// It is too short, or contradicts itself.
+    pub fn parse(head: &Head, payload: &[u8]) -> Result<Message, Close> {
+        let fits = |bytes: usize| match payload.len() >= bytes {
+            true => Ok(()),
+            false => Err(Close::broken(format!(
+                "request {} with {} bytes instead of {bytes}",
+                head.request,
+                payload.len()
+            ))),
+        };
+        let word = || fits(8).map(|()| get_le64(payload, 0));
+        let state = || fits(8).map(|()| (get_le32(payload, 0) as usize, get_le32(payload, 4)));
+        let ring = || word().map(|w| ((w & 0xff) as usize, w & NO_FD == 0));
+        Ok(match head.request {
+            1 => Message::GetFeatures,
+            2 => Message::SetFeatures(word()?),
+            3 | 4 => Message::SetOwner,
+            5 => Message::SetMemTable(regions(payload)?),
+            8 => state().map(|(queue, n)| Message::SetVringNum(queue, n))?,
+            9 => {
+                fits(40)?;
+                let rings = Rings {
+                    desc: get_le64(payload, 8),
+                    used: get_le64(payload, 16),
+                    avail: get_le64(payload, 24),
+                };
+                Message::SetVringAddr(get_le32(payload, 0) as usize, rings)
+            }
+            10 => state().map(|(queue, n)| Message::SetVringBase(queue, n))?,
+            11 => state().map(|(queue, _)| Message::GetVringBase(queue))?,
+            12 => ring().map(|(queue, fd)| Message::SetVringKick(queue, fd))?,
+            13 => ring().map(|(queue, fd)| Message::SetVringCall(queue, fd))?,
+            14 => ring().map(|(queue, fd)| Message::SetVringErr(queue, fd))?,
+            15 => Message::GetProtocolFeatures,
+            16 => Message::SetProtocolFeatures(word()?),
+            17 => Message::GetQueueNum,
+            18 => state().map(|(queue, on)| Message::SetVringEnable(queue, on != 0))?,
+            21 => Message::SetBackendFd,
+            24 => config(payload).map(|(from, bytes)| Message::GetConfig(from, bytes.len()))?,
+            25 => config(payload).map(|(from, bytes)| Message::SetConfig(from, bytes.to_vec()))?,
+            other => Message::Unknown(other),
+        })
+    }
+}
+
+/// User Mode Linux sends room for two regions, however many there are: what is behind the last one
+/// is not looked at.
+fn regions(payload: &[u8]) -> Result<Vec<Region>, Close> {
+    let count = match payload.len() {
+        8.. => get_le32(payload, 0) as usize,
+        _ => 0,
+    };
+    if count == 0 || count > REGIONS_MAX || payload.len() < 8 + 32 * count {
+        let len = payload.len();
+        return Err(Close::broken(format!(
+            "{count} memory regions in {len} bytes"
+        )));
+    }
+    let region = |n: usize| Region {
+        guest: get_le64(payload, 8 + 32 * n),
+        len: get_le64(payload, 16 + 32 * n),
+        user: get_le64(payload, 24 + 32 * n),
+        offset: get_le64(payload, 32 + 32 * n),
+    };
+    Ok((0..count).map(region).collect())
+}
+
+/// First byte and content of a part of the configuration space.
+fn config(payload: &[u8]) -> Result<(usize, &[u8]), Close> {
+    if payload.len() >= 12 {
+        let (from, len) = (get_le32(payload, 0) as usize, get_le32(payload, 4) as usize);
+        let inside = from.checked_add(len).is_some_and(|end| end <= CONFIG_BYTES);
+        if let (true, Some(bytes)) = (inside, payload[12..].get(..len)) {
+            return Ok((from, bytes));
+        }
+    }
+    let len = payload.len();
+    Err(Close::broken(format!(
+        "a message of {len} bytes about a place outside of the configuration"
+    )))
+}

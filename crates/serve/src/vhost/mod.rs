@@ -1,0 +1,15 @@
+//! A `virtio-blk` device for another process: vhost-user over a Unix socket.
+//!
+//! The client (QEMU, User Mode Linux) sends descriptors of its memory and of events; the rings of
+//! virtio lie in that memory. One thread serves a client, one client at a time; the next one, or
+//! the same one again, is let in when all that the former had asked for is complete.
+
+mod blk;
+mod memory;
+mod message;
+mod ring;
+mod server;
+mod session;
+mod wire;
+
+pub use server::{Options, Server};

@@ -1,0 +1,188 @@
+//! A split virtqueue (virtio 1.2, section 2.7): chains of descriptors that the guest offers, and
+//! the answers to them. All of it lies in memory of the guest and may hold anything.
+//!
+//! - R1: a chain has at most [`CHAIN_MAX`] descriptors, so a loop in the table ends.
+//! - R2: in a chain, what may be read stands before what may be written; the two are never mixed
+//!   up, and a chain that breaks this is refused.
+//! - R3: chains are answered in the order in which they were offered. So the used index tells how
+//!   many are done, and after a reconnection work goes on at this index: what was offered and has
+//!   no answer is done again. No later write was answered that this could undo.
+
+use super::memory::Memory;
+use super::message::Rings;
+use crate::socket::Close;
+use base::bytes::{get_le16, get_le32, get_le64, put_le32};
+
+/// Most descriptors of a chain (R1), indirect ones included.
+pub const CHAIN_MAX: usize = 1024;
+/// Most entries of a queue.
+pub const SIZE_MAX: u32 = 32768;
+
+const NEXT: u16 = 1;
+const WRITE: u16 = 2;
+const INDIRECT: u16 = 4;
+/// Of the available ring: the guest wants to be told of nothing.
+const NO_CALL: u16 = 1;
+/// Bytes of a descriptor.
+const DESC: u64 = 16;
+
+/// A run of the guest's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// First byte.
+    pub at: u64,
+    /// Bytes.
+    pub len: u32,
+}
+
+/// A chain of descriptors.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Chain {
+    /// Its first descriptor, by which it is answered.
+    pub head: u16,
+    /// What the device may read.
+    pub readable: Vec<Run>,
+    /// What the device may write.
+    pub writable: Vec<Run>,
+}
+
+/// A queue that is set up, in addresses of the guest.
+#[derive(Debug)]
+pub struct Ring {
+    size: u16,
+    desc: u64,
+    avail: u64,
+    used: u64,
+    next_avail: u16,
+    next_used: u16,
+}
+
+impl Ring {
+    /// Goes on where the used index stands (R3).
+    ///
+    /// # Errors
+    /// It has no possible size, or does not lie in the memory.
+    pub fn new(size: u32, rings: Rings, memory: &Memory) -> Result<Ring, Close> {
+        if !size.is_power_of_two() || size > SIZE_MAX {
+            return Err(Close::broken(format!("a queue of {size} entries")));
+        }
+        let n = u64::from(size);
+        let place = |user: u64, len: u64, align: u64| {
+            let at = memory.guest_address(user, len);
+            at.filter(|at| at.is_multiple_of(align)).ok_or_else(|| {
+                Close::broken(format!("a ring at {user:#x}, which is no place for it"))
+            })
+        };
+        let used = place(rings.used, 6 + 8 * n, 4)?;
+        let done = memory.load(used + 2)?;
+        Ok(Ring {
+            size: size as u16,
+            desc: place(rings.desc, DESC * n, DESC)?,
+            avail: place(rings.avail, 6 + 2 * n, 2)?,
+            used,
+            next_avail: done,
+            next_used: done,
+        })
+    }
+
+    /// The first entry that has no answer.
+    pub fn base(&self) -> u16 {
+        self.next_used
+    }
+
+    /// The next chain that the guest offers.
+    ///
+    /// # Errors
+    /// The ring or the chain makes no sense (R1, R2).
+    pub fn take(&mut self, memory: &Memory) -> Result<Option<Chain>, Close> {
+        let offered = memory.load(self.avail + 2)?.wrapping_sub(self.next_avail);
+        if offered == 0 {
+            return Ok(None);
+        }
+        if offered > self.size {
+            let size = self.size;
+            return Err(Close::broken(format!(
+                "{offered} entries in a queue of {size}"
+            )));
+        }
+        let at = u64::from(self.next_avail % self.size);
+        let mut head = [0; 2];
+        memory.read(self.avail + 4 + 2 * at, &mut head)?;
+        let chain = self.chain(get_le16(&head, 0), memory)?;
+        self.next_avail = self.next_avail.wrapping_add(1);
+        Ok(Some(chain))
+    }
+
+    fn chain(&self, head: u16, memory: &Memory) -> Result<Chain, Close> {
+        let mut chain = Chain {
+            head,
+            ..Chain::default()
+        };
+        let (mut table, mut size) = (self.desc, u32::from(self.size));
+        let (mut next, mut indirect) = (head, false);
+        // R1.
+        for _ in 0..CHAIN_MAX {
+            if u32::from(next) >= size {
+                return Err(Close::broken(format!("descriptor {next} of {size}")));
+            }
+            let mut desc = [0; DESC as usize];
+            memory.read(table + DESC * u64::from(next), &mut desc)?;
+            let run = Run {
+                at: get_le64(&desc, 0),
+                len: get_le32(&desc, 8),
+            };
+            let flags = get_le16(&desc, 12);
+            if flags & INDIRECT != 0 {
+                let entries = run.len / DESC as u32;
+                let whole = run.len.is_multiple_of(DESC as u32) && entries > 0;
+                if indirect || flags & NEXT != 0 || !whole {
+                    return Err(Close::broken("an indirect table that may not be"));
+                }
+                (table, size, next, indirect) = (run.at, entries, 0, true);
+                if table.checked_add(u64::from(run.len)).is_none() {
+                    return Err(Close::broken("an indirect table beyond all addresses"));
+                }
+                continue;
+            }
+            match flags & WRITE != 0 {
+                true => chain.writable.push(run),
+                // R2.
+                false if !chain.writable.is_empty() => {
+                    return Err(Close::broken("what may be read behind what may be written"));
+                }
+                false => chain.readable.push(run),
+            }
+            if flags & NEXT == 0 {
+                return Ok(chain);
+            }
+            next = get_le16(&desc, 14);
+        }
+        Err(Close::broken(format!(
+            "a chain of more than {CHAIN_MAX} descriptors"
+        )))
+    }
+
+    /// Answers a chain, into which `len` bytes were written.
+    ///
+    /// # Errors
+    /// The memory is gone.
+    pub fn answer(&mut self, memory: &Memory, head: u16, len: u32) -> Result<(), Close> {
+        let mut entry = [0; 8];
+        put_le32(&mut entry, 0, u32::from(head));
+        put_le32(&mut entry, 4, len);
+        let at = u64::from(self.next_used % self.size);
+        memory.write(self.used + 4 + 8 * at, &entry)?;
+        self.next_used = self.next_used.wrapping_add(1);
+        memory.store(self.used + 2, self.next_used)
+    }
+
+    /// Whether the guest wants to be told of answers.
+    ///
+    /// # Errors
+    /// The memory is gone.
+    pub fn wants_call(&self, memory: &Memory) -> Result<bool, Close> {
+        // The guest reads the index after it has set the flag, and we the flag after the index.
+        std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+        Ok(memory.load(self.avail)? & NO_CALL == 0)
+    }
+}

@@ -1,0 +1,76 @@
+//! The socket: who connects is served until it goes, then the next one.
+
+use super::session::Session;
+use crate::Served;
+use crate::socket::{Close, bind_unix, next_client};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+/// How the device shows itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Most queues, 1 to 16.
+    pub queues: u16,
+    /// Refuse writes.
+    pub read_only: bool,
+    /// The serial number, of which 20 bytes are told.
+    pub id: String,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            queues: 4,
+            read_only: false,
+            id: "varve".into(),
+        }
+    }
+}
+
+/// A Unix socket for clients of vhost-user.
+pub struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl Server {
+    /// Makes the socket. One that is left behind, at which nobody listens, is replaced.
+    ///
+    /// # Errors
+    /// Somebody listens there, or the host refuses.
+    pub fn bind(path: &Path) -> io::Result<Server> {
+        let listener = bind_unix(path)?;
+        Ok(Server {
+            listener,
+            path: path.to_path_buf(),
+        })
+    }
+
+    /// Serves clients, one after the other, until [`Served::end`]; then removes the socket. `tell`
+    /// hears why a connection was closed that the client did not end.
+    ///
+    /// # Errors
+    /// The host fails.
+    pub fn run(
+        self,
+        served: &Served,
+        options: &Options,
+        tell: &mut dyn FnMut(&str),
+    ) -> io::Result<()> {
+        let done = loop {
+            let accept = || self.listener.accept();
+            match next_client(self.listener.as_fd(), served, accept) {
+                Ok(Some((stream, _))) => match Session::new(served, options, stream).run() {
+                    Close::ByClient | Close::ByServer => {}
+                    Close::Broken(why) => tell(&format!("a client of vhost-user is let go: {why}")),
+                },
+                Ok(None) => break Ok(()),
+                Err(e) => break Err(e),
+            }
+        };
+        let _ = std::fs::remove_file(&self.path);
+        done
+    }
+}

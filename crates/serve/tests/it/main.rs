@@ -1,0 +1,15 @@
+//! Clients of the served device: Linux in a guest, tools of others, and clients of our own that
+//! send what no honest one does.
+
+mod device;
+mod frontend;
+mod kernel;
+mod nbd;
+mod served;
+mod vhost;
+
+/// The entry of this program where it runs inside of a guest.
+#[test]
+fn in_the_guest() {
+    guest::hook();
+}

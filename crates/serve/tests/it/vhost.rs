@@ -1,0 +1,414 @@
+//! vhost-user with a client of our own: what an honest guest sees, and that a hostile one is let
+//! go without harm.
+
+use crate::device::{BYTES, Seen, Spy, by_vhost};
+use crate::frontend::{
+    BUFFERS, Desc, Frontend, INDIRECT, MEMORY, NEXT, WRITE, pair, region, rings,
+};
+use base::{Nanos, Time};
+use proptest::prelude::*;
+use std::os::fd::AsFd;
+use std::path::Path;
+use varve_serve::{Command, Served};
+
+const IN: u32 = 0;
+const OUT: u32 = 1;
+const FLUSH: u32 = 4;
+const GET_ID: u32 = 8;
+const DISCARD: u32 = 11;
+const WRITE_ZEROES: u32 = 13;
+const WITH_FLUSH: u64 = 1 << 9;
+const WITH_WCE: u64 = 1 << 11;
+
+fn served(spy: &std::sync::Arc<Spy>) -> Served {
+    Served::new(spy.clone()).unwrap()
+}
+
+/// What shows that the server lives: an honest client writes and reads back.
+fn works(socket: &Path) {
+    let mut client = Frontend::ready(socket, WITH_FLUSH);
+    let block = [0x5a; 4096];
+    assert_eq!(client.run(OUT, 8, &block, 0).0, 0);
+    assert_eq!(client.run(IN, 8, &[], 4096), (0, block.to_vec()));
+}
+
+fn range(sector: u64, sectors: u32, flags: u32) -> Vec<u8> {
+    [
+        &sector.to_le_bytes()[..],
+        &sectors.to_le_bytes(),
+        &flags.to_le_bytes(),
+    ]
+    .concat()
+}
+
+#[test]
+fn every_request_does_what_it_says() {
+    let spy = Spy::new(true);
+    let told = by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        works_in(&mut client);
+        spy.seen();
+        assert_eq!(client.run(FLUSH, 0, &[], 0).0, 0);
+        assert_eq!(spy.seen(), [Seen::Flush, Seen::Done(2)]);
+        let (status, id) = client.run(GET_ID, 0, &[], 20);
+        assert_eq!((status, &id[..6]), (0, &b"varve\0"[..]));
+        assert_eq!(client.run(DISCARD, 0, &range(8, 8, 0), 0).0, 0);
+        assert_eq!(spy.seen()[0], Seen::Discard(8, 8));
+        assert_eq!(client.run(WRITE_ZEROES, 0, &range(0, 8, 1), 0).0, 0);
+        assert_eq!(spy.seen()[0], Seen::Write(0, 8, false));
+        assert_eq!(client.run(IN, 0, &[], 512), (0, vec![0; 512]));
+        // Unknown, unknown flags, outside, not whole.
+        assert_eq!(client.run(77, 0, &[], 0).0, 2);
+        assert_eq!(client.run(DISCARD, 0, &range(8, 8, 1), 0).0, 2);
+        assert_eq!(client.run(WRITE_ZEROES, 0, &range(8, 8, 2), 0).0, 2);
+        assert_eq!(client.run(WRITE_ZEROES, 0, &range(0, u32::MAX, 0), 0).0, 1);
+        assert_eq!(client.run(DISCARD, 0, &range(8, 8, 0)[..15], 0).0, 1);
+        assert_eq!(client.run(IN, BYTES / 512, &[], 512).0, 1);
+        assert_eq!(client.run(IN, u64::MAX, &[], 512).0, 1);
+        assert_eq!(client.run(IN, 0, &[], 513).0, 1);
+        assert_eq!(client.run(OUT, 0, &[1; 513], 0).0, 1);
+        assert_eq!(client.run(OUT, 0, &[], 0).0, 1);
+        works_in(&mut client);
+    });
+    assert_eq!(told, [] as [&str; 0]);
+}
+
+fn works_in(client: &mut Frontend) {
+    assert_eq!(client.run(OUT, 0, &[9; 4096], 0).0, 0);
+    assert_eq!(client.run(IN, 0, &[], 4096), (0, vec![9; 4096]));
+}
+
+#[test]
+fn v3_write_through_is_durable_when_it_is_answered() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        // A guest that knows neither flush nor mode.
+        let mut client = Frontend::ready(socket, 0);
+        client.run(OUT, 0, &[1; 512], 0);
+        assert_eq!(spy.seen()[0], Seen::Write(0, 1, true));
+        drop(client);
+        let mut client = Frontend::ready(socket, WITH_FLUSH | WITH_WCE);
+        client.run(OUT, 0, &[1; 512], 0);
+        assert_eq!(spy.seen()[0], Seen::Write(0, 1, false));
+        // The way into write through is a flush.
+        let mode = [&32u32.to_le_bytes()[..], &1u32.to_le_bytes(), &[0; 4], &[0]].concat();
+        assert_eq!(client.ack(25, &mode), Some(0));
+        assert_eq!(spy.seen()[0], Seen::Flush);
+        client.run(OUT, 0, &[1; 512], 0);
+        assert_eq!(spy.seen()[0], Seen::Write(0, 1, true));
+        assert_eq!(client.ack(25, &[&mode[..12], &[1]].concat()), Some(0));
+        client.run(OUT, 0, &[1; 512], 0);
+        assert_eq!(spy.seen()[0], Seen::Write(0, 1, false));
+    });
+}
+
+#[test]
+fn the_configuration_is_answered_as_long_as_asked() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, 0);
+        for len in [8, 60, 96, 256] {
+            let mut ask = vec![0; 12 + len];
+            ask[4..8].copy_from_slice(&(len as u32).to_le_bytes());
+            let answer = client.answer(24, 1, &ask).unwrap();
+            assert_eq!(answer.len(), 12 + len);
+            assert_eq!(answer[12..20], (BYTES / 512).to_le_bytes());
+        }
+        assert_eq!(client.ask(17, &[]), 4);
+        // The base of a queue that stops is what it has answered.
+        client.run(FLUSH, 0, &[], 0);
+        assert_eq!(client.answer(11, 1, &pair(0, 0)).unwrap(), pair(0, 1));
+    });
+}
+
+/// A client goes while its writes are on their way: the device gets them, nobody is answered, and
+/// after it has come back they are done again and answered.
+#[test]
+fn v2_and_r3_a_lost_connection_loses_no_request() {
+    let spy = Spy::new(true);
+    let told = by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        client.run(OUT, 0, &[1; 512], 0);
+        spy.seen();
+        let later = rt::now().0 + 150_000_000;
+        *spy.until.lock() = Some(Time(later));
+        client.request(OUT, 1, &[2; 512], 0);
+        while spy.at(1, 1)[0] != 2 {
+            rt::sleep(Nanos(1_000_000));
+        }
+        let mut client = Frontend::again(socket, client, WITH_FLUSH);
+        // V2: the former connection was worked off before this one was let in.
+        assert!(rt::now().0 >= later);
+        assert_eq!(client.used().map(|(head, _)| head), Some(0));
+        assert_eq!(client.answered(), 2);
+        let writes = spy
+            .seen()
+            .into_iter()
+            .filter(|seen| matches!(seen, Seen::Write(..)));
+        assert_eq!(writes.collect::<Vec<_>>(), [Seen::Write(1, 1, false); 2]);
+    });
+    assert_eq!(told, [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_under_way_leaves_the_client_free_to_ask() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        let later = rt::now().0 + 200_000_000;
+        *spy.until.lock() = Some(Time(later));
+        client.request(FLUSH, 0, &[], 0);
+        client.ask(1, &[]);
+        assert!(rt::now().0 < later, "a message does not wait for a request");
+        assert_eq!(client.answered(), 0, "V1: no answer before its time");
+        client.used();
+        assert!(rt::now().0 >= later);
+    });
+}
+
+/// A chain that breaks a rule ends the connection with a reason, and touches nothing.
+fn refused(table: &[Desc], head: u16, why: &str) {
+    let spy = Spy::new(true);
+    let told = by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        client.put(BUFFERS, &[0; 4096]);
+        client.offer(table, head);
+        assert_eq!(client.used(), None, "{why}");
+        assert!(client.is_let_go(), "{why}");
+        works(socket);
+    });
+    assert!(told.len() == 1 && told[0].contains(why), "{told:?}");
+}
+
+fn desc(at: u64, len: u32, flags: u16, next: u16) -> Desc {
+    Desc {
+        at,
+        len,
+        flags,
+        next,
+    }
+}
+
+#[test]
+fn r1_a_loop_of_descriptors_ends() {
+    refused(
+        &[desc(BUFFERS, 16, NEXT, 0)],
+        0,
+        "more than 1024 descriptors",
+    );
+    refused(&[desc(BUFFERS, 16, NEXT, 64)], 0, "descriptor 64 of 64");
+    refused(&[], 64, "descriptor 64 of 64");
+}
+
+#[test]
+fn r2_directions_are_not_mixed_up() {
+    let mixed = [desc(BUFFERS, 16, NEXT | WRITE, 1), desc(BUFFERS, 16, 0, 0)];
+    refused(&mixed, 0, "behind what may be written");
+    refused(&[desc(BUFFERS, 16, 0, 0)], 0, "without room for its status");
+    refused(
+        &[desc(BUFFERS, 0, WRITE, 0)],
+        0,
+        "without room for its status",
+    );
+}
+
+#[test]
+fn indirect_tables_are_checked() {
+    let within = |len, flags| desc(BUFFERS, len, INDIRECT | flags, 0);
+    refused(&[within(0, 0)], 0, "indirect table");
+    refused(&[within(17, 0)], 0, "indirect table");
+    refused(&[within(16, NEXT)], 0, "indirect table");
+    refused(
+        &[desc(u64::MAX - 0x10_0000 - 8, 32, INDIRECT, 0)],
+        0,
+        "beyond all addresses",
+    );
+    refused(&[desc(MEMORY, 32, INDIRECT, 0)], 0, "of the guest");
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        let inner = [
+            desc(BUFFERS + 64, 16, NEXT, 1),
+            desc(BUFFERS + 128, 1, WRITE, 0),
+        ];
+        client.put(BUFFERS, &inner.map(|desc| desc.bytes()).concat());
+        client.put(BUFFERS + 64, &FLUSH.to_le_bytes());
+        client.offer(&[within(32, 0)], 0);
+        assert_eq!(client.used(), Some((0, 1)));
+        // An indirect table in an indirect one.
+        client.put(BUFFERS, &within(32, 0).bytes());
+        client.offer(&[within(32, 0)], 0);
+        assert_eq!(client.used(), None);
+    });
+}
+
+#[test]
+fn places_outside_of_the_memory_are_refused() {
+    let status = desc(BUFFERS + 0x800, 1, WRITE, 0);
+    for at in [MEMORY, MEMORY - 8, u64::MAX, u64::MAX - 0x10_0000] {
+        refused(&[desc(at, 16, NEXT, 1), status], 0, "of the guest");
+    }
+    let head = desc(BUFFERS, 16, NEXT, 1);
+    let end = u64::MAX - 0x10_0000;
+    refused(&[head, desc(end, 513, WRITE, 0)], 0, "beyond all addresses");
+    // A read whose room is partly outside.
+    refused(
+        &[head, desc(MEMORY - 512, 1024, WRITE | NEXT, 2), status],
+        0,
+        "of the guest",
+    );
+}
+
+#[test]
+fn what_is_too_long_is_an_error_of_the_request() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        client.put(BUFFERS, &[0; 4096]);
+        let long = desc(BUFFERS + 0x1000, u32::MAX, WRITE | NEXT, 2);
+        let status = desc(BUFFERS + 0x800, 1, WRITE, 0);
+        client.offer(&[desc(BUFFERS, 16, NEXT, 1), long, status], 0);
+        assert_eq!(client.used(), Some((0, 1)));
+        assert_eq!(client.get(BUFFERS + 0x800, 1), [1]);
+        // A head that is too short.
+        client.offer(&[desc(BUFFERS, 15, NEXT, 2), long, status], 0);
+        assert_eq!(client.used(), Some((0, 1)));
+        assert_eq!(client.get(BUFFERS + 0x800, 1), [1]);
+        // More entries than the queue has.
+        client.announce(1000);
+        assert_eq!(client.used(), None);
+        works(socket);
+    });
+}
+
+#[test]
+fn messages_that_make_no_sense_end_the_connection() {
+    let spy = Spy::new(true);
+    let told = by_vhost(served(&spy), |socket| {
+        let each: [&dyn Fn(&mut Frontend); 11] = [
+            &|c| c.raw(&[0xff; 12], &[]),
+            &|c| c.raw(&[1, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], &[]),
+            &|c| c.tell(99, &[], &[]),
+            &|c| c.tell(2, &[0; 7], &[]),
+            &|c| c.tell(8, &pair(4, 64), &[]),
+            &|c| c.tell(24, &[0xff; 12], &[]),
+            &|c| c.share(&region(MEMORY), Some(&[])),
+            &|c| c.share(&region(MEMORY + 4096), None),
+            &|c| c.share(&region(0), None),
+            &|c| {
+                // A queue of no possible size.
+                c.share(&region(MEMORY), None);
+                c.tell(8, &pair(0, 65), &[]);
+                c.tell(9, &rings(0, 0, 0), &[]);
+                c.tell(12, &[0; 8], &[c.memory.as_fd()]);
+            },
+            &|c| {
+                // Rings that are nowhere.
+                c.share(&region(MEMORY), None);
+                c.tell(8, &pair(0, 64), &[]);
+                c.tell(9, &rings(1, u64::MAX, 3), &[]);
+                c.tell(12, &[0; 8], &[c.memory.as_fd()]);
+            },
+        ];
+        for (n, act) in each.iter().enumerate() {
+            let mut client = Frontend::connect(socket);
+            act(&mut client);
+            assert!(client.is_let_go(), "{n}");
+        }
+        works(socket);
+    });
+    assert_eq!(told.len(), 11, "{told:#?}");
+}
+
+#[test]
+fn a_half_message_keeps_nobody_from_ending() {
+    let spy = Spy::new(true);
+    let mut kept = None;
+    by_vhost(served(&spy), |socket| {
+        let client = Frontend::connect(socket);
+        client.raw(&[1, 0, 0, 0, 1], &[]);
+        kept = Some(client);
+    });
+    assert!(kept.unwrap().is_let_go());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Any bytes at the socket.
+    #[test]
+    fn any_messages(
+        messages in prop::collection::vec(
+            (0u32..40, 0u32..16, prop::collection::vec(any::<u8>(), 0..80), any::<bool>()),
+            1..12,
+        )
+    ) {
+        let spy = Spy::new(true);
+        by_vhost(served(&spy), |socket| {
+            let client = Frontend::connect(socket);
+            for (request, flags, payload, with_file) in &messages {
+                let mut bytes = request.to_le_bytes().to_vec();
+                bytes.extend_from_slice(&flags.to_le_bytes());
+                bytes.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+                bytes.extend_from_slice(payload);
+                let file = [client.memory.as_fd()];
+                client.raw(&bytes, if *with_file { &file } else { &[] });
+            }
+            drop(client);
+            works(socket);
+        });
+    }
+
+    /// Any table of descriptors, offered in any order, most of it near what makes sense.
+    #[test]
+    fn any_rings(
+        table in prop::collection::vec(
+            (0u64..0x30, prop_oneof![Just(16u32), Just(1), Just(512), any::<u32>()], 0u16..8, 0u16..8),
+            1..8,
+        ),
+        heads in prop::collection::vec(0u16..9, 1..6),
+        kinds in prop::collection::vec(any::<u8>(), 64),
+        far in any::<u64>(),
+    ) {
+        let spy = Spy::new(true);
+        by_vhost(served(&spy), |socket| {
+            let mut client = Frontend::ready(socket, WITH_FLUSH);
+            client.put(BUFFERS, &kinds.iter().map(|kind| kind % 16).collect::<Vec<_>>());
+            let table: Vec<Desc> = table
+                .iter()
+                .map(|&(at, len, flags, next)| {
+                    let at = if at == 0x2f { far } else { BUFFERS + 16 * at };
+                    desc(at, len, flags, next)
+                })
+                .collect();
+            for head in &heads {
+                client.offer(&table, *head);
+            }
+            // Each is answered, or the connection ends.
+            while client.used().is_some_and(|_| client.answered() < heads.len() as u16) {}
+            drop(client);
+            works(socket);
+        });
+        // The device saw nothing that lies outside of it.
+        for seen in spy.seen() {
+            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
+                prop_assert!(lba + n <= BYTES / 512);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_in_the_middle_of_a_write_leaves_the_device_usable() {
+    let spy = Spy::new(false);
+    let served = served(&spy);
+    let run = served.run(Command::Flush);
+    assert!(run.is_ok());
+    by_vhost(served, |socket| {
+        for _ in 0..20 {
+            let mut client = Frontend::ready(socket, WITH_FLUSH);
+            client.request(OUT, 0, &[3; 4096], 0);
+        }
+        works(socket);
+    });
+}
