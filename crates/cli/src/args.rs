@@ -97,17 +97,18 @@ pub enum DeviceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Makes a blank device and saves it in a file.
+    /// Prints a profile, commented, to begin one's own from; or makes a blank device and saves it
+    /// in a file.
     New {
         /// Name of a profile, with changes.
         profile: String,
-        /// File for the device.
-        file: PathBuf,
+        /// File for a blank device; without it the profile is printed.
+        file: Option<PathBuf>,
         /// Size of the device, MiB, or with k, M, G or T [default: that of the profile].
-        #[arg(long, value_name = "SIZE", value_parser = size::mib)]
+        #[arg(long, value_name = "SIZE", value_parser = size::mib, requires = "file")]
         size: Option<u64>,
         /// Replaces a file that exists.
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         force: bool,
     },
     /// Writes what a host would read from a saved device to a raw image file.

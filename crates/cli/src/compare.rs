@@ -121,7 +121,7 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
 
 /// One configuration per file system and scheme, everything validated before anything runs.
 fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
-    let profile = Profile::parse(args.profile()).map_err(usage)?;
+    let profile = Profile::open(args.profile()).map_err(usage)?;
     let mib = args.size.unwrap_or(profile.capacity_bytes() >> 20);
     if !MIB_RANGE.contains(&mib) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());
