@@ -56,6 +56,8 @@ pub enum Command {
     Umount(UmountArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
+    /// Compares two results of `varve compare` or `replay`; exit code 1 if the second is worse.
+    Report(ReportArgs),
     /// Acknowledges a line for `varve crash --dir`: the user of the program knows it from now on.
     Ack(AckArgs),
     /// Measures a publication again: each published value beside the one measured here.
@@ -76,6 +78,19 @@ pub enum Command {
     /// output.
     #[command(hide = true)]
     CrashWorker,
+}
+
+#[derive(clap::Args)]
+pub struct ReportArgs {
+    /// `results.json`, or the folder that holds it: what is compared with.
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// `results.json`, or the folder that holds it: what is judged.
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// Percent by which a figure may be worse.
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub tolerance: f64,
 }
 
 #[derive(Subcommand)]

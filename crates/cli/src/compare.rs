@@ -105,6 +105,9 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         for table in more.into_iter().flatten() {
             say(&format!("{table}\n"))?;
         }
+        if let Some(life) = report::wear::sentence(runs) {
+            say(&format!("{life}\n"))?;
+        }
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let page = out.path().join("index.html");
         say(&format!(

@@ -25,6 +25,7 @@ mod saved;
 mod size;
 mod stop;
 mod table;
+mod versus;
 mod worker;
 
 use args::{Args, Command};
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),
         Command::PaperWorker => paper::worker::serve(),
+        Command::Report(options) => versus::report(&options),
         Command::Worker => worker::serve(),
     };
     match result {

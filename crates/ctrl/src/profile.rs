@@ -349,20 +349,15 @@ impl Profile {
     /// # Errors
     /// [`ProfileError::Media`], or the capacity is out of range.
     pub fn check_fit(&self, media: &Media) -> Result<(), ProfileError> {
-        let bytes = media.capacity_bytes();
-        self.check_capacity(bytes)?;
-        let units = bytes / BLOCK_BYTES as u64;
-        let chips = match (&self.kind, media) {
-            (Kind::Plain(_), Media::Plain(_)) => Ok(None),
-            (Kind::Emmc(p), Media::Emmc(_)) => {
-                let flash = p.flash();
-                flash.sized(&flash.config(units)).map(Some)
-            }
-            (Kind::Raw(p), Media::Raw(_)) => p.sized(units).map(Some),
-            (Kind::Nvme(p), Media::Nvme(_)) => p.sized(units).map(Some),
+        match (&self.kind, media) {
+            (Kind::Plain(_), Media::Plain(_))
+            | (Kind::Emmc(_), Media::Emmc(_))
+            | (Kind::Raw(_), Media::Raw(_))
+            | (Kind::Nvme(_), Media::Nvme(_)) => {}
             (_, other) => return Err(self.foreign(other)),
-        };
-        let (expected, found) = (self.device(chips)?, media.chips().map(|c| *c.geometry()));
+        }
+        let expected = self.chips(media.capacity_bytes())?;
+        let found = media.chips().map(|c| *c.geometry());
         if expected == found {
             return Ok(());
         }
@@ -371,6 +366,28 @@ impl Profile {
             profile: self.name().into(),
             what,
         })
+    }
+    /// The chips of a device of `bytes`; `None` for one without flash.
+    ///
+    /// # Errors
+    /// The capacity is out of range.
+    pub fn chips(&self, bytes: u64) -> Result<Option<nand::Geometry>, ProfileError> {
+        self.check_capacity(bytes)?;
+        let units = bytes / BLOCK_BYTES as u64;
+        self.device(match &self.kind {
+            Kind::Plain(_) => Ok(None),
+            Kind::Emmc(p) => p.flash().sized(&p.flash().config(units)).map(Some),
+            Kind::Raw(p) => p.sized(units).map(Some),
+            Kind::Nvme(p) => p.sized(units).map(Some),
+        })
+    }
+    /// True if some of the cells are used with one bit each, in front of the others.
+    pub fn has_slc(&self) -> bool {
+        match &self.kind {
+            Kind::Plain(_) | Kind::Raw(_) => false,
+            Kind::Emmc(p) => p.slc.on,
+            Kind::Nvme(p) => p.slc.on,
+        }
     }
     fn foreign(&self, media: &Media) -> ProfileError {
         ProfileError::Media {

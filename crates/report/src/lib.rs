@@ -10,6 +10,7 @@ pub mod plot;
 pub mod results;
 mod shell;
 mod tables;
+pub mod wear;
 
 pub use page::page;
 pub use plot::{Pair, Plot};

@@ -15,4 +15,5 @@ mod paper;
 mod program;
 mod readme;
 mod replay;
+mod report;
 mod tools;
