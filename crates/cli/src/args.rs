@@ -60,6 +60,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Runs the system calls of a recorded application on several schemes, or describes them.
     Replay(Box<ReplayArgs>),
+    /// Compares two results of `varve compare` or `replay`; exit code 1 if the second is worse.
+    Report(ReportArgs),
     /// Acknowledges a line for `varve crash --dir`: the user of the program knows it from now on.
     Ack(AckArgs),
     /// Measures a publication again: each published value beside the one measured here.
@@ -99,6 +101,19 @@ pub struct ManArgs {
     pub out: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+pub struct ReportArgs {
+    /// `results.json`, or the folder that holds it: what is compared with.
+    #[arg(value_name = "A")]
+    pub before: PathBuf,
+    /// `results.json`, or the folder that holds it: what is judged.
+    #[arg(value_name = "B")]
+    pub after: PathBuf,
+    /// Percent by which a figure may be worse.
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
+    pub tolerance: f64,
+}
+
 #[derive(Subcommand)]
 pub enum DeviceCommand {
     /// Lists the built-in profiles.
@@ -118,17 +133,18 @@ pub enum DeviceCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Makes a blank device and saves it in a file.
+    /// Prints a profile, commented, to begin one's own from; or makes a blank device and saves it
+    /// in a file.
     New {
         /// Name of a profile, with changes.
         profile: String,
-        /// File for the device.
-        file: PathBuf,
+        /// File for a blank device; without it the profile is printed.
+        file: Option<PathBuf>,
         /// Size of the device, MiB, or with k, M, G or T [default: that of the profile].
-        #[arg(long, value_name = "SIZE", value_parser = size::mib)]
+        #[arg(long, value_name = "SIZE", value_parser = size::mib, requires = "file")]
         size: Option<u64>,
         /// Replaces a file that exists.
-        #[arg(long)]
+        #[arg(long, requires = "file")]
         force: bool,
     },
     /// Writes what a host would read from a saved device to a raw image file.

@@ -113,6 +113,9 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
         for table in more.into_iter().flatten() {
             say(&format!("{table}\n"))?;
         }
+        if let Some(life) = report::wear::sentence(runs) {
+            say(&format!("{life}\n"))?;
+        }
         let timing = runs.first().map_or("", |r| r.timing.as_str());
         let page = out.path().join("index.html");
         say(&format!(
@@ -156,7 +159,7 @@ fn timelines(done: &[Done]) -> Vec<(String, Timeline)> {
 
 /// One configuration per file system and scheme, everything validated before anything runs.
 fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
-    let profile = Profile::parse(args.profile()).map_err(usage)?;
+    let profile = Profile::open(args.profile()).map_err(usage)?;
     let mib = args.size.unwrap_or(profile.capacity_bytes() >> 20);
     if !MIB_RANGE.contains(&mib) {
         let (low, high) = (MIB_RANGE.start(), MIB_RANGE.end());

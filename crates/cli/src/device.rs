@@ -33,14 +33,17 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             file,
             size,
             force,
-        } => saved::new(profile, file, *size, *force),
+        } => match file {
+            Some(file) => saved::new(profile, file, *size, *force),
+            None => say(&Profile::text_of(profile).map_err(usage)?),
+        },
         DeviceCommand::Save { file, image, force } => saved::save(file, image, *force),
         DeviceCommand::Load { image, file, force } => saved::load(image, file, *force),
         DeviceCommand::Show { profile, json } if is_file(profile) => {
             saved::show(Path::new(profile), *json)
         }
         DeviceCommand::Show { profile, json } => {
-            let parsed = Profile::parse(profile).map_err(usage)?;
+            let parsed = Profile::open(profile).map_err(usage)?;
             let described = parsed.describe().map_err(failed)?;
             if *json {
                 return say_json(&described);
@@ -50,10 +53,11 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
     }
 }
 
-/// What is there and is no profile's name is a saved device; so is what can only be a path.
+/// What is there and is no profile's name or file is a saved device; so is what can only be a path.
 fn is_file(text: &str) -> bool {
     let name = text.split(',').next().unwrap_or_default().trim();
-    !Profile::names().any(|known| known == name) && (text.contains('/') || Path::new(text).exists())
+    let profile = name.ends_with(".toml") || Profile::names().any(|known| known == name);
+    !profile && (text.contains('/') || Path::new(text).exists())
 }
 
 fn say_json(value: &impl serde::Serialize) -> Result<(), Failure> {

@@ -27,6 +27,7 @@ mod serve;
 mod size;
 mod stop;
 mod table;
+mod versus;
 mod worker;
 
 use args::{Args, Command};
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),
         Command::PaperWorker => paper::worker::serve(),
+        Command::Report(options) => versus::report(&options),
         Command::Worker => worker::serve(),
     };
     match result {

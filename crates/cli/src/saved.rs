@@ -14,6 +14,11 @@ use std::path::Path;
 pub fn new(profile: &str, file: &Path, mib: Option<u64>, force: bool) -> Result<(), Failure> {
     let bytes = mib.map(|mib| mib.saturating_mul(1 << 20));
     let device = SavedDevice::blank(profile, bytes).map_err(|e| match e {
+        StateError::Profile(ProfileError::Unknown { name, .. }) if name.ends_with(".toml") => {
+            usage(format!(
+                "`{name}` is a file: a saved device is of a built-in profile, with changes"
+            ))
+        }
         // The profile is of the command line here, not of a file.
         StateError::Profile(e @ ProfileError::Device { .. }) => failed(e),
         StateError::Profile(e) => usage(e),

@@ -4,6 +4,7 @@
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use report::gain;
 use report::results::Run;
+use report::wear;
 
 /// What the line below the head is made of.
 const LINE: char = '\u{2500}';
@@ -21,7 +22,7 @@ pub fn summary(runs: &[Run]) -> Table {
         "flushes/op",
         "FUA/op",
         "programs/op",
-        "write amp.",
+        "life",
     ]);
     let first = runs.first().map_or(0.0, |r| r.ops_per_s);
     for run in runs {
@@ -40,7 +41,7 @@ pub fn summary(runs: &[Run]) -> Table {
             per_op(commands.flushes),
             per_op(commands.fua_writes),
             flash.map_or("-".into(), |f| per_op(f.programs)),
-            flash.map_or("-".into(), |f| format!("{:.2}", f.write_amplification)),
+            wear::life(run),
         ]);
     }
     to_the_right(table)

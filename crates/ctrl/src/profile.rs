@@ -2,6 +2,7 @@
 //! are built.
 
 mod description;
+mod file;
 mod flash;
 mod nvme;
 mod overrides;
@@ -68,6 +69,14 @@ pub enum ProfileError {
         name: String,
         /// The names there are, comma separated.
         valid: String,
+    },
+    /// A file that is to be a profile and cannot be used.
+    #[error("device profile {path}: {why}")]
+    File {
+        /// The file, as it was named.
+        path: String,
+        /// What is wrong with it, with line and field where it has been read.
+        why: String,
     },
     /// The text is not a profile.
     #[error("device profile: {0}")]
@@ -182,13 +191,14 @@ impl Profile {
     /// An unknown name or field (the message lists the valid ones), or a value that the field
     /// cannot take.
     pub fn parse(text: &str) -> Result<Profile, ProfileError> {
-        let mut parts = text.split(',').map(str::trim);
-        let name = parts.next().unwrap_or_default();
-        let changes: Vec<&str> = parts.collect();
-        let text = Profile::text(name)?;
-        let mut table = text
-            .parse::<toml::Table>()
-            .map_err(|e| ProfileError::Syntax(e.to_string()))?;
+        let (name, changes) = overrides::split(text);
+        Profile::changed(name, Profile::text(name)?, &changes)
+    }
+    /// The profile of `text`, which is called `name` in errors, with changes.
+    fn changed(name: &str, text: &str, changes: &[&str]) -> Result<Profile, ProfileError> {
+        let whole = Profile::from_toml(text)?;
+        let mut table: toml::Table =
+            toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?;
         // Each change is tried by itself, so that an error can name it.
         let mut one = |change: &str| {
             overrides::apply(&mut table, change)?;
@@ -205,10 +215,7 @@ impl Profile {
                 what,
             })?);
         }
-        match kind {
-            Some(kind) => Profile::checked(kind),
-            None => Profile::from_toml(text),
-        }
+        kind.map_or(Ok(whole), Profile::checked)
     }
     fn text(name: &str) -> Result<&'static str, ProfileError> {
         match BUILTIN.iter().find(|(n, _)| *n == name) {
@@ -222,9 +229,10 @@ impl Profile {
     /// A profile from its text.
     ///
     /// # Errors
-    /// Not TOML, a field is missing, unknown, or out of range.
+    /// Not TOML, a field is missing, unknown, or out of range, with its line.
     pub fn from_toml(text: &str) -> Result<Profile, ProfileError> {
-        Profile::checked(toml::from_str(text).map_err(|e| ProfileError::Syntax(e.to_string()))?)
+        let kind = file::kind(text).map_err(ProfileError::Syntax)?;
+        Profile::checked(kind).map_err(|e| file::located(text, e))
     }
     fn checked(kind: Kind) -> Result<Profile, ProfileError> {
         let timing = match &kind {
@@ -341,20 +349,15 @@ impl Profile {
     /// # Errors
     /// [`ProfileError::Media`], or the capacity is out of range.
     pub fn check_fit(&self, media: &Media) -> Result<(), ProfileError> {
-        let bytes = media.capacity_bytes();
-        self.check_capacity(bytes)?;
-        let units = bytes / BLOCK_BYTES as u64;
-        let chips = match (&self.kind, media) {
-            (Kind::Plain(_), Media::Plain(_)) => Ok(None),
-            (Kind::Emmc(p), Media::Emmc(_)) => {
-                let flash = p.flash();
-                flash.sized(&flash.config(units)).map(Some)
-            }
-            (Kind::Raw(p), Media::Raw(_)) => p.sized(units).map(Some),
-            (Kind::Nvme(p), Media::Nvme(_)) => p.sized(units).map(Some),
+        match (&self.kind, media) {
+            (Kind::Plain(_), Media::Plain(_))
+            | (Kind::Emmc(_), Media::Emmc(_))
+            | (Kind::Raw(_), Media::Raw(_))
+            | (Kind::Nvme(_), Media::Nvme(_)) => {}
             (_, other) => return Err(self.foreign(other)),
-        };
-        let (expected, found) = (self.device(chips)?, media.chips().map(|c| *c.geometry()));
+        }
+        let expected = self.chips(media.capacity_bytes())?;
+        let found = media.chips().map(|c| *c.geometry());
         if expected == found {
             return Ok(());
         }
@@ -363,6 +366,28 @@ impl Profile {
             profile: self.name().into(),
             what,
         })
+    }
+    /// The chips of a device of `bytes`; `None` for one without flash.
+    ///
+    /// # Errors
+    /// The capacity is out of range.
+    pub fn chips(&self, bytes: u64) -> Result<Option<nand::Geometry>, ProfileError> {
+        self.check_capacity(bytes)?;
+        let units = bytes / BLOCK_BYTES as u64;
+        self.device(match &self.kind {
+            Kind::Plain(_) => Ok(None),
+            Kind::Emmc(p) => p.flash().sized(&p.flash().config(units)).map(Some),
+            Kind::Raw(p) => p.sized(units).map(Some),
+            Kind::Nvme(p) => p.sized(units).map(Some),
+        })
+    }
+    /// True if some of the cells are used with one bit each, in front of the others.
+    pub fn has_slc(&self) -> bool {
+        match &self.kind {
+            Kind::Plain(_) | Kind::Raw(_) => false,
+            Kind::Emmc(p) => p.slc.on,
+            Kind::Nvme(p) => p.slc.on,
+        }
     }
     fn foreign(&self, media: &Media) -> ProfileError {
         ProfileError::Media {

@@ -11,6 +11,7 @@ pub mod results;
 mod shell;
 mod tables;
 pub mod timeline;
+pub mod wear;
 
 pub use page::page;
 pub use plot::{Pair, Plot};

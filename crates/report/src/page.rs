@@ -3,6 +3,7 @@
 use super::plot::{self, Plot};
 use super::shell::{scrolled, whole};
 use crate::results::{Results, Run};
+use crate::wear;
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
@@ -20,6 +21,7 @@ pub fn page(results: &Results) -> String {
         p { "Made by " code { (results.reproduce) } }
         @if let Some(why) = &results.incomplete { p { b { "Incomplete: " (why) } } }
         h2 { "Summary" }
+        @if let Some(life) = wear::sentence(&results.runs) { p { (life) } }
         (summary(&results.runs))
         @if super::kinds(&results.runs).len() > 1 {
             h2 { "Rates by kind of operation" }
@@ -150,7 +152,7 @@ fn summary(runs: &[Run]) -> Markup {
         "flushes/op",
         "FUA/op",
         "programs/op",
-        "write amp.",
+        "life",
     ]);
     let first = runs.first().map_or(0.0, |r| r.ops_per_s);
     table(&head, runs, |r| {
@@ -168,9 +170,7 @@ fn summary(runs: &[Run]) -> Markup {
                 || "-".into(),
                 |f| format!("{:.2}", per_op(r, Some(f.programs))),
             ),
-            r.flash
-                .as_ref()
-                .map_or_else(|| "-".into(), |f| format!("{:.2}", f.write_amplification)),
+            wear::life(r),
         ]
     })
 }
@@ -245,6 +245,9 @@ fn device(runs: &[Run]) -> Markup {
         "erases",
         "GC copies",
         "map programs",
+        "programmed/written",
+        "erases due",
+        "host TB until worn",
     ]);
     table(&head, runs, |r| {
         let d = &r.device.commands;
@@ -266,6 +269,10 @@ fn device(runs: &[Run]) -> Markup {
         cells.extend(flash.map_or(vec!["-".to_string(); 4], |f| {
             f.iter().map(u64::to_string).collect()
         }));
+        let figure = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
+        cells.push(figure(r.flash.as_ref().map(|f| f.write_amplification)));
+        cells.push(figure(r.wear.map(|w| w.erases_due)));
+        cells.push(figure(r.wear.and_then(|w| w.host_tb)));
         cells
     })
 }
@@ -317,6 +324,7 @@ mod tests {
                 write_amplification: 1.25,
                 ..Flash::default()
             }),
+            wear: None,
             waits_us: [("flush".to_string(), 1500.0)].into(),
             phases_s: Default::default(),
             remapped_blocks: 0,
@@ -345,6 +353,35 @@ mod tests {
         assert!(page.contains("ext4/jbd2") && page.contains("1.25"));
         assert!(
             !page.contains("<b>none") && !page.contains(" src=\"") && !page.contains("@import")
+        );
+    }
+
+    #[test]
+    fn the_life_under_the_first_scheme_and_under_the_best_is_told() {
+        let mut results = results();
+        assert!(!super::page(&results).contains("worn out"));
+        for (run, years) in results.runs.iter_mut().zip([6.1, 11.4]) {
+            run.wear = Some(wear::Wear {
+                rated_erases: 3000,
+                blocks: 500,
+                years: Some(years),
+                ..wear::Wear::default()
+            });
+        }
+        let told = wear::sentence(&results.runs).unwrap();
+        let first = "(each of its 500 blocks erased 3000 times) in 6.1 years with ext4/jbd2";
+        assert!(told.contains(first), "{told}");
+        assert!(
+            told.contains("and in 11.4 years with ext4/<b>none"),
+            "{told}"
+        );
+        let page = super::page(&results);
+        assert!(page.contains(first) && page.contains("<td>11.4 years</td>"));
+        results.runs.reverse();
+        let told = wear::sentence(&results.runs).unwrap();
+        assert!(
+            told.contains("11.4 years") && !told.contains("6.1"),
+            "{told}"
         );
     }
 

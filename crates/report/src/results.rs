@@ -2,6 +2,7 @@
 //! so the same seed gives the same bytes.
 
 use crate::metrics::{CdfPoint, LatencySummary, round};
+use crate::wear::Wear;
 use base::Nanos;
 use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
 use serde::{Deserialize, Serialize};
@@ -59,6 +60,10 @@ pub struct Run {
     pub journal_block_ratio: f64,
     /// Flash operations; absent for a device without flash below.
     pub flash: Option<Flash>,
+    /// Wear and life; absent for a device without flash, and for one with cells of two kinds (an
+    /// SLC area), whose programs are not counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wear: Option<Wear>,
     /// Transactions that the journal committed.
     pub commits: u64,
     /// Mean microseconds of each part of an fsync; the parts add up to the mean fsync.

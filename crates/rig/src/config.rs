@@ -40,7 +40,7 @@ pub struct Config {
     pub fs: Fs,
     /// Journaling scheme.
     pub scheme: Scheme,
-    /// Built-in device profile with changes, as [`Profile::parse`] reads it.
+    /// Device profile with changes, built in or a file, as [`Profile::open`] reads it.
     pub device: String,
     /// Timing set of the profile; `None`: its default.
     pub timing: Option<String>,
@@ -207,7 +207,7 @@ impl Config {
     /// # Errors
     /// Unknown profile or timing; the message lists the valid ones.
     pub fn profile(&self) -> Result<Profile, RigError> {
-        let profile = Profile::parse(&self.device)?;
+        let profile = Profile::open(&self.device)?;
         Ok(match &self.timing {
             Some(timing) => profile.with_timing(timing)?,
             None => profile,

@@ -24,7 +24,8 @@ use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
-use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Stack};
+use report::wear::{Rated, Wear};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -88,11 +89,11 @@ pub fn run_through(
             what,
         )
     })?;
-    let timing = config.stack.profile()?.timing().to_string();
+    let profile = config.stack.profile()?;
     let measured = life.value.measured();
     let run = life
         .value
-        .into_run(config, &workload, timing, life.trace_hash);
+        .into_run(config, &workload, &profile, life.trace_hash);
     let model = life.model;
     Ok(Finished {
         run,
@@ -119,10 +120,10 @@ pub fn run_in(config: &RunConfig, sim: SimConfig) -> Result<Run, RunError> {
         meter.settled = true;
         measure(&mut meter, registration, (&workload, &recorded))
     })?;
-    let timing = config.stack.profile()?.timing().to_string();
+    let profile = config.stack.profile()?;
     Ok(life
         .value
-        .into_run(config, &workload, timing, life.trace_hash))
+        .into_run(config, &workload, &profile, life.trace_hash))
 }
 
 /// Like [`run`], but the figures extend from the mount until everything is home: making
@@ -144,10 +145,10 @@ pub fn run_whole(config: &RunConfig) -> Result<Run, RunError> {
         (taken.start, taken.end) = (start, Reading::take(stack));
         Ok(taken)
     })?;
-    let timing = config.stack.profile()?.timing().to_string();
+    let profile = config.stack.profile()?;
     Ok(life
         .value
-        .into_run(config, &workload, timing, life.trace_hash))
+        .into_run(config, &workload, &profile, life.trace_hash))
 }
 
 /// What a run is measured on, and how.
@@ -515,13 +516,15 @@ impl Taken {
         self,
         config: &RunConfig,
         workload: &Workload,
-        timing: String,
+        profile: &Profile,
         trace_hash: u64,
     ) -> Run {
         let counted = self.counted();
         let span = counted.at;
         let seconds = span.0 as f64 / 1e9;
         let ops = self.ops.count();
+        let flash = counted.flash();
+        let rated = rated(profile, config.stack.bytes).zip(flash.as_ref());
         let blocks = counted.blocks();
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
@@ -536,7 +539,7 @@ impl Taken {
                 profile: config.stack.device.clone(),
                 commands: counted.device,
             },
-            timing,
+            timing: profile.timing().into(),
             workload: workload.to_string(),
             virtual_seconds: round(seconds),
             ops,
@@ -556,7 +559,8 @@ impl Taken {
                 round(journal as f64 / all as f64)
             },
             blocks,
-            flash: counted.flash(),
+            wear: rated.map(|(rated, flash)| Wear::of(rated, flash, seconds, ops)),
+            flash,
             commits: counted.commits,
             fsync_us: fsync_parts(&self.fsyncs, &counted),
             waits_us: counted.waits_us(),
@@ -583,6 +587,18 @@ impl Taken {
         let over = |phase: &Phase| Some((phase.name.into(), (at(phase.begin), at(phase.end?))));
         self.phases.iter().filter_map(over).collect()
     }
+}
+
+/// What the chips of a device of this profile are rated for. Cells of two kinds have two ratings,
+/// and the programs of a run are not counted by kind, so a device with an SLC area has none here.
+fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
+    let chips = profile.chips(bytes).ok()??;
+    let rated = Rated {
+        erases: chips.endurance,
+        blocks: chips.blocks(),
+        pages_per_block: chips.pages_per_block,
+    };
+    (!profile.has_slc()).then_some(rated)
 }
 
 /// The parts of a mean fsync, in microseconds; they sum up to the mean duration of an fsync.

@@ -216,3 +216,54 @@ fn files_in_the_way_and_files_that_are_no_devices_are_refused() {
     assert!(said.contains("capacity"), "{said}");
     assert!(!std::path::Path::new(&path("out")).exists());
 }
+
+/// The runs of a short comparison on `device`, without the name of it.
+fn runs(device: &str) -> String {
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().to_str().unwrap();
+    let mut all = json(&[
+        "compare",
+        "--json",
+        "--out",
+        folder,
+        "--device",
+        device,
+        "--schemes",
+        "jbd2,emmc",
+        "--workload",
+        "fsync:count=20",
+        "--size",
+        "64",
+    ]);
+    for run in all["runs"].as_array_mut().unwrap() {
+        run["device"].as_object_mut().unwrap().remove("profile");
+    }
+    all["runs"].to_string()
+}
+
+#[test]
+fn a_profile_that_was_written_to_a_file_gives_the_same_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let card = folder.path().join("card.toml");
+    let text = stdout(&["device", "new", "emmc-odroid-xu4,card.cache_kib=64"]);
+    std::fs::write(&card, &text).unwrap();
+    let card = card.to_str().unwrap();
+    let changed = runs("emmc-odroid-xu4,card.cache_kib=64");
+    assert_eq!(runs(card), changed);
+    assert_ne!(runs("emmc-odroid-xu4"), changed, "the change counts");
+    assert!(stdout(&["device", "show", card]).contains("EXT_CSD"));
+
+    std::fs::write(card, text.replace("lanes = 4", "lanes = 257")).unwrap();
+    let out = varve(&["compare", "--device", card]);
+    assert_eq!(out.status.code(), Some(2));
+    let said = words(&out);
+    assert!(
+        said.contains("line ") && said.contains("ftl.lanes"),
+        "{said}"
+    );
+
+    let saved = folder.path().join("saved");
+    let out = varve(&["device", "new", card, saved.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(words(&out).contains("built-in profile") && !saved.exists());
+}

@@ -16,5 +16,6 @@ mod paper;
 mod program;
 mod readme;
 mod replay;
+mod report;
 mod serve;
 mod tools;

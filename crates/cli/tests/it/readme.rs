@@ -49,7 +49,7 @@ fn the_readme_shows_what_compare_prints() {
 }
 
 /// Every command, as `--help` names them.
-const COMMANDS: [&[&str]; 20] = [
+const COMMANDS: [&[&str]; 21] = [
     &["compare"],
     &["crash"],
     &["fsck"],
@@ -65,6 +65,7 @@ const COMMANDS: [&[&str]; 20] = [
     &["umount"],
     &["replay"],
     &["paper"],
+    &["report"],
     &["device", "list"],
     &["device", "show"],
     &["device", "new"],

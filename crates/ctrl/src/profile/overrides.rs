@@ -2,11 +2,17 @@
 
 use toml::{Table, Value};
 
-/// Applies one change to the profile's table.
+/// The name in a device string, and the changes behind it.
+pub(super) fn split(device: &str) -> (&str, Vec<&str>) {
+    let mut parts = device.split(',').map(str::trim);
+    (parts.next().unwrap_or_default(), parts.collect())
+}
+
+/// Applies one change to the profile's table: the path of the field that it changed, and its value.
 ///
 /// # Errors
 /// There is no such field, or it cannot have this value; in words.
-pub(super) fn apply(table: &mut Table, change: &str) -> Result<(), String> {
+pub(super) fn apply(table: &mut Table, change: &str) -> Result<(String, Value), String> {
     let Some((path, value)) = change.split_once('=') else {
         return Err(format!("`{change}` is no FIELD=VALUE"));
     };
@@ -46,7 +52,7 @@ pub(super) fn apply(table: &mut Table, change: &str) -> Result<(), String> {
         }
         Some(old) => {
             *old = parsed(path, old, value)?;
-            Ok(())
+            Ok((path.into(), old.clone()))
         }
     }
 }

@@ -14,6 +14,7 @@ mod packed;
 mod packed_errors;
 mod paper_fit;
 mod plain;
+mod profile_files;
 mod profiles;
 mod protocol;
 mod raw;

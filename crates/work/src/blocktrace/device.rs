@@ -151,7 +151,7 @@ pub fn run(
     footprint: &Footprint,
     spec: &DeviceSpec,
 ) -> Result<DeviceRun, RunError> {
-    let mut profile = Profile::parse(&spec.profile).map_err(RigError::from)?;
+    let mut profile = Profile::open(&spec.profile).map_err(RigError::from)?;
     if let Some(timing) = &spec.timing {
         profile = profile.with_timing(timing).map_err(RigError::from)?;
     }

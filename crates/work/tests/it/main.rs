@@ -7,3 +7,4 @@ mod cost_table;
 mod crowd;
 mod recording;
 mod settled;
+mod wear;

@@ -1,0 +1,137 @@
+//! How long a device lives under a workload: what its chips are rated for, over what the measured
+//! part programmed.
+//!
+//! Erases are predicted from programs and not counted, because a short run on a fresh device
+//! programs free blocks and erases none; in the long run each block is erased once for each time
+//! that its pages were programmed. The prediction takes three things as they are in the measured
+//! part or better: the rate goes on day and night, collection copies no more than it did, and
+//! erases are spread evenly over the blocks.
+
+use crate::metrics::round;
+use crate::results::{Flash, Run};
+use serde::{Deserialize, Serialize};
+
+const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
+const UNIT_BYTES: f64 = 4096.0;
+
+/// The chips of a device.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Rated {
+    /// Erases that each block is rated for.
+    pub erases: u32,
+    /// Number of blocks.
+    pub blocks: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+}
+
+/// Wear by the measured part, and the life of the device if it goes on like that.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Wear {
+    /// Erases that each block is rated for: `nand.endurance` of the profile.
+    pub rated_erases: u32,
+    /// Blocks of the chips.
+    pub blocks: u32,
+    /// Erases that the programs of the measured part come to, in the long run.
+    pub erases_due: f64,
+    /// Years until all rated erases are used; absent if nothing was programmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub years: Option<f64>,
+    /// Operations until then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ops: Option<f64>,
+    /// What the host writes to the flash until then (TBW), 10^12 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_tb: Option<f64>,
+}
+
+impl Wear {
+    /// The wear by `ops` operations in `seconds`, which did `flash` to chips that are `rated`.
+    pub fn of(rated: Rated, flash: &Flash, seconds: f64, ops: u64) -> Wear {
+        let due = flash.programs as f64 / f64::from(rated.pages_per_block);
+        let total = f64::from(rated.erases) * f64::from(rated.blocks);
+        let until = |amount: f64| (due > 0.0).then(|| round(amount * total / due));
+        Wear {
+            rated_erases: rated.erases,
+            blocks: rated.blocks,
+            erases_due: round(due),
+            years: until(seconds / YEAR_SECONDS),
+            ops: until(ops as f64),
+            host_tb: until(flash.host_pages as f64 * UNIT_BYTES / 1e12),
+        }
+    }
+}
+
+/// The life of the device under a run, as `6.1 years`; `-` where there is none to tell.
+pub fn life(run: &Run) -> String {
+    let years = run.wear.and_then(|wear| wear.years);
+    years.map_or("-".into(), span)
+}
+
+fn span(years: f64) -> String {
+    let days = years * 365.25;
+    match (years, days) {
+        (y, _) if y >= 1.0 => format!("{y:.1} years"),
+        (_, d) if d >= 1.0 => format!("{d:.1} days"),
+        (_, d) => format!("{:.1} hours", d * 24.0),
+    }
+}
+
+/// The life of the device in a sentence: under the first run and under the run that wears it least.
+/// `None` where no run says how long it lives.
+pub fn sentence(runs: &[Run]) -> Option<String> {
+    let lives = |run: &Run| run.wear.and_then(|wear| wear.years);
+    let first = runs.iter().find(|run| lives(run).is_some())?;
+    let wear = first.wear?;
+    let name = |run: &Run| format!("{} with {}/{}", life(run), run.fs, run.scheme);
+    let longest = runs
+        .iter()
+        .filter(|run| lives(run) > lives(first))
+        .max_by(|a, b| {
+            lives(a)
+                .partial_cmp(&lives(b))
+                .unwrap_or(std::cmp::Ordering::Equal)
+        });
+    let most = longest.map_or(String::new(), |run| format!(" and in {}", name(run)));
+    Some(format!(
+        "At the rate of this run, day and night, the device is worn out (each of its {} blocks erased {} times) in {}{most}. \
+         At a tenth of the rate, or of ten times the size, it lives ten times as long.",
+        wear.blocks,
+        wear.rated_erases,
+        name(first)
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn life_is_rated_erases_over_erases_due() {
+        let rated = Rated {
+            erases: 3000,
+            blocks: 100,
+            pages_per_block: 128,
+        };
+        let flash = Flash {
+            programs: 1280,
+            host_pages: 2560,
+            ..Flash::default()
+        };
+        // 10 erases in an hour of 300000: 30000 hours.
+        let wear = Wear::of(rated, &flash, 3600.0, 50);
+        assert_eq!(wear.erases_due, 10.0);
+        assert!((wear.years.unwrap() - 30_000.0 / 24.0 / 365.25).abs() < 1e-5);
+        assert_eq!(wear.ops, Some(1_500_000.0));
+        assert!((wear.host_tb.unwrap() - 2560.0 * 4096.0 * 30_000.0 / 1e12).abs() < 1e-6);
+        let idle = Wear::of(rated, &Flash::default(), 3600.0, 50);
+        assert_eq!((idle.years, idle.ops, idle.host_tb), (None, None, None));
+    }
+
+    #[test]
+    fn spans_are_told_in_the_unit_that_one_would_use() {
+        assert_eq!(span(6.14), "6.1 years");
+        assert_eq!(span(2.0 / 365.25), "2.0 days");
+        assert_eq!(span(1.0 / 365.25 / 48.0), "0.5 hours");
+    }
+}
