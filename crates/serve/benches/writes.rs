@@ -1,5 +1,5 @@
-//! Writes of 4 KiB a second through vhost-user and through NBD, one at a time and many at once, to a
-//! device in memory, beside the same writes made directly: what the way to the device costs.
+//! Writes of 4 KiB a second through vhost-user and through NBD, one at a time and many at once, to
+//! a device in memory, beside the same writes made directly: what the way to the device costs.
 //! Prints a table; asserts no time.
 #![allow(clippy::disallowed_macros)]
 

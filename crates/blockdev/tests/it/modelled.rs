@@ -47,3 +47,39 @@ fn a_request_that_the_cut_overtook_answers_power_loss_at_once() {
         "it waited for the model"
     );
 }
+
+#[test]
+fn i4_an_announced_cut_comes_at_its_time_and_the_model_is_not_called_behind_it() {
+    let minute = 60_000_000_000;
+    let device = Modelled::new(Slow(blockdev::Ram::new(1 << 20).caps()), Clock::Unpaced);
+    device.cut_at(Time(minute + minute / 2));
+    let ticket = device.submit(Request::flush());
+    device.wait(ticket).expect("it is complete before the cut");
+    assert!(!device.is_cut());
+    let ticket = device.submit(Request::flush());
+    let error = device.wait(ticket).unwrap_err();
+    assert_eq!(error.kind, DevErrorKind::PowerLost);
+    assert_eq!(device.model_time(), Time(minute + minute / 2));
+    assert!(device.is_cut());
+    // The time of the cut itself is not behind it: a command may begin then, and is lost.
+    let ticket = device.submit(Request::flush());
+    assert_eq!(
+        device.wait(ticket).unwrap_err().kind,
+        DevErrorKind::PowerLost
+    );
+    assert!(device.power_off(0).is_some());
+}
+
+#[test]
+fn a_paced_device_takes_its_part_of_the_time() {
+    let caps = blockdev::Ram::new(1 << 20).caps();
+    // A minute at a thousandth.
+    let device = Modelled::new(Slow(caps), Clock::Paced { permille: 1 });
+    let before = rt::now();
+    let ticket = device.submit(Request::flush());
+    let due = device.due(ticket).expect("it is known");
+    device.wait(ticket).expect("it ends well");
+    let took = rt::now() - before;
+    assert!((59_000_000..5_000_000_000).contains(&took.0), "{took:?}");
+    assert!(rt::now() >= due && due >= before);
+}

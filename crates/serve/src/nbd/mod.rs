@@ -1,5 +1,5 @@
-//! The network block device: the fixed newstyle of the protocol (`doc/proto.md` of the NBD
-//! project), over TCP or a Unix socket, for any number of clients at once.
+//! The network block device: the fixed newstyle of the protocol (its document `proto` of the
+//! NBD project), over TCP or a Unix socket, for any number of clients at once.
 //!
 //! A flush covers what was answered on every connection (served-S1), so a client may use several
 //! (`CAN_MULTI_CONN`).

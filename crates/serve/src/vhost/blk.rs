@@ -2,8 +2,8 @@
 
 use super::memory::Memory;
 use super::message::CONFIG_BYTES;
-use super::ring::{Chain, Run};
 use super::server::Options;
+use super::virtqueue::{Chain, Run};
 use crate::socket::Close;
 use crate::{Command, Served};
 use base::bytes::{get_le32, get_le64, put_le16, put_le32, put_le64};

@@ -7,9 +7,10 @@
 mod blk;
 mod memory;
 mod message;
-mod ring;
+
 mod server;
 mod session;
+mod virtqueue;
 mod wire;
 
 pub use server::{Options, Server};

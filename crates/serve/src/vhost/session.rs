@@ -1,6 +1,6 @@
 //! One client: its messages, its queues, its requests.
 //!
-//! - V1: requests of a queue are answered in their order (ring-R3), each after it is complete.
+//! - V1: requests of a queue are answered in their order (virtqueue-R3), each after it is complete.
 //! - V2: before a queue stops, memory goes away or the connection ends, every submitted request is
 //!   complete; what no longer can be answered is dropped, and the client may ask for it again.
 //! - V3: in write-through mode a write is answered when it is durable; on the way into that mode
@@ -10,8 +10,8 @@
 use super::blk::{self, Asked, Asking, feature};
 use super::memory::Memory;
 use super::message::{Head, Message, REGIONS_MAX, Rings};
-use super::ring::Ring;
 use super::server::Options;
+use super::virtqueue::Ring;
 use super::wire;
 use crate::socket::{Close, send};
 use crate::{Command, Pending, Served};
@@ -278,7 +278,7 @@ impl<'a> Session<'a> {
             Message::SetMemTable(regions) => self.set_memory(regions, files)?,
             Message::SetVringNum(n, size) => self.queue(n)?.size = size,
             Message::SetVringAddr(n, rings) => self.queue(n)?.rings = Some(rings),
-            // The used index tells the base (ring-R3).
+            // The used index tells the base (virtqueue-R3).
             Message::SetVringBase(n, _) => self.queue(n).map(|_| ())?,
             Message::GetVringBase(n) => return self.stop(head, n).map(Some),
             Message::SetVringKick(n, true) => {

@@ -125,6 +125,5 @@ pub fn by_nbd(
     client(&socket);
     served.end();
     thread.join().expect("the server does not panic");
-    let told = std::mem::take(&mut *told.lock());
-    told
+    std::mem::take(&mut *told.lock())
 }

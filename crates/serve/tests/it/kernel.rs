@@ -80,7 +80,6 @@ fn linux_makes_and_fills_an_ext4_whose_flushes_arrive() {
             .expect("the script ends well");
         assert!(out.output.starts_with("write back"), "{}", out.output);
     });
-    println!("{traffic}");
     assert!(traffic.flushes >= 5, "an fsync is a flush: {traffic}");
     assert!(
         traffic.writes > 20 && traffic.reads > 20 && traffic.discards > 0,

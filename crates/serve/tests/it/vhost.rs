@@ -124,7 +124,7 @@ fn the_configuration_is_answered_as_long_as_asked() {
 /// A client goes while its writes are on their way: the device gets them, nobody is answered, and
 /// after it has come back they are done again and answered.
 #[test]
-fn v2_and_r3_a_lost_connection_loses_no_request() {
+fn v2_a_lost_connection_loses_no_request() {
     let spy = Spy::new(true);
     let told = by_vhost(served(&spy), |socket| {
         let mut client = Frontend::ready(socket, WITH_FLUSH);
@@ -137,7 +137,7 @@ fn v2_and_r3_a_lost_connection_loses_no_request() {
             rt::sleep(Nanos(1_000_000));
         }
         let mut client = Frontend::again(socket, client, WITH_FLUSH);
-        // V2: the former connection was worked off before this one was let in.
+        // session-V2: the former connection was worked off before this one was let in.
         assert!(rt::now().0 >= later);
         assert_eq!(client.used().map(|(head, _)| head), Some(0));
         assert_eq!(client.answered(), 2);
@@ -160,7 +160,11 @@ fn what_is_under_way_leaves_the_client_free_to_ask() {
         client.request(FLUSH, 0, &[], 0);
         client.ask(1, &[]);
         assert!(rt::now().0 < later, "a message does not wait for a request");
-        assert_eq!(client.answered(), 0, "V1: no answer before its time");
+        assert_eq!(
+            client.answered(),
+            0,
+            "session-V1: no answer before its time"
+        );
         client.used();
         assert!(rt::now().0 >= later);
     });
