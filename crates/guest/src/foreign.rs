@@ -224,12 +224,7 @@ impl Recipe {
         );
         guest()?.disk(image).disk(&log).check(&script)?;
         let log = LogWrites::open(&log)?;
-        let mark = |e: &crate::LogEntry| e.mark.as_deref() == Some("end");
-        let end = log
-            .entries
-            .iter()
-            .position(mark)
-            .unwrap_or(log.entries.len());
+        let end = log.mark("end").unwrap_or(log.entries.len());
         let image = File::options().write(true).open(&before)?;
         let mut done = 0;
         let mut made = Vec::new();

@@ -1,10 +1,11 @@
-//! Runs a Linux kernel as a guest (User Mode Linux, or QEMU where that does not run) as second
-//! opinion on images. Used by tests and `cargo xtask crosscheck` only; no shipped crate depends on
-//! this one.
+//! Runs a Linux kernel as a guest (User Mode Linux, or QEMU where that does not run): as second
+//! opinion on images for tests and `cargo xtask crosscheck`, and as the subject of
+//! `varve crash --kernel`.
 //!
 //! - [`Guest`] boots the kernel on image files, runs a shell script in it and brings back status
 //!   and output, or a crash. Its disks are volatile write caches without FUA over those files
 //!   (`engine`).
+//! - [`Session`] runs many scripts in one boot.
 //! - The root of the guest is the host's root, read-only. So the calling program can run itself
 //!   inside: [`hook()`] is its entry there, and a script calls it as `guest WORD ARGUMENT...` (no
 //!   argument holds white space).
@@ -26,11 +27,13 @@ pub mod ours;
 mod plan;
 mod plans;
 pub mod posix;
+mod session;
 mod tree;
 mod vm;
 
 pub use hook::hook;
 pub use log_writes::{LogEntry, LogWrites};
 pub use plan::{Op, Plan};
+pub use session::Session;
 pub use tree::{Node, Tree};
 pub use vm::{Ending, Guest, Outcome, lacks};

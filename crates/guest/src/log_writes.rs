@@ -1,18 +1,15 @@
 //! Reads the log of device mapper's `log-writes` target, and makes the images that it describes.
 //!
-//! Format (Documentation/admin-guide/device-mapper/log-writes.rst, all little endian): sector 0 has
-//! magic u64, version u64, entries u64, sector size u32. From sector 1 on there are entries of one
-//! sector each (place u64, sectors u64, flags u64, length of a mark u64, and then the text of the
-//! mark), each followed by its data unless it is a discard. Writes are logged when a flush (or a
-//! FUA write) that covers them is done, so every prefix of the log is a state that a power cut
+//! The format is [`ondisk::log_writes`]. Writes are logged when a flush that covers them is done, or
+//! when they are durable by themselves (FUA), so every prefix of the log is a state that a power cut
 //! could have left.
 
+use ondisk::log_writes::{Entry, Head};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const MAGIC: u64 = 0x006a_7366_7773_6872;
 const ENTRIES_MAX: u64 = 1 << 24;
 
 /// A log.
@@ -23,22 +20,14 @@ pub struct LogWrites {
 }
 
 /// One entry of a log.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogEntry {
+    /// What it says; its places and lengths are sectors of the log's size.
+    pub what: Entry,
     /// Where the write goes on the device, in bytes.
     pub offset: u64,
     /// Length in bytes.
     pub len: u64,
-    /// The write was preceded by a flush of the device's cache.
-    pub flush: bool,
-    /// The write was durable when it completed (FUA).
-    pub fua: bool,
-    /// The entry is a discard; it has no data.
-    pub discard: bool,
-    /// The file system marked the write as metadata.
-    pub metadata: bool,
-    /// A mark that a user of the log set, and its text.
-    pub mark: Option<String>,
     /// Where the data lies in the log, in bytes.
     at: u64,
 }
@@ -47,81 +36,67 @@ impl LogWrites {
     /// Reads the log.
     ///
     /// # Errors
-    /// The file cannot be read or is no log.
+    /// The file cannot be read, or is no log or a damaged one.
     pub fn open(path: &Path) -> io::Result<LogWrites> {
         let file = File::open(path)?;
-        let mut head = [0; 32];
+        let told = |why: String| io::Error::other(format!("{}: {why}", path.display()));
+        let mut head = [0; Head::BYTES];
         file.read_exact_at(&mut head, 0)?;
-        let word = |bytes: &[u8], n: usize| {
-            let mut raw = [0; 8];
-            raw.copy_from_slice(&bytes[n * 8..n * 8 + 8]);
-            u64::from_le_bytes(raw)
-        };
-        let (count, sector) = (word(&head, 2), word(&head, 3) & 0xffff_ffff);
-        if word(&head, 0) != MAGIC
-            || word(&head, 1) != 1
-            || count > ENTRIES_MAX
-            || !matches!(sector, 512 | 4096)
-        {
-            return Err(io::Error::other(format!(
-                "{}: no log of dm-log-writes",
-                path.display()
-            )));
+        let head = Head::parse(&head).map_err(|e| told(e.to_string()))?;
+        if head.entries > ENTRIES_MAX {
+            return Err(told(format!("a log of {} entries", head.entries)));
         }
+        let sector = u64::from(head.sector_bytes);
         let mut at = sector;
         let mut entries = Vec::new();
         let mut raw = vec![0; sector as usize];
-        for _ in 0..count {
-            file.read_exact_at(&mut raw, at)?;
-            let (place, sectors, flags, mark) =
-                (word(&raw, 0), word(&raw, 1), word(&raw, 2), word(&raw, 3));
-            let flag = |bit: u64| flags & bit != 0;
-            let text = raw.get(32..32 + mark as usize).filter(|_| flag(8));
-            let entry = LogEntry {
-                offset: place * sector,
-                len: sectors * sector,
-                flush: flag(1),
-                fua: flag(2),
-                discard: flag(4),
-                metadata: flag(16),
-                mark: text.map(|text| {
-                    String::from_utf8_lossy(text)
-                        .trim_end_matches('\0')
-                        .to_string()
-                }),
-                at: at + sector,
+        for nr in 0..head.entries {
+            let of_entry = |why: String| told(format!("entry {nr}: {why}"));
+            file.read_exact_at(&mut raw, at)
+                .map_err(|e| of_entry(e.to_string()))?;
+            let what = Entry::parse(&raw).map_err(|e| of_entry(e.to_string()))?;
+            let bytes = |sectors: u64| {
+                let bytes = sectors.checked_mul(sector);
+                bytes.ok_or_else(|| of_entry(format!("{sectors} sectors")))
             };
-            at += sector
-                + if entry.discard || flag(8) {
-                    0
-                } else {
-                    entry.len
-                };
+            let entry = LogEntry {
+                offset: bytes(what.sector)?,
+                len: bytes(what.sectors)?,
+                at: at + sector,
+                what,
+            };
+            let next = bytes(entry.what.data_sectors())?.checked_add(entry.at);
+            at = next.ok_or_else(|| of_entry("it ends nowhere".into()))?;
             entries.push(entry);
         }
         Ok(LogWrites { file, entries })
     }
 
-    /// The data of an entry.
+    /// The place of the first mark with this text.
+    pub fn mark(&self, text: &str) -> Option<usize> {
+        let is = |e: &LogEntry| e.what.mark.as_deref() == Some(text);
+        self.entries.iter().position(is)
+    }
+
+    /// The data of an entry. Discarded blocks are zeros, as in a file under a disk of a guest.
     ///
     /// # Errors
     /// The log cannot be read.
     pub fn data(&self, entry: &LogEntry) -> io::Result<Vec<u8>> {
         let mut data = vec![0; entry.len as usize];
-        if !entry.discard {
+        if entry.what.data_sectors() > 0 {
             self.file.read_exact_at(&mut data, entry.at)?;
         }
         Ok(data)
     }
 
-    /// Applies the entries of `range` to `image`. Discarded blocks become zeros, as in a file under
-    /// a disk of User Mode Linux.
+    /// Applies the entries of `range` to `image`.
     ///
     /// # Errors
     /// The log cannot be read or the image not be written.
     pub fn replay(&self, range: std::ops::Range<usize>, image: &File) -> io::Result<()> {
         for entry in &self.entries[range] {
-            if entry.len > 0 {
+            if entry.len > 0 && entry.what.mark.is_none() {
                 image.write_all_at(&self.data(entry)?, entry.offset)?;
             }
         }

@@ -3,7 +3,7 @@
 //! The scratch directory is the only place where the guest can write. It holds, all made anew for
 //! each boot: `init` (the boot script), `script`, `output` (what the script printed), `status` (its
 //! exit status), `crash` (the wish to be killed), `console` (what the kernel printed), `mnt` (an
-//! empty directory to mount on).
+//! empty directory to mount on). A session adds `go.N`, `said.N` and `end.N` (`session`).
 
 use crate::engine::{self, Disk, Engine};
 use std::fs;
@@ -14,11 +14,11 @@ use std::process::Child;
 use std::time::{Duration, Instant};
 
 /// How long a kernel may take until the script begins.
-const BOOT_LIMIT: Duration = Duration::from_secs(120);
+pub(crate) const BOOT_LIMIT: Duration = Duration::from_secs(120);
 /// Memory of a guest, in MiB.
 const MEMORY: u32 = 512;
 /// How often the host looks whether the guest is done.
-const POLL: Duration = Duration::from_millis(5);
+pub(crate) const POLL: Duration = Duration::from_millis(5);
 /// Environment variable that holds the words of a call of the guest program.
 pub(crate) const CALL: &str = "VARVE_GUEST_CALL";
 /// Environment variable that holds the scratch directory, in the guest.
@@ -128,6 +128,25 @@ impl Guest {
     /// The kernel does not start, dies without having been asked to, or is not done within the
     /// limit; the text ends with the last lines of its console and of the script's output.
     pub fn run(&self, script: &str) -> io::Result<Outcome> {
+        let (child, limit) = self.start(script)?;
+        let done = self.watch(child, limit)?;
+        let ending = match done {
+            Done::Killed => Ending::Crash,
+            Done::TimedOut => return Err(self.failed("the guest was not done in time")),
+            Done::Ended => match self.read("status").trim().parse() {
+                Ok(status) => Ending::Exit(status),
+                Err(_) => return Err(self.failed("the guest died")),
+            },
+        };
+        Ok(Outcome {
+            ending,
+            output: self.read("output"),
+            console: self.read("console"),
+        })
+    }
+
+    /// Boots on `script`; answers the kernel's process, and how long the script may take.
+    pub(crate) fn start(&self, script: &str) -> io::Result<(Child, Duration)> {
         let dir = self.scratch();
         for name in ["output", "status", "crash", "console"] {
             match fs::remove_file(dir.join(name)) {
@@ -144,32 +163,24 @@ impl Guest {
         fs::write(dir.join("init"), self.init(engine)?)?;
         fs::set_permissions(dir.join("init"), fs::Permissions::from_mode(0o755))?;
         let child = engine.start(dir, self.memory, &self.disks)?;
-        let done = self.watch(child, self.limit * engine.slowness());
-        let read = |name: &str| {
-            String::from_utf8_lossy(&fs::read(dir.join(name)).unwrap_or_default()).into_owned()
-        };
-        let (output, console) = (read("output"), read("console"));
-        let fail = |what: &str| {
-            let text = format!(
-                "{what}\n--- console\n{}\n--- output\n{}",
-                tail(&console),
-                tail(&output)
-            );
-            io::Error::other(text)
-        };
-        let ending = match done? {
-            Done::Killed => Ending::Crash,
-            Done::TimedOut => return Err(fail("the guest was not done in time")),
-            Done::Ended => match read("status").trim().parse() {
-                Ok(status) => Ending::Exit(status),
-                Err(_) => return Err(fail("the guest died")),
-            },
-        };
-        Ok(Outcome {
-            ending,
-            output,
-            console,
-        })
+        Ok((child, self.limit * engine.slowness()))
+    }
+
+    /// What the guest has written to a file of the scratch directory.
+    pub(crate) fn read(&self, name: &str) -> String {
+        let bytes = fs::read(self.scratch().join(name)).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+
+    /// An error with what the guest has said last.
+    pub(crate) fn failed(&self, what: &str) -> io::Error {
+        let (console, output) = (self.read("console"), self.read("output"));
+        let text = format!(
+            "{what}\n--- console\n{}\n--- output\n{}",
+            tail(&console),
+            tail(&output)
+        );
+        io::Error::other(text)
     }
 
     /// Runs a script that has to end with status 0.
@@ -256,16 +267,21 @@ impl Guest {
             }
             std::thread::sleep(POLL);
         };
-        // The guest's processes are processes of the host, in the group of the kernel.
-        let group =
-            rustix::process::Pid::from_raw(child.id() as i32).expect("a process has an id above 0");
-        match rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
-            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
-            Err(e) => return Err(e.into()),
-        }
-        child.wait()?;
+        kill(&mut child)?;
         Ok(done)
     }
+}
+
+/// Ends a kernel at once.
+pub(crate) fn kill(child: &mut Child) -> io::Result<()> {
+    // The guest's processes are processes of the host, in the group of the kernel.
+    let group =
+        rustix::process::Pid::from_raw(child.id() as i32).expect("a process has an id above 0");
+    match rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(e) => return Err(e.into()),
+    }
+    child.wait().map(drop)
 }
 
 enum Done {

@@ -171,12 +171,8 @@ fn a_log_of_writes_gives_images_of_any_moment() {
         )
         .expect("the plan runs");
     let log = LogWrites::open(&log).expect("a log");
-    let planned = log
-        .entries
-        .iter()
-        .position(|e| e.mark.as_deref() == Some("planned"));
-    let planned = planned.expect("the mark is there");
-    let flushes = log.entries.iter().filter(|e| e.flush).count();
+    let planned = log.mark("planned").expect("the mark is there");
+    let flushes = log.entries.iter().filter(|e| e.what.flush).count();
     assert!(
         flushes > 20,
         "fsync flushes: {flushes} of {}",

@@ -1,4 +1,4 @@
-//! Byte formats of JBD2, ext4 and F2FS: pure, no I/O.
+//! Byte formats of JBD2, ext4, F2FS and logs of dm-log-writes: pure, no I/O.
 //!
 //! One folder per format, one file per structure. Names of the kernel (`s_*`, `i_*`) appear at the
 //! byte boundary only; above it each field has a plain name and, where one exists, a newtype. Two
@@ -24,5 +24,6 @@ mod field;
 pub mod ext4;
 pub mod f2fs;
 pub mod jbd2;
+pub mod log_writes;
 
 pub use corrupt::{Corrupt, CorruptKind};

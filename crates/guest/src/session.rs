@@ -1,0 +1,99 @@
+//! One boot that runs many scripts, one after the other: a boot takes seconds, a script of a file
+//! system's mount does not.
+//!
+//! The guest waits for the file `go.N` in the scratch directory, runs it, and leaves what it
+//! printed in `said.N` and its exit status in `end.N`; then N grows by one. Both sides write under
+//! another name and rename, so that nobody reads half a file.
+
+use crate::Guest;
+use crate::vm::{BOOT_LIMIT, POLL, kill};
+use std::fs;
+use std::io;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// What the guest does all the time. A look into the scratch directory is a call to the host.
+const LOOP: &str = "
+    n=0
+    while :; do
+        while [ ! -e go.$n ]; do sleep 0.005; done
+        status=0
+        ( set -eu; . ./go.$n ) >said.$n 2>&1 </dev/null || status=$?
+        echo $status >ended.$n
+        mv ended.$n end.$n
+        n=$((n + 1))
+    done
+";
+
+/// A kernel that is up and waits for scripts. Dropped, it is killed.
+pub struct Session {
+    guest: Guest,
+    child: Child,
+    limit: Duration,
+    /// Number of the next script.
+    next: u64,
+}
+
+impl Session {
+    /// Boots `guest`.
+    ///
+    /// # Errors
+    /// The kernel does not start.
+    pub fn start(guest: Guest) -> io::Result<Session> {
+        let (child, limit) = guest.start(LOOP)?;
+        Ok(Session {
+            guest,
+            child,
+            limit,
+            next: 0,
+        })
+    }
+
+    /// The guest's scratch directory.
+    pub fn scratch(&self) -> &std::path::Path {
+        self.guest.scratch()
+    }
+
+    /// Runs a script, as [`Guest::run`] does, in a shell of its own; answers its exit status and
+    /// what it printed.
+    ///
+    /// # Errors
+    /// The kernel dies, or the script is not done within the guest's limit (the first one also has
+    /// the time of a boot).
+    pub fn run(&mut self, script: &str) -> io::Result<(i32, String)> {
+        let nr = self.next;
+        self.next += 1;
+        let dir = self.guest.scratch();
+        let [go, said, end] = ["go", "said", "end"].map(|name| dir.join(format!("{name}.{nr}")));
+        let part = dir.join("go.part");
+        fs::write(&part, script)?;
+        fs::rename(&part, &go)?;
+        let limit = match nr {
+            0 => BOOT_LIMIT + self.limit,
+            _ => self.limit,
+        };
+        let since = Instant::now();
+        while !end.exists() {
+            if self.child.try_wait()?.is_some() {
+                return Err(self.guest.failed("the guest died"));
+            }
+            if since.elapsed() > limit {
+                return Err(self.guest.failed("the guest was not done in time"));
+            }
+            std::thread::sleep(POLL);
+        }
+        let (status, words) = (fs::read_to_string(&end)?, fs::read(&said)?);
+        for path in [go, said, end] {
+            fs::remove_file(path)?;
+        }
+        let status = status.trim().parse().map_err(io::Error::other)?;
+        Ok((status, String::from_utf8_lossy(&words).into_owned()))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // Nobody is left to whom an error could be told.
+        let _ = kill(&mut self.child);
+    }
+}
