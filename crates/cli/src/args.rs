@@ -1,10 +1,12 @@
 //! Parses the command line.
 
 mod image;
+mod kernel;
 mod program;
 mod serve;
 
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
+pub use kernel::{Engine, KernelArgs};
 pub use program::{AckArgs, AckWay, ProgramArgs};
 pub use serve::{Kill, Place, ServeArgs};
 
@@ -74,6 +76,9 @@ pub enum Command {
     /// with the kernel.
     #[command(hide = true)]
     HostSqlite(HostSqliteArgs),
+    /// What a script calls in a guest.
+    #[command(hide = true)]
+    InTheGuest,
     /// Runs one simulation for another `varve`: configuration on standard input, result lines on
     /// standard output.
     #[command(hide = true)]
@@ -310,7 +315,9 @@ impl RunArgs {
 }
 
 #[derive(clap::Args)]
-#[command(group(clap::ArgGroup::new("place").args(["image", "dir"])))]
+#[command(group(clap::ArgGroup::new("place").args(["image", "dir", "kernel"])))]
+#[command(group(clap::ArgGroup::new("work").args(["run", "log"])))]
+#[command(group(clap::ArgGroup::new("volume").args(["dir", "kernel"])))]
 pub struct CrashArgs {
     /// A fixed sample over all schemes: minutes.
     #[arg(long, conflicts_with_all = ["workload", "device", "seed", "mode", "nested"])]
@@ -377,11 +384,19 @@ pub struct CrashArgs {
     #[arg(long, value_name = "COMMAND", requires = "place")]
     pub run: Option<String>,
     /// The image that the command of --run starts with; it is only read.
-    #[arg(long, value_name = "IMAGE", requires = "run",
+    #[arg(long, value_name = "IMAGE", requires = "work",
           conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
               "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "timeout"])]
     pub image: Option<PathBuf>,
-    /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole
+    /// Runs nothing, and takes this log of Linux's dm-log-writes for what the device got that held
+    /// --image. Its marks are acknowledgements.
+    #[arg(long, value_name = "FILE", requires = "image", conflicts_with = "run")]
+    pub log: Option<PathBuf>,
+    /// Writes the recording as such a log, for tools like replay-log of xfstests.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["log", "dir"], requires = "run")]
+    pub write_log: Option<PathBuf>,
+    /// With --image, a command that says with exit code 0 that the image `$VARVE_STATE` is whole,
+    /// and keeps what `$VARVE_ACKED` holds, a line for each acknowledgement
     /// [default: recovery by Varve, then e2fsck -fn or fsck.f2fs]. With --dir, a judge that is
     /// built in; may be given several times.
     #[arg(long, value_name = "COMMAND|JUDGE", requires = "place")]
@@ -408,6 +423,8 @@ pub struct CrashArgs {
     pub timeout: u64,
     #[command(flatten)]
     pub program: ProgramArgs,
+    #[command(flatten)]
+    pub kernel: KernelArgs,
 }
 
 impl CrashArgs {

@@ -48,6 +48,10 @@ fn main() -> ExitCode {
         Command::Crash(options) => crash::crash(&options),
         Command::Ack(options) => crash::ack(&options),
         Command::CrashWorker => crash::worker::serve(),
+        Command::InTheGuest => {
+            guest::hook();
+            Err(failure::usage("only for a script in a guest"))
+        }
         Command::Device(options) => device::device(&options),
         Command::Mkfs(options) => mkfs::mkfs(&options),
         Command::Info(options) => image::info(&options),

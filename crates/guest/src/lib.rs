@@ -31,6 +31,7 @@ mod session;
 mod tree;
 mod vm;
 
+pub use engine::Machine;
 pub use hook::hook;
 pub use log_writes::{LogEntry, LogWrites};
 pub use plan::{Op, Plan};

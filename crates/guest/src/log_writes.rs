@@ -1,8 +1,8 @@
 //! Reads the log of device mapper's `log-writes` target, and makes the images that it describes.
 //!
-//! The format is [`ondisk::log_writes`]. Writes are logged when a flush that covers them is done, or
-//! when they are durable by themselves (FUA), so every prefix of the log is a state that a power cut
-//! could have left.
+//! The format is [`ondisk::log_writes`]. Writes are logged when a flush that covers them is done,
+//! or when they are durable by themselves (FUA), so every prefix of the log is a state that a power
+//! cut could have left.
 
 use ondisk::log_writes::{Entry, Head};
 use std::fs::File;

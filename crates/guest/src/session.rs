@@ -3,7 +3,8 @@
 //!
 //! The guest waits for the file `go.N` in the scratch directory, runs it, and leaves what it
 //! printed in `said.N` and its exit status in `end.N`; then N grows by one. Both sides write under
-//! another name and rename, so that nobody reads half a file.
+//! another name and rename, so that nobody reads half a file. A guest whose host is gone, as one
+//! that was killed, gets no script for ten minutes, and ends by itself.
 
 use crate::Guest;
 use crate::vm::{BOOT_LIMIT, POLL, kill};
@@ -16,7 +17,12 @@ use std::time::{Duration, Instant};
 const LOOP: &str = "
     n=0
     while :; do
-        while [ ! -e go.$n ]; do sleep 0.005; done
+        read -r since rest </proc/uptime
+        while [ ! -e go.$n ]; do
+            sleep 0.005
+            read -r now rest </proc/uptime
+            if [ ${now%%.*} -gt $((${since%%.*} + 600)) ]; then guest poweroff; fi
+        done
         status=0
         ( set -eu; . ./go.$n ) >said.$n 2>&1 </dev/null || status=$?
         echo $status >ended.$n

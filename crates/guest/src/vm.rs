@@ -5,7 +5,7 @@
 //! exit status), `crash` (the wish to be killed), `console` (what the kernel printed), `mnt` (an
 //! empty directory to mount on). A session adds `go.N`, `said.N` and `end.N` (`session`).
 
-use crate::engine::{self, Disk, Engine};
+use crate::engine::{self, Disk, Engine, Machine};
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -83,6 +83,15 @@ impl Guest {
     pub(crate) fn on(mut self, engine: Engine) -> Guest {
         self.engine = Some(engine);
         self
+    }
+
+    /// Makes it run on this machine.
+    ///
+    /// # Errors
+    /// Its programs or modules are missing.
+    pub fn machine(mut self, machine: Machine) -> io::Result<Guest> {
+        self.engine = machine.engine().map_err(io::Error::other)?;
+        Ok(self)
     }
 
     /// Adds an image file; the first is `$DISK0` in the guest, the next `$DISK1`.

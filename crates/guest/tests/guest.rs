@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use varve_guest::{Ending, Guest, LogWrites, Plan, Tree};
+use varve_guest::{Ending, Guest, LogWrites, Plan, Session, Tree};
 
 /// What a script calls.
 #[test]
@@ -200,4 +200,42 @@ fn a_log_of_writes_gives_images_of_any_moment() {
         .expect("replayed");
     let same = fs::read(&fresh).expect("replayed") == fs::read(&image).expect("written");
     assert!(same, "what came last is there already");
+}
+
+/// One boot, many scripts: each has its own output and status, and what one leaves the next finds.
+#[test]
+fn a_session_runs_scripts_in_turn_in_one_boot() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let image = image(dir.path(), 64);
+    let other = dir.path().join("other");
+    fs::copy(&image, &other).expect("a copy");
+    let mut session = Session::start(guest().disk(&image)).expect("it boots");
+    let script = "guest load f2fs; mount -t f2fs $DISK0 $MNT; echo one >$MNT/a; umount $MNT";
+    assert_eq!(session.run(script).expect("it runs"), (0, String::new()));
+    let boot = "cat /proc/sys/kernel/random/boot_id";
+    let first = session.run(&format!("{boot}; exit 3")).expect("it runs");
+    let second = session
+        .run(&format!("{boot}; false; echo no"))
+        .expect("it runs");
+    assert_eq!((first.0, second.0), (3, 1));
+    assert_eq!(
+        first.1, second.1,
+        "no second boot, and nothing behind `false`"
+    );
+    // The host changes the disk while nothing has it open: no cache shows what was there before.
+    fs::write(&image, fs::read(&other).expect("read")).expect("written");
+    let look = "mount -t f2fs $DISK0 $MNT; ls $MNT; umount $MNT";
+    assert_eq!(session.run(look).expect("it runs"), (0, String::new()));
+}
+
+#[test]
+fn a_session_tells_of_a_guest_that_dies_or_hangs() {
+    let limit = std::time::Duration::from_secs(3);
+    let mut session = Session::start(guest().limit(limit)).expect("it boots");
+    session.run("true").expect("it runs");
+    let late = session.run("sleep 1000").expect_err("too long");
+    assert!(late.to_string().contains("not done in time"), "{late}");
+    let mut session = Session::start(guest()).expect("it boots");
+    let dead = session.run("guest poweroff").expect_err("it is off");
+    assert!(dead.to_string().contains("died"), "{dead}");
 }

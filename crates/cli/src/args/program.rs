@@ -24,7 +24,7 @@ pub struct ProgramArgs {
     #[arg(
         long,
         value_name = "COMMAND",
-        requires = "dir",
+        requires = "volume",
         conflicts_with = "judge"
     )]
     pub check: Option<String>,
@@ -33,7 +33,7 @@ pub struct ProgramArgs {
     #[arg(long, value_name = "COMMAND", requires = "dir", conflicts_with_all = ["check", "judge"])]
     pub check_server: Option<String>,
     /// Runs before the recording begins: what it leaves is durable.
-    #[arg(long, value_name = "COMMAND", requires = "dir")]
+    #[arg(long, value_name = "COMMAND", requires = "volume")]
     pub setup: Option<String>,
     /// The directory begins as a copy of this folder.
     #[arg(long, value_name = "FOLDER", requires = "dir")]
@@ -60,7 +60,7 @@ pub struct ProgramArgs {
     #[arg(long, default_value = "1", value_name = "N", requires = "dir")]
     pub runs: NonZeroU32,
     /// Size of the volume, MiB, or with k, M, G or T.
-    #[arg(long, default_value = "256", value_name = "SIZE", requires = "dir", value_parser = size::mib_not_zero)]
+    #[arg(long, default_value = "256", value_name = "SIZE", requires = "volume", value_parser = size::mib_not_zero)]
     pub size: u64,
     /// A command that ends with another exit code than 0, or not within --timeout, is judged as far
     /// as it came. Implied by --fail.

@@ -2,6 +2,7 @@
 
 mod dir;
 mod keep;
+mod kernel;
 mod pool;
 mod program;
 mod repro;
@@ -40,11 +41,14 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
     if args.program.dir.is_some() {
         return dir::dir(args);
     }
-    if let (Some(command), Some(image)) = (&args.run, &args.image) {
+    if let Some(engine) = args.kernel.kernel {
+        return kernel::kernel(args, engine);
+    }
+    if let Some(image) = &args.image {
         if args.judge.len() > 1 {
             return Err(usage("--image takes one --judge"));
         }
-        return program::program(args, command, image);
+        return program::program(args, image);
     }
     let jobs = jobs(args)?;
     check(&jobs)?;

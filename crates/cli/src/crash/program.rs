@@ -1,13 +1,17 @@
-//! `varve crash --run`: runs a program of the user on a recorded image, and cuts it.
+//! `varve crash --image`: runs a program of the user on a recorded image, or takes the log of a
+//! device, and cuts it.
 
 use super::bar;
 use super::shell::{LOOK, Shell};
 use crate::args::CrashArgs;
-use crate::failure::{Failure, failed, tell};
+use crate::failure::{Failure, failed, tell, usage};
 use crate::mount::{let_go, let_go_unused};
 use crate::out::{OutFolder, say};
 use crate::stop::{Part, Stop};
-use crash::program::{Bad, Explored, Judge, RecordedDevice, Room, explore, load, save};
+use crash::program::{
+    Bad, Court, Explored, HostCourt, Judge, Recorded, RecordedDevice, Room, explore, load,
+    read_log, save, write_log,
+};
 use fuse::{Mounted, Options};
 use serde_json::{Value, json};
 use serve::file::NAME;
@@ -19,63 +23,85 @@ use std::time::{Duration, Instant};
 /// How long a program that has left its image behind may keep it open after the command has ended.
 const CLOSING: Duration = Duration::from_secs(60);
 
-/// Runs the command, explores, reports; fails if a state is not whole.
-pub fn program(args: &CrashArgs, command: &str, image: &Path) -> Result<(), Failure> {
+/// Runs the command or reads the log, explores, reports; fails if a state is not whole.
+pub fn program(args: &CrashArgs, image: &Path) -> Result<(), Failure> {
     let out = OutFolder::prepare(&args.out)?;
     let mut room = Room::new(args.memory << 20);
     let (start, bytes) = load(image, &mut room).map_err(failed)?;
-    let device = Arc::new(RecordedDevice::new(start, bytes, room));
     // From here on there is something to put in order.
     let stop = Stop::watch()?;
-    let ran = run(&device, command, &stop);
-    if let Some(signal) = stop.signal() {
-        let kept = "the command had not ended: nothing was cut, nothing is written";
-        return Err(Failure::Stopped(signal, kept.into()));
-    }
-    // What fails then, fails because of that.
-    device.complete().map_err(failed)?;
-    ran?;
-    let trace = device.trace();
+    let recorded = match (&args.run, &args.log) {
+        (Some(command), _) => {
+            let device = Arc::new(RecordedDevice::new(start, bytes, room));
+            let ran = run(&device, command, &stop);
+            if let Some(signal) = stop.signal() {
+                let kept = "the command had not ended: nothing was cut, nothing is written";
+                return Err(Failure::Stopped(signal, kept.into()));
+            }
+            // What fails then, fails because of that.
+            let recorded = device.recorded().map_err(failed)?;
+            ran?;
+            recorded
+        }
+        (None, Some(log)) => read_log(log, start, bytes, None, room).map_err(failed)?,
+        (None, None) => return Err(usage("--image needs --run or --log")),
+    };
     let judge = match &args.judge[..] {
         [command, ..] => Judge::Command(command.clone()),
         [] => Judge::Checker,
     };
     let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder for states: {e}")))?;
-    let bound = bound(args);
-    let bar = bar(1);
-    let explored = explore(
-        &trace,
+    let court = HostCourt::new(judge, &recorded.trace, bytes, folder.path());
+    explored(
+        args,
+        &recorded,
         bytes,
-        &bound,
-        &judge,
-        folder.path(),
-        &|done, all| {
-            bar.set_length(all as u64);
-            bar.set_position(done as u64);
-            stop.signal().is_none()
-        },
-    );
+        &mut court.map_err(failed)?,
+        &out,
+        &stop,
+    )
+}
+
+/// Explores what was recorded, reports; fails if a state is not whole.
+pub fn explored(
+    args: &CrashArgs,
+    recorded: &Recorded,
+    bytes: u64,
+    court: &mut dyn Court,
+    out: &OutFolder,
+    stop: &Stop,
+) -> Result<(), Failure> {
+    if let Some(path) = &args.write_log {
+        write_log(recorded, path).map_err(failed)?;
+    }
+    let bar = bar(1);
+    let since = Instant::now();
+    let explored = explore(recorded, &bound(args), court, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        stop.signal().is_none()
+    });
     bar.finish_and_clear();
     // A judge that the same interrupt ended has judged nothing.
     let explored = explored.map_err(|e| match stop.signal() {
         None => failed(e),
         Some(signal) => Failure::Stopped(signal, "nothing is written".into()),
     })?;
-    keep(args, command, &explored, bytes, &out, &stop)
+    keep(args, &explored, since.elapsed(), bytes, out, stop)
 }
 
 /// Writes what was found and tells it.
 fn keep(
     args: &CrashArgs,
-    command: &str,
     explored: &Explored,
+    took: Duration,
     bytes: u64,
     out: &OutFolder,
     stop: &Stop,
 ) -> Result<(), Failure> {
     let stopped = stop.signal().filter(|_| explored.cuts < explored.cuts_all);
     let part = stopped.map(|signal| Part::new(signal, explored.cuts, explored.cuts_all, "cuts"));
-    let mut results = results(args, command, explored);
+    let mut results = results(args, explored);
     if let Some(part) = &part {
         results["incomplete"] = part.mark().into();
     }
@@ -87,7 +113,7 @@ fn keep(
     }
     match args.json {
         true => say(&results)?,
-        false => say(&text(explored))?,
+        false => say(&text(explored, took))?,
     }
     match part {
         None => verdict(explored, out.path()),
@@ -163,10 +189,11 @@ fn run_shell(command: &str, device: &Path, stop: &Stop) -> std::io::Result<ExitS
     Ok(Shell::start(&mut shell)?.wait(stop, None)?.0)
 }
 
-fn text(explored: &Explored) -> String {
+fn text(explored: &Explored, took: Duration) -> String {
     let Explored {
         writes,
         flushes,
+        acks,
         cuts,
         states,
         recovered,
@@ -175,9 +202,10 @@ fn text(explored: &Explored) -> String {
         beyond,
         ..
     } = explored;
+    let rate = *states as f64 / took.as_secs_f64().max(1e-9);
     format!(
-        "{writes} writes, {flushes} syncs; {cuts} cuts, {states} states, {beyond} beyond the bound\n\
-         {recovered} states were recovered first; {bad} are not whole, {bad_synced} of them right behind a sync\n"
+        "{writes} writes, {flushes} syncs, {acks} acknowledgements; {cuts} cuts, {states} states, {beyond} beyond the bound\n\
+         {rate:.1} states a second; {recovered} states were recovered first; {bad} are not whole, {bad_synced} of them right behind a sync\n"
     )
 }
 
@@ -189,12 +217,15 @@ fn told(bad: &Bad) -> String {
     )
 }
 
-fn results(args: &CrashArgs, command: &str, explored: &Explored) -> Value {
+fn results(args: &CrashArgs, explored: &Explored) -> Value {
     let first = explored.first.as_ref();
+    let judge = args.judge.first().or(args.program.check.as_ref());
     json!({
-        "schema": 1, "command": "crash --run", "run": command, "judge": args.judge.first(),
+        "schema": 1, "command": "crash --run", "run": args.run, "log": args.log, "judge": judge,
+        "fs": args.kernel.fs, "mount": args.kernel.fs.as_ref().map(|_| &args.kernel.mount),
         "mode": args.reach().mode,
-        "writes": explored.writes, "flushes": explored.flushes, "cuts": explored.cuts,
+        "writes": explored.writes, "flushes": explored.flushes, "acks": explored.acks,
+        "cuts": explored.cuts,
         "states": explored.states, "recovered": explored.recovered, "beyond": explored.beyond,
         "bad": explored.bad, "bad_synced": explored.bad_synced,
         "first": first.map(|bad| json!({
@@ -205,7 +236,7 @@ fn results(args: &CrashArgs, command: &str, explored: &Explored) -> Value {
 
 fn verdict(explored: &Explored, out: &Path) -> Result<(), Failure> {
     if explored.writes == 0 {
-        return Err(failed("the command wrote nothing to $VARVE_DEVICE"));
+        return Err(failed("nothing was written to the device"));
     }
     match explored.bad {
         0 => say("every state is whole\n"),

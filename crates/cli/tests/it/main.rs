@@ -4,6 +4,7 @@ mod compare;
 mod crash;
 mod crash_dir;
 mod crash_examples;
+mod crash_kernel;
 mod device;
 mod fsck;
 mod fsck_f2fs;

@@ -1,48 +1,45 @@
-//! A program of a user under power cuts: what it writes to an image is recorded, and the image is
-//! judged as each power cut would leave it.
+//! A program of a user, or a file system of a kernel, under power cuts: what it writes to an image
+//! is recorded, and the image is judged as each power cut would leave it.
 //!
 //! ```text
-//! image --RecordedDevice--(a mount: the caller's business)--> program
-//!           `--trace--> explore --states of each cut--> recover --> judge --> Explored
+//! image --RecordedDevice--(a mount: the caller's business)--> program --,
+//! log of dm-log-writes --read_log---------------------------------+--> Recorded
+//! Kernel: image --dm-log-writes in a guest--> file system --------'       |
+//!                                                                     explore
+//!   HostCourt: a command, or recovery and e2fsck or fsck.f2fs  <--states--+--> Explored
+//!   Kernel: the guest mounts, checks and unmounts; then fsck   <----------'
 //! ```
 //!
-//! A command of the user (`--judge`) decides of each image as the cut left it. Without one nothing
-//! is known of the program and of its promises, so a state is bad if the file system in it cannot
-//! be recovered, or if `e2fsck` or `fsck.f2fs` finds damage afterwards. That asks less than the
-//! oracles of the other subjects do.
+//! - P1: of each content every number of acknowledgements that it is a state of is judged once: a
+//!   content may keep what was acknowledged before one cut, and not what was before a later one.
+//! - P2: a cut counts as done only when all its states are judged.
 
+mod court;
 mod device;
+mod kernel;
+mod log;
 mod room;
+mod tape;
 
+pub use court::{Court, HostCourt, Judge, State, Verdict};
 pub use device::RecordedDevice;
+pub use kernel::{Kernel, KernelPlan};
+pub use log::{read_log, write_log};
 pub use room::Room;
+pub use tape::{Ack, Recorded};
 
 use crate::CrashError;
-use base::{BlockNo, Bytes, Map};
+use base::{Bytes, Map};
 use blockdev::spec::{Bound, Choice, Mode};
 use blockdev::trace::{Cursor, What};
-use blockdev::{BlockDevice, Caps, Image, OverlayDisk, Trace};
-use rig::Fs;
+use blockdev::{Image, Trace};
+use court::StateFile;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Arc;
-use work::fsck::Verdict;
+use std::path::Path;
 
 const BLOCK: u64 = base::BLOCK_BYTES as u64;
-
-/// What decides whether a recovered image is whole.
-#[derive(Clone, Debug)]
-pub enum Judge {
-    /// Varve's recovery, if a log or a list of orphans waits for it, and then `e2fsck -fn` or
-    /// `fsck.f2fs`.
-    Checker,
-    /// This shell command, called with the image as the cut left it in `$VARVE_STATE`. It ends with
-    /// 0 if all is well, and may change the file.
-    Command(String),
-}
 
 /// What an exploration found.
 #[derive(Clone, Default, Debug)]
@@ -51,6 +48,8 @@ pub struct Explored {
     pub writes: u64,
     /// Syncs of the program.
     pub flushes: u64,
+    /// Acknowledgements.
+    pub acks: u64,
     /// Cuts whose states were all judged.
     pub cuts: u64,
     /// Cuts of the whole run, with those that were not judged.
@@ -127,74 +126,169 @@ pub fn save(image: &Image, bytes: u64, path: &Path) -> Result<(), CrashError> {
     file.set(image)
 }
 
-/// Cuts the run at each moment that counts, and judges the states that `bound` selects. `folder`
-/// takes the image that is judged. After each state `progress` is called with the cuts done and all
-/// cuts; false ends the exploration, and that state does not count.
+/// Cuts the run at each moment that counts, and has the states judged that `bound` selects. Each
+/// time that the court has judged, `progress` is called with the cuts done and all cuts; false ends
+/// the exploration, and what was judged last does not count.
 ///
 /// # Errors
 /// The host fails, or a judge cannot be run.
 pub fn explore(
-    trace: &Trace,
-    bytes: u64,
+    recorded: &Recorded,
     bound: &Bound,
-    judge: &Judge,
-    folder: &Path,
+    court: &mut dyn Court,
     progress: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Explored, CrashError> {
-    let mut explored = Explored::default();
-    for step in &trace.steps {
-        match step.what {
-            What::Flush | What::Barrier => explored.flushes += 1,
-            _ => explored.writes += 1,
-        }
-    }
-    // Whether a state is bad, by the hash of its content.
-    let mut judged: Map<u64, bool> = Map::default();
-    let mut court = Court {
-        judge,
-        caps: &trace.caps,
-        kind: kind_of(&trace.start),
-        file: StateFile::new(folder.join("state.img"), bytes)?,
-    };
-    let points = cut_points(trace, bound);
-    explored.cuts_all = points.len() as u64;
+    let trace = &recorded.trace;
+    let owed: Vec<base::Time> = recorded.acks.iter().map(|ack| ack.at).collect();
+    let points = cut_points(trace, bound, &owed);
+    let mut search = Search::new(recorded, points.len(), court, progress);
     let mut cursor = trace.cursor();
     for (nr, &at) in points.iter().enumerate() {
         cursor.seek(at);
         let (choices, beyond) = choices(&cursor, bound);
-        explored.beyond += beyond;
-        let begun = trace.steps.partition_point(|step| step.start < at);
-        let last = &trace.steps[begun - 1];
+        search.explored.beyond += beyond;
+        let step = trace.steps.partition_point(|step| step.start < at);
+        let last = &trace.steps[step - 1];
         let synced = matches!(last.what, What::Flush) && last.end <= at;
+        let acked = recorded.acked(at);
         for choice in choices {
             let image = cursor.image(&choice);
-            let hash = image.content_hash();
-            if let Some(&bad) = judged.get(&hash) {
-                explored.bad_synced += u64::from(bad && synced);
-                continue;
+            let key = (image.content_hash(), acked);
+            if synced {
+                search.synced.push(key);
             }
-            let word = court.judge(&image);
-            // A signal that ends the exploration may have ended the judge, so its answer is void.
-            if !progress(nr, points.len()) {
-                return Ok(explored);
-            }
-            let (recovered, bad) = word?;
-            explored.states += 1;
-            judged.insert(hash, bad.is_some());
-            explored.recovered += u64::from(recovered);
-            let Some(why) = bad else { continue };
-            explored.bad += 1;
-            explored.bad_synced += u64::from(synced);
-            explored.first.get_or_insert_with(|| Bad {
-                step: begun,
+            let open = Open {
+                step,
                 choice,
-                why,
                 image,
+                key,
+            };
+            if !search.add(open, nr)? {
+                return Ok(search.done());
+            }
+        }
+        if search.open.is_empty() {
+            search.explored.cuts = nr as u64 + 1;
+        }
+    }
+    if search.judge(points.len())? {
+        search.explored.cuts = points.len() as u64;
+    }
+    Ok(search.done())
+}
+
+/// What a state is a state of: its content, and how much was acknowledged (P1).
+type Key = (u64, usize);
+
+/// A state that waits to be judged.
+struct Open {
+    step: usize,
+    choice: Choice,
+    image: Image,
+    key: Key,
+}
+
+/// An exploration under way: states wait until the court takes them.
+struct Search<'a> {
+    recorded: &'a Recorded,
+    court: &'a mut dyn Court,
+    progress: &'a dyn Fn(usize, usize) -> bool,
+    explored: Explored,
+    /// Whether a state is bad; those that wait count as good.
+    judged: Map<Key, bool>,
+    open: Vec<Open>,
+    /// The states of cuts right behind a sync.
+    synced: Vec<Key>,
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        recorded: &'a Recorded,
+        cuts: usize,
+        court: &'a mut dyn Court,
+        progress: &'a dyn Fn(usize, usize) -> bool,
+    ) -> Search<'a> {
+        let mut explored = Explored {
+            cuts_all: cuts as u64,
+            acks: recorded.acks.len() as u64,
+            ..Explored::default()
+        };
+        for step in &recorded.trace.steps {
+            match step.what {
+                What::Flush | What::Barrier => explored.flushes += 1,
+                _ => explored.writes += 1,
+            }
+        }
+        Search {
+            recorded,
+            court,
+            progress,
+            explored,
+            judged: Map::default(),
+            open: Vec::new(),
+            synced: Vec::new(),
+        }
+    }
+
+    /// Takes a state of cut `nr`; false if the exploration is to end.
+    fn add(&mut self, open: Open, nr: usize) -> Result<bool, CrashError> {
+        if self.judged.contains_key(&open.key) {
+            return Ok(true);
+        }
+        self.judged.insert(open.key, false);
+        self.open.push(open);
+        match self.open.len() >= self.court.bench() {
+            true => self.judge(nr),
+            false => Ok(true),
+        }
+    }
+
+    /// Has the states judged that wait; `nr` cuts have no others.
+    fn judge(&mut self, nr: usize) -> Result<bool, CrashError> {
+        let open = std::mem::take(&mut self.open);
+        let states: Vec<State<'_>> = open
+            .iter()
+            .map(|open| State {
+                image: &open.image,
+                acked: &self.recorded.acks[..open.key.1],
+            })
+            .collect();
+        let verdicts = match states.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.court.judge(&states),
+        };
+        // A signal that ends the exploration may have ended the judge, so its answers are void.
+        if !open.is_empty() && !(self.progress)(nr, self.explored.cuts_all as usize) {
+            return Ok(false);
+        }
+        let verdicts = verdicts?;
+        assert_eq!(verdicts.len(), open.len(), "P1: each state has a verdict");
+        for (open, verdict) in open.into_iter().zip(verdicts) {
+            self.explored.states += 1;
+            self.explored.recovered += u64::from(verdict.recovered);
+            let Some(why) = verdict.bad else { continue };
+            self.judged.insert(open.key, true);
+            self.explored.bad += 1;
+            self.explored.first.get_or_insert_with(|| Bad {
+                step: open.step,
+                choice: open.choice,
+                why,
+                image: open.image,
             });
         }
-        explored.cuts += 1;
+        // P2: the cuts before the one whose states were just judged have none that wait.
+        self.explored.cuts = nr as u64;
+        Ok(true)
     }
-    Ok(explored)
+
+    fn done(self) -> Explored {
+        let bad = |key: &&Key| self.judged.get(*key) == Some(&true);
+        let bad_synced = self.synced.iter().filter(bad).count() as u64;
+        Explored {
+            bad_synced,
+            ..self.explored
+        }
+    }
 }
 
 /// The states of a cut that are judged, and how many a limit leaves out.
@@ -213,146 +307,11 @@ fn choices(cursor: &Cursor<'_>, bound: &Bound) -> (Vec<Choice>, u64) {
 
 /// The moments to cut at. In order, the cut behind each write gives one state. In other modes the
 /// states of a cut are among those of a later one, up to the end of the next sync.
-fn cut_points(trace: &Trace, bound: &Bound) -> Vec<base::Time> {
+/// `owed` are the moments at which something is acknowledged.
+fn cut_points(trace: &Trace, bound: &Bound, owed: &[base::Time]) -> Vec<base::Time> {
     match bound.mode {
         Mode::Linear => trace.steps.iter().map(|step| step.end).collect(),
-        _ => trace.maximal_cut_points(&[]),
-    }
-}
-
-fn kind_of(image: &Image) -> Option<Fs> {
-    let head = [image.block(0), image.block(1)].concat();
-    rig::kind_of_head(&head)
-}
-
-/// Recovers states and asks the judge.
-struct Court<'a> {
-    judge: &'a Judge,
-    caps: &'a Caps,
-    kind: Option<Fs>,
-    file: StateFile,
-}
-
-impl Court<'_> {
-    /// Answers whether the state had to be recovered, and why it is bad, if it is.
-    fn judge(&mut self, image: &Image) -> Result<(bool, Option<String>), CrashError> {
-        let command = match self.judge {
-            Judge::Command(command) => command,
-            Judge::Checker => return self.check(image),
-        };
-        self.file.set(image)?;
-        let mut shell = Command::new("sh");
-        shell
-            .args(["-c", command])
-            .env("VARVE_STATE", &self.file.path);
-        let output = shell.output().map_err(|source| CrashError::Host {
-            doing: format!("running {command}"),
-            source,
-        })?;
-        // The command may have changed the file that it judged.
-        self.file.forget();
-        let words = [output.stdout, output.stderr].concat();
-        let words = String::from_utf8_lossy(&words).into_owned();
-        let bad = !output.status.success();
-        Ok((false, bad.then(|| format!("{}: {words}", output.status))))
-    }
-
-    fn check(&mut self, image: &Image) -> Result<(bool, Option<String>), CrashError> {
-        let Some(kind) = self.kind else {
-            let what = "the image holds no ext4, ext3 or F2FS: say --judge COMMAND";
-            return Err(CrashError::Check(what.into()));
-        };
-        let blocks = self.file.bytes / BLOCK;
-        let read = |n: BlockNo| Ok::<Bytes, String>(image.block(n.0));
-        let report = rig::fsck::check(kind, &read, blocks, 1);
-        let mut image = image.clone();
-        if report.needs_recovery {
-            let disk = OverlayDisk::new(self.caps.clone(), image);
-            let device: Arc<dyn BlockDevice> = disk.clone();
-            let now = rig::WallTime { secs: 0, nanos: 0 };
-            match rig::fsck::recover_device(kind, &device, now) {
-                Ok(None) => image = disk.image(),
-                Ok(Some(why)) | Err(why) => {
-                    return Ok((true, Some(format!("recovery refused: {why}"))));
-                }
-            }
-        }
-        self.file.set(&image)?;
-        let verdict = work::fsck::check(kind, &self.file.path);
-        let verdict = verdict.map_err(|source| CrashError::Host {
-            doing: format!("running {}", work::fsck::checker(kind)),
-            source,
-        })?;
-        let bad = match verdict {
-            Verdict::Clean => None,
-            Verdict::Repaired(words) | Verdict::Findings(words) => Some(words),
-            Verdict::NotInstalled => {
-                let what = format!("{} is not installed", work::fsck::checker(kind));
-                return Err(CrashError::Check(what));
-            }
-        };
-        Ok((report.needs_recovery, bad))
-    }
-}
-
-/// A file that holds one state after the other; only what differs is written.
-struct StateFile {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
-    /// What the file holds; `None` if a judge may have changed it.
-    holds: Option<Image>,
-}
-
-impl StateFile {
-    fn new(path: PathBuf, bytes: u64) -> Result<StateFile, CrashError> {
-        let made = File::create(&path).and_then(|file| file.set_len(bytes).map(|()| file));
-        let file = made.map_err(|source| CrashError::Host {
-            doing: format!("making {}", path.display()),
-            source,
-        })?;
-        Ok(StateFile {
-            path,
-            file,
-            bytes,
-            holds: Some(Image::new()),
-        })
-    }
-
-    fn forget(&mut self) {
-        self.holds = None;
-    }
-
-    fn set(&mut self, image: &Image) -> Result<(), CrashError> {
-        self.write(image).map_err(|source| CrashError::Host {
-            doing: format!("writing {}", self.path.display()),
-            source,
-        })?;
-        self.holds = Some(image.clone());
-        Ok(())
-    }
-
-    fn write(&mut self, image: &Image) -> io::Result<()> {
-        let Some(held) = self.holds.take() else {
-            self.file.set_len(0)?;
-            self.file.set_len(self.bytes)?;
-            return self.write_from(&Image::new(), image);
-        };
-        self.write_from(&held, image)
-    }
-
-    fn write_from(&self, held: &Image, image: &Image) -> io::Result<()> {
-        for (n, bytes) in image.blocks() {
-            if held.print(n) != image.print(n) {
-                self.file.write_all_at(&bytes, n * BLOCK)?;
-            }
-        }
-        for (n, _) in held.blocks() {
-            if image.is_zero(n) {
-                self.file.write_all_at(&[0; BLOCK as usize], n * BLOCK)?;
-            }
-        }
-        Ok(())
+        _ => trace.maximal_cut_points(owed),
     }
 }
 
@@ -360,10 +319,11 @@ impl StateFile {
 mod tests {
     use super::*;
     use serve::file::{DEVICE, OneFile};
+    use std::sync::Arc;
     use vfs::FileSystem;
 
     /// Writes of one block each, with a sync behind those whose number is in `syncs`.
-    fn tape(writes: &[u64], syncs: &[usize]) -> Trace {
+    fn tape(writes: &[u64], syncs: &[usize]) -> Recorded {
         let device = RecordedDevice::new(Image::new(), 1 << 20, Room::new(1 << 20));
         let device = OneFile::new(Arc::new(device));
         for (nr, &block) in writes.iter().enumerate() {
@@ -374,10 +334,15 @@ mod tests {
                 device.fsync(DEVICE, true).unwrap();
             }
         }
-        device.trace()
+        device.recorded().unwrap()
     }
 
-    fn explored(trace: &Trace, mode: Mode, command: &str) -> Explored {
+    fn court(recorded: &Recorded, command: &str, folder: &Path) -> HostCourt {
+        let judge = Judge::Command(command.into());
+        HostCourt::new(judge, &recorded.trace, 1 << 20, folder).unwrap()
+    }
+
+    fn explored(recorded: &Recorded, mode: Mode, command: &str) -> Explored {
         let folder = tempfile::tempdir().unwrap();
         let bound = Bound {
             mode,
@@ -385,8 +350,8 @@ mod tests {
             prune: false,
             ..Bound::default()
         };
-        let judge = Judge::Command(command.into());
-        explore(trace, 1 << 20, &bound, &judge, folder.path(), &|_, _| true).unwrap()
+        let mut court = court(recorded, command, folder.path());
+        explore(recorded, &bound, &mut court, &|_, _| true).unwrap()
     }
 
     /// Byte `at` of the state, as a number.
@@ -415,11 +380,11 @@ mod tests {
     fn who_is_told_to_stop_keeps_what_is_complete() {
         let trace = tape(&[1, 2, 3], &[0, 1]);
         let folder = tempfile::tempdir().unwrap();
-        let judge = Judge::Command("true".into());
+        let mut court = court(&trace, "true", folder.path());
         let go_on = |cuts: usize, _| cuts < 2;
         let bound = Bound::default();
-        let whole = explore(&trace, 1 << 20, &bound, &judge, folder.path(), &|_, _| true).unwrap();
-        let part = explore(&trace, 1 << 20, &bound, &judge, folder.path(), &go_on).unwrap();
+        let whole = explore(&trace, &bound, &mut court, &|_, _| true).unwrap();
+        let part = explore(&trace, &bound, &mut court, &go_on).unwrap();
         assert_eq!((whole.cuts, part.cuts), (whole.cuts_all, 2));
         assert!(part.cuts_all == whole.cuts_all && part.states < whole.states);
     }
@@ -465,15 +430,85 @@ mod tests {
                 file.forget();
             }
             file.set(&image).unwrap();
-            let (read, bytes) = load(&file.path, &mut Room::new(8192)).unwrap();
+            let (read, bytes) = load(file.path(), &mut Room::new(8192)).unwrap();
             assert_eq!((read, bytes), (image.clone(), 1 << 20));
         }
-        let why = load(&file.path, &mut Room::new(8191))
+        let why = load(file.path(), &mut Room::new(8191))
             .unwrap_err()
             .to_string();
         assert!(
             why.contains("from byte 36864 on") && why.contains("--memory"),
             "{why}"
         );
+    }
+
+    /// Judges many states at a time: a state is bad if its first byte of block 2 is missing.
+    struct Bench(usize, std::cell::RefCell<Vec<usize>>);
+
+    impl Court for Bench {
+        fn bench(&self) -> usize {
+            self.0
+        }
+        fn judge(&mut self, states: &[State<'_>]) -> Result<Vec<Verdict>, CrashError> {
+            self.1.borrow_mut().push(states.len());
+            let verdict = |state: &State<'_>| Verdict {
+                recovered: false,
+                bad: state.image.is_zero(2).then(|| "no block 2".into()),
+            };
+            Ok(states.iter().map(verdict).collect())
+        }
+    }
+
+    #[test]
+    fn p2_a_bench_of_states_finds_what_one_state_at_a_time_finds() {
+        let recorded = tape(&[1, 2, 3, 4, 5, 6], &[1, 3]);
+        let bound = Bound::default();
+        let run = |width: usize, last: usize| {
+            let mut bench = Bench(width, std::cell::RefCell::default());
+            let go_on = |cuts: usize, _| cuts < last;
+            let explored = explore(&recorded, &bound, &mut bench, &go_on).unwrap();
+            (explored, bench.1.into_inner())
+        };
+        let (one, turns) = run(1, usize::MAX);
+        assert!(one.bad > 0 && turns.iter().all(|n| *n == 1));
+        assert_eq!((one.cuts, turns.len() as u64), (one.cuts_all, one.states));
+        let (many, turns) = run(7, usize::MAX);
+        let (full, last) = turns.split_at(turns.len() - 1);
+        assert!(full.iter().all(|n| *n == 7) && (1..=7).contains(&last[0]));
+        let counts = |e: &Explored| (e.cuts, e.states, e.bad, e.bad_synced, e.beyond);
+        assert_eq!(counts(&many), counts(&one));
+        assert_eq!(many.first.unwrap().step, one.first.unwrap().step);
+        // P2: what waits when the exploration ends has no done cut.
+        let (part, turns) = run(7, 1);
+        assert!(part.cuts <= 1 && part.states == 7 * (turns.len() as u64 - 1));
+    }
+
+    #[test]
+    fn p1_a_content_is_judged_anew_where_more_is_owed() {
+        let mut tape = tape::Tape::new(
+            Image::new(),
+            tape::disk_caps(1 << 20, true),
+            Room::new(1 << 20),
+        );
+        let block = |n: u8| Some(Bytes::from(vec![n; 4096]));
+        let normal = blockdev::spec::Kind::Normal;
+        tape.write(base::Lba(8), 8, normal, block(1)).unwrap();
+        tape.flush().unwrap();
+        tape.ack("first".into()).unwrap();
+        tape.write(base::Lba(16), 8, normal, block(2)).unwrap();
+        tape.ack("second, too early".into()).unwrap();
+        tape.flush().unwrap();
+        let recorded = tape.recorded("a test").unwrap();
+        let kept = format!(
+            "n=$(wc -l <$VARVE_ACKED); test $n -lt 1 -o {} -eq 1 && test $n -lt 2 -o {} -eq 2",
+            byte(4096),
+            byte(8192)
+        );
+        let found = explored(&recorded, Mode::Bounded, &kept);
+        // The state with the first block only is good before the second acknowledgement, and bad
+        // behind it.
+        assert_eq!((found.acks, found.bad), (2, 1), "{found:?}");
+        let bad = found.first.expect("a bad state");
+        assert!(bad.image.is_zero(2) && !bad.image.is_zero(1));
     }
 }

@@ -95,6 +95,29 @@ impl Engine {
     }
 }
 
+/// Which way to run a kernel a user wants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Machine {
+    /// The first one that boots; finding that out takes a boot or two.
+    #[default]
+    Any,
+    /// User Mode Linux.
+    UserMode,
+    /// QEMU.
+    Qemu,
+}
+
+impl Machine {
+    /// Its engine; none for [`Machine::Any`].
+    pub(crate) fn engine(self) -> Result<Option<Engine>, String> {
+        Ok(match self {
+            Machine::Any => None,
+            Machine::UserMode => Some(Engine::UserMode(user_mode::Program::find()?)),
+            Machine::Qemu => Some(Engine::Qemu(qemu::Machine::find()?)),
+        })
+    }
+}
+
 /// The letter of a disk.
 fn letter(n: usize) -> char {
     char::from(b'a' + n as u8)

@@ -3,9 +3,9 @@
 //! host, and runs the same everywhere.
 //!
 //! The host's directories are shared by 9p. A disk is a `virtio-blk` device, which has a volatile
-//! write cache and no FUA, so the kernel turns a FUA write into write and flush; a flush is an
-//! fsync of the image file. A disk that is served at a socket is a `vhost-user-blk` device, and
-//! the guest's memory is shared with the server.
+//! write cache and no FUA, so the kernel turns a FUA write into write and flush; a flush ends in
+//! QEMU, as an image file need not outlive the host. A disk that is served at a socket is a
+//! `vhost-user-blk` device, and the guest's memory is shared with the server.
 
 use super::{Disk, initrd};
 use crate::modules::{self, Place};
@@ -111,7 +111,7 @@ fn arguments(n: usize, disk: &Disk) -> io::Result<[String; 4]> {
     Ok(match disk {
         Disk::Image(image) => {
             let image = option(&fs::canonicalize(image)?);
-            let drive = "format=raw,if=none,cache=writeback,discard=unmap";
+            let drive = "format=raw,if=none,cache=unsafe,discard=unmap";
             [
                 "-drive".into(),
                 format!("file={image},id=d{n},{drive}"),

@@ -3,6 +3,7 @@
 
 mod device;
 mod frontend;
+mod jftl;
 mod kernel;
 mod nbd;
 mod served;

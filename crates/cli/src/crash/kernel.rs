@@ -1,0 +1,84 @@
+//! `varve crash --kernel`: runs a program on a file system of a Linux kernel in a guest, and cuts
+//! it.
+
+use super::program::explored;
+use super::shell::Shell;
+use crate::args::{CrashArgs, Engine};
+use crate::failure::{Failure, failed, usage};
+use crate::out::OutFolder;
+use crate::stop::Stop;
+use crash::program::{Kernel, KernelPlan, Room};
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// Boots, records, explores, reports; fails if a state is bad.
+pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
+    let (Some(fs), Some(run)) = (&args.kernel.fs, &args.run) else {
+        return Err(usage("--kernel needs --fs and --run"));
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if fs.is_empty() || !fs.chars().all(is_name) {
+        return Err(usage(format!("--fs {fs}: a name like ext4 is wanted")));
+    }
+    if args
+        .kernel
+        .mount
+        .contains(|c: char| c.is_whitespace() || "'\"\\$`;&|<>()".contains(c))
+    {
+        return Err(usage(
+            "--mount: options like those of `mount -o`, without spaces",
+        ));
+    }
+    let out = OutFolder::prepare(&args.out)?;
+    let stop = Stop::watch()?;
+    let folder = tempfile::tempdir().map_err(|e| failed(format!("a folder: {e}")))?;
+    let image = folder.path().join("device.img");
+    let bytes = args.program.size << 20;
+    let made = File::create(&image).and_then(|file| file.set_len(bytes));
+    made.map_err(|e| failed(format!("making {}: {e}", image.display())))?;
+    let given = args.kernel.mkfs.clone();
+    make(
+        &given.unwrap_or(format!("mkfs.{fs} $VARVE_DEVICE")),
+        &image,
+        &stop,
+    )?;
+    let plan = KernelPlan {
+        machine: engine.into(),
+        fs: fs.clone(),
+        options: args.kernel.mount.clone(),
+        image,
+        words: vec!["in-the-guest".into()],
+        setup: args.program.setup.clone(),
+        run: run.clone(),
+        check: args.program.check.clone(),
+        patience: Duration::from_secs(args.timeout),
+    };
+    let mut kernel = Kernel::boot(plan, folder.path()).map_err(failed)?;
+    let recorded = kernel
+        .record(Room::new(args.memory << 20))
+        .map_err(failed)?;
+    explored(args, &recorded, bytes, &mut kernel, &out, &stop)
+}
+
+/// Makes the file system.
+fn make(command: &str, image: &Path, stop: &Stop) -> Result<(), Failure> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", command])
+        .env("VARVE_DEVICE", image)
+        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
+        .stdout(std::process::Stdio::null());
+    let done = Shell::start(&mut shell).and_then(|mut shell| shell.wait(stop, None));
+    match done {
+        Err(e) => Err(failed(format!("sh: {e}"))),
+        Ok(_) if stop.signal().is_some() => {
+            let signal = stop.signal().unwrap_or_default();
+            Err(Failure::Stopped(signal, "nothing is written".into()))
+        }
+        Ok((status, _)) if status.success() => Ok(()),
+        Ok((status, _)) => Err(failed(format!("--mkfs ended with {status}"))),
+    }
+}
