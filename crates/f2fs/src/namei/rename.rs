@@ -276,6 +276,7 @@ impl F2fs {
             links::subdir_came(to);
         }
         links::renamed(&source.inode, to.ino, name);
+        self.note_moved_name(source.dir.ino);
         self.note_moved_name(to.ino);
         if source.kind.is_dir() {
             self.note_moved_name(source.inode.ino);

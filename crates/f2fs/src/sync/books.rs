@@ -25,8 +25,8 @@ base::words! {
         Life => "life",
         /// A part of the file was cut off, and no node would tell roll-forward so.
         Cut => "cut",
-        /// `strict`: names were moved into the directory of a file whose name is not in the last
-        /// checkpoint.
+        /// `strict`: names were moved into or out of the directory of a file whose name is not in
+        /// the last checkpoint (sync-Y7).
         MovedNames => "moved-names",
     }
 }
@@ -39,7 +39,7 @@ pub(super) const MOVED_MAX: usize = 1024;
 pub(crate) struct SyncBooks {
     /// Checkpoints by reason.
     pub(super) checkpoints: BTreeMap<Reason, u64>,
-    /// Directories that names were moved into, with the checkpoint version at that time.
+    /// Directories that names were moved into or out of, with the checkpoint version at that time.
     pub(super) moved: BTreeMap<Ino, u64>,
     /// Version of the checkpoint that was mounted.
     pub(super) life: Option<u64>,

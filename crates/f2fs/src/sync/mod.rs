@@ -27,7 +27,14 @@
 //!   may come back as new inodes over old data;
 //! - Y6 (nothing to do) if the inode has no change that the caller asked to sync, an fsync still
 //!   waits for the nodes that an earlier fsync wrote of this inode, and for a flush that covers the
-//!   inode's data.
+//!   inode's data;
+//! - Y7 (moved names) roll-forward knows a file by the one name in its inode, and puts that name in
+//!   place over whatever the last checkpoint has there. After `rename a d/e` a new `a` that is
+//!   brought back takes the place of the old one, whose new name `d/e` is in no node of the chain:
+//!   the old file would be under no name. So with `strict` a rename marks both its directories
+//!   until the next checkpoint, and the fsync of a file that would be made anew in one of them
+//!   writes a checkpoint. (Linux marks the new directory only, and `posix` none: there such a file
+//!   can be lost unless it was synced after the rename.)
 
 mod books;
 
@@ -66,7 +73,8 @@ impl F2fs {
         self.nodes.sync.lock().checkpoints.clone()
     }
 
-    /// A name was moved into this directory (rename): what `strict` asks for.
+    /// A name was moved into this directory or out of it (rename): what `strict` asks for
+    /// (sync-Y7).
     pub(crate) fn note_moved_name(&self, dir: Ino) {
         if self.options.fsync == FsyncMode::Strict {
             let version = self.cp.footer_version();
@@ -249,7 +257,7 @@ impl F2fs {
         if !self.nat.history(pino)?.checkpointed {
             return Ok(Some(Reason::Parent));
         }
-        if self.options.fsync == FsyncMode::Strict && self.is_moved_into(pino) {
+        if self.options.fsync == FsyncMode::Strict && self.had_moves(pino) {
             let history = self.nat.history(inode.nid())?;
             if !history.checkpointed && !history.inode_fsynced {
                 return Ok(Some(Reason::MovedNames));
@@ -263,7 +271,7 @@ impl F2fs {
         self.nodes.sync.lock().life == Some(version)
     }
 
-    fn is_moved_into(&self, dir: Nid) -> bool {
+    fn had_moves(&self, dir: Nid) -> bool {
         let version = self.cp.footer_version();
         self.nodes.sync.lock().moved.get(&Ino(dir.0)) == Some(&version)
     }

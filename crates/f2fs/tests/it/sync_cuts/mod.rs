@@ -8,7 +8,7 @@ use crate::common::{MIB, caps, fresh, judge, mount};
 use base::{BLOCK_BYTES, Nanos};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
-use cuts::lives::{collapsed, revived, shared};
+use cuts::lives::{collapsed, renamed_away, revived, shared};
 use cuts::{Setting, VOLUME_MIB, explore};
 use fscore::FileSystem;
 use rt::{Sim, SimConfig};
@@ -150,6 +150,13 @@ fn blocks_that_moved() {
         let outcome = Sim::new(SimConfig::seeded(5)).run(history);
         assert_eq!(outcome.unwrap(), Ok(()));
     }
+}
+
+/// A file that was renamed away survives the one that was made in its place.
+#[test]
+fn renamed_files_outlive_their_successors() {
+    let outcome = Sim::new(SimConfig::seeded(7)).run(renamed_away);
+    assert_eq!(outcome.unwrap(), Ok(()));
 }
 
 /// What an earlier life left behind the end of its chain stays dead.

@@ -5,11 +5,11 @@ use crate::common::{MIB, caps, fresh};
 use base::{BLOCK_BYTES, BlockNo};
 use block::{Class, Queue};
 use blockdev::{Image, SpecDisk, write_block};
-use fscore::FileSystem;
+use fscore::{FileSystem, RenameMode};
 use ondisk::f2fs::{Geometry, Nid, SUPERBLOCK_AT, Superblock, addr, addr_slot0, footer, set_addr};
 use std::sync::Arc;
 use testkit::Brief;
-use varve_f2fs::{F2fs, MountOptions};
+use varve_f2fs::{F2fs, MountOptions, Reason};
 
 const PAGES: u64 = 12;
 
@@ -57,6 +57,36 @@ pub fn collapsed() -> Result<(), String> {
     fs.unmount().map_err(|e| e.to_string())?;
     let ram = Arc::new(disk.visible().to_ram(VOLUME_MIB * MIB));
     crate::common::judge(&ram);
+    same
+}
+
+/// A file goes to another directory, and a new file that takes its old name is synced (sync-Y7).
+pub fn renamed_away() -> Result<(), String> {
+    let disk = SpecDisk::from_image(caps(VOLUME_MIB * MIB), start(), 1);
+    let strict = MountOptions::parse("fsync_mode=strict").expect("options");
+    let fs = F2fs::mount(Queue::new(disk.clone()), strict).expect("mounts");
+    let root = fs.root();
+    let old = fs.file("a");
+    fs.write(old, 0, &pages(1, PAGES)).expect("writes");
+    let dir = fs.mkdir(root, b"d", 0o755, Default::default());
+    let dir = dir.expect("a directory").ino;
+    fs.sync().expect("checkpoint");
+    fs.rename(root, b"a", dir, b"e", RenameMode::Replace)
+        .expect("renames");
+    let new = fs.file("a");
+    fs.write(new, 0, &pages(50, PAGES)).expect("writes");
+    fs.fsync(new, true).expect("syncs");
+    let checkpoints = fs.fsync_checkpoints();
+    let left = disk.snapshot_lost();
+    fs.unmount().expect("unmounts");
+    let (disk, fs) = mounted(left, 2)?;
+    let same = compare(&fs, "a", &pages(50, PAGES));
+    let found = fs.lookup(fs.find(b"d"), b"e");
+    let found = found.map_err(|e| format!("the renamed file: {e}"))?;
+    assert_eq!(fs.content(found), pages(1, PAGES));
+    assert_eq!(checkpoints.get(&Reason::MovedNames), Some(&1));
+    fs.unmount().map_err(|e| e.to_string())?;
+    crate::common::judge(&Arc::new(disk.visible().to_ram(VOLUME_MIB * MIB)));
     same
 }
 
