@@ -245,10 +245,10 @@ fn runs(device: &str) -> String {
 fn a_profile_that_was_written_to_a_file_gives_the_same_runs() {
     let folder = tempfile::tempdir().unwrap();
     let card = folder.path().join("card.toml");
-    let text = stdout(&["device", "new", "emmc-odroid-xu4,card.cache_kib=64"]);
+    let text = stdout(&["device", "new", "emmc-odroid-xu4,timing.fig8.write_us=200"]);
     std::fs::write(&card, &text).unwrap();
     let card = card.to_str().unwrap();
-    let changed = runs("emmc-odroid-xu4,card.cache_kib=64");
+    let changed = runs("emmc-odroid-xu4,timing.fig8.write_us=200");
     assert_eq!(runs(card), changed);
     assert_ne!(runs("emmc-odroid-xu4"), changed, "the change counts");
     assert!(stdout(&["device", "show", card]).contains("EXT_CSD"));

@@ -155,7 +155,7 @@ impl Profile {
     }
 
     /// The commented text of the profile of a device string, with its changes in it.
-    /// [`Profile::from_toml`] makes the same profile of it that [`Profile::open`] makes of `device`.
+    /// [`Profile::from_toml`] makes the profile of it that [`Profile::open`] makes of `device`.
     ///
     /// # Errors
     /// As [`Profile::open`].
