@@ -28,6 +28,9 @@ pub struct Args {
     /// A wheel of release builds, as users get it; without, of what the tests have built
     #[arg(long)]
     release: bool,
+    /// The program, instead of one built for this
+    #[arg(long)]
+    varve: Option<PathBuf>,
     /// Build the wheel alone
     #[arg(long)]
     wheel: bool,
@@ -41,7 +44,7 @@ pub fn run(args: &Args) -> Result {
     let root = workspace::root();
     let venv = environment()?;
     install(&venv, &BUILDERS)?;
-    let wheel = build(&root, &venv, args.release)?;
+    let wheel = build(&root, &venv, args)?;
     println!("wheel: {}", wheel.display());
     if args.wheel {
         return Ok(());
@@ -130,12 +133,15 @@ fn python(venv: &Path, args: &[&str]) -> Result {
 }
 
 /// Builds program and wheel, and answers its path.
-fn build(root: &Path, venv: &Path, release: bool) -> Result<PathBuf> {
-    let (profile, words): (&str, &[&str]) = match release {
+fn build(root: &Path, venv: &Path, args: &Args) -> Result<PathBuf> {
+    let (profile, words): (&str, &[&str]) = match args.release {
         true => ("release", &["--release"]),
         false => ("dev", &[]),
     };
-    let program = workspace::build_varve(words)?;
+    let program = match &args.varve {
+        Some(program) => program.clone(),
+        None => workspace::build_varve(words)?,
+    };
     let package = root.join(PACKAGE);
     let place = package.join("python/varve/bin");
     let host = |e: std::io::Error| format!("{}: {e}", place.display());

@@ -199,7 +199,7 @@ fn run_command(suite: &Suite, run: &[String]) -> Result<Counts> {
             let mut own = Command::new(own_program()?);
             own.args(rest);
             // Without `--varve` the program would be compiled again, with its own features alone.
-            if rest.first() == Some(&"conformance") {
+            if matches!(rest.first(), Some(&("conformance" | "python"))) {
                 own.arg("--varve").arg(build::binary("varve")?);
             }
             own
