@@ -101,6 +101,14 @@ impl Request {
         }
     }
 
+    /// Bytes that it reads or writes, of those that are carried out.
+    pub fn data(&self) -> u64 {
+        match self.kind {
+            READ | WRITE if self.len <= PAYLOAD_MAX => u64::from(self.len),
+            _ => 0,
+        }
+    }
+
     /// What it asks for; `allocation`: the client may ask where zeros are.
     pub fn asked(
         &self,

@@ -1,10 +1,11 @@
 //! The listening socket, and a task for each client.
 
 use super::address::Address;
-use super::hello::{self, Agreed};
+use super::hello;
 use super::transmit;
 use crate::Served;
 use crate::socket::{Close, bind_unix, next_client, send, wait};
+use rt::JoinHandle;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, recv};
@@ -72,24 +73,22 @@ impl Server {
         options: &Options,
         tell: impl Fn(&str) + Send + Clone + 'static,
     ) -> io::Result<()> {
-        let mut clients: Vec<Arc<()>> = Vec::new();
-        let mut tasks = Vec::new();
+        let mut clients = Vec::new();
         let done = loop {
             let stream = match self.accept(served) {
                 Ok(Some(stream)) => stream,
                 Ok(None) => break Ok(()),
                 Err(e) => break Err(e),
             };
-            clients.retain(|client| Arc::strong_count(client) > 1);
+            // A thread that has ended keeps its stack until somebody joins it.
+            let ended = clients.extract_if(.., |client: &mut JoinHandle<()>| client.is_finished());
+            join(ended.collect())?;
             if clients.len() >= CLIENTS_MAX {
                 tell("a client of NBD is not let in: there are too many");
                 continue;
             }
-            let here = Arc::new(());
-            clients.push(here.clone());
             let (served, options, tell) = (served.clone(), options.clone(), tell.clone());
-            tasks.push(rt::spawn("nbd client", move || {
-                let _here = here;
+            clients.push(rt::spawn("nbd client", move || {
                 if let Close::Broken(why) = serve(&stream, &served, &options) {
                     tell(&format!("a client of NBD is let go: {why}"));
                 }
@@ -98,10 +97,7 @@ impl Server {
         if done.is_err() {
             served.end();
         }
-        for task in tasks {
-            task.join()
-                .map_err(|_| io::Error::other("a client's task panicked"))?;
-        }
+        join(clients)?;
         if let Address::Unix(path) = &self.address {
             let _ = std::fs::remove_file(path);
         }
@@ -121,6 +117,14 @@ impl Server {
             }),
         }
     }
+}
+
+fn join(clients: Vec<JoinHandle<()>>) -> io::Result<()> {
+    for client in clients {
+        let ended = client.join();
+        ended.map_err(|_| io::Error::other("a client's task panicked"))?;
+    }
+    Ok(())
 }
 
 /// A connection, and the device behind it.
@@ -156,7 +160,7 @@ fn serve(stream: &OwnedFd, served: &Arc<Served>, options: &Options) -> Close {
         served,
     };
     match hello::agree(&wire, options) {
-        Ok(agreed @ Agreed { .. }) => transmit::run(&wire, stream, served, options, agreed),
+        Ok(agreed) => transmit::run(&wire, stream, served, options, agreed),
         Err(why) => why,
     }
 }

@@ -3,6 +3,8 @@
 //! - T1: requests are submitted in the order in which they come and answered in this order. The
 //!   answers are another task's business, so requests that wait for nothing do not wait for them.
 //! - T2: every submitted command is finished, also when nobody can be told.
+//! - T3: a client's requests wait while those on their way have [`BYTES_ON_THE_WAY`] of data,
+//!   which memory is kept for.
 
 use super::hello::{ALLOCATION_ID, Agreed};
 use super::request::{Asked, EINVAL, EIO, ESHUTDOWN, HEAD, PAYLOAD_MAX, Request};
@@ -11,12 +13,16 @@ use crate::socket::Close;
 use crate::{Command, Pending, Served};
 use base::Bytes;
 use blockdev::{DevError, DevErrorKind};
+use rt::Semaphore;
 use rustix::net::{Shutdown, shutdown};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 /// Requests of a client that are on their way.
 const ON_THE_WAY: usize = 16;
+/// Bytes that they read or write (T3): at least those of the longest request.
+const BYTES_ON_THE_WAY: u64 = 64 << 20;
+const _: () = assert!(PAYLOAD_MAX as u64 <= BYTES_ON_THE_WAY);
 
 const SIMPLE: u32 = 0x6744_6698;
 const CHUNK: u32 = 0x668e_33ef;
@@ -52,8 +58,10 @@ pub fn run(
         Ok(own) => own,
         Err(e) => return Close::broken(format!("another descriptor: {e}")),
     };
-    let (jobs, todo) = rt::channel_named("nbd answers", ON_THE_WAY);
+    let (jobs, todo) = rt::channel_named::<Job>("nbd answers", ON_THE_WAY);
     let answering = served.clone();
+    let room = Arc::new(Semaphore::named("nbd bytes on the way", BYTES_ON_THE_WAY));
+    let freed = room.clone();
     let answers = rt::spawn("nbd answers", move || {
         let wire = Wire {
             stream: own.as_fd(),
@@ -61,6 +69,7 @@ pub fn run(
         };
         let mut told = Ok(());
         for job in todo.iter() {
+            let bytes = job.request.data();
             // T2.
             let answer = carry_out(job, &answering, agreed);
             if told.is_ok() {
@@ -70,11 +79,12 @@ pub fn run(
                     let _ = shutdown(&own, Shutdown::Both);
                 }
             }
+            freed.release(bytes);
         }
         told
     });
     let why = loop {
-        match next(wire, served, options, agreed) {
+        match next(wire, &room, served, options, agreed) {
             Ok(job) => {
                 // The other task receives as long as this one sends.
                 let sent = jobs.send(job);
@@ -91,7 +101,13 @@ pub fn run(
 }
 
 /// The next request, submitted (T1).
-fn next(wire: &Wire<'_>, served: &Served, options: &Options, agreed: Agreed) -> Result<Job, Close> {
+fn next(
+    wire: &Wire<'_>,
+    room: &Semaphore,
+    served: &Served,
+    options: &Options,
+    agreed: Agreed,
+) -> Result<Job, Close> {
     let mut head = [0; HEAD];
     wire.receive(&mut head)?;
     let request = Request::parse(&head).ok_or_else(|| Close::broken("no request"))?;
@@ -102,6 +118,8 @@ fn next(wire: &Wire<'_>, served: &Served, options: &Options, agreed: Agreed) -> 
         let len = request.payload();
         return Err(Close::broken(format!("a write of {len} bytes")));
     }
+    // T3. Who fails below ends the connection, and with it the count.
+    room.acquire(request.data());
     let mut payload = vec![0; request.payload() as usize];
     wire.receive(&mut payload)?;
     let what = match request.asked(payload, served, options, agreed.allocation) {

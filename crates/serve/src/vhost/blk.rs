@@ -73,6 +73,8 @@ pub struct Asking {
     pub head: u16,
     /// What it asks for.
     pub asked: Asked,
+    /// Bytes that it sends and asks for, which memory is kept for.
+    pub bytes: u64,
     /// Where data goes.
     room: Vec<Run>,
     /// Where the status goes.
@@ -100,17 +102,18 @@ impl Asking {
             status.ok_or_else(|| Close::broken("room for a status beyond all addresses"))?;
         let room = length(&chain.writable);
         let sent = length(&chain.readable);
-        let refused = Asked::Answer(IOERR, Bytes::new());
-        let asked = match sent < HEAD as u64 || room.max(sent) > DATA_MAX + HEAD as u64 {
-            true => refused,
+        let (asked, bytes) = match sent < HEAD as u64 || room.max(sent) > DATA_MAX + HEAD as u64 {
+            true => (Asked::Answer(IOERR, Bytes::new()), 0),
             false => {
-                let sent = gather(&chain.readable, memory)?;
-                classify(&sent, room, served, options, write_through)
+                let gathered = gather(&chain.readable, memory)?;
+                let asked = classify(&gathered, room, served, options, write_through);
+                (asked, room + sent)
             }
         };
         Ok(Asking {
             head: chain.head,
             asked,
+            bytes,
             room: chain.writable,
             status,
         })
@@ -260,4 +263,26 @@ pub fn config(served: &Served, options: &Options, write_back: bool) -> [u8; CONF
     put_le32(&mut all, 52, 1);
     all[56] = 1;
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_has_a_bound_and_known_flags() {
+        let body = |sectors: u32, flags: u32| {
+            let mut body = [0; RANGE];
+            put_le64(&mut body, 0, 7);
+            put_le32(&mut body, 8, sectors);
+            put_le32(&mut body, 12, flags);
+            body
+        };
+        let most = RANGE_SECTORS_MAX;
+        assert_eq!(range(&body(most, 0), false), Ok((Lba(7), u64::from(most))));
+        assert_eq!(range(&body(most + 1, 0), false), Err(IOERR));
+        assert_eq!(range(&body(1, 1), true), Ok((Lba(7), 1)));
+        assert_eq!(range(&body(1, 1), false), Err(UNSUPP));
+        assert_eq!(range(&body(1, 0)[..15], false), Err(IOERR));
+    }
 }

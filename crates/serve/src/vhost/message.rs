@@ -228,3 +228,48 @@ fn config(payload: &[u8]) -> Result<(usize, &[u8]), Close> {
         "a message of {len} bytes about a place outside of the configuration"
     )))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(request: u32, payload: &[u8]) -> Result<Message, Close> {
+        let mut head = [0; HEAD];
+        put_le32(&mut head, 0, request);
+        put_le32(&mut head, 4, VERSION);
+        put_le32(&mut head, 8, payload.len() as u32);
+        Message::parse(&Head::parse(&head)?, payload)
+    }
+
+    #[test]
+    fn no_more_regions_than_there_may_be() {
+        let table =
+            |count: usize| [&(count as u64).to_le_bytes()[..], &vec![1; 32 * count]].concat();
+        for count in [1, REGIONS_MAX] {
+            let parsed = parsed(5, &table(count));
+            assert!(matches!(parsed, Ok(Message::SetMemTable(all)) if all.len() == count));
+        }
+        for wrong in [
+            table(0),
+            table(REGIONS_MAX + 1),
+            table(2)[..71].to_vec(),
+            vec![1],
+        ] {
+            assert!(parsed(5, &wrong).is_err(), "{} bytes", wrong.len());
+        }
+    }
+
+    #[test]
+    fn the_configuration_is_asked_for_within_its_bounds() {
+        let ask = |from: usize, len: usize| {
+            let words = [from as u32, len as u32, 0].map(u32::to_le_bytes);
+            [&words.concat()[..], &vec![0; len.min(PAYLOAD_MAX)]].concat()
+        };
+        let all = parsed(24, &ask(0, CONFIG_BYTES));
+        assert_eq!(all.expect("all of it"), Message::GetConfig(0, CONFIG_BYTES));
+        for (from, len) in [(1, CONFIG_BYTES), (CONFIG_BYTES, 1), (u32::MAX as usize, 2)] {
+            assert!(parsed(24, &ask(from, len)).is_err(), "{from} {len}");
+        }
+        assert!(parsed(24, &ask(0, 8)[..19]).is_err(), "less than it says");
+    }
+}

@@ -6,6 +6,8 @@
 //! - V3: in write-through mode a write is answered when it is durable; on the way into that mode
 //!   the device is flushed, so that earlier answers are durable too. A guest that knows neither
 //!   flush nor the choice of mode gets write-through.
+//! - V4: requests of a client wait while those under way have [`UNDER_WAY_BYTES`] of data. They
+//!   are taken when some of these are answered, without another kick.
 
 use super::blk::{self, Asked, Asking, feature};
 use super::memory::Memory;
@@ -33,6 +35,9 @@ const VERSION_1: u64 = 1 << 32;
 const PROTOCOL: u64 = 1 | 1 << 3 | 1 << 5 | 1 << 9;
 const REPLY_ACK: u64 = 1 << 3;
 
+/// Bytes of data of a client's requests that are under way, beyond which no other is taken (V4).
+const UNDER_WAY_BYTES: u64 = 64 << 20;
+
 /// A client.
 pub(super) struct Session<'a> {
     served: &'a Served,
@@ -43,6 +48,8 @@ pub(super) struct Session<'a> {
     write_back: bool,
     memory: Option<Memory>,
     queues: Vec<Queue>,
+    /// Bytes of the requests that are under way (V4).
+    under_way: u64,
     /// The way to the client is kept, because it takes its end for that of the device.
     _to_client: Option<OwnedFd>,
 }
@@ -71,6 +78,7 @@ impl<'a> Session<'a> {
             write_back: true,
             memory: None,
             queues: (0..queues).map(|_| Queue::default()).collect(),
+            under_way: 0,
             _to_client: None,
         }
     }
@@ -92,12 +100,17 @@ impl<'a> Session<'a> {
     /// Takes what the guest offers, answers what is complete, and waits for more.
     fn turn(&mut self) -> Result<(), Close> {
         let mut due = None;
+        let mut left = false;
         for n in 0..self.queues.len() {
-            self.take(n)?;
+            left |= self.take(n)?;
         }
         for n in 0..self.queues.len() {
             let next = self.answer_due(n)?;
             due = [due, next].into_iter().flatten().min();
+        }
+        if left && self.has_room() {
+            // V4: no kick tells of what was left.
+            due = Some(rt::now());
         }
         if self.wait(due)? {
             let (head, payload, files) = wire::receive(&self.stream, self.served)?;
@@ -142,27 +155,34 @@ impl<'a> Session<'a> {
         Ok(!fds[0].revents().is_empty())
     }
 
-    /// Submits what the guest offers in a queue.
-    fn take(&mut self, n: usize) -> Result<(), Close> {
+    /// True if another request may be taken (V4).
+    fn has_room(&self) -> bool {
+        self.under_way < UNDER_WAY_BYTES
+    }
+
+    /// Submits what the guest offers in a queue; true if something may be left for want of room.
+    fn take(&mut self, n: usize) -> Result<bool, Close> {
         let write_through = self.writes_through();
         let (queue, Some(memory)) = (&mut self.queues[n], &self.memory) else {
-            return Ok(());
+            return Ok(false);
         };
-        if !queue.works() {
-            return Ok(());
-        }
-        let Some(ring) = &mut queue.ring else {
-            return Ok(());
+        let (true, Some(ring)) = (queue.enabled, &mut queue.ring) else {
+            return Ok(false);
         };
-        while let Some(chain) = ring.take(memory)? {
+        // V4.
+        while self.under_way < UNDER_WAY_BYTES {
+            let Some(chain) = ring.take(memory)? else {
+                return Ok(false);
+            };
             let asking = Asking::parse(chain, memory, self.served, self.options, write_through)?;
             let pending = match &asking.asked {
                 Asked::Run(command) => Some(self.served.submit(command.clone())),
                 Asked::Answer(..) => None,
             };
+            self.under_way += asking.bytes;
             queue.asked.push_back((asking, pending));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Answers what is due, in order (V1), and tells when the next one will be.
@@ -189,6 +209,7 @@ impl<'a> Session<'a> {
         let Some((asking, pending)) = queue.asked.pop_front() else {
             return Ok(false);
         };
+        self.under_way -= asking.bytes;
         let outcome = pending.map(|pending| self.served.finish(pending));
         let (data, status) = told(&asking.asked, outcome);
         let (Some(memory), Some(ring)) = (&self.memory, &mut queue.ring) else {
@@ -224,7 +245,8 @@ impl<'a> Session<'a> {
 
     /// Completes what a queue was asked for, and answers none of it (V2).
     fn drop_asked(&mut self, n: usize) {
-        for (_, pending) in self.queues[n].asked.drain(..) {
+        for (asking, pending) in self.queues[n].asked.drain(..) {
+            self.under_way -= asking.bytes;
             if let Some(pending) = pending {
                 // Nobody is there to be told.
                 let _ = self.served.finish(pending);

@@ -7,6 +7,8 @@
 //! - R3: chains are answered in the order in which they were offered. So the used index tells how
 //!   many are done, and after a reconnection work goes on at this index: what was offered and has
 //!   no answer is done again. No later write was answered that this could undo.
+//! - R4: of a queue no more chains are under way than it has entries: an honest guest has a
+//!   descriptor for each, and one that offers more is let go.
 
 use super::memory::Memory;
 use super::message::Rings;
@@ -95,14 +97,16 @@ impl Ring {
     /// # Errors
     /// The ring or the chain makes no sense (R1, R2).
     pub fn take(&mut self, memory: &Memory) -> Result<Option<Chain>, Close> {
-        let offered = memory.load(self.avail + 2)?.wrapping_sub(self.next_avail);
-        if offered == 0 {
+        let offered = memory.load(self.avail + 2)?;
+        if offered == self.next_avail {
             return Ok(None);
         }
-        if offered > self.size {
+        // R4.
+        let open = offered.wrapping_sub(self.next_used);
+        if open > self.size {
             let size = self.size;
             return Err(Close::broken(format!(
-                "{offered} entries in a queue of {size}"
+                "{open} entries in a queue of {size}"
             )));
         }
         let at = u64::from(self.next_avail % self.size);

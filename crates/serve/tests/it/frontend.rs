@@ -13,14 +13,14 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 /// Where the client says that its memory is.
-const USER: u64 = 0x7000_0000_0000;
+pub const USER: u64 = 0x7000_0000_0000;
 /// Where the guest has it.
 pub const GUEST: u64 = 0x10_0000;
 /// Bytes of it.
 pub const MEMORY: u64 = 4 << 20;
 pub const SIZE: u16 = 64;
-const AVAIL: u64 = 0x1000;
-const USED: u64 = 0x2000;
+pub const AVAIL: u64 = 0x1000;
+pub const USED: u64 = 0x2000;
 /// Where buffers begin.
 pub const BUFFERS: u64 = 0x1_0000;
 
@@ -114,7 +114,8 @@ impl Frontend {
         self.tell(5, &table, files.unwrap_or(&own));
     }
 
-    fn tell_fd(&self, request: u32, payload: &[u8], which: u8) {
+    /// Sends a message with the event of the kicks (0) or of the answers (1).
+    pub fn tell_fd(&self, request: u32, payload: &[u8], which: u8) {
         let file = [self.kick.as_fd(), self.call.as_fd()][usize::from(which)];
         self.tell(request, payload, &[file]);
     }

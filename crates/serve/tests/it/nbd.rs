@@ -424,6 +424,55 @@ fn the_old_way_without_structured_answers() {
     assert_eq!(told, [] as [&str; 0]);
 }
 
+/// More than one request may carry, on a device that has so much.
+#[test]
+fn a_read_that_is_too_long_is_refused() {
+    let ram = Arc::new(blockdev::Ram::new(128 << 20));
+    by_nbd(Served::new(ram).unwrap(), named(""), |socket| {
+        let mut raw = Raw::begun(socket);
+        raw.request(0, 0, 0, (32 << 20) + 512);
+        assert_eq!(raw.error(), 22);
+        raw.request(0, 0, 0, 32 << 20);
+        assert_eq!(raw.error(), 0);
+        assert_eq!(raw.read(32 << 20).len(), 32 << 20);
+    });
+}
+
+/// transmit-T3: of reads that nobody takes the answers of, so many wait as memory is kept for.
+#[test]
+fn t3_what_is_on_its_way_has_a_bound() {
+    let spy = Spy::new(true);
+    by_nbd(served(&spy), named(""), |socket| {
+        let mut raw = Raw::begun(socket);
+        for _ in 0..16 {
+            raw.request(0, 0, 0, BYTES as u32);
+        }
+        rt::sleep(base::Nanos(200_000_000));
+        let read = |seen: &Seen| match seen {
+            Seen::Read(_, n) => n * 512,
+            _ => 0,
+        };
+        let bytes: u64 = spy.seen().iter().map(read).sum();
+        assert!(bytes > 0 && bytes <= 64 << 20, "{bytes}");
+        for _ in 0..16 {
+            assert_eq!(raw.error(), 0);
+            raw.read(BYTES as usize);
+        }
+    });
+}
+
+/// Sixteen clients at once are let in; who has gone makes room, and leaves no thread behind.
+#[test]
+fn clients_that_have_gone_make_room() {
+    let spy = Spy::new(true);
+    let told = by_nbd(served(&spy), named(""), |socket| {
+        for _ in 0..40 {
+            works(socket);
+        }
+    });
+    assert_eq!(told, [] as [&str; 0]);
+}
+
 #[test]
 fn options_that_make_no_sense_are_refused() {
     let spy = Spy::new(true);

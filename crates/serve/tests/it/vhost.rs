@@ -3,7 +3,8 @@
 
 use crate::device::{BYTES, Seen, Spy, by_vhost};
 use crate::frontend::{
-    BUFFERS, Desc, Frontend, INDIRECT, MEMORY, NEXT, WRITE, pair, region, rings,
+    AVAIL, BUFFERS, Desc, Frontend, GUEST, INDIRECT, MEMORY, NEXT, SIZE, USED, USER, WRITE, pair,
+    region, rings,
 };
 use base::{Nanos, Time};
 use proptest::prelude::*;
@@ -278,6 +279,22 @@ fn what_is_too_long_is_an_error_of_the_request() {
         client.offer(&[desc(BUFFERS, 15, NEXT, 2), long, status], 0);
         assert_eq!(client.used(), Some((0, 1)));
         assert_eq!(client.get(BUFFERS + 0x800, 1), [1]);
+        // What it sends is too long, though the answer would be short.
+        client.put(BUFFERS, &8u32.to_le_bytes());
+        let sent = desc(0, MEMORY as u32, NEXT, 2);
+        let table = [
+            desc(BUFFERS, 16, NEXT, 1),
+            sent,
+            desc(0, MEMORY as u32, NEXT, 3),
+            desc(0, MEMORY as u32, NEXT, 4),
+            desc(0, MEMORY as u32, NEXT, 5),
+            desc(0, MEMORY as u32, NEXT, 6),
+            desc(BUFFERS + 0x700, 20, WRITE | NEXT, 7),
+            status,
+        ];
+        client.offer(&table, 0);
+        assert_eq!(client.used(), Some((0, 1)));
+        assert_eq!(client.get(BUFFERS + 0x800, 1), [1]);
         // More entries than the queue has.
         client.announce(1000);
         assert_eq!(client.used(), None);
@@ -289,7 +306,7 @@ fn what_is_too_long_is_an_error_of_the_request() {
 fn messages_that_make_no_sense_end_the_connection() {
     let spy = Spy::new(true);
     let told = by_vhost(served(&spy), |socket| {
-        let each: [&dyn Fn(&mut Frontend); 11] = [
+        let each: [&dyn Fn(&mut Frontend); 12] = [
             &|c| c.raw(&[0xff; 12], &[]),
             &|c| c.raw(&[1, 0, 0, 0, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], &[]),
             &|c| c.tell(99, &[], &[]),
@@ -300,18 +317,27 @@ fn messages_that_make_no_sense_end_the_connection() {
             &|c| c.share(&region(MEMORY + 4096), None),
             &|c| c.share(&region(0), None),
             &|c| {
+                // Two regions with one descriptor.
+                let mut table = vec![2, 0, 0, 0, 0, 0, 0, 0];
+                table.extend_from_slice(&region(4096));
+                let mut second = region(4096);
+                second[..8].copy_from_slice(&(2 * GUEST).to_le_bytes());
+                table.extend_from_slice(&second);
+                c.tell(5, &table, &[c.memory.as_fd()]);
+            },
+            &|c| {
                 // A queue of no possible size.
                 c.share(&region(MEMORY), None);
                 c.tell(8, &pair(0, 65), &[]);
-                c.tell(9, &rings(0, 0, 0), &[]);
-                c.tell(12, &[0; 8], &[c.memory.as_fd()]);
+                c.tell(9, &rings(USER, USER + USED, USER + AVAIL), &[]);
+                c.tell_fd(12, &[0; 8], 0);
             },
             &|c| {
                 // Rings that are nowhere.
                 c.share(&region(MEMORY), None);
                 c.tell(8, &pair(0, 64), &[]);
                 c.tell(9, &rings(1, u64::MAX, 3), &[]);
-                c.tell(12, &[0; 8], &[c.memory.as_fd()]);
+                c.tell_fd(12, &[0; 8], 0);
             },
         ];
         for (n, act) in each.iter().enumerate() {
@@ -321,7 +347,47 @@ fn messages_that_make_no_sense_end_the_connection() {
         }
         works(socket);
     });
-    assert_eq!(told.len(), 11, "{told:#?}");
+    assert_eq!(told.len(), 12, "{told:#?}");
+}
+
+/// session-V4: a guest that asks for more than is kept for it waits, and is answered whole without
+/// another kick.
+#[test]
+fn v4_what_is_under_way_has_a_bound() {
+    const ROOM: u32 = 2 << 20;
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        let later = rt::now().0 + 300_000_000;
+        *spy.until.lock() = Some(Time(later));
+        client.put(BUFFERS, &[0; 16]);
+        let table = [
+            desc(BUFFERS, 16, NEXT, 1),
+            desc(BUFFERS + 0x10_0000, ROOM, WRITE | NEXT, 2),
+            desc(BUFFERS + 0x800, 1, WRITE, 0),
+        ];
+        for _ in 0..SIZE {
+            client.offer(&table, 0);
+        }
+        // Behind this message all kicks have been seen.
+        client.ask(1, &[]);
+        let sectors: u64 = spy
+            .seen()
+            .iter()
+            .map(|seen| match seen {
+                Seen::Read(_, n) => *n,
+                _ => 0,
+            })
+            .sum();
+        assert!(rt::now().0 < later);
+        assert!(
+            sectors > 0 && sectors * 512 <= (64 << 20) + u64::from(ROOM),
+            "{sectors}"
+        );
+        for n in 0..SIZE {
+            assert_eq!(client.used(), Some((0, ROOM + 1)), "{n}");
+        }
+    });
 }
 
 #[test]
