@@ -21,6 +21,7 @@ mod out;
 mod paper;
 mod plain;
 mod pool;
+mod record;
 mod replay;
 mod saved;
 mod serve;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
     let result = match args.command {
         Command::Fsck(options) => return fsck::fsck(&options),
         Command::Recover(options) => return fsck::recover::recover(&options),
+        Command::Record(options) => return record::record(&options),
         Command::Compare(options) => compare::compare(&options),
         Command::Crash(options) => crash::crash(&options),
         Command::Ack(options) => crash::ack(&options),

@@ -18,6 +18,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
     let format = match args.format.as_deref() {
         None => recording::detect_file(&args.file).map_err(failed)?,
         Some("mobibench") => Format::Mobibench,
+        Some("strace") => Format::Strace,
         Some("filebench") => Format::Filebench,
         Some(text) => Format::Blocks(text.parse().map_err(usage)?),
     };
@@ -113,7 +114,7 @@ fn model(args: &ReplayArgs) -> Result<(), Failure> {
 }
 
 /// What was read and what was left out, in a few lines.
-fn summary(reading: &Reading, calls: usize) -> String {
+pub fn summary(reading: &Reading, calls: usize) -> String {
     let Reading {
         name,
         lines,

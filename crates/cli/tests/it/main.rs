@@ -16,6 +16,7 @@ mod pages;
 mod paper;
 mod program;
 mod readme;
+mod record;
 mod replay;
 mod report;
 mod serve;

@@ -12,10 +12,15 @@
 //!   the recording or stands in `folders`.
 
 pub mod apps;
+mod events;
 pub mod mobibench;
+mod paths;
 mod read;
 mod reading;
+mod repair;
 pub mod stats;
+pub mod strace;
+mod text_lines;
 
 pub(crate) use read::unpacked;
 pub use read::{Format, detect, detect_file, read, read_from, read_with};

@@ -5,7 +5,7 @@
 //! told, so that its owner knows why.
 
 use super::reading::Reading;
-use super::{Recording, mobibench};
+use super::{Recording, mobibench, strace};
 use crate::workload::filebench;
 use crate::{RunError, blocktrace};
 use std::fs::File;
@@ -22,6 +22,8 @@ const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
 pub enum Format {
     /// System calls as Mobibench's generator writes them.
     Mobibench,
+    /// System calls as strace writes them.
+    Strace,
     /// Requests to a block device: [`crate::blocktrace`] reads them.
     Blocks(blocktrace::Format),
     /// A workload model of Filebench: no recording, [`crate::workload::filebench`] runs it.
@@ -33,6 +35,7 @@ impl Format {
     pub fn words(self) -> String {
         match self {
             Format::Mobibench => "this is a recording of system calls (mobibench)".into(),
+            Format::Strace => "this is a recording of system calls (strace)".into(),
             Format::Blocks(format) => format!("this is a recording of block requests ({format})"),
             Format::Filebench => "this is a workload model of Filebench (filebench)".into(),
         }
@@ -87,6 +90,7 @@ pub fn read_from(
         let wrong = |what: String| RunError::Recording(format!("{name}: {what}"));
         let (recording, reading) = match detect(head).map_err(&wrong)? {
             Format::Mobibench => mobibench::read(name, lines, strict)?,
+            Format::Strace => strace::read(name, lines, strict)?,
             other => return Err(wrong(format!("{}, not of system calls", other.words()))),
         };
         if recording.calls.is_empty() {
@@ -125,7 +129,7 @@ pub(crate) fn unpacked<T>(
 /// No known format; the error says what it is instead, as far as that can be told.
 pub fn detect(head: &[u8]) -> Result<Format, String> {
     const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
-                         (`thread microseconds call arguments`) and of block requests (MSR/SNIA CSV, fio, blkparse, \
+                         (`thread microseconds call arguments`) and strace writes them (`strace -f -tt -T -y`), of block requests (MSR/SNIA CSV, fio, blkparse, \
                          MQSim, DiskSim, Pixel CSV), plain, .gz or .zst; and workload models of Filebench (.f), plain";
     if head.is_empty() {
         return Err(format!("the file is empty; {KNOWN}"));
@@ -139,6 +143,9 @@ pub fn detect(head: &[u8]) -> Result<Format, String> {
     for line in lines {
         if mobibench::is_call(line) {
             return Ok(Format::Mobibench);
+        }
+        if strace::is_call(line) {
+            return Ok(Format::Strace);
         }
         if first.is_empty() {
             first = line;
@@ -199,6 +206,8 @@ mod tests {
     #[test]
     fn formats_are_told_by_content_and_named() {
         assert_eq!(detect(b"\n1 0 close 3 0\n"), Ok(Format::Mobibench));
+        let strace = b"strace: Process 7 attached\n[pid 7] 00:00:01.2 close(3) = 0\n";
+        assert_eq!(detect(strace), Ok(Format::Strace));
         for (_, text) in filebench::PERSONALITIES {
             assert_eq!(detect(text.as_bytes()), Ok(Format::Filebench));
         }

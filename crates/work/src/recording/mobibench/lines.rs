@@ -2,16 +2,12 @@
 //! nothing are kept, because the rules conclude from them, too.
 
 use crate::RunError;
+use crate::recording::paths::normal;
 use crate::recording::reading::Reading;
+use crate::recording::text_lines::{self, CALLS_MAX, too_many};
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
-/// Longest line, bytes: a path has at most 4096.
-pub(super) const LINE_BYTES_MAX: usize = 16 << 10;
-/// Most calls of a recording, because all of them are in memory.
-const CALLS_MAX: usize = 4_000_000;
-const NAME_BYTES_MAX: usize = 255;
-const PATH_BYTES_MAX: usize = 4095;
 /// Largest offset: what follows it must still be a legal one.
 const OFFSET_MAX: u64 = i64::MAX as u64 >> 1;
 
@@ -101,63 +97,20 @@ pub(super) fn read(
 ) -> Result<Vec<Raw>, RunError> {
     let mut calls: Vec<Raw> = Vec::new();
     let mut threads: BTreeMap<u32, u64> = BTreeMap::new();
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let limit = LINE_BYTES_MAX as u64 + 1;
-        let number = reading.lines + 1;
-        match (&mut *lines).take(limit).read_until(b'\n', &mut line) {
-            Ok(0) => break,
-            Ok(_) => {}
-            Err(e) => {
-                // What was unpacked before the damage of an archive is a recording, too.
-                reading.fault(
-                    strict,
-                    "the file breaks off",
-                    number,
-                    e.to_string().as_bytes(),
-                )?;
-                break;
-            }
-        }
-        reading.lines = number;
-        let ended = line.last() == Some(&b'\n');
-        if !ended && line.len() > LINE_BYTES_MAX {
-            reading.fault(strict, "line too long", number, &line)?;
-            if !skip_line(lines) {
-                break;
-            }
-            continue;
-        }
-        let text = match std::str::from_utf8(&line) {
-            Ok(text) if !text.contains('\0') => text.trim(),
-            _ => {
-                reading.fault(strict, "not text", number, &line)?;
-                continue;
-            }
+    text_lines::each(lines, strict, reading, |reading, number, text| {
+        let raw = match parse(text) {
+            Ok(raw) => raw,
+            Err(kind) => return reading.fault(strict, kind, number, text.as_bytes()),
         };
-        if text.is_empty() {
-            continue;
+        let last = threads.entry(raw.thread).or_default();
+        if raw.us < *last {
+            // The call is put where its time says.
+            let kind = "time goes back in a thread";
+            reading.fault(strict, kind, number, text.as_bytes())?;
         }
-        match parse(text) {
-            Ok(raw) => {
-                let last = threads.entry(raw.thread).or_default();
-                if raw.us < *last {
-                    // The call is put where its time says.
-                    reading.fault(strict, "time goes back in a thread", number, &line)?;
-                }
-                *last = raw.us.max(*last);
-                if calls.len() == CALLS_MAX {
-                    let name = &reading.name;
-                    return Err(RunError::Recording(format!(
-                        "{name}: more than {CALLS_MAX} calls; cut it into parts"
-                    )));
-                }
-                calls.push(raw);
-            }
-            Err(kind) => reading.fault(strict, kind, number, &line)?,
-        }
-    }
+        *last = raw.us.max(*last);
+        push(&mut calls, raw, reading)
+    })?;
     calls.sort_by_key(|raw| raw.us);
     reading.threads = threads.len();
     if let (Some(first), Some(last)) = (calls.first(), calls.last()) {
@@ -166,26 +119,12 @@ pub(super) fn read(
     Ok(calls)
 }
 
-/// Skips the rest of a line; false at the end of the file.
-fn skip_line(lines: &mut dyn BufRead) -> bool {
-    loop {
-        let Ok(buffer) = lines.fill_buf() else {
-            return false;
-        };
-        if buffer.is_empty() {
-            return false;
-        }
-        match buffer.iter().position(|b| *b == b'\n') {
-            Some(at) => {
-                lines.consume(at + 1);
-                return true;
-            }
-            None => {
-                let all = buffer.len();
-                lines.consume(all);
-            }
-        }
+fn push(calls: &mut Vec<Raw>, raw: Raw, reading: &Reading) -> Result<(), RunError> {
+    if calls.len() == CALLS_MAX {
+        return Err(too_many(&reading.name));
     }
+    calls.push(raw);
+    Ok(())
 }
 
 const BROKEN: &str = "broken line";
@@ -347,24 +286,6 @@ fn path_of(words: &[&str]) -> Result<Path, &'static str> {
         true => Path::Known(path),
         false => Path::Bare(path),
     })
-}
-
-/// An absolute path without `.`, `..` and empty names.
-fn normal(text: &str) -> Result<String, &'static str> {
-    let mut names: Vec<&str> = Vec::new();
-    for name in text.split('/') {
-        match name {
-            "" | "." => {}
-            ".." => drop(names.pop()),
-            name if name.len() > NAME_BYTES_MAX => return Err("path too long"),
-            name => names.push(name),
-        }
-    }
-    let path = format!("/{}", names.join("/"));
-    match path.len() {
-        0..=PATH_BYTES_MAX => Ok(path),
-        _ => Err("path too long"),
-    }
 }
 
 #[cfg(test)]

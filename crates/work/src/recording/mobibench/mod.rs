@@ -49,13 +49,12 @@
 mod lines;
 mod names;
 mod rebuild;
-mod repair;
 mod sessions;
 
 pub use lines::is_call;
 
-use super::Recording;
 use super::reading::Reading;
+use super::{Recording, repair};
 use crate::RunError;
 use std::io::BufRead;
 

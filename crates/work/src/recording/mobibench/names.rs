@@ -3,6 +3,7 @@
 //! any thread, tells whether a name is still there.
 
 use super::lines::{Path, Raw, Said};
+use crate::recording::paths::parent;
 use std::collections::BTreeMap;
 
 /// For each name the calls that looked for it and whether it was found, for looking ahead.
@@ -59,13 +60,6 @@ pub(super) struct Asked {
 
 /// Number of names that the recorder kept of a lost path.
 const KEPT_NAMES: usize = 2;
-
-pub(super) fn parent(path: &str) -> &str {
-    match path.rfind('/') {
-        Some(0) | None => "/",
-        Some(at) => &path[..at],
-    }
-}
 
 impl Asked {
     pub(super) fn probe(&mut self, path: &str, found: bool) {

@@ -2,64 +2,24 @@
 //! file by number while its path is not known, because a later call may tell the path.
 
 use super::lines::{Flags, Path, Range, Raw, Said};
-use super::names::{Asked, Looks, parent};
+use super::names::{Asked, Looks};
 use super::sessions::{Session, Sessions};
+use crate::recording::events::{Event, FileSeen, Name, Rebuilt, Target, What, is_device};
+use crate::recording::paths::parent;
 use crate::recording::reading::Reading;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A path, or a file whose path may become known later.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Name {
-    Path(String),
-    File(usize),
-}
-
-/// What an event does. Sessions are given by number.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Open(usize),
-    Read(usize, u64, u32),
-    Write(usize, u64, u32),
-    Sync(usize, bool),
-    Truncate(usize, u64),
-    Close(usize),
-    Unlink(Name),
-    Rename(String, String),
-    Mkdir(String),
-    Rmdir(String),
-}
-
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Event {
-    pub us: u64,
-    pub thread: u32,
-    pub what: What,
-}
-
-/// What a session has open.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Target {
-    File {
-        name: Name,
-        create: bool,
-        truncate: bool,
-    },
-    Dir(String),
-    /// Nothing that counts: it is left out, for this reason.
-    None(&'static str),
-}
-
 /// What is known of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct FileSeen {
+struct FileTrack {
     /// Its path, if known.
-    pub path: Option<String>,
+    path: Option<String>,
     /// Its directory, if its path is not known.
-    pub dir: String,
+    dir: String,
     /// It was there before the recording.
-    pub there: bool,
+    there: bool,
     /// Its size before the recording, as far as calls show.
-    pub bytes: u64,
+    bytes: u64,
     /// End of the content that was added to it.
     grown: u64,
     made_by: (u32, usize),
@@ -67,13 +27,22 @@ pub(super) struct FileSeen {
     emptied: bool,
 }
 
-/// The events, with the sessions and files that they refer to.
-pub(super) struct Rebuilt {
-    pub events: Vec<Event>,
-    pub targets: Vec<Target>,
-    pub files: Vec<FileSeen>,
-    /// Time of the first line, microseconds.
-    pub start: u64,
+impl FileTrack {
+    fn seen(self) -> FileSeen {
+        let FileTrack {
+            path,
+            dir,
+            there,
+            bytes,
+            ..
+        } = self;
+        FileSeen {
+            path,
+            dir,
+            there,
+            bytes,
+        }
+    }
 }
 
 /// What is known of a session while its calls are read.
@@ -109,7 +78,7 @@ struct Rebuilder<'a> {
     dirs: BTreeSet<String>,
     asked: BTreeMap<u32, Asked>,
     tracks: Vec<Track>,
-    files: Vec<FileSeen>,
+    files: Vec<FileTrack>,
     names: BTreeMap<String, usize>,
     /// Every name that there has been, with the last call that removed it.
     ever: BTreeMap<String, Option<usize>>,
@@ -159,12 +128,6 @@ fn known_dirs(calls: &[Raw]) -> BTreeSet<String> {
         _ => None,
     });
     known.collect()
-}
-
-/// True for a path that is no file of a disk.
-fn is_device(path: &str) -> bool {
-    let first = path.trim_start_matches('/').split('/').next();
-    matches!(first, Some("dev" | "proc" | "sys" | "acct"))
 }
 
 impl Rebuilder<'_> {
@@ -296,7 +259,7 @@ impl Rebuilder<'_> {
         made_by: (u32, usize),
     ) -> usize {
         let file = self.files.len();
-        self.files.push(FileSeen {
+        self.files.push(FileTrack {
             path: path.map(Into::into),
             dir,
             there,
@@ -635,7 +598,8 @@ impl Rebuilder<'_> {
             start: self.calls.first().map_or(0, |raw| raw.us),
             events: self.events,
             targets,
-            files: self.files,
+            files: self.files.into_iter().map(FileTrack::seen).collect(),
+            bent: "M15 contradiction, dropped or made true",
         }
     }
 }

@@ -353,7 +353,7 @@ impl World {
         checked(to)?;
         let node = match self.names.get(from) {
             Some(Node::File(file)) => Node::File(*file),
-            Some(Node::Dir) => return Err(format!("{from} is a directory")),
+            Some(Node::Dir) => return self.renames_dir(call, from, to),
             None => return Err(format!("{from} is not there")),
         };
         if from == to {
@@ -367,6 +367,52 @@ impl World {
         self.remove(from)?;
         self.add(to, node)?;
         let mut needs = self.renamed(call, from);
+        needs.extend(self.renamed(call, to));
+        Ok(needs)
+    }
+
+    /// A directory gets another name with all that is below it. It waits for the last change of
+    /// each name below, and later calls below wait for it.
+    fn renames_dir(&mut self, call: u32, from: &str, to: &str) -> Result<Vec<u32>, String> {
+        if from == to {
+            return Ok(self.renamed(call, from));
+        }
+        let inside = format!("{from}/");
+        if to.starts_with(&inside) {
+            return Err(format!("{to} is below {from}"));
+        }
+        match self.names.get(to) {
+            Some(Node::File(_)) => return Err(format!("{to} is no directory")),
+            Some(Node::Dir) if self.entries.get(to).is_some_and(|n| *n > 0) => {
+                return Err(format!("{to} is no empty directory"));
+            }
+            Some(Node::Dir) => drop(self.remove(to)?),
+            None => {}
+        }
+        let below = self.names.range(inside.clone()..);
+        let below = below.take_while(|(path, _)| path.starts_with(&inside));
+        let below: Vec<String> = below.map(|(path, _)| path.clone()).collect();
+        let mut needs = Vec::new();
+        let mut moved = Vec::new();
+        for path in below.iter().rev().map(|path| &**path).chain([from]) {
+            let node = self.remove(path)?;
+            self.entries.remove(path);
+            needs.extend(self.name_changed.remove(path));
+            needs.extend(self.dir_changed.remove(path));
+            moved.push((format!("{to}{}", &path[from.len()..]), node));
+        }
+        for (path, node) in moved.into_iter().rev() {
+            self.add(&path, node)?;
+            self.name_changed.insert(path, call);
+        }
+        for opened in self.open.values_mut() {
+            if let Target::Dir(path) = &mut opened.target
+                && (path == from || path.starts_with(&inside))
+            {
+                *path = format!("{to}{}", &path[from.len()..]);
+            }
+        }
+        needs.extend(self.renamed(call, from));
         needs.extend(self.renamed(call, to));
         Ok(needs)
     }
@@ -499,6 +545,34 @@ mod tests {
         assert_eq!(plan.needs(5), [2, 3], "a close waits for all uses");
         assert_eq!(plan.needs(6), [0, 4], "both names");
         assert_eq!(plan.sizes, [("/a".to_string(), 0)].into());
+    }
+
+    #[test]
+    fn a_directory_moves_with_what_is_below_it() {
+        let mkdir = |path: &str| Op::Mkdir { path: path.into() };
+        let rename = |from: &str, to: &str| Op::Rename {
+            from: from.into(),
+            to: to.into(),
+        };
+        let calls = vec![
+            call(0, 1, mkdir("/a")),
+            call(1, 2, mkdir("/a/b")),
+            call(2, 3, open(0, "/a/b/f")),
+            call(3, 1, rename("/a", "/c")),
+            call(4, 2, open(1, "/c/b/f")),
+            call(5, 3, write(0, 0, 9)),
+        ];
+        let plan = plan(calls).unwrap();
+        assert_eq!(plan.needs(3), [1, 2], "the last changes below");
+        assert!(plan.needs(4).contains(&3), "a call below waits for it");
+        assert_eq!(plan.sizes, [("/c/b/f".to_string(), 9)].into());
+        let entries = [("/c".to_string(), 1), ("/c/b".to_string(), 1)];
+        assert_eq!(plan.entries, entries.into());
+        let inside = super::tests::plan(vec![
+            call(0, 1, mkdir("/a")),
+            call(1, 1, rename("/a", "/a/b")),
+        ]);
+        assert!(inside.err().unwrap().contains("is below"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Turns events into a recording that does not contradict itself.
 //!
 //! The rules may conclude wrongly, but the recording made here runs in any case: each open finds
-//! its file or makes it, and each directory is there. A change that this needs is counted as `M15`.
+//! its file or makes it, and each directory is there. A change that this needs is counted under the
+//! rule that the reader names for it.
 
-use super::names::parent;
-use super::rebuild::{Event, FileSeen, Name, Rebuilt, Target, What};
-use crate::recording::reading::Reading;
-use crate::recording::{Call, Handle, Op, Recording};
+use super::events::{Event, FileSeen, Name, Rebuilt, Target, What};
+use super::paths::parent;
+use super::reading::Reading;
+use super::{Call, Handle, Op, Recording};
 use base::{BLOCK_BYTES, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -128,7 +129,7 @@ impl Repair<'_> {
                 let op = op(*handle);
                 let is_dir = matches!(self.rebuilt.targets[session], Target::Dir(_));
                 if is_dir && !matches!(op, Op::Sync { .. } | Op::Close { .. }) {
-                    return self.reading.decided(BENT);
+                    return self.reading.decided(self.rebuilt.bent);
                 }
                 self.call(event, op);
             }
@@ -157,7 +158,7 @@ impl Repair<'_> {
             false => self.ensure_file(event, &path, create),
         };
         let Some(create) = create else {
-            return self.reading.decided(BENT);
+            return self.reading.decided(self.rebuilt.bent);
         };
         let handle = Handle(self.handles);
         self.handles += 1;
@@ -194,7 +195,7 @@ impl Repair<'_> {
             return Some(create);
         }
         if !create {
-            self.reading.decided(BENT);
+            self.reading.decided(self.rebuilt.bent);
         }
         self.add(path, Kind::File);
         Some(true)
@@ -247,7 +248,7 @@ impl Repair<'_> {
             self.folders.insert(path.into());
             self.whole.insert(path.into());
         } else {
-            self.reading.decided(BENT);
+            self.reading.decided(self.rebuilt.bent);
             let path = path.to_string();
             self.call(event, Op::Mkdir { path });
         }
@@ -263,13 +264,16 @@ impl Repair<'_> {
             None => self.ensure_dir(event, parent(&path)).is_some() && self.was_there(&path),
         };
         if !there {
-            return self.reading.decided(BENT);
+            return self.reading.decided(self.rebuilt.bent);
         }
         self.remove(&path);
         self.call(event, Op::Unlink { path });
     }
 
     fn rename(&mut self, event: &Event, from: &str, to: &str) {
+        if self.live.get(from) == Some(&Kind::Dir) {
+            return self.rename_dir(event, from, to);
+        }
         let there = match self.live.get(from) {
             Some(Kind::File) => true,
             Some(Kind::Dir) => false,
@@ -279,7 +283,7 @@ impl Repair<'_> {
             && self.ensure_dir(event, parent(to)).is_some()
             && self.live.get(from) == Some(&Kind::File);
         if !there || !room || from == to {
-            return self.reading.decided(BENT);
+            return self.reading.decided(self.rebuilt.bent);
         }
         self.remove(from);
         if self.live.contains_key(to) {
@@ -290,10 +294,44 @@ impl Repair<'_> {
         self.call(event, Op::Rename { from, to });
     }
 
+    /// Renames a directory with all that is below it.
+    fn rename_dir(&mut self, event: &Event, from: &str, to: &str) {
+        let inside = format!("{from}/");
+        let empty = self.names.get(to).is_none_or(|names| *names == 0);
+        let room = match self.live.get(to) {
+            Some(Kind::File) => false,
+            Some(Kind::Dir) => empty,
+            None => self.ensure_dir(event, parent(to)).is_some(),
+        };
+        if !room || from == to || to.starts_with(&inside) {
+            return self.reading.decided(self.rebuilt.bent);
+        }
+        if self.live.contains_key(to) {
+            self.remove(to);
+        }
+        let below = self.live.range(inside.clone()..);
+        let below = below.take_while(|(path, _)| path.starts_with(&inside));
+        let below: Vec<(String, Kind)> = below.map(|(path, kind)| (path.clone(), *kind)).collect();
+        self.remove(from);
+        self.add(to, Kind::Dir);
+        for (path, _) in &below {
+            self.live.remove(path);
+        }
+        for path in below.iter().map(|(path, _)| &**path).chain([from]) {
+            self.names.remove(path);
+            self.whole.remove(path);
+        }
+        for (path, kind) in below {
+            self.add(&format!("{to}{}", &path[from.len()..]), kind);
+        }
+        let (from, to) = (from.into(), to.into());
+        self.call(event, Op::Rename { from, to });
+    }
+
     fn mkdir(&mut self, event: &Event, path: &str) {
         let free = path != "/" && !self.live.contains_key(path);
         if !free || self.ensure_dir(event, parent(path)).is_none() {
-            return self.reading.decided(BENT);
+            return self.reading.decided(self.rebuilt.bent);
         }
         self.add(path, Kind::Dir);
         let path = path.to_string();
@@ -304,7 +342,7 @@ impl Repair<'_> {
         let dir = self.live.get(path) == Some(&Kind::Dir);
         let empty = self.names.get(path).is_none_or(|names| *names == 0);
         if !dir || !empty {
-            return self.reading.decided(BENT);
+            return self.reading.decided(self.rebuilt.bent);
         }
         self.remove(path);
         self.whole.remove(path);
@@ -312,5 +350,3 @@ impl Repair<'_> {
         self.call(event, Op::Rmdir { path });
     }
 }
-
-const BENT: &str = "M15 contradiction, dropped or made true";

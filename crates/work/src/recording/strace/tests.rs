@@ -1,0 +1,210 @@
+//! The rules, on texts as strace prints them.
+
+use super::super::{Op, Recording, read_from};
+use super::*;
+
+fn read_text(text: &str) -> (Recording, Reading) {
+    read_from("test.strace", text.as_bytes(), true).expect("the recording reads")
+}
+
+/// The calls in short, with the thread.
+fn words(recording: &Recording) -> Vec<String> {
+    let calls = recording.calls.iter().map(|call| {
+        let what = match &call.op {
+            Op::Open { path, create, .. } => {
+                format!("open {path}{}", if *create { " +" } else { "" })
+            }
+            Op::Write { offset, bytes, .. } => format!("write {offset}+{bytes}"),
+            Op::Read { offset, bytes, .. } => format!("read {offset}+{bytes}"),
+            Op::Sync { data_only, .. } => format!("sync {data_only}"),
+            Op::Truncate { size, .. } => format!("size {size}"),
+            Op::Close { .. } => "close".into(),
+            Op::Unlink { path } => format!("unlink {path}"),
+            Op::Rename { from, to } => format!("rename {from} {to}"),
+            Op::Mkdir { path } => format!("mkdir {path}"),
+            Op::Rmdir { path } => format!("rmdir {path}"),
+        };
+        format!("{} {what}", call.thread)
+    });
+    calls.collect()
+}
+
+/// Lines with a time each, from thread 1 unless they begin with a number.
+fn lines(texts: &[&str]) -> String {
+    let line = |(n, text): (usize, &&str)| {
+        let (pid, text) = match text.split_once(' ') {
+            Some((pid, rest)) if pid.parse::<u32>().is_ok() => (pid, rest),
+            _ => ("1", *text),
+        };
+        format!("{pid} 00:00:00.{n:06} {text}\n")
+    };
+    texts.iter().enumerate().map(line).collect()
+}
+
+#[test]
+fn a_file_is_replaced_and_its_folder_synced() {
+    let (recording, reading) = read_text(&lines(&[
+        "execve(\"/usr/bin/app\", [\"app\"], 0x7ffe /* 20 vars */) = 0",
+        "openat(AT_FDCWD, \"/lib/libc.so.6\", O_RDONLY|O_CLOEXEC) = 3",
+        "read(3, \"\\177ELF\"..., 832) = 832",
+        "close(3) = 0",
+        "mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f00",
+        "getcwd(\"/home/a\", 4096) = 8",
+        "openat(AT_FDCWD, \"c.tmp\", O_WRONLY|O_CREAT|O_TRUNC|O_CLOEXEC, 0666) = 3",
+        "write(3, \"{}\", 2) = 2",
+        "write(3, \"x\"..., 5000) = 5000",
+        "fsync(3) = 0",
+        "close(3) = 0",
+        "rename(\"c.tmp\", \"c.json\") = 0",
+        "openat(AT_FDCWD, \".\", O_RDONLY) = 3",
+        "fsync(3) = 0",
+        "close(3) = 0",
+    ]));
+    let expected = [
+        "0 open /home/a/c.tmp +",
+        "0 write 0+2",
+        "0 write 2+5000",
+        "0 sync false",
+        "0 close",
+        "0 rename /home/a/c.tmp /home/a/c.json",
+        "0 open /home/a",
+        "0 sync false",
+        "0 close",
+    ];
+    assert_eq!(words(&recording), expected);
+    assert_eq!(recording.folders, ["/home", "/home/a"]);
+    assert!(recording.files.is_empty());
+    assert_eq!(reading.left_out["files that nothing changes"], 3);
+    assert!(!reading.rules.contains_key(super::follow::BENT));
+}
+
+#[test]
+fn descriptors_are_shared_and_closed_as_in_the_kernel() {
+    let (recording, _) = read_text(&lines(&[
+        "openat(AT_FDCWD, \"/log\", O_WRONLY|O_CREAT|O_CLOEXEC, 0666) = 3",
+        "write(3, \"ab\", 2) = 2",
+        "dup2(3, 9) = 9",
+        "clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 2",
+        "2 write(3, \"cd\", 2) = 2",
+        "close(3) = 0",
+        "write(9, \"ef\", 2) = 2",
+        "2 execve(\"/bin/x\", [], 0x7ffe) = 0",
+        "2 openat(AT_FDCWD, \"/new\", O_RDWR|O_CREAT|O_EXCL, 0666) = 3",
+        "2 write(3, \"z\", 1) = 1",
+        "2 write(9, \"gh\", 2) = 2",
+        "2 +++ exited with 0 +++",
+        "close(9) = 0",
+    ]));
+    let expected = [
+        "0 open /log +",
+        "0 write 0+2",
+        "1 write 2+2",
+        "0 write 4+2",
+        "1 open /new +",
+        "1 write 0+1",
+        "1 write 6+2",
+        "1 close",
+        "0 close",
+    ];
+    assert_eq!(words(&recording), expected);
+}
+
+#[test]
+fn what_was_there_is_concluded_from_what_calls_show() {
+    let (recording, reading) = read_text(&lines(&[
+        "newfstatat(AT_FDCWD, \"/db\", {st_mode=S_IFREG|0644, st_size=12288, ...}, 0) = 0",
+        "openat(AT_FDCWD, \"/db\", O_RDWR|O_CREAT, 0644) = 3",
+        "pwrite64(3, \"x\"..., 4096, 12288) = 4096",
+        "openat(AT_FDCWD, \"/log\", O_WRONLY|O_CREAT|O_APPEND|O_DSYNC, 0644) = 4",
+        "fstat(4, {st_mode=S_IFREG|0644, st_size=100, ...}) = 0",
+        "write(4, \"line\\n\", 5) = 5",
+        "pwrite64(5</old, name>, \"y\", 1, 7) = 1",
+        "write(6<pipe:[77]>, \"z\", 1) = 1",
+        "access(\"/gone\", F_OK) = -1 ENOENT (No such file or directory)",
+        "openat(AT_FDCWD, \"/gone\", O_RDWR|O_CREAT, 0644) = 7",
+        "fallocate(7, 0, 0, 65536) = 0",
+        "unlink(\"/never-opened\") = 0",
+    ]));
+    let expected = [
+        "0 open /db +",
+        "0 write 12288+4096",
+        "0 open /log +",
+        "0 write 100+5",
+        "0 sync true",
+        "0 open /old, name",
+        "0 write 7+1",
+        "0 open /gone +",
+        "0 size 65536",
+        "0 unlink /never-opened",
+    ];
+    assert_eq!(words(&recording), expected);
+    let size = |path: &str| recording.files.iter().find(|f| f.0 == path).map(|f| f.1);
+    assert_eq!(size("/db"), Some(12288));
+    assert_eq!(size("/log"), Some(100));
+    assert_eq!(size("/gone"), None);
+    assert_eq!(size("/old, name"), Some(4096), "one block");
+    for rule in [2, 5, 6, 7] {
+        let words = format!("strace-S{rule} ");
+        assert!(
+            reading.rules.keys().any(|r| r.starts_with(&words)),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn links_renames_and_folders_keep_their_files() {
+    let (recording, reading) = read_text(&lines(&[
+        "chdir(\"/w\") = 0",
+        "mkdir(\"d\", 0777) = 0",
+        "openat(AT_FDCWD, \"d/t\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3",
+        "write(3, \"x\", 1) = 1",
+        "close(3) = 0",
+        "link(\"d/t\", \"d/o\") = 0",
+        "unlink(\"d/t\") = 0",
+        "rename(\"d\", \"e\") = 0",
+        "openat(AT_FDCWD, \"e\", O_RDONLY|O_DIRECTORY) = 4",
+        "unlinkat(4, \"o\", 0) = 0",
+        "link(\"/w/a\", \"/w/b\") = 0",
+        "unlinkat(AT_FDCWD, \"e\", AT_REMOVEDIR) = 0",
+    ]));
+    let expected = [
+        "0 mkdir /w/d",
+        "0 open /w/d/t +",
+        "0 write 0+1",
+        "0 close",
+        "0 rename /w/d/t /w/d/o",
+        "0 rename /w/d /w/e",
+        "0 unlink /w/e/o",
+        "0 rmdir /w/e",
+    ];
+    assert_eq!(words(&recording), expected);
+    assert_eq!(reading.left_out["links"], 1);
+    assert_eq!(reading.rules["strace-S8 link taken as a rename"], 1);
+    assert!(!reading.rules.contains_key(super::follow::BENT));
+}
+
+#[test]
+fn programs_of_32_bits_are_read() {
+    let (recording, _) = read_text(&lines(&[
+        "open(\"/a\", O_RDWR|O_CREAT|O_LARGEFILE, 0644) = 3",
+        "_llseek(3, 8192, [8192], SEEK_SET) = 0",
+        "write(3, \"x\"..., 512) = 512",
+        "ftruncate64(3, 4096) = 0",
+        "fcntl64(3, F_DUPFD_CLOEXEC, 10) = 10",
+        "fdatasync(10) = 0",
+    ]));
+    let expected = [
+        "0 open /a +",
+        "0 write 8192+512",
+        "0 size 4096",
+        "0 sync true",
+    ];
+    assert_eq!(words(&recording), expected);
+}
+
+#[test]
+fn a_recording_without_times_is_refused_with_what_to_do() {
+    let e = read_from("x", &b"1 close(3) = 0\n"[..], false).unwrap_err();
+    assert!(e.to_string().contains("varve record"), "{e}");
+}
