@@ -9,7 +9,7 @@ mod serve;
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use kernel::{Engine, KernelArgs};
 pub use program::{AckArgs, AckWay, ProgramArgs};
-pub use recordings::{BlockArgs, RecordArgs, ReplayArgs};
+pub use recordings::{RecordArgs, ReplayArgs};
 pub use serve::{Kill, Place, ServeArgs};
 
 use crate::size;
