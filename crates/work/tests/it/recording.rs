@@ -15,6 +15,8 @@ use varve_work::workload::replay::validate;
 
 /// A note-taking application, made by hand: each rule of the reader decides something in it.
 const NOTES: &str = include_str!("../data/notes.txt");
+/// An application with a database, a log and a child, as strace prints it.
+const APP: &str = include_str!("../data/app.strace");
 const HOME: &str = "/data/data/org.example.notes";
 
 fn notes() -> (Recording, Reading) {
@@ -264,13 +266,29 @@ fn mutations() -> impl Strategy<Value = Vec<(usize, Vec<u8>, bool)>> {
     proptest::collection::vec((any::<usize>(), piece, any::<bool>()), 1..12)
 }
 
+/// The same calls run through the file system as the recording of strace says.
+#[test]
+fn a_recording_of_strace_runs() {
+    let (recording, reading) = recording::read_from("app.strace", APP.as_bytes(), true).unwrap();
+    assert!(
+        !reading.rules.keys().any(|rule| rule.contains("S9")),
+        "{reading:?}"
+    );
+    assert!(validate(&recording).is_ok());
+    let stats = stats::of(&recording);
+    // Two fdatasyncs of files, one of a folder, and that of the log's O_DSYNC.
+    assert_eq!((stats.syncs, stats.directory_syncs), (4, 1));
+    assert_eq!(stats.calls["rename"], 2);
+    assert_eq!(recording.files, [("/home/a/app.db".to_string(), 12288)]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     /// Whatever the bytes, the reader ends in words or with a recording that fits together.
     #[test]
-    fn damaged_recordings_are_read_or_refused(mutations in mutations()) {
-        let mut bytes = NOTES.as_bytes().to_vec();
+    fn damaged_recordings_are_read_or_refused(mutations in mutations(), strace: bool) {
+        let mut bytes = if strace { APP } else { NOTES }.as_bytes().to_vec();
         for (at, piece, replaces) in mutations {
             let at = at % (bytes.len() + 1);
             let end = if replaces { (at + piece.len()).min(bytes.len()) } else { at };

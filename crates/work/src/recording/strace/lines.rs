@@ -12,8 +12,8 @@ const DAY_US: u64 = 24 * 3600 * 1_000_000;
 /// Seconds above which a time of day in seconds is one since 1970 (`-ttt`), else one since the
 /// line before (`-r`).
 const EPOCH_SECONDS: u64 = 100_000_000;
-/// Latest time, so that differences and thousands of it can be held.
-const SECONDS_MAX: u64 = 1 << 40;
+/// Latest time in seconds, so that nanoseconds of it can be held.
+const SECONDS_MAX: u64 = 1 << 33;
 const BROKEN: &str = "broken line";
 /// The fault of a line without a time.
 pub(super) const NO_TIME: &str = "line without a time (record with `strace -f -tt`)";
@@ -109,15 +109,18 @@ struct Joiner {
 }
 
 impl Joiner {
+    /// Takes a line; the error is its fault.
     fn take(&mut self, line: &str) -> Result<(), &'static str> {
         let (pid, clock, rest) = head(line);
         let said = said(rest)?;
         if said == Said::Else {
             return Ok(());
         }
-        let us = self.time(clock.ok_or(NO_TIME)?);
+        let said_us = self.time(clock.ok_or(NO_TIME)?);
+        // The order of the lines is that of the calls, whatever the clock did.
+        let us = said_us.max(self.last);
         self.first.get_or_insert(us);
-        self.last = self.last.max(us);
+        self.last = us;
         self.threads.insert(pid, ());
         let raw = |name: &str, args: String, result: &str| Raw {
             pid,
@@ -158,18 +161,21 @@ impl Joiner {
             }
             Said::Else => {}
         }
-        Ok(())
+        match us == said_us {
+            true => Ok(()),
+            false => Err("time goes back"),
+        }
     }
 
     fn time(&mut self, clock: Clock) -> u64 {
         match clock {
             Clock::Epoch(us) => us,
             Clock::Step(us) => {
-                self.sum += us;
+                self.sum = (self.sum + us).min(SECONDS_MAX * 1_000_000);
                 self.sum
             }
             Clock::Day(us) => {
-                if us + DAY_US / 2 < self.day_before {
+                if us + DAY_US / 2 < self.day_before && self.days < SECONDS_MAX / 86_400 {
                     self.days += 1;
                 }
                 self.day_before = us;
@@ -225,7 +231,7 @@ fn clock(word: &str) -> Option<Clock> {
     if let [hours, minutes, seconds] = whole.split(':').collect::<Vec<_>>()[..] {
         let (h, m, s) = (number(hours)?, number(minutes)?, number(seconds)?);
         let day = h < 24 && m < 60 && s <= 60;
-        return day.then_some(Clock::Day((h * 3600 + m * 60 + s) * 1_000_000 + us));
+        return day.then(|| Clock::Day((h * 3600 + m * 60 + s) * 1_000_000 + us));
     }
     let seconds = number(whole).filter(|_| word.contains('.'))?;
     let all = seconds * 1_000_000 + us;
@@ -342,6 +348,10 @@ mod tests {
                 "without its beginning",
             ),
             ("1 close(3) = 0", "without a time"),
+            (
+                "1 00:00:02 close(3) = 0\n1 00:00:01 close(4) = 0",
+                "time goes back",
+            ),
             ("hello", BROKEN),
         ] {
             let e = all(line, true).0.map(drop).unwrap_err().to_string();
