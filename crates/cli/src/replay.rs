@@ -11,7 +11,7 @@ use serde_json::json;
 use std::fmt::Write;
 use work::recording::stats::{self, Spread, Stats};
 use work::recording::{self, Format, Reading};
-use work::workload::{FilebenchSpec, ReplaySpec, Workload, filebench};
+use work::workload::{FilebenchSpec, FioJobsSpec, ReplaySpec, Workload, filebench};
 
 /// Reads the recording, then describes it or runs it on each scheme.
 pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
@@ -20,6 +20,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         Some("mobibench") => Format::Mobibench,
         Some("strace") => Format::Strace,
         Some("filebench") => Format::Filebench,
+        Some("fiojobs") => Format::FioJobs,
         Some(text) => Format::Blocks(text.parse().map_err(usage)?),
     };
     if let Format::Blocks(format) = format {
@@ -31,8 +32,8 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
             format.words()
         )));
     }
-    if format == Format::Filebench {
-        return model(args);
+    if let Format::Filebench | Format::FioJobs = format {
+        return model(args, format);
     }
     // The texts are parsed by the code that defines them, and before a long file is read.
     let pace = args.pace.as_deref().unwrap_or("busy");
@@ -77,24 +78,24 @@ fn aged(args: &ReplayArgs, word: &str) -> String {
     percent.map_or(String::new(), |percent| format!("{word}{percent}"))
 }
 
-/// A workload model of Filebench: what it has, then its run on each scheme.
-fn model(args: &ReplayArgs) -> Result<(), Failure> {
+/// A workload model of Filebench or a job file of fio: what it has, then its run on each scheme.
+fn model(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
+    let whose = match format {
+        Format::Filebench => "a model of Filebench",
+        _ => "a job file of fio",
+    };
     if args.pace.is_some() || args.strict {
         let option = if args.strict { "--strict" } else { "--pace" };
         let what = format!(
-            "{option} is for recordings; a model of Filebench has its own pace, and is always read strictly"
+            "{option} is for recordings; {whose} has its own pace, and is always read strictly"
         );
         return Err(usage(what));
     }
-    let text = filebench::read(&args.file).map_err(failed)?;
     let name = args.file.file_name().unwrap_or_default().to_string_lossy();
-    let spec = FilebenchSpec::of_file(&name, text);
-    let model = spec.model().map_err(failed)?;
-    let files: u64 = model.filesets.iter().map(|set| set.entries).sum();
-    let mut words = format!("{name}: {files} files, {} threads\n", model.threads());
-    for ignored in model.ignored_words() {
-        let _ = writeln!(words, "{ignored}");
-    }
+    let (spec, words) = match format {
+        Format::Filebench => filebench_model(args, &name)?,
+        _ => fio_jobs(args, &name)?,
+    };
     match args.on.json {
         true => eprint!("{words}"),
         false => say(&words)?,
@@ -111,6 +112,34 @@ fn model(args: &ReplayArgs) -> Result<(), Failure> {
         recording: Some(args.file.clone()),
     };
     compare::run(&args.on, &what)
+}
+
+/// The text form of a model, and what is in it in words.
+fn filebench_model(args: &ReplayArgs, name: &str) -> Result<(String, String), Failure> {
+    let text = filebench::read(&args.file).map_err(failed)?;
+    let spec = FilebenchSpec::of_file(name, text);
+    let model = spec.model().map_err(failed)?;
+    let files: u64 = model.filesets.iter().map(|set| set.entries).sum();
+    let mut words = format!("{name}: {files} files, {} threads\n", model.threads());
+    for ignored in model.ignored_words() {
+        let _ = writeln!(words, "{ignored}");
+    }
+    Ok((spec.to_string(), words))
+}
+
+/// The text form of a job file, and what is in it in words.
+fn fio_jobs(args: &ReplayArgs, name: &str) -> Result<(String, String), Failure> {
+    let spec = FioJobsSpec::of_file(&args.file).map_err(failed)?;
+    let file = spec.jobs().map_err(failed)?;
+    let copies: u64 = file.jobs.iter().map(|job| job.copies).sum();
+    let mut words = format!(
+        "{name}: {} jobs, {copies} with their copies\n",
+        file.jobs.len()
+    );
+    for assumed in &file.assumed {
+        let _ = writeln!(words, "assumed: {assumed}");
+    }
+    Ok((spec.to_string(), words))
 }
 
 /// What was read and what was left out, in a few lines.

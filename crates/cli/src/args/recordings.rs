@@ -18,8 +18,8 @@ pub struct RecordArgs {
 
 #[derive(clap::Args)]
 pub struct ReplayArgs {
-    /// Recording of system calls or of block requests, or a workload model of Filebench (`.f`); its
-    /// format is found out by its content, .gz and .zst are read as they are.
+    /// Recording of system calls or of block requests, a workload model of Filebench (`.f`), or a
+    /// job file of fio; its format is found out by its content, .gz and .zst are read as they are.
     pub file: PathBuf,
     /// Prints what the recording is like, and runs nothing.
     #[arg(long)]
@@ -48,7 +48,7 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "PERCENT")]
     pub aged: Option<String>,
     /// The format, for a file whose content does not show it: `mobibench`, `strace`, `filebench`,
-    /// or of block requests `msr`, `fio`, `blkparse`, `mqsim`, `disksim`, `pixel`.
+    /// `fiojobs`, or of block requests `msr`, `fio`, `blkparse`, `mqsim`, `disksim`, `pixel`.
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<String>,
     #[command(flatten)]

@@ -59,6 +59,37 @@ fn a_recording_is_compared_like_a_workload() {
 }
 
 #[test]
+fn a_job_file_of_fio_runs_and_what_is_assumed_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("log.fio");
+    fs::write(
+        &file,
+        "[global]\nsize=1m\ndirect=1\n[log]\nrw=write\nfsync=8\n",
+    )
+    .unwrap();
+    let out = dir.path().join("report");
+    let args = ["replay", text(&file), "--size", "64", "--out", text(&out)];
+    let output = varve(&[&args[..], &["--schemes", "jbd2,emmc"]].concat());
+    let said = words(&output);
+    assert!(output.status.success(), "{said}");
+    for word in ["log.fio: 1 jobs", "assumed: direct=1", "content as written"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    let results = fs::read_to_string(out.join("results.json")).unwrap();
+    let results: Value = serde_json::from_str(&results).unwrap();
+    let run = &results["runs"][0];
+    assert_eq!(run["ops"], 256 + 32, "writes and syncs");
+    fs::write(&file, "[a]\nrw=write\nsize=1y\n").unwrap();
+    let output = varve(&args);
+    let said = words(&output);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        said.contains("log.fio: job a (line 1): size=1y: no size"),
+        "{said}"
+    );
+}
+
+#[test]
 fn figures_of_a_recording() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes");

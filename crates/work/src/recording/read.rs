@@ -6,7 +6,7 @@
 
 use super::reading::Reading;
 use super::{Recording, mobibench, strace};
-use crate::workload::filebench;
+use crate::workload::{filebench, fio_jobs};
 use crate::{RunError, blocktrace};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -28,6 +28,8 @@ pub enum Format {
     Blocks(blocktrace::Format),
     /// A workload model of Filebench: no recording, [`crate::workload::filebench`] runs it.
     Filebench,
+    /// A job file of fio: no recording, [`crate::workload::fio_jobs`] runs it.
+    FioJobs,
 }
 
 impl Format {
@@ -38,6 +40,7 @@ impl Format {
             Format::Strace => "this is a recording of system calls (strace)".into(),
             Format::Blocks(format) => format!("this is a recording of block requests ({format})"),
             Format::Filebench => "this is a workload model of Filebench (filebench)".into(),
+            Format::FioJobs => "this is a job file of fio (fiojobs)".into(),
         }
     }
 }
@@ -130,7 +133,7 @@ pub(crate) fn unpacked<T>(
 pub fn detect(head: &[u8]) -> Result<Format, String> {
     const KNOWN: &str = "known are recordings of system calls as Mobibench makes them \
                          (`thread microseconds call arguments`) and strace writes them (`strace -f -tt -T -y`), of block requests (MSR/SNIA CSV, fio, blkparse, \
-                         MQSim, DiskSim, Pixel CSV), plain, .gz or .zst; and workload models of Filebench (.f), plain";
+                         MQSim, DiskSim, Pixel CSV), plain, .gz or .zst; and workload models of Filebench (.f) and job files of fio, plain";
     if head.is_empty() {
         return Err(format!("the file is empty; {KNOWN}"));
     }
@@ -153,6 +156,9 @@ pub fn detect(head: &[u8]) -> Result<Format, String> {
     }
     if filebench::is_model(&text) {
         return Ok(Format::Filebench);
+    }
+    if fio_jobs::is_jobs(&text) {
+        return Ok(Format::FioJobs);
     }
     if let Some(format) = blocktrace::detect(&text) {
         return Ok(Format::Blocks(format));
@@ -211,6 +217,7 @@ mod tests {
         for (_, text) in filebench::PERSONALITIES {
             assert_eq!(detect(text.as_bytes()), Ok(Format::Filebench));
         }
+        assert_eq!(detect(b"[global]\nrw=write\n[a]\n"), Ok(Format::FioJobs));
         use blocktrace::Format as B;
         for (head, format) in [
             ("fio version 2 iolog\n/a add\n", B::Fio),

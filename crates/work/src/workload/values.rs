@@ -4,7 +4,11 @@
 //! everywhere and an error names what would be valid.
 
 use base::UnknownWord;
+use std::fs::File;
+use std::io::Read;
 use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a workload text is not valid.
@@ -58,6 +62,28 @@ impl From<UnknownWord> for SpecError {
             valid: unknown.valid.join(", "),
         }
     }
+}
+
+/// The name of a file as the value of a parameter: signs that would end one are replaced.
+pub(super) fn plain_name(name: &str) -> String {
+    let plain = |c: char| match c {
+        c if c.is_whitespace() || c.is_control() => '_',
+        ',' | '=' | ':' | ';' => '_',
+        c => c,
+    };
+    name.chars().map(plain).collect()
+}
+
+/// The text of a file of at most `most` bytes; one byte more is read, so that its parser refuses
+/// what is longer. The error names the file.
+pub(super) fn text_of(path: &Path, most: usize) -> Result<Arc<str>, String> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let file = File::open(path).map_err(|e| format!("{name}: cannot be opened: {e}"))?;
+    let mut bytes = Vec::new();
+    let read = file.take(most as u64 + 1).read_to_end(&mut bytes);
+    read.map_err(|e| format!("{name}: cannot be read: {e}"))?;
+    let text = String::from_utf8(bytes).map_err(|_| format!("{name}: is no text (UTF-8)"))?;
+    Ok(text.into())
 }
 
 /// The error for an unknown parameter.

@@ -27,6 +27,7 @@ pub use meta::{MetaOp, MetaSpec};
 pub use small::SmallSpec;
 pub use tree::{Command, TreeSpec};
 
+use super::fio_jobs::{FioJobs, FioJobsSpec};
 use super::values::{SpecError, key};
 use super::{Background, Done, Filebench, FilebenchSpec};
 use crate::RunError;
@@ -63,6 +64,8 @@ pub enum Program {
     Fio(FioSpec),
     /// A workload model of Filebench.
     Filebench(FilebenchSpec),
+    /// The jobs of a job file of fio.
+    FioJobs(FioJobsSpec),
     /// A command on a source tree.
     Tree(TreeSpec),
 }
@@ -118,6 +121,7 @@ impl BenchSpec {
             "meta" => Program::Meta(MetaSpec::default()),
             "fio" => Program::Fio(FioSpec::default()),
             "filebench" => Program::Filebench(FilebenchSpec::default()),
+            "fiojobs" => Program::FioJobs(FioJobsSpec::default()),
             "tree" => Program::Tree(TreeSpec::default()),
             _ => return None,
         };
@@ -140,6 +144,7 @@ impl BenchSpec {
                 let keys = FilebenchSpec::KEYS;
                 ("filebench", spec.set(name, value)?, keys)
             }
+            Program::FioJobs(spec) => ("fiojobs", spec.set(name, value)?, FioJobsSpec::KEYS),
             Program::Tree(spec) => ("tree", spec.set(name, value)?, TreeSpec::KEYS),
         };
         if known || self.background.set(name, value)? {
@@ -151,7 +156,9 @@ impl BenchSpec {
 
     pub(super) fn check(&self) -> Result<(), SpecError> {
         match &self.program {
-            Program::Bonnie(_) | Program::Churn(_) | Program::Meta(_) => Ok(()),
+            Program::Bonnie(_) | Program::Churn(_) | Program::Meta(_) | Program::FioJobs(_) => {
+                Ok(())
+            }
             Program::Iozone(spec) => spec.check(),
             Program::Jobs(spec) => spec.check(),
             Program::Small(spec) => spec.check(),
@@ -172,6 +179,7 @@ impl BenchSpec {
             Program::Meta(spec) => spec.operations(),
             Program::Fio(spec) => spec.operations(),
             Program::Filebench(spec) => spec.ops().unwrap_or(0),
+            Program::FioJobs(_) => 0,
             Program::Tree(spec) => spec.operations(),
         }
     }
@@ -187,7 +195,7 @@ impl BenchSpec {
             Program::Meta(spec) => spec.bytes(),
             Program::Fio(spec) => spec.bytes(),
             Program::Tree(spec) => spec.bytes(),
-            Program::Filebench(_) => 0,
+            Program::Filebench(_) | Program::FioJobs(_) => 0,
         }
     }
 
@@ -198,6 +206,7 @@ impl BenchSpec {
     pub fn load(&mut self, path: Option<&std::path::Path>) -> Result<(), RunError> {
         match &mut self.program {
             Program::Filebench(spec) => spec.load(path),
+            Program::FioJobs(spec) => spec.load(path),
             _ => Ok(()),
         }
     }
@@ -214,6 +223,7 @@ impl BenchSpec {
             Program::Meta(spec) => Box::new(meta::Meta::new(spec, vfs)),
             Program::Fio(spec) => Box::new(fio::Fio::new(spec, vfs, seed)),
             Program::Filebench(spec) => Box::new(Filebench::new(spec, vfs, seed)),
+            Program::FioJobs(spec) => Box::new(FioJobs::new(spec, vfs, seed)),
             Program::Tree(spec) => Box::new(tree::Tree::new(spec, vfs, seed)),
         }
     }
@@ -230,6 +240,7 @@ impl fmt::Display for BenchSpec {
             Program::Meta(spec) => spec.fmt(f),
             Program::Fio(spec) => spec.fmt(f),
             Program::Filebench(spec) => spec.fmt(f),
+            Program::FioJobs(spec) => spec.fmt(f),
             Program::Tree(spec) => spec.fmt(f),
         }?;
         match self.background {

@@ -4,8 +4,8 @@
 //! What is counted is an upper bound of what the benchmark takes at one time: content in whole
 //! blocks; on F2FS a node block for each file and directory, and those that map large files; on
 //! ext4 an inode, and the blocks of directories. [`rig::Config::room`] has already subtracted
-//! journal, overprovisioning and inode tables. Models of Filebench, and the programs of `beside=`,
-//! are not counted: they look at the free blocks of the volume themselves.
+//! journal, overprovisioning and inode tables. Models of Filebench, jobs of fio and the programs of
+//! `beside=` are not counted: they look at the free blocks of the volume themselves.
 
 use super::{BenchSpec, Program};
 use crate::workload::Workload;
@@ -119,7 +119,7 @@ impl BenchSpec {
             Program::Fio(spec) => needs.files(1, spec.file),
             Program::Tree(spec) => spec.needs(needs),
             // Its needs are known when its model is read; it then looks at the volume itself.
-            Program::Filebench(_) => needs,
+            Program::Filebench(_) | Program::FioJobs(_) => needs,
         };
         let aged = self.background.aged;
         if aged.percent == 0 {

@@ -4,9 +4,8 @@ use super::define::ENTRIES_MAX;
 use super::model::{Model, OPS_MAX, Op, Step};
 use super::parse::{self, SECONDS_MAX, Settings};
 use crate::RunError;
-use crate::workload::values::{SpecError, number};
+use crate::workload::values::{SpecError, number, plain_name, text_of};
 use std::fmt;
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,13 +75,8 @@ impl FilebenchSpec {
     /// The model in a file of this name and text. Characters of the name that would end a parameter
     /// are replaced.
     pub fn of_file(name: &str, text: Arc<str>) -> FilebenchSpec {
-        let plain = |c: char| match c {
-            c if c.is_whitespace() || c.is_control() => '_',
-            ',' | '=' | ':' | ';' => '_',
-            c => c,
-        };
         FilebenchSpec {
-            source: Source::File(name.chars().map(plain).collect(), Some(text)),
+            source: Source::File(plain_name(name), Some(text)),
             ..FilebenchSpec::default()
         }
     }
@@ -189,15 +183,7 @@ impl FilebenchSpec {
 /// # Errors
 /// It cannot be read, is too long, or is no text.
 pub fn read(path: &Path) -> Result<Arc<str>, RunError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let wrong = |what: String| RunError::Filebench(format!("{name}: {what}"));
-    let file = std::fs::File::open(path).map_err(|e| wrong(format!("cannot be opened: {e}")))?;
-    let mut bytes = Vec::new();
-    let most = super::lex::TEXT_MAX as u64 + 1;
-    let read = file.take(most).read_to_end(&mut bytes);
-    read.map_err(|e| wrong(format!("cannot be read: {e}")))?;
-    let text = String::from_utf8(bytes).map_err(|_| wrong("is no text (UTF-8)".into()))?;
-    Ok(text.into())
+    text_of(path, super::lex::TEXT_MAX).map_err(RunError::Filebench)
 }
 
 /// Parses `1/20`, `3` or `1`.

@@ -1,0 +1,520 @@
+//! Reads the job files of fio: sections of `option=value`, of which `[global]` holds defaults for
+//! the jobs behind it.
+//!
+//! An option that changes what is measured and that is not known here is named with what was
+//! assumed in its place ([`JobFile::assumed`]); options that only shape fio's own output are not.
+
+use super::options;
+use base::Nanos;
+use std::collections::BTreeMap;
+
+/// Longest file, bytes.
+pub const TEXT_MAX: usize = 1 << 20;
+/// Most tasks of a file: of all jobs, their copies and requests under way.
+const TASKS_MAX: u64 = 1024;
+/// Most files of one copy of a job.
+const FILES_MAX: u64 = 10_000;
+const BYTES_MAX: u64 = 1 << 40;
+/// Longest time.
+const DAY: Nanos = Nanos::from_secs(86_400);
+/// Most places of one copy of a job, because each is kept.
+const PLACES_MAX: u64 = 16 << 20;
+const SECTOR: u64 = 512;
+
+/// What a job does to its files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Way {
+    /// It reads.
+    pub reads: bool,
+    /// It writes.
+    pub writes: bool,
+    /// Places come in random order.
+    pub random: bool,
+}
+
+/// How each write of a job is synced by its open (`sync=`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Each {
+    /// Not at all.
+    #[default]
+    No,
+    /// `O_DSYNC`.
+    Data,
+    /// `O_SYNC`.
+    All,
+}
+
+/// One job.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// The name of its section.
+    pub name: String,
+    /// What it does.
+    pub way: Way,
+    /// Bytes of a read and of a write.
+    pub block: [u64; 2],
+    /// Bytes of all files of one copy.
+    pub size: u64,
+    /// Bytes that are moved in one loop; `size` unless `io_size` says otherwise.
+    pub io: u64,
+    /// How often it goes over its files.
+    pub loops: u64,
+    /// Files of one copy.
+    pub files: u64,
+    /// The name of the only file, if the job names one.
+    pub file: Option<String>,
+    /// Copies of the job.
+    pub copies: u64,
+    /// Requests under way in one copy.
+    pub depth: u64,
+    /// An fsync follows so many writes; 0: none.
+    pub fsync: u64,
+    /// An fdatasync follows so many writes; 0: none.
+    pub fdatasync: u64,
+    /// How each write is synced.
+    pub each: Each,
+    /// An fsync ends the job, within the measured time.
+    pub end_fsync: bool,
+    /// Each file is synced when it is closed.
+    pub close_fsync: bool,
+    /// Reads in a hundred requests of a mix.
+    pub reads: u64,
+    /// The job ends after this time.
+    pub runtime: Option<Nanos>,
+    /// It goes on until `runtime`, however often it has gone over its files.
+    pub time_based: bool,
+    /// Places of a random job may come again before all have come.
+    pub any_place: bool,
+    /// Files to write are laid out before.
+    pub overwrite: bool,
+    /// Files to write are allocated before.
+    pub allocate: bool,
+    /// Pause behind each request.
+    pub think: Nanos,
+    /// It begins so much later.
+    pub delay: Nanos,
+    /// It begins when all jobs before it have ended.
+    pub waits: bool,
+}
+
+/// The jobs of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobFile {
+    /// The jobs, in the order of the file.
+    pub jobs: Vec<Job>,
+    /// Options that are not known, each with what was assumed.
+    pub assumed: Vec<String>,
+}
+
+/// True for a text with a section and an `rw` or `readwrite` in it.
+pub fn is_jobs(text: &str) -> bool {
+    let mut section = false;
+    for line in text.lines().map(str::trim) {
+        section |= line.starts_with('[') && line.ends_with(']');
+        let option = line.split(['=', ':']).next().unwrap_or("").trim();
+        if section && matches!(option, "rw" | "readwrite") && line.contains('=') {
+            return true;
+        }
+    }
+    false
+}
+
+type Options = BTreeMap<String, (usize, String)>;
+
+/// Parses a job file; the error names the line.
+pub fn parse(text: &str) -> Result<JobFile, String> {
+    let mut global = Options::new();
+    let mut sections: Vec<(usize, String, Options)> = Vec::new();
+    let mut in_global = None;
+    for (n, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            in_global = Some(name == "global");
+            if name != "global" {
+                sections.push((n, name.into(), global.clone()));
+            }
+            continue;
+        }
+        let (name, value) = match line.split_once('=') {
+            Some((name, value)) => (name.trim(), plain(value)),
+            None => (line, "1"),
+        };
+        let wrong = |why: &str| Err(format!("line {n}: {why}: {line}"));
+        if name.starts_with("include") {
+            return wrong("other job files are not read");
+        }
+        if value.contains("${") || value.contains("$ncpus") {
+            return wrong("variables are not known here; write the value");
+        }
+        let options = match (in_global, sections.last_mut()) {
+            (Some(true), _) => &mut global,
+            (Some(false), Some((_, _, options))) => options,
+            _ => return wrong("an option before the first section"),
+        };
+        options.insert(name.into(), (n, value.into()));
+    }
+    if sections.is_empty() {
+        return Err("there is no job in it, only [global]".into());
+    }
+    let mut file = JobFile {
+        jobs: Vec::new(),
+        assumed: Vec::new(),
+    };
+    for (line, name, options) in sections {
+        let job = Reader {
+            name: &name,
+            options: &options,
+        };
+        let job = job
+            .job(&mut file.assumed)
+            .map_err(|e| format!("job {name} (line {line}): {e}"))?;
+        file.jobs.push(job);
+    }
+    file.assumed.sort();
+    file.assumed.dedup();
+    let tasks: u64 = file.jobs.iter().map(|job| job.copies * job.depth).sum();
+    match tasks <= TASKS_MAX {
+        true => Ok(file),
+        false => Err(format!(
+            "{tasks} tasks (numjobs times iodepth); at most {TASKS_MAX}"
+        )),
+    }
+}
+
+/// A value without the remark behind it.
+fn plain(value: &str) -> &str {
+    let end = value.find(" #").or(value.find(" ;")).or(value.find("\t#"));
+    value[..end.unwrap_or(value.len())].trim().trim_matches('"')
+}
+
+/// The options of one job.
+struct Reader<'a> {
+    name: &'a str,
+    options: &'a Options,
+}
+
+impl Reader<'_> {
+    /// The value of the option under any of its names.
+    fn get(&self, names: &[&str]) -> Option<&str> {
+        let found = names.iter().filter_map(|name| self.options.get(*name));
+        // The later line holds, as in fio.
+        found
+            .max_by_key(|(line, _)| *line)
+            .map(|(_, value)| value.as_str())
+    }
+
+    fn number(&self, names: &[&str], usual: u64, most: u64) -> Result<u64, String> {
+        match self.get(names) {
+            None => Ok(usual),
+            Some(value) => number(names[0], value, most),
+        }
+    }
+
+    fn on(&self, names: &[&str]) -> Result<bool, String> {
+        Ok(self.number(names, 0, u64::MAX)? != 0)
+    }
+
+    fn bytes(&self, names: &[&str], usual: u64) -> Result<u64, String> {
+        match self.get(names) {
+            None => Ok(usual),
+            Some(value) => bytes(names[0], value),
+        }
+    }
+
+    fn time(&self, names: &[&str], unit: Nanos) -> Result<Nanos, String> {
+        match self.get(names) {
+            None => Ok(Nanos::ZERO),
+            Some(value) => time(names[0], value, unit),
+        }
+    }
+
+    fn job(&self, assumed: &mut Vec<String>) -> Result<Job, String> {
+        let way = way(self.get(&["rw", "readwrite"]).unwrap_or("read"))?;
+        let block = self.block()?;
+        let (files, file) = self.files()?;
+        let size = match self.get(&["size"]) {
+            Some(text) => bytes("size", text)?,
+            None => match self.bytes(&["filesize"], 0)? {
+                0 => return Err("it has no size".into()),
+                each => each
+                    .checked_mul(files)
+                    .filter(|b| *b <= BYTES_MAX)
+                    .ok_or("size too large")?,
+            },
+        };
+        let largest = block[0].max(block[1]);
+        if size / files < largest {
+            return Err(format!(
+                "a file of {} bytes is smaller than bs={largest}",
+                size / files
+            ));
+        }
+        let places = size / block[0].min(block[1]);
+        if places > PLACES_MAX {
+            return Err(format!("{places} places of bs; at most {PLACES_MAX}"));
+        }
+        let seconds = Nanos::from_secs(1);
+        let runtime =
+            Some(self.time(&["runtime", "timeout"], seconds)?).filter(|t| *t > Nanos::ZERO);
+        let time_based = self.on(&["time_based"])?;
+        if time_based && runtime.is_none() {
+            return Err("time_based needs runtime".into());
+        }
+        let given = self.options.iter();
+        options::assume(given.map(|(name, (_, value))| (&**name, &**value)), assumed);
+        Ok(Job {
+            name: self.name.into(),
+            way,
+            block,
+            size,
+            io: self.bytes(&["io_size", "io_limit"], size)?,
+            loops: self.number(&["loops"], 1, 1_000_000)?.max(1),
+            files,
+            file,
+            copies: self.number(&["numjobs"], 1, TASKS_MAX)?.max(1),
+            depth: self.depth()?,
+            fsync: self.number(&["fsync"], 0, u64::MAX)?,
+            fdatasync: self.number(&["fdatasync"], 0, u64::MAX)?,
+            each: self.each()?,
+            end_fsync: self.on(&["end_fsync"])?,
+            close_fsync: self.on(&["fsync_on_close"])?,
+            reads: self.share()?,
+            runtime,
+            time_based,
+            any_place: self.on(&["norandommap"])?,
+            overwrite: self.on(&["overwrite"])?,
+            allocate: !matches!(
+                self.get(&["fallocate"]),
+                Some("none" | "0" | "keep" | "truncate")
+            ),
+            think: self.time(&["thinktime"], Nanos::from_micros(1))?,
+            delay: self.time(&["startdelay"], seconds)?,
+            waits: self.on(&["stonewall"])? || self.on(&["wait_for_previous"])?,
+        })
+    }
+
+    fn block(&self) -> Result<[u64; 2], String> {
+        let text = self.get(&["bs", "blocksize"]).unwrap_or("4k");
+        let mut parts = text.split(',');
+        let read = bytes("bs", parts.next().unwrap_or(""))?;
+        let write = match parts.next().filter(|text| !text.is_empty()) {
+            Some(text) => bytes("bs", text)?,
+            None => read,
+        };
+        let legal = |b: u64| b > 0 && b.is_multiple_of(SECTOR) && b <= 64 << 20;
+        match legal(read) && legal(write) {
+            true => Ok([read, write]),
+            false => Err(format!(
+                "bs={text}: it may be a multiple of 512 bytes up to 64 MiB"
+            )),
+        }
+    }
+
+    fn files(&self) -> Result<(u64, Option<String>), String> {
+        let files = self.number(&["nrfiles"], 1, FILES_MAX)?.max(1);
+        let Some(name) = self.get(&["filename"]) else {
+            return Ok((files, None));
+        };
+        if name.starts_with("/dev/") {
+            return Err(format!("filename={name}: a device; jobs run on files here"));
+        }
+        if name.contains(':') || files > 1 {
+            return Err(format!(
+                "filename={name}: one file with a name of its own is known here"
+            ));
+        }
+        let last = name.rsplit('/').next().unwrap_or(name);
+        match last.is_empty() || last.len() > 255 {
+            true => Err(format!("filename={name}: no name of a file")),
+            false => Ok((1, Some(last.into()))),
+        }
+    }
+
+    /// Requests under way: `iodepth`, but one for engines whose calls are synchronous, as in fio.
+    fn depth(&self) -> Result<u64, String> {
+        let depth = self.number(&["iodepth"], 1, TASKS_MAX)?.max(1);
+        match self.get(&["ioengine"]).unwrap_or("psync") {
+            "libaio" | "io_uring" | "posixaio" => Ok(depth),
+            "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(1),
+            other => Err(format!(
+                "ioengine={other}: known are sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
+            )),
+        }
+    }
+
+    fn each(&self) -> Result<Each, String> {
+        match self.get(&["sync"]).unwrap_or("0") {
+            "0" | "none" => Ok(Each::No),
+            "dsync" => Ok(Each::Data),
+            "1" | "sync" => Ok(Each::All),
+            other => Err(format!("sync={other}: known are none, dsync, sync")),
+        }
+    }
+
+    fn share(&self) -> Result<u64, String> {
+        match self.get(&["rwmixwrite"]) {
+            Some(text) => Ok(100 - number("rwmixwrite", text, 100)?),
+            None => self.number(&["rwmixread"], 50, 100),
+        }
+    }
+}
+
+fn way(text: &str) -> Result<Way, String> {
+    let (kind, offset) = text
+        .split_once(':')
+        .map_or((text, None), |(k, o)| (k, Some(o)));
+    let (reads, writes, random) = match kind {
+        "read" => (true, false, false),
+        "write" => (false, true, false),
+        "randread" => (true, false, true),
+        "randwrite" => (false, true, true),
+        "rw" | "readwrite" => (true, true, false),
+        "randrw" => (true, true, true),
+        other => {
+            return Err(format!(
+                "rw={other}: known are read, write, randread, randwrite, rw, randrw"
+            ));
+        }
+    };
+    match offset {
+        Some(offset) => Err(format!(
+            "rw={kind}:{offset}: offsets behind rw are not known here"
+        )),
+        None => Ok(Way {
+            reads,
+            writes,
+            random,
+        }),
+    }
+}
+
+fn number(name: &str, text: &str, most: u64) -> Result<u64, String> {
+    let value = text.trim().parse::<u64>();
+    let value = value.map_err(|_| format!("{name}={text}: no number"))?;
+    match value <= most {
+        true => Ok(value),
+        false => Err(format!("{name}={text}: at most {most}")),
+    }
+}
+
+/// A size as fio writes it: `4k`, `1g`, `64MiB`; all units are powers of 1024.
+fn bytes(name: &str, text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    if text.ends_with('%') {
+        return Err(format!(
+            "{name}={text}: a share of the volume; write a size, as 64m"
+        ));
+    }
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let unit = text[digits..].to_ascii_lowercase();
+    let shift = match unit.trim_end_matches("ib").trim_end_matches('b') {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return Err(format!("{name}={text}: no size (k, m, g)")),
+    };
+    let value = text[..digits]
+        .parse::<u64>()
+        .ok()
+        .and_then(|n| n.checked_mul(1 << shift));
+    let value = value.ok_or_else(|| format!("{name}={text}: no size"))?;
+    match value <= BYTES_MAX {
+        true => Ok(value),
+        false => Err(format!("{name}={text}: at most 1t")),
+    }
+}
+
+/// A time as fio writes it: `30`, `30s`, `5m`, `100ms`, `50us`.
+fn time(name: &str, text: &str, unit: Nanos) -> Result<Nanos, String> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let unit = match &text[digits..] {
+        "" => unit,
+        "us" => Nanos::from_micros(1),
+        "ms" => Nanos::from_millis(1),
+        "s" => Nanos::from_secs(1),
+        "m" => Nanos::from_secs(60),
+        "h" => Nanos::from_secs(3600),
+        _ => return Err(format!("{name}={text}: no time (us, ms, s, m, h)")),
+    };
+    let count = text[..digits].parse::<u64>();
+    let count = count.map_err(|_| format!("{name}={text}: no time"))?;
+    match unit.0.checked_mul(count).filter(|t| *t <= DAY.0) {
+        Some(time) => Ok(Nanos(time)),
+        None => Err(format!("{name}={text}: at most a day")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sections_inherit_and_options_have_units() {
+        let file = parse(
+            "; a remark\n[global]\nioengine=libaio\niodepth=8\nsize=64m # all\nrw=randwrite\n\
+             [log]\nrw=write\nbs=4k\nfsync=1\nnumjobs=2\nioengine=sync\n\
+             [db]\nstonewall\nreadwrite=randrw\nbs=8k,16KiB\nrwmixwrite=30\nruntime=1m\ntime_based\n\
+             thinktime=50\nsync=dsync\nfilename=/data/one.db\n",
+        )
+        .unwrap();
+        let [log, db] = &file.jobs[..] else {
+            panic!("two jobs");
+        };
+        assert!(log.way.writes && !log.way.random && !log.way.reads);
+        assert_eq!(
+            (log.depth, log.copies, log.fsync, log.size),
+            (1, 2, 1, 64 << 20)
+        );
+        assert_eq!((db.block, db.depth, db.reads), ([8192, 16384], 8, 70));
+        assert_eq!(db.runtime, Some(Nanos::from_secs(60)));
+        assert_eq!(db.think, Nanos::from_micros(50));
+        assert!(db.time_based && db.waits && db.each == Each::Data);
+        assert_eq!(db.file.as_deref(), Some("one.db"));
+        assert!(file.assumed.is_empty(), "{:?}", file.assumed);
+    }
+
+    #[test]
+    fn what_is_not_known_is_named() {
+        let file = parse("[a]\nrw=read\nsize=1m\ndirect=1\nfrobnicate=7\nrate=0\n").unwrap();
+        assert_eq!(file.assumed.len(), 2, "{:?}", file.assumed);
+        assert!(file.assumed[0].starts_with("direct=1: requests go through"));
+        assert!(file.assumed[1].starts_with("frobnicate=7"));
+        for (text, words) in [
+            ("[global]\nrw=read\n", "no job"),
+            ("rw=read\n", "line 1: an option before"),
+            ("[a]\nrw=read\n", "job a (line 1): it has no size"),
+            ("[a]\nrw=trim\nsize=1m\n", "known are read"),
+            ("[a]\nrw=read:4k\nsize=1m\n", "offsets behind rw"),
+            ("[a]\nsize=10%\n", "share of the volume"),
+            ("[a]\nsize=1x\n", "no size"),
+            ("[a]\nsize=2t\n", "at most 1t"),
+            ("[a]\nsize=4k\nbs=8k\n", "smaller than bs"),
+            ("[a]\nsize=1m\nbs=100\n", "multiple of 512"),
+            ("[a]\nsize=1m\nioengine=splice\n", "ioengine=splice"),
+            ("[a]\nsize=1m\ntime_based=1\n", "needs runtime"),
+            ("[a]\nsize=${SIZE}\n", "line 2: variables"),
+            (
+                "[a]\nsize=1m\nnumjobs=1000\nioengine=libaio\niodepth=9\n",
+                "9000 tasks",
+            ),
+            ("[a]\nsize=1m\nfilename=/dev/sda\n", "a device"),
+            ("[a]\nsize=1m\nruntime=3y\n", "no time"),
+            ("[a]\nsize=1m\nsync=7\n", "known are none"),
+            ("[a]\nsize=1m\ninclude other\n", "not read"),
+        ] {
+            let e = parse(text).unwrap_err();
+            assert!(e.contains(words), "{text}: {e}");
+        }
+        assert!(is_jobs("[a]\nrw=read\n") && !is_jobs("rw=read\n") && !is_jobs("[a]\nb=c\n"));
+    }
+}
