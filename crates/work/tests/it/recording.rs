@@ -271,7 +271,10 @@ fn mutations() -> impl Strategy<Value = Vec<(usize, Vec<u8>, bool)>> {
 fn a_recording_of_strace_runs() {
     let (recording, reading) = recording::read_from("app.strace", APP.as_bytes(), true).unwrap();
     assert!(
-        !reading.rules.keys().any(|rule| rule.starts_with("strace-S9 ")),
+        !reading
+            .rules
+            .keys()
+            .any(|rule| rule.starts_with("strace-S9 ")),
         "{reading:?}"
     );
     assert!(validate(&recording).is_ok());
