@@ -26,6 +26,7 @@ mod remap;
 mod request;
 pub mod spec;
 mod spec_disk;
+pub mod tap;
 mod tickets;
 pub mod trace;
 
@@ -45,4 +46,5 @@ pub use remap::{Remap, RemapCaps, RemapMode, RemapPair, Remapped, expectation};
 pub use request::{Class, Op, PackedWrite, Piece, Reply, Request};
 pub use spec::Adversary;
 pub use spec_disk::SpecDisk;
+pub use tap::Tap;
 pub use trace::{Step, Trace};

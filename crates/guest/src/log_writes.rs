@@ -40,6 +40,7 @@ impl LogWrites {
     pub fn open(path: &Path) -> io::Result<LogWrites> {
         let file = File::open(path)?;
         let told = |why: String| io::Error::other(format!("{}: {why}", path.display()));
+        let bytes = file.metadata()?.len();
         let mut head = [0; Head::BYTES];
         file.read_exact_at(&mut head, 0)?;
         let head = Head::parse(&head).map_err(|e| told(e.to_string()))?;
@@ -55,18 +56,20 @@ impl LogWrites {
             file.read_exact_at(&mut raw, at)
                 .map_err(|e| of_entry(e.to_string()))?;
             let what = Entry::parse(&raw).map_err(|e| of_entry(e.to_string()))?;
-            let bytes = |sectors: u64| {
+            let in_bytes = |sectors: u64| {
                 let bytes = sectors.checked_mul(sector);
                 bytes.ok_or_else(|| of_entry(format!("{sectors} sectors")))
             };
             let entry = LogEntry {
-                offset: bytes(what.sector)?,
-                len: bytes(what.sectors)?,
+                offset: in_bytes(what.sector)?,
+                len: in_bytes(what.sectors)?,
                 at: at + sector,
                 what,
             };
-            let next = bytes(entry.what.data_sectors())?.checked_add(entry.at);
-            at = next.ok_or_else(|| of_entry("it ends nowhere".into()))?;
+            let next = in_bytes(entry.what.data_sectors())?.checked_add(entry.at);
+            // The data is taken into memory by its length, so a length has to be true.
+            let next = next.filter(|next| *next <= bytes);
+            at = next.ok_or_else(|| of_entry("its data ends behind the file".into()))?;
             entries.push(entry);
         }
         Ok(LogWrites { file, entries })
@@ -101,5 +104,35 @@ impl LogWrites {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_whose_data_is_not_there_is_refused_before_memory_is_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let head = Head {
+            entries: 1,
+            sector_bytes: 512,
+        };
+        let entry = Entry {
+            sectors: 2,
+            ..Entry::default()
+        };
+        let mut log = head.encode();
+        log.resize(512, 0);
+        log.extend(entry.encode(512));
+        log.resize(log.len() + 1024, 7);
+        std::fs::write(&path, &log).unwrap();
+        let whole = LogWrites::open(&path).unwrap();
+        assert_eq!(whole.data(&whole.entries[0]).unwrap(), [7; 1024]);
+        log.pop();
+        std::fs::write(&path, &log).unwrap();
+        let e = LogWrites::open(&path).err().unwrap().to_string();
+        assert!(e.contains("entry 0: its data ends behind the file"), "{e}");
     }
 }

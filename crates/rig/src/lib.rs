@@ -27,7 +27,7 @@ pub use base::{Ino, Time};
 pub use block::Scheduler;
 pub use blockdev::{
     BlockDevice, Caps, Class, Clock, DevError, DeviceStats, FlashStats, HostError, HostFile,
-    HostIo, HostOptions, Model, Modelled, Op, Piece, Remap, RemapPair, Reply, Request, Ticket,
+    HostIo, HostOptions, Model, Modelled, Op, Piece, Remap, RemapPair, Reply, Request, Tap, Ticket,
     spec::Bound,
 };
 pub use config::{Config, Data, Fs, identity};

@@ -2,42 +2,22 @@
 //! line of a run.
 
 use crate::run::Measured;
-use base::{Map, SECTOR_BYTES, Time};
+use base::{SECTOR_BYTES, Time};
 use report::timeline::{Span, Timeline};
-use rig::{BlockDevice, Caps, Class, DevError, Op, Reply, Request, Ticket};
-use rt::Mutex;
+use rig::{BlockDevice, Class, Op, Request, Tap};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Keeps the device of a run that is being recorded.
 #[derive(Default)]
-pub struct Recorder(RefCell<Option<Arc<Tap>>>);
-
-/// A device that notes what passes. It takes no virtual time.
-struct Tap {
-    inner: Arc<dyn BlockDevice>,
-    log: Mutex<Log>,
-}
-
-#[derive(Default)]
-struct Log {
-    commands: Vec<Command>,
-    open: Map<u64, usize>,
-}
-
-struct Command {
-    name: String,
-    submitted: Time,
-    ended: Option<Time>,
-}
+pub struct Recorder(RefCell<Option<Arc<Tap<String>>>>);
 
 impl Recorder {
     /// The layer between queue and device ([`crate::life::Between`]).
     pub fn between(&self) -> impl Fn(Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
         |inner| {
-            let log = Mutex::named("time line", Log::default());
-            let tap = Arc::new(Tap { inner, log });
+            let tap = Arc::new(Tap::new(inner, |request| Some(words(request))));
             *self.0.borrow_mut() = Some(tap.clone());
             tap
         }
@@ -57,11 +37,8 @@ impl Recorder {
             (name.to_string(), sync.at, sync.at + sync.took)
         });
         let tap = self.0.borrow();
-        let commands = tap
-            .as_ref()
-            .map(|tap| std::mem::take(&mut tap.log.lock().commands));
-        let commands = commands.into_iter().flatten();
-        let commands = commands.filter_map(|c| Some((c.name, c.submitted, c.ended?)));
+        let commands = tap.iter().flat_map(|tap| tap.take());
+        let commands = commands.filter_map(|c| Some((c.note, c.submitted, c.ended?)));
         let spans = |all: &mut dyn Iterator<Item = (String, Time, Time)>| {
             all.filter(|(_, from, to)| within(*from, *to))
                 .map(|(name, from, to)| span(name, from, to))
@@ -99,36 +76,5 @@ fn words(request: &Request) -> String {
                 classes.join(", ")
             )
         }
-    }
-}
-
-impl BlockDevice for Tap {
-    fn caps(&self) -> Caps {
-        self.inner.caps()
-    }
-
-    fn submit(&self, request: Request) -> Ticket {
-        let command = Command {
-            name: words(&request),
-            submitted: rt::now(),
-            ended: None,
-        };
-        let mut log = self.log.lock();
-        let ticket = self.inner.submit(request);
-        let index = log.commands.len();
-        log.commands.push(command);
-        log.open.insert(ticket.0, index);
-        ticket
-    }
-
-    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        let result = self.inner.wait(ticket);
-        let mut log = self.log.lock();
-        if let Some(index) = log.open.remove(&ticket.0)
-            && let Some(command) = log.commands.get_mut(index)
-        {
-            command.ended = Some(rt::now());
-        }
-        result
     }
 }

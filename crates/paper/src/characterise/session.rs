@@ -54,7 +54,7 @@ impl Session {
         |device| {
             let tap = Arc::new(Tap::new(device, self.layout.clone()));
             *self.tap.borrow_mut() = Some(tap.clone());
-            tap
+            tap.device()
         }
     }
 

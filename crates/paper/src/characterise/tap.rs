@@ -2,8 +2,8 @@
 //! of what went to the log and to the superblock of the file system.
 
 use super::Layout;
-use base::{Bytes, Lba, Map, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
-use rig::{BlockDevice, Caps, Class, DevError, Op, Piece, Reply, Request, Ticket};
+use base::{Bytes, Lba, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use rig::{BlockDevice, Class, Op, Piece, Request};
 use rt::Mutex;
 use std::sync::Arc;
 
@@ -49,100 +49,70 @@ pub struct Command {
 
 /// A device that keeps what passes. It takes no virtual time.
 pub struct Tap {
-    inner: Arc<dyn BlockDevice>,
-    layout: Arc<Layout>,
-    log: Mutex<Log>,
-}
-
-#[derive(Default)]
-struct Log {
-    commands: Vec<Command>,
-    writes: u64,
-    open: Map<u64, usize>,
+    passing: Arc<rig::Tap<(Kind, Vec<Span>)>>,
+    /// Write commands that were taken.
+    writes: Mutex<u64>,
 }
 
 impl Tap {
     /// Listens to what goes to `inner`.
     pub fn new(inner: Arc<dyn BlockDevice>, layout: Arc<Layout>) -> Tap {
+        let note = move |request: &Request| Some((kind(request)?, spans(request, &layout)));
         Tap {
-            inner,
-            layout,
-            log: Mutex::named("tap", Log::default()),
+            passing: Arc::new(rig::Tap::new(inner, note)),
+            writes: Mutex::named("tapped writes", 0),
         }
+    }
+
+    /// The layer between queue and device.
+    pub fn device(&self) -> Arc<dyn BlockDevice> {
+        self.passing.clone()
     }
 
     /// Takes the commands that have passed so far, in the order of submission.
     pub fn take(&self) -> Vec<Command> {
-        let mut log = self.log.lock();
-        log.open.clear();
-        std::mem::take(&mut log.commands)
-    }
-
-    fn spans(&self, request: &Request) -> Vec<Span> {
-        let mut spans = Vec::new();
-        for (mut lba, pieces, _) in request.written() {
-            for Piece { class, bytes } in pieces {
-                let sectors = (bytes.len() / SECTOR_BYTES) as u64;
-                let kept = lba.0 < SECTORS_PER_BLOCK || self.layout.log_sector(lba).is_some();
-                spans.push(Span {
-                    lba,
-                    sectors,
-                    class: *class,
-                    bytes: kept.then(|| bytes.clone()),
-                });
-                lba = lba.plus(sectors);
+        let mut writes = self.writes.lock();
+        let passed = self.passing.take().into_iter();
+        let commands = passed.map(|passed| {
+            let (kind, spans) = passed.note;
+            let write = *writes;
+            *writes += u64::from(kind != Kind::Flush);
+            Command {
+                submitted: passed.submitted,
+                completed: passed.ended,
+                kind,
+                write,
+                spans,
             }
-        }
-        spans
+        });
+        commands.collect()
     }
 }
 
-impl Log {
-    fn command(&mut self, request: &Request, spans: Vec<Span>) -> Option<Command> {
-        let kind = match &request.op {
-            Op::Write { .. } | Op::Pack { .. } => Kind::Write {
-                fua: request.written().iter().any(|(_, _, fua)| *fua),
-            },
-            Op::Flush => Kind::Flush,
-            Op::Read { .. } | Op::Discard { .. } | Op::Remap(_) | Op::Barrier => return None,
-        };
-        let write = self.writes;
-        self.writes += u64::from(kind != Kind::Flush);
-        Some(Command {
-            submitted: rt::now(),
-            completed: None,
-            kind,
-            write,
-            spans,
-        })
+fn kind(request: &Request) -> Option<Kind> {
+    match &request.op {
+        Op::Write { .. } | Op::Pack { .. } => Some(Kind::Write {
+            fua: request.written().iter().any(|(_, _, fua)| *fua),
+        }),
+        Op::Flush => Some(Kind::Flush),
+        Op::Read { .. } | Op::Discard { .. } | Op::Remap(_) | Op::Barrier => None,
     }
 }
 
-impl BlockDevice for Tap {
-    fn caps(&self) -> Caps {
-        self.inner.caps()
-    }
-
-    fn submit(&self, request: Request) -> Ticket {
-        let spans = self.spans(&request);
-        let mut log = self.log.lock();
-        let command = log.command(&request, spans);
-        // The lock is held, so that the order kept is the one in which the device got commands.
-        let ticket = self.inner.submit(request);
-        if let Some(command) = command {
-            let index = log.commands.len();
-            log.commands.push(command);
-            log.open.insert(ticket.0, index);
+fn spans(request: &Request, layout: &Layout) -> Vec<Span> {
+    let mut spans = Vec::new();
+    for (mut lba, pieces, _) in request.written() {
+        for Piece { class, bytes } in pieces {
+            let sectors = (bytes.len() / SECTOR_BYTES) as u64;
+            let kept = lba.0 < SECTORS_PER_BLOCK || layout.log_sector(lba).is_some();
+            spans.push(Span {
+                lba,
+                sectors,
+                class: *class,
+                bytes: kept.then(|| bytes.clone()),
+            });
+            lba = lba.plus(sectors);
         }
-        ticket
     }
-
-    fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
-        let result = self.inner.wait(ticket);
-        let mut log = self.log.lock();
-        if let Some(index) = log.open.remove(&ticket.0) {
-            log.commands[index].completed = Some(rt::now());
-        }
-        result
-    }
+    spans
 }
