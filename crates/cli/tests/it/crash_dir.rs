@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use crate::program::{command, folder, text, words};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -98,14 +99,13 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// Asks a run to end, which it has to do in time; what it said.
-fn ended(running: Child) -> String {
-    // Shells let what they run in the background ignore SIGINT.
-    let sent = Command::new("kill").arg(running.id().to_string()).status();
-    assert!(sent.expect("kill starts").success());
+fn ended(running: Child, signal: Signal) -> String {
+    let pid = Pid::from_child(&running);
+    kill_process(pid, signal).expect("it runs");
     let since = Instant::now();
     let out = running.wait_with_output().expect("it ends");
     let said = words(&out);
-    assert_eq!(out.status.code(), Some(143), "{said}");
+    assert_eq!(out.status.code(), Some(128 + signal.as_raw()), "{said}");
     assert!(since.elapsed() < Duration::from_secs(20), "{said}");
     said
 }
@@ -458,17 +458,19 @@ fn a_hung_command_leaves_nothing() {
 
 #[test]
 fn a_signal_leaves_nothing() {
-    let room = Room::new();
-    let run = format!(
-        "echo a > a; echo $$ > {}/pid; sleep 300",
-        room.path().display()
-    );
-    let running = room.start(&["--run", &run]);
-    let pid = number_in(&room.path().join("pid"));
-    let said = ended(running);
-    assert!(said.contains("nothing was judged"), "{said}");
-    assert!(!is_alive(pid));
-    room.is_left_clean();
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let room = Room::new();
+        let run = format!(
+            "echo a > a; echo $$ > {}/pid; sleep 300",
+            room.path().display()
+        );
+        let running = room.start(&["--run", &run]);
+        let pid = number_in(&room.path().join("pid"));
+        let said = ended(running, signal);
+        assert!(said.contains("nothing was judged"), "{said}");
+        assert!(!is_alive(pid), "{signal:?}");
+        room.is_left_clean();
+    }
 }
 
 #[test]
@@ -587,7 +589,7 @@ fn a_signal_while_trees_are_judged_keeps_what_is_known() {
     number_in(&room.path().join("begun"));
     // The trees before and after the run are judged first.
     std::thread::sleep(Duration::from_millis(1500));
-    let said = ended(running);
+    let said = ended(running, Signal::INT);
     assert!(said.contains("INCOMPLETE"), "{said}");
     assert!(said.contains("marked as incomplete"), "{said}");
     let results = fs::read_to_string(room.path().join("varve-crash/results.json"));

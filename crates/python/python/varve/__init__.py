@@ -19,6 +19,7 @@ from typing import Any, Iterable, Optional, Type, TypeVar
 
 from ._native import Table, __version__
 from ._results import Comparison, Crashes, Paper, ProgramCrashes, Results, Trace, to_html
+from ._results import _run_row
 from ._results import _table as table_of
 from ._run import Progress, VarveError, options, program, run
 from .image import Image
@@ -133,8 +134,6 @@ def compare_many(cases: Iterable[dict[str, Any]], executor: Optional[Executor] =
         results = [
             found.result() if hasattr(found, "result") else found for found in executor.map(_one, cases)
         ]
-    from ._results import _run_row
-
     rows = [
         {"case": number, "seed": data["seed"], **_run_row(run)}
         for number, data in enumerate(results)

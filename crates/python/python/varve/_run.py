@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import subprocess
+import threading
 from pathlib import Path
 from typing import Callable, Optional, Sequence
 
@@ -55,8 +56,6 @@ def run(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd
     )
     assert child.stdout is not None and child.stderr is not None
-    import threading
-
     said: list[str] = []
 
     def listen() -> None:
