@@ -1,10 +1,12 @@
 //! Parses the command line.
 
+mod campaign;
 mod image;
 mod kernel;
 mod program;
 mod serve;
 
+pub use campaign::{CampaignCommand, MergeArgs, PlanArgs, StatusArgs, SubmitArgs, WorkArgs};
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use kernel::{Engine, KernelArgs};
 pub use program::{AckArgs, AckWay, ProgramArgs};
@@ -32,6 +34,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Cuts the power everywhere, recovers, and checks that every promise was kept.
     Crash(Box<CrashArgs>),
+    /// Many comparisons, a large `crash` or a `paper` on many machines: plan, work, merge.
+    #[command(subcommand)]
+    Campaign(CampaignCommand),
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
@@ -180,6 +185,10 @@ pub struct CompareArgs {
     /// `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
     #[arg(long, default_value = "sqlite", value_name = "SPEC")]
     pub workload: String,
+    /// Keeps each result in this folder as it is made, and takes those that are there: a command
+    /// that was stopped goes on where it was.
+    #[arg(long, value_name = "DIR", conflicts_with = "trace_out")]
+    pub store: Option<PathBuf>,
     #[command(flatten)]
     pub on: RunArgs,
 }
@@ -417,6 +426,10 @@ pub struct CrashArgs {
     /// Worker processes [default: one a core]; has no influence on the results.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Keeps each result in this folder as it is made, and takes those that are there: a command
+    /// that was stopped goes on where it was.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "kernel", "repro", "mutants"])]
+    pub store: Option<PathBuf>,
     /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
     /// command, and a judge, may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
@@ -664,6 +677,10 @@ pub struct PaperArgs {
     /// [default: VARVE_TRACES, else none].
     #[arg(long, value_name = "DIR")]
     pub traces: Option<PathBuf>,
+    /// Keeps each result in this folder as it is made, and takes those that are there: a command
+    /// that was stopped goes on where it was.
+    #[arg(long, value_name = "DIR")]
+    pub store: Option<PathBuf>,
     /// Folder for paper.json and index.html.
     #[arg(long, default_value = "varve-paper", value_name = "DIR")]
     pub out: PathBuf,

@@ -7,6 +7,7 @@
 
 mod args;
 mod blocks;
+mod campaign;
 mod compare;
 mod crash;
 mod device;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Fsck(options) => return fsck::fsck(&options),
         Command::Recover(options) => return fsck::recover::recover(&options),
         Command::Compare(options) => compare::compare(&options),
+        Command::Campaign(options) => campaign::campaign(&options),
         Command::Crash(options) => crash::crash(&options),
         Command::Ack(options) => crash::ack(&options),
         Command::CrashWorker => crash::worker::serve(),

@@ -67,7 +67,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         workload: Workload::Replay(spec),
         recording: Some(args.file.clone()),
     };
-    compare::run(&args.on, &what)
+    compare::run(&args.on, &what, None)
 }
 
 /// The age of the volume behind this word, if one was asked for.
@@ -109,7 +109,7 @@ fn model(args: &ReplayArgs) -> Result<(), Failure> {
         workload,
         recording: Some(args.file.clone()),
     };
-    compare::run(&args.on, &what)
+    compare::run(&args.on, &what, None)
 }
 
 /// What was read and what was left out, in a few lines.
