@@ -7,7 +7,7 @@ use crash::plan;
 use work::workload::Workload;
 
 /// Seconds of a start and an end of a simulation, with the check of its image.
-const RUN: f64 = 0.2;
+const RUN: f64 = 0.03;
 /// Seconds of a transaction of SQLite on a modelled device.
 const TRANSACTION: f64 = 250e-6;
 /// Seconds of a run of another kind.

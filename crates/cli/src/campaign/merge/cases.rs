@@ -16,6 +16,11 @@ use ::crash::finding::report::CaseReport;
 use ::crash::plan::Job;
 use serde_json::{Value, json};
 
+/// The first columns of the table.
+const FIRST: &[&str] = &[
+    "job", "state", "group", "scheme", "device", "class", "workload", "seed", "control",
+];
+
 /// Merges.
 pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
     let (words, planned) = merge.only_cell()?;
@@ -29,7 +34,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
             "the command line asks for other jobs than the plan has",
         ));
     }
-    let mut table = Table::begin(merge.out.path())?;
+    let mut table = Table::begin(merge.out.path(), FIRST)?;
     let mut ends = Vec::new();
     for (job, planned) in jobs.iter().zip(&planned) {
         if Task::crash(job).id(&merge.plan.head.build, &planned.inputs)? != planned.id {

@@ -9,6 +9,20 @@ use crate::out::say;
 use crate::paper::{self, Source};
 use serde_json::Value;
 
+/// The first columns of the table.
+const FIRST: &[&str] = &[
+    "figure",
+    "item",
+    "of",
+    "timing",
+    "unit",
+    "published",
+    "measured",
+    "tolerance",
+    "within",
+    "kind",
+];
+
 /// Merges.
 pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
     let (words, jobs) = merge.only_cell()?;
@@ -24,7 +38,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
     paper::with(&args, Source::Others(&get, merge.incomplete.clone()))?;
     let text = std::fs::read_to_string(merge.out.path().join("paper.json")).map_err(failed)?;
     let paper: Value = serde_json::from_str(&text).map_err(failed)?;
-    let mut table = Table::begin(merge.out.path())?;
+    let mut table = Table::begin(merge.out.path(), FIRST)?;
     for row in paper["rows"].as_array().into_iter().flatten() {
         table.add(row)?;
     }

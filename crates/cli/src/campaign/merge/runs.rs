@@ -21,13 +21,29 @@ use tempfile::NamedTempFile;
 /// Test cases in `junit.xml`; of more, only those are there that failed.
 const CASES_MAX: u64 = 100_000;
 
+/// The first columns of the table.
+const FIRST: &[&str] = &[
+    "job",
+    "state",
+    "seed",
+    "workload",
+    "device.profile",
+    "timing",
+    "size_mib",
+    "scheduler",
+    "fs",
+    "scheme",
+    "ops",
+    "ops_per_s",
+];
+
 /// Merges.
 pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
     let folder = merge.out.path();
     let mut all = All {
         merge,
         text: BufWriter::new(NamedTempFile::new_in(folder).map_err(unwritten)?),
-        table: Table::begin(folder)?,
+        table: Table::begin(folder, FIRST)?,
         junit: TestSuite::new("runs"),
         sweep: Sweep::default(),
         cells: 0,

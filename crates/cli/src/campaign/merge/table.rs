@@ -62,21 +62,24 @@ pub struct Table {
     rows: BufWriter<File>,
     columns: Vec<(String, Kind)>,
     places: std::collections::BTreeMap<String, usize>,
+    first: &'static [&'static str],
     count: u64,
 }
 
 impl Table {
-    /// Without rows; they wait in a file of this folder that has no name.
+    /// Without rows; they wait in a file of this folder that has no name. The columns `first` come
+    /// first, in this order; those of them that no row has are left out.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn begin(folder: &Path) -> Result<Table, Failure> {
+    pub fn begin(folder: &Path, first: &'static [&'static str]) -> Result<Table, Failure> {
         let file = tempfile::tempfile_in(folder);
         let file = file.map_err(|e| failed(format!("{}: {e}", folder.display())))?;
         Ok(Table {
             rows: BufWriter::new(file),
             columns: Vec::new(),
             places: Default::default(),
+            first,
             count: 0,
         })
     }
@@ -112,7 +115,10 @@ impl Table {
     ///
     /// # Errors
     /// They cannot be written; then neither is there.
-    pub fn end(self, folder: &Path, name: &str) -> Result<u64, Failure> {
+    pub fn end(mut self, folder: &Path, name: &str) -> Result<u64, Failure> {
+        let first = self.first;
+        let place = |name: &str| first.iter().position(|f| *f == name).unwrap_or(first.len());
+        self.columns.sort_by_key(|(name, _)| place(name));
         let mut rows = self
             .rows
             .into_inner()
@@ -262,7 +268,7 @@ mod tests {
 
     fn table(rows: &[Value]) -> (RecordBatch, String) {
         let dir = tempfile::tempdir().unwrap();
-        let mut table = Table::begin(dir.path()).unwrap();
+        let mut table = Table::begin(dir.path(), &["more", "absent"]).unwrap();
         rows.iter().for_each(|row| table.add(row).unwrap());
         assert_eq!(table.end(dir.path(), "t").unwrap(), rows.len() as u64);
         let file = File::open(dir.path().join("t.parquet")).unwrap();
@@ -280,7 +286,7 @@ mod tests {
             json!({"a": 1, "b": {"c": 2, "d": "x,y"}, "list": [1, 2], "e": null}),
             json!({"a": 2, "b": {"c": 2.5}, "more": true}),
         ]);
-        assert_eq!(csv, "a,b.c,b.d,more\n1,2,\"x,y\",\n2,2.5,,true\n");
+        assert_eq!(csv, "more,a,b.c,b.d\n,1,2,\"x,y\"\ntrue,2,2.5,\n");
         let at = |name: &str| batch.column_by_name(name).unwrap();
         assert_eq!(at("a").as_primitive::<Int64Type>().values(), &[1, 2]);
         assert_eq!(
