@@ -10,11 +10,11 @@ use work::workload::Workload;
 const RUN: f64 = 0.03;
 /// Seconds of a transaction of SQLite on a modelled device.
 const TRANSACTION: f64 = 250e-6;
-/// Seconds of a run of another kind.
-const OTHER: f64 = 3.0;
+/// Seconds of a run of another kind, and of a job of a paper.
+const OTHER: f64 = 1.0;
 /// Seconds of a case at the block seam, and of one at the chips.
-const CASE: f64 = 0.5;
-const CHIPS: f64 = 20.0;
+const CASE: f64 = 0.02;
+const CHIPS: f64 = 1.0;
 
 /// Seconds on one core.
 pub fn of(task: &Task) -> f64 {

@@ -43,6 +43,13 @@ pub fn build() -> Result<String, Failure> {
     Ok(sum(&bytes)[..32].into())
 }
 
+/// Of a [`worker::Done`], what the checker says.
+#[derive(Deserialize)]
+struct Checkup {
+    checker: String,
+    checked: worker::Checked,
+}
+
 fn raw(job: &impl Serialize) -> Box<RawValue> {
     serde_json::value::to_raw_value(job).expect("plain data serialises")
 }
@@ -138,7 +145,7 @@ impl Task {
         };
         match self {
             Task::Compare(_) => {
-                let done: Result<worker::Done, _> = serde_json::from_str(result);
+                let done: Result<Checkup, _> = serde_json::from_str(result);
                 let done = done.map_err(|e| format!("the worker's result: {e}"))?;
                 match done.checked == worker::Checked::NotInstalled {
                     true => Err(missing(&done.checker)),
@@ -242,6 +249,12 @@ mod tests {
 
     #[test]
     fn a_result_without_its_check_is_no_result() {
+        let run = Task::Compare(raw(&0));
+        let said =
+            |word: &str| run.whole(&format!(r#"{{"checker":"e2fsck -fn","checked":{word}}}"#));
+        assert!(said(r#""clean""#).is_ok() && said(r#"{"findings":"x"}"#).is_ok());
+        let why = said(r#""not-installed""#).unwrap_err();
+        assert!(why.contains("`e2fsck -fn` is not installed"), "{why}");
         let paper = Task::Paper(raw(&0));
         assert!(paper.whole(r#"{"checker":"e2fsck"}"#).is_ok());
         let why = paper.whole(r#"{"checker":"varve-fsck"}"#).unwrap_err();
