@@ -1,4 +1,4 @@
-//! What a job costs, roughly: seconds on one core of a machine of 2024, for the size of shares. What
+//! What a job costs, roughly, in seconds on one core: enough to size the tasks of a cluster. What
 //! is left is told by what was measured (`status`).
 
 use super::task::Task;

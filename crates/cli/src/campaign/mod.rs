@@ -1,5 +1,5 @@
-//! `varve campaign`: many jobs of `compare`, `crash` or `paper`, made by workers that share a folder
-//! and nothing else, and merged as if one process had made them.
+//! `varve campaign`: many jobs of `compare`, `crash` or `paper`, made by workers that share a
+//! folder and nothing else, and merged as if one process had made them.
 
 mod cost;
 mod gate;
