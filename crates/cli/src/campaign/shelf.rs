@@ -55,6 +55,14 @@ impl Shelf {
         self.store.put(id, run, &by, text).map_err(failed)
     }
 
+    /// Makes the names durable of all that was put.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn settle(&self) -> Result<(), Failure> {
+        self.store.settle().map_err(failed)
+    }
+
     /// Who made something since then.
     pub fn by(&self, began: Instant) -> By {
         By {
@@ -84,7 +92,10 @@ impl Shelf {
         let began = Instant::now();
         let text = make()?;
         match task.whole(&text) {
-            Ok(()) => shelf.put(&id, Run::First, began, &text)?,
+            Ok(()) => {
+                shelf.put(&id, Run::First, began, &text)?;
+                shelf.settle()?;
+            }
             Err(why) => tell(why),
         }
         Ok(text)

@@ -16,6 +16,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Version of the first line of a result.
@@ -124,6 +125,8 @@ impl std::fmt::Display for StoreError {
 /// A folder of results.
 pub struct Store {
     dir: PathBuf,
+    /// Folders with names that are not durable yet.
+    unsettled: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl Store {
@@ -132,7 +135,7 @@ impl Store {
     /// # Errors
     /// The folder cannot be made or written.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
-        let store = Store { dir: dir.into() };
+        let store = Store::of(dir);
         let folders = [Run::First.folder(), Run::Second.folder(), "attempts"];
         for folder in folders {
             let path = dir.join(folder);
@@ -149,11 +152,18 @@ impl Store {
     pub fn existing(dir: &Path) -> Result<Store, StoreError> {
         let results = dir.join(Run::First.folder());
         match results.is_dir() {
-            true => Ok(Store { dir: dir.into() }),
+            true => Ok(Store::of(dir)),
             false => Err(StoreError::Host {
                 path: results,
                 error: io::Error::new(ErrorKind::NotFound, "there is no store"),
             }),
+        }
+    }
+
+    fn of(dir: &Path) -> Store {
+        Store {
+            dir: dir.into(),
+            unsettled: Mutex::default(),
         }
     }
 
@@ -178,7 +188,9 @@ impl Store {
         Ok(Some(kept))
     }
 
-    /// Keeps a result. It is durable when this returns.
+    /// Keeps a result. Its bytes are durable when this returns, its name is after
+    /// [`settle`](Self::settle): a host that stops before leaves a missing result, never half of
+    /// one.
     ///
     /// # Errors
     /// The host refuses, as on a full disk; then the place is as it was.
@@ -194,7 +206,33 @@ impl Store {
         let path = self.path(id, run);
         let part = self.part(&path, &format!("{head}\n{text}"))?;
         part.persist(&path).map_err(|e| at(&path)(e.error))?;
-        settle(&path)
+        self.named(&path);
+        Ok(())
+    }
+
+    /// Makes the names durable of all that was put.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        let folders = std::mem::take(&mut *self.unsettled());
+        for folder in folders {
+            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(at(&folder))?;
+        }
+        Ok(())
+    }
+
+    fn named(&self, path: &Path) {
+        let folder = path.parent().unwrap_or(&self.dir);
+        self.unsettled().insert(folder.into());
+        // The folder itself may be new.
+        self.unsettled().extend(folder.parent().map(PathBuf::from));
+    }
+
+    fn unsettled(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        let unsettled = self.unsettled.lock();
+        unsettled.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts aside what is in the place of a result and is none, so that the job is run again.
@@ -229,7 +267,8 @@ impl Store {
         let name = name.to_string_lossy().replacen(PART, "", 1);
         let path = folder.join(format!("{id}.{name}"));
         part.persist(&path).map_err(|e| at(&path)(e.error))?;
-        settle(&path)
+        self.named(&path);
+        Ok(())
     }
 
     /// The runs of a job that gave no result.
@@ -301,23 +340,22 @@ impl Store {
     /// A durable file beside `path`, which is renamed to it next.
     fn part(&self, path: &Path, text: &str) -> Result<NamedTempFile, StoreError> {
         let folder = path.parent().unwrap_or(&self.dir);
-        fs::create_dir_all(folder).map_err(at(folder))?;
         let mut builder = tempfile::Builder::new();
         // Others read it, too: a store is shared.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         builder.prefix(PART).permissions(mode);
-        let mut part = builder.tempfile_in(folder).map_err(at(folder))?;
+        let part = match builder.tempfile_in(folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(folder).map_err(at(folder))?;
+                builder.tempfile_in(folder)
+            }
+            part => part,
+        };
+        let mut part = part.map_err(at(folder))?;
         part.write_all(text.as_bytes()).map_err(at(path))?;
         part.as_file().sync_all().map_err(at(path))?;
         Ok(part)
     }
-}
-
-/// Makes the name durable.
-fn settle(path: &Path) -> Result<(), StoreError> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(at(folder))
 }
 
 /// The names in a folder that are not being written, in order; none where there is no folder.

@@ -58,11 +58,14 @@ pub fn work(args: &WorkArgs) -> Result<(), Failure> {
         shelf: &shelf,
         stop: &stop,
     };
-    let ended = bench.first_runs(&mine)?;
+    let ended = bench.first_runs(&mine);
+    shelf.settle()?;
+    let ended = ended?;
     let twice = match stop.signal() {
         None => gate.second_runs(&bench, &mine)?,
         Some(_) => Twice::default(),
     };
+    shelf.settle()?;
     tell_all(&stop, &mine, &ended, &twice)
 }
 
@@ -140,16 +143,29 @@ impl<'a> Bench<'a> {
         }
         let mut ended: Vec<Ended> = Vec::new();
         ended.resize_with(mine.len() - missing.len(), || Ended::WasThere);
-        ended.extend(self.all("jobs", &missing, |hands, job| self.first_run(hands, job))?);
+        let attempted = self.shelf.store.attempted().map_err(failed)?;
+        let one = |hands: &mut Hands<'a>, job: &Planned| {
+            self.first_run(hands, job, attempted.contains(&job.id))
+        };
+        ended.extend(self.all("jobs", &missing, one)?);
         Ok(ended)
     }
 
-    fn first_run(&self, hands: &mut Hands<'a>, job: &Planned) -> Result<Ended, Failure> {
+    /// `attempted`: there may be attempts of others; to look for them takes time.
+    fn first_run(
+        &self,
+        hands: &mut Hands<'a>,
+        job: &Planned,
+        mut attempted: bool,
+    ) -> Result<Ended, Failure> {
         loop {
             if self.shelf.get(&job.id, Run::First)?.is_some() {
                 return Ok(Ended::WasThere);
             }
-            let attempts = self.shelf.store.attempts(&job.id).map_err(failed)?;
+            let attempts = match attempted {
+                true => self.shelf.store.attempts(&job.id).map_err(failed)?,
+                false => Vec::new(),
+            };
             if attempts.len() >= ATTEMPTS {
                 let why = attempts.last().map_or("", |a| a.why.as_str());
                 tell(format!(
@@ -168,6 +184,7 @@ impl<'a> Bench<'a> {
                     return Ok(Ended::Made);
                 }
                 Ran::Failed(why) => {
+                    attempted = true;
                     let by = self.shelf.by(began);
                     self.shelf
                         .store

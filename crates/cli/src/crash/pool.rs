@@ -174,7 +174,9 @@ pub fn run<'s>(
         told(job, &end);
         Ok(end)
     };
-    crate::pool::ordered(jobs, workers, start, work, |w| w.stop().map_err(no_worker))
+    let ends = crate::pool::ordered(jobs, workers, start, work, |w| w.stop().map_err(no_worker));
+    shelf.map_or(Ok(()), Shelf::settle)?;
+    ends
 }
 
 fn no_worker(e: std::io::Error) -> Failure {
