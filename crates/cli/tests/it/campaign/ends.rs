@@ -78,6 +78,28 @@ fn a_signal_ends_a_worker_in_order_and_keeps_what_is_done() {
     }
 }
 
+#[test]
+fn a_run_that_a_signal_ends_is_no_attempt() {
+    let camp = Camp::new();
+    let long = "sqlite:insert=200000,update=0,delete=0";
+    camp.plan(&["compare", "--schemes", "jbd2", "--workload", long]);
+    let mut line = camp.varve(&Camp::line("work", "store", &[]));
+    let child = line
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(1));
+    let out = end(child, Signal::TERM);
+    let said = words(&out);
+    assert_eq!(out.status.code(), Some(143), "{said}");
+    assert!(
+        said.contains("SIGTERM: 0 of 1 jobs are in the store"),
+        "{said}"
+    );
+    assert!(camp.files("store", "attempts").is_empty());
+}
+
 /// A worker whose jobs all fail, because they find no place for their images.
 fn in_vain(camp: &Camp, more: &[&str]) -> String {
     let line = Camp::line("work", "store", more);
