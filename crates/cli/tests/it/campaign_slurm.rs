@@ -16,7 +16,7 @@ const CASES: [&str; 5] = [
     "--workload",
     "ace:2,every=12",
 ];
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(400);
 
 /// A Slurm of its own; dropped, it is gone.
 struct Cluster {
