@@ -1,13 +1,17 @@
 //! Parses the command line.
 
+mod campaign;
 mod image;
 mod kernel;
+mod paper;
 mod program;
 mod recordings;
 mod serve;
 
+pub use campaign::{CampaignCommand, MergeArgs, PlanArgs, StatusArgs, SubmitArgs, WorkArgs};
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use kernel::{Engine, KernelArgs};
+pub use paper::{PaperArgs, PaperName};
 pub use program::{AckArgs, AckWay, ProgramArgs};
 pub use recordings::{RecordArgs, ReplayArgs};
 pub use serve::{Kill, Place, ServeArgs};
@@ -34,6 +38,9 @@ pub enum Command {
     Compare(CompareArgs),
     /// Cuts the power everywhere, recovers, and checks that every promise was kept.
     Crash(Box<CrashArgs>),
+    /// Many comparisons, a large `crash` or a `paper` on many machines: plan, work, merge.
+    #[command(subcommand)]
+    Campaign(CampaignCommand),
     /// Shows the device profiles and what they promise.
     #[command(subcommand)]
     Device(DeviceCommand),
@@ -184,6 +191,10 @@ pub struct CompareArgs {
     /// `sqlite:insert=1000,update=1000,delete=1000,journal=truncate,synchronous=full`.
     #[arg(long, default_value = "sqlite", value_name = "SPEC")]
     pub workload: String,
+    /// Keeps each result in this folder as it is made, and takes those that are there: a command
+    /// that was stopped goes on where it was.
+    #[arg(long, value_name = "DIR", conflicts_with = "trace_out")]
+    pub store: Option<PathBuf>,
     #[command(flatten)]
     pub on: RunArgs,
 }
@@ -355,6 +366,10 @@ pub struct CrashArgs {
     /// Worker processes [default: one a core]; has no influence on the results.
     #[arg(long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    /// Keeps each result in this folder as it is made, and takes those that are there: a command
+    /// that was stopped goes on where it was.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["dir", "image", "kernel", "repro", "mutants"])]
+    pub store: Option<PathBuf>,
     /// Seconds without a sign of life after which a worker is given up; with --dir seconds that the
     /// command, and a judge, may take.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]
@@ -568,50 +583,6 @@ pub struct MkfsArgs {
     /// Writes over a file that holds data.
     #[arg(long)]
     pub force: bool,
-}
-
-/// A publication.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum PaperName {
-    /// Characterisation of journaling on phones, journal coalition, flush-ahead commit.
-    Emmc,
-    /// Journal remapping inside the flash translation layer.
-    Jftl,
-    /// F2FS journaling: epochs, change records, per-inode lists, recovery.
-    F2fsj,
-}
-
-#[derive(clap::Args)]
-pub struct PaperArgs {
-    /// The publication.
-    pub paper: PaperName,
-    /// Fewer and shorter runs: within a minute.
-    #[arg(long)]
-    pub quick: bool,
-    /// Only these figures, tables and sections, separated by commas.
-    #[arg(long, value_delimiter = ',', value_name = "PART")]
-    pub only: Vec<String>,
-    /// Of `f2fsj`: number of objects of an operation on names, at most the paper's 4 million
-    /// [default: 200000, 20000 with --quick].
-    #[arg(long, value_name = "N")]
-    pub objects: Option<u32>,
-    /// Seed of every random stream.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Of `emmc`: folder of recordings (mobibench-facebook.txt.gz, mobibench-twitter.txt.gz)
-    /// [default: VARVE_TRACES, else none].
-    #[arg(long, value_name = "DIR")]
-    pub traces: Option<PathBuf>,
-    /// Folder for paper.json and index.html.
-    #[arg(long, default_value = "varve-paper", value_name = "DIR")]
-    pub out: PathBuf,
-    /// Prints paper.json instead of the tables.
-    #[arg(long)]
-    pub json: bool,
-    /// Simulations at once, each in a process of its own [default: one a core]; has no influence on
-    /// the results.
-    #[arg(long, value_name = "N")]
-    pub jobs: Option<NonZeroUsize>,
 }
 
 #[derive(clap::Args)]

@@ -2,6 +2,8 @@
 //! side.
 
 use crate::args::{CompareArgs, RunArgs, Timers};
+use crate::campaign::shelf::Shelf;
+use crate::campaign::task::Task;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
@@ -10,7 +12,7 @@ use crate::table;
 use crate::worker::{self, Checked, Done, Job};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use paper::emmc::plan::PAPER_SCHEMES;
-use report::results::{Results, SCHEMA};
+use report::results::{Results, Run, SCHEMA};
 use report::timeline::{Timeline, chrome_trace};
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheduler, Scheme, Writeback};
 use std::collections::BTreeSet;
@@ -50,17 +52,64 @@ const MIB_BLOCKS: u32 = 256;
 
 /// Runs `varve compare`.
 pub fn compare(args: &CompareArgs) -> Result<(), Failure> {
+    let what = what(args)?;
+    let shelf = args.store.as_deref().map(Shelf::open).transpose()?;
+    run(&args.on, &what, shelf.as_ref())
+}
+
+/// What the command line of a comparison asks for.
+fn what(args: &CompareArgs) -> Result<What, Failure> {
     let workload: Workload = args.workload.parse().map_err(usage)?;
     if let Workload::Replay(_) = workload {
         return Err(usage("a recording is in a file: varve replay FILE"));
     }
-    let what = What {
+    Ok(What {
         command: "compare",
         words: format!("varve compare --workload {workload}"),
         recording: None,
         workload,
-    };
-    run(&args.on, &what)
+    })
+}
+
+/// The runs of a comparison, without running them: for a plan, and for the report of what others
+/// ran.
+pub struct Comparison {
+    args: RunArgs,
+    what: What,
+    configs: Vec<RunConfig>,
+}
+
+impl Comparison {
+    /// All that the command line asks for, checked.
+    ///
+    /// # Errors
+    /// As of [`compare`], before it runs anything.
+    pub fn of(args: &CompareArgs) -> Result<Comparison, Failure> {
+        let what = what(args)?;
+        let args = RunArgs {
+            schemes: ungrouped(&args.on.schemes),
+            ..args.on.clone()
+        };
+        let configs = configs(&args, &what)?;
+        Ok(Comparison {
+            args,
+            what,
+            configs,
+        })
+    }
+
+    /// The jobs, in the order of the results.
+    pub fn jobs(&self) -> impl Iterator<Item = Job> {
+        self.configs.iter().map(|config| Job {
+            config: config.clone(),
+            timeline: false,
+        })
+    }
+
+    /// The report of runs that were made of the jobs.
+    pub fn results(&self, runs: Vec<Run>, incomplete: Option<String>) -> Results {
+        results(&self.args, &self.what, &self.configs, runs, incomplete)
+    }
 }
 
 /// What a command runs on each file system and scheme.
@@ -76,7 +125,7 @@ pub struct What {
 }
 
 /// Runs each file system and scheme in a worker process, and reports.
-pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
+pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Failure> {
     let workload = &what.workload;
     let args = &RunArgs {
         schemes: ungrouped(&args.schemes),
@@ -88,17 +137,10 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     let trace = args.trace_out.as_deref().map(Trace::begin).transpose()?;
     let jobs = pool::threads(args.jobs, configs.len());
     let stop = Stop::watch()?;
-    let done = run_all(&stop, &configs, jobs, args)?;
+    let done = run_all(&stop, &configs, jobs, args, shelf)?;
     let part = stop.part(done.len(), configs.len(), "runs")?;
-    let results = Results {
-        schema: SCHEMA,
-        command: what.command.into(),
-        seed: args.seed,
-        profile: args.profile().into(),
-        reproduce: reproduce(args, what, &configs),
-        incomplete: part.as_ref().map(Part::mark),
-        runs: done.iter().map(|d| d.run.clone()).collect(),
-    };
+    let runs = done.iter().map(|d| d.run.clone()).collect();
+    let results = results(args, what, &configs, runs, part.as_ref().map(Part::mark));
     out.write("results.json", &results.to_json())?;
     out.write("index.html", &report::page(&results))?;
     if let Some(trace) = trace {
@@ -128,6 +170,24 @@ pub fn run(args: &RunArgs, what: &What) -> Result<(), Failure> {
     }
     judge(&done, workload, args.json)?;
     part.map_or(Ok(()), |part| Err(part.kept_in(out.path())))
+}
+
+fn results(
+    args: &RunArgs,
+    what: &What,
+    configs: &[RunConfig],
+    runs: Vec<Run>,
+    incomplete: Option<String>,
+) -> Results {
+    Results {
+        schema: SCHEMA,
+        command: what.command.into(),
+        seed: args.seed,
+        profile: args.profile().into(),
+        reproduce: reproduce(args, what, configs),
+        incomplete,
+        runs,
+    }
 }
 
 /// The file of a time line.
@@ -347,6 +407,7 @@ fn run_all(
     configs: &[RunConfig],
     jobs: usize,
     args: &RunArgs,
+    shelf: Option<&Shelf>,
 ) -> Result<Vec<Done>, Failure> {
     let screen = MultiProgress::new();
     let bars: Vec<ProgressBar> = configs
@@ -367,7 +428,7 @@ fn run_all(
             config: config.clone(),
             timeline: args.trace_out.is_some(),
         };
-        let done = worker::run_in_process(stop, &job, |done, all| {
+        let done = one(stop, &job, shelf, |done, all| {
             bars[n].set_length(all);
             bars[n].set_position(done);
         });
@@ -380,6 +441,22 @@ fn run_all(
         // What failed then, failed because of that.
         Some(_) => Ok(done.flatten().collect()),
     }
+}
+
+/// One run, in a worker process or from the store.
+fn one(
+    stop: &Stop,
+    job: &Job,
+    shelf: Option<&Shelf>,
+    progress: impl Fn(u64, u64),
+) -> Result<Done, Failure> {
+    let stack = &job.config.stack;
+    let what = format!("{}/{}", stack.fs, stack.scheme_text());
+    let task = Task::compare(job);
+    let text = Shelf::result(shelf, &task, || {
+        worker::run_in_process(stop, "worker", &what, task.text(), progress)
+    })?;
+    serde_json::from_str(&text).map_err(|e| failed(format!("result of {what}: {e}")))
 }
 
 fn bar(config: &RunConfig) -> ProgressBar {

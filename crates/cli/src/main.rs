@@ -7,6 +7,7 @@
 
 mod args;
 mod blocks;
+mod campaign;
 mod compare;
 mod crash;
 mod device;
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         Command::Recover(options) => return fsck::recover::recover(&options),
         Command::Record(options) => return record::record(&options),
         Command::Compare(options) => compare::compare(&options),
+        Command::Campaign(options) => campaign::campaign(&options),
         Command::Crash(options) => crash::crash(&options),
         Command::Ack(options) => crash::ack(&options),
         Command::CrashWorker => crash::worker::serve(),

@@ -69,7 +69,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         workload: Workload::Replay(spec),
         recording: Some(args.file.clone()),
     };
-    compare::run(&args.on, &what)
+    compare::run(&args.on, &what, None)
 }
 
 /// The age of the volume behind this word, if one was asked for.
@@ -111,7 +111,7 @@ fn model(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
         workload,
         recording: Some(args.file.clone()),
     };
-    compare::run(&args.on, &what)
+    compare::run(&args.on, &what, None)
 }
 
 /// The text form of a model, and what is in it in words.

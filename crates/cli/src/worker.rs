@@ -11,6 +11,7 @@ use report::results::Run;
 use report::timeline::Timeline;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -18,20 +19,21 @@ use work::fsck::Verdict;
 use work::run;
 use work::{Recorder, RunConfig};
 
-/// A line from a worker.
+/// A line from a worker. `D` is what a run that ended well leaves: a value, or its text as it
+/// came.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Line {
-    /// Transactions done and in all.
+pub enum Line<D> {
+    /// Operations done and in all.
     Progress(u64, u64),
-    /// The run ended well.
-    Done(Box<Done>),
-    /// The run failed.
+    /// The job ended well.
+    Done(D),
+    /// The job failed.
     Failed(String),
 }
 
 /// What a worker is to run.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Job {
     /// The run.
     pub config: RunConfig,
@@ -79,7 +81,7 @@ pub fn serve() -> Result<(), Failure> {
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     let job: Job = serde_json::from_str(&text).map_err(failed)?;
     let line = match work(&job) {
-        Ok(done) => Line::Done(Box::new(done)),
+        Ok(done) => Line::Done(done),
         Err(why) => Line::Failed(why.to_string()),
     };
     say(&line);
@@ -111,30 +113,40 @@ fn work(Job { config, timeline }: &Job) -> Result<Done, Failure> {
     })
 }
 
-fn say(line: &Line) {
+fn say(line: &Line<Done>) {
     let text = serde_json::to_string(line).expect("plain data serialises");
     // A parent that is gone needs no answer.
     let _ = writeln!(std::io::stdout(), "{text}");
 }
 
-/// Starts a worker for `job`, and reads its lines until the result.
+/// Runs `task` in a worker process of this hidden `subcommand`, and waits for its result: the text
+/// as the worker wrote it, so that what is stored and what is read at once are the same bytes.
+///
+/// # Errors
+/// As of [`ask`]; the job failed.
 pub fn run_in_process(
     stop: &Stop,
-    job: &Job,
+    subcommand: &str,
+    what: &str,
+    task: &RawValue,
     progress: impl Fn(u64, u64),
-) -> Result<Done, Failure> {
-    let stack = &job.config.stack;
-    let what = format!("{}/{}", stack.fs, stack.scheme_text());
-    let answer = ask(stop, "worker", &what, job, |line| match line {
-        Line::Progress(done, all) => {
-            progress(done, all);
-            None
-        }
-        last => Some(last),
-    })?;
+) -> Result<String, Failure> {
+    let answer = ask(
+        stop,
+        subcommand,
+        what,
+        task,
+        |line: Line<Box<RawValue>>| match line {
+            Line::Progress(done, all) => {
+                progress(done, all);
+                None
+            }
+            last => Some(last),
+        },
+    )?;
     match answer {
         Line::Failed(words) => Err(failed(format!("worker for {what}: {words}"))),
-        Line::Done(done) => Ok(*done),
+        Line::Done(done) => Ok(Box::<str>::from(done).into()),
         Line::Progress(..) => unreachable!("progress is no last line"),
     }
 }
@@ -148,7 +160,7 @@ pub fn ask<T: DeserializeOwned, R>(
     stop: &Stop,
     subcommand: &str,
     what: &str,
-    task: &impl Serialize,
+    task: &RawValue,
     heard: impl FnMut(T) -> Option<R>,
 ) -> Result<R, Failure> {
     let why = |e: &dyn std::fmt::Display| failed(format!("worker for {what}: {e}"));
@@ -176,11 +188,11 @@ pub fn ask<T: DeserializeOwned, R>(
 /// Sends the task, and reads lines up to the one that is the result.
 fn converse<T: DeserializeOwned, R>(
     child: &mut Child,
-    task: &impl Serialize,
+    task: &RawValue,
     mut heard: impl FnMut(T) -> Option<R>,
 ) -> std::io::Result<Option<R>> {
     let mut stdin = child.stdin.take().expect("standard input is piped");
-    stdin.write_all(serde_json::to_string(task)?.as_bytes())?;
+    stdin.write_all(task.get().as_bytes())?;
     drop(stdin);
     let stdout = child.stdout.take().expect("standard output is piped");
     for line in BufReader::new(stdout).lines() {

@@ -9,6 +9,7 @@ mod page;
 pub mod plot;
 pub mod results;
 mod shell;
+pub mod sweep;
 mod tables;
 pub mod timeline;
 pub mod wear;

@@ -3,7 +3,7 @@
 mod dir;
 mod keep;
 mod kernel;
-mod pool;
+pub mod pool;
 mod program;
 mod repro;
 mod shell;
@@ -11,6 +11,7 @@ mod table;
 pub mod worker;
 
 use crate::args::CrashArgs;
+use crate::campaign::shelf::Shelf;
 use crate::compare::ungrouped;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
@@ -50,14 +51,14 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
         }
         return program::program(args, image);
     }
-    let jobs = jobs(args)?;
-    check(&jobs)?;
+    let jobs = planned(args)?;
     let out = OutFolder::prepare(&args.out)?;
     let jobs = args.shard.map_or(jobs.clone(), |shard| shard.of(jobs));
     let workers = crate::pool::threads(args.jobs, jobs.len());
     let bar = bar(jobs.len());
     let (states, bad) = (AtomicU64::new(0), AtomicU64::new(0));
     let patience = Duration::from_secs(args.timeout);
+    let shelf = args.store.as_deref().map(Shelf::open).transpose()?;
     let stop = Stop::watch()?;
     let ends = pool::run(
         &stop,
@@ -65,6 +66,7 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
         &jobs,
         workers,
         patience,
+        shelf.as_ref(),
         &|_, end| {
             if let End::Done(explored) = end {
                 states.fetch_add(explored.judged, Ordering::Relaxed);
@@ -76,7 +78,17 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
         },
     )?;
     bar.finish_and_clear();
-    report(args, &out, jobs, ends, &stop)
+    report(args, &out, jobs, ends, &stop, None)
+}
+
+/// The jobs that were asked for, each checked.
+///
+/// # Errors
+/// A scheme, device or workload that does not exist.
+pub fn planned(args: &CrashArgs) -> Result<Vec<Job>, Failure> {
+    let jobs = jobs(args)?;
+    check(&jobs)?;
+    Ok(jobs)
 }
 
 /// The jobs that were asked for.
@@ -123,12 +135,18 @@ fn bar(jobs: usize) -> ProgressBar {
     ProgressBar::new(jobs as u64).with_style(style)
 }
 
-fn report(
+/// Writes and prints the report of these ends, in the order of the jobs. `incomplete` says why
+/// some are missing, if not a signal did it.
+///
+/// # Errors
+/// What was found is a failure, or the report cannot be written.
+pub fn report(
     args: &CrashArgs,
     out: &OutFolder,
     jobs: Vec<Job>,
     ends: Vec<End>,
     stop: &Stop,
+    incomplete: Option<String>,
 ) -> Result<(), Failure> {
     let all = jobs.len();
     let mut done = Vec::new();
@@ -146,7 +164,8 @@ fn report(
         }
     }
     let part = stop.part(done.len() + lost.len(), all, "cases")?;
-    let kept = keep::keep(args, out, &done, &lost, part.as_ref().map(Part::mark));
+    let incomplete = part.as_ref().map(Part::mark).or(incomplete);
+    let kept = keep::keep(args, out, &done, &lost, incomplete);
     let stopped = part.map(|part| part.kept_in(out.path()));
     if args.json {
         say(&kept.report.to_json())?;

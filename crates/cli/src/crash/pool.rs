@@ -2,7 +2,10 @@
 //! is killed, the job is run once more, state by state, to find the state at fault, and a new
 //! worker takes over.
 
-use super::worker::{Line, Task};
+use super::worker::{self, Line};
+use crate::campaign::shelf::Shelf;
+use crate::campaign::store::Run;
+use crate::campaign::task::Task;
 use crate::failure::{Failure, failed};
 use crate::stop::{Guard, Stop};
 use crash::campaign::Explored;
@@ -13,7 +16,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How a job ended.
 pub enum End {
@@ -52,7 +55,7 @@ impl Program {
 }
 
 /// One worker process.
-struct Worker<'s> {
+pub struct Worker<'s> {
     /// `None` where it is waited for.
     guard: Option<Guard<'s>>,
     child: Child,
@@ -61,7 +64,11 @@ struct Worker<'s> {
 }
 
 impl<'s> Worker<'s> {
-    fn start(stop: &'s Stop, program: &Program) -> std::io::Result<Worker<'s>> {
+    /// Starts one.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn start(stop: &'s Stop, program: &Program) -> std::io::Result<Worker<'s>> {
         let mut child = Command::new(&program.path)
             .args(&program.args)
             .env("TZ", "UTC")
@@ -91,7 +98,7 @@ impl<'s> Worker<'s> {
     }
 
     /// Gives a task and waits for its end; every line of the worker sets the clock back.
-    fn run(&mut self, task: &Task, patience: Duration) -> End {
+    fn run(&mut self, task: &worker::Task, patience: Duration) -> End {
         let mut state = None;
         let text = serde_json::to_string(task).expect("plain data serialises");
         if writeln!(self.stdin, "{text}").is_err() {
@@ -118,7 +125,10 @@ impl<'s> Worker<'s> {
     }
 
     /// Lets it end: no task follows.
-    fn stop(mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// It cannot be waited for.
+    pub fn stop(mut self) -> std::io::Result<()> {
         drop(self.stdin);
         drop(self.guard.take());
         self.child.wait().map(drop)
@@ -148,30 +158,64 @@ pub fn run<'s>(
     jobs: &[Job],
     workers: usize,
     patience: Duration,
+    shelf: Option<&Shelf>,
     told: &(dyn Fn(&Job, &End) + Sync),
 ) -> Result<Vec<End>, Failure> {
-    let start = || Worker::start(stop, program);
+    let start = || Worker::start(stop, program).map_err(no_worker);
     let work = |worker: &mut Worker<'s>, _, job: &Job| {
-        let end = match stop.signal() {
-            None => one(stop, program, worker, job, patience)?,
-            Some(_) => return Ok(End::Stopped),
+        if stop.signal().is_some() {
+            return Ok(End::Stopped);
+        }
+        let make = |worker| one(stop, program, worker, job, patience).map_err(no_worker);
+        let end = match shelf {
+            None => make(worker)?,
+            Some(shelf) => kept(shelf, job, || make(worker))?,
         };
         told(job, &end);
         Ok(end)
     };
-    let ends = crate::pool::ordered(jobs, workers, start, work, Worker::stop);
-    ends.map_err(|e: std::io::Error| failed(format!("worker process: {e}")))
+    let ends = crate::pool::ordered(jobs, workers, start, work, |w| w.stop().map_err(no_worker));
+    shelf.map_or(Ok(()), Shelf::settle)?;
+    ends
+}
+
+fn no_worker(e: std::io::Error) -> Failure {
+    failed(format!("worker process: {e}"))
+}
+
+/// The end of a job whose result is in the store, or is put there; what came of a worker that is
+/// lost is no result.
+fn kept(
+    shelf: &Shelf,
+    job: &Job,
+    make: impl FnOnce() -> Result<End, Failure>,
+) -> Result<End, Failure> {
+    let id = Task::crash(job).id(&shelf.build, &Task::crash(job).inputs()?)?;
+    if let Some(text) = shelf.get(&id, Run::First)? {
+        let explored = serde_json::from_str(&text).map_err(|e| failed(format!("{id}: {e}")))?;
+        return Ok(End::Done(explored));
+    }
+    let began = Instant::now();
+    let end = make()?;
+    if let End::Done(explored) = &end {
+        let text = serde_json::to_string(explored).expect("plain data serialises");
+        shelf.put(&id, Run::First, began, &text)?;
+    }
+    Ok(end)
 }
 
 /// One job; if its worker is lost, once more, state by state.
-fn one<'s>(
+///
+/// # Errors
+/// A worker cannot be started.
+pub fn one<'s>(
     stop: &'s Stop,
     program: &Program,
     worker: &mut Worker<'s>,
     job: &Job,
     patience: Duration,
 ) -> std::io::Result<End> {
-    let task = |one_by_one| Task {
+    let task = |one_by_one| worker::Task {
         job: job.clone(),
         one_by_one,
     };
@@ -236,6 +280,7 @@ mod tests {
             &jobs(count),
             2,
             Duration::from_millis(300),
+            None,
             &|_, _| {},
         )
         .unwrap()

@@ -4,10 +4,13 @@ mod table;
 pub mod worker;
 
 use crate::args::{PaperArgs, PaperName};
+use crate::campaign::shelf::Shelf;
+use crate::campaign::task::Task;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
 use crate::stop::{self, Stop};
+use crate::worker::run_in_process;
 use indicatif::{ProgressBar, ProgressStyle};
 use paper::study::{self, Outcomes, Part, Work};
 use paper::{Report, Section, Table, emmc, f2fsj, jftl, paper_page};
@@ -34,8 +37,30 @@ struct Paper<P: 'static, J: Work + 'static> {
     note: Option<&'static str>,
 }
 
+/// Where the outcomes of jobs come from.
+pub enum Source<'a> {
+    /// They are made here, and kept in the store, if there is one.
+    Here(Option<&'a Shelf>),
+    /// They are not wanted: the jobs are, for a plan.
+    Plan(&'a mut Vec<Task>),
+    /// Others made them. `None`: there is none; the text says why some are missing.
+    Others(&'a OfOthers<'a>, Option<String>),
+}
+
+/// Looks up the result that others made of a job.
+pub type OfOthers<'a> = dyn Fn(&Task) -> Result<Option<String>, Failure> + 'a;
+
 /// Runs every job of the figures that were asked for, reports.
 pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
+    let shelf = args.store.as_deref().map(Shelf::open).transpose()?;
+    with(args, Source::Here(shelf.as_ref()))
+}
+
+/// The same, with outcomes from this source.
+///
+/// # Errors
+/// As of [`paper`].
+pub fn with(args: &PaperArgs, source: Source<'_>) -> Result<(), Failure> {
     if args.objects.is_some() && !matches!(args.paper, PaperName::F2fsj) {
         let why = "--objects: only the F2FSJ paper counts in objects; leave it out";
         return Err(usage(why));
@@ -45,6 +70,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
             let plan = emmc::Plan::new(args.quick, args.seed, traces(args)?);
             make(
                 args,
+                source,
                 &Paper {
                     name: "emmc",
                     title: "the eMMC paper",
@@ -60,6 +86,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
             let plan = jftl::Plan::new(args.quick, args.seed);
             make(
                 args,
+                source,
                 &Paper {
                     name: "jftl",
                     title: "the JFTL paper",
@@ -75,6 +102,7 @@ pub fn paper(args: &PaperArgs) -> Result<(), Failure> {
             let plan = plan.with_objects(args.objects).map_err(usage)?;
             make(
                 args,
+                source,
                 &Paper {
                     name: "f2fsj",
                     title: "the F2FSJ paper",
@@ -97,7 +125,11 @@ fn no_traces(args: &PaperArgs, paper: &str) -> Result<(), Failure> {
     }
 }
 
-fn make<P, J: Work + Sync>(args: &PaperArgs, paper: &Paper<P, J>) -> Result<(), Failure>
+fn make<P, J: Work + Sync>(
+    args: &PaperArgs,
+    source: Source<'_>,
+    paper: &Paper<P, J>,
+) -> Result<(), Failure>
 where
     for<'a> AnyJob: From<&'a J>,
     J::Outcome: Send,
@@ -108,10 +140,21 @@ where
             "{title} has no part `{name}` here; there is: {valid}"
         ))
     })?;
-    let out = OutFolder::prepare(&args.out)?;
     let jobs = study::jobs(&paper.plan, &parts);
+    if let Source::Plan(tasks) = source {
+        tasks.extend(jobs.iter().map(|job| Task::paper(&AnyJob::from(job))));
+        return Ok(());
+    }
+    let out = OutFolder::prepare(&args.out)?;
     let stop = Stop::watch()?;
-    let outcomes = run_all(&stop, &jobs, pool::threads(args.jobs, jobs.len()))?;
+    let (outcomes, missing) = match source {
+        Source::Others(get, missing) => (of_others(get, &jobs)?, missing),
+        Source::Here(shelf) => {
+            let threads = pool::threads(args.jobs, jobs.len());
+            (run_all(&stop, &jobs, threads, shelf)?, None)
+        }
+        Source::Plan(_) => return Ok(()),
+    };
     let asked = parts.len();
     let parts = study::complete(&paper.plan, &parts, &outcomes);
     let part = stop.part(parts.len(), asked, "parts")?;
@@ -123,7 +166,7 @@ where
         paper.note,
     )
     .map_err(failed)?;
-    made.incomplete = part.as_ref().map(stop::Part::mark);
+    made.incomplete = part.as_ref().map(stop::Part::mark).or(missing.clone());
     out.write("paper.json", &made.to_json())?;
     let title = format!("Varve: {}, measured again", paper.title);
     out.write("index.html", &paper_page(&title, &made, &sections))?;
@@ -131,7 +174,40 @@ where
     if let Some(part) = part {
         return Err(part.kept_in(out.path()));
     }
-    complete(args, &paper.table, &sections)
+    match missing {
+        Some(_) => Ok(()),
+        None => complete(args, &paper.table, &sections),
+    }
+}
+
+/// The outcomes that others made of these jobs.
+fn of_others<J: Work>(get: &OfOthers<'_>, jobs: &[J]) -> Result<Outcomes<J::Outcome>, Failure>
+where
+    for<'a> AnyJob: From<&'a J>,
+{
+    let mut outcomes = Outcomes::new();
+    for job in jobs {
+        if let Some(text) = get(&Task::paper(&AnyJob::from(job)))? {
+            outcomes.insert(job.key(), read(&text, job)?);
+        }
+    }
+    Ok(outcomes)
+}
+
+fn read<J: Work>(text: &str, job: &J) -> Result<J::Outcome, Failure> {
+    serde_json::from_str(text).map_err(|e| failed(format!("outcome of {}: {e}", job.key())))
+}
+
+/// One job, in a worker process or from the store.
+fn one<J: Work>(stop: &Stop, job: &J, shelf: Option<&Shelf>) -> Result<J::Outcome, Failure>
+where
+    for<'a> AnyJob: From<&'a J>,
+{
+    let task = Task::paper(&AnyJob::from(job));
+    let text = Shelf::result(shelf, &task, || {
+        run_in_process(stop, "paper-worker", &job.key(), task.text(), |_, _| {})
+    })?;
+    read(&text, job)
 }
 
 fn tell(
@@ -210,6 +286,7 @@ fn run_all<J: Work + Sync>(
     stop: &Stop,
     jobs: &[J],
     threads: usize,
+    shelf: Option<&Shelf>,
 ) -> Result<Outcomes<J::Outcome>, Failure>
 where
     for<'a> AnyJob: From<&'a J>,
@@ -225,7 +302,7 @@ where
         if broken.load(Ordering::Relaxed) || stop.signal().is_some() {
             return None;
         }
-        let outcome = worker::run_in_process(stop, job);
+        let outcome = one(stop, job, shelf);
         broken.fetch_or(outcome.is_err(), Ordering::Relaxed);
         bar.inc(1);
         Some(outcome)

@@ -5,15 +5,14 @@
 //! standard output.
 
 use crate::failure::{Failure, failed};
-use crate::stop::Stop;
-use crate::worker::ask;
+use crate::worker::Line;
 use paper::study::Work;
 use paper::{emmc, f2fsj, jftl};
 use serde::{Deserialize, Serialize};
 use std::io::{Read, Write};
 
 /// A job of any paper.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnyJob {
     /// Of the eMMC paper.
@@ -42,16 +41,6 @@ impl From<&jftl::job::Job> for AnyJob {
     }
 }
 
-/// The line from a worker.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Line<O> {
-    /// The job ended well.
-    Done(Box<O>),
-    /// The job failed.
-    Failed(String),
-}
-
 /// Runs as the worker: reads one job and answers its outcome.
 pub fn serve() -> Result<(), Failure> {
     crate::worker::stay_with_parent();
@@ -66,23 +55,11 @@ pub fn serve() -> Result<(), Failure> {
 
 fn answer<J: Work>(job: &J) -> Result<(), Failure> {
     let line = match job.run() {
-        Ok(outcome) => Line::Done(Box::new(outcome)),
+        Ok(outcome) => Line::Done(outcome),
         Err(why) => Line::Failed(why.to_string()),
     };
     let text = serde_json::to_string(&line).map_err(failed)?;
     // A parent that is gone needs no answer.
     let _ = writeln!(std::io::stdout(), "{text}");
     Ok(())
-}
-
-/// Runs one job in a worker process, and waits for its outcome.
-pub fn run_in_process<J: Work>(stop: &Stop, job: &J) -> Result<J::Outcome, Failure>
-where
-    for<'a> AnyJob: From<&'a J>,
-{
-    let what = job.key();
-    match ask(stop, "paper-worker", &what, &AnyJob::from(job), Some)? {
-        Line::Done(outcome) => Ok(*outcome),
-        Line::Failed(why) => Err(failed(format!("{why}; in job {what}"))),
-    }
 }

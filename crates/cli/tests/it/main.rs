@@ -1,5 +1,7 @@
 //! The program `varve` as a user runs it. The tests are one program, so that it is linked once.
 
+mod campaign;
+mod campaign_slurm;
 mod compare;
 mod crash;
 mod crash_dir;

@@ -1,0 +1,111 @@
+//! `varve campaign merge`: reports and tables of all results, in the order of the plan, with the
+//! bytes that one process would have written.
+
+mod cases;
+mod paper;
+mod runs;
+mod table;
+
+use super::gate::differ;
+use super::plan::{Entry, Plan, Planned};
+use super::status::{self, Has, look};
+use super::store::{Run, Store};
+use super::task::build;
+use crate::args::MergeArgs;
+use crate::failure::{Failure, failed, usage};
+use crate::out::OutFolder;
+use std::collections::BTreeMap;
+
+/// What is merged.
+pub struct Merge<'a> {
+    plan: &'a Plan,
+    store: &'a Store,
+    out: &'a OutFolder,
+    incomplete: Option<String>,
+}
+
+/// Merges a plan's results.
+pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
+    let plan = Plan::open(&args.plan)?;
+    plan.of_this_build(&build()?)?;
+    let store = Store::existing(&args.store).map_err(failed)?;
+    let status = status::of(&plan, &store)?;
+    if status.differ > 0 {
+        return Err(failed(format!(
+            "{} jobs gave two results that differ: nothing is merged of what is not deterministic",
+            status.differ
+        )));
+    }
+    let hindrance = status.hindrance();
+    if let Some(why) = hindrance.as_ref().filter(|_| !args.partial) {
+        return Err(failed(format!(
+            "{why}: `varve campaign work` makes them, --partial merges what is there"
+        )));
+    }
+    let gave_up = match status.gave_up {
+        0 => None,
+        n => Some(format!("{n} of {} jobs were given up", status.jobs)),
+    };
+    let incomplete: Vec<String> = hindrance.into_iter().chain(gave_up.clone()).collect();
+    let out = OutFolder::prepare(&args.out)?;
+    let merge = Merge {
+        plan: &plan,
+        store: &store,
+        out: &out,
+        incomplete: (!incomplete.is_empty()).then(|| incomplete.join(", ")),
+    };
+    match plan.head.command.as_str() {
+        "compare" => runs::merge(&merge)?,
+        "crash" => cases::merge(&merge)?,
+        "paper" => paper::merge(&merge)?,
+        other => return Err(usage(format!("a plan of `{other}` cannot be merged"))),
+    }
+    gave_up.map_or(Ok(()), |why| {
+        Err(failed(format!("{why}: the report marks them")))
+    })
+}
+
+impl Merge<'_> {
+    /// The options and the jobs of a plan that has one command line.
+    fn only_cell(&self) -> Result<(Vec<String>, Vec<Planned>), Failure> {
+        let (mut cells, mut jobs) = (Vec::new(), Vec::new());
+        self.plan.each(|entry| {
+            match entry {
+                Entry::Cell(words) => cells.push(words),
+                Entry::Job(job) => jobs.push(*job),
+            }
+            Ok(())
+        })?;
+        match cells.len() {
+            1 => Ok((cells.remove(0), jobs)),
+            n => Err(usage(format!(
+                "the plan has {n} command lines; it needs one"
+            ))),
+        }
+    }
+
+    /// What the store has of a job. One that is wrong again by now is an error.
+    fn look(&self, job: &Planned) -> Result<Has, Failure> {
+        if let Some(why) = differ(self.store, job)? {
+            return Err(failed(why));
+        }
+        look(self.store, &job.id)
+    }
+
+    /// The results by the ids of their jobs.
+    fn texts(&self, jobs: &[Planned]) -> Result<BTreeMap<String, String>, Failure> {
+        let mut texts = BTreeMap::new();
+        for job in jobs {
+            if let Has::Result(kept) = self.look(job)? {
+                texts.insert(job.id.clone(), kept.text);
+            }
+        }
+        Ok(texts)
+    }
+}
+
+/// Says that a result is none of its job's.
+fn unreadable(store: &Store, job: &Planned, e: &serde_json::Error) -> Failure {
+    let path = store.path(&job.id, Run::First);
+    failed(format!("{}: {e}", path.display()))
+}

@@ -1,0 +1,65 @@
+//! `varve campaign`: many jobs of `compare`, `crash` or `paper`, made by workers that share a
+//! folder and nothing else, and merged as if one process had made them.
+
+mod cost;
+mod gate;
+mod hands;
+mod merge;
+mod plan;
+pub mod shelf;
+mod spec;
+mod status;
+pub mod store;
+mod submit;
+pub mod task;
+mod work;
+
+use crate::args::{CampaignCommand, PlanArgs};
+use crate::failure::{Failure, tell, usage};
+use plan::Writer;
+use spec::{Cell, Spec};
+use std::collections::BTreeSet;
+use std::io::{BufWriter, stdout};
+
+/// Runs a subcommand.
+pub fn campaign(command: &CampaignCommand) -> Result<(), Failure> {
+    match command {
+        CampaignCommand::Plan(args) => plan(args),
+        CampaignCommand::Work(args) => work::work(args),
+        CampaignCommand::Status(args) => status::status(args),
+        CampaignCommand::Merge(args) => merge::merge(args),
+        CampaignCommand::Submit(args) => submit::submit(args),
+    }
+}
+
+/// Writes a plan to standard output.
+fn plan(args: &PlanArgs) -> Result<(), Failure> {
+    let spec = Spec::read(&args.spec)?;
+    // Everything is checked before the first line is written.
+    let cells = spec.cells.into_iter();
+    let cells = cells.map(|words| Cell::of(&spec.command, &words).map(|cell| (words, cell)));
+    let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    let out = BufWriter::new(stdout());
+    let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
+    let (mut seconds, mut ids) = (0.0, BTreeSet::new());
+    for (words, cell) in cells {
+        let line = words.join(" ");
+        let tasks = cell.tasks()?;
+        writer.cell(words)?;
+        for task in tasks {
+            let (cost, name) = (cost::of(&task), task.name());
+            seconds += cost;
+            let new = ids.insert(writer.job(task, cost)?);
+            // A case of `crash` may belong to two groups; it runs once.
+            if !new && matches!(cell, Cell::Compare(_)) {
+                return Err(usage(format!("`{line}` asks again for {name}")));
+            }
+        }
+    }
+    let jobs = writer.end()?;
+    tell(format!(
+        "{jobs} jobs, about {} on one core",
+        status::span(seconds)
+    ));
+    Ok(())
+}

@@ -1,0 +1,324 @@
+//! What a campaign is made of: a command line, or a file of TOML that stands for many, as command
+//! lines of `compare`, `crash` or `paper`, which are read by what reads them everywhere.
+
+use super::task::Task;
+use crate::args::{Args, Command, CompareArgs, CrashArgs, PaperArgs};
+use crate::compare::Comparison;
+use crate::failure::{Failure, failed, usage};
+use crate::{crash, paper};
+use clap::Parser;
+use serde::Deserialize;
+use std::path::Path;
+use toml::{Table, Value};
+
+/// Options that say how a command runs and where its results go, and what is no list of jobs.
+const REFUSED: [&str; 14] = [
+    "--out",
+    "--json",
+    "--jobs",
+    "--store",
+    "--trace-out",
+    "--shard",
+    "--timeout",
+    "--dir",
+    "--image",
+    "--kernel",
+    "--repro",
+    "--mutants",
+    "--run",
+    "--help",
+];
+
+/// The commands that a campaign is of.
+const COMMANDS: [&str; 3] = ["compare", "crash", "paper"];
+
+/// A command line, read.
+pub enum Cell {
+    /// Of `compare`.
+    Compare(CompareArgs),
+    /// Of `crash`.
+    Crash(Box<CrashArgs>),
+    /// Of `paper`.
+    Paper(PaperArgs),
+}
+
+impl Cell {
+    /// Reads the options of a command.
+    ///
+    /// # Errors
+    /// They are not those of the command, or not for a campaign.
+    pub fn of(command: &str, words: &[String]) -> Result<Cell, Failure> {
+        for word in words {
+            let option = word.split('=').next().unwrap_or_default();
+            if REFUSED.contains(&option) {
+                return Err(usage(format!(
+                    "{option} is not for a plan, which says what to run; where results go and how many run at once is said to `work` and `merge`"
+                )));
+            }
+        }
+        let line = ["varve", command].into_iter().map(String::from);
+        let args = Args::try_parse_from(line.chain(words.iter().cloned()));
+        let args = args.map_err(|e| usage(e.to_string().trim_start_matches("error: ").trim()))?;
+        match args.command {
+            Command::Compare(args) => Ok(Cell::Compare(args)),
+            Command::Crash(args) => Ok(Cell::Crash(args)),
+            Command::Paper(args) => Ok(Cell::Paper(args)),
+            _ => Err(unknown(command)),
+        }
+    }
+
+    /// Its jobs, in the order in which the command runs them.
+    ///
+    /// # Errors
+    /// As of the command, before it runs anything.
+    pub fn tasks(&self) -> Result<Vec<Task>, Failure> {
+        match self {
+            Cell::Compare(args) => Ok(Comparison::of(args)?
+                .jobs()
+                .map(|job| Task::compare(&job))
+                .collect()),
+            Cell::Crash(args) => Ok(crash::planned(args)?.iter().map(Task::crash).collect()),
+            Cell::Paper(args) => {
+                let mut tasks = Vec::new();
+                paper::with(args, paper::Source::Plan(&mut tasks))?;
+                Ok(tasks)
+            }
+        }
+    }
+}
+
+fn unknown(command: &str) -> Failure {
+    usage(format!(
+        "`{command}`: a campaign is of compare, crash or paper"
+    ))
+}
+
+/// What a campaign is of: the command, and the options of each of its command lines.
+#[derive(Debug, PartialEq)]
+pub struct Spec {
+    /// The command.
+    pub command: String,
+    /// The options of each command line.
+    pub cells: Vec<Vec<String>>,
+}
+
+/// The file of a spec.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    command: String,
+    #[serde(default)]
+    options: Table,
+    #[serde(default)]
+    sweep: Table,
+}
+
+impl Spec {
+    /// Reads a command line, or the file that the only word names.
+    ///
+    /// # Errors
+    /// It is neither, or something in it is wrong.
+    pub fn read(words: &[String]) -> Result<Spec, Failure> {
+        match words {
+            [command, options @ ..] if COMMANDS.contains(&command.as_str()) => Ok(Spec {
+                command: command.clone(),
+                cells: vec![options.to_vec()],
+            }),
+            [file] => {
+                let text = std::fs::read_to_string(file);
+                let text = text.map_err(|e| failed(format!("{file}: {e}; SPEC is a file of TOML, or a command line of compare, crash or paper")))?;
+                Spec::parse(&text).map_err(|e| usage(format!("{}: {e}", Path::new(file).display())))
+            }
+            [command, ..] => Err(unknown(command)),
+            [] => Err(usage("a campaign of what?")),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Spec, Failure> {
+        let text: Text = toml::from_str(text).map_err(|e| usage(e.to_string().trim()))?;
+        let command = text.command;
+        if !COMMANDS.contains(&command.as_str()) {
+            return Err(unknown(&command));
+        }
+        let mut words = Vec::new();
+        for (key, value) in &text.options {
+            if text.sweep.contains_key(key) {
+                return Err(usage(format!(
+                    "`{key}` stands under [options] and under [sweep]"
+                )));
+            }
+            words.extend(option(&command, key, value)?);
+        }
+        let mut cells = vec![words];
+        if command != "compare" && !text.sweep.is_empty() {
+            return Err(usage(format!(
+                "[sweep] is for compare; one `{command}` is one report: put lists under [options], or plan each for itself"
+            )));
+        }
+        for (key, values) in &text.sweep {
+            let values = axis(&command, key, values)?;
+            let with = |cell: &Vec<String>| {
+                let more = |value: &Vec<String>| [&cell[..], value].concat();
+                values.iter().map(more).collect::<Vec<_>>()
+            };
+            cells = cells.iter().flat_map(with).collect();
+        }
+        Ok(Spec { command, cells })
+    }
+}
+
+/// The words of an option.
+fn option(command: &str, key: &str, value: &Value) -> Result<Vec<String>, Failure> {
+    let name = format!("--{key}");
+    if (command, key) == ("paper", "paper") {
+        return Ok(vec![plain(key, value)?]);
+    }
+    Ok(match value {
+        Value::Boolean(true) => vec![name],
+        Value::Boolean(false) => Vec::new(),
+        Value::Array(items) => {
+            let items: Result<Vec<String>, Failure> = items.iter().map(|v| plain(key, v)).collect();
+            let several = command == "crash" && ["workload", "device"].contains(&key);
+            match several {
+                true => items?.into_iter().flat_map(|v| [name.clone(), v]).collect(),
+                false if command == "compare" && !["fs", "schemes"].contains(&key) => {
+                    return Err(usage(format!(
+                        "`{key}` takes one value; a list of it belongs under [sweep]"
+                    )));
+                }
+                false => vec![name, items?.join(",")],
+            }
+        }
+        value => vec![name, plain(key, value)?],
+    })
+}
+
+/// The values of an option that is swept, each as words.
+fn axis(command: &str, key: &str, values: &Value) -> Result<Vec<Vec<String>>, Failure> {
+    let values = match values {
+        Value::Array(values) => values.clone(),
+        Value::String(text) if key == "seed" => seeds(text)?,
+        _ => {
+            return Err(usage(format!(
+                "`{key}` under [sweep]: a list of values is needed; seeds may be a range, as \"1-20\""
+            )));
+        }
+    };
+    if values.is_empty() {
+        return Err(usage(format!("`{key}` under [sweep] has no value")));
+    }
+    let mut all: Vec<Vec<String>> = Vec::new();
+    for value in &values {
+        let words = option(command, key, value)?;
+        if all.contains(&words) {
+            return Err(usage(format!("`{key}` under [sweep] has {value} twice")));
+        }
+        all.push(words);
+    }
+    Ok(all)
+}
+
+fn seeds(text: &str) -> Result<Vec<Value>, Failure> {
+    let wrong = || {
+        usage(format!(
+            "seed = \"{text}\": a range is \"A-B\" with A not above B"
+        ))
+    };
+    let (from, to) = text.split_once('-').ok_or_else(wrong)?;
+    match (from.trim().parse::<i64>(), to.trim().parse::<i64>()) {
+        (Ok(from), Ok(to)) if from <= to => Ok((from..=to).map(Value::Integer).collect()),
+        _ => Err(wrong()),
+    }
+}
+
+fn plain(key: &str, value: &Value) -> Result<String, Failure> {
+    match value {
+        Value::String(text) => Ok(text.clone()),
+        Value::Integer(n) => Ok(n.to_string()),
+        Value::Float(x) => Ok(x.to_string()),
+        other => Err(usage(format!("`{key}`: {other} is no value of an option"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str) -> Result<Vec<String>, String> {
+        let spec = Spec::parse(text).map_err(|e| e.to_string())?;
+        let line = |cell: &Vec<String>| format!("{} {}", spec.command, cell.join(" "));
+        Ok(spec.cells.iter().map(line).collect())
+    }
+
+    #[test]
+    fn a_sweep_is_every_combination() {
+        let text = "command = 'compare'\n[options]\nschemes = ['jbd2', 'emmc']\ntimers = 'off'\n[sweep]\nseed = '1-2'\nsize = [64, '1G']\n";
+        assert_eq!(
+            lines(text).unwrap(),
+            [
+                "compare --schemes jbd2,emmc --timers off --seed 1 --size 64",
+                "compare --schemes jbd2,emmc --timers off --seed 1 --size 1G",
+                "compare --schemes jbd2,emmc --timers off --seed 2 --size 64",
+                "compare --schemes jbd2,emmc --timers off --seed 2 --size 1G",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_crash_has_lists_and_a_paper_a_name() {
+        let text = "command = 'crash'\n[options]\nworkload = ['ace:1', 'mix']\nseed = [1, 3]\nno-prune = true\nquick = false\n";
+        assert_eq!(
+            lines(text).unwrap(),
+            ["crash --no-prune --seed 1,3 --workload ace:1 --workload mix"]
+        );
+        let text = "command = 'paper'\n[options]\npaper = 'emmc'\nquick = true\n";
+        assert_eq!(lines(text).unwrap(), ["paper emmc --quick"]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (text, word) in [
+            ("command = 'fsck'", "`fsck`: a campaign is of"),
+            ("command = 'compare'\nx = 1", "unknown field `x`"),
+            (
+                "command = 'compare'\n[options]\nseed = [1, 2]",
+                "belongs under [sweep]",
+            ),
+            ("command = 'compare'\n[sweep]\nseed = 1", "a list of values"),
+            ("command = 'compare'\n[sweep]\nseed = [1, 1]", "has 1 twice"),
+            ("command = 'compare'\n[sweep]\nseed = []", "has no value"),
+            (
+                "command = 'compare'\n[sweep]\nseed = '5-1'",
+                "A not above B",
+            ),
+            (
+                "command = 'compare'\n[sweep]\nseed = [{a = 1}]",
+                "no value of an option",
+            ),
+            (
+                "command = 'compare'\n[options]\nseed = 1\n[sweep]\nseed = [1]",
+                "and under [sweep]",
+            ),
+            (
+                "command = 'crash'\n[sweep]\nseed = [1]",
+                "[sweep] is for compare",
+            ),
+        ] {
+            let why = lines(text).unwrap_err();
+            assert!(why.contains(word), "{word}: {why}");
+        }
+    }
+
+    #[test]
+    fn options_that_are_not_of_a_plan_are_refused() {
+        let words = |line: &str| line.split(' ').map(String::from).collect::<Vec<_>>();
+        for line in ["--out x", "--out=x", "--store s", "--jobs 2"] {
+            let refused = Cell::of("compare", &words(line)).err().unwrap().to_string();
+            assert!(refused.contains("is not for a plan"), "{refused}");
+        }
+        let refused = Cell::of("compare", &words("--sizes 3")).err().unwrap();
+        assert!(refused.to_string().contains("--sizes"), "{refused}");
+        let tasks = Cell::of("compare", &words("--schemes jbd2,emmc --size 64"));
+        assert_eq!(tasks.unwrap().tasks().unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,499 @@
+//! A folder of results, each under the id of its job.
+//!
+//! Many processes on many hosts may share it without locks: a result is written beside its place,
+//! made durable and renamed, so a reader finds all of it or nothing. Two that make the same result
+//! write the same bytes, and either may win. No clock decides anything, so clocks may differ.
+//!
+//! ```text
+//! results/ab/ab12..      the result of a job: a line that says what follows, then its text
+//! again/ab/ab12..        the same, of its second run
+//! attempts/ab/ab12...X   a run that gave no result, with the reason
+//! damaged/ab12...X       what was found in a place of a result and was none
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use tempfile::NamedTempFile;
+
+/// Version of the first line of a result.
+const VERSION: u32 = 1;
+/// How names of files begin that are being written.
+const PART: &str = ".part-";
+
+/// Which run of a job a result is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Run {
+    /// The one that is merged.
+    First,
+    /// The one that it is compared with.
+    Second,
+}
+
+impl Run {
+    /// The folder of such results.
+    pub fn folder(self) -> &'static str {
+        match self {
+            Run::First => "results",
+            Run::Second => "again",
+        }
+    }
+}
+
+/// A result as it is kept.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kept {
+    /// Who made it.
+    pub by: By,
+    /// The text of the result.
+    pub text: String,
+}
+
+/// Who made a result, and what that cost. It is not part of the result, so two that differ in it
+/// alone are equal.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct By {
+    /// Host and process.
+    pub worker: String,
+    /// Seconds that the run took.
+    pub seconds: f64,
+}
+
+/// The first line of a result.
+#[derive(Serialize, Deserialize)]
+struct Head {
+    varve_result: u32,
+    id: String,
+    bytes: usize,
+    sum: String,
+    #[serde(flatten)]
+    by: By,
+}
+
+/// A run that gave no result.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Attempt {
+    /// Why.
+    pub why: String,
+    /// Who tried, and for how long.
+    #[serde(flatten)]
+    pub by: By,
+}
+
+/// What is wrong with the store.
+#[derive(Debug)]
+pub enum StoreError {
+    /// The host refuses; nothing half-written is in a place of a result.
+    Host {
+        /// The file or folder.
+        path: PathBuf,
+        /// What it says.
+        error: io::Error,
+    },
+    /// A file in the place of a result is none.
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl std::fmt::Display for StoreError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StoreError::Host { path, error } => {
+                write!(f, "store: {}: {error}", path.display())?;
+                match error.kind() {
+                    ErrorKind::StorageFull | ErrorKind::QuotaExceeded => write!(
+                        f,
+                        "; what was complete is kept: make room, then begin the same command again"
+                    ),
+                    _ => Ok(()),
+                }
+            }
+            StoreError::Damaged { path, why } => {
+                write!(f, "store: {} is no whole result: {why}", path.display())
+            }
+        }
+    }
+}
+
+/// A folder of results.
+pub struct Store {
+    dir: PathBuf,
+    /// Folders with names that are not durable yet.
+    unsettled: Mutex<BTreeSet<PathBuf>>,
+}
+
+impl Store {
+    /// The store in this folder, made where there is none.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written.
+    pub fn open(dir: &Path) -> Result<Store, StoreError> {
+        let store = Store::of(dir);
+        let folders = [Run::First.folder(), Run::Second.folder(), "attempts"];
+        for folder in folders {
+            let path = dir.join(folder);
+            fs::create_dir_all(&path).map_err(at(&path))?;
+        }
+        tempfile::tempfile_in(dir).map_err(at(dir))?;
+        Ok(store)
+    }
+
+    /// The store in this folder, which has to be there; nothing is written to it.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn existing(dir: &Path) -> Result<Store, StoreError> {
+        let results = dir.join(Run::First.folder());
+        match results.is_dir() {
+            true => Ok(Store::of(dir)),
+            false => Err(StoreError::Host {
+                path: results,
+                error: io::Error::new(ErrorKind::NotFound, "there is no store"),
+            }),
+        }
+    }
+
+    fn of(dir: &Path) -> Store {
+        Store {
+            dir: dir.into(),
+            unsettled: Mutex::default(),
+        }
+    }
+
+    /// Where a result is, or will be.
+    pub fn path(&self, id: &str, run: Run) -> PathBuf {
+        let group = id.get(..2).unwrap_or("xx");
+        self.dir.join(run.folder()).join(group).join(id)
+    }
+
+    /// The result of a job; `None` where there is none.
+    ///
+    /// # Errors
+    /// The host refuses, or what is there is no whole result of this job.
+    pub fn get(&self, id: &str, run: Run) -> Result<Option<Kept>, StoreError> {
+        let path = self.path(id, run);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(e) => return Err(at(&path)(e)),
+        };
+        let kept = read(&bytes, id).map_err(|why| StoreError::Damaged { path, why })?;
+        Ok(Some(kept))
+    }
+
+    /// Keeps a result. Its bytes are durable when this returns, its name is after
+    /// [`settle`](Self::settle): a host that stops before leaves a missing result, never half of
+    /// one.
+    ///
+    /// # Errors
+    /// The host refuses, as on a full disk; then the place is as it was.
+    pub fn put(&self, id: &str, run: Run, by: &By, text: &str) -> Result<(), StoreError> {
+        let head = Head {
+            varve_result: VERSION,
+            id: id.into(),
+            bytes: text.len(),
+            sum: sum(text.as_bytes()),
+            by: by.clone(),
+        };
+        let head = serde_json::to_string(&head).expect("plain data serialises");
+        let path = self.path(id, run);
+        let part = self.part(&path, &format!("{head}\n{text}"))?;
+        part.persist(&path).map_err(|e| at(&path)(e.error))?;
+        self.named(&path);
+        Ok(())
+    }
+
+    /// Makes the names durable of all that was put.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        let folders = std::mem::take(&mut *self.unsettled());
+        for folder in folders {
+            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(at(&folder))?;
+        }
+        Ok(())
+    }
+
+    fn named(&self, path: &Path) {
+        let folder = path.parent().unwrap_or(&self.dir);
+        self.unsettled().insert(folder.into());
+        // The folder itself may be new.
+        self.unsettled().extend(folder.parent().map(PathBuf::from));
+    }
+
+    fn unsettled(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+        let unsettled = self.unsettled.lock();
+        unsettled.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts aside what is in the place of a result and is none, so that the job is run again.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_aside(&self, id: &str, run: Run) -> Result<(), StoreError> {
+        let (from, folder) = (self.path(id, run), self.dir.join("damaged"));
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let place = tempfile::Builder::new()
+            .prefix(&format!("{id}."))
+            .tempfile_in(&folder)
+            .map_err(at(&folder))?;
+        let (_, to) = place.keep().map_err(|e| at(&folder)(e.error))?;
+        match fs::rename(&from, &to) {
+            // Another worker was first.
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+            renamed => renamed.map_err(at(&from)),
+        }
+    }
+
+    /// Notes a run that gave no result.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn note(&self, id: &str, attempt: &Attempt) -> Result<(), StoreError> {
+        let folder = self.attempts_of(id);
+        let text = serde_json::to_string(attempt).expect("plain data serialises");
+        let part = self.part(&folder.join(id), &text)?;
+        let name = part.path().file_name().unwrap_or_default();
+        // The name of the part is random, so two workers never meet.
+        let name = name.to_string_lossy().replacen(PART, "", 1);
+        let path = folder.join(format!("{id}.{name}"));
+        part.persist(&path).map_err(|e| at(&path)(e.error))?;
+        self.named(&path);
+        Ok(())
+    }
+
+    /// The runs of a job that gave no result.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn attempts(&self, id: &str) -> Result<Vec<Attempt>, StoreError> {
+        let mut attempts = Vec::new();
+        for name in names(&self.attempts_of(id))? {
+            if name.split_once('.').is_some_and(|(of, _)| of == id) {
+                let path = self.attempts_of(id).join(&name);
+                let text = fs::read_to_string(&path).map_err(at(&path))?;
+                // One that cannot be read still was an attempt.
+                attempts.push(serde_json::from_str(&text).unwrap_or(Attempt {
+                    why: "the note of this attempt cannot be read".into(),
+                    by: By::default(),
+                }));
+            }
+        }
+        Ok(attempts)
+    }
+
+    /// Forgets the runs of a job that gave no result, so that it is tried again.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn forget(&self, id: &str) -> Result<(), StoreError> {
+        let folder = self.attempts_of(id);
+        for name in names(&folder)? {
+            if name.split_once('.').is_some_and(|(of, _)| of == id) {
+                let path = folder.join(name);
+                fs::remove_file(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The ids that have a result, whole or not.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn present(&self, run: Run) -> Result<BTreeSet<String>, StoreError> {
+        self.ids(run.folder())
+    }
+
+    /// The ids that have an attempt without a result.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn attempted(&self) -> Result<BTreeSet<String>, StoreError> {
+        self.ids("attempts")
+    }
+
+    fn ids(&self, folder: &str) -> Result<BTreeSet<String>, StoreError> {
+        let folder = self.dir.join(folder);
+        let mut ids = BTreeSet::new();
+        for group in names(&folder)? {
+            let files = names(&folder.join(group))?;
+            let id = |name: String| name.split('.').next().unwrap_or_default().to_string();
+            ids.extend(files.into_iter().map(id));
+        }
+        Ok(ids)
+    }
+
+    fn attempts_of(&self, id: &str) -> PathBuf {
+        self.dir.join("attempts").join(id.get(..2).unwrap_or("xx"))
+    }
+
+    /// A durable file beside `path`, which is renamed to it next.
+    fn part(&self, path: &Path, text: &str) -> Result<NamedTempFile, StoreError> {
+        let folder = path.parent().unwrap_or(&self.dir);
+        let mut builder = tempfile::Builder::new();
+        // Others read it, too: a store is shared.
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        builder.prefix(PART).permissions(mode);
+        let part = match builder.tempfile_in(folder) {
+            Err(e) if e.kind() == ErrorKind::NotFound => {
+                fs::create_dir_all(folder).map_err(at(folder))?;
+                builder.tempfile_in(folder)
+            }
+            part => part,
+        };
+        let mut part = part.map_err(at(folder))?;
+        part.write_all(text.as_bytes()).map_err(at(path))?;
+        part.as_file().sync_all().map_err(at(path))?;
+        Ok(part)
+    }
+}
+
+/// The names in a folder that are not being written, in order; none where there is no folder.
+fn names(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(at(folder)(e)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(at(folder))?.file_name();
+        let name = name.to_string_lossy();
+        if !name.starts_with('.') {
+            names.push(name.into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The text of a result, if all of it is there.
+fn read(bytes: &[u8], id: &str) -> Result<Kept, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "it is no text".to_string())?;
+    let (head, text) = text.split_once('\n').ok_or("its first line is cut off")?;
+    let head: Head = serde_json::from_str(head).map_err(|e| format!("its first line: {e}"))?;
+    if head.varve_result != VERSION {
+        let version = head.varve_result;
+        return Err(format!("it has version {version}, this program {VERSION}"));
+    }
+    if head.id != id {
+        return Err(format!("it is the result of {}", head.id));
+    }
+    if head.bytes != text.len() {
+        let there = text.len();
+        return Err(format!("{there} of {} bytes are there", head.bytes));
+    }
+    if head.sum != sum(text.as_bytes()) {
+        return Err("its checksum is wrong".into());
+    }
+    let text = text.to_string();
+    Ok(Kept { by: head.by, text })
+}
+
+fn at(path: &Path) -> impl Fn(io::Error) -> StoreError {
+    move |error| StoreError::Host {
+        path: path.into(),
+        error,
+    }
+}
+
+/// The checksum of a text, in hexadecimal digits.
+pub fn sum(bytes: &[u8]) -> String {
+    blake3::hash(bytes).to_hex().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "ab0123";
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        (dir, store)
+    }
+
+    #[test]
+    fn what_is_put_is_got_and_listed() {
+        let (_dir, store) = store();
+        assert_eq!(store.get(ID, Run::First).unwrap(), None);
+        store.put(ID, Run::First, &By::default(), "{}\n").unwrap();
+        let kept = store.get(ID, Run::First).unwrap().unwrap();
+        assert_eq!(kept.text, "{}\n");
+        assert_eq!(store.get(ID, Run::Second).unwrap(), None);
+        let all = store.present(Run::First).unwrap();
+        assert_eq!(all.into_iter().collect::<Vec<_>>(), [ID]);
+    }
+
+    #[test]
+    fn a_result_that_is_cut_off_changed_or_another_job_s_is_none() {
+        let (_dir, store) = store();
+        store
+            .put(ID, Run::First, &By::default(), "{\"a\": 1}")
+            .unwrap();
+        let path = store.path(ID, Run::First);
+        let whole = fs::read(&path).unwrap();
+        let end = whole.len();
+        let text = String::from_utf8(whole.clone()).unwrap();
+        let changed = text.replace("{\"a\": 1}", "{\"a\": 2}");
+        let others = text.replace(ID, "ab9999");
+        let later = text.replace("\"varve_result\":1", "\"varve_result\":2");
+        for (bytes, word) in [
+            (whole[..end - 1].to_vec(), "7 of 8 bytes"),
+            (whole[..10].to_vec(), "cut off"),
+            (Vec::new(), "cut off"),
+            (changed.into_bytes(), "checksum"),
+            (others.into_bytes(), "result of ab9999"),
+            (later.into_bytes(), "version 2"),
+            (vec![0xff, 0xfe], "no text"),
+        ] {
+            fs::write(&path, bytes).unwrap();
+            let why = store.get(ID, Run::First).unwrap_err().to_string();
+            assert!(why.contains(word), "{why}");
+        }
+        store.put_aside(ID, Run::First).unwrap();
+        assert_eq!(store.get(ID, Run::First).unwrap(), None);
+        store.put_aside(ID, Run::First).unwrap();
+    }
+
+    #[test]
+    fn attempts_are_counted_one_by_one_and_forgotten_together() {
+        let (_dir, store) = store();
+        let attempt = |why: &str| Attempt {
+            why: why.into(),
+            by: By::default(),
+        };
+        for why in ["one", "two"] {
+            store.note(ID, &attempt(why)).unwrap();
+        }
+        store.note("ab0124", &attempt("of another")).unwrap();
+        let mut whys: Vec<_> = store.attempts(ID).unwrap();
+        whys.sort_by(|a, b| a.why.cmp(&b.why));
+        assert_eq!(whys, [attempt("one"), attempt("two")]);
+        assert_eq!(store.attempted().unwrap().len(), 2);
+        store.forget(ID).unwrap();
+        assert!(store.attempts(ID).unwrap().is_empty());
+        assert_eq!(store.attempts("ab0124").unwrap().len(), 1);
+    }
+
+    #[test]
+    fn what_is_being_written_is_not_there_yet() {
+        let (_dir, store) = store();
+        let folder = store.path(ID, Run::First);
+        let folder = folder.parent().unwrap();
+        fs::create_dir_all(folder).unwrap();
+        fs::write(folder.join(".part-x"), "half").unwrap();
+        assert!(store.present(Run::First).unwrap().is_empty());
+    }
+}

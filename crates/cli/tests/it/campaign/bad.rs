@@ -1,0 +1,183 @@
+//! Plans and stores that are not what they should be.
+
+use super::{Camp, TWO};
+use crate::program::{tool, words};
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn a_result_that_is_half_written_is_put_aside_and_made_again() {
+    let camp = Camp::new();
+    camp.plan(&TWO);
+    camp.work("store", &[]);
+    camp.merge("store", "before");
+    let file = &camp.files("store", "results")[0];
+    let whole = fs::read(file).unwrap();
+    fs::write(file, &whole[..whole.len() / 2]).unwrap();
+    let said = camp.fails(&Camp::line("merge", "store", &[]), 1);
+    assert!(
+        said.contains("is no whole result") && said.contains("1 results are missing"),
+        "{said}"
+    );
+    let out = camp.run(&Camp::line("work", "store", &[]));
+    assert!(
+        out.status.success() && words(&out).contains("put aside"),
+        "{}",
+        words(&out)
+    );
+    assert_eq!(camp.files("store", "damaged").len(), 1);
+    camp.merge("store", "after");
+    assert_eq!(
+        camp.read("before/results.json"),
+        camp.read("after/results.json")
+    );
+    // A command with the store does the same.
+    fs::write(file, "").unwrap();
+    let out = camp.run(&[&TWO[..], &["--store", "store"]].concat());
+    assert!(
+        out.status.success() && words(&out).contains("put aside"),
+        "{}",
+        words(&out)
+    );
+}
+
+#[test]
+fn a_plan_that_was_edited_is_refused_before_anything_runs() {
+    let camp = Camp::new();
+    camp.plan(&TWO);
+    let plan = camp.read("plan.jsonl").replace("\"cost\":", "\"cost\":1");
+    fs::write(camp.path("plan.jsonl"), plan).unwrap();
+    for sub in ["work", "status", "merge"] {
+        fs::create_dir_all(camp.path("store/results")).unwrap();
+        let said = camp.fails(&Camp::line(sub, "store", &[]), 2);
+        assert!(
+            said.contains("plan.jsonl, line 5: lines above were changed"),
+            "{sub}: {said}"
+        );
+    }
+    assert!(camp.files("store", "results").is_empty());
+}
+
+#[test]
+fn a_plan_of_another_program_is_refused() {
+    let camp = Camp::new();
+    // The same program with a byte behind its end is another.
+    let other = camp.path("other");
+    fs::copy(env!("CARGO_BIN_EXE_varve"), &other).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o755)).unwrap();
+    OpenOptions::new()
+        .append(true)
+        .open(&other)
+        .unwrap()
+        .write_all(b"x")
+        .unwrap();
+    let mut line = std::process::Command::new(&other);
+    let out = line.args(["campaign", "plan"]).args(TWO).output().unwrap();
+    assert!(out.status.success(), "{}", words(&out));
+    fs::write(camp.path("plan.jsonl"), out.stdout).unwrap();
+    fs::create_dir_all(camp.path("store/results")).unwrap();
+    for (sub, more) in [("work", &[][..]), ("merge", &[]), ("submit", &["--slurm"])] {
+        let said = camp.fails(&Camp::line(sub, "store", more), 2);
+        assert!(
+            said.contains("it was made by another program (build "),
+            "{sub}: {said}"
+        );
+    }
+    assert_eq!(
+        camp.status("store")["missing"],
+        2,
+        "to look at it is no harm"
+    );
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_only_whole_results() {
+    let camp = Camp::new();
+    camp.plan(&["compare", "--size", "64", "--workload", super::SMALL]);
+    let store = camp.path("store");
+    fs::create_dir(&store).unwrap();
+    let mounted = tool("mount")
+        .args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"])
+        .arg(&store)
+        .output();
+    if !mounted.is_ok_and(|out| out.status.success()) {
+        eprintln!("skipped: a small disk can only be mounted by root");
+        return;
+    }
+    let out = camp.run(&Camp::line("work", "store", &["--workers", "1"]));
+    let (code, said) = (out.status.code(), words(&out));
+    let status = camp.status("store");
+    tool("umount").arg(&store).status().unwrap();
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("No space left") && said.contains("make room"),
+        "{said}"
+    );
+    assert!(status["done"].as_u64().unwrap() > 0, "{status}");
+    assert!(status["missing"].as_u64().unwrap() > 0, "{status}");
+    assert_eq!(
+        (&status["damaged"], &status["retried"]),
+        (&0.into(), &0.into()),
+        "{status}"
+    );
+}
+
+#[test]
+fn what_is_asked_for_wrongly_is_refused_by_name() {
+    let camp = Camp::new();
+    camp.plan(&TWO);
+    for (line, code, word) in [
+        (&["campaign", "plan", "nothing.toml"][..], 1, "nothing.toml"),
+        (
+            &["campaign", "plan", "fsck", "-n"],
+            2,
+            "`fsck`: a campaign is of compare, crash or paper",
+        ),
+        (
+            &["campaign", "plan", "compare", "--out", "x"],
+            2,
+            "--out is not for a plan",
+        ),
+        (
+            &["campaign", "plan", "compare", "--schemes", "emc"],
+            2,
+            "emc",
+        ),
+        (
+            &Camp::line("work", "s", &["--jobs", "3-1"]),
+            2,
+            "A-B with A from 1",
+        ),
+        (
+            &Camp::line("work", "s", &["--job", "1", "--share", "1/2"]),
+            2,
+            "cannot be used with",
+        ),
+        (&Camp::line("work", "plan.jsonl", &[]), 1, "plan.jsonl"),
+        (
+            &Camp::line("status", "nowhere", &[]),
+            1,
+            "there is no store",
+        ),
+        (&Camp::line("submit", "s", &[]), 2, "--slurm"),
+    ] {
+        let said = camp.fails(line, code);
+        assert!(said.contains(word), "{line:?}: {said}");
+    }
+    let said = camp.work("s", &["--job", "9"]);
+    assert!(said.contains("nothing to do"), "{said}");
+    fs::write(camp.path("twice.toml"), "command = 'compare'\n[options]\nschemes = 'jbd2'\nsize = 64\n[sweep]\ntimers = ['on']\nwriteback = ['linux', 'linux']\n").unwrap();
+    let said = camp.fails(&["campaign", "plan", "twice.toml"], 2);
+    assert!(
+        said.contains("`writeback` under [sweep] has \"linux\" twice"),
+        "{said}"
+    );
+    fs::write(
+        camp.path("twice.toml"),
+        "command = 'compare'\n[options]\nschemes = 'jbd2'\n[sweep]\nsize = [64, '64M']\n",
+    )
+    .unwrap();
+    let said = camp.fails(&["campaign", "plan", "twice.toml"], 2);
+    assert!(said.contains("asks again for ext4/jbd2"), "{said}");
+}
