@@ -1,0 +1,6 @@
+//! Tests of the facade, as a caller outside of this project would write them.
+
+mod devices;
+mod disks;
+mod files;
+mod simulated;
