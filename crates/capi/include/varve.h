@@ -18,6 +18,11 @@
 #include <stdlib.h>
 
 /*
+ Bytes of the text of an error, with the zero at its end.
+ */
+#define VARVE_TEXT_BYTES 512
+
+/*
  Open to read.
  */
 #define VARVE_READ 1
@@ -114,7 +119,7 @@ typedef struct varve_error {
   /*
    What failed, where and why, in UTF-8; cut at its end if it is longer.
    */
-  char text[TEXT_BYTES];
+  char text[VARVE_TEXT_BYTES];
 } varve_error;
 
 /*
@@ -316,8 +321,8 @@ int varve_disk_ram_abi(uint32_t abi,
 
 /*
  A device of the caller's, whose description is copied. Its first and last 4096 bytes are read,
- so that one that lies about its size is found here. Use the macro varve_disk_device, which passes
- `abi`.
+ so that one that lies about its size is found here. Use the macro varve_disk_device, which
+ passes `abi`.
  */
 int varve_disk_device_abi(uint32_t abi,
                           const struct varve_device *device,
@@ -377,8 +382,8 @@ int varve_pread(const struct varve_file *file,
                 struct varve_error *error);
 
 /*
- Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are more
- than an int holds, or space runs out.
+ Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are
+ more than an int holds, or space runs out.
  */
 int varve_pwrite(const struct varve_file *file,
                  const void *data,
@@ -468,8 +473,8 @@ int varve_disk_ram_abi(uint32_t abi,
 
 /*
  A device of the caller's, whose description is copied. Its first and last 4096 bytes are read,
- so that one that lies about its size is found here. Use the macro varve_disk_device, which passes
- `abi`.
+ so that one that lies about its size is found here. Use the macro varve_disk_device, which
+ passes `abi`.
  */
 int varve_disk_device_abi(uint32_t abi,
                           const struct varve_device *device,
@@ -529,8 +534,8 @@ int varve_pread(const struct varve_file *file,
                 struct varve_error *error);
 
 /*
- Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are more
- than an int holds, or space runs out.
+ Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are
+ more than an int holds, or space runs out.
  */
 int varve_pwrite(const struct varve_file *file,
                  const void *data,
@@ -617,8 +622,8 @@ int varve_symlink(const struct varve_volume *volume,
                   struct varve_error *error);
 
 /*
- Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a zero.
- Answers its length; -ERANGE if there is no room for it.
+ Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a
+ zero. Answers its length; -ERANGE if there is no room for it.
  */
 int varve_readlink(const struct varve_volume *volume,
                    const char *path,
@@ -649,8 +654,8 @@ int varve_chown(const struct varve_volume *volume,
 int varve_sync_dir(const struct varve_volume *volume, const char *path, struct varve_error *error);
 
 /*
- Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be NULL,
- or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+ Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
+ NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
  */
 int varve_mount(const struct varve_disk *disk,
                 const char *options,
@@ -658,9 +663,9 @@ int varve_mount(const struct varve_disk *disk,
                 struct varve_error *error);
 
 /*
- Makes everything durable, marks the volume clean and ends it. On an error the volume stays: close
- the files and directories after -EBUSY, and call it again; after another one it is shut down, and
- varve_abandon ends it.
+ Makes everything durable, marks the volume clean and ends it. On an error the volume stays:
+ close the files and directories after -EBUSY, and call it again; after another one it is shut
+ down, and varve_abandon ends it.
  */
 int varve_unmount(struct varve_volume *volume, struct varve_error *error);
 
@@ -742,8 +747,8 @@ int varve_symlink(const struct varve_volume *volume,
                   struct varve_error *error);
 
 /*
- Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a zero.
- Answers its length; -ERANGE if there is no room for it.
+ Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a
+ zero. Answers its length; -ERANGE if there is no room for it.
  */
 int varve_readlink(const struct varve_volume *volume,
                    const char *path,
@@ -774,8 +779,8 @@ int varve_chown(const struct varve_volume *volume,
 int varve_sync_dir(const struct varve_volume *volume, const char *path, struct varve_error *error);
 
 /*
- Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be NULL,
- or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+ Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
+ NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
  */
 int varve_mount(const struct varve_disk *disk,
                 const char *options,
@@ -783,9 +788,9 @@ int varve_mount(const struct varve_disk *disk,
                 struct varve_error *error);
 
 /*
- Makes everything durable, marks the volume clean and ends it. On an error the volume stays: close
- the files and directories after -EBUSY, and call it again; after another one it is shut down, and
- varve_abandon ends it.
+ Makes everything durable, marks the volume clean and ends it. On an error the volume stays:
+ close the files and directories after -EBUSY, and call it again; after another one it is shut
+ down, and varve_abandon ends it.
  */
 int varve_unmount(struct varve_volume *volume, struct varve_error *error);
 

@@ -99,8 +99,8 @@ pub unsafe extern "C" fn varve_disk_ram_abi(
 }
 
 /// A device of the caller's, whose description is copied. Its first and last 4096 bytes are read,
-/// so that one that lies about its size is found here. Use the macro varve_disk_device, which passes
-/// `abi`.
+/// so that one that lies about its size is found here. Use the macro varve_disk_device, which
+/// passes `abi`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_disk_device_abi(
     abi: u32,

@@ -170,8 +170,8 @@ pub unsafe extern "C" fn varve_pread(
     })
 }
 
-/// Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are more
-/// than an int holds, or space runs out.
+/// Writes at most `bytes` bytes at `offset`. Answers how many, which is fewer only if there are
+/// more than an int holds, or space runs out.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_pwrite(
     file: *const varve_file,

@@ -26,7 +26,7 @@ pub use check::varve_check;
 pub use dir::{varve_dir, varve_dirent};
 pub use disk::varve_disk;
 pub use error::varve_error;
-pub use file::{varve_file, varve_attr};
+pub use file::{varve_attr, varve_file};
 pub use volume::{varve_space, varve_volume};
 
 /// The version of this interface. It changes when a program has to be compiled anew.

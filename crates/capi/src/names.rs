@@ -170,8 +170,8 @@ pub unsafe extern "C" fn varve_symlink(
     )
 }
 
-/// Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a zero.
-/// Answers its length; -ERANGE if there is no room for it.
+/// Copies where a symbolic link leads to `target`, which has `bytes` bytes, and ends it with a
+/// zero. Answers its length; -ERANGE if there is no room for it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_readlink(
     volume: *const varve_volume,

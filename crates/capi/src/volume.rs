@@ -29,8 +29,8 @@ pub struct varve_space {
     pub inodes_free: u64,
 }
 
-/// Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be NULL,
-/// or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
+/// Mounts the file system on a disk, and recovers it if it was not unmounted. `options` may be
+/// NULL, or those of `varve mount -o`: ro, commit=SECONDS, cache=MIB, scheme=PRESET and others.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_mount(
     disk: *const varve_disk,
@@ -53,9 +53,9 @@ pub unsafe extern "C" fn varve_mount(
     })
 }
 
-/// Makes everything durable, marks the volume clean and ends it. On an error the volume stays: close
-/// the files and directories after -EBUSY, and call it again; after another one it is shut down, and
-/// varve_abandon ends it.
+/// Makes everything durable, marks the volume clean and ends it. On an error the volume stays:
+/// close the files and directories after -EBUSY, and call it again; after another one it is shut
+/// down, and varve_abandon ends it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn varve_unmount(
     volume: *mut varve_volume,

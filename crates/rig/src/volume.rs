@@ -168,8 +168,8 @@ impl Volume {
         Ok(Volume { kind, fs, vfs })
     }
 
-    /// Mounts a volume of this kind on any device, as [`Volume::mount`] does from a file. If mounted
-    /// read-only, the device is only read, and recovery happens in memory.
+    /// Mounts a volume of this kind on any device, as [`Volume::mount`] does from a file. If
+    /// mounted read-only, the device is only read, and recovery happens in memory.
     ///
     /// # Errors
     /// The device or the file system refuses.

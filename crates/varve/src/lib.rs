@@ -20,8 +20,8 @@
 //! # }
 //! ```
 //!
-//! - [`Disk`]: an image file or block device of the host, memory, or a [`Device`] of your own. It is
-//!   formatted ([`Format`]) and checked ([`Disk::check`]).
+//! - [`Disk`]: an image file or block device of the host, memory, or a [`Device`] of your own. It
+//!   is formatted ([`Format`]) and checked ([`Disk::check`]).
 //! - [`Volume`]: a mounted disk, with the operations of `std::fs` as methods, and [`File`], which
 //!   reads, writes and seeks as `std::fs::File` does.
 //! - [`simulated`] (feature of that name, on by default): workloads and power cuts on modelled

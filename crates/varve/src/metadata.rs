@@ -1,5 +1,8 @@
 //! What `stat`, `read_dir` and `statfs` tell.
 
+// Callers compare times of files with those of `std::fs`.
+#![allow(clippy::disallowed_types)]
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -6,7 +6,17 @@ use std::path::Path;
 fn the_header_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let config = cbindgen::Config::from_file(root.join("cbindgen.toml")).unwrap();
-    let sources = ["callbacks", "check", "dir", "disk", "error", "file", "lib", "names", "volume"];
+    let sources = [
+        "callbacks",
+        "check",
+        "dir",
+        "disk",
+        "error",
+        "file",
+        "lib",
+        "names",
+        "volume",
+    ];
     let mut made = cbindgen::Builder::new().with_config(config);
     for name in sources {
         made = made.with_src(root.join(format!("src/{name}.rs")));

@@ -12,7 +12,14 @@ fn library() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let built = program.ancestors().nth(2).unwrap();
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--package", "varve-capi", "--lib", "--target-dir"]);
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "varve-capi",
+        "--lib",
+        "--target-dir",
+    ]);
     succeeds(cargo.arg(built.parent().unwrap()));
     built.join("libvarve.a")
 }
@@ -80,7 +87,11 @@ fn valgrind_finds_nothing() {
     let image = folder.path().join("a.img");
     let program = compiled(folder.path(), "tests/c/all.c", &[]);
     let mut valgrind = Command::new("valgrind");
-    valgrind.args(["--error-exitcode=9", "--leak-check=full", "--errors-for-leak-kinds=definite"]);
+    valgrind.args([
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]);
     let text = succeeds(valgrind.arg(&program).arg(&image));
     assert!(text.contains("all checks passed"), "{text}");
     assert!(text.contains("ERROR SUMMARY: 0 errors"), "{text}");

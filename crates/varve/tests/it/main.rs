@@ -2,5 +2,6 @@
 
 mod devices;
 mod disks;
+mod examples;
 mod files;
 mod simulated;
