@@ -80,6 +80,7 @@ int main(int argc, char **argv) {
     for (unsigned n = 0; n < 1024; n++) check(varve_pwrite(file, data, sizeof data, n * 4096u, &why));
     check(varve_fsync(file, &why));
     check(varve_close(file, &why));
+    memory("mounted");
     check(varve_unmount(volume, &why));
     check(varve_disk_close(disk, &why));
     close(stick);

@@ -124,30 +124,33 @@ impl Device for Callbacks {
         self.discards
     }
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        // SAFETY: the caller's function with the caller's context and a buffer of that length.
+        let (data, bytes) = (buf.as_mut_ptr().cast(), buf.len());
         self.gate.call("read", |d| {
-            d.read
-                .map(|read| unsafe { read(d.context, offset, buf.as_mut_ptr().cast(), buf.len()) })
+            let read = d.read?;
+            // SAFETY: the caller's function with the caller's context and a buffer of that length.
+            Some(unsafe { read(d.context, offset, data, bytes) })
         })
     }
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        // SAFETY: as above; the function only reads.
+        let (data, bytes) = (data.as_ptr().cast(), data.len());
         self.gate.call("write", |d| {
-            d.write
-                .map(|write| unsafe { write(d.context, offset, data.as_ptr().cast(), data.len()) })
+            let write = d.write?;
+            // SAFETY: as above; the function only reads the buffer.
+            Some(unsafe { write(d.context, offset, data, bytes) })
         })
     }
     fn flush(&self) -> io::Result<()> {
-        // SAFETY: the caller's function with the caller's context.
         self.gate.call("flush", |d| {
-            d.flush.map(|flush| unsafe { flush(d.context) })
+            let flush = d.flush?;
+            // SAFETY: the caller's function with the caller's context.
+            Some(unsafe { flush(d.context) })
         })
     }
     fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        // SAFETY: as above.
         self.gate.call("discard", |d| {
-            d.discard
-                .map(|discard| unsafe { discard(d.context, offset, bytes) })
+            let discard = d.discard?;
+            // SAFETY: the caller's function with the caller's context.
+            Some(unsafe { discard(d.context, offset, bytes) })
         })
     }
 }

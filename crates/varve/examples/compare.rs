@@ -1,5 +1,7 @@
 //! Measures a workload of SQLite with two journaling schemes on a modelled eMMC.
 
+#![allow(clippy::disallowed_macros)] // A program in the real world, which prints.
+
 use varve::simulated::{Experiment, compare};
 
 fn main() -> varve::Result<()> {
