@@ -154,3 +154,39 @@ impl Device for Callbacks {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" fn count(context: *mut c_void) -> c_int {
+        // SAFETY: the test passes a number that outlives the calls.
+        unsafe { *context.cast::<u32>() += 1 };
+        0
+    }
+    unsafe extern "C" fn read(_: *mut c_void, _: u64, _: *mut c_void, _: usize) -> c_int {
+        0
+    }
+    unsafe extern "C" fn write(_: *mut c_void, _: u64, _: *const c_void, _: usize) -> c_int {
+        0
+    }
+
+    #[test]
+    fn no_function_is_called_behind_a_closed_gate() {
+        let mut calls = 0_u32;
+        let device = varve_device {
+            context: (&raw mut calls).cast(),
+            bytes: 8192,
+            sector_bytes: 0,
+            read: Some(read),
+            write: Some(write),
+            flush: Some(count),
+            discard: None,
+        };
+        let (callbacks, gate) = Callbacks::new(device).ok().unwrap();
+        callbacks.flush().unwrap();
+        gate.close();
+        let e = callbacks.flush().unwrap_err();
+        assert_eq!((e.to_string().as_str(), calls), ("the disk is closed", 1));
+    }
+}

@@ -110,3 +110,27 @@ pub extern "C" fn varve_strerror(code: c_int) -> *const c_char {
     };
     text.as_ptr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    #[test]
+    fn a_panic_is_a_code_and_a_text() {
+        let text = [0; VARVE_TEXT_BYTES];
+        let mut error = varve_error { code: 0, text };
+        let code = guarded(&raw mut error, || panic!("cause {}", 7));
+        assert_eq!((code, error.code), (-5, -5));
+        // SAFETY: `fill` ends the text with a zero.
+        let said = unsafe { CStr::from_ptr(error.text.as_ptr()) };
+        assert_eq!(said, c"a fault in the library: cause 7");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_its_end() {
+        let mut out = [1; 4];
+        fill(&mut out, b"abcdef");
+        assert_eq!(out.map(|c| c as u8), *b"abc\0");
+    }
+}
