@@ -16,6 +16,8 @@ use crate::{Result, circles, workspace};
 use std::collections::{BTreeMap, BTreeSet};
 
 const PREFIX: &str = "varve-";
+/// The package without that prefix: the library for others.
+const FACADE: &str = "varve";
 /// Device state machines, which are called with the time and never ask for it.
 const TIMELESS: [&str; 3] = ["nand", "ftl", "ctrl"];
 
@@ -126,20 +128,28 @@ fn parse_names(cell: &str) -> BTreeMap<String, bool> {
     names
 }
 
+/// The name of the table for a package of ours.
+fn crate_name(package: &str) -> Option<&str> {
+    match package {
+        FACADE => Some(FACADE),
+        other => other.strip_prefix(PREFIX),
+    }
+}
+
 fn edges_of(metadata: &workspace::Metadata) -> Edges {
     let ours: BTreeSet<&str> = metadata
         .packages
         .iter()
-        .filter_map(|p| p.name.strip_prefix(PREFIX))
+        .filter_map(|p| crate_name(&p.name))
         .collect();
     let mut edges = Edges::new();
     for package in &metadata.packages {
-        let Some(name) = package.name.strip_prefix(PREFIX) else {
+        let Some(name) = crate_name(&package.name) else {
             continue;
         };
         let named = edges.entry(name.to_string()).or_default();
         for dependency in &package.dependencies {
-            let Some(other) = dependency.name.strip_prefix(PREFIX) else {
+            let Some(other) = crate_name(&dependency.name) else {
                 continue;
             };
             if ours.contains(other) {

@@ -1,7 +1,7 @@
 //! Makes a new file system in an image file.
 
 use block::Queue;
-use blockdev::{DevError, HostError, HostFile};
+use blockdev::{BlockDevice, DevError, HostError, HostFile};
 use ext4::mkfs::{DeviceContent, plan};
 pub use ext4::mkfs::{Geometry, JournalSize, Kind, LogDevice, MkfsError, MkfsOptions};
 pub use f2fs::mkfs::{JournalSize as F2fsJournal, Options as F2fsOptions, plan as f2fs_plan};
@@ -44,9 +44,21 @@ pub fn make_f2fs(
     options: &F2fsOptions,
     zeros: bool,
 ) -> Result<F2fsMade, MakeError> {
+    make_f2fs_on(Arc::new(file.another()?), options, zeros)
+}
+
+/// Makes the F2FS that `options` describe on a device, as [`make_f2fs`] does in a file.
+///
+/// # Errors
+/// As [`make_f2fs`].
+pub fn make_f2fs_on(
+    device: Arc<dyn BlockDevice>,
+    options: &F2fsOptions,
+    zeros: bool,
+) -> Result<F2fsMade, MakeError> {
     let plan = f2fs::mkfs::plan(options)?;
     let layout = f2fs::mkfs::Layout::new(options)?;
-    let queue = Queue::new(Arc::new(file.another()?));
+    let queue = Queue::new(device);
     let before = match zeros {
         true => f2fs::mkfs::DeviceContent::Zeros,
         false => f2fs::mkfs::DeviceContent::Unknown,
@@ -79,9 +91,21 @@ pub fn make_log(file: &HostFile, device: &LogDevice, zeros: bool) -> Result<(), 
 /// # Errors
 /// An option is impossible, with nothing written; the host refuses the file.
 pub fn make(file: &HostFile, options: &MkfsOptions, zeros: bool) -> Result<Geometry, MakeError> {
+    make_on(Arc::new(file.another()?), options, zeros)
+}
+
+/// Makes the file system that `options` describe on a device, as [`make`] does in a file.
+///
+/// # Errors
+/// As [`make`].
+pub fn make_on(
+    device: Arc<dyn BlockDevice>,
+    options: &MkfsOptions,
+    zeros: bool,
+) -> Result<Geometry, MakeError> {
     let geometry = Geometry::new(options)?;
     let plan = plan(options)?;
-    let queue = Queue::new(Arc::new(file.another()?));
+    let queue = Queue::new(device);
     let before = match zeros {
         true => DeviceContent::Zeros,
         false => DeviceContent::Unknown,

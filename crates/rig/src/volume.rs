@@ -88,7 +88,19 @@ fn kind_of_ext(superblock: &[u8]) -> Fs {
     }
 }
 
-/// A file system in an image file.
+/// When a mount writes back, by the size of its cache.
+fn policy_of(options: &MountOptions) -> WritebackPolicy {
+    let pages = options.cache_pages();
+    WritebackPolicy {
+        background_pages: Some(pages / 4),
+        // Both file systems by themselves hold a heavy writer at half of the cache, where it writes
+        // as fast as the device takes the data. The pauses begin behind that.
+        limit_pages: Some(pages * 7 / 8),
+        ..WritebackPolicy::default()
+    }
+}
+
+/// A file system in an image file, or on another device.
 pub struct Volume {
     /// Its kind.
     pub kind: Fs,
@@ -139,14 +151,7 @@ impl Volume {
             };
             Ok(Queue::new(device))
         };
-        let pages = options.cache_pages();
-        let policy = WritebackPolicy {
-            background_pages: Some(pages / 4),
-            // Both file systems by themselves hold a heavy writer at half of the cache, where it
-            // writes as fast as the device takes the data. The pauses begin behind that.
-            limit_pages: Some(pages * 7 / 8),
-            ..WritebackPolicy::default()
-        };
+        let policy = policy_of(&options);
         let fs = match (journal, options) {
             (Some(journal), MountOptions::Ext4(options)) => {
                 let journal = Some(queue_of(journal)?);
@@ -159,6 +164,27 @@ impl Volume {
             }
             (None, options) => AnyFs::mount(queue_of(file)?, options)?,
         };
+        let vfs = Vfs::with_policy(fs.seam(), policy);
+        Ok(Volume { kind, fs, vfs })
+    }
+
+    /// Mounts a volume of this kind on any device, as [`Volume::mount`] does from a file. If
+    /// mounted read-only, the device is only read, and recovery happens in memory.
+    ///
+    /// # Errors
+    /// The device or the file system refuses.
+    pub fn mount_device(
+        device: Arc<dyn BlockDevice>,
+        kind: Fs,
+        options: MountOptions,
+        read_only: bool,
+    ) -> Result<Volume, VolumeError> {
+        let device: Arc<dyn BlockDevice> = match read_only {
+            true => Arc::new(Overlay::new(device)),
+            false => device,
+        };
+        let policy = policy_of(&options);
+        let fs = AnyFs::mount(Queue::new(device), options.read_only(read_only))?;
         let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Volume { kind, fs, vfs })
     }

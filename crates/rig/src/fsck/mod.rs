@@ -9,6 +9,7 @@
 //! What may only be read is mounted read-only for that, and keeps its orphans. A clean F2FS is
 //! mounted too, for reading and in memory: what no mount accepts is not clean.
 
+mod device;
 mod report;
 mod watched;
 
@@ -18,6 +19,7 @@ use crate::{AnyFs, Fs, MountOptions, RecoveryReport, kind_of};
 use base::{BLOCK_BYTES, BlockNo, Bytes, SECTORS_PER_BLOCK};
 use block::Queue;
 use blockdev::{BlockDevice, DevError, HostError, HostFile, Request};
+pub use device::fsck_device;
 pub use ext4::check as ext;
 pub use f2fs::check as f2fs;
 pub use report::{Finding, Report};

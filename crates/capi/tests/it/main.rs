@@ -1,0 +1,4 @@
+//! Tests of the C interface: the header, and programs in C.
+
+mod header;
+mod programs;

@@ -1,0 +1,111 @@
+//! Programs in C: plain, with AddressSanitizer, under valgrind; e2fsck judges their images.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// What a link of `libvarve.a` needs of the host.
+const LIBRARIES: [&str; 5] = ["-lpthread", "-ldl", "-lm", "-lrt", "-lgcc_s"];
+
+/// The library, in the folder in which the tests are built; cargo does not build it for them,
+/// because no Rust program can use it.
+fn library() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let built = program.ancestors().nth(2).unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--quiet",
+        "--package",
+        "varve-capi",
+        "--lib",
+        "--target-dir",
+    ]);
+    succeeds(cargo.arg(built.parent().unwrap()));
+    built.join("libvarve.a")
+}
+
+fn text_of(out: &Output) -> String {
+    let text = [&out.stdout[..], &out.stderr[..]].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Compiles a program of this crate into `folder`.
+fn compiled(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = folder.join("program");
+    let out = Command::new("cc")
+        .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-g"])
+        .args(flags)
+        .arg("-I")
+        .arg(root.join("include"))
+        .arg(root.join(source))
+        .arg(library())
+        .args(LIBRARIES)
+        .arg("-o")
+        .arg(&program)
+        .output()
+        .expect("a C compiler");
+    assert!(out.status.success(), "{}", text_of(&out));
+    program
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let out = command.output().unwrap();
+    let text = text_of(&out);
+    assert!(out.status.success(), "{command:?}: {}\n{text}", out.status);
+    text
+}
+
+fn judged_by_e2fsck(image: &Path) {
+    succeeds(Command::new("e2fsck").arg("-fn").arg(image));
+}
+
+#[test]
+fn all_calls_work_and_all_mistakes_are_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("a.img");
+    let program = compiled(folder.path(), "tests/c/all.c", &[]);
+    let text = succeeds(Command::new(&program).arg(&image));
+    assert!(text.contains("all checks passed"), "{text}");
+    judged_by_e2fsck(&image);
+}
+
+#[test]
+fn address_sanitizer_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("a.img");
+    let flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover"];
+    let program = compiled(folder.path(), "tests/c/all.c", &flags);
+    let text = succeeds(Command::new(&program).arg(&image));
+    assert!(text.contains("all checks passed"), "{text}");
+    judged_by_e2fsck(&image);
+}
+
+#[test]
+fn valgrind_finds_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("a.img");
+    let program = compiled(folder.path(), "tests/c/all.c", &[]);
+    let mut valgrind = Command::new("valgrind");
+    valgrind.args([
+        "--error-exitcode=9",
+        "--leak-check=full",
+        "--errors-for-leak-kinds=definite",
+    ]);
+    let text = succeeds(valgrind.arg(&program).arg(&image));
+    assert!(text.contains("all checks passed"), "{text}");
+    assert!(text.contains("ERROR SUMMARY: 0 errors"), "{text}");
+    judged_by_e2fsck(&image);
+}
+
+#[test]
+fn the_example_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("stick.img");
+    let program = compiled(folder.path(), "examples/callbacks.c", &["-O2"]);
+    let text = succeeds(Command::new(&program).arg(&image));
+    assert!(text.contains("booted 1 times"), "{text}");
+    let text = succeeds(Command::new(&program).arg(&image));
+    assert!(text.contains("booted 2 times"), "{text}");
+    judged_by_e2fsck(&image);
+}

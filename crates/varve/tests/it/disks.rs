@@ -1,0 +1,127 @@
+//! Image files of the host, and what is refused.
+
+use std::process::Command;
+use varve::{Disk, Error, Format, Kind, Volume};
+
+#[test]
+fn e2fsck_finds_nothing_in_an_image() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    let disk = Disk::create(&path, 32 << 20).unwrap();
+    disk.format(&Format::ext4().label("facade").journal_bytes(4 << 20))
+        .unwrap();
+    let volume = Volume::mount(&disk, "commit=1").unwrap();
+    for n in 0..300 {
+        volume
+            .write(format!("/file{n}"), vec![n as u8; n * 37])
+            .unwrap();
+    }
+    volume.sync_dir("/").unwrap();
+    volume.unmount().unwrap();
+    drop(disk);
+    let out = Command::new("e2fsck")
+        .arg("-fn")
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert!(
+        out.status.success(),
+        "{}",
+        String::from_utf8_lossy(&out.stdout)
+    );
+}
+
+#[test]
+fn what_a_sync_covered_is_there_after_a_crash() {
+    let disk = Disk::ram(16 << 20).unwrap();
+    disk.format(&Format::ext4()).unwrap();
+    let volume = Volume::mount(&disk, "").unwrap();
+    let file = volume.create("/f").unwrap();
+    file.write_all_at(b"durable", 0).unwrap();
+    file.sync_all().unwrap();
+    // A copy of the disk is what a cut of power would leave of one that keeps every write.
+    let mut image = vec![0; disk.bytes() as usize];
+    disk.read_at(0, &mut image).unwrap();
+    let left = Disk::ram(disk.bytes()).unwrap();
+    left.write_at(0, &image).unwrap();
+    let check = left.check().unwrap();
+    assert!(check.recovered && check.is_clean(), "{check:?}");
+    let mut again = vec![0; image.len()];
+    left.read_at(0, &mut again).unwrap();
+    assert!(again == image, "a check changes nothing");
+    assert!(left.recover().unwrap().recovered);
+    assert!(
+        !left.check().unwrap().recovered,
+        "the recovery is on the disk"
+    );
+    let volume2 = Volume::mount(&left, "").unwrap();
+    assert_eq!(volume2.read("/f").unwrap(), b"durable");
+    volume2.unmount().unwrap();
+    file.close().unwrap();
+    volume.unmount().unwrap();
+}
+
+#[test]
+fn a_mounted_disk_is_left_alone() {
+    let disk = Disk::ram(16 << 20).unwrap();
+    assert!(matches!(Volume::mount(&disk, ""), Err(Error::NotFormatted)));
+    disk.format(&Format::ext4()).unwrap();
+    assert!(matches!(
+        disk.format(&Format::f2fs()),
+        Err(Error::HoldsData)
+    ));
+    let volume = Volume::mount(&disk, "").unwrap();
+    assert!(matches!(Volume::mount(&disk, ""), Err(Error::Mounted)));
+    assert!(matches!(disk.check(), Err(Error::Mounted)));
+    assert!(matches!(disk.write_at(0, &[0; 4096]), Err(Error::Mounted)));
+    let anew = Format::ext4().overwrite(true);
+    assert!(matches!(disk.format(&anew), Err(Error::Mounted)));
+    volume.unmount().unwrap();
+    disk.format(&anew).unwrap();
+    assert!(
+        disk.check().unwrap().is_clean(),
+        "also behind other content"
+    );
+}
+
+#[test]
+fn options_are_refused_by_name() {
+    let disk = Disk::ram(16 << 20).unwrap();
+    let refused = |format: Format| disk.format(&format).unwrap_err().to_string();
+    let text = refused(Format::ext4().block_bytes(3000));
+    assert!(text.contains("3000"), "{text}");
+    let text = refused(Format::f2fs().block_bytes(1024));
+    assert!(text.contains("F2FS has 4096"), "{text}");
+    disk.format(&Format::new(Kind::Ext3)).unwrap();
+    let e = Volume::mount(&disk, "speed=max").unwrap_err();
+    assert!(
+        matches!(&e, Error::Options(why) if why.contains("speed=max")),
+        "{e}"
+    );
+    assert!(!disk.is_mounted(), "a refused mount leaves the disk free");
+    let e = Disk::ram(5000).unwrap_err();
+    assert!(e.to_string().contains("multiple of 4096"), "{e}");
+    let e = disk.read_at(4096, &mut vec![0; 16 << 20]).unwrap_err();
+    assert!(e.to_string().contains("beyond the disk"), "{e}");
+}
+
+#[test]
+fn an_image_is_locked_and_a_reader_cannot_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.img");
+    let disk = Disk::create(&path, 16 << 20).unwrap();
+    disk.format(&Format::ext4()).unwrap();
+    let e = Disk::open(&path).unwrap_err();
+    assert!(
+        matches!(e, Error::Host(_)) && e.to_string().contains("a.img"),
+        "{e}"
+    );
+    drop(disk);
+    let reader = Disk::open_read_only(&path).unwrap();
+    assert!(matches!(
+        Volume::mount(&reader, ""),
+        Err(Error::ReadOnlyDisk)
+    ));
+    assert!(matches!(reader.recover(), Err(Error::ReadOnlyDisk)));
+    Volume::mount(&reader, "ro").unwrap().unmount().unwrap();
+}

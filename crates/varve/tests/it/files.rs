@@ -1,0 +1,122 @@
+//! Files as in `std::fs`.
+
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use varve::{Disk, Error, FileType, Format, Kind, OpenOptions, Volume};
+
+fn mounted(kind: Kind) -> (Disk, Volume) {
+    let bytes = if kind == Kind::F2fs {
+        64 << 20
+    } else {
+        16 << 20
+    };
+    let disk = Disk::ram(bytes).unwrap();
+    disk.format(&Format::new(kind).seed(5)).unwrap();
+    let volume = Volume::mount(&disk, "").unwrap();
+    (disk, volume)
+}
+
+#[test]
+fn a_tree_is_there_after_a_mount_on_each_kind() {
+    for kind in [Kind::Ext4, Kind::Ext3, Kind::F2fs] {
+        let (disk, volume) = mounted(kind);
+        volume.create_dir_all("/a/b/c").unwrap();
+        volume.create_dir_all("/a/b").unwrap();
+        volume.write("/a/b/c/f", "content").unwrap();
+        volume.hard_link("/a/b/c/f", "/a/second").unwrap();
+        volume.symlink("b/c/f", "/a/link").unwrap();
+        volume.rename("/a/second", "/a/third").unwrap();
+        volume.set_permissions("/a/third", 0o600).unwrap();
+        volume.write("/gone", "x").unwrap();
+        volume.remove_file("/gone").unwrap();
+        volume.create_dir("/empty").unwrap();
+        volume.remove_dir("/empty").unwrap();
+        volume.unmount().unwrap();
+
+        let check = disk.check().unwrap();
+        assert!(check.is_clean() && check.kind == kind, "{check:?}");
+        let volume = Volume::mount(&disk, "ro").unwrap();
+        assert_eq!(volume.read("/a/link").unwrap(), b"content");
+        let meta = volume.metadata("/a/third").unwrap();
+        assert_eq!((meta.len(), meta.nlink(), meta.mode()), (7, 2, 0o100_600));
+        assert!(volume.symlink_metadata("/a/link").unwrap().is_symlink());
+        assert_eq!(volume.read_link("/a/link").unwrap().to_str(), Some("b/c/f"));
+        let mut names = volume.read_dir("/a").unwrap();
+        names.sort_by_key(varve::DirEntry::file_name);
+        let names: Vec<_> = names
+            .iter()
+            .map(|e| (e.file_name(), e.file_type()))
+            .collect();
+        let want = [
+            ("b", FileType::Dir),
+            ("link", FileType::Symlink),
+            ("third", FileType::File),
+        ];
+        assert_eq!(names, want.map(|(name, kind)| (name.into(), kind)));
+        assert!(!volume.try_exists("/gone").unwrap());
+        let e = volume.write("/new", "x").unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::ReadOnlyFilesystem, "{e}");
+        volume.unmount().unwrap();
+    }
+}
+
+#[test]
+fn reading_writing_and_seeking_are_those_of_std() {
+    let (_disk, volume) = mounted(Kind::Ext4);
+    let mut open = OpenOptions::new();
+    let mut file = open
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .open(&volume, "f")
+        .unwrap();
+    file.write_all(b"0123456789").unwrap();
+    file.seek(SeekFrom::Start(3)).unwrap();
+    file.write_all(b"XY").unwrap();
+    assert_eq!(file.stream_position().unwrap(), 5);
+    assert_eq!(file.seek(SeekFrom::End(-4)).unwrap(), 6);
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "6789");
+    let e = file.seek(SeekFrom::Current(-11)).unwrap_err();
+    assert!(e.to_string().contains("before byte 0"), "{e}");
+    file.set_len(4).unwrap();
+    let mut buf = [0; 8];
+    assert_eq!(file.read_at(&mut buf, 1).unwrap(), 3);
+    assert_eq!(&buf[..3], b"12X");
+    let mut more = OpenOptions::new().append(true).open(&volume, "/f").unwrap();
+    more.write_all(b"end").unwrap();
+    more.write_all(b"!").unwrap();
+    file.write_all_at(b"_", 0).unwrap();
+    drop((file, more));
+    assert_eq!(volume.read("/f").unwrap(), b"_12Xend!");
+    let e = open.open(&volume, "/f").map(drop).unwrap_err();
+    assert_eq!((e.kind(), e.errno()), (ErrorKind::AlreadyExists, 17));
+    assert_eq!(e.to_string(), "opening /f: file exists");
+    volume.unmount().unwrap();
+}
+
+#[test]
+fn an_open_file_holds_the_unmount_and_a_dropped_one_does_not() {
+    let (disk, volume) = mounted(Kind::Ext4);
+    let file = volume.create("/kept").unwrap();
+    drop(volume.create("/dropped").unwrap());
+    let not = volume.unmount().unwrap_err();
+    assert!(matches!(not.error, Error::FilesOpen(1)), "{not}");
+    assert_eq!(not.error.errno(), 16);
+    let volume = not.volume;
+    volume.write("/later", "still works").unwrap();
+    file.close().unwrap();
+    volume.unmount().unwrap();
+    assert!(disk.check().unwrap().is_clean());
+}
+
+#[test]
+fn many_dropped_files_are_ended_without_an_unmount() {
+    let (_disk, volume) = mounted(Kind::Ext4);
+    for n in 0..500 {
+        drop(volume.create(format!("/f{n}")).unwrap());
+        let open = volume.vfs().open_files();
+        assert!(open <= 16, "{open} of {n} files are open");
+    }
+    volume.unmount().unwrap();
+}

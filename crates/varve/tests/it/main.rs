@@ -1,0 +1,7 @@
+//! Tests of the facade, as a caller outside of this project would write them.
+
+mod devices;
+mod disks;
+mod examples;
+mod files;
+mod simulated;
