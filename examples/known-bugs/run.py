@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Crash-tests programs of others and compares each verdict with programs.toml.
+
+    python3 examples/known-bugs/run.py [--varve PROGRAM] [--only NAME,..] [--node] [--keep DIR]
+
+Installs the pinned versions of requirements.txt into an environment of its own (and with --node those of
+package.json), then runs each program through `varve crash --dir`. Needs the network of the registries once,
+FUSE, and for LevelDB the Debian package libleveldb-dev. Exit code 1: a verdict is another than the table says.
+"""
+
+import argparse
+import json
+import pathlib
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+
+HERE = pathlib.Path(__file__).resolve().parent
+MODELS = ["posix", "ext4", "f2fs"]
+
+
+def environment(kept, node):
+    """The interpreter of an environment with the stores."""
+    python = kept / "venv" / "bin" / "python3"
+    if not python.exists():
+        venv.create(kept / "venv", with_pip=True)
+    subprocess.run(
+        [python, "-m", "pip", "install", "-q", "-r", HERE / "requirements.txt"], check=True
+    )
+    if node:
+        shutil.copy(HERE / "package.json", kept)
+        subprocess.run(["npm", "install", "--silent"], cwd=kept, check=True)
+    return python
+
+
+def judged(program, varve, python, kept):
+    """The number of bad trees of each model, and what the judge said first."""
+    out = kept / "reports" / program["name"].replace(" ", "-")
+    shutil.rmtree(out, ignore_errors=True)
+    names = {
+        "here": shlex.quote(str(HERE)),
+        "python": shlex.quote(str(python)),
+        "modules": shlex.quote(str(kept / "node_modules")),
+    }
+    fill = lambda text: text.format(**names)
+    command = [varve, "crash", "--dir", "--json", "--acks", "stdout", "--out", out, "--timeout", "20"]
+    command += ["--run", fill(program["run"]), "--judge", fill(program["judge"])]
+    if "setup" in program:
+        command += ["--setup", fill(program["setup"])]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode not in (0, 1) or not done.stdout:
+        raise RuntimeError(done.stderr.strip().splitlines()[-1])
+    found = json.loads(done.stdout)
+    bad = {model["name"]: model["bad"] for model in found["models"]}
+    first = found["findings"][0] if found["findings"] else {}
+    return bad, first.get("why", "")
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    words.add_argument("--varve", default="varve")
+    words.add_argument("--only")
+    words.add_argument("--node", action="store_true")
+    words.add_argument("--keep", default="target/known-bugs")
+    given = words.parse_args()
+    kept = pathlib.Path(given.keep).resolve()
+    kept.mkdir(parents=True, exist_ok=True)
+    python = environment(kept, given.node)
+    programs = tomllib.loads((HERE / "programs.toml").read_text())["program"]
+    programs = [p for p in programs if given.node or not p.get("node")]
+    if given.only:
+        programs = [p for p in programs if p["name"] in given.only.split(",")]
+    wrong = []
+    print("| program | bad trees: " + ", ".join(MODELS) + " | what the judge says first |\n|---|---|---|")
+    for program in programs:
+        try:
+            bad, reason = judged(program, given.varve, python, kept)
+        except RuntimeError as error:
+            wrong.append(f"{program['name']}: {error}")
+            continue
+        counts = ", ".join(str(bad.get(model, "-")) for model in MODELS)
+        print(f"| {program['name']} | {counts} | {reason[:110]} |", flush=True)
+        found = [model for model in MODELS if bad.get(model)]
+        if found != program["bad"]:
+            wrong.append(f"{program['name']}: bad in {found}, the table says {program['bad']}")
+    for line in wrong:
+        print(line, file=sys.stderr)
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,251 @@
+"""Stores of others, each as a program that saves and says so.
+
+`stores.py save NAME` puts the keys 0 to 3 into the store in the working directory, one after
+another, and prints `key N` when the store has said that N is saved. `stores.py setup NAME` makes the
+empty store. The judge (judge.py) opens the store that a cut left and looks for the keys.
+"""
+
+import os
+import sys
+
+KEYS = 4
+
+
+def value(number):
+    """Large enough for more than one page, different for each key."""
+    return ("%d-" % number) * 3000
+
+
+class TinyDB:
+    """JSON in one file, written over in place."""
+
+    def __init__(self):
+        import tinydb
+
+        self.db = tinydb.TinyDB("db.json")
+
+    def put(self, number):
+        self.db.insert({"key": number, "value": value(number)})
+
+    def all(self):
+        return {row["key"]: row["value"] for row in self.db.all()}
+
+
+class PickleDB:
+    """JSON in one file, replaced as a whole."""
+
+    def __init__(self):
+        import pickledb
+
+        self.db = pickledb.PickleDB("db.json")
+        load = getattr(self.db, "load", None)
+        if load is not None:
+            load()
+
+    def put(self, number):
+        self.db.set(str(number), value(number))
+        self.db.save()
+
+    def all(self):
+        return {int(key): self.db.get(key) for key in self.db.all()}
+
+
+class Shelf:
+    """A shelf of the standard library on dbm.dumb, synced after each key."""
+
+    def __init__(self):
+        import dbm.dumb
+        import shelve
+
+        self.db = shelve.Shelf(dbm.dumb.open("shelf"))
+
+    def put(self, number):
+        self.db[str(number)] = value(number)
+        self.db.sync()
+        self.db.dict.sync()
+
+    def all(self):
+        return {int(key): text for key, text in self.db.items()}
+
+
+class Lmdb:
+    """LMDB as it is by default."""
+
+    options = {}
+
+    def __init__(self):
+        import lmdb
+
+        self.db = lmdb.open("lmdb", map_size=1 << 20, **self.options)
+
+    def put(self, number):
+        with self.db.begin(write=True) as transaction:
+            transaction.put(b"%d" % number, value(number).encode())
+
+    def all(self):
+        with self.db.begin() as transaction:
+            return {int(key): text.decode() for key, text in transaction.cursor()}
+
+
+class LmdbNoSync(Lmdb):
+    """LMDB with MDB_NOSYNC."""
+
+    options = {"sync": False}
+
+
+class LmdbNoMetaSync(Lmdb):
+    """LMDB with MDB_NOMETASYNC: the last commit may be lost, and nothing else."""
+
+    options = {"metasync": False}
+
+
+class LevelDB:
+    """LevelDB as it is by default: writes are not synced."""
+
+    sync = False
+
+    def __init__(self):
+        import plyvel
+
+        self.db = plyvel.DB("level", create_if_missing=True)
+
+    def put(self, number):
+        self.db.put(b"%d" % number, value(number).encode(), sync=self.sync)
+
+    def all(self):
+        return {int(key): text.decode() for key, text in self.db}
+
+
+class LevelDBSync(LevelDB):
+    """LevelDB with sync=True."""
+
+    sync = True
+
+
+class RocksDB:
+    """RocksDB as it is by default: the log is not synced."""
+
+    sync = False
+
+    def __init__(self):
+        import rocksdict
+
+        self.db = rocksdict.Rdict("rocks")
+        options = rocksdict.WriteOptions()
+        options.sync = self.sync
+        self.db.set_write_options(options)
+
+    def put(self, number):
+        self.db[number] = value(number)
+
+    def all(self):
+        return dict(self.db.items())
+
+
+class RocksDBSync(RocksDB):
+    """RocksDB with sync=True."""
+
+    sync = True
+
+
+class DiskCache:
+    """diskcache: SQLite in WAL with synchronous=NORMAL, large values in files of their own."""
+
+    def __init__(self):
+        import diskcache
+
+        self.db = diskcache.Cache("cache")
+
+    def put(self, number):
+        self.db[number] = value(number) * 10
+
+    def all(self):
+        # A key whose file is gone is a miss here: KeyError.
+        return {key: self.db[key][: len(value(key))] for key in self.db}
+
+
+class SqliteDict:
+    """sqlitedict: SQLite with a rollback journal and synchronous=FULL."""
+
+    def __init__(self):
+        import sqlitedict
+
+        self.db = sqlitedict.SqliteDict("dict.sqlite", autocommit=False, journal_mode="DELETE")
+
+    def put(self, number):
+        self.db[number] = value(number)
+        self.db.commit(blocking=True)
+
+    def all(self):
+        return {int(key): text for key, text in self.db.items()}
+
+
+class PersistQueue:
+    """persist-queue: a queue in files."""
+
+    def __init__(self):
+        import persistqueue
+
+        self.db = persistqueue.Queue("queue")
+
+    def put(self, number):
+        self.db.put((number, value(number)))
+
+    def all(self):
+        return dict(self.db.get(block=False) for _ in range(self.db.qsize()))
+
+
+class Zodb:
+    """ZODB on a FileStorage."""
+
+    def __init__(self):
+        import transaction
+        import ZODB
+        import ZODB.FileStorage
+
+        self.transaction = transaction
+        self.db = ZODB.DB(ZODB.FileStorage.FileStorage("data.fs"))
+        self.root = self.db.open().root()
+
+    def put(self, number):
+        self.root[number] = value(number)
+        self.transaction.commit()
+
+    def all(self):
+        return dict(self.root)
+
+
+class AtomicWrites:
+    """One file a key by atomicwrites, which syncs the file and its directory."""
+
+    def __init__(self):
+        os.makedirs("files", exist_ok=True)
+
+    def put(self, number):
+        import atomicwrites
+
+        with atomicwrites.atomic_write("files/%d" % number, overwrite=True) as file:
+            file.write(value(number))
+
+    def all(self):
+        names = [name for name in os.listdir("files") if name.isdigit()]
+        return {int(name): open("files/" + name).read() for name in names}
+
+
+STORES = {
+    store.__name__: store
+    for store in [
+        TinyDB, PickleDB, Shelf, Lmdb, LmdbNoSync, LmdbNoMetaSync, LevelDB, LevelDBSync, RocksDB,
+        RocksDBSync, DiskCache, SqliteDict, PersistQueue, Zodb, AtomicWrites,
+    ]
+}
+
+if __name__ == "__main__":
+    how, name = sys.argv[1:]
+    store = STORES[name]()
+    for number in range(KEYS if how == "save" else 0):
+        store.put(number)
+        print("key", number, flush=True)
+    # The store is not closed: the power goes while it is open. A close would write more.
+    sys.stdout.flush()
+    os._exit(0)
