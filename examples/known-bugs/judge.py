@@ -2,6 +2,7 @@
 acknowledged is there, and no key has another value than the one that was put. A child looks at each
 state, because a store may crash on what it finds, and writes when it is opened."""
 
+import importlib
 import os
 import resource
 import signal
@@ -24,6 +25,9 @@ def judge(name, folder, acked):
 
 
 if __name__ == "__main__":
+    for module in stores.STORES[sys.argv[1]].modules:
+        # Once, and not in each child.
+        importlib.import_module(module)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for line in sys.stdin:
         read, write = os.pipe()

@@ -46,7 +46,7 @@ def judged(program, varve, python, kept):
         "modules": shlex.quote(str(kept / "node_modules")),
     }
     fill = lambda text: text.format(**names)
-    command = [varve, "crash", "--dir", "--json", "--acks", "stdout", "--out", out, "--timeout", "20"]
+    command = [varve, "crash", "--dir", "--json", "--acks", "stdout", "--out", out, "--timeout", "20", "--states", "100"]
     command += ["--run", fill(program["run"]), "--judge", fill(program["judge"])]
     if "setup" in program:
         command += ["--setup", fill(program["setup"])]

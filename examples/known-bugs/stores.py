@@ -19,6 +19,8 @@ def value(number):
 class TinyDB:
     """JSON in one file, written over in place."""
 
+    modules = ["tinydb"]
+
     def __init__(self):
         import tinydb
 
@@ -33,6 +35,8 @@ class TinyDB:
 
 class PickleDB:
     """JSON in one file, replaced as a whole."""
+
+    modules = ["pickledb"]
 
     def __init__(self):
         import pickledb
@@ -53,6 +57,8 @@ class PickleDB:
 class Shelf:
     """A shelf of the standard library on dbm.dumb, synced after each key."""
 
+    modules = ["dbm.dumb", "shelve"]
+
     def __init__(self):
         import dbm.dumb
         import shelve
@@ -70,6 +76,8 @@ class Shelf:
 
 class Lmdb:
     """LMDB as it is by default."""
+
+    modules = ["lmdb"]
 
     options = {}
 
@@ -102,6 +110,8 @@ class LmdbNoMetaSync(Lmdb):
 class LevelDB:
     """LevelDB as it is by default: writes are not synced."""
 
+    modules = ["plyvel"]
+
     sync = False
 
     def __init__(self):
@@ -124,6 +134,8 @@ class LevelDBSync(LevelDB):
 
 class RocksDB:
     """RocksDB as it is by default: the log is not synced."""
+
+    modules = ["rocksdict"]
 
     sync = False
 
@@ -151,13 +163,16 @@ class RocksDBSync(RocksDB):
 class DiskCache:
     """diskcache: SQLite in WAL with synchronous=NORMAL, large values in files of their own."""
 
+    modules = ["diskcache"]
+
     def __init__(self):
         import diskcache
 
         self.db = diskcache.Cache("cache")
 
     def put(self, number):
-        self.db[number] = value(number) * 10
+        # Above 32 KiB a value is a file.
+        self.db[number] = value(number) * 6
 
     def all(self):
         # A key whose file is gone is a miss here: KeyError.
@@ -166,6 +181,8 @@ class DiskCache:
 
 class SqliteDict:
     """sqlitedict: SQLite with a rollback journal and synchronous=FULL."""
+
+    modules = ["sqlitedict"]
 
     def __init__(self):
         import sqlitedict
@@ -183,6 +200,8 @@ class SqliteDict:
 class PersistQueue:
     """persist-queue: a queue in files."""
 
+    modules = ["persistqueue"]
+
     def __init__(self):
         import persistqueue
 
@@ -197,6 +216,8 @@ class PersistQueue:
 
 class Zodb:
     """ZODB on a FileStorage."""
+
+    modules = ["ZODB.FileStorage", "transaction"]
 
     def __init__(self):
         import transaction
@@ -217,6 +238,8 @@ class Zodb:
 
 class AtomicWrites:
     """One file a key by atomicwrites, which syncs the file and its directory."""
+
+    modules = ["atomicwrites"]
 
     def __init__(self):
         os.makedirs("files", exist_ok=True)

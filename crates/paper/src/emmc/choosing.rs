@@ -275,7 +275,46 @@ pub fn page(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
             per_cent((1.0 + measured.gain(used, c, NONE)) / (1.0 + best) - 1.0)
         },
     );
+    text.push_str(&wear(plan, outcomes)?);
     text.push_str(&reproduce());
+    Ok(text)
+}
+
+const WEAR: &str = "
+## How long the card lasts
+
+A card is worn out when its blocks have been erased as often as they are rated. The table says how many times as many operations as with `jbd2` it does until then, on
+the ordinary card: what is compared is equal work, so a scheme is not blamed for being faster ([wear and life](figures.md#wear-and-life)). A page is
+programmed whole, and what has to be durable at one moment cannot wait for more. So a scheme saves erases in two ways: its log holds fewer blocks (coalition), and fewer
+moments of a commit need something durable (`adaptive`, which sends data and log with FUA and no flush between them). Journals that remap save the second copy, too,
+where the device can ([jftl](../results/paper-jftl.md)).
+";
+
+/// The work until the card is worn out, over that of the baseline.
+fn wear(plan: &Plan, outcomes: &Outcomes) -> Result<String, PaperError> {
+    let schemes: Vec<&str> = JOURNALED.into_iter().skip(1).chain([NONE]).collect();
+    let mut text = String::from(WEAR);
+    let heads: Vec<String> = schemes.iter().map(|s| format!("`{s}`")).collect();
+    line(&mut text, &format!("\n| use | {} |", heads.join(" | ")));
+    line(&mut text, &format!("|---|{}", "---|".repeat(schemes.len())));
+    for used in &USES {
+        let work = |scheme| -> Result<Option<f64>, PaperError> {
+            let run = run_of(outcomes, &job(plan, &COLUMNS[0], used.workload, scheme))?;
+            Ok(run.wear.as_ref().and_then(|wear| wear.ops))
+        };
+        let base = work(BASE)?;
+        let mut cells = Vec::new();
+        for scheme in &schemes {
+            cells.push(match (work(scheme)?, base) {
+                (Some(work), Some(base)) => format!("{:.2}", work / base),
+                _ => "-".into(),
+            });
+        }
+        line(
+            &mut text,
+            &format!("| {} | {} |", used.name, cells.join(" | ")),
+        );
+    }
     Ok(text)
 }
 
