@@ -5,7 +5,7 @@
 
 Installs the pinned versions of requirements.txt into an environment of its own (and with --node those of
 package.json), then runs each program through `varve crash --dir`. Needs the network of the registries once,
-FUSE, and for LevelDB the Debian package libleveldb-dev. Exit code 1: a verdict is another than the table says.
+and FUSE. Exit code 1: a verdict is another than the table says.
 """
 
 import argparse

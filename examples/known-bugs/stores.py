@@ -132,34 +132,6 @@ class LevelDBSync(LevelDB):
     sync = True
 
 
-class RocksDB:
-    """RocksDB as it is by default: the log is not synced."""
-
-    modules = ["rocksdict"]
-
-    sync = False
-
-    def __init__(self):
-        import rocksdict
-
-        self.db = rocksdict.Rdict("rocks")
-        options = rocksdict.WriteOptions()
-        options.sync = self.sync
-        self.db.set_write_options(options)
-
-    def put(self, number):
-        self.db[number] = value(number)
-
-    def all(self):
-        return dict(self.db.items())
-
-
-class RocksDBSync(RocksDB):
-    """RocksDB with sync=True."""
-
-    sync = True
-
-
 class DiskCache:
     """diskcache: SQLite in WAL with synchronous=NORMAL, large values in files of their own."""
 
@@ -177,24 +149,6 @@ class DiskCache:
     def all(self):
         # A key whose file is gone is a miss here: KeyError.
         return {key: self.db[key][: len(value(key))] for key in self.db}
-
-
-class SqliteDict:
-    """sqlitedict: SQLite with a rollback journal and synchronous=FULL."""
-
-    modules = ["sqlitedict"]
-
-    def __init__(self):
-        import sqlitedict
-
-        self.db = sqlitedict.SqliteDict("dict.sqlite", autocommit=False, journal_mode="DELETE")
-
-    def put(self, number):
-        self.db[number] = value(number)
-        self.db.commit(blocking=True)
-
-    def all(self):
-        return {int(key): text for key, text in self.db.items()}
 
 
 class PersistQueue:
@@ -258,8 +212,8 @@ class AtomicWrites:
 STORES = {
     store.__name__: store
     for store in [
-        TinyDB, PickleDB, Shelf, Lmdb, LmdbNoSync, LmdbNoMetaSync, LevelDB, LevelDBSync, RocksDB,
-        RocksDBSync, DiskCache, SqliteDict, PersistQueue, Zodb, AtomicWrites,
+        TinyDB, PickleDB, Shelf, Lmdb, LmdbNoSync, LmdbNoMetaSync, LevelDB, LevelDBSync, DiskCache,
+        PersistQueue, Zodb, AtomicWrites,
     ]
 }
 
