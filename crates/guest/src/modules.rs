@@ -56,17 +56,32 @@ impl Place {
         self.0.file_name()?.to_str()
     }
 
-    /// The file of a module and of those it needs, in the order in which they must be loaded.
+    /// The file of a module and of those it needs, in the order in which they must be loaded; none
+    /// for what the kernel has built in.
     ///
     /// # Errors
     /// There is no such module.
     pub fn files_of(&self, module: &str) -> io::Result<Vec<PathBuf>> {
         let list = fs::read_to_string(self.0.join("modules.dep"))?;
-        let files = needed(&list, module).ok_or_else(|| {
-            io::Error::other(format!("no module {module} in {}", self.0.display()))
-        })?;
+        let Some(files) = needed(&list, module) else {
+            let built_in = fs::read_to_string(self.0.join("modules.builtin")).unwrap_or_default();
+            return match is_built_in(&built_in, module) {
+                true => Ok(Vec::new()),
+                false => Err(io::Error::other(format!(
+                    "no module {module} in {}",
+                    self.0.display()
+                ))),
+            };
+        };
         Ok(files.iter().map(|file| self.0.join(file)).collect())
     }
+}
+
+/// A line of `modules.builtin` is the file that the module would have.
+fn is_built_in(list: &str, module: &str) -> bool {
+    let file = format!("{module}.ko");
+    list.lines()
+        .any(|line| line.rsplit('/').next() == Some(&file))
 }
 
 /// A line of `modules.dep` is `file: needed...`, the last needed one first to load.
@@ -135,6 +150,12 @@ fn load_file(path: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_built_in_has_no_file() {
+        let list = "kernel/fs/ext4/ext4.ko\nkernel/fs/jbd2/jbd2.ko\n";
+        assert!(is_built_in(list, "ext4") && !is_built_in(list, "xt4"));
+    }
 
     #[test]
     fn what_a_module_needs_is_loaded_first() {
