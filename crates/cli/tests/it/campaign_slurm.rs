@@ -118,6 +118,22 @@ impl Cluster {
     }
 }
 
+/// What the tasks of the array printed.
+fn said_by_tasks(dir: &std::path::Path) -> String {
+    let files = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "out"))
+        .collect();
+    files.sort();
+    let said = files.iter().map(|path| {
+        let said = fs::read_to_string(path).unwrap_or_default();
+        format!("{}: {said}\n", path.display())
+    });
+    said.collect()
+}
+
 #[test]
 fn a_node_is_killed_and_the_merge_is_that_of_one_process() {
     let root = rustix::process::geteuid().is_root();
@@ -174,7 +190,12 @@ fn a_node_is_killed_and_the_merge_is_that_of_one_process() {
         "no task was queued again: {shown}"
     );
     let status = camp.status("store");
-    assert_eq!(status["done"], jobs, "{status}");
+    assert_eq!(
+        status["done"],
+        jobs,
+        "{status}\n{shown}\n{}",
+        said_by_tasks(camp.path("").as_path())
+    );
     assert!(by("node1") as u64 > jobs / 2);
     camp.work("store", &[]);
     camp.merge("store", "merged");

@@ -11,6 +11,10 @@ use super::{Call, Handle, Op, Recording};
 use base::{BLOCK_BYTES, Nanos};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Most names that renames of directories move in one recording: each moves all below it, so a
+/// recording could otherwise ask for the square of its length.
+pub(super) const MOVES_MAX: usize = 1_000_000;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Dir,
@@ -35,6 +39,8 @@ struct Repair<'a> {
     open: BTreeMap<usize, Handle>,
     handles: u32,
     calls: Vec<Call>,
+    /// Names that renames of directories have moved.
+    moved: usize,
 }
 
 /// Makes the recording of the events.
@@ -57,6 +63,7 @@ pub(super) fn recording(name: &str, rebuilt: Rebuilt, reading: &mut Reading) -> 
         open: BTreeMap::new(),
         handles: 0,
         calls: Vec::new(),
+        moved: 0,
     };
     for event in &rebuilt.events {
         repair.take(event);
@@ -303,15 +310,20 @@ impl Repair<'_> {
             Some(Kind::Dir) => empty,
             None => self.ensure_dir(event, parent(to)).is_some(),
         };
-        if !room || from == to || to.starts_with(&inside) {
+        let below = self.live.range(inside.clone()..);
+        let below = below.take_while(|(path, _)| path.starts_with(&inside));
+        let below = below.take(MOVES_MAX.saturating_sub(self.moved) + 1);
+        let below: Vec<(String, Kind)> = below.map(|(path, kind)| (path.clone(), *kind)).collect();
+        // What is open may lie below as well, and is looked at.
+        let cost = below.len() + self.open.len();
+        let many = self.moved + cost > MOVES_MAX;
+        if !room || many || from == to || to.starts_with(&inside) {
             return self.reading.decided(self.rebuilt.bent);
         }
+        self.moved += cost;
         if self.live.contains_key(to) {
             self.remove(to);
         }
-        let below = self.live.range(inside.clone()..);
-        let below = below.take_while(|(path, _)| path.starts_with(&inside));
-        let below: Vec<(String, Kind)> = below.map(|(path, kind)| (path.clone(), *kind)).collect();
         self.remove(from);
         self.add(to, Kind::Dir);
         for (path, _) in &below {

@@ -3,6 +3,7 @@
 
 use crate::recording::events::FileSeen;
 use crate::recording::paths::parent;
+use crate::recording::repair::MOVES_MAX;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Number of a file.
@@ -32,6 +33,8 @@ pub(super) struct Files {
     missing: BTreeSet<String>,
     found: BTreeSet<String>,
     folders: BTreeSet<String>,
+    /// Names that renames of directories have moved.
+    moved: usize,
 }
 
 impl Files {
@@ -73,15 +76,21 @@ impl Files {
         self.names.remove(path);
     }
 
-    /// A file or a directory with all below it gets another name.
-    pub(super) fn renamed(&mut self, from: &str, to: &str) {
+    /// A file or a directory with all below it gets another name. False: such renames have moved so
+    /// many names that this one is left out.
+    pub(super) fn renamed(&mut self, from: &str, to: &str) -> bool {
         let inside = format!("{from}/");
         let below: Vec<String> = self
             .names
             .range(inside.clone()..)
             .take_while(|(path, _)| path.starts_with(&inside))
+            .take(MOVES_MAX.saturating_sub(self.moved) + 1)
             .map(|(path, _)| path.clone())
             .collect();
+        if self.moved + below.len() > MOVES_MAX {
+            return false;
+        }
+        self.moved += below.len();
         if below.is_empty() && !self.is_folder(from) {
             let file = self.named(from, false);
             self.tracks[file].changed = true;
@@ -97,6 +106,7 @@ impl Files {
             self.folders.insert(to.into());
         }
         self.folders.insert(parent(to).into());
+        true
     }
 
     /// A directory is known by this name.
@@ -198,7 +208,7 @@ mod tests {
     fn names_move_with_their_directory() {
         let mut files = Files::default();
         let a = files.named("/d/a", true);
-        files.renamed("/d", "/e");
+        assert!(files.renamed("/d", "/e"));
         assert_eq!(files.named("/e/a", false), a);
         assert_ne!(files.named("/d/a", true), a);
         assert!(files.is_folder("/e"));

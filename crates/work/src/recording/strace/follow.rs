@@ -220,7 +220,7 @@ impl Follower<'_> {
             }
             Does::Rename(from, to) => {
                 let (from, to) = (self.on_disk(raw, &from)?, self.on_disk(raw, &to)?);
-                self.renamed(raw, from, to);
+                self.renamed(raw, from, to)?;
             }
             Does::Link(from, to) => {
                 let (from, to) = (self.on_disk(raw, &from)?, self.on_disk(raw, &to)?);
@@ -229,7 +229,7 @@ impl Follower<'_> {
                 }
                 self.reading.decided("strace-S8 link taken as a rename");
                 self.linked.insert(from.clone());
-                self.renamed(raw, from, to);
+                self.renamed(raw, from, to)?;
             }
             Does::Mkdir(at) => {
                 let path = self.on_disk(raw, &at)?;
@@ -257,7 +257,7 @@ impl Follower<'_> {
                 child,
                 table,
                 folder,
-            } => self.world.clone(pid, child, table, folder),
+            } => self.cloned(pid, child, table, folder)?,
             Does::Exec => {
                 for file in self.world.exec(pid) {
                     self.event(raw, What::Close(file));
@@ -267,6 +267,19 @@ impl Follower<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    fn cloned(
+        &mut self,
+        parent: u32,
+        child: u32,
+        table: bool,
+        folder: bool,
+    ) -> Result<(), &'static str> {
+        match self.world.clone(parent, child, table, folder) {
+            true => Ok(()),
+            false => Err("processes without their descriptors, of which there are too many"),
+        }
     }
 
     /// The whole path of a call (strace-S1).
@@ -440,9 +453,12 @@ impl Follower<'_> {
         self.event(raw, What::Truncate(session, bytes));
     }
 
-    fn renamed(&mut self, raw: &Raw, from: String, to: String) {
-        self.files.renamed(&from, &to);
+    fn renamed(&mut self, raw: &Raw, from: String, to: String) -> Result<(), &'static str> {
+        if !self.files.renamed(&from, &to) {
+            return Err("renames of directories that move too many names");
+        }
         self.event(raw, What::Rename(from, to));
+        Ok(())
     }
 
     fn finish(self, start: u64) -> Rebuilt {

@@ -184,6 +184,35 @@ fn links_renames_and_folders_keep_their_files() {
     assert!(!reading.rules.contains_key(super::follow::BENT));
 }
 
+/// A folder of a thousand things, renamed a thousand and one times.
+fn renamed_often(thing: impl Fn(usize) -> String) -> (Recording, Reading) {
+    let mut texts = vec!["mkdir(\"/a\", 0777) = 0".to_string()];
+    texts.extend((0..1000).map(thing));
+    texts.push("close(3) = 0".into());
+    for n in 0..1001 {
+        let (from, to) = if n % 2 == 0 { ("a", "b") } else { ("b", "a") };
+        texts.push(format!("rename(\"/{from}\", \"/{to}\") = 0"));
+    }
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let (recording, reading) = read_text(&lines(&texts));
+    let renames = recording
+        .calls
+        .iter()
+        .filter(|call| matches!(call.op, Op::Rename { .. }));
+    assert_eq!(renames.count(), 1000);
+    (recording, reading)
+}
+
+#[test]
+fn a_recording_cannot_ask_for_the_square_of_its_length() {
+    let file = |n| format!("openat(AT_FDCWD, \"/a/{n}\", O_WRONLY|O_CREAT|O_EXCL, 0600) = 3");
+    let (_, reading) = renamed_often(file);
+    let many = "renames of directories that move too many names";
+    assert_eq!(reading.left_out[many], 1);
+    let (_, reading) = renamed_often(|n| format!("mkdir(\"/a/{n}\", 0777) = 0"));
+    assert_eq!(reading.rules[super::follow::BENT], 1);
+}
+
 #[test]
 fn programs_of_32_bits_are_read() {
     let (recording, _) = read_text(&lines(&[

@@ -5,6 +5,10 @@
 
 use std::collections::BTreeMap;
 
+/// Most descriptors of all processes together: each process copies those of its parent, so a
+/// recording could otherwise ask for the square of its length.
+const DESCRIPTORS_MAX: usize = 4_000_000;
+
 /// Number of an open file.
 pub(super) type OpenFile = usize;
 
@@ -28,6 +32,8 @@ pub(super) struct World {
     /// How many processes and threads use each table.
     users: Vec<u32>,
     folders: Vec<Option<String>>,
+    /// Descriptors in all tables.
+    descriptors: usize,
     /// How many descriptors each open file has.
     references: BTreeMap<OpenFile, u32>,
 }
@@ -48,16 +54,29 @@ impl World {
         process
     }
 
-    /// A process or thread is made.
-    pub(super) fn clone(&mut self, parent: u32, child: u32, share_table: bool, share_folder: bool) {
+    /// A process or thread is made. False: all processes together have more descriptors than can be
+    /// held, so that this one begins with none.
+    pub(super) fn clone(
+        &mut self,
+        parent: u32,
+        child: u32,
+        share_table: bool,
+        share_folder: bool,
+    ) -> bool {
         if self.processes.contains_key(&child) {
-            return;
+            return true;
         }
         let mut process = self.process(parent);
+        let held = self.tables[process.table].len();
+        let fits = share_table || self.descriptors + held <= DESCRIPTORS_MAX;
         if share_table {
             self.users[process.table] += 1;
         } else {
-            let copy = self.tables[process.table].clone();
+            let copy = match fits {
+                true => self.tables[process.table].clone(),
+                false => BTreeMap::new(),
+            };
+            self.descriptors += copy.len();
             for entry in copy.values() {
                 *self.references.entry(entry.file).or_default() += 1;
             }
@@ -70,6 +89,7 @@ impl World {
             process.folder = self.folders.len() - 1;
         }
         self.processes.insert(child, process);
+        fits
     }
 
     /// Ends a process or thread; returns the open files that nobody has any more.
@@ -80,7 +100,9 @@ impl World {
         self.users[table] -= 1;
         match self.users[table] {
             0 => {
-                let entries = std::mem::take(&mut self.tables[table]).into_values();
+                let entries = std::mem::take(&mut self.tables[table]);
+                self.descriptors -= entries.len();
+                let entries = entries.into_values();
                 let files: Vec<OpenFile> = entries.map(|entry| entry.file).collect();
                 self.dropped(files)
             }
@@ -95,6 +117,7 @@ impl World {
             .extract_if(.., |_, entry| entry.close_on_exec)
             .map(|(_, entry)| entry.file)
             .collect();
+        self.descriptors -= closed.len();
         self.dropped(closed)
     }
 
@@ -131,6 +154,7 @@ impl World {
             close_on_exec,
         };
         let before = self.tables[table].insert(fd, entry);
+        self.descriptors += usize::from(before.is_none());
         before.and_then(|entry| self.drop(entry.file))
     }
 
@@ -138,6 +162,7 @@ impl World {
     pub(super) fn close(&mut self, pid: u32, fd: u32) -> Option<OpenFile> {
         let table = self.process(pid).table;
         let entry = self.tables[table].remove(&fd)?;
+        self.descriptors -= 1;
         self.drop(entry.file)
     }
 
@@ -183,6 +208,21 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn copies_of_descriptors_are_bounded() {
+        let mut world = World::default();
+        for fd in 0..1000 {
+            world.put(1, fd, 7, false);
+        }
+        let made = (2..5000).filter(|child| world.clone(1, *child, false, false));
+        assert_eq!(made.count(), DESCRIPTORS_MAX / 1000 - 1);
+        assert_eq!(world.descriptors, DESCRIPTORS_MAX);
+        assert_eq!(world.get(4999, 3), None);
+        assert_eq!(world.get(2, 3), Some(7));
+        world.exit(2);
+        assert!(world.clone(1, 9999, false, false), "there is room again");
+    }
 
     #[test]
     fn an_open_file_ends_with_its_last_descriptor() {

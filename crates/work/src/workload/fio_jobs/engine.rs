@@ -34,6 +34,8 @@ struct Content {
     path: String,
     bytes: u64,
     laid_out: bool,
+    /// It is allocated before, unless it is laid out.
+    allocated: bool,
     /// One bit for each sector that was written.
     written: Mutex<Vec<u64>>,
 }
@@ -72,7 +74,7 @@ pub struct FioJobs {
     seed: u64,
     /// The copies that run together, phase after phase.
     phases: Vec<Vec<Copy>>,
-    contents: Vec<Arc<Content>>,
+    contents: BTreeMap<String, Arc<Content>>,
     written: AtomicU64,
     assumed: Vec<String>,
 }
@@ -85,7 +87,7 @@ impl FioJobs {
             vfs,
             seed,
             phases: Vec::new(),
-            contents: Vec::new(),
+            contents: BTreeMap::new(),
             written: AtomicU64::new(0),
             assumed: Vec::new(),
         }
@@ -107,35 +109,37 @@ impl FioJobs {
 
     /// All files by path, each as large and as laid out as some job wants it.
     fn plan(&mut self, file: &JobFile) -> Result<(), RunError> {
-        let mut wanted: BTreeMap<String, (u64, bool)> = BTreeMap::new();
+        let mut wanted: BTreeMap<String, (u64, bool, bool)> = BTreeMap::new();
         for job in &file.jobs {
             for path in (0..job.copies).flat_map(|copy| paths(job, copy)) {
                 let entry = wanted.entry(path).or_default();
                 entry.0 = entry.0.max(job.size / job.files);
                 entry.1 |= job.way.reads || job.overwrite;
+                entry.2 |= job.allocate;
             }
         }
-        self.has_room(wanted.values().map(|(bytes, _)| bytes).sum())?;
-        let contents = (0..)
-            .zip(wanted)
-            .map(|(number, (path, (bytes, laid_out)))| {
-                let sectors = bytes.div_ceil(SECTOR).div_ceil(64) as usize;
-                Arc::new(Content {
-                    number,
-                    path,
-                    bytes,
-                    laid_out,
-                    written: Mutex::named("fio sectors", vec![0; sectors]),
-                })
-            });
+        self.has_room(wanted.values().map(|(bytes, ..)| bytes).sum())?;
+        let contents = (0..).zip(wanted).map(|(number, (path, wanted))| {
+            let (bytes, laid_out, allocated) = wanted;
+            let sectors = bytes.div_ceil(SECTOR).div_ceil(64) as usize;
+            let content = Content {
+                number,
+                path: path.clone(),
+                bytes,
+                laid_out,
+                allocated,
+                written: Mutex::named("fio sectors", vec![0; sectors]),
+            };
+            (path, Arc::new(content))
+        });
         self.contents = contents.collect();
         Ok(())
     }
 
-    fn lay_out(&self, content: &Content, allocate: bool) -> Result<(), RunError> {
+    fn lay_out(&self, content: &Content) -> Result<(), RunError> {
         let flags = OpenFlags::READ_WRITE | OpenFlags::CREATE;
         let file = self.vfs.open(&content.path, flags, 0o644)?;
-        let filled = match (content.laid_out, allocate) {
+        let filled = match (content.laid_out, content.allocated) {
             (true, _) => (0..content.bytes)
                 .step_by(CHUNK as usize)
                 .try_for_each(|at| {
@@ -158,7 +162,7 @@ impl FioJobs {
         };
         let mut files = Vec::new();
         for path in paths(job, copy) {
-            let content = self.contents.iter().find(|c| c.path == path);
+            let content = self.contents.get(&path);
             let content = content.expect("every path was planned").clone();
             files.push((self.vfs.open(&path, flags, 0o644)?, content));
         }
@@ -405,13 +409,8 @@ impl Bench for FioJobs {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
         let file = self.spec.jobs()?;
         self.plan(&file)?;
-        for content in &self.contents {
-            let mut jobs = file.jobs.iter();
-            let writes = |job: &Job| {
-                let mut all = (0..job.copies).flat_map(|copy| paths(job, copy));
-                job.allocate && all.any(|path| path == content.path)
-            };
-            self.lay_out(content, jobs.any(writes))?;
+        for content in self.contents.values() {
+            self.lay_out(content)?;
         }
         for job in &file.jobs {
             if job.waits || self.phases.is_empty() {
@@ -456,7 +455,7 @@ impl Bench for FioJobs {
             file.close()?;
         }
         self.contents
-            .iter()
+            .values()
             .try_for_each(|content| compare(&self.vfs, content))
     }
 

@@ -15,6 +15,10 @@ const TASKS_MAX: u64 = 1024;
 /// Most files of one copy of a job.
 const FILES_MAX: u64 = 10_000;
 const BYTES_MAX: u64 = 1 << 40;
+/// Most files of all jobs and their copies, because all are open.
+const ALL_FILES_MAX: u64 = 65_536;
+/// Most options of a section with the defaults that it inherits.
+const OPTIONS_MAX: usize = 500;
 /// Longest time.
 const DAY: Nanos = Nanos::from_secs(86_400);
 /// Most places of one copy of a job, because each is kept.
@@ -134,6 +138,9 @@ pub fn parse(text: &str) -> Result<JobFile, String> {
         if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
             in_global = Some(name == "global");
             if name != "global" {
+                if sections.len() as u64 == TASKS_MAX {
+                    return Err(format!("line {n}: more than {TASKS_MAX} jobs"));
+                }
                 sections.push((n, name.into(), global.clone()));
             }
             continue;
@@ -155,6 +162,9 @@ pub fn parse(text: &str) -> Result<JobFile, String> {
             _ => return wrong("an option before the first section"),
         };
         options.insert(name.into(), (n, value.into()));
+        if options.len() > OPTIONS_MAX {
+            return wrong("more options than there are in fio");
+        }
     }
     if sections.is_empty() {
         return Err("there is no job in it, only [global]".into());
@@ -175,6 +185,12 @@ pub fn parse(text: &str) -> Result<JobFile, String> {
     }
     file.assumed.sort();
     file.assumed.dedup();
+    let files: u64 = file.jobs.iter().map(|job| job.copies * job.files).sum();
+    if files > ALL_FILES_MAX {
+        return Err(format!(
+            "{files} files (numjobs times nrfiles); at most {ALL_FILES_MAX}"
+        ));
+    }
     let tasks: u64 = file.jobs.iter().map(|job| job.copies * job.depth).sum();
     match tasks <= TASKS_MAX {
         true => Ok(file),
@@ -270,7 +286,10 @@ impl Reader<'_> {
             way,
             block,
             size,
-            io: self.bytes(&["io_size", "io_limit"], size)?,
+            io: match self.bytes(&["io_size", "io_limit"], size)? {
+                0 => size,
+                io => io,
+            },
             loops: self.number(&["loops"], 1, 1_000_000)?.max(1),
             files,
             file,
@@ -507,6 +526,7 @@ mod tests {
                 "[a]\nsize=1m\nnumjobs=1000\nioengine=libaio\niodepth=9\n",
                 "9000 tasks",
             ),
+            ("[a]\nsize=64m\nnumjobs=99\nnrfiles=999\n", "98901 files"),
             ("[a]\nsize=1m\nfilename=/dev/sda\n", "a device"),
             ("[a]\nsize=1m\nruntime=3y\n", "no time"),
             ("[a]\nsize=1m\nsync=7\n", "known are none"),
@@ -515,6 +535,17 @@ mod tests {
             let e = parse(text).unwrap_err();
             assert!(e.contains(words), "{text}: {e}");
         }
+        let sections: String = (0..2000).map(|n| format!("[{n}]\nsize=1m\n")).collect();
+        assert!(
+            parse(&sections)
+                .unwrap_err()
+                .contains("more than 1024 jobs")
+        );
+        let options: String = (0..600).map(|n| format!("o{n}=1\n")).collect();
+        let e = parse(&format!("[a]\n{options}")).unwrap_err();
+        assert!(e.contains("line 502: more options"), "{e}");
+        let whole = parse("[a]\nsize=1m\nio_size=0\n").unwrap();
+        assert_eq!(whole.jobs[0].io, 1 << 20);
         assert!(is_jobs("[a]\nrw=read\n") && !is_jobs("rw=read\n") && !is_jobs("[a]\nb=c\n"));
     }
 }
