@@ -119,6 +119,14 @@ mutants! {
     LogDeviceUnflushed = "log-device-unflushed", H(25);
     /// Recovery writes home what may only be in the cache of the log's device.
     ReplayUnflushedLog = "replay-unflushed-log", H(26);
+    /// A fast commit is sent before the data that it maps is durable.
+    FastWithoutData = "fast-without-data", H(27);
+    /// A fast commit is written over the one before it.
+    FastOverwrite = "fast-overwrite", H(27);
+    /// A fast commit of a transaction of which a change could not be told.
+    FastAfterFull = "fast-after-full", H(27);
+    /// A change that no fast commit can express is left out of it.
+    FastUntold = "fast-untold", H(27);
     /// An fsync of F2FS sends its nodes before the data they lead to has been written.
     F2fsNodeBeforeData = "f2fs-node-before-data", H(30);
     /// Nodes of an fsync have no mark for roll-forward.

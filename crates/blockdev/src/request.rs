@@ -23,6 +23,8 @@ base::words! {
         JournalSuperblock => "journal_superblock",
         /// Coalition block: the modified bytes of all metadata of a transaction.
         Coalition => "coalition",
+        /// Block of a fast commit.
+        FastCommit => "journal-fast-commit",
         /// Metadata at its home address (checkpoint, recovery, or a file system without journal).
         Home => "home",
         /// A block of directory entries of F2FS.

@@ -13,7 +13,7 @@ After which call what is still there, by scheme, data mode and kind of device. T
 `varve crash` judges each state after a cut (`crates/crash/src/rules.rs`); this page is made from them, and a test
 (`crates/crash/tests/it/guarantees.rs`) fails where they differ; `VARVE_BLESS=1` writes it anew.
 
-*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `emmc-paper`, `adaptive`, `jftl` and `jftl-paper` of ext4 and ext3, and
+*Journaled schemes* are `jbd2`, `flush-ahead`, `coalition`, `coalition-paper`, `emmc`, `emmc-paper`, `adaptive`, `fast-commit`, `jftl` and `jftl-paper` of ext4 and ext3, and
 `f2fsj` of F2FS: they differ in what a commit costs, not in what it promises. `none` has no journal and promises nothing after a cut, not even that the volume can be read; the oracle
 judges it by the rules of `data=ordered` and has to report damage, else it is blind. *F2FS* with its checkpoints is told apart where it
 differs. The device must keep what it promises, and promise

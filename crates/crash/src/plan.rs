@@ -47,7 +47,7 @@ pub struct Request {
 }
 
 /// The schemes that journal, in the order of tables.
-pub const PRESETS: [&str; 7] = [
+pub const PRESETS: [&str; 9] = [
     "jbd2",
     "flush-ahead",
     "coalition",
@@ -55,6 +55,8 @@ pub const PRESETS: [&str; 7] = [
     "emmc",
     "emmc-paper",
     "adaptive",
+    "fast-commit",
+    "fast-commit+adaptive",
 ];
 /// The positive control: the scheme without a journal.
 pub const CONTROL: &str = "none";

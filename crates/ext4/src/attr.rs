@@ -65,6 +65,7 @@ impl Ext4 {
         let Some(perm) = acl_follows else {
             return self.transact(1, |tx| {
                 apply(inode, set);
+                tx.tell_of(self, inode);
                 self.put_inode(tx, inode)
             });
         };

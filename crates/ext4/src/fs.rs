@@ -1,6 +1,7 @@
 //! A mounted ext4, and the [`FileSystem`] interface that `vfs` calls.
 
 use crate::Inode;
+use crate::fast_record::FastNotes;
 use crate::fault;
 use crate::group::{Groups, Window};
 use crate::inode::{InodeCache, Pinned};
@@ -41,6 +42,8 @@ pub struct Ext4 {
     pub(crate) inodes: InodeCache,
     pub(crate) pages: PageCache,
     pub(crate) orphans: Orphans,
+    /// What handles have told for the next fast commit.
+    pub(crate) fast: FastNotes,
     /// Guards blocks of extended attributes, which inodes may share (ext4-xattr-X3). Taken inside a
     /// handle.
     pub(crate) xattr_blocks: RwLock<()>,

@@ -38,6 +38,7 @@ pub mod dir;
 mod dirio;
 mod extent;
 mod fast_commit;
+mod fast_record;
 mod fault;
 mod file;
 mod fs;

@@ -44,6 +44,7 @@
 mod recovery;
 
 use crate::Ext4;
+use crate::fast_record::FastNotes;
 use crate::fault;
 use crate::group::Groups;
 use crate::inode::InodeCache;
@@ -217,6 +218,7 @@ impl Ext4 {
         groups: Groups,
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
+        let fast = journal.scheme().is_some_and(|s| s.is_fast()) && !options.read_only;
         let (free, _) = groups.free_counts();
         let geo = sb.clone();
         let reserve = Reserve {
@@ -242,6 +244,7 @@ impl Ext4 {
             reserve,
             inodes: InodeCache::new(),
             orphans: Orphans::new(),
+            fast: FastNotes::new(fast),
             xattr_blocks: RwLock::named("xattr blocks", ()),
             small_window: Mutex::named("small files", None),
             starving: AtomicU32::new(0),
@@ -298,6 +301,7 @@ impl Ext4 {
     fn mark_mounted(&self, torn: bool, found: Found) -> FsResult<()> {
         let now = rt::wall().secs.max(0) as u64;
         let has_log = self.has_log();
+        let fast = self.fast.is_on();
         let has_orphan_file = self.orphan_file_ino().is_some();
         let change = |sb: &mut Superblock| {
             sb.set_mount_count(sb.mount_count().saturating_add(1));
@@ -305,6 +309,9 @@ impl Ext4 {
             sb.set_write_time(now);
             if found.failed {
                 sb.set_state(sb.state() | State::ERRORS);
+            }
+            if fast {
+                sb.set_compat(sb.compat() | Compat::FAST_COMMIT);
             }
             if has_log {
                 sb.set_incompat(sb.incompat() | Incompat::RECOVER);

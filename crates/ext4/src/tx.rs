@@ -10,15 +10,18 @@
 //! - T3 blocks promised to the handle and not allocated are released when it ends.
 
 use crate::Ext4;
+use crate::Inode;
+use crate::fast_record::{FastNotes, Named, named};
 use crate::fault;
 use crate::space::Right;
 use crate::superblock::{superblock_place, write_in_place};
 use base::bytes::changed_ranges;
-use base::{BlockNo, Bytes, Mutant, Tid};
+use base::{BlockNo, Bytes, Ino, Mutant, Tid};
 use block::Batch;
 use fscore::{FsError, FsResult};
 use journal::Handle;
 use ondisk::ext4::{SUPERBLOCK_BYTES, Superblock};
+use std::ops::Range;
 
 /// Two changed ranges with at most this many unchanged bytes between them are written as one range.
 const GAP_BYTES_MAX: usize = 8;
@@ -28,6 +31,10 @@ pub(crate) struct Tx<'f> {
     /// `None` only inside [`Tx::restart`].
     handle: Option<Handle<'f>>,
     changed: bool,
+    /// All that the handle has changed stands in the notes for a fast commit, or follows from them
+    /// (fast_record-B1).
+    told: bool,
+    fast: &'f FastNotes,
     /// Blocks promised to this handle and not allocated yet.
     pub pool: u64,
     /// By which right the handle takes blocks that were not promised.
@@ -62,12 +69,15 @@ impl Ext4 {
         let mut tx = Tx {
             handle: Some(handle),
             changed: false,
+            told: false,
+            fast: &self.fast,
             pool: promised,
             right: Right::default(),
         };
         let answer = body(&mut tx);
         // T3.
         self.space.release(std::mem::take(&mut tx.pool));
+        tx.settle_told();
         match &answer {
             Err(e)
                 if tx.changed
@@ -154,6 +164,63 @@ impl<'f> Tx<'f> {
         self.handle.as_ref().expect("a handle is open").tid()
     }
 
+    /// Says that all changes of this handle, so far and until it ends or is restarted, are noted for
+    /// a fast commit or follow from what is: fields and blocks of inodes are noted where they
+    /// change, names by [`tell_name`](Tx::tell_name).
+    pub fn tell(&mut self) {
+        self.told = true;
+    }
+
+    /// As [`tell`](Tx::tell), if what changes of this inode can be told.
+    pub fn tell_of(&mut self, fs: &Ext4, inode: &Inode) {
+        self.told |= self.fast.is_on() && fs.can_tell(inode);
+    }
+
+    /// Tells of a name that came or went.
+    pub fn tell_name(&mut self, what: Named, (dir, inode, name): (&Inode, &Inode, &[u8])) {
+        self.told = true;
+        if self.fast.is_on() {
+            self.fast.name(self.tid(), what, named(dir, inode, name));
+            if what == Named::Link {
+                // A replay of the name changes the time of the inode, which is to stay as it is even
+                // if the clock has not moved on since its last change.
+                self.fast.inode(self.tid(), inode.ino);
+            }
+        }
+    }
+
+    /// Notes that fields of an inode have changed. Those of a directory follow from its names, as far
+    /// as a handle that tells may change them.
+    pub fn note_fields(&mut self, ino: Ino, is_dir: bool) {
+        if !is_dir && self.fast.is_on() {
+            self.fast.inode(self.tid(), ino);
+        }
+    }
+
+    /// Notes that the mapping of these blocks of an inode has changed. That of a directory follows
+    /// from its names.
+    pub fn note_blocks(&mut self, inode: &Inode, blocks: Range<u64>) {
+        if self.fast.is_on() && !inode.is_dir() {
+            self.fast.range(self.tid(), inode.ino, blocks);
+        }
+    }
+
+    /// Tells that an inode was freed, with all that it had.
+    pub fn tell_freed(&mut self, ino: Ino) {
+        self.told = true;
+        if self.fast.is_on() {
+            self.fast.freed(self.tid(), ino);
+        }
+    }
+
+    /// fast_record-B1, at the end of a handle and before it is restarted.
+    fn settle_told(&mut self) {
+        if self.fast.is_on() && self.changed && !self.told {
+            self.fast.refuse(self.tid());
+        }
+        self.told = false;
+    }
+
     /// Overwrites pieces (offset and bytes) of a metadata block, all of which end at `end` or
     /// before.
     pub fn write_pieces<'b>(
@@ -226,6 +293,7 @@ impl<'f> Tx<'f> {
         if missing == 0 || self.handle().extend(missing).map_err(fault::journal)? {
             return Ok(true);
         }
+        self.settle_told();
         let old = self.handle.take().expect("a handle is open");
         self.handle = Some(old.restart(credits).map_err(fault::journal)?);
         self.changed = false;

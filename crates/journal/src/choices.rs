@@ -1,7 +1,7 @@
 //! A scheme written as text, equal on the command line and among mount options: a preset, single
 //! choices, or a preset with single choices changed.
 
-use crate::scheme::REMAP_NEEDS_BLOCKS;
+use crate::scheme::{FAST_HAS_NO_BLOCKS, REMAP_NEEDS_BLOCKS};
 use crate::{CommitBlock, FullFirst, Home, Order, Preset, Record, Scheme};
 use block::RemapMode;
 use std::fmt;
@@ -16,7 +16,7 @@ const SEPARATOR: char = '+';
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choices {
     preset: Option<Preset>,
-    coalition: Option<bool>,
+    record: Option<Kind>,
     order: Option<Order>,
     home: Option<Home>,
     full_first: Option<FullFirst>,
@@ -35,9 +35,31 @@ impl fmt::Display for ChoiceError {
 
 impl std::error::Error for ChoiceError {}
 
+/// What [`Record`] is, without its details.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Full,
+    Fast,
+    Coalition,
+}
+
+impl Kind {
+    fn of(record: Record) -> Kind {
+        match record {
+            Record::Full => Kind::Full,
+            Record::Fast => Kind::Fast,
+            Record::Coalition { .. } => Kind::Coalition,
+        }
+    }
+}
+
 type Words<T> = &'static [(&'static str, T)];
 
-const RECORDS: Words<bool> = &[("full", false), ("coalition", true)];
+const RECORDS: Words<Kind> = &[
+    ("full", Kind::Full),
+    ("fast", Kind::Fast),
+    ("coalition", Kind::Coalition),
+];
 const ORDERS: Words<Order> = &[
     ("flush-end", Order::FlushEnd),
     ("flush-ahead", Order::FlushAhead),
@@ -92,8 +114,8 @@ fn word_of<T: PartialEq>(value: &T, words: Words<T>) -> &'static str {
 
 impl Choices {
     /// The keys and their values, for messages.
-    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|none, \
-                              record=full|coalition, order=flush-end|flush-ahead|adaptive, \
+    pub const SYNTAX: &str = "scheme=jbd2|coalition|coalition-paper|flush-ahead|emmc|emmc-paper|adaptive|jftl|jftl-paper|fast-commit|none, \
+                              record=full|fast|coalition, order=flush-end|flush-ahead|adaptive, \
                               home=copy|copy-reliable|remap|remap-move, full-first=auto|on|off, commit-block=on|if-more|off";
 
     /// Takes one choice; false if `key` is none of the keys of a scheme.
@@ -106,7 +128,7 @@ impl Choices {
                 let preset = value.parse::<Preset>();
                 self.preset = Some(preset.map_err(|e| unknown(key, value, &e.valid))?);
             }
-            "record" => self.coalition = Some(value_of(key, value, RECORDS)?),
+            "record" => self.record = Some(value_of(key, value, RECORDS)?),
             "order" => self.order = Some(value_of(key, value, ORDERS)?),
             "home" => self.home = Some(value_of(key, value, HOMES)?),
             "full-first" => self.full_first = Some(value_of(key, value, FULL_FIRSTS)?),
@@ -136,11 +158,14 @@ impl Choices {
         if scheme.is_coalition() && matches!(scheme.home, Home::Remap { .. }) {
             return refuse(REMAP_NEEDS_BLOCKS);
         }
+        if scheme.is_fast() && matches!(scheme.home, Home::Remap { .. }) {
+            return refuse(FAST_HAS_NO_BLOCKS);
+        }
         scheme.order = self.order.unwrap_or(scheme.order);
         if let Some(full_first) = self.full_first {
             if !scheme.is_coalition() && full_first != FullFirst::Auto {
                 return refuse(
-                    "full-first= says when a coalition holds whole blocks; record=full always does; leave it out",
+                    "full-first= says when a coalition holds whole blocks; record=full and record=fast always do; leave it out",
                 );
             }
             scheme.full_first = full_first;
@@ -149,14 +174,13 @@ impl Choices {
     }
 
     fn record(&self, ground: Record) -> Result<Record, ChoiceError> {
-        let coalition = self
-            .coalition
-            .unwrap_or(matches!(ground, Record::Coalition { .. }));
-        if !coalition {
+        let kind = self.record.unwrap_or(Kind::of(ground));
+        if kind != Kind::Coalition {
             return match self.commit_block {
+                None if kind == Kind::Fast => Ok(Record::Fast),
                 None => Ok(Record::Full),
                 Some(_) => Err(ChoiceError(
-                    "commit-block= is a choice of record=coalition; record=full always has one; leave it out".into(),
+                    "commit-block= is a choice of record=coalition; record=full and record=fast always have one; leave it out".into(),
                 )),
             };
         }
@@ -168,7 +192,7 @@ impl Choices {
 
     fn first_single(&self) -> Option<&'static str> {
         let given = [
-            (self.coalition.is_some(), "record"),
+            (self.record.is_some(), "record"),
             (self.order.is_some(), "order"),
             (self.home.is_some(), "home"),
             (self.full_first.is_some(), "full-first"),
@@ -181,11 +205,14 @@ impl Choices {
 impl FromStr for Choices {
     type Err = ChoiceError;
 
-    /// Reads `PRESET`, `KEY=VALUE`, or several of them with `+` between.
+    /// Reads `PRESET`, `KEY=VALUE`, or several of them with `+` between. A word behind the first one
+    /// may also be a value of `order`: `fast-commit+adaptive`.
     fn from_str(text: &str) -> Result<Choices, ChoiceError> {
         let mut choices = Choices::default();
         for item in text.split(SEPARATOR).map(str::trim) {
-            let (key, value) = item.split_once('=').unwrap_or(("scheme", item));
+            let is_order = choices.preset.is_some() && ORDERS.iter().any(|(word, _)| *word == item);
+            let alone = if is_order { "order" } else { "scheme" };
+            let (key, value) = item.split_once('=').unwrap_or((alone, item));
             if !choices.set(key, value)? {
                 let syntax = Choices::SYNTAX;
                 return Err(ChoiceError(format!(
@@ -205,7 +232,7 @@ pub fn scheme_text(scheme: &Option<Scheme>) -> String {
     };
     let texts = Preset::ALL.iter().filter_map(|preset| {
         let ground = preset.scheme()?;
-        let other_record = ground.is_coalition() != scheme.is_coalition();
+        let other_record = Kind::of(ground.record) != Kind::of(scheme.record);
         Some((other_record, changes(&ground, scheme), preset))
     });
     let (_, changes, preset) = texts
@@ -279,6 +306,13 @@ mod tests {
             ("jftl+home=remap-move", "jftl-paper"),
             ("jftl-paper+home=copy", "jbd2"),
             ("flush-ahead+home=remap", "flush-ahead+home=remap"),
+            ("record=fast", "fast-commit"),
+            ("fast-commit+record=full", "jbd2"),
+            ("fast-commit+adaptive", "fast-commit+order=adaptive"),
+            (
+                "emmc+record=fast+home=copy",
+                "fast-commit+order=flush-ahead",
+            ),
         ] {
             let scheme = parsed(text).expect(text);
             assert_eq!(scheme_text(&scheme), short, "{text}");
@@ -291,6 +325,7 @@ mod tests {
         let mut texts = std::collections::BTreeSet::new();
         for record in [
             "full",
+            "fast",
             "coalition+commit-block=on",
             "coalition+commit-block=if-more",
             "coalition+commit-block=off",
@@ -306,6 +341,7 @@ mod tests {
                             let remapped = matches!(value, Home::Remap { .. });
                             match record {
                                 "full" => assert!(full_first.0 != "auto", "{text}"),
+                                "fast" => assert!(full_first.0 != "auto" || remapped, "{text}"),
                                 _ => assert!(remapped, "{text}"),
                             }
                             continue;
@@ -317,7 +353,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!(texts.len(), 3 * 4 + 3 * 3 * 2 * 3);
+        assert_eq!(texts.len(), 3 * 4 + 3 * 2 + 3 * 3 * 2 * 3);
     }
 
     #[test]
@@ -325,8 +361,14 @@ mod tests {
         for (text, wrong, right) in [
             ("jbd3", "`jbd3`", "coalition-paper"),
             ("", "``", "jbd2"),
-            ("jbd2+recrod=full", "`recrod`", "record=full|coalition"),
-            ("record=delta", "`delta`", "full, coalition"),
+            ("jbd2+recrod=full", "`recrod`", "record=full|fast|coalition"),
+            ("record=delta", "`delta`", "full, fast, coalition"),
+            ("fast-commit+home=remap", "record=fast", "home=copy"),
+            (
+                "fast-commit+commit-block=on",
+                "commit-block",
+                "record=coalition",
+            ),
             ("order=first", "`first`", "flush-ahead"),
             ("home=away", "`away`", "copy-reliable"),
             ("emmc+full-first=maybe", "`maybe`", "auto, on, off"),

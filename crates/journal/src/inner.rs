@@ -4,6 +4,7 @@
 use crate::adapt::Adapt;
 use crate::buffer::{Checked, Look};
 use crate::error::Failure;
+use crate::fast::Area;
 use crate::log_super::LogSuper;
 use crate::space::{Admission, Limits};
 use crate::state::State;
@@ -20,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Log {
     pub format: Format,
     pub limits: Limits,
+    /// Where fast commits go, if the scheme has any.
+    pub area: Option<Area>,
     /// Of the device that the log lies on: that of the homes, or another one.
     pub queue: Arc<Queue>,
     pub place: LogPlace,

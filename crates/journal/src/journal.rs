@@ -4,6 +4,7 @@ use crate::adapt::Adapt;
 use crate::buffer::{Cache, Checked, Tracking};
 use crate::commit::self_committing;
 use crate::error::Failure;
+use crate::fast::FastState;
 use crate::inner::{Inner, Log};
 use crate::logged_data::LoggedData;
 use crate::ring::Ring;
@@ -21,7 +22,7 @@ const READ_AHEAD_RUN: u64 = 32;
 /// A running journal. Ends through [`Journal::stop`]; one that is merely dropped is a crash, and
 /// its tasks stay behind.
 pub struct Journal {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -76,6 +77,7 @@ impl Journal {
             task_waits: false,
             logged_data: LoggedData::default(),
             asked: WriteMark::NONE,
+            fast: FastState::default(),
             failure: None,
             stopping: false,
             stopped: false,

@@ -9,7 +9,8 @@
 //! - J3: the feature COALITION is set in every superblock that names a log with coalition blocks,
 //!   and in no superblock of an empty log: other programs refuse the first and accept the second.
 //!   REMAP_MOVE is likewise set in every superblock that names a log whose images may have been
-//!   moved home, and in none of an empty log.
+//!   moved home, and in none of an empty log. So is FAST_COMMIT, as in Linux: it makes the area of
+//!   fast commits count, which an empty log has none of.
 //! - J4: by J1 a write that is cut between any two sectors of 512 bytes leaves the old superblock
 //!   or the new one, because the sectors after the first are the same in both. The format needs no
 //!   more than that, and no atomic KiB (JBD2 on Linux relies on it as well). Either superblock will
@@ -25,6 +26,16 @@ use base::{Bytes, Tid};
 use block::{Class, Queue};
 use ondisk::jbd2::{CHECKSUM_CRC32C, JournalCompat, JournalIncompat, SUPERBLOCK_BYTES, Superblock};
 use std::sync::Arc;
+
+/// Blocks for fast commits in an empty log: as many as it names, unless they are so few that none
+/// could be used, or so many that the ring would be the smaller part. Otherwise a 64th of the log, as
+/// mke2fs makes it, up to the 256 that Linux takes where no number is named.
+fn fast_blocks(sb: &Superblock) -> u32 {
+    match sb.fast_commit_blocks_raw() {
+        named if named >= 3 && named <= sb.blocks_count() / 2 => named,
+        _ => (sb.blocks_count() / 64).clamp(8, 256),
+    }
+}
 
 /// A checked superblock with the place of its log.
 pub(crate) struct LogSuper {
@@ -96,8 +107,9 @@ impl LogSuper {
         Ok(())
     }
 
-    /// Sets the features that the file system asks for; the log is empty.
-    pub fn set_features(&mut self, wide_blocks: bool, checksum_v3: bool) {
+    /// Sets the features that the file system asks for, and makes room for fast commits if `fast`
+    /// says that there will be some; the log is empty.
+    pub fn set_features(&mut self, wide_blocks: bool, checksum_v3: bool, fast: bool) {
         assert!(
             self.sb.is_clean(),
             "J2: the format of a log changes only while it is empty"
@@ -116,9 +128,22 @@ impl LogSuper {
             new = new | JournalIncompat::CHECKSUM_V3;
             self.sb.set_checksum_type(CHECKSUM_CRC32C);
         }
+        if fast {
+            new = new | JournalIncompat::FAST_COMMIT;
+            self.sb.set_fast_commit_blocks(fast_blocks(&self.sb));
+        }
         self.sb.set_incompat(new);
         self.sb.set_compat(compat.without(JournalCompat::CHECKSUM));
         self.features_dirty |= new != incompat || self.sb.compat() != compat;
+    }
+
+    /// Blocks of the ring of an empty log, once [`set_features`](Self::set_features) was told `fast`.
+    pub fn ring_len(&self, fast: bool) -> u32 {
+        let all = self.sb.blocks_count() - self.sb.first();
+        match fast {
+            true => all.saturating_sub(fast_blocks(&self.sb)),
+            false => self.sb.log_end() - self.sb.first(),
+        }
     }
 
     /// Announces revoke blocks.
@@ -158,7 +183,8 @@ impl LogSuper {
             let incompat = self.sb.incompat();
             let stock = incompat
                 .without(JournalIncompat::COALITION)
-                .without(JournalIncompat::REMAP_MOVE);
+                .without(JournalIncompat::REMAP_MOVE)
+                .without(JournalIncompat::FAST_COMMIT);
             self.sb.set_incompat(stock);
         }
         let mut block = self.block.to_vec();

@@ -8,6 +8,9 @@ use block::{Caps, RemapMode};
 pub enum Record {
     /// Full block images behind descriptors, and a commit block (JBD2).
     Full,
+    /// As `Full`, and between two such commits fast commits: changes of inodes, names and ranges
+    /// of blocks, in an area of their own behind the ring (ext4 of Linux since 5.10; `fast/mod.rs`).
+    Fast,
     /// The modified bytes of all metadata in coalition blocks (eMMC paper, IV.A).
     Coalition {
         /// Which transactions a commit block of its own ends. In the others the checksums in the
@@ -20,7 +23,7 @@ impl Record {
     /// Which transactions end with a commit block of their own, for a coalition.
     pub const fn commit_block(self) -> Option<CommitBlock> {
         match self {
-            Record::Full => None,
+            Record::Full | Record::Fast => None,
             Record::Coalition { commit_block } => Some(commit_block),
         }
     }
@@ -110,6 +113,11 @@ impl Scheme {
         matches!(self.record, Record::Coalition { .. })
     }
 
+    /// True if an fsync may be answered by a fast commit.
+    pub fn is_fast(&self) -> bool {
+        self.record == Record::Fast
+    }
+
     /// True if every home write of this scheme on such a device leaves each byte old or new, and
     /// nothing else damages a home.
     fn home_is_safe(&self, caps: &Caps) -> bool {
@@ -143,6 +151,9 @@ impl Scheme {
             if self.is_coalition() {
                 return Err(REMAP_NEEDS_BLOCKS.into());
             }
+            if self.is_fast() {
+                return Err(FAST_HAS_NO_BLOCKS.into());
+            }
             if caps.remap.is_none() {
                 return Err(
                     "home=remap needs a device with REMAP, which can point a home address at a page of the journal (nandsim-2007 and \
@@ -166,6 +177,10 @@ impl Scheme {
 /// The message that refuses REMAP for a coalition.
 pub(crate) const REMAP_NEEDS_BLOCKS: &str = "home=remap with record=coalition: a remapped page of the journal must be a whole block, and \
                                              a coalition holds only modified bytes; choose record=full or home=copy-reliable";
+
+/// The message that refuses REMAP for fast commits.
+pub(crate) const FAST_HAS_NO_BLOCKS: &str = "home=remap with record=fast: a fast commit holds no block that a home could be pointed at; choose record=full, \
+                                             home=copy or home=copy-reliable";
 
 base::words! {
     /// A named scheme.
@@ -192,6 +207,9 @@ base::words! {
         /// As `Jftl`, with the journal's addresses cleared, as published: other programs refuse
         /// such a log.
         JftlPaper => "jftl-paper",
+        /// The records of `jbd2`, with fast commits in between, as ext4 of Linux with the feature
+        /// `fast_commit`.
+        FastCommit => "fast-commit",
         /// No journal: metadata is written home directly.
         None => "none",
     }
@@ -227,6 +245,7 @@ impl Preset {
             Preset::Adaptive => (DELTAS, Order::Adaptive, Home::CopyReliable),
             Preset::Jftl => (Record::Full, Order::FlushEnd, SHARED),
             Preset::JftlPaper => (Record::Full, Order::FlushEnd, MOVED),
+            Preset::FastCommit => (Record::Fast, Order::FlushEnd, Home::Copy),
             Preset::None => return None,
         };
         Some(Scheme {

@@ -4,6 +4,7 @@ use crate::buffer::{Cache, Refile};
 use crate::checkpoint::CheckpointList;
 use crate::commit::CommitTime;
 use crate::error::Failure;
+use crate::fast::FastState;
 use crate::logged_data::LoggedData;
 use crate::ring::{LogPos, Ring};
 use crate::transaction::Running;
@@ -50,6 +51,8 @@ pub(crate) struct State {
     pub logged_data: LoggedData,
     /// The mark that callers of fsync want flushed: the next commit covers it, if it can.
     pub asked: WriteMark,
+    /// What of the area of fast commits is in use.
+    pub fast: FastState,
     pub failure: Option<Arc<Failure>>,
     /// No new handles are admitted: the journal is stopping.
     pub stopping: bool,

@@ -30,6 +30,13 @@ pub struct Stats {
     pub record_bytes: u64,
     /// Revoke records logged.
     pub revokes_logged: u64,
+    /// Fast commits written.
+    pub fast_commits: u64,
+    /// Log blocks of these fast commits.
+    pub fast_blocks: u64,
+    /// Fast commits that were not written, because a change could not be expressed or the area was
+    /// full: the transaction was committed in full instead.
+    pub fast_refused: u64,
     /// Largest transaction, log blocks.
     pub transaction_blocks_max: u32,
     /// Blocks written home.

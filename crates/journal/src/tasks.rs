@@ -28,7 +28,7 @@ pub(crate) fn commit_task(inner: &Inner) {
         if let Err(e) = commit_one(inner, log) {
             inner.fail(e, "commit");
         }
-        if inner.options.commit_by_caller {
+        if inner.takes_turns() {
             inner.end_turn();
         }
     }
@@ -59,7 +59,7 @@ fn wait_for_work(inner: &Inner) -> bool {
             deadline = interval.map(|i| running.started + i);
             let requested = state.requested.is_some_and(|r| r.geq(running.tid));
             if requested || deadline.is_some_and(|d| d <= rt::now()) {
-                state.turn = inner.options.commit_by_caller;
+                state.turn = inner.takes_turns();
                 return true;
             }
         }
@@ -88,7 +88,7 @@ pub(crate) fn commit_one(inner: &Inner, log: &Log) -> Result<(), JournalError> {
 }
 
 /// `Running -> Locked`: no new handles, those that run end.
-fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError> {
+pub(crate) fn lock_transaction(inner: &Inner) -> Result<MutexGuard<'_, State>, JournalError> {
     let mut state = inner.lock()?;
     let running = state
         .running

@@ -3,8 +3,8 @@
 //! The commit task commits transactions that have become old, and those requested by a task that
 //! cannot run the commit itself. With
 //! [`Options::commit_by_caller`](crate::Options::commit_by_caller) an fsync commits in its own
-//! thread, which saves two thread switches. Without that option the commit task is the only one
-//! that commits, and needs no turn.
+//! thread, which saves two thread switches; so it does where there are fast commits, each of which
+//! takes a turn as well. Otherwise the commit task is the only one that commits, and needs no turn.
 //!
 //! - T1: only the holder of the turn commits: transactions commit one after the other, and only the
 //!   holder takes a running one away.
@@ -22,6 +22,12 @@ use crate::tasks::commit_one;
 use rt::MutexGuard;
 
 impl Inner {
+    /// True if others than the commit task commit.
+    pub fn takes_turns(&self) -> bool {
+        let fast = self.log.as_ref().is_some_and(|log| log.area.is_some());
+        self.options.commit_by_caller || fast
+    }
+
     /// Commits the running transaction in this thread, or waits for the commit that is under way
     /// (T4). The state may have changed in any way when this returns: the caller looks at it again.
     pub fn commit_here<'s>(

@@ -9,7 +9,7 @@ use super::loop_mount::LoopMount;
 use crate::Result;
 use crate::host_sqlite::HostSqlite;
 use crate::test::build;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[derive(clap::Args)]
@@ -20,14 +20,30 @@ pub struct Args {
     /// Kernel runs per mode
     #[arg(long, default_value_t = 3)]
     repeats: u32,
+    /// This program instead of one that is built from the workspace
+    #[arg(long)]
+    varve: Option<PathBuf>,
 }
 
 /// SQLite's journal modes, and how far Varve may be off in each, as a fraction.
-const MODES: [(&str, f64); 4] = [
+type Modes = [(&'static str, f64); 4];
+const MODES: Modes = [
     ("delete", 0.10),
     ("truncate", 0.10),
     ("persist", 0.10),
     ("wal", 0.15),
+];
+/// The same with fast commits.
+const FAST_MODES: Modes = [
+    ("delete", 0.05),
+    ("truncate", 0.05),
+    ("persist", 0.05),
+    ("wal", 0.05),
+];
+/// Schemes of Varve, with the features of the kernel's volume.
+const SCHEMES: [(&str, &[&str], Modes); 2] = [
+    ("jbd2", &[], MODES),
+    ("fast-commit", &["fast_commit"], FAST_MODES),
 ];
 const MIB: u64 = 1024;
 
@@ -40,29 +56,36 @@ pub struct Traffic {
 }
 
 pub fn run(args: &Args) -> Result {
-    let varve = build::binary("varve")?;
+    let varve = match &args.varve {
+        Some(path) => path.clone(),
+        None => build::binary("varve")?,
+    };
     println!(
-        "{:<10}{:>26}{:>26}{:>10}",
-        "mode", "kernel blk/cmd/flush", "varve blk/cmd/flush", "within"
+        "{:<24}{:>26}{:>26}{:>10}",
+        "scheme, mode", "kernel blk/cmd/flush", "varve blk/cmd/flush", "within"
     );
     let mut off = Vec::new();
-    for (mode, tolerance) in MODES {
-        let spec = format!(
-            "sqlite:insert={},update=0,delete=0,journal={mode},synchronous=full",
-            args.transactions
-        );
-        let kernel = repeat(args.repeats, || kernel(&varve, &spec, args.transactions))?;
-        let ours = ours(&varve, &["--schemes", "jbd2"], &spec)?;
-        let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.max(0.01);
-        let within = near(ours.blocks, kernel.blocks) && near(ours.flushes, kernel.flushes);
-        println!(
-            "{mode:<10}{}{}{:>10}",
-            show(kernel),
-            show(ours),
-            if within { "yes" } else { "NO" }
-        );
-        if !within {
-            off.push(mode);
+    for (scheme, features, modes) in SCHEMES {
+        for (mode, tolerance) in modes {
+            let spec = format!(
+                "sqlite:insert={},update=0,delete=0,journal={mode},synchronous=full",
+                args.transactions
+            );
+            let on_kernel = || kernel(&varve, (&spec, features), args.transactions);
+            let kernel = repeat(args.repeats, on_kernel)?;
+            let ours = ours(&varve, &["--schemes", scheme], &spec)?;
+            let near = |a: f64, b: f64| (a - b).abs() <= tolerance * b.max(0.01);
+            let within = near(ours.blocks, kernel.blocks) && near(ours.flushes, kernel.flushes);
+            let name = format!("{scheme}, {mode}");
+            println!(
+                "{name:<24}{}{}{:>10}",
+                show(kernel),
+                show(ours),
+                if within { "yes" } else { "NO" }
+            );
+            if !within {
+                off.push(name);
+            }
         }
     }
     match off.is_empty() {
@@ -102,10 +125,11 @@ fn repeat(times: u32, one: impl Fn() -> Result<Traffic>) -> Result<Traffic> {
     })
 }
 
-/// The kernel's figures, with SQLite's own file layer on the loop mount.
-fn kernel(varve: &Path, spec: &str, transactions: u32) -> Result<Traffic> {
+/// The kernel's figures, with SQLite's own file layer on the loop mount of a volume with these
+/// features.
+fn kernel(varve: &Path, (spec, features): (&str, &[&str]), transactions: u32) -> Result<Traffic> {
     let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
-    let mount = LoopMount::new(folder.path(), MIB)?;
+    let mount = LoopMount::new(folder.path(), MIB, features)?;
     let mut host = HostSqlite::start(varve, &mount.dir.join("test.db"), spec)?;
     let before = mount.figures()?;
     host.go()?;

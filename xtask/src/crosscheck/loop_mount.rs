@@ -25,18 +25,21 @@ pub struct BlockFigures {
 }
 
 impl LoopMount {
-    /// Makes an image of `mib` MiB in `folder` and mounts it.
-    pub fn new(folder: &Path, mib: u64) -> Result<LoopMount> {
+    /// Makes an image of `mib` MiB with these features besides the usual ones (`mke2fs -O`) in
+    /// `folder`, and mounts it.
+    pub fn new(folder: &Path, mib: u64, features: &[&str]) -> Result<LoopMount> {
         let image = folder.join("kernel.img");
         let file = fs::File::create(&image).map_err(|e| format!("{}: {e}", image.display()))?;
         file.set_len(mib << 20)
             .map_err(|e| format!("{}: {e}", image.display()))?;
         let init = "lazy_itable_init=0,lazy_journal_init=0";
         let path = image.to_string_lossy();
-        sh(
-            "mke2fs",
-            &["-q", "-t", "ext4", "-b", "4096", "-E", init, &path],
-        )?;
+        let mut arguments = vec!["-q", "-t", "ext4", "-b", "4096", "-E", init];
+        features
+            .iter()
+            .for_each(|feature| arguments.extend(["-O", feature]));
+        arguments.push(&path);
+        sh("mke2fs", &arguments)?;
         let device = sh("losetup", &["-f", "--show", &path])?;
         let dir = folder.join("mnt");
         let timer =

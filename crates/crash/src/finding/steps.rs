@@ -356,6 +356,7 @@ impl Part {
             Some(Class::JournalCommit) => "commit block",
             Some(Class::JournalSuperblock) => "journal superblock",
             Some(Class::Coalition) => "coalition block",
+            Some(Class::FastCommit) => "fast commit",
             Some(Class::Home) => "home write",
             _ => "",
         }

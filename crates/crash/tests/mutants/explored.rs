@@ -221,6 +221,21 @@ fn fill() -> String {
     format!("script:create f; create g; fsync g{parts}")
 }
 
+/// One task makes what no fast commit can tell and syncs it, the others make files.
+fn refusals() -> String {
+    let dirs = |n: u32| format!("; mkdir d{n}; chmod a {:o}; fsync a", 0o600 + n % 8);
+    let files = |task: char| {
+        let step = move |n: u32| format!("create {task}{n}; fsync {task}{n}; ");
+        (0..12).map(step).collect::<String>()
+    };
+    let dirs: String = (0..12).map(dirs).collect();
+    format!(
+        "script:create a{dirs} | {}pause 1ms | {}pause 1ms",
+        files('b'),
+        files('c')
+    )
+}
+
 /// What most of them need.
 const USUAL: Shows = Shows {
     mutant: Mutant::TailEarly,
@@ -346,6 +361,30 @@ const CASES: &[Shows] = &[
         scheme: "flush-ahead",
         device: "spec:emmc-any",
         workload: names,
+        ..USUAL
+    },
+    Shows {
+        mutant: Mutant::FastWithoutData,
+        scheme: "fast-commit",
+        workload: laggards,
+        ..USUAL
+    },
+    Shows {
+        mutant: Mutant::FastOverwrite,
+        scheme: "fast-commit",
+        workload: appends,
+        ..USUAL
+    },
+    Shows {
+        mutant: Mutant::FastAfterFull,
+        scheme: "fast-commit",
+        workload: refusals,
+        ..USUAL
+    },
+    Shows {
+        mutant: Mutant::FastUntold,
+        scheme: "fast-commit",
+        workload: || text("script:mkdir d; create d/f; write d/f 0+4k; fsync d/f"),
         ..USUAL
     },
     Shows {
@@ -549,6 +588,26 @@ fn skip_flush() {
 #[test]
 fn pack_any_subset() {
     caught(Mutant::PackAnySubset);
+}
+
+#[test]
+fn fast_without_data() {
+    caught(Mutant::FastWithoutData);
+}
+
+#[test]
+fn fast_overwrite() {
+    caught(Mutant::FastOverwrite);
+}
+
+#[test]
+fn fast_after_full() {
+    caught(Mutant::FastAfterFull);
+}
+
+#[test]
+fn fast_untold() {
+    caught(Mutant::FastUntold);
 }
 
 #[test]

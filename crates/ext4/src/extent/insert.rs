@@ -29,6 +29,7 @@ impl Ext4 {
         new: Extent,
     ) -> FsResult<()> {
         inode.core().recent = None;
+        tx.note_blocks(inode, new.logical.into()..new.logical_end());
         let mut path = self.find_path(inode, Aim::Block(new.logical))?;
         let mut leaf = path.leaf().to_vec();
         let at = leaf.partition_point(|e| e.logical <= new.logical);
@@ -89,6 +90,7 @@ impl Ext4 {
     ) -> FsResult<()> {
         inode.core().recent = None;
         let end = u64::from(lblk) + u64::from(len);
+        tx.note_blocks(inode, lblk.into()..end);
         let mut path = self.find_path(inode, Aim::Block(lblk))?;
         let mut leaf = path.leaf().to_vec();
         let at = leaf.partition_point(|e| e.logical <= lblk).wrapping_sub(1);

@@ -48,6 +48,10 @@ impl Ext4 {
         keep = keep.max(self.before_last_groups(&last));
         let freed = last.len - keep;
         let start = last.physical.plus(keep.into());
+        tx.note_blocks(
+            inode,
+            last.logical_end() - u64::from(freed)..last.logical_end(),
+        );
         self.free_data(tx, inode, start, freed)?;
         self.add_blocks(inode, -i64::from(freed))?;
         if keep > 0 {

@@ -102,6 +102,7 @@ impl Ext4 {
                 core.sync_tid = tx.tid();
                 core.datasync_tid = tx.tid();
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })
     }
@@ -134,6 +135,7 @@ impl Ext4 {
                     .core()
                     .grow(size.min((u64::from(lblk) + u64::from(len)) * self.block()));
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)?;
             Ok(len)
         })

@@ -167,6 +167,8 @@ impl Ext4 {
         }
         self.transact(1, |tx| {
             inode.core().disk.set_access_time(coarse_now());
+            // The access time of a directory is not worth a full commit.
+            tx.tell();
             self.put_inode(tx, inode)
         })
     }

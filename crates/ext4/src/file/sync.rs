@@ -66,8 +66,8 @@ impl Ext4 {
             if !self.journal.committed().geq(tid) {
                 held.into_iter().for_each(|h| self.journal.lead(tid, h));
                 self.sync_times
-                    .part("fsync-commit", || self.journal.commit_covering(tid, mark))
-                    .map_err(|e| lands(fault::journal(e)))?;
+                    .part("fsync-commit", || self.commit_for_sync(tid, mark))
+                    .map_err(lands)?;
                 committed = true;
             }
             if path == DataPath::WithLog {
@@ -118,12 +118,11 @@ impl Ext4 {
     }
 
     /// Makes a directory durable. A directory has no data of its own: all of it is in the journal.
-    /// So this commits the running transaction if there is one and sends nothing otherwise, as
+    /// So this makes the running transaction durable if there is one and sends nothing otherwise, as
     /// Linux does (`ext4_force_commit` for whatever is no regular file).
     fn sync_directory(&self) -> FsResult<()> {
         self.sync_times
-            .part("fsync-commit", || self.journal.commit_all())
-            .map_err(fault::journal)
+            .part("fsync-commit", || self.commit_for_directory())
     }
 
     /// Makes an inode durable without a journal: inode and mapping are written home, and so are the

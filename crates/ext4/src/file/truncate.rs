@@ -49,6 +49,7 @@ impl Ext4 {
                 core.touch(true);
                 core.datasync_tid = tx.tid();
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })?;
         self.finish_truncate(inode, size)
@@ -76,6 +77,7 @@ impl Ext4 {
                 }
                 core.touch(true);
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })
     }
@@ -89,11 +91,13 @@ impl Ext4 {
             while self.remove_some(tx, inode, from)? == Step::More {
                 inode.core().datasync_tid = tx.tid();
                 self.put_inode(tx, inode)?;
+                tx.tell_of(self, inode);
                 tx.ensure(STEP_CREDITS + ORPHAN_CREDITS)?;
             }
             if inode.core().disk.links() > 0 {
                 self.orphan_del(tx, inode)?;
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })
     }

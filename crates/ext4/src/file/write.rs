@@ -209,7 +209,10 @@ impl Ext4 {
             }
             core.set_size(size);
         }
-        self.transact(1, |tx| self.put_inode(tx, inode))
+        self.transact(1, |tx| {
+            tx.tell_of(self, inode);
+            self.put_inode(tx, inode)
+        })
     }
 
     /// Sets modification and change time, at most once per tick.
@@ -223,6 +226,7 @@ impl Ext4 {
         }
         self.transact(1, |tx| {
             inode.core().touch(true);
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })
     }
@@ -254,6 +258,7 @@ impl Ext4 {
                     core.disk.set_size(size);
                 }
             }
+            tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })
     }

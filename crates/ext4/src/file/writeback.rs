@@ -163,6 +163,9 @@ impl Ext4 {
                 false => self.submit_part(tx, inode, &part, start, plain)?,
             }
             self.settle_written(tx, inode, part.range().end)?;
+            if !logged {
+                tx.tell_of(self, inode);
+            }
             Ok(len)
         })
     }

@@ -70,6 +70,7 @@ impl Ext4 {
                 core.gone = true;
             }
             self.put_inode(tx, inode)?;
+            tx.tell_freed(inode.ino);
             self.free_ino(tx, inode.ino, was_dir)
         })?;
         self.inodes.remove(inode);
@@ -92,6 +93,8 @@ impl Ext4 {
         }
         while self.remove_some(tx, inode, 0)? == Step::More {
             self.put_inode(tx, inode)?;
+            // Blocks of an inode without names: they go with it.
+            tx.tell();
             tx.ensure(CREDITS_EVICT)?;
         }
         Ok(())

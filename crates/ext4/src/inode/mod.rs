@@ -193,6 +193,11 @@ impl Core {
         }
     }
 
+    /// The inode as the journal has it.
+    pub(crate) fn logged_bytes(&self) -> &[u8] {
+        &self.logged
+    }
+
     fn kind(&self, ino: Ino) -> FsResult<FileKind> {
         let mode = self.disk.mode();
         FileKind::from_mode(mode).ok_or_else(|| {

@@ -68,6 +68,7 @@ impl Ext4 {
             core.size
         );
         tx.update(block, offset, logged, new)?;
+        tx.note_fields(ino, core.disk.is_dir());
         core.sync_tid = tx.tid();
         let differ = |r: &Range<usize>| logged[r.clone()] != new[r.clone()];
         let (size, mapping) = (SIZE.iter().any(differ), MAPPING.iter().any(differ));

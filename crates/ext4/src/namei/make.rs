@@ -2,6 +2,7 @@
 
 use super::{check_alive, credits};
 use crate::dir::Vacancy;
+use crate::fast_record::Named;
 use crate::tx::Tx;
 use crate::xattr::acl_credits;
 use crate::{Ext4, Inode, dir};
@@ -37,7 +38,11 @@ impl Ext4 {
             let credits = credits::NEW_INODE + self.add_name_credits(&dir)? + acl_credits(&acls);
             self.transact(credits, |tx| {
                 let inode = self.make_nameless(tx, &dir, new, &acls)?;
-                self.make_in(tx, &dir, (place.take(), name), inode, content)
+                let inode = self.make_in(tx, &dir, (place.take(), name), inode, content)?;
+                if acls.is_empty() && self.can_tell_new(&inode)? {
+                    tx.tell_name(Named::Create, (&dir, &inode, name));
+                }
+                Ok(inode)
             })
         })?;
         self.attr_of(&inode)

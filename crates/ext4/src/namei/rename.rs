@@ -5,6 +5,7 @@
 
 use super::{check_alive, credits, lock_gates, same};
 use crate::dir::{Probe, Vacancy};
+use crate::fast_record::Named;
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
@@ -169,6 +170,10 @@ impl Ext4 {
                         None => Err(e),
                     };
                 }
+                if whiteout.is_none() && !source.kind.is_dir() {
+                    tx.tell_name(Named::Link, (to, source.inode, name));
+                    tx.tell_name(Named::Unlink, (source.dir, source.inode, source.name));
+                }
                 self.leave(tx, source, to, whiteout.as_deref())
             })
         })
@@ -200,6 +205,11 @@ impl Ext4 {
                 self.drop_dir(tx, target.inode)?;
             } else {
                 self.drop_link(tx, target.inode)?;
+            }
+            if whiteout.is_none() && !source.kind.is_dir() {
+                tx.tell_name(Named::Unlink, (target.dir, target.inode, target.name));
+                tx.tell_name(Named::Link, (target.dir, source.inode, target.name));
+                tx.tell_name(Named::Unlink, (source.dir, source.inode, source.name));
             }
             self.leave(tx, source, target.dir, whiteout.as_deref())
         })

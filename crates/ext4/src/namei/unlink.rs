@@ -3,6 +3,7 @@
 use super::links::LINKS_MAX;
 use super::{credits, lock_gates};
 use crate::dir::{Entry, Probe};
+use crate::fast_record::Named;
 use crate::tx::Tx;
 use crate::{Ext4, Inode, dir};
 use base::Ino;
@@ -54,6 +55,9 @@ impl Ext4 {
                 }
                 self.put_inode(tx, &inode)?;
                 dir.core().touch(true);
+                if !nameless {
+                    tx.tell_name(Named::Link, (&dir, &inode, name));
+                }
                 self.put_inode(tx, &dir)
             })
         })?;
@@ -74,6 +78,7 @@ impl Ext4 {
                 dir::remove_entry(&mut self.edit_dir(&dir, tx), entry)?;
                 dir.core().touch(true);
                 self.put_inode(tx, &dir)?;
+                tx.tell_name(Named::Unlink, (&dir, victim, name));
                 self.drop_link(tx, victim)
             })
         })?;

@@ -18,6 +18,7 @@ mod area;
 #[path = "../it/common/mod.rs"]
 mod common;
 mod damage;
+mod ours;
 mod replay;
 mod scenes;
 
@@ -156,6 +157,41 @@ fn what_the_kernel_left_is_replayed_as_by_e2fsck() {
     assert!(commits > 20);
 }
 
+/// What Varve's own fast commits leave behind each fsync is what it showed then, for Varve, for
+/// e2fsck, and for the kernel if `kernel` says so.
+fn ours_agree(mkfs: &[&str], mount: &str, (seed, changes): (u64, u64), others: bool) -> u64 {
+    let mut replayed = 0;
+    for left in ours::history(mkfs, mount, seed, changes) {
+        let context = format!(
+            "{mkfs:?}, {mount}, seed {seed}, {} ({})",
+            left.what, left.fast
+        );
+        let found = by_us(&left.image, left.bytes).unwrap_or_else(|e| panic!("{context}: {e}"));
+        checked(&found, &context);
+        replay::is_synced(&found.tree, &left.live, &context);
+        replayed += found.fast_commits;
+        if others {
+            judged(&left.image, left.bytes, &found, (false, &context));
+        }
+    }
+    replayed
+}
+
+#[test]
+fn what_our_fast_commits_leave_is_what_was_synced() {
+    if !have_tools() {
+        return;
+    }
+    let mut replayed = 0;
+    for seed in 0..6 {
+        let options = VOLUMES[seed as usize % VOLUMES.len()];
+        let mount = ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"][seed as usize % 2];
+        replayed += ours_agree(options, mount, (seed, 60), seed == 1);
+    }
+    println!("{replayed} fast commits replayed");
+    assert!(replayed > 60, "{replayed}");
+}
+
 #[test]
 fn a_sample_of_cuts_is_replayed_as_by_e2fsck() {
     cuts_agree(VOLUMES[0], &Scene::All, 9);
@@ -169,6 +205,24 @@ fn a_sample_of_damage_is_answered() {
         tags: 37,
     };
     damage_is_answered(VOLUMES[0], &Scene::All, steps);
+}
+
+#[test]
+#[ignore = "long: 40 histories of our own fast commits, each judged by e2fsck and the kernel"]
+fn histories_of_ours_are_replayed_as_by_e2fsck() {
+    if !have_tools() {
+        return;
+    }
+    let mut replayed = 0;
+    for seed in 0..40 {
+        let options = VOLUMES[seed as usize % VOLUMES.len()];
+        let inline = options.iter().any(|o| o.contains("inline"));
+        let mount =
+            ["scheme=fast-commit", "scheme=fast-commit,order=adaptive"][seed as usize / 4 % 2];
+        replayed += ours_agree(options, mount, (seed, 150), !inline);
+    }
+    println!("{replayed} fast commits replayed");
+    assert!(replayed > 10_000, "{replayed}");
 }
 
 #[test]

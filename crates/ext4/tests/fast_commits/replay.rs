@@ -135,7 +135,7 @@ pub fn by_us(image: &Image, bytes: u64) -> Result<Replayed, String> {
     outcome.value.expect("an answer")
 }
 
-fn tree_of(fs: &Ext4) -> Result<Tree, fscore::FsError> {
+pub fn tree_of(fs: &Ext4) -> Result<Tree, fscore::FsError> {
     let mut tree = Tree::new();
     let mut todo = vec![(fs.root(), String::new())];
     tree.insert("/".into(), entry_of(fs, fs.root())?);
@@ -232,6 +232,36 @@ pub fn is_live(ours: &Tree, live: &Live, context: &str) {
             short(Some(entry))
         );
     }
+}
+
+/// Checks that a tree is what was shown when it was synced; times of directories, which no fast
+/// commit holds, and sectors apart, which delayed blocks count in.
+///
+/// # Panics
+/// If it is not.
+pub fn is_synced(found: &Tree, live: &Tree, context: &str) {
+    let plain = |tree: &Tree| -> Tree {
+        let all = tree.iter().map(|(path, entry)| {
+            let mut entry = entry.clone();
+            entry.sectors = 0;
+            if entry.kind == FileKind::Dir {
+                (entry.times, entry.size) = ([0; 2], 0);
+            }
+            (path.clone(), entry)
+        });
+        all.collect()
+    };
+    let (found, live) = (plain(found), plain(live));
+    let paths: BTreeSet<&String> = found.keys().chain(live.keys()).collect();
+    let differ = paths
+        .into_iter()
+        .filter(|path| found.get(*path) != live.get(*path));
+    let lines = differ.map(|path| {
+        let (here, there) = (short(found.get(path)), short(live.get(path)));
+        format!("{path}\n  found  {here}\n  synced {there}\n")
+    });
+    let text: String = lines.collect();
+    assert!(text.is_empty(), "{context}:\n{text}");
 }
 
 /// Checks fast_commits-V1 on paths that differ between e2fsck and the kernel's own replay: both

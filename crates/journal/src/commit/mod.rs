@@ -43,6 +43,7 @@ mod compose;
 mod flight;
 mod plan;
 
+use plan::fast_plan_of;
 pub(crate) use plan::self_committing;
 pub use plan::{Action, Ending, Phase, Step, Wait, ending_of, plan_of};
 
@@ -50,7 +51,7 @@ use crate::devices::{Device, Marks};
 use crate::inner::{Inner, Log};
 use crate::ring::LogPos;
 use crate::transaction::Image;
-use crate::{JournalError, Order, Record, Scheme};
+use crate::{JournalError, LogBlock, Order, Record, Scheme};
 use base::{BlockNo, Lba, Mutant, Tid};
 use block::{Batch, Held, Queue, WriteMark};
 #[cfg(test)]
@@ -68,6 +69,8 @@ pub(crate) struct Job<'a> {
     pub start: LogPos,
     /// Log blocks, the commit record included.
     pub blocks: u32,
+    /// Where a fast commit lies, instead of in the ring.
+    area: Option<LogBlock>,
     pub images: Vec<Image>,
     pub revokes: Vec<BlockNo>,
     pub forgotten: BTreeSet<BlockNo>,
@@ -90,6 +93,7 @@ pub(crate) struct Job<'a> {
 }
 
 /// The parts of a transaction that its handles made.
+#[derive(Default)]
 pub(crate) struct Parts {
     pub images: Vec<Image>,
     pub revokes: Vec<BlockNo>,
@@ -120,6 +124,7 @@ impl<'a> Job<'a> {
             tid,
             start,
             blocks,
+            area: None,
             images,
             revokes,
             forgotten,
@@ -136,6 +141,21 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// A fast commit of transaction `tid`, composed already, from block `first` of its area on. Of
+    /// the parts only the data counts.
+    pub fn fast(
+        inner: &'a Inner,
+        log: &'a Log,
+        tid: Tid,
+        (first, composed): (LogBlock, Composed),
+        parts: Parts,
+    ) -> Job<'a> {
+        let mut job = Job::new(inner, log, tid, (LogPos::default(), 0), parts);
+        job.area = Some(first);
+        job.composed = Some(composed);
+        job
+    }
+
     /// Runs the plan.
     pub fn run(&mut self) -> Result<(), JournalError> {
         let result = self.run_plan();
@@ -147,6 +167,9 @@ impl<'a> Job<'a> {
                 .push("data", Started::Writes(Device::Home, batch));
         }
         result.and(self.land())?;
+        if self.area.is_some() {
+            return Ok(());
+        }
         let mut state = self.inner.state.lock();
         *state.stats.plans.entry(self.plan_name()).or_default() += 1;
         Ok(())
@@ -185,15 +208,22 @@ impl<'a> Job<'a> {
 
     fn plan(&mut self) -> &'static [Step] {
         #[cfg(test)]
-        if let Some(plan) = self.inner.plan {
+        if let Some(plan) = self.inner.plan.filter(|_| self.area.is_none()) {
             self.guarded = false;
             return plan;
         }
-        plan_of(&self.scheme())
+        match self.area {
+            Some(_) => fast_plan_of(&self.scheme()),
+            None => plan_of(&self.scheme()),
+        }
     }
 
-    /// F3. Enters the state that this step begins.
+    /// F3. Enters the state that this step begins. A transaction that is committed fast still runs,
+    /// and its data was taken from it (fast-W3).
     fn enter(&self, step: &Step) -> Result<(), JournalError> {
+        if self.area.is_some() {
+            return self.inner.lock().map(drop);
+        }
         let mut state = self.inner.lock()?;
         let committing = state.committing.as_mut();
         let committing = committing.expect("F3: the transaction has left the reach of handles");
@@ -329,7 +359,7 @@ impl<'a> Job<'a> {
     fn encode(&mut self, time: CommitTime) -> Composed {
         let scheme = self.inner.options.scheme;
         match scheme.expect("only journals with a log commit").record {
-            Record::Full => {
+            Record::Full | Record::Fast => {
                 let format = &self.log.format;
                 let moved = self.inner.moves();
                 let named = (self.tid, time);
@@ -448,6 +478,9 @@ impl<'a> Job<'a> {
 
     /// First sector of the `n`-th log block of this transaction.
     fn home_of(&self, n: u32) -> Lba {
+        if let Some(first) = self.area {
+            return self.log.place.lba(LogBlock(first.0 + n));
+        }
         let at = LogPos(self.start.0 + u64::from(n));
         let mut state = self.inner.state.lock();
         self.log.place.lba(state.ring().block(at))
@@ -510,6 +543,12 @@ impl<'a> Job<'a> {
         );
         self.tail = self.tail_worth_moving()?;
         let asked = self.inner.lock()?.asked;
+        if self.is_flushed(asked) && self.area.is_some() && self.scheme().order == Order::FlushEnd {
+            // The last block of a fast commit of Linux always asks for a flush (REQ_PREFLUSH).
+            let flushing = self.inner.queue.start_flush();
+            self.flight.push(step.name, Started::Flush(flushing));
+            return Ok(());
+        }
         if self.is_flushed(asked) {
             self.inner.state.lock().stats.flushes_skipped += 1;
             return Ok(());

@@ -111,6 +111,11 @@ const FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, COMPOSE, FLUSH, WHOLE, TAIL];
 /// `emmc`: D -> flush, composing meanwhile -> FUA coalition.
 const AHEAD_WHOLE: &[Step] = &[DATA, LOG_START, EARLY_FLUSH, COMPOSE, WHOLE, TAIL];
 
+/// A fast commit in the order of Linux: D -> all but the last block -> flush -> FUA last block.
+const FAST_BODY_FLUSH_TAIL: &[Step] = &[DATA, LOG_START, BODY, FLUSH, RECORD];
+/// A fast commit whose blocks commit themselves: D -> flush -> FUA blocks.
+const FAST_FLUSH_WHOLE: &[Step] = &[DATA, LOG_START, FLUSH, WHOLE];
+
 /// Plans that end in a choice, as far as all choices share them: the log blocks are counted before
 /// anything is chosen. Composing takes microseconds, so that little is lost by not overlapping it.
 const COMPOSE_CHOOSE: &[Step] = &[DATA, LOG_START, COMPOSE, CHOOSE];
@@ -134,6 +139,16 @@ pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
         (Order::FlushAhead, Some(CommitBlock::Never)) => AHEAD_WHOLE,
         (Order::FlushAhead, Some(CommitBlock::IfMore)) => AHEAD_CHOOSE,
         (Order::FlushEnd, Some(CommitBlock::IfMore)) | (Order::Adaptive, _) => COMPOSE_CHOOSE,
+    }
+}
+
+/// The plan of a fast commit: in the order of Linux; or all of its blocks non-volatile behind a flush,
+/// if one is needed; or as the cost model chooses.
+pub(crate) fn fast_plan_of(scheme: &Scheme) -> &'static [Step] {
+    match scheme.order {
+        Order::FlushEnd => FAST_BODY_FLUSH_TAIL,
+        Order::FlushAhead => FAST_FLUSH_WHOLE,
+        Order::Adaptive => COMPOSE_CHOOSE,
     }
 }
 

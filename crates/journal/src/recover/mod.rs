@@ -21,10 +21,11 @@ mod replay;
 mod repoint;
 pub(crate) mod scan;
 
+use crate::fast::Area;
 use crate::inner::Log;
 use crate::log_super::LogSuper;
 use crate::ring::Ring;
-use crate::space::Limits;
+use crate::space::{Limits, RING_MIN};
 use crate::{Journal, JournalError, LogPlace, Options, Scheme};
 use base::{Nanos, Tid, Time};
 use block::Queue;
@@ -326,15 +327,21 @@ impl CleanLog {
             log_queue,
             mut log,
         } = self;
-        log.set_features(options.features_64bit, options.checksum_v3);
+        log.set_features(
+            options.features_64bit,
+            options.checksum_v3,
+            scheme.is_fast(),
+        );
         let format = log.sb.format();
         let ring = Ring::new(log.sb.first(), log.sb.log_end());
         let limits = Limits::new(&format, ring.len(), scheme.record);
+        let area = Area::of(&log.sb).filter(|_| scheme.is_fast());
         let (tid, place) = (log.sb.sequence(), log.place.clone());
         let superblock = Mutex::named("journal superblock", log);
         let log = Log {
             format,
             limits,
+            area,
             queue: log_queue,
             place,
             superblock,
@@ -345,8 +352,8 @@ impl CleanLog {
 
 fn check_credits(log: &LogSuper, scheme: &Scheme, credits: u32) -> Result<(), JournalError> {
     let sb = &log.sb;
-    let ring = sb.log_end() - sb.first();
-    let limits = Limits::new(&sb.format(), ring, scheme.record);
+    let ring = log.ring_len(scheme.is_fast());
+    let limits = Limits::new(&sb.format(), ring.max(RING_MIN), scheme.record);
     if credits <= limits.credits_max() {
         return Ok(());
     }

@@ -362,8 +362,11 @@ fn fast_commits_are_refused_unless_stale() {
     assert!(e.contains("fast commits after transaction 1"), "{e}");
     let (report, rig) = forge(1).recover().expect("of an older time");
     assert_eq!(report.transactions, 1);
-    // The area is no part of the ring.
-    let journal = rig.start(quiet());
+    // The area is no part of the ring where there are fast commits.
+    let journal = rig.start(Options {
+        scheme: crate::Preset::FastCommit.scheme(),
+        ..quiet()
+    });
     for n in 0..30 {
         let mut handle = journal.start(1).expect("room");
         handle.create(BlockNo(40), filled(n)).expect("credit");

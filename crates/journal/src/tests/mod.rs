@@ -4,6 +4,7 @@ mod coalition;
 mod crash;
 mod disk;
 mod e2fsprogs;
+mod fast;
 mod full_first;
 mod guards;
 mod hostile;

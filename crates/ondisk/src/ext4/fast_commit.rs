@@ -9,6 +9,10 @@
 //! Source: kernel documentation `filesystems/ext4/journal.rst`, "Fast commits"; checked against
 //! areas written by Linux 6.
 
+mod writer;
+
+pub use writer::FastCommitWriter;
+
 use super::Extent;
 use crate::Corrupt;
 use base::bytes::{get_le16, get_le32};
@@ -17,6 +21,18 @@ use base::{BlockNo, Ino, Tid};
 
 const WHAT: &str = "fast commit";
 const TAG_BYTES: usize = 4;
+/// Kinds of tags.
+mod kind {
+    pub const ADD_RANGE: u16 = 1;
+    pub const DEL_RANGE: u16 = 2;
+    pub const CREATE: u16 = 3;
+    pub const LINK: u16 = 4;
+    pub const UNLINK: u16 = 5;
+    pub const INODE: u16 = 6;
+    pub const PAD: u16 = 7;
+    pub const TAIL: u16 = 8;
+    pub const HEAD: u16 = 9;
+}
 /// `ee_len` above this says that the blocks are unwritten.
 const WRITTEN_MAX: u16 = 0x8000;
 
@@ -103,11 +119,11 @@ impl Scan {
     /// Takes one tag with its head; false at the end of what counts.
     fn step(&mut self, kind: u16, tag: &[u8]) -> Result<bool, Corrupt> {
         let value = &tag[TAG_BYTES..];
-        if !self.begun && kind != 9 {
+        if !self.begun && kind != kind::HEAD {
             return Ok(false);
         }
         match kind {
-            9 if value.len() >= 8 => {
+            kind::HEAD if value.len() >= 8 => {
                 if Tid(get_le32(value, 4)) != self.tid {
                     return Ok(false);
                 }
@@ -118,7 +134,7 @@ impl Scan {
                 }
                 self.begun = true;
             }
-            8 if value.len() >= 8 => {
+            kind::TAIL if value.len() >= 8 => {
                 self.crc = crc32c(self.crc, &tag[..TAG_BYTES + 4]);
                 if Tid(get_le32(value, 0)) != self.tid || get_le32(value, 4) != self.crc {
                     return Ok(false);
@@ -130,8 +146,8 @@ impl Scan {
                 self.crc = 0;
                 return Ok(true);
             }
-            7 => {}
-            1..=6 => self.open.push(parse_tag(kind, value)),
+            kind::PAD => {}
+            kind::ADD_RANGE..=kind::INODE => self.open.push(parse_tag(kind, value)),
             _ => return Ok(false),
         }
         self.crc = crc32c(self.crc, tag);
@@ -149,11 +165,11 @@ fn parse_tag(kind: u16, value: &[u8]) -> Result<FastCommitTag, Corrupt> {
         name: value[8..].to_vec(),
     };
     Ok(match kind {
-        1 => FastCommitTag::AddRange(ino, parse_extent(&value[4..])?),
-        2 => FastCommitTag::DelRange(ino, get_le32(value, 4), get_le32(value, 8)),
-        3 => FastCommitTag::Create(name()),
-        4 => FastCommitTag::Link(name()),
-        5 => FastCommitTag::Unlink(name()),
+        kind::ADD_RANGE => FastCommitTag::AddRange(ino, parse_extent(&value[4..])?),
+        kind::DEL_RANGE => FastCommitTag::DelRange(ino, get_le32(value, 4), get_le32(value, 8)),
+        kind::CREATE => FastCommitTag::Create(name()),
+        kind::LINK => FastCommitTag::Link(name()),
+        kind::UNLINK => FastCommitTag::Unlink(name()),
         _ => FastCommitTag::Inode(ino, value[4..].to_vec()),
     })
 }

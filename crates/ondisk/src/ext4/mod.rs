@@ -45,7 +45,7 @@ pub use extent::{
     EXTENT_LEN_MAX, EXTENT_UNWRITTEN_LEN_MAX, Extent, ExtentEntries, ExtentIndex, ExtentNode,
     INLINE_EXTENTS_MAX, update_extent_checksum, verify_extent_checksum,
 };
-pub use fast_commit::{FastCommitName, FastCommitTag, FastCommits};
+pub use fast_commit::{FastCommitName, FastCommitTag, FastCommitWriter, FastCommits};
 pub use features::{Compat, Incompat, RoCompat};
 pub use geometry::InodePlace;
 pub use group::{GROUP_DESC_BYTES_32, GROUP_DESC_BYTES_64, GroupDesc, GroupFlags};

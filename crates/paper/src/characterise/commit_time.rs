@@ -181,7 +181,7 @@ fn cause(command: &Command) -> Option<Cause> {
     let durable = command.kind == Kind::Write { fua: true };
     let of = |class| match class {
         Class::JournalCommit => Cause::Record,
-        Class::Coalition if durable => Cause::Record,
+        Class::Coalition | Class::FastCommit if durable => Cause::Record,
         Class::Data => Cause::Data,
         Class::Home | Class::JournalSuperblock => Cause::Home,
         Class::Dentry
@@ -191,6 +191,7 @@ fn cause(command: &Command) -> Option<Cause> {
         | Class::Ssa
         | Class::CheckpointPack => Cause::Home,
         Class::Coalition
+        | Class::FastCommit
         | Class::JournalData
         | Class::JournalDescriptor
         | Class::JournalMetadata

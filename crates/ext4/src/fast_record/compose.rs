@@ -1,0 +1,137 @@
+//! From notes to the blocks of one fast commit.
+
+use super::notes::{Named, Notes};
+use crate::Ext4;
+use crate::inode::Inode;
+use crate::map::Span;
+use base::{Bytes, Ino, cost};
+use fscore::FsResult;
+use journal::FastStart;
+use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+impl Ext4 {
+    /// The blocks of a fast commit of all that handles have told since the last one; none if that is
+    /// nothing. `None` if something was not told, or cannot be read. No handle is open.
+    pub(crate) fn compose_fast(&self, start: FastStart) -> Option<Vec<Bytes>> {
+        let notes = self.fast.take(start.tid)?;
+        if notes.is_empty() {
+            return Some(Vec::new());
+        }
+        let row = Row {
+            fs: self,
+            writer: FastCommitWriter::new(start.block_bytes, start.tid, start.head),
+            room: start.room,
+        };
+        // An error of reading shows again in the full commit, or where the block is needed.
+        let blocks = row.compose(notes).ok().flatten()?;
+        rt::charge_each(cost::journal::COALITION_PART, blocks.len() as u64);
+        Some(blocks)
+    }
+}
+
+/// A row of tags in the making.
+struct Row<'f> {
+    fs: &'f Ext4,
+    writer: FastCommitWriter,
+    room: usize,
+}
+
+impl Row<'_> {
+    /// fast_record-B4. `None` if the area has no room for it.
+    fn compose(mut self, mut notes: Notes) -> FsResult<Option<Vec<Bytes>>> {
+        self.leave_out_dead(&mut notes)?;
+        for (what, name) in notes.names {
+            if what == Named::Create {
+                self.all_of(&self.fs.inode(name.ino)?);
+            }
+            self.writer.push(&what.tag(name));
+            if self.writer.blocks() > self.room {
+                return Ok(None);
+            }
+        }
+        for (ino, ranges) in notes.inodes {
+            let inode = self.fs.inode(ino)?;
+            self.blocks(&inode, ranges)?;
+            self.fields(&inode);
+            if self.writer.blocks() > self.room {
+                return Ok(None);
+            }
+        }
+        let blocks = self.writer.finish();
+        Ok(Some(blocks.into_iter().map(Bytes::from).collect()))
+    }
+
+    /// fast_record-B5, for inodes without a name that are still open; what they are does not
+    /// outlive a cut.
+    fn leave_out_dead(&self, notes: &mut Notes) -> FsResult<()> {
+        let made = notes
+            .names
+            .iter()
+            .filter(|(what, _)| *what == Named::Create);
+        let made = made.map(|(_, name)| name.ino);
+        let touched: BTreeSet<Ino> = made.chain(notes.inodes.keys().copied()).collect();
+        for ino in touched {
+            if self.fs.inode(ino)?.core().disk.links() == 0 {
+                notes.drop_inode(ino);
+            }
+        }
+        Ok(())
+    }
+
+    /// The whole inode: what lies behind the fields may be of an older inode with its number, whose
+    /// attributes neither Linux nor e2fsck takes away.
+    fn all_of(&mut self, inode: &Arc<Inode>) {
+        let bytes = inode.core().logged_bytes().to_vec();
+        self.writer.push(&FastCommitTag::Inode(inode.ino, bytes));
+    }
+
+    /// The fields, without attributes that lie behind them.
+    fn fields(&mut self, inode: &Arc<Inode>) {
+        let core = inode.core();
+        let bytes = core.logged_bytes();
+        let extra = usize::from(core.disk.extra_bytes());
+        let len = (INODE_BYTES_OLD + extra).min(bytes.len());
+        let tag = FastCommitTag::Inode(inode.ino, bytes[..len].to_vec());
+        self.writer.push(&tag);
+    }
+
+    /// Where the blocks of these ranges are.
+    fn blocks(&mut self, inode: &Arc<Inode>, ranges: Vec<Range<u64>>) -> FsResult<()> {
+        if !inode.core().has_extents() {
+            return Ok(());
+        }
+        for Range { start, end } in ranges {
+            let mut at = start;
+            while at < end {
+                let (logical, want) = (at as u32, (end - at).min(u32::MAX.into()) as u32);
+                let span = self.fs.lookup_span(inode, logical, want)?;
+                let (physical, unwritten) = match span {
+                    Span::Hole { len } => {
+                        let gone = FastCommitTag::DelRange(inode.ino, logical, len);
+                        self.writer.push(&gone);
+                        at += u64::from(len);
+                        continue;
+                    }
+                    Span::Data { start, .. } => (start, false),
+                    Span::Unwritten { start, .. } => (start, true),
+                };
+                let extent = Extent {
+                    logical,
+                    len: span.len(),
+                    physical,
+                    unwritten,
+                };
+                self.writer
+                    .push(&FastCommitTag::AddRange(inode.ino, extent));
+                at += u64::from(span.len());
+                if self.writer.blocks() > self.room {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}

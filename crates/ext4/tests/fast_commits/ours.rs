@@ -1,0 +1,235 @@
+//! Fast commits that Varve wrote (`record=fast`): after an fsync the image is as a power cut would
+//! leave it, and Varve, e2fsck and the running kernel have to find there what was synced.
+
+use crate::common::{Image, pattern};
+use crate::replay::{Tree, tree_of};
+use base::{Ino, Rng};
+use block::Queue;
+use blockdev::Image as Blocks;
+use fscore::{Creds, FallocateMode, FileKind, FileSystem, FsError, FsResult, RenameMode, SetAttr};
+use rt::{Sim, SimConfig};
+use std::sync::Arc;
+use varve_ext4::{Ext4, MountOptions};
+
+const MIB: u64 = 24;
+/// Files and directories of a history.
+const FILES: u64 = 6;
+const DIRS: u64 = 3;
+
+/// What an fsync left: the image, what the volume showed then, and the fast commits so far.
+pub struct Left {
+    pub image: Blocks,
+    pub bytes: u64,
+    pub live: Tree,
+    pub fast: u64,
+    /// What was done last.
+    pub what: String,
+}
+
+struct History {
+    fs: Arc<Ext4>,
+    ram: Arc<blockdev::Ram>,
+    rng: Rng,
+    bytes: u64,
+    left: Vec<Left>,
+    done: Vec<String>,
+}
+
+/// Runs `changes` random changes with the options `mount`, on a volume made with the options `mkfs`,
+/// and answers what each fsync left.
+pub fn history(mkfs: &[&str], mount: &str, seed: u64, changes: u64) -> Vec<Left> {
+    let mut all = vec!["-J", "size=4", "-N", "256"];
+    all.extend(mkfs);
+    let image = Image::new(MIB, &all);
+    let blocks: Blocks = image.load().blocks().into_iter().collect();
+    let bytes = MIB << 20;
+    let mount = mount.to_string();
+    let outcome = Sim::new(SimConfig::seeded(seed)).run(move || {
+        let ram = Arc::new(blocks.to_ram(bytes));
+        let options = MountOptions::parse(&mount).expect("options");
+        let fs = Ext4::mount(Queue::new(ram.clone()), options).expect("mounts");
+        let mut history = History {
+            fs,
+            ram,
+            rng: Rng::named(seed, "fast commits"),
+            bytes,
+            left: Vec::new(),
+            done: Vec::new(),
+        };
+        history.fill().expect("room");
+        for n in 0..changes {
+            history.step(n);
+        }
+        history.fs.unmount().expect("unmounts");
+        history.left
+    });
+    outcome.unwrap()
+}
+
+impl History {
+    /// Files that are durable by a full commit.
+    fn fill(&mut self) -> FsResult<()> {
+        let creds = Creds::default();
+        for d in 0..DIRS {
+            let dir = (self.fs).mkdir(self.fs.root(), format!("d{d}").as_bytes(), 0o755, creds)?;
+            for n in 0..FILES {
+                let name = format!("f{n}");
+                let made =
+                    (self.fs).create(dir.ino, name.as_bytes(), FileKind::File, 0o644, 0, creds)?;
+                self.fs
+                    .write(made.ino, 0, &pattern(n, (n * n * 700) as usize + 50))?;
+            }
+        }
+        self.fs.sync()
+    }
+
+    fn dir(&mut self) -> FsResult<Ino> {
+        let name = format!("d{}", self.rng.below(DIRS));
+        self.fs.lookup(self.fs.root(), name.as_bytes())
+    }
+
+    fn change_mode(&self, ino: Ino) -> FsResult<()> {
+        let perm = Some(self.fs.getattr(ino)?.perm ^ 0o020);
+        let set = SetAttr {
+            perm,
+            ..SetAttr::default()
+        };
+        self.fs.setattr(ino, &set).map(drop)
+    }
+
+    fn step(&mut self, n: u64) {
+        // A change of a missing file may fail.
+        let (what, synced) = match self.change(n) {
+            Ok(done) => done,
+            Err(FsError::Posix(_)) => return,
+            Err(e) => panic!("change {n} after {:?}: {e}", self.done),
+        };
+        self.done.push(what.clone());
+        let Some(ino) = synced.filter(|_| self.rng.below(3) > 0) else {
+            return;
+        };
+        // An fsync of an inode that has not changed commits nothing, and within one tick of the
+        // clock a write in place changes none.
+        if let Err(e) = self.change_mode(ino) {
+            panic!("{what}: {e}");
+        }
+        // So the data of all files is in the transaction, and durable with it.
+        (self.fs.writeback(base::Time(u64::MAX))).expect("room");
+        match self.fs.fsync(ino, false) {
+            Ok(()) => {}
+            Err(FsError::Posix(_)) => return,
+            Err(e) => panic!("fsync after {what}: {e}"),
+        }
+        self.left.push(Left {
+            image: self.ram.blocks().into_iter().collect(),
+            bytes: self.bytes,
+            live: tree_of(&self.fs).expect("a walk"),
+            fast: self.fs.journal().stats().fast_commits,
+            what: self.done.join("\n  "),
+        });
+    }
+
+    /// One random change; answers what it was, and an inode to sync.
+    fn change(&mut self, n: u64) -> FsResult<(String, Option<Ino>)> {
+        let creds = Creds::default();
+        let (dir, to) = (self.dir()?, self.dir()?);
+        let name = format!("f{}", self.rng.below(FILES + 2));
+        let other = format!("f{}", self.rng.below(FILES + 2));
+        let (a, b) = (name.as_bytes(), other.as_bytes());
+        let fs = self.fs.clone();
+        let there = || fs.lookup(dir, a);
+        let kind = self.rng.below(26);
+        let synced = match kind {
+            0..=3 => {
+                let made = fs.create(dir, a, FileKind::File, 0o640, 0, creds)?;
+                let len = self.rng.below(30_000) as usize;
+                fs.write(made.ino, 0, &pattern(n, len))?;
+                made.ino
+            }
+            4..=8 => {
+                let ino = there()?;
+                let (at, len) = (self.rng.below(90_000), 1 + self.rng.below(20_000));
+                fs.write(ino, at, &pattern(n, len as usize))?;
+                ino
+            }
+            9 | 10 => {
+                fs.rename(dir, a, to, b, RenameMode::Replace)?;
+                fs.lookup(to, b)?
+            }
+            11 | 12 => {
+                let ino = there()?;
+                fs.link(ino, to, b)?;
+                ino
+            }
+            13..=15 => {
+                let ino = there()?;
+                fs.unlink(dir, a)?;
+                // Also the file that has just gone, if it has other names.
+                match fs.getattr(ino) {
+                    Ok(attr) if attr.nlink > 0 => ino,
+                    _ => self.fs.lookup(to, b)?,
+                }
+            }
+            16 | 17 => {
+                let ino = there()?;
+                let size = Some(self.rng.below(60_000));
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        size,
+                        ..SetAttr::default()
+                    },
+                )?;
+                ino
+            }
+            18 => {
+                let ino = there()?;
+                let (at, len) = (self.rng.below(50_000), 1 + self.rng.below(60_000));
+                let mode = match self.rng.below(2) {
+                    0 => FallocateMode::Allocate,
+                    _ => FallocateMode::KeepSize,
+                };
+                fs.fallocate(ino, mode, at, len)?;
+                ino
+            }
+            19 => {
+                let made = fs.mkdir(dir, a, 0o700, creds)?;
+                let inside = fs.create(made.ino, b, FileKind::File, 0o600, 0, creds)?;
+                fs.write(inside.ino, 0, b"inside")?;
+                inside.ino
+            }
+            20 => {
+                fs.rmdir(dir, a)?;
+                self.fs.lookup(to, b)?
+            }
+            21 => {
+                let ino = there()?;
+                let perm = Some(0o600 + n as u16 % 64);
+                fs.setattr(
+                    ino,
+                    &SetAttr {
+                        perm,
+                        ..SetAttr::default()
+                    },
+                )?;
+                ino
+            }
+            22 => fs.symlink(dir, a, b"somewhere", creds)?.ino,
+            23 => {
+                let ino = there()?;
+                fs.setxattr(ino, b"user.name", b"value", fscore::XattrMode::Any)?;
+                ino
+            }
+            24 => {
+                fs.rename(dir, a, to, b, RenameMode::Exchange)?;
+                there()?
+            }
+            _ => fs.create(dir, a, FileKind::Fifo, 0o600, 0, creds)?.ino,
+        };
+        let what = format!("{kind}: {name} in {dir}, {other} in {to}");
+        let regular = fs
+            .getattr(synced)
+            .is_ok_and(|attr| attr.kind == FileKind::File);
+        Ok((what, regular.then_some(synced)))
+    }
+}

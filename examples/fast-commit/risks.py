@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""What the running kernel's ext4 with the feature `fast_commit` leaves of changes that it has
+acknowledged: each case syncs, ends the power (a shutdown of the file system without a flush of its
+log), and looks at what a mount shows, and at what `e2fsck -fy` leaves instead.
+
+Root, e2fsprogs 1.46 or later. Prints one line a case; works in a temporary folder.
+"""
+
+import ctypes
+import fcntl
+import os
+import struct
+import subprocess
+import tempfile
+
+SHUTDOWN = 0x8004587D  # EXT4_IOC_SHUTDOWN
+NO_LOG_FLUSH = 2  # EXT4_GOING_FLAGS_NOLOGFLUSH
+MKFS = ["-q", "-t", "ext4", "-b", "4096", "-J", "size=8", "-E", "lazy_itable_init=0,lazy_journal_init=0"]
+
+
+def run(*command):
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def write(path, content, sync=True):
+    fd = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    os.write(fd, content)
+    if sync:
+        os.fsync(fd)
+    os.close(fd)
+
+
+class Volume:
+    """A volume on a loop device, mounted without timers."""
+
+    def __init__(self, folder, features):
+        self.image, self.dir = os.path.join(folder, "image"), os.path.join(folder, "mount")
+        os.makedirs(self.dir, exist_ok=True)
+        with open(self.image, "wb") as file:
+            file.truncate(64 << 20)
+        run("mke2fs", *MKFS, "-O", features, self.image)
+        assert self.mount(), "a fresh volume mounts"
+
+    def at(self, name):
+        return os.path.join(self.dir, name)
+
+    def mount(self):
+        return run("mount", "-o", "loop,commit=600", self.image, self.dir).returncode == 0
+
+    def settle(self):
+        """A full commit."""
+        fd = os.open(self.dir, os.O_RDONLY)
+        os.syncfs(fd) if hasattr(os, "syncfs") else ctypes.CDLL(None).syncfs(fd)
+        os.close(fd)
+
+    def cut(self):
+        fd = os.open(self.dir, os.O_RDONLY)
+        fcntl.ioctl(fd, SHUTDOWN, struct.pack("I", NO_LOG_FLUSH))
+        os.close(fd)
+        run("umount", self.dir)
+
+    def show(self, look):
+        """What a mount shows, and whether e2fsck finds faults behind it."""
+        if not self.mount():
+            return "the mount is refused"
+        try:
+            seen = look(self)
+        except OSError as error:
+            seen = f"{error.strerror}"
+        run("umount", self.dir)
+        faults = run("e2fsck", "-fn", self.image)
+        return seen if faults.returncode == 0 else f"{seen}; e2fsck finds faults behind it"
+
+
+def full_area(v):
+    """Appends with an fsync each, until the area of fast commits is full to the last block."""
+    write(v.at("f"), b"x" * 4096)
+    v.settle()
+    blocks = int(run("sh", "-c", f"dumpe2fs -h {v.image} 2>/dev/null | sed -n 's/Fast commit length: *//p'").stdout)
+    fd = os.open(v.at("f"), os.O_RDWR)
+    # The first one begins the transaction; a block of the area is not used.
+    for n in range(blocks - 1):
+        os.pwrite(fd, b"y" * 100, 4096 + 100 * n)
+        os.fsync(fd)
+    os.close(fd)
+    size = 4096 + 100 * (blocks - 1)
+    return lambda v: "all as synced" if os.stat(v.at("f")).st_size == size else f"{os.stat(v.at('f')).st_size} of {size} bytes are left"
+
+
+def attributes_of_a_former_file(v):
+    """A file with an attribute is removed, and a new one gets its number."""
+    write(v.at("old"), b"")
+    os.setxattr(v.at("old"), "user.secret", b"of the old file")
+    v.settle()
+    number = os.stat(v.at("old")).st_ino
+    os.unlink(v.at("old"))
+    write(v.at("new"), b"new")
+    same = os.stat(v.at("new")).st_ino == number
+    look = lambda v: f"the new file has {os.listxattr(v.at('new'))}" if os.listxattr(v.at("new")) else "all as synced"
+    return look if same else (lambda v: "not reached: another number")
+
+
+def new_directory(v):
+    """A file in a new directory."""
+    v.settle()
+    write(v.at("begin"), b"")
+    os.mkdir(v.at("d"))
+    write(v.at("d/f"), b"content")
+    return lambda v: "all as synced" if open(v.at("d/f"), "rb").read() == b"content" else "other content"
+
+
+def content_in_the_inode(v):
+    """A file so small that its content lies in its inode (feature inline_data)."""
+    v.settle()
+    write(v.at("small"), b"tiny content")
+    return lambda v: "all as synced" if open(v.at("small"), "rb").read() == b"tiny content" else "other content"
+
+
+def file_without_a_name(v):
+    """A file that is made without a name (O_TMPFILE), gets one, and is synced."""
+    v.settle()
+    fd = os.open(v.dir, os.O_TMPFILE | os.O_RDWR, 0o644)
+    os.write(fd, b"content")
+    here, follow = -100, 0x400  # AT_FDCWD, AT_SYMLINK_FOLLOW
+    of = f"/proc/self/fd/{fd}".encode()
+    assert ctypes.CDLL(None).linkat(here, of, here, v.at("named").encode(), follow) == 0
+    os.fsync(fd)
+    os.close(fd)
+    return lambda v: "all as synced" if open(v.at("named"), "rb").read() == b"content" else "other content"
+
+
+def symlinks(v):
+    """Symbolic links, short and long, and a file that is synced behind them."""
+    v.settle()
+    write(v.at("begin"), b"")
+    os.symlink("short", v.at("a"))
+    os.symlink("long" * 40, v.at("b"))
+    write(v.at("f"), b"content")
+
+    def look(v):
+        lost = []
+        for name, target in (("a", "short"), ("b", "long" * 40)):
+            try:
+                if os.readlink(v.at(name)) != target:
+                    lost.append(f"target of {name}")
+            except OSError as error:
+                lost.append(f"{name}: {error.strerror}")
+        return ", ".join(lost) or "all as synced"
+
+    return look
+
+
+def plain(v):
+    """Control: a new file, an append, a rename over another file."""
+    write(v.at("target"), b"old")
+    v.settle()
+    write(v.at("f"), b"content")
+    os.rename(v.at("f"), v.at("target"))
+    write(v.at("target"), b"other")
+    return lambda v: "all as synced" if open(v.at("target"), "rb").read() == b"othernt" and not os.path.exists(v.at("f")) else "other content"
+
+
+CASES = [
+    (plain, "fast_commit"),
+    (full_area, "fast_commit"),
+    (attributes_of_a_former_file, "fast_commit"),
+    (new_directory, "fast_commit"),
+    (file_without_a_name, "fast_commit"),
+    (symlinks, "fast_commit"),
+    (content_in_the_inode, "fast_commit,inline_data"),
+]
+
+
+def one(case, features):
+    with tempfile.TemporaryDirectory() as folder:
+        v = Volume(folder, features)
+        try:
+            look = case(v)
+            v.cut()
+            copy = v.image + ".copy"
+            run("cp", "--sparse=always", v.image, copy)
+            by_kernel = v.show(look)
+            os.replace(copy, v.image)
+            run("e2fsck", "-fy", v.image)
+            by_e2fsck = v.show(look)
+        finally:
+            if os.path.ismount(v.dir):
+                run("umount", v.dir)
+    print(f"{case.__name__.replace('_', ' '):<30}{by_kernel:<52}{by_e2fsck}", flush=True)
+
+
+if __name__ == "__main__":
+    e2fsck = run("e2fsck", "-V").stderr.splitlines()[0]
+    print(f"{'case':<30}{'behind Linux ' + os.uname().release:<52}behind {e2fsck}")
+    for case, features in CASES:
+        one(case, features)
