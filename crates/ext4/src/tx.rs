@@ -164,8 +164,8 @@ impl<'f> Tx<'f> {
         self.handle.as_ref().expect("a handle is open").tid()
     }
 
-    /// Says that all changes of this handle, so far and until it ends or is restarted, are noted for
-    /// a fast commit or follow from what is: fields and blocks of inodes are noted where they
+    /// Says that all changes of this handle, so far and until it ends or is restarted, are noted
+    /// for a fast commit or follow from what is: fields and blocks of inodes are noted where they
     /// change, names by [`tell_name`](Tx::tell_name).
     pub fn tell(&mut self) {
         self.told = true;
@@ -182,15 +182,15 @@ impl<'f> Tx<'f> {
         if self.fast.is_on() {
             self.fast.name(self.tid(), what, named(dir, inode, name));
             if what == Named::Link {
-                // A replay of the name changes the time of the inode, which is to stay as it is even
-                // if the clock has not moved on since its last change.
+                // A replay of the name changes the time of the inode, which is to stay as it is
+                // even if the clock has not moved on since its last change.
                 self.fast.inode(self.tid(), inode.ino);
             }
         }
     }
 
-    /// Notes that fields of an inode have changed. Those of a directory follow from its names, as far
-    /// as a handle that tells may change them.
+    /// Notes that fields of an inode have changed. Those of a directory follow from its names, as
+    /// far as a handle that tells may change them.
     pub fn note_fields(&mut self, ino: Ino, is_dir: bool) {
         if !is_dir && self.fast.is_on() {
             self.fast.inode(self.tid(), ino);

@@ -205,8 +205,8 @@ impl Choices {
 impl FromStr for Choices {
     type Err = ChoiceError;
 
-    /// Reads `PRESET`, `KEY=VALUE`, or several of them with `+` between. A word behind the first one
-    /// may also be a value of `order`: `fast-commit+adaptive`.
+    /// Reads `PRESET`, `KEY=VALUE`, or several of them with `+` between. A word behind the first
+    /// one may also be a value of `order`: `fast-commit+adaptive`.
     fn from_str(text: &str) -> Result<Choices, ChoiceError> {
         let mut choices = Choices::default();
         for item in text.split(SEPARATOR).map(str::trim) {

@@ -28,8 +28,8 @@ use ondisk::jbd2::{CHECKSUM_CRC32C, JournalCompat, JournalIncompat, SUPERBLOCK_B
 use std::sync::Arc;
 
 /// Blocks for fast commits in an empty log: as many as it names, unless they are so few that none
-/// could be used, or so many that the ring would be the smaller part. Otherwise a 64th of the log, as
-/// mke2fs makes it, up to the 256 that Linux takes where no number is named.
+/// could be used, or so many that the ring would be the smaller part. Otherwise a 64th of the log,
+/// as mke2fs makes it, up to the 256 that Linux takes where no number is named.
 fn fast_blocks(sb: &Superblock) -> u32 {
     match sb.fast_commit_blocks_raw() {
         named if named >= 3 && named <= sb.blocks_count() / 2 => named,
@@ -137,7 +137,8 @@ impl LogSuper {
         self.features_dirty |= new != incompat || self.sb.compat() != compat;
     }
 
-    /// Blocks of the ring of an empty log, once [`set_features`](Self::set_features) was told `fast`.
+    /// Blocks of the ring of an empty log, once [`set_features`](Self::set_features) was told
+    /// `fast`.
     pub fn ring_len(&self, fast: bool) -> u32 {
         let all = self.sb.blocks_count() - self.sb.first();
         match fast {

@@ -9,7 +9,8 @@ pub enum Record {
     /// Full block images behind descriptors, and a commit block (JBD2).
     Full,
     /// As `Full`, and between two such commits fast commits: changes of inodes, names and ranges
-    /// of blocks, in an area of their own behind the ring (ext4 of Linux since 5.10; `fast/mod.rs`).
+    /// of blocks, in an area of their own behind the ring (ext4 of Linux since 5.10;
+    /// `fast/mod.rs`).
     Fast,
     /// The modified bytes of all metadata in coalition blocks (eMMC paper, IV.A).
     Coalition {

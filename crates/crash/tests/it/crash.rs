@@ -11,7 +11,7 @@ use varve_crash::{
     small_volume,
 };
 
-const PRESETS: [&str; 7] = [
+const PRESETS: [&str; 9] = [
     "jbd2",
     "flush-ahead",
     "coalition",
@@ -19,6 +19,8 @@ const PRESETS: [&str; 7] = [
     "emmc",
     "emmc-paper",
     "adaptive",
+    "fast-commit",
+    "fast-commit+adaptive",
 ];
 
 /// Their log is JBD2's, byte for byte: e2fsck can replay it.
@@ -240,6 +242,8 @@ per_preset! {
     emmc = "emmc", 4;
     emmc_paper = "emmc-paper", 5;
     adaptive = "adaptive", 6;
+    fast_commit = "fast-commit", 7;
+    fast_commit_adaptive = "fast-commit+adaptive", 8;
 }
 
 /// Cuts inside of recovery, and inside of the recovery after that.

@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 impl Ext4 {
-    /// The blocks of a fast commit of all that handles have told since the last one; none if that is
-    /// nothing. `None` if something was not told, or cannot be read. No handle is open.
+    /// The blocks of a fast commit of all that handles have told since the last one; none if that
+    /// is nothing. `None` if something was not told, or cannot be read. No handle is open.
     pub(crate) fn compose_fast(&self, start: FastStart) -> Option<Vec<Bytes>> {
         let notes = self.fast.take(start.tid)?;
         if notes.is_empty() {
@@ -88,7 +88,7 @@ impl Row<'_> {
         self.writer.push(&FastCommitTag::Inode(inode.ino, bytes));
     }
 
-    /// The fields, without attributes that lie behind them.
+    /// fast_record-B3: the fields, without attributes that lie behind them.
     fn fields(&mut self, inode: &Arc<Inode>) {
         let core = inode.core();
         let bytes = core.logged_bytes();

@@ -1,6 +1,6 @@
 //! Writing of fast commits (`record=fast`): what handles have told of their changes becomes one row
-//! of tags. The journal brings it to the medium (`journal/src/fast/mod.rs`), and recovery replays it
-//! (`fast_commit.rs`).
+//! of tags. The journal brings it to the medium (`journal/src/fast/mod.rs`), and recovery replays
+//! it (`fast_commit.rs`).
 //!
 //! - B1 (told or refused): a handle that has changed something tells of all of it before it ends,
 //!   or its transaction is committed in full. Nobody has to remember to refuse: what does not tell
@@ -16,9 +16,9 @@
 //!   it is composed. No handle is open then (fast-W1), so they are those that the last handle left.
 //! - B4 (order): names stand in the order in which they came and went, and inodes behind all names,
 //!   each with its blocks before its fields; an inode that was made also stands before its first
-//!   name. So no replay meets a name without its inode, or frees an inode that has got another name,
-//!   and what a replay of names does to link counts and times, and a replay of blocks to their
-//!   count, is set right at the end.
+//!   name. So no replay meets a name without its inode, or frees an inode that has got another
+//!   name, and what a replay of names does to link counts and times, and a replay of blocks to
+//!   their count, is set right at the end.
 //! - B5 (short lives): an inode that was made and lost its last name since the last fast commit is
 //!   left out with all of its names: its number may be another inode's by now.
 
@@ -71,7 +71,8 @@ impl Ext4 {
     }
 
     /// Makes everything durable for an fsync of a directory. Linux makes a full commit for whatever
-    /// is no regular file; where the scheme has another order than that of Linux, a fast commit does.
+    /// is no regular file; where the scheme has another order than that of Linux, a fast commit
+    /// does.
     pub(crate) fn commit_for_directory(&self) -> FsResult<()> {
         let stock = self
             .journal

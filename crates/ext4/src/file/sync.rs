@@ -118,8 +118,8 @@ impl Ext4 {
     }
 
     /// Makes a directory durable. A directory has no data of its own: all of it is in the journal.
-    /// So this makes the running transaction durable if there is one and sends nothing otherwise, as
-    /// Linux does (`ext4_force_commit` for whatever is no regular file).
+    /// So this makes the running transaction durable if there is one and sends nothing otherwise,
+    /// as Linux does (`ext4_force_commit` for whatever is no regular file).
     fn sync_directory(&self) -> FsResult<()> {
         self.sync_times
             .part("fsync-commit", || self.commit_for_directory())

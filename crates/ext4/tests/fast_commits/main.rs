@@ -222,7 +222,7 @@ fn histories_of_ours_are_replayed_as_by_e2fsck() {
         replayed += ours_agree(options, mount, (seed, 150), !inline);
     }
     println!("{replayed} fast commits replayed");
-    assert!(replayed > 10_000, "{replayed}");
+    assert!(replayed > 4_000, "{replayed}");
 }
 
 #[test]

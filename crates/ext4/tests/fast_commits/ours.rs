@@ -35,8 +35,8 @@ struct History {
     done: Vec<String>,
 }
 
-/// Runs `changes` random changes with the options `mount`, on a volume made with the options `mkfs`,
-/// and answers what each fsync left.
+/// Runs `changes` random changes with the options `mount`, on a volume made with the options
+/// `mkfs`, and answers what each fsync left.
 pub fn history(mkfs: &[&str], mount: &str, seed: u64, changes: u64) -> Vec<Left> {
     let mut all = vec!["-J", "size=4", "-N", "256"];
     all.extend(mkfs);

@@ -142,8 +142,8 @@ pub fn plan_of(scheme: &Scheme) -> &'static [Step] {
     }
 }
 
-/// The plan of a fast commit: in the order of Linux; or all of its blocks non-volatile behind a flush,
-/// if one is needed; or as the cost model chooses.
+/// The plan of a fast commit: in the order of Linux; or all of its blocks non-volatile behind a
+/// flush, if one is needed; or as the cost model chooses.
 pub(crate) fn fast_plan_of(scheme: &Scheme) -> &'static [Step] {
     match scheme.order {
         Order::FlushEnd => FAST_BODY_FLUSH_TAIL,

@@ -1,6 +1,6 @@
-//! Fast commits: what an fsync needs of the running transaction, written as changes of inodes, names
-//! and ranges of blocks into an area behind the ring, instead of a commit of all changed blocks
-//! (Linux: `fs/jbd2` with the feature FAST_COMMIT; Shirwadkar et al., USENIX ATC 2024).
+//! Fast commits: what an fsync needs of the running transaction, written as changes of inodes,
+//! names and ranges of blocks into an area behind the ring, instead of a commit of all changed
+//! blocks (Linux: `fs/jbd2` with the feature FAST_COMMIT; Shirwadkar et al., USENIX ATC 2024).
 //!
 //! The journal brings the blocks that the file system composes to the medium. Recovery finds them
 //! behind the last full commit and lets the file system replay them (`recover/fast.rs`).
@@ -11,13 +11,13 @@
 //!   handles of T have changed since the last fast commit of T, or since T began. So half an
 //!   operation is in none, and what one fast commit lacks no later one needs.
 //! - W2 (place in time): one is written only while T runs and the transaction before it is durable;
-//!   the turn (turn-T1) keeps full commits and other fast commits away. So for recovery the log ends
-//!   before T until T is committed in full, and then the fast commits of T count no more, because
-//!   the head of the area names T.
+//!   the turn (turn-T1) keeps full commits and other fast commits away. So for recovery the log
+//!   ends before T until T is committed in full, and then the fast commits of T count no more,
+//!   because the head of the area names T.
 //! - W3 (data): as for a full commit, all ordered data that handles of T have submitted is durable
-//!   before the last block is sent (journal-commit-F1, F2), or goes ahead of all blocks (F7). The
-//!   blocks commit themselves (F6), because the tail at the end of the last one holds a checksum of
-//!   all of them.
+//!   before the last block is sent (journal-commit-F1, journal-commit-F2), or goes ahead of all
+//!   blocks (journal-commit-F7). The blocks commit themselves (journal-commit-F6), because the tail
+//!   at the end of the last one holds a checksum of all of them.
 //! - W4 (place): the first fast commit of T begins the area; each other one lies behind the one
 //!   before, which was durable before the next is sent. None of a running T is overwritten.
 //! - W5 (begin of the log): the superblock names the begin of the log and the feature, durably,

@@ -87,7 +87,7 @@ pub struct RecoveryReport {
     /// Blocks known by deltas only whose full image was logged first, because a home write on this
     /// device may be torn.
     pub blocks_insured: u64,
-    /// Fast commits of Linux that were replayed behind the full ones.
+    /// Fast commits that were replayed behind the full ones.
     pub fast_commits: u64,
     /// Images and deltas skipped because their block was revoked.
     pub images_revoked: u64,

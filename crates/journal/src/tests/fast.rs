@@ -196,8 +196,8 @@ fn a_failed_one_ends_the_journal() {
     journal.stop().expect_err("aborted");
 }
 
-/// A log that names more blocks for fast commits than would leave a ring, or one of which none could
-/// be used, gets as many as its size allows.
+/// A log that names more blocks for fast commits than would leave a ring, or one of which none
+/// could be used, gets as many as its size allows.
 #[test]
 fn the_ring_stays_the_larger_part() {
     for (named, blocks) in [(0, 8), (2, 8), (LOG_BLOCKS - 4, 8), (u32::MAX, 8), (40, 40)] {

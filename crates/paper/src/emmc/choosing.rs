@@ -12,24 +12,28 @@ use std::fmt::Write as _;
 
 const BASE: &str = "jbd2";
 /// Schemes whose logs Linux and e2fsck can replay, the simplest first.
-const STOCK: [&str; 3] = [BASE, "flush-ahead", ORDERED];
+const STOCK: [&str; 5] = [BASE, "flush-ahead", ORDERED, "fast-commit", FAST];
 /// The stock record with the order of `adaptive`.
 const ORDERED: &str = "jbd2+order=adaptive";
+/// Fast commits with that order.
+const FAST: &str = "fast-commit+order=adaptive";
 /// Every journaled scheme, the simplest first: among equal ones the first is named first.
-const JOURNALED: [&str; 7] = [
+const JOURNALED: [&str; 9] = [
     BASE,
     "coalition",
     "flush-ahead",
     "emmc",
     "coalition-paper",
     ORDERED,
+    "fast-commit",
+    FAST,
     "adaptive",
 ];
 /// The scheme that promises nothing.
 const NONE: &str = "none";
 /// Schemes for which it matters what a cut leaves of a pack (docs/results/cost-table.md); for the
 /// others the figures of the ordinary card count there, too.
-const PACKERS: [&str; 4] = ["flush-ahead", "emmc", ORDERED, "adaptive"];
+const PACKERS: [&str; 5] = ["flush-ahead", "emmc", ORDERED, FAST, "adaptive"];
 const PACK_CARDS: [&str; 2] = ["packs keep any subset", "no packs"];
 
 /// A use of storage: what people call it, and the workload for it.
@@ -231,8 +235,9 @@ It is about ext4; [f2fsj.md](f2fsj.md#when-it-is-faster) says when F2FS is faste
 const TOOLS: &str = "
 ## Before speed
 
-- **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full`: `jbd2`,
-  `flush-ahead`, `jbd2+order=adaptive`. Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
+- **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full` or `record=fast`: `jbd2`,
+  `flush-ahead`, `jbd2+order=adaptive`, `fast-commit`, `fast-commit+order=adaptive`. Of fast commits Varve writes only what the recovery of Linux and that of e2fsck
+  keep whole; those that Linux writes are another matter ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
   Varve, everybody reads the volume ([coalition.md](../format/coalition.md)).
 - **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
   damage data that was synced long ago, or the one superblock of the log, and the mount is refused by name then. Coalitions log whole blocks first there, and lose most
@@ -438,7 +443,7 @@ fn by_card(measured: &Measured, column: usize) -> String {
 fn reproduce() -> String {
     let mut text = String::from(
         "\n## The runs\n\nColumns are device strings, rows workloads of\n\n    varve compare --size 128 --timers off --timing TIMING --device CARD --workload USE \\\n        \
-         --schemes jbd2,coalition,flush-ahead,emmc,coalition-paper,jbd2+order=adaptive,adaptive,none\n\n| column | timing | card |\n|---|---|---|\n",
+         --schemes jbd2,coalition,flush-ahead,emmc,coalition-paper,jbd2+order=adaptive,fast-commit,fast-commit+order=adaptive,adaptive,none\n\n| column | timing | card |\n|---|---|---|\n",
     );
     for column in &COLUMNS {
         let device = column.card.device(column.timing);

@@ -264,8 +264,12 @@ fn described(fs: &AnyFs) -> Vec<String> {
 }
 
 fn log_line(r: &RecoveryReport) -> String {
+    let fast = match r.fast_commits {
+        0 => String::new(),
+        n => format!(", {n} fast commits"),
+    };
     format!(
-        "log: cases {}, {} transactions, {} blocks brought home",
+        "log: cases {}, {} transactions{fast}, {} blocks brought home",
         r.cases, r.transactions, r.blocks_replayed
     )
 }

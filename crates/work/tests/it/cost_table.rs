@@ -122,7 +122,7 @@ fn page(table: &str) -> String {
          60 SQLite transactions (20 inserts, 20 updates, 20 deletes). The counts behind it stand in\n\
          [cost-table.tsv](cost-table.tsv). A test (`crates/work/tests/it/cost_table.rs`) measures them anew and fails at any difference, here or\n\
          there; `VARVE_BLESS=1` writes both.\n\n\
-         FUA: writes with the reliable-write bit; each of a packed command counts. Journal blocks: descriptor, metadata, revoke, commit and\n\
+         FUA: writes with the reliable-write bit; each of a packed command counts. Journal blocks: descriptor, metadata, revoke, commit, fast commit and\n\
          superblock; coalition blocks hold modified bytes.\n",
     );
     for (name, workload) in OPERATIONS {
