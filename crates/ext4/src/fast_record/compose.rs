@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Where an inode has its time of deletion (ext4 disk layout, "Index Nodes").
+const DELETION_TIME: Range<usize> = 0x14..0x18;
+
 impl Ext4 {
     /// The blocks of a fast commit of all that handles have told since the last one; none if that
     /// is nothing. `None` if something was not told, or cannot be read. No handle is open.
@@ -94,8 +97,19 @@ impl Row<'_> {
         let bytes = core.logged_bytes();
         let extra = usize::from(core.disk.extra_bytes());
         let len = (INODE_BYTES_OLD + extra).min(bytes.len());
-        let tag = FastCommitTag::Inode(inode.ino, bytes[..len].to_vec());
-        self.writer.push(&tag);
+        let mut bytes = bytes[..len].to_vec();
+        if core.orphan.is_some() {
+            // fast_record-B7: there the list of orphans has its next one.
+            bytes[DELETION_TIME].fill(0);
+        }
+        self.writer.push(&FastCommitTag::Inode(inode.ino, bytes));
+    }
+
+    /// fast_record-B7: the number of blocks that a truncation leaves, if one is under way.
+    fn end_of_truncation(&self, inode: &Inode) -> Option<u64> {
+        let core = inode.core();
+        let under_way = core.orphan.is_some() && core.disk.links() > 0;
+        under_way.then(|| core.disk.size().div_ceil(self.fs.block()))
     }
 
     /// Where the blocks of these ranges are.
@@ -103,7 +117,14 @@ impl Row<'_> {
         if !inode.core().has_extents() {
             return Ok(());
         }
-        for Range { start, end } in ranges {
+        let cut = self.end_of_truncation(inode);
+        for Range { start, mut end } in ranges {
+            if let Some(cut) = cut.filter(|cut| *cut < end) {
+                let from = cut.max(start);
+                let gone = FastCommitTag::DelRange(inode.ino, from as u32, (end - from) as u32);
+                self.writer.push(&gone);
+                end = from;
+            }
             let mut at = start;
             while at < end {
                 let (logical, want) = (at as u32, (end - at).min(u32::MAX.into()) as u32);

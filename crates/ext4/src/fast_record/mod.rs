@@ -21,6 +21,11 @@
 //!   their count, is set right at the end.
 //! - B5 (short lives): an inode that was made and lost its last name since the last fast commit is
 //!   left out with all of its names: its number may be another inode's by now.
+//! - B6 (orphans): the number of an inode that had no name when its transaction began, and that was
+//!   freed in it, is not told again: on the medium it is still an orphan, which the mount after a
+//!   cut will free.
+//! - B7 (truncations): a file that is being truncated, in several handles, is told as truncated: a
+//!   row does not say that the file is an orphan until the last of its blocks is free.
 
 mod compose;
 mod notes;

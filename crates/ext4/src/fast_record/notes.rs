@@ -3,7 +3,7 @@
 use base::{Ino, Mutant, Tid};
 use ondisk::ext4::{FastCommitName, FastCommitTag};
 use rt::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// Names and inodes that are kept. An area of the usual size holds no more; a transaction with more
@@ -43,6 +43,16 @@ pub(super) struct Notes {
     pub names: Vec<(Named, FastCommitName)>,
     /// Inodes whose fields have changed, with the blocks whose mapping has.
     pub inodes: BTreeMap<Ino, Vec<Range<u64>>>,
+    past: Past,
+}
+
+/// What counts until the transaction ends, whatever fast commits it has.
+#[derive(Default, Debug)]
+struct Past {
+    /// Inodes that lost a name.
+    unlinked: BTreeSet<Ino>,
+    /// Inodes that were freed and had no name when the transaction began (fast_record-B6).
+    orphans: BTreeSet<Ino>,
 }
 
 impl Notes {
@@ -52,6 +62,7 @@ impl Notes {
             refused: false,
             names: Vec::new(),
             inodes: BTreeMap::new(),
+            past: Past::default(),
         }
     }
 
@@ -65,7 +76,8 @@ impl Notes {
     }
 
     fn bound(&mut self) {
-        if self.names.len() + self.inodes.len() > NOTES_MAX {
+        let past = self.past.unlinked.len() + self.past.orphans.len();
+        if self.names.len() + self.inodes.len() + past > NOTES_MAX {
             self.refuse();
         }
     }
@@ -123,7 +135,15 @@ impl FastNotes {
 
     /// A name came or went.
     pub fn name(&self, tid: Tid, what: Named, name: FastCommitName) {
-        self.with(tid, |notes| notes.names.push((what, name)));
+        self.with(tid, |notes| match what {
+            Named::Create if notes.past.orphans.contains(&name.ino) => notes.refuse(),
+            _ => {
+                if what == Named::Unlink {
+                    notes.past.unlinked.insert(name.ino);
+                }
+                notes.names.push((what, name));
+            }
+        });
     }
 
     /// Fields of an inode have changed.
@@ -142,7 +162,12 @@ impl FastNotes {
 
     /// An inode was freed.
     pub fn freed(&self, tid: Tid, ino: Ino) {
-        self.with(tid, |notes| notes.drop_inode(ino));
+        self.with(tid, |notes| {
+            notes.drop_inode(ino);
+            if !notes.past.unlinked.contains(&ino) {
+                notes.past.orphans.insert(ino);
+            }
+        });
     }
 
     /// Takes the notes of `tid`. `None`: something was not told; that is said once, because the
@@ -152,7 +177,8 @@ impl FastNotes {
         if notes.tid != tid {
             return Some(Notes::new(tid));
         }
-        let taken = std::mem::replace(&mut *notes, Notes::new(tid));
+        let mut taken = std::mem::replace(&mut *notes, Notes::new(tid));
+        notes.past = std::mem::take(&mut taken.past);
         (!taken.refused).then_some(taken)
     }
 }
@@ -228,6 +254,22 @@ mod tests {
         assert_eq!(list(&taken), left);
         assert!(taken.inodes.is_empty());
         assert!(notes.take(T).expect("told").is_empty(), "taken once");
+    }
+
+    /// fast_record-B6.
+    #[test]
+    fn the_number_of_an_orphan_is_not_told_again_in_its_transaction() {
+        let notes = FastNotes::new(true);
+        notes.freed(T, Ino(12));
+        assert!(notes.take(T).is_some());
+        notes.name(T, Named::Create, name("a", 12));
+        assert!(notes.take(T).is_none());
+        let next = T.next();
+        notes.name(next, Named::Unlink, name("b", 13));
+        notes.freed(next, Ino(13));
+        assert!(notes.take(next).is_some());
+        notes.name(next, Named::Create, name("c", 13));
+        assert!(notes.take(next).is_some(), "it had a name");
     }
 
     #[test]
