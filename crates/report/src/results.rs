@@ -64,7 +64,7 @@ pub struct Run {
     /// SLC area), whose programs are not counted apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<Wear>,
-    /// Transactions that the journal committed.
+    /// Commits of the journal: of whole transactions, and fast ones.
     pub commits: u64,
     /// Mean microseconds of each part of an fsync; the parts add up to the mean fsync.
     pub fsync_us: BTreeMap<String, f64>,

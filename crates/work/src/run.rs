@@ -417,7 +417,7 @@ impl Reading {
             write_commands: queue.write_commands,
             device: stack.device.device_stats().unwrap_or_default(),
             flash: stack.device.flash_stats(),
-            commits: journal.transactions,
+            commits: journal.transactions + journal.fast_commits,
             remapped_blocks: journal.blocks_remapped,
             remap_copies: journal.remaps_copied,
             waits: journal.waits,
