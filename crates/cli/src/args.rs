@@ -211,8 +211,8 @@ pub struct RunArgs {
     /// Journaling schemes, separated by commas. Each is a preset, or single choices, or both, with
     /// `+` between: `emmc`, `emmc+full-first=on`, `record=coalition+order=flush-end+home=copy`.
     /// `paper` stands for those of the eMMC paper: `jbd2,coalition-paper,flush-ahead,emmc-paper`.
-    /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,none`; on a device with REMAP jbd2 and
-    /// jftl in each data mode]
+    /// [default: `jbd2,coalition,flush-ahead,emmc,adaptive,fast-commit,fast-commit+adaptive,none`;
+    /// on a device with REMAP jbd2 and jftl in each data mode]
     #[arg(long, value_delimiter = ',')]
     pub schemes: Vec<String>,
     /// Seed of every random stream.

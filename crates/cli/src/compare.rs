@@ -27,12 +27,14 @@ use work::workload::bench::room;
 const MIB_RANGE: std::ops::RangeInclusive<u64> = 16..=64 * 1024;
 
 /// The schemes of a comparison that names none.
-const SCHEMES: [&str; 6] = [
+const SCHEMES: [&str; 8] = [
     "jbd2",
     "coalition",
     "flush-ahead",
     "emmc",
     "adaptive",
+    "fast-commit",
+    "fast-commit+adaptive",
     "none",
 ];
 

@@ -99,6 +99,8 @@ fn the_results_add_up() {
             "flush-ahead",
             "emmc",
             "adaptive",
+            "fast-commit",
+            "fast-commit+order=adaptive",
             "none"
         ]
     );

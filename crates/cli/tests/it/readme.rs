@@ -40,7 +40,7 @@ fn the_readme_shows_what_compare_prints() {
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{printed}");
     let shown = table(README);
-    assert_eq!(shown.len(), 7, "a head and six schemes: {shown:?}");
+    assert_eq!(shown.len(), 9, "a head and eight schemes: {shown:?}");
     assert_eq!(
         shown,
         table(&printed),
