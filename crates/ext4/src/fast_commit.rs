@@ -565,7 +565,7 @@ impl Ext4 {
     }
 
     /// All extents of an inode.
-    fn extents_of(&self, inode: &Inode) -> FsResult<Vec<Extent>> {
+    pub(crate) fn extents_of(&self, inode: &Inode) -> FsResult<Vec<Extent>> {
         let _tree = inode.tree.read();
         let mut list: Vec<Extent> = Vec::new();
         let mut from = 0;

@@ -4,7 +4,7 @@ use super::notes::{Named, Notes};
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
-use base::{Bytes, Ino, cost};
+use base::{Bytes, Ino, Tid, cost};
 use fscore::FsResult;
 use journal::FastStart;
 use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
+/// Nodes of the tree of a file that is told by a fast commit. A replay maps the whole file anew, so
+/// that a file of thousands of extents is faster by a full commit.
+const NODES_MAX: usize = 8;
 /// Where an inode has its time of deletion (ext4 disk layout, "Index Nodes").
 const DELETION_TIME: Range<usize> = 0x14..0x18;
 
@@ -25,8 +28,10 @@ impl Ext4 {
         }
         let row = Row {
             fs: self,
+            tid: start.tid,
             writer: FastCommitWriter::new(start.block_bytes, start.tid, start.head),
             room: start.room,
+            spare: start.spare,
         };
         // An error of reading shows again in the full commit, or where the block is needed.
         let blocks = row.compose(notes).ok().flatten()?;
@@ -38,14 +43,18 @@ impl Ext4 {
 /// A row of tags in the making.
 struct Row<'f> {
     fs: &'f Ext4,
+    tid: Tid,
     writer: FastCommitWriter,
     room: usize,
+    spare: u32,
 }
 
 impl Row<'_> {
     /// fast_record-B4. `None` if the area has no room for it.
     fn compose(mut self, mut notes: Notes) -> FsResult<Option<Vec<Bytes>>> {
-        self.leave_out_dead(&mut notes)?;
+        if !self.leave_out_dead(&mut notes)? {
+            return Ok(None);
+        }
         for (what, name) in notes.names {
             if what == Named::Create {
                 self.all_of(&self.fs.inode(name.ino)?);
@@ -57,6 +66,9 @@ impl Row<'_> {
         }
         for (ino, ranges) in notes.inodes {
             let inode = self.fs.inode(ino)?;
+            if !ranges.is_empty() && !self.spare_for(&inode)? {
+                return Ok(None);
+            }
             self.blocks(&inode, ranges)?;
             self.fields(&inode);
             if self.writer.blocks() > self.room {
@@ -67,9 +79,37 @@ impl Row<'_> {
         Ok(Some(blocks.into_iter().map(Bytes::from).collect()))
     }
 
+    /// fast_record-B8: false if the log has no room for a replay of this file's mapping.
+    fn spare_for(&mut self, inode: &Arc<Inode>) -> FsResult<bool> {
+        if !inode.core().has_extents() {
+            return Ok(true);
+        }
+        let nodes = {
+            let _tree = inode.tree.read();
+            self.fs.tree_blocks_of(inode)?.len()
+        };
+        if nodes > NODES_MAX {
+            return Ok(false);
+        }
+        let place = |block| self.fs.geo.block_place(block).map(|(group, _)| group);
+        let extents = self.fs.extents_of(inode)?;
+        let ends = extents
+            .iter()
+            .flat_map(|e| [e.physical, e.physical.plus(u64::from(e.len) - 1)]);
+        let groups: BTreeSet<_> = ends.filter_map(place).collect();
+        // A node, and bitmap and descriptor where it was and where it will be; bitmap and
+        // descriptor of each group that has data.
+        let most = 5 * nodes + 2 * groups.len();
+        let left = self.spare.checked_sub(most as u32);
+        self.spare = left.unwrap_or(0);
+        Ok(left.is_some())
+    }
+
     /// fast_record-B5, for inodes without a name that are still open; what they are does not
     /// outlive a cut.
-    fn leave_out_dead(&self, notes: &mut Notes) -> FsResult<()> {
+    ///
+    /// Answers false if an inode cannot be told.
+    fn leave_out_dead(&self, notes: &mut Notes) -> FsResult<bool> {
         let made = notes
             .names
             .iter()
@@ -77,11 +117,16 @@ impl Row<'_> {
         let made = made.map(|(_, name)| name.ino);
         let touched: BTreeSet<Ino> = made.chain(notes.inodes.keys().copied()).collect();
         for ino in touched {
-            if self.fs.inode(ino)?.core().disk.links() == 0 {
+            let inode = self.fs.inode(ino)?;
+            let core = inode.core();
+            if core.disk.links() == 0 {
                 notes.drop_inode(ino);
+            } else if core.orphan.is_some() && core.orphan_since != Some(self.tid) {
+                // fast_record-B7.
+                return Ok(false);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The whole inode: what lies behind the fields may be of an older inode with its number, whose

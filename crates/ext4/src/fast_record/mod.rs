@@ -25,7 +25,11 @@
 //!   freed in it, is not told again: on the medium it is still an orphan, which the mount after a
 //!   cut will free.
 //! - B7 (truncations): a file that is being truncated, in several handles, is told as truncated: a
-//!   row does not say that the file is an orphan until the last of its blocks is free.
+//!   row does not say that the file is an orphan until the last of its blocks is free. Nor does it
+//!   say that a file is none any more: a transaction in which an older truncation goes on or ends is
+//!   committed in full.
+//! - B8 (room): a replay frees and maps all blocks of a file whose mapping a row changes. What that
+//!   may change beyond the transaction itself has to fit the log (fast-W10).
 
 mod compose;
 mod notes;

@@ -93,6 +93,8 @@ pub(crate) struct Core {
     pub(crate) data_mark: WriteMark,
     /// Where the inode is named as an orphan, if it is one.
     pub(crate) orphan: Option<Place>,
+    /// The transaction in which it became one; `None` for one that was there at mount.
+    pub(crate) orphan_since: Option<Tid>,
     /// True if the inode was made without a name, so that `link` may give it its first one.
     pub(crate) linkable: bool,
     /// True if the inode was freed; a handle to it is stale.
@@ -182,6 +184,7 @@ impl Core {
             changes_home: Changes::default(),
             data_mark: WriteMark::NONE,
             orphan: None,
+            orphan_since: None,
             linkable: false,
             gone: false,
             promise: Promise::default(),

@@ -92,6 +92,7 @@ impl Ext4 {
         if inode.core().orphan.is_some() {
             return Ok(());
         }
+        inode.core().orphan_since = Some(tx.tid());
         match self.take_slot(tx, inode.ino)? {
             Some(slot) => {
                 inode.core().orphan = Some(Place::Slot(slot));
@@ -103,7 +104,15 @@ impl Ext4 {
 
     /// Ends that an inode is an orphan; without effect if it is none. Its gate is held.
     pub(crate) fn orphan_del(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
-        let place = inode.core().orphan;
+        let (place, lives_on) = {
+            let core = inode.core();
+            let old = core.orphan_since != Some(tx.tid());
+            (core.orphan, old && core.disk.links() > 0)
+        };
+        if place.is_some() && lives_on {
+            // fast_record-B7.
+            self.fast.refuse(tx.tid());
+        }
         match place {
             None => Ok(()),
             Some(Place::List) => self.list_del(tx, inode),

@@ -207,6 +207,24 @@ fn a_sample_of_damage_is_answered() {
     damage_is_answered(VOLUMES[0], &Scene::All, steps);
 }
 
+/// fast-W10: however full the log is, it has room for the replay of what was acknowledged.
+#[test]
+fn the_log_has_room_for_a_replay() {
+    if !have_tools() {
+        return;
+    }
+    let all = ours::tight_log(260);
+    let mut replayed = 0;
+    for left in &all {
+        let found = by_us(&left.image, left.bytes).unwrap_or_else(|e| panic!("{}: {e}", left.what));
+        replay::is_synced(&found.tree, &left.live, &left.what);
+        replayed += found.fast_commits;
+    }
+    let last = all.last().expect("rounds");
+    println!("{replayed} replayed, {}", last.what);
+    assert!(replayed > 100);
+}
+
 #[test]
 #[ignore = "long: 40 histories of our own fast commits, each judged by e2fsck and the kernel"]
 fn histories_of_ours_are_replayed_as_by_e2fsck() {

@@ -66,6 +66,63 @@ pub fn history(mkfs: &[&str], mount: &str, seed: u64, changes: u64) -> Vec<Left>
     outcome.unwrap()
 }
 
+/// A file in many groups grows by fast commits, and full commits in between fill a small log to every
+/// level.
+pub fn tight_log(rounds: u64) -> Vec<Left> {
+    let image = Image::new(
+        MIB,
+        &[
+            "-b",
+            "1024",
+            "-g",
+            "256",
+            "-J",
+            "size=1",
+            "-N",
+            "256",
+            "-O",
+            "fast_commit",
+        ],
+    );
+    let blocks: Blocks = image.load().blocks().into_iter().collect();
+    let bytes = MIB << 20;
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let ram = Arc::new(blocks.to_ram(bytes));
+        let options = MountOptions::parse("scheme=fast-commit").expect("options");
+        let fs = Ext4::mount(Queue::new(ram.clone()), options).expect("mounts");
+        let creds = Creds::default();
+        let file = |name: &str| {
+            (fs.create(fs.root(), name.as_bytes(), FileKind::File, 0o600, 0, creds))
+                .expect("room")
+                .ino
+        };
+        let (large, other) = (file("large"), file("other"));
+        fs.write(large, 0, &vec![1; 10 << 20]).expect("room");
+        fs.sync().expect("syncs");
+        let mut left = Vec::new();
+        for n in 0..rounds {
+            let value = n.to_le_bytes();
+            fs.setxattr(other, b"user.n", &value, fscore::XattrMode::Any)
+                .expect("room");
+            fs.fsync(other, false).expect("syncs");
+            let size = fs.getattr(large).expect("there").size;
+            fs.write(large, size, b"more").expect("room");
+            fs.fsync(large, false).expect("syncs");
+            let stats = fs.journal().stats();
+            left.push(Left {
+                image: ram.blocks().into_iter().collect(),
+                bytes,
+                live: tree_of(&fs).expect("a walk"),
+                fast: stats.fast_commits,
+                what: format!("round {n}, {} refused", stats.fast_refused - n),
+            });
+        }
+        fs.unmount().expect("unmounts");
+        left
+    });
+    outcome.unwrap()
+}
+
 impl History {
     /// Files that are durable by a full commit.
     fn fill(&mut self) -> FsResult<()> {

@@ -30,6 +30,10 @@
 //! - W8 (numbers): recovery gives the number of T out to no other transaction (hazards-H7). So no
 //!   block that T has left in the area counts for a transaction of a later mount.
 //! - W9 (others): the last block of the area stays free ([`Area::of`]).
+//! - W10 (room): recovery logs what a replay changes as transaction T, so the ring has room for that.
+//!   It has room for what T itself has changed (space-S1), and a replay changes more only where it
+//!   maps a whole file anew; the file system makes no fast commit that might need more than
+//!   [`FastStart::spare`] beyond it.
 
 use crate::commit::{Composed, Job, Parts};
 use crate::inner::{Inner, Log};
@@ -94,6 +98,9 @@ pub struct FastStart {
     pub head: bool,
     /// Blocks that the area still has.
     pub room: usize,
+    /// Images that recovery may log beyond the blocks that the transaction has changed so far
+    /// (W10).
+    pub spare: u32,
 }
 
 impl Journal {
@@ -163,12 +170,14 @@ fn write(
     // W1: no handle is open from here on.
     let mut state = lock_transaction(inner)?;
     let used = state.fast.of(tid).used;
+    let spare = spare(&mut state, log);
     drop(state);
     let start = FastStart {
         tid,
         block_bytes: inner.block_size.bytes(),
         head: used == 0,
         room: (area.len - used) as usize,
+        spare,
     };
     let blocks = compose(start).filter(|blocks| blocks.len() <= start.room);
     let mut state = inner.lock()?;
@@ -199,6 +208,18 @@ fn write(
     state.stats.fast_commits += 1;
     state.stats.fast_blocks += u64::from(count);
     Ok(true)
+}
+
+/// W10.
+fn spare(state: &mut State, log: &Log) -> u32 {
+    let running = state.running.as_ref();
+    let running = running.expect("turn-T1: only the turn takes it away");
+    let own = (running.images(), running.revokes.len() as u32);
+    let free = state.ring().free();
+    (0..=free)
+        .rev()
+        .find(|n| log.limits.log_blocks(own.0 + n, own.1) <= free)
+        .unwrap_or(0)
 }
 
 /// Handles may join the transaction again.

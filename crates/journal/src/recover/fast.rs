@@ -2,13 +2,16 @@
 //! replays the full commits, and the file system turns the fast commits into images of blocks.
 //!
 //! - Z1: these images are logged as one more transaction after those that were replayed, with the
-//!   number that the area of fast commits names. Its first block is written last (insure-Q1); from
-//!   then on the area no longer counts, because the log has that transaction itself: a cut leaves a
-//!   log that asks for the fast commits, or one that holds their result.
+//!   number that the area of fast commits names. Its commit block is written last, when all before
+//!   it is non-volatile; until then its place, and that of its first block, are cleared, so that
+//!   nothing of a torn transaction of the same number counts. From then on the area no longer
+//!   counts, because the log has that transaction itself: a cut leaves a log that asks for the fast
+//!   commits, or one that holds their result. A cut in the middle of a block is a cut before it: of
+//!   a descriptor because no commit block follows, and of the commit block as in any commit.
 //! - Z2: only then do these images go home, and after a flush the log is marked clean
 //!   (journal-replay-P3).
 
-use super::insure;
+use super::insure::InRing;
 use super::replay::Images;
 use super::scan::Scanned;
 use crate::commit::full_transaction;
@@ -125,7 +128,16 @@ fn log_images(
     let now = rt::wall();
     let time = (u64::try_from(now.secs).unwrap_or(0), now.nanos).max(scanned.last_commit);
     let blocks = full_transaction(&log.sb.format(), (scanned.end, time), &images);
-    insure::write(queue, log, scanned.end_at, &blocks)
+    let writer = InRing {
+        queue,
+        log,
+        start: scanned.end_at,
+    };
+    let last = blocks.len() - 1;
+    writer.clear(&[0, last])?;
+    writer.put(&blocks, 1..last)?;
+    writer.put(&blocks, 0..1)?;
+    writer.put(&blocks, last..last + 1)
 }
 
 /// Z2.

@@ -22,6 +22,7 @@ use ondisk::jbd2::{
     COALITION_HEADER_BYTES, CoalitionRecord, CoalitionWriter, escape, full_image_checksum,
     needs_escape,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Refuses if the ring has no room for full images of so many blocks.
@@ -80,25 +81,50 @@ pub(crate) fn insure(
 }
 
 /// Q1.
-pub(crate) fn write(
+fn write(
     queue: &Arc<Queue>,
     log: &LogSuper,
     start: LogBlock,
     blocks: &[(Class, Bytes)],
 ) -> Result<(), JournalError> {
-    let home = |at: LogBlock| log.place.lba(at);
-    let none = vec![0; log.place.block_size().bytes()].into();
-    queue.write_fua(home(start), Class::Coalition, none)?;
-    let mut at = start;
-    let mut plug = queue.plug();
-    for (class, bytes) in &blocks[1..] {
-        at = match at.0 + 1 == log.sb.log_end() {
-            true => LogBlock(log.sb.first()),
-            false => LogBlock(at.0 + 1),
-        };
-        plug.write_fua(home(at), *class, bytes.clone());
+    let writer = InRing { queue, log, start };
+    writer.clear(&[0])?;
+    writer.put(blocks, 1..blocks.len())?;
+    writer.put(blocks, 0..1)
+}
+
+/// Writes blocks of a transaction that recovery adds to the ring, from `start` on.
+pub(super) struct InRing<'a> {
+    pub queue: &'a Arc<Queue>,
+    pub log: &'a LogSuper,
+    pub start: LogBlock,
+}
+
+impl InRing<'_> {
+    fn lba(&self, n: usize) -> base::Lba {
+        let sb = &self.log.sb;
+        let len = sb.log_end() - sb.first();
+        let at = sb.first() + (self.start.0 - sb.first() + n as u32) % len;
+        self.log.place.lba(LogBlock(at))
     }
-    plug.submit().wait()?;
-    let (class, bytes) = &blocks[0];
-    Ok(queue.write_fua(home(start), *class, bytes.clone())?)
+
+    /// Makes these blocks, by number, ones that say nothing.
+    pub fn clear(&self, which: &[usize]) -> Result<(), JournalError> {
+        let none: Bytes = vec![0; self.log.place.block_size().bytes()].into();
+        let mut plug = self.queue.plug();
+        for &n in which {
+            plug.write_fua(self.lba(n), Class::JournalMetadata, none.clone());
+        }
+        Ok(plug.submit().wait()?)
+    }
+
+    /// Writes some of the blocks; they are non-volatile when it returns.
+    pub fn put(&self, blocks: &[(Class, Bytes)], which: Range<usize>) -> Result<(), JournalError> {
+        let mut plug = self.queue.plug();
+        for n in which {
+            let (class, bytes) = &blocks[n];
+            plug.write_fua(self.lba(n), *class, bytes.clone());
+        }
+        Ok(plug.submit().wait()?)
+    }
 }
