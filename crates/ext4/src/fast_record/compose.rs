@@ -91,12 +91,13 @@ impl Row<'_> {
         if nodes > NODES_MAX {
             return Ok(false);
         }
-        let place = |block| self.fs.geo.block_place(block).map(|(group, _)| group);
+        let place = |block| self.fs.geo.block_place(block).map_or(0, |(group, _)| group);
         let extents = self.fs.extents_of(inode)?;
-        let ends = extents
-            .iter()
-            .flat_map(|e| [e.physical, e.physical.plus(u64::from(e.len) - 1)]);
-        let groups: BTreeSet<_> = ends.filter_map(place).collect();
+        let spans = extents.iter().map(|e| {
+            let last = e.physical.plus(u64::from(e.len) - 1);
+            place(e.physical)..=place(last)
+        });
+        let groups: BTreeSet<u32> = spans.flatten().collect();
         // A node, and bitmap and descriptor where it was and where it will be; bitmap and
         // descriptor of each group that has data.
         let most = 5 * nodes + 2 * groups.len();

@@ -97,7 +97,7 @@ pub fn tight_log(rounds: u64) -> Vec<Left> {
                 .ino
         };
         let (large, other) = (file("large"), file("other"));
-        fs.write(large, 0, &vec![1; 10 << 20]).expect("room");
+        fs.write(large, 0, &vec![1; 18 << 20]).expect("room");
         fs.sync().expect("syncs");
         let mut left = Vec::new();
         for n in 0..rounds {
@@ -106,7 +106,8 @@ pub fn tight_log(rounds: u64) -> Vec<Left> {
                 .expect("room");
             fs.fsync(other, false).expect("syncs");
             let size = fs.getattr(large).expect("there").size;
-            fs.write(large, size, b"more").expect("room");
+            fs.write(large, size.next_multiple_of(1024), b"more")
+                .expect("room");
             fs.fsync(large, false).expect("syncs");
             let stats = fs.journal().stats();
             left.push(Left {
