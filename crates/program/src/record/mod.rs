@@ -32,6 +32,7 @@ mod nodes;
 mod recorder;
 mod show;
 mod socket;
+mod stack;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -44,4 +45,5 @@ pub use kept::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};
 pub use show::{line, list};
 pub use socket::AckSocket;
+pub use stack::stacks_can_be_read;
 pub use volume::volume;
