@@ -8,6 +8,8 @@ use std::path::Path;
 
 /// Most frames that are told of a stack.
 const TOLD_MAX: usize = 12;
+/// Longest name of a function that is told whole, bytes.
+const NAME_MAX: usize = 80;
 /// Files of the C library and the dynamic linker, by how their names begin.
 const SYSTEM: [&str; 7] = [
     "libc.so",
@@ -113,13 +115,21 @@ fn lines(file: &Loader, address: u64, folder: &Path) -> Vec<Told> {
         };
         let below = Path::new(path).strip_prefix(folder).ok();
         let shown = below.and_then(Path::to_str).unwrap_or(path);
-        let name = name.unwrap_or_else(|| "a function".into());
+        let name = name.map_or_else(|| "a function".into(), shortened);
         all.push(Told {
             text: format!("{name} ({shown}:{line})"),
             own: !of_language(path),
         });
     }
     all
+}
+
+/// A name without what it is generic over, where that is long.
+fn shortened(name: String) -> String {
+    match name.find('<') {
+        Some(at) if at > 0 && name.len() > NAME_MAX => format!("{}<..>", &name[..at]),
+        _ => name,
+    }
 }
 
 /// Whether a source file belongs to the library of Rust or of Go.
@@ -133,4 +143,35 @@ fn of_language(path: &str) -> bool {
 
 fn demangled(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn libraries_of_languages_are_told_from_programs() {
+        for library in [
+            "/rustc/5980/library/std/src/io/mod.rs",
+            "/root/.rustup/toolchains/x/lib/rustlib/src/rust/library/std/src/fs.rs",
+            "/usr/local/go/src/os/file.go",
+            "/usr/lib/go/internal/poll/fd_unix.go",
+        ] {
+            assert!(of_language(library), "{library}");
+        }
+        for own in [
+            "src/main.rs",
+            "/home/me/go/src/github.com/me/app/main.go",
+            "/home/me/app/os/file.go",
+        ] {
+            assert!(!of_language(own), "{own}");
+        }
+    }
+
+    #[test]
+    fn long_names_lose_what_they_are_generic_over() {
+        let long = format!("save<{}>", "x".repeat(NAME_MAX));
+        assert_eq!(shortened(long), "save<..>");
+        assert_eq!(shortened("save<u8>".into()), "save<u8>");
+    }
 }

@@ -6,13 +6,14 @@
 use super::memory::{Process, Registers};
 use super::module::Modules;
 use super::{Frame, STACKS_MAX, Stacks, unwind};
+use crate::record::{Recorder, volume};
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
-use vfs::Requester;
+use vfs::{Creds, FileSystem, Requester};
 
 /// Waits for a byte: what other threads see of this one is a call into the kernel.
 #[inline(never)]
@@ -61,10 +62,9 @@ fn the_frames_of_a_waiting_thread_are_told() {
     let names = &stacks.names(Path::new("/"))[id.index()];
     let own: Vec<&String> = names
         .iter()
-        .filter(|name| name.contains("stack::tests::"))
+        .filter(|name| name.contains("stack/tests.rs:"))
         .collect();
     assert!(own[0].contains("waits_in_a_call"), "{names:#?}");
-    assert!(own[0].contains("stack/tests.rs:"), "{names:#?}");
     assert!(
         own.iter().any(|name| name.contains("calls_by_a_pointer")),
         "{names:#?}"
@@ -84,6 +84,29 @@ fn neither_the_kernel_nor_a_thread_that_is_gone_has_a_stack() {
             .scope(|| stacks.capture())
             .is_none()
     );
+}
+
+/// record-R4.
+#[test]
+fn stacks_are_told_as_far_as_the_room_goes() {
+    let told = |room: usize| {
+        let fs = volume(32 << 20, (0, 0)).expect("a volume");
+        let recorder = Recorder::new(fs, room, &[], Box::new(|_| ()));
+        recorder.read_stacks(0);
+        recorder.begin().expect("an empty volume");
+        with_a_waiting_thread(|id| {
+            let root = recorder.root();
+            let creds = Creds::default();
+            let make = || recorder.mkdir(root, b"d", 0o755, creds);
+            Requester(id).scope(make).expect("room for the call");
+        });
+        let mut recording = recorder.end().expect("room").0;
+        let without = recorder.tell_stacks(&mut recording, Path::new("/"));
+        (recording.calls[0].stack.len(), without)
+    };
+    let (frames, without) = told(1 << 20);
+    assert!(frames >= 2 && without == 0, "{frames} frames, {without} without");
+    assert_eq!(told(600), (0, 1));
 }
 
 /// stack-T3.
