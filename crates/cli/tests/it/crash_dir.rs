@@ -216,6 +216,10 @@ fn what_programs_do_is_recorded_in_its_order() {
         calls[written + 1].starts_with("fdatasync(synchronous)"),
         "{calls:#?}"
     );
+    assert!(
+        calls[written + 2].starts_with("link("),
+        "record-R6: one sync: {calls:#?}"
+    );
     let socket = at(&calls, "acknowledged: by socket");
     assert!(at(&calls, "unlink(other)") < socket, "call-C2");
     assert!(socket < at(&calls, "rename(mapped"), "call-C2");

@@ -231,6 +231,10 @@ mod tests {
         loaded.err().map(|e| e.to_string()).unwrap_or_default()
     }
 
+    fn names(node: NodeId) -> BTreeMap<Vec<u8>, NodeId> {
+        BTreeMap::from([(b"a".to_vec(), node)])
+    }
+
     fn page(len: usize) -> Bytes {
         Bytes::from(vec![1; len])
     }
@@ -242,9 +246,9 @@ mod tests {
         let root = |nodes: &mut Vec<SavedNode>| nodes[0].kind = Kind::File;
         assert!(refused(root).contains("no root"), "a file is no root");
 
-        let missing = refused(|nodes| drop(nodes[0].names.insert(b"a".to_vec(), NodeId(7))));
+        let missing = refused(|nodes| nodes[0].names = names(NodeId(7)));
         assert!(missing.contains("node 0: names of what is not there"));
-        let of_file = refused(|nodes| drop(nodes[1].names.insert(b"a".to_vec(), ROOT)));
+        let of_file = refused(|nodes| nodes[1].names = names(ROOT));
         assert!(of_file.contains("node 1: names of what is not there"));
 
         assert!(refused(|nodes| nodes[0].size = 1).contains("node 0: a size that cannot be"));

@@ -299,7 +299,7 @@ impl Tape {
     }
 
     fn note_of(&mut self, who: Who, path: String, what: What) {
-        if !self.rolling || self.over {
+        if !self.rolling || self.over || self.repeats(&who, &what) {
             return;
         }
         self.calls.push(Call {
@@ -309,6 +309,20 @@ impl Tape {
             stack: Vec::new(),
         });
         self.stack_ids.push(self.stack);
+    }
+
+    /// Whether this is the second sync of one write (record-R6).
+    fn repeats(&self, who: &Who, what: &What) -> bool {
+        let [.., write, sync] = &self.calls[..] else {
+            return false;
+        };
+        let same = sync.what == *what && sync.who == *who && write.who == *who;
+        match (&write.what, what) {
+            (What::Write { node: of, .. }, What::Sync { node, failed, .. }) => {
+                same && of == node && failed.is_none()
+            }
+            _ => false,
+        }
     }
 
     /// Notes how mode and owner of an inode differ.

@@ -336,16 +336,44 @@ fn the_files_of_acknowledgements_hold_nothing_and_keep_nothing() {
     let mut byte = [7];
     assert_eq!(fs.read(acks_file, 0, &mut byte).expect("empty"), 0);
     let any = XattrMode::Any;
-    assert_eq!(errno(fs.setxattr(acks_file, b"user.k", b"v", any)), Errno::NotSup);
+    assert_eq!(
+        errno(fs.setxattr(acks_file, b"user.k", b"v", any)),
+        Errno::NotSup
+    );
     assert_eq!(errno(fs.removexattr(acks_file, b"user.k")), Errno::NotSup);
     assert_eq!(errno(fs.getxattr(acks_file, b"user.k")), Errno::NoData);
     assert!(fs.listxattr(acks_file).expect("none").is_empty());
     let allocate = FallocateMode::Allocate;
-    assert_eq!(errno(fs.fallocate(acks_file, allocate, 0, 9)), Errno::NotSup);
-    assert_eq!(errno(fs.seek(acks_file, 0, vfs::SeekMode::Data)), Errno::NxIo);
+    assert_eq!(
+        errno(fs.fallocate(acks_file, allocate, 0, 9)),
+        Errno::NotSup
+    );
+    assert_eq!(
+        errno(fs.seek(acks_file, 0, vfs::SeekMode::Data)),
+        Errno::NxIo
+    );
     fs.fsync(acks_file, false).expect("a shell may ask for it");
     fs.release(acks_file).expect("as any file");
     assert!(end(&fs).calls.is_empty());
+}
+
+#[test]
+fn r6_one_write_has_one_sync() {
+    let syncs = |syncs: &[(bool, bool)]| {
+        let fs = begun();
+        let ino = file(&*fs, "a");
+        for &(write, data_only) in syncs {
+            if write {
+                fs.write(ino, 0, b"x").expect("room");
+            }
+            fs.fsync(ino, data_only).expect("a device in memory");
+        }
+        end(&fs).calls.len() - 1
+    };
+    assert_eq!(syncs(&[(true, true), (false, true)]), 2, "record-R6");
+    assert_eq!(syncs(&[(true, true), (false, false)]), 3, "another sync");
+    assert_eq!(syncs(&[(true, true), (true, true)]), 4, "another write");
+    assert_eq!(syncs(&[(false, true), (false, true)]), 2, "no write");
 }
 
 #[test]

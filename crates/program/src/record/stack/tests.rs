@@ -105,7 +105,10 @@ fn stacks_are_told_as_far_as_the_room_goes() {
         (recording.calls[0].stack.len(), without)
     };
     let (frames, without) = told(1 << 20);
-    assert!(frames >= 2 && without == 0, "{frames} frames, {without} without");
+    assert!(
+        frames >= 2 && without == 0,
+        "{frames} frames, {without} without"
+    );
     assert_eq!(told(600), (0, 1));
 }
 
