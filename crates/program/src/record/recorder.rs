@@ -117,6 +117,7 @@ impl Recorder {
         let mut without = 0;
         for (call, id) in recording.calls.iter_mut().zip(ids) {
             let stack = id.and_then(|id| names.get(id.index()));
+            let stack = stack.filter(|stack| !stack.is_empty());
             let bytes = |stack: &Vec<String>| stack.iter().map(|frame| frame.len() + 24).sum();
             let left = stack.and_then(|stack| room.checked_sub(bytes(stack)));
             match (stack, left) {

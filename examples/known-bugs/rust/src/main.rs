@@ -94,6 +94,10 @@ fn save(name: &str) -> Answer<()> {
         store.put(key)?;
         println!("key {key}");
     }
+    if name == "sled" {
+        // What was put is in the memory of the process only.
+        drop(store);
+    }
     // Closing may sync what putting did not.
     exit(0)
 }

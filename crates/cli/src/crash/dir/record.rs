@@ -114,7 +114,7 @@ fn run(
     if without > 0 {
         let all = recording.calls.len();
         tell(format!(
-            "--backtrace: {without} of {all} calls have no stack: their program could not be read, or lies on the volume itself, or --memory is too small for more"
+            "--backtrace: {without} of {all} calls have no stack: their program is a script, could not be read, or lies on the volume itself, or --memory is too small for more"
         ));
     }
     for fault in unmet {

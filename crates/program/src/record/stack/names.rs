@@ -21,6 +21,20 @@ const SYSTEM: [&str; 7] = [
     "libc++",
 ];
 
+/// Interpreters, by how the names of their files begin: what a script does is told by none of their
+/// frames, but a library that a script calls has frames of its own.
+const INTERPRETERS: [&str; 9] = [
+    "python",
+    "libpython",
+    "node",
+    "perl",
+    "libperl",
+    "ruby",
+    "libruby",
+    "bash",
+    "dash",
+];
+
 /// Names of frames, each looked up once.
 pub struct Names<'a> {
     modules: &'a Modules,
@@ -33,8 +47,18 @@ pub struct Names<'a> {
 #[derive(Clone)]
 struct Told {
     text: String,
-    /// It belongs to the program, and neither to the library of its language nor to the host's.
-    own: bool,
+    whose: Whose,
+}
+
+/// Whose a function is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Whose {
+    /// The program's own.
+    Program,
+    /// That of the library of its language, or of the host.
+    Library,
+    /// That of what runs a script.
+    Interpreter,
 }
 
 impl<'a> Names<'a> {
@@ -48,17 +72,10 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// A stack: from the innermost frame of the program to the outermost one, without what the
-    /// libraries of the language do below and above; all of it if nothing is the program's own.
+    /// A stack from the innermost frame of the program to the outermost one; empty for a script.
     pub fn of(&mut self, frames: &[Frame]) -> Vec<String> {
         let all: Vec<Told> = frames.iter().flat_map(|&frame| self.told(frame)).collect();
-        let first = all.iter().position(|told| told.own);
-        let last = all.iter().rposition(|told| told.own);
-        let own = match (first, last) {
-            (Some(first), Some(last)) => &all[first..=last],
-            _ => &all[..],
-        };
-        let told = own.iter().take(TOLD_MAX);
+        let told = own_part(&all).iter().take(TOLD_MAX);
         told.map(|told| told.text.clone()).collect()
     }
 
@@ -74,7 +91,12 @@ impl<'a> Names<'a> {
     fn look_up(&mut self, frame: Frame) -> Vec<Told> {
         let (module, readable) = self.modules.get(frame.module);
         let name = module.path.rsplit('/').next().unwrap_or_default();
-        let system = SYSTEM.iter().any(|begin| name.starts_with(begin));
+        let begins = |with: &[&str]| with.iter().any(|begin| name.starts_with(begin));
+        let of_file = match (begins(&SYSTEM), begins(&INTERPRETERS)) {
+            (true, _) => Whose::Library,
+            (_, true) => Whose::Interpreter,
+            _ => Whose::Program,
+        };
         let file = self.files.entry(frame.module).or_insert_with(|| {
             let path = Some(&module.path).filter(|_| readable);
             path.and_then(|path| Loader::new(path).ok())
@@ -86,16 +108,31 @@ impl<'a> Names<'a> {
                 let symbol = file.find_symbol(frame.address).map(demangled);
                 all.extend(symbol.map(|symbol| Told {
                     text: format!("{symbol} ({name}+{:#x})", frame.address),
-                    own: true,
+                    whose: of_file,
                 }));
             }
         }
         if all.is_empty() {
             let text = format!("{name}+{:#x}", frame.address);
-            all.push(Told { text, own: true });
+            all.push(Told {
+                text,
+                whose: of_file,
+            });
         }
-        all.iter_mut().for_each(|told| told.own &= !system);
+        let foreign = all.iter_mut().filter(|_| of_file != Whose::Program);
+        foreign.for_each(|told| told.whose = of_file);
         all
+    }
+}
+
+/// Without what the libraries do below and above the program; all of it if nothing is the
+/// program's own and no script is run.
+fn own_part(all: &[Told]) -> &[Told] {
+    let is_own = |told: &Told| told.whose == Whose::Program;
+    match (all.iter().position(is_own), all.iter().rposition(is_own)) {
+        (Some(first), Some(last)) => &all[first..=last],
+        _ if all.iter().any(|told| told.whose == Whose::Interpreter) => &[],
+        _ => all,
     }
 }
 
@@ -118,7 +155,10 @@ fn lines(file: &Loader, address: u64, folder: &Path) -> Vec<Told> {
         let name = name.map_or_else(|| "a function".into(), shortened);
         all.push(Told {
             text: format!("{name} ({shown}:{line})"),
-            own: !of_language(path),
+            whose: match of_language(path) {
+                true => Whose::Library,
+                false => Whose::Program,
+            },
         });
     }
     all
@@ -166,6 +206,24 @@ mod tests {
         ] {
             assert!(!of_language(own), "{own}");
         }
+    }
+
+    #[test]
+    fn the_program_is_told_without_what_is_around_it() {
+        use Whose::{Interpreter, Library, Program};
+        let part = |all: &[Whose]| {
+            let told = |&whose| Told {
+                text: String::new(),
+                whose,
+            };
+            let all: Vec<Told> = all.iter().map(told).collect();
+            own_part(&all).len()
+        };
+        let around = [Library, Program, Library, Program, Library];
+        assert_eq!(part(&around), 3);
+        assert_eq!(part(&[Library, Library]), 2, "better than nothing");
+        assert_eq!(part(&[Library, Interpreter, Interpreter]), 0, "a script");
+        assert_eq!(part(&[Library, Program, Interpreter]), 1, "its library");
     }
 
     #[test]
