@@ -1,4 +1,5 @@
-//! The test itself: it calls the program `varve`, which calls this test program again for each part.
+//! The test itself: it calls the program `varve`, which calls this test program again for each
+//! part.
 //!
 //! - The answers of a check go to descriptor 3, because the harness prints to standard output.
 //! - A file that the run removes shows that the harness has found the test by its name: a harness

@@ -50,8 +50,8 @@ pub struct ProgramArgs {
     /// all behind it, too.
     #[arg(long, value_name = "FAULT", requires = "dir")]
     pub fail: Vec<Fault>,
-    /// Looks for the smallest set of added syncs with which no state is bad, and tells what they cost
-    /// on the profile of --device [default: emmc-odroid-xu4].
+    /// Looks for the smallest set of added syncs with which no state is bad, and tells what they
+    /// cost on the profile of --device [default: emmc-odroid-xu4].
     #[arg(long, requires = "dir")]
     pub suggest: bool,
     /// Tells what was not synced at each acknowledgement, and explores nothing.

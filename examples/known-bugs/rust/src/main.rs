@@ -1,9 +1,9 @@
 //! Stores of Rust, each as a program that saves and says so, and as its own judge server.
 //!
 //!     rust-stores setup NAME   makes the empty store in the working directory
-//!     rust-stores save NAME    puts the keys 0 to 3, and prints `key N` when the store has said that N is saved
+//!     rust-stores save NAME    puts the keys 0 to 3, and prints `key N` when N is said to be saved
 //!     rust-stores judge NAME   answers for each line `PATH <tab> FILE OF ACKNOWLEDGEMENTS`
-//!     rust-stores check NAME   judges the working directory, with the acknowledgements on standard input
+//!     rust-stores check NAME   judges the working directory; acknowledgements on standard input
 //!
 //! A child looks at each state, because a store may crash on what it finds.
 

@@ -1,4 +1,5 @@
 //! What the host tells of a thread that waits in a call: two registers, its mappings, its memory.
+//! All of it is only read (stack-T1).
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, MetadataExt};

@@ -76,7 +76,8 @@ pub fn stacks_can_be_read() -> Result<(), String> {
 }
 
 impl Stacks {
-    /// None yet. `mount` is the device number of the mount, from which no program file is read (T2).
+    /// None yet. `mount` is the device number of the mount, from which no program file is read
+    /// (T2).
     pub fn new(mount: u64) -> Stacks {
         Stacks {
             seen: Mutex::named(
