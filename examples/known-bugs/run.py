@@ -41,9 +41,15 @@ def environment(kept, node):
 
 def made(kept, given):
     """The programs of the stores of Go and Rust."""
-    programs = {"go": kept / "go-stores", "rust": kept / "rust" / "release" / "rust-stores"}
+    programs = {
+        "go": kept / "go-stores",
+        "fixed": kept / "go-stores-fixed",
+        "rust": kept / "rust" / "release" / "rust-stores",
+    }
     if given.go:
-        subprocess.run(["go", "build", "-o", programs["go"], "."], cwd=HERE / "go", check=True)
+        for name, versions in [("go", "go.mod"), ("fixed", "fixed.mod")]:
+            command = ["go", "build", "-modfile", versions, "-o", programs[name], "."]
+            subprocess.run(command, cwd=HERE / "go", check=True)
     if given.rust:
         command = ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", kept / "rust"]
         subprocess.run(command, cwd=HERE / "rust", check=True)
@@ -57,8 +63,7 @@ def judged(program, varve, python, programs, kept):
     names = {
         "here": shlex.quote(str(HERE)),
         "python": shlex.quote(str(python)),
-        "go": shlex.quote(str(programs["go"])),
-        "rust": shlex.quote(str(programs["rust"])),
+        **{name: shlex.quote(str(path)) for name, path in programs.items()},
         "modules": shlex.quote(str(kept / "node_modules")),
     }
     fill = lambda text: text.format(**names)
