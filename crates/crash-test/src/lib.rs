@@ -30,8 +30,8 @@
 //! - The function is run once, on a directory where the program `varve` records its system calls;
 //!   the working directory is the same one.
 //! - `check` is run for each distinct tree that a cut of the power may leave: it gets a copy and
-//!   the acknowledgements that had been given by [`ack`]. It rejects a tree by a panic or by an `Err`.
-//!   It may change the tree, and has to close what it opens.
+//!   the acknowledgements that had been given by [`ack`]. It rejects a tree by a panic, or by an
+//!   `Err`. It may change the tree, and has to close what it opens.
 //! - `setup`, if there is one, runs before: what it leaves is durable.
 //! - All else in the brackets are options of `varve crash --dir` with `_` for `-`:
 //!   `model = "posix"`, `states = 500`, `timeout = 120`, `fail = "fsync=EIO@2"`; and
