@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Crash-tests programs of others and compares each verdict with programs.toml.
 
-    python3 examples/known-bugs/run.py [--varve PROGRAM] [--only NAME,..] [--node] [--keep DIR]
+    python3 examples/known-bugs/run.py [--varve PROGRAM] [--only NAME,..] [--node] [--go] [--rust]
+                                        [--keep DIR]
 
-Installs the pinned versions of requirements.txt into an environment of its own (and with --node those of
-package.json), then runs each program through `varve crash --dir`. Needs the network of the registries once,
+Installs the pinned versions of requirements.txt into an environment of its own (with --node those of
+package.json, with --go and --rust those of these folders), then runs each program through `varve crash --dir`. Needs the network of the registries once,
 and FUSE. Exit code 1: a verdict is another than the table says.
 """
 
@@ -20,6 +21,8 @@ import venv
 
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = ["posix", "ext4", "f2fs"]
+# What not everybody has.
+TOOLS = ["node", "go", "rust"]
 
 
 def environment(kept, node):
@@ -36,13 +39,31 @@ def environment(kept, node):
     return python
 
 
-def judged(program, varve, python, kept):
+def made(kept, given):
+    """The programs of the stores of Go and Rust."""
+    programs = {
+        "go": kept / "go-stores",
+        "fixed": kept / "go-stores-fixed",
+        "rust": kept / "rust" / "release" / "rust-stores",
+    }
+    if given.go:
+        for name, versions in [("go", "go.mod"), ("fixed", "fixed.mod")]:
+            command = ["go", "build", "-modfile", versions, "-o", programs[name], "."]
+            subprocess.run(command, cwd=HERE / "go", check=True)
+    if given.rust:
+        command = ["cargo", "build", "--quiet", "--release", "--locked", "--target-dir", kept / "rust"]
+        subprocess.run(command, cwd=HERE / "rust", check=True)
+    return programs
+
+
+def judged(program, varve, python, programs, kept):
     """The number of bad trees of each model, and what the judge said first."""
     out = kept / "reports" / program["name"].replace(" ", "-")
     shutil.rmtree(out, ignore_errors=True)
     names = {
         "here": shlex.quote(str(HERE)),
         "python": shlex.quote(str(python)),
+        **{name: shlex.quote(str(path)) for name, path in programs.items()},
         "modules": shlex.quote(str(kept / "node_modules")),
     }
     fill = lambda text: text.format(**names)
@@ -63,21 +84,23 @@ def main():
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--varve", default="varve")
     words.add_argument("--only")
-    words.add_argument("--node", action="store_true")
+    for tool in TOOLS:
+        words.add_argument("--" + tool, action="store_true")
     words.add_argument("--keep", default="target/known-bugs")
     given = words.parse_args()
     kept = pathlib.Path(given.keep).resolve()
     kept.mkdir(parents=True, exist_ok=True)
     python = environment(kept, given.node)
+    stores = made(kept, given)
     programs = tomllib.loads((HERE / "programs.toml").read_text())["program"]
-    programs = [p for p in programs if given.node or not p.get("node")]
+    programs = [p for p in programs if not any(p.get(tool) and not getattr(given, tool) for tool in TOOLS)]
     if given.only:
         programs = [p for p in programs if p["name"] in given.only.split(",")]
     wrong = []
     print("| program | bad trees: " + ", ".join(MODELS) + " | what the judge says first |\n|---|---|---|")
     for program in programs:
         try:
-            bad, reason = judged(program, given.varve, python, kept)
+            bad, reason = judged(program, given.varve, python, stores, kept)
         except RuntimeError as error:
             wrong.append(f"{program['name']}: {error}")
             continue

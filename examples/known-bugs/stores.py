@@ -209,11 +209,64 @@ class AtomicWrites:
         return {int(name): open("files/" + name).read() for name in names}
 
 
+class RocksDB:
+    """RocksDB as it is by default: its log is not synced."""
+
+    modules = ["rocksdict"]
+    sync = False
+
+    def __init__(self):
+        import rocksdict
+
+        self.options = rocksdict.WriteOptions()
+        self.options.sync = self.sync
+        self.db = rocksdict.Rdict("rocks", rocksdict.Options(raw_mode=True))
+
+    def put(self, number):
+        self.db.put(str(number).encode(), value(number).encode(), write_opt=self.options)
+
+    def all(self):
+        return {int(key): text.decode() for key, text in self.db.items()}
+
+
+class RocksDBSync(RocksDB):
+    """RocksDB with sync of each write."""
+
+    sync = True
+
+
+class SqliteDict:
+    """A dictionary on SQLite, which a thread of its own runs with synchronous=OFF."""
+
+    modules = ["sqlitedict"]
+
+    def __init__(self):
+        self.db = None
+
+    def put(self, number):
+        import sqlitedict
+
+        self.db = self.db or sqlitedict.SqliteDict("dict.db")
+        self.db[number] = value(number)
+        self.db.commit()
+
+    def all(self):
+        # Not through its thread: where SQLite fails, that ends, and its caller waits for ever.
+        import sqlitedict
+        import sqlite3
+
+        db = sqlite3.connect("dict.db")
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'unnamed'").fetchall():
+            return {}
+        rows = db.execute("SELECT key, value FROM unnamed")
+        return {int(key): sqlitedict.decode(text) for key, text in rows}
+
+
 STORES = {
     store.__name__: store
     for store in [
         TinyDB, PickleDB, Shelf, Lmdb, LmdbNoSync, LmdbNoMetaSync, LevelDB, LevelDBSync, DiskCache,
-        PersistQueue, Zodb, AtomicWrites,
+        PersistQueue, Zodb, AtomicWrites, RocksDB, RocksDBSync, SqliteDict,
     ]
 }
 

@@ -46,7 +46,9 @@ pub fn call(recording: &Recording, index: usize) -> String {
     };
     let what = match &call.what {
         What::Acknowledge(text) => {
-            return format!("the acknowledgement of `{text}` (call {index})");
+            let place = call.stack.first().map(|frame| format!(", at {frame}"));
+            let place = place.unwrap_or_default();
+            return format!("the acknowledgement of `{text}` (call {index}{place})");
         }
         what => format!("`{}({})`", name(what), call.path),
     };
@@ -60,7 +62,9 @@ pub fn call(recording: &Recording, index: usize) -> String {
         format!(" {}", who.program)
     };
     let (process, thread) = (who.process, who.thread);
-    format!("{what} (call {index}, process {process}{program}, thread {thread})")
+    let place = call.stack.first().map(|frame| format!(", at {frame}"));
+    let place = place.unwrap_or_default();
+    format!("{what} (call {index}, process {process}{program}, thread {thread}{place})")
 }
 
 /// The site of a call.

@@ -27,6 +27,9 @@
 //! - [`simulated`] (feature of that name, on by default): workloads and power cuts on modelled
 //!   devices, as functions.
 //!
+//! - [`crash_test`](macro@crash_test) (feature `crash-test`, on by default): the attribute of tests
+//!   that ask what a power cut may leave of the files that your own code writes.
+//!
 //! # What is durable
 //!
 //! What [`File::sync_all`] or [`File::sync_data`] has covered survives a cut of power, and all else
@@ -52,6 +55,9 @@ mod paths;
 pub mod simulated;
 mod volume;
 
+#[cfg(feature = "crash-test")]
+#[doc(inline)]
+pub use ::crash_test::crash_test_of_varve as crash_test;
 pub use check::{Check, Finding};
 pub use device::Device;
 pub use disk::Disk;
@@ -64,6 +70,14 @@ pub use volume::{NotUnmounted, Volume};
 
 /// The result of most calls of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// Crash tests: acknowledgements, and what functions of a test answer.
+#[cfg(feature = "crash-test")]
+pub mod crash_test {
+    #[doc(hidden)]
+    pub use ::crash_test::made;
+    pub use ::crash_test::{Outcome, ack};
+}
 
 /// What languages other than Rust need of the mount: paths as any bytes, flags as in `open(2)`.
 #[doc(hidden)]

@@ -15,7 +15,7 @@ pub struct ProgramArgs {
     /// with its path in `$VARVE_DIR`, records its system calls, and judges what a cut of the power
     /// may leave of the directory at any moment.
     #[arg(long, value_name = "DIR", num_args = 0..=1,
-          conflicts_with_all = ["image", "quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "mode", "draws",
+          conflicts_with_all = ["image", "quick", "shard", "workload", "seed", "schemes", "repro", "mutants", "mode", "draws",
               "torn", "nested", "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in"])]
     pub dir: Option<Option<PathBuf>>,
     /// A command that ends with exit code 0 if the directory `$VARVE_DIR` is one that the user of
@@ -50,7 +50,8 @@ pub struct ProgramArgs {
     /// all behind it, too.
     #[arg(long, value_name = "FAULT", requires = "dir")]
     pub fail: Vec<Fault>,
-    /// Looks for the smallest set of added syncs with which no state is bad.
+    /// Looks for the smallest set of added syncs with which no state is bad, and tells what they
+    /// cost on the profile of --device [default: emmc-odroid-xu4].
     #[arg(long, requires = "dir")]
     pub suggest: bool,
     /// Tells what was not synced at each acknowledgement, and explores nothing.
@@ -66,12 +67,16 @@ pub struct ProgramArgs {
     /// as it came. Implied by --fail.
     #[arg(long, requires = "dir")]
     pub allow_failure: bool,
+    /// Notes the program's own stack at each call, and tells it where a call matters. For C, C++,
+    /// Rust and Go, best with debug information (`cc -g`).
+    #[arg(long, requires = "dir")]
+    pub backtrace: bool,
     /// Writes the recording to this file.
     #[arg(long, value_name = "FILE", requires = "dir")]
     pub keep: Option<PathBuf>,
     /// Runs nothing, and takes this recording.
     #[arg(long, value_name = "FILE", requires = "dir",
-          conflicts_with_all = ["run", "setup", "from", "acks", "fail", "runs", "size", "keep"])]
+          conflicts_with_all = ["run", "setup", "from", "acks", "fail", "runs", "size", "keep", "backtrace"])]
     pub recording: Option<PathBuf>,
     /// Makes one state of the recording again, and judges it: MODEL LINE, as a finding prints it.
     #[arg(long, value_name = "STATE", requires = "recording")]

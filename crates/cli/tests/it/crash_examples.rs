@@ -1,6 +1,6 @@
 //! The programs of `examples/crash`, each through `varve crash --dir`: the verdict of each model is
-//! that of the table, and the explanation names the sync that lacks. The plugin for pytest, too.
-//! Needs FUSE and python3.
+//! that of the table, and the explanation names the sync that lacks. The plugin for pytest and the
+//! attribute for Rust, too. Needs FUSE and python3.
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -168,4 +168,37 @@ fn the_plugin_for_pytest_fails_with_the_sentence() {
         said.contains("fdatasync(f.tmp)") && said.contains("nonsense"),
         "{said}"
     );
+}
+
+/// The example of the attribute of `varve-crash-test`, a crate of its own.
+fn example_of_the_attribute(tests: &[&str], varve: &Path) -> String {
+    let own = std::env::current_exe().expect("a path");
+    let target = own.ancestors().nth(3).expect("target/debug/deps");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .args(["test", "--quiet", "--locked", "--test", "replace", "--"])
+        .args(tests);
+    cargo.current_dir(below_root("examples/crash-test"));
+    cargo.env("CARGO_TARGET_DIR", target.join("crash-test-example"));
+    cargo.env("VARVE", varve).env("RUST_BACKTRACE", "0");
+    words(&cargo.output().expect("cargo"))
+}
+
+#[test]
+fn the_attribute_finds_what_a_power_cut_leaves() {
+    let varve = Path::new(env!("CARGO_BIN_EXE_varve"));
+    let said = example_of_the_attribute(&[], varve);
+    assert!(said.contains("3 passed; 0 failed"), "{said}");
+    // Without what it is to panic with, the test shows what it was told.
+    let lost = "a_file_replaced_without_syncs_is_lost";
+    let said = example_of_the_attribute(&["--nocapture", "--exact", lost], varve);
+    for words in [
+        "a power cut may leave what is bad, see ",
+        "judged by the check of the test\n",
+        "judge    the configuration is whole (tests/replace.rs:",
+        "were saved, 0 is there",
+        "missing  fsync(.)",
+    ] {
+        assert!(said.contains(words), "no `{words}` in: {said}");
+    }
 }

@@ -40,6 +40,9 @@ pub struct Row {
     /// What is lost of it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub lost: Vec<String>,
+    /// The program's stack at a call that matters, if stacks were recorded.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stack: Vec<String>,
     /// Calls behind it that are not shown.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: usize,
@@ -100,12 +103,18 @@ impl Lanes {
                 names.len() - 1
             });
             let lost = told.state.lost.iter().filter(|part| part.call == nr);
+            let fate = fate(told, nr, cut);
+            let stack = match fate {
+                Fate::Plain | Fate::Never => Vec::new(),
+                Fate::Lost | Fate::Kept | Fate::Promise => all[nr].stack.clone(),
+            };
             rows.push(Row {
                 call: nr,
                 lane,
                 words: record::line(&all[nr]),
-                fate: fate(told, nr, cut),
+                fate,
                 lost: lost.map(ToString::to_string).collect(),
+                stack,
                 skipped: shown.get(at + 1).unwrap_or(&to).saturating_sub(nr + 1),
             });
         }

@@ -103,7 +103,7 @@ fn lanes(story: &Lanes) -> Markup {
                     @if n == cut { (line) }
                     tr class=(class(row.fate)) {
                         td { (row.call) }
-                        @for lane in 0..story.names.len() { td { @if lane == row.lane { (row.words) } } }
+                        @for lane in 0..story.names.len() { td { @if lane == row.lane { (row.words) (stack(&row.stack)) } } }
                         td { (row.fate.words()) }
                         td { (row.lost.join("; ")) }
                     }
@@ -115,6 +115,11 @@ fn lanes(story: &Lanes) -> Markup {
             }
         }
     })
+}
+
+/// Where in the program a call was made.
+fn stack(frames: &[String]) -> Markup {
+    html! { @for frame in frames { br; small { "at " (frame) } } }
 }
 
 fn class(fate: Fate) -> &'static str {

@@ -88,6 +88,9 @@ fn table(models: &[OfModelReport]) -> String {
     text
 }
 
+/// Frames of a stack that are printed; the files have all.
+const FRAMES_MAX: usize = 6;
+
 /// A finding in words.
 pub(super) fn finding_text(finding: &OfFinding) -> String {
     let mut text = format!("{}. {}\n", finding.number, finding.sentence);
@@ -149,6 +152,9 @@ fn rows(story: &Lanes) -> String {
             "{}",
             format!("{words:<60} {fate:<9}{lost}").trim_end()
         );
+        for frame in row.stack.iter().take(FRAMES_MAX) {
+            let _ = writeln!(text, "       {:width$}    at {frame}", "");
+        }
         if row.fate != Fate::Never {
             hidden += row.skipped;
         }

@@ -203,3 +203,70 @@ fn new(node: NodeId, known: &mut BTreeSet<NodeId>) -> Result<(), String> {
         false => Err(format!("node {} is made twice", node.0)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: NodeId, kind: Kind) -> SavedNode {
+        SavedNode {
+            id,
+            kind,
+            mode: 0o644,
+            owner: (0, 0),
+            xattrs: BTreeMap::new(),
+            size: 0,
+            pages: BTreeMap::new(),
+            names: BTreeMap::new(),
+        }
+    }
+
+    /// Why a file with a root and this node is refused; empty if it is not.
+    fn refused(change: impl FnOnce(&mut Vec<SavedNode>)) -> String {
+        let mut nodes = vec![node(ROOT, Kind::Dir), node(NodeId(1), Kind::File)];
+        change(&mut nodes);
+        let calls = Vec::new();
+        let bytes = postcard::to_extend(&Saved { nodes, calls }, HEAD.to_vec());
+        let loaded = load(&bytes.expect("memory"));
+        loaded.err().map(|e| e.to_string()).unwrap_or_default()
+    }
+
+    fn names(node: NodeId) -> BTreeMap<Vec<u8>, NodeId> {
+        BTreeMap::from([(b"a".to_vec(), node)])
+    }
+
+    fn page(len: usize) -> Bytes {
+        Bytes::from(vec![1; len])
+    }
+
+    #[test]
+    fn a_tree_of_the_begin_that_cannot_be_is_refused() {
+        assert_eq!(refused(|_| ()), "");
+        assert!(refused(|nodes| drop(nodes.remove(0))).contains("no root"));
+        let root = |nodes: &mut Vec<SavedNode>| nodes[0].kind = Kind::File;
+        assert!(refused(root).contains("no root"), "a file is no root");
+
+        let missing = refused(|nodes| nodes[0].names = names(NodeId(7)));
+        assert!(missing.contains("node 0: names of what is not there"));
+        let of_file = refused(|nodes| nodes[1].names = names(ROOT));
+        assert!(of_file.contains("node 1: names of what is not there"));
+
+        assert!(refused(|nodes| nodes[0].size = 1).contains("node 0: a size that cannot be"));
+        let huge = refused(|nodes| nodes[1].size = FILE_BYTES_MAX + 1);
+        assert!(huge.contains("node 1: a size that cannot be"));
+    }
+
+    #[test]
+    fn pages_that_cannot_be_are_refused() {
+        let with = |number: u64, len: usize| {
+            refused(|nodes| {
+                nodes[1].size = PAGE + 1;
+                nodes[1].pages.insert(number, page(len));
+            })
+        };
+        let whole = PAGE as usize;
+        assert_eq!(with(1, whole), "");
+        assert!(with(1, whole - 1).contains("node 1: a page that cannot be"));
+        assert!(with(2, whole).contains("node 1: a page that cannot be"));
+    }
+}

@@ -21,6 +21,8 @@
 //! - R5: an acknowledgement is a write to a file of the same mount ([`ACKS`], [`STDOUT`]), noted
 //!   under the lock of R1 before the write is answered. Calls that were answered before it are
 //!   noted before it, and what its giver does afterwards is noted behind it (call-C2).
+//! - R6: a write with `O_SYNC` or `O_DSYNC` has one sync behind it. The front door makes it, and
+//!   the kernel asks for the same once more, which is not noted.
 //!
 //! The kernel tells a file system of FUSE neither of `sync` nor of `syncfs`, and of a shared
 //! mapping only when it writes pages back: at an `msync`, or by itself, for which thread 0 stands.
@@ -32,6 +34,7 @@ mod nodes;
 mod recorder;
 mod show;
 mod socket;
+mod stack;
 mod system;
 #[cfg(test)]
 mod tests;
@@ -44,4 +47,5 @@ pub use kept::{Damaged, load, save};
 pub use recorder::{RecordError, Recorder};
 pub use show::{line, list};
 pub use socket::AckSocket;
+pub use stack::stacks_can_be_read;
 pub use volume::volume;

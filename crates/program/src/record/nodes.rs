@@ -178,3 +178,18 @@ fn fill(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_ends_even_where_names_lead_in_a_circle() {
+        let mut nodes = Nodes::default();
+        nodes.new_node(Ino(2));
+        let (one, two) = (nodes.new_node(Ino(3)), nodes.new_node(Ino(4)));
+        nodes.named(one, two, b"a");
+        nodes.named(two, one, b"b");
+        assert!(nodes.path(Ino(3)).ends_with("b/a"));
+    }
+}

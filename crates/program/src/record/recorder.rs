@@ -3,11 +3,13 @@
 use super::acks::Acks;
 use super::fault::{Fault, Faults, Word};
 use super::nodes::Nodes;
+use super::stack::{StackId, Stacks};
 use super::who::Callers;
 use crate::call::{Attribute, Call, Recording, What, Who};
 use crate::tree::Tree;
 use base::Ino;
 use rt::{Mutex, MutexGuard};
+use std::path::Path;
 use std::sync::Arc;
 use vfs::{Attr, Errno, FileSystem, FsError, FsResult};
 
@@ -48,6 +50,12 @@ pub(super) struct Tape {
     rolling: bool,
     start: Tree,
     calls: Vec<Call>,
+    /// Where programs are read for their stacks, if that is asked for.
+    stacks: Option<Arc<Stacks>>,
+    /// The stack of each call.
+    stack_ids: Vec<Option<StackId>>,
+    /// That of the call which is being carried out.
+    stack: Option<StackId>,
     pub nodes: Nodes,
     pub acks: Acks,
     callers: Callers,
@@ -71,6 +79,9 @@ impl Recorder {
             rolling: false,
             start: Tree::default(),
             calls: Vec::new(),
+            stacks: None,
+            stack_ids: Vec::new(),
+            stack: None,
             nodes: Nodes::default(),
             acks: Acks::default(),
             callers: Callers::default(),
@@ -84,6 +95,40 @@ impl Recorder {
             tape: Mutex::named("recording", tape),
             echo,
         })
+    }
+
+    /// Notes the stack of each call from now on. `mount` is the device number of the mount.
+    pub fn read_stacks(&self, mount: u64) {
+        self.tape.lock().stacks = Some(Arc::new(Stacks::new(mount)));
+    }
+
+    /// Puts the stacks that were noted into the calls of the recording, in words, as far as the
+    /// room goes (record-R4); the number of calls of programs that have none. Paths below `folder`
+    /// are told from there.
+    pub fn tell_stacks(&self, recording: &mut Recording, folder: &Path) -> usize {
+        let (stacks, ids, mut room) = {
+            let tape = self.tape.lock();
+            (tape.stacks.clone(), tape.stack_ids.clone(), tape.room_left)
+        };
+        let Some(stacks) = stacks else {
+            return 0;
+        };
+        let names = stacks.names(folder);
+        let mut without = 0;
+        for (call, id) in recording.calls.iter_mut().zip(ids) {
+            let stack = id.and_then(|id| names.get(id.index()));
+            let stack = stack.filter(|stack| !stack.is_empty());
+            let bytes = |stack: &Vec<String>| stack.iter().map(|frame| frame.len() + 24).sum();
+            let left = stack.and_then(|stack| room.checked_sub(bytes(stack)));
+            match (stack, left) {
+                (Some(stack), Some(left)) => {
+                    room = left;
+                    call.stack.clone_from(stack);
+                }
+                _ => without += usize::from(call.who.process != 0),
+            }
+        }
+        without
     }
 
     /// Begins: what is there now is durable, and calls are noted from now on.
@@ -130,7 +175,11 @@ impl Recorder {
     /// # Errors
     /// Not everything was noted (record-R4).
     pub fn end(&self) -> Result<(Recording, Vec<String>), RecordError> {
-        self.tape.lock().end_all_acks();
+        {
+            let mut tape = self.tape.lock();
+            tape.stack = None;
+            tape.end_all_acks();
+        }
         self.complete()?;
         let mut tape = self.tape.lock();
         tape.rolling = false;
@@ -144,14 +193,33 @@ impl Recorder {
     /// Notes an acknowledgement that came on another way than the files of the mount.
     pub fn acknowledge(&self, text: &str) {
         let mut tape = self.tape.lock();
+        // Who is at the other end of a socket may be anywhere by now.
+        tape.stack = None;
         let who = tape.caller();
         tape.promise(who, text.as_bytes());
     }
 
-    /// The tape, if it is rolling.
+    /// The tape for a call that may be noted, if it is rolling.
     pub(super) fn rolling(&self) -> Option<MutexGuard<'_, Tape>> {
-        let tape = self.tape.lock();
-        tape.rolling.then_some(tape)
+        Some(self.tape_of_call()).filter(|tape| tape.rolling)
+    }
+
+    /// The tape for a call that is not noted, if it is rolling.
+    pub(super) fn rolling_unnoted(&self) -> Option<MutexGuard<'_, Tape>> {
+        Some(self.tape.lock()).filter(|tape| tape.rolling)
+    }
+
+    /// The tape with the stack of the caller.
+    pub(super) fn tape_of_call(&self) -> MutexGuard<'_, Tape> {
+        let stacks = {
+            let tape = self.tape.lock();
+            tape.stacks.clone().filter(|_| tape.rolling)
+        };
+        // stack-T2: not under the lock.
+        let stack = stacks.and_then(|stacks| stacks.capture());
+        let mut tape = self.tape.lock();
+        tape.stack = stack;
+        tape
     }
 
     /// The ACLs of an inode: a change of its mode changes them, and a new inode inherits them.
@@ -232,7 +300,7 @@ impl Tape {
     }
 
     fn note_of(&mut self, who: Who, path: String, what: What) {
-        if !self.rolling || self.over {
+        if !self.rolling || self.over || self.repeats(&who, &what) {
             return;
         }
         self.calls.push(Call {
@@ -241,6 +309,21 @@ impl Tape {
             path,
             stack: Vec::new(),
         });
+        self.stack_ids.push(self.stack);
+    }
+
+    /// Whether this is the second sync of one write (record-R6).
+    fn repeats(&self, who: &Who, what: &What) -> bool {
+        let [.., write, sync] = &self.calls[..] else {
+            return false;
+        };
+        let same = sync.what == *what && sync.who == *who && write.who == *who;
+        match (&write.what, what) {
+            (What::Write { node: of, .. }, What::Sync { node, failed, .. }) => {
+                same && of == node && failed.is_none()
+            }
+            _ => false,
+        }
     }
 
     /// Notes how mode and owner of an inode differ.

@@ -16,7 +16,9 @@ pub fn list(recording: &Recording) -> String {
             id => format!("{}[{id}/{}]", call.who.program, call.who.thread),
         };
         // A String takes everything.
-        let _ = writeln!(text, "{nr:>width$}  {who:<20} {}", line(call));
+        let _ = write!(text, "{nr:>width$}  {who:<20} {}", line(call));
+        let place = call.stack.first().map(|frame| format!("  at {frame}"));
+        let _ = writeln!(text, "{}", place.unwrap_or_default());
     }
     text
 }

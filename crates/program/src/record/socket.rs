@@ -75,3 +75,35 @@ fn serve(client: &UnixStream, recorder: &Recorder) -> io::Result<()> {
         back.write_all(b"ok\n")?;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::volume;
+    use crate::state::acknowledged;
+    use std::io::Read;
+
+    #[test]
+    fn a_line_takes_so_much_memory_and_no_more() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let fs = volume(32 << 20, (0, 0)).expect("a volume");
+        let recorder = Recorder::new(fs, 16 << 20, &[], Box::new(|_| ()));
+        recorder.begin().expect("an empty volume");
+        let at = folder.path().join("socket");
+        let socket = AckSocket::listen(&at, &recorder).expect("a socket");
+        let mut client = UnixStream::connect(&at).expect("it listens");
+        let patience = std::time::Duration::from_secs(10);
+        client.set_read_timeout(Some(patience)).expect("a socket");
+        let line = [vec![b'x'; 70_000], b"\nshort\n".to_vec()].concat();
+        client.write_all(&line).expect("it is read");
+        let mut answers = [0; 9];
+        client.read_exact(&mut answers).expect("three answers");
+        assert_eq!(&answers, b"ok\nok\nok\n");
+        socket.close();
+        assert!(UnixStream::connect(&at).is_err(), "nobody listens");
+        let recording = recorder.end().expect("room").0;
+        let told = acknowledged(&recording, recording.calls.len());
+        let lengths: Vec<usize> = told.iter().map(|line| line.len()).collect();
+        assert_eq!(lengths, [65_536, 70_000 - 65_536, 5]);
+    }
+}

@@ -291,7 +291,7 @@ impl FileSystem for Recorder {
         if AckFile::of(ino).is_some() {
             return Ok(0);
         }
-        if let Some(mut tape) = self.rolling() {
+        if let Some(mut tape) = self.rolling_unnoted() {
             let path = tape.nodes.path(ino);
             if let Some(errno) = tape.read_fails(&path) {
                 return Err(errno.into());
@@ -301,7 +301,7 @@ impl FileSystem for Recorder {
     }
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize> {
         if let Some(file) = AckFile::of(ino) {
-            self.tape.lock().take_acks(file, data);
+            self.tape_of_call().take_acks(file, data);
             if file == AckFile::Stdout {
                 (self.echo)(data);
             }

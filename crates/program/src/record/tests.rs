@@ -328,6 +328,63 @@ fn r5_lines_are_acknowledgements_in_their_order() {
 }
 
 #[test]
+fn the_files_of_acknowledgements_hold_nothing_and_keep_nothing() {
+    let fs = begun();
+    let acks_file = fs.lookup(fs.root(), ACKS.as_bytes()).expect("it is there");
+    fs.open(acks_file).expect("as any file");
+    fs.open_handle(acks_file).expect("as any file");
+    let mut byte = [7];
+    assert_eq!(fs.read(acks_file, 0, &mut byte).expect("empty"), 0);
+    let any = XattrMode::Any;
+    assert_eq!(
+        errno(fs.setxattr(acks_file, b"user.k", b"v", any)),
+        Errno::NotSup
+    );
+    assert_eq!(errno(fs.removexattr(acks_file, b"user.k")), Errno::NotSup);
+    assert_eq!(errno(fs.getxattr(acks_file, b"user.k")), Errno::NoData);
+    assert!(fs.listxattr(acks_file).expect("none").is_empty());
+    let allocate = FallocateMode::Allocate;
+    assert_eq!(
+        errno(fs.fallocate(acks_file, allocate, 0, 9)),
+        Errno::NotSup
+    );
+    assert_eq!(
+        errno(fs.seek(acks_file, 0, vfs::SeekMode::Data)),
+        Errno::NxIo
+    );
+    fs.fsync(acks_file, false).expect("a shell may ask for it");
+    fs.release(acks_file).expect("as any file");
+    assert!(end(&fs).calls.is_empty());
+}
+
+#[test]
+fn r6_one_write_has_one_sync() {
+    let syncs = |syncs: &[(bool, bool)]| {
+        let fs = begun();
+        let ino = file(&*fs, "a");
+        for &(write, data_only) in syncs {
+            if write {
+                fs.write(ino, 0, b"x").expect("room");
+            }
+            fs.fsync(ino, data_only).expect("a device in memory");
+        }
+        end(&fs).calls.len() - 1
+    };
+    assert_eq!(syncs(&[(true, true), (false, true)]), 2, "record-R6");
+    assert_eq!(syncs(&[(true, true), (false, false)]), 3, "another sync");
+    assert_eq!(syncs(&[(true, true), (true, true)]), 4, "another write");
+    assert_eq!(syncs(&[(false, true), (false, true)]), 2, "no write");
+}
+
+#[test]
+fn a_write_of_nothing_is_no_call() {
+    let fs = begun();
+    let ino = file(&*fs, "a");
+    assert_eq!(fs.write(ino, 5, b"").expect("nothing"), 0);
+    assert_eq!(end(&fs).calls.len(), 1);
+}
+
+#[test]
 fn faults_fail_and_only_syncs_leave_a_note() {
     let spy = SpyFs::new(ModelFs::new());
     let fs = failing("fsync=EIO@2", spy.clone());

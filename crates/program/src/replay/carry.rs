@@ -26,7 +26,7 @@ const PAUSE: Nanos = Nanos::from_secs(6);
 const BETWEEN: Nanos = Nanos(1000);
 /// Least size of a volume: of ext4 with its log, and of F2FS, which has no room for six logs,
 /// cleaning and a journal below it.
-const EXT4_BYTES_MIN: u64 = 32 << 20;
+pub(super) const EXT4_BYTES_MIN: u64 = 32 << 20;
 const F2FS_BYTES_MIN: u64 = 136 << 20;
 /// Largest volume: its free blocks are made one by one.
 const BYTES_MAX: u64 = 4 << 30;
@@ -36,7 +36,7 @@ const NODE_BYTES: u64 = 16 << 10;
 /// keeps room for cleaning.
 const ROOM: u64 = 4;
 /// Seeds the times of the device.
-const SEED: u64 = 29;
+pub(super) const SEED: u64 = 29;
 
 /// A volume that holds the tree of the begin, and nothing that is not durable.
 pub struct Base {
@@ -146,7 +146,7 @@ impl Base {
 }
 
 /// Runs `body` in a simulation.
-fn simulate<T>(body: impl FnOnce() -> T) -> Result<T, String> {
+pub(super) fn simulate<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     let sim = SimConfig {
         quiet: true,
         ..SimConfig::seeded(SEED)
@@ -160,7 +160,7 @@ fn simulate<T>(body: impl FnOnce() -> T) -> Result<T, String> {
 }
 
 /// Bytes of the volume that a recording needs.
-fn bytes(recording: &Recording) -> Result<u64, ModelError> {
+pub(super) fn bytes(recording: &Recording) -> Result<u64, ModelError> {
     let mut need = 0;
     recording.start.walk(&mut |_, _, node| {
         need += NODE_BYTES + node.pages.len() as u64 * PAGE;
@@ -187,7 +187,11 @@ fn bytes(recording: &Recording) -> Result<u64, ModelError> {
 }
 
 /// Makes a tree on an empty volume.
-fn fill(fs: &dyn FileSystem, tree: &Tree, inos: &mut BTreeMap<NodeId, Ino>) -> Result<(), String> {
+pub(super) fn fill(
+    fs: &dyn FileSystem,
+    tree: &Tree,
+    inos: &mut BTreeMap<NodeId, Ino>,
+) -> Result<(), String> {
     if tree.find(b"lost+found").is_none() && fs.lookup(fs.root(), b"lost+found").is_ok() {
         let removed = fs.rmdir(fs.root(), b"lost+found");
         removed.map_err(|e| format!("removing lost+found: {e}"))?;
@@ -298,7 +302,7 @@ fn whole(done: usize, len: usize) -> Result<(), FsError> {
 }
 
 /// Index of the last call that uses each node.
-fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
+pub(super) fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
     let mut last = BTreeMap::new();
     for (call, made) in recording.calls.iter().enumerate() {
         let mut uses = |node: &NodeId| {
@@ -325,22 +329,22 @@ fn last_use(recording: &Recording) -> BTreeMap<NodeId, usize> {
 }
 
 /// Carries out one run.
-struct Carrier<'a> {
-    fs: Arc<dyn FileSystem>,
+pub(super) struct Carrier<'a> {
+    pub fs: Arc<dyn FileSystem>,
     /// A commit behind write-back does not wait for it (replay-B2).
-    at_once: bool,
-    recording: &'a Recording,
-    last_use: BTreeMap<NodeId, usize>,
-    inos: BTreeMap<NodeId, Ino>,
+    pub at_once: bool,
+    pub recording: &'a Recording,
+    pub last_use: BTreeMap<NodeId, usize>,
+    pub inos: BTreeMap<NodeId, Ino>,
     /// Nodes that are held as by an open file: until the last call that uses them, they outlive
     /// their last name.
-    pinned: BTreeMap<NodeId, Ino>,
-    spans: Vec<(Time, Time)>,
+    pub pinned: BTreeMap<NodeId, Ino>,
+    pub spans: Vec<(Time, Time)>,
 }
 
 impl Carrier<'_> {
     /// Carries out all steps (replay-B1).
-    fn all(&mut self, steps: &[Step], run: &Run) -> Result<(), ModelError> {
+    pub fn all(&mut self, steps: &[Step], run: &Run) -> Result<(), ModelError> {
         for (step, then) in steps.iter().zip(&run.then) {
             if self.spans.len() == step.call {
                 rt::sleep(BETWEEN);

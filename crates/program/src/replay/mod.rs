@@ -61,6 +61,7 @@
 pub mod words;
 
 mod carry;
+mod cost;
 mod explore;
 mod follow;
 mod lost;
@@ -77,6 +78,7 @@ use crate::state::{Bound, Counts, Model, ModelError, State};
 use blockdev::Caps;
 use rig::{Config, MountOptions};
 
+pub use cost::{Cost, cost};
 pub use words::models;
 
 /// A file system with its options, on a device with its promises.

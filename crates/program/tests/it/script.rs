@@ -73,6 +73,12 @@ impl Script {
         self.live.find(path.as_bytes()).is_some()
     }
 
+    /// Whether both are names of one node.
+    pub fn is_same(&self, one: &str, other: &str) -> bool {
+        let find = |path: &str| self.live.find(path.as_bytes());
+        one == other || find(one).is_some_and(|node| find(other) == Some(node))
+    }
+
     fn place(&self, path: &str) -> (NodeId, Vec<u8>) {
         match path.rsplit_once('/') {
             Some((dir, name)) => (self.node(dir), name.into()),

@@ -1,6 +1,6 @@
 //! From a recording to its result: states, judges, findings, mends.
 
-use super::{judges, models};
+use super::{cost, judges, models};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::out::OutFolder;
@@ -201,12 +201,14 @@ impl<'a> Trial<'a> {
             posix: &self.posix,
         };
         let found = suggest(&terms, &mut |tree, told| judge.judge(tree, told));
+        let found = found.map_err(failed)?;
+        let cost = cost::words(self.recording, &found, cost::device(self.args)?);
         let Suggestion {
             added,
             unmended,
             needless,
             ..
-        } = found.map_err(failed)?;
+        } = found;
         let mut words: Vec<String> = Vec::new();
         words.extend(added.iter().map(|add| format!("mend: add {}", add.text)));
         words.extend(unmended.map(|left| format!("no sync mends: {}", left.sentence)));
@@ -218,6 +220,7 @@ impl<'a> Trial<'a> {
         if words.is_empty() {
             words.push("mend: nothing is to be added or left out".into());
         }
+        words.extend(cost.map_err(|e| failed(format!("the cost of the syncs: {e}")))?);
         Ok(words)
     }
 

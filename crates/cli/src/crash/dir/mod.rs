@@ -1,6 +1,7 @@
 //! `varve crash --dir`: runs a program of the user on a volume of ours, records its system calls,
 //! and judges what a cut may leave.
 
+mod cost;
 mod explore;
 mod family;
 mod judges;
@@ -14,7 +15,7 @@ use crate::out::{OutFolder, say};
 use crate::stop::Stop;
 use ::program::call::Recording;
 use ::program::findings::{github, text};
-use ::program::record::{list, load, save};
+use ::program::record::{list, load, save, stacks_can_be_read};
 use explore::Trial;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,10 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     // What options ask for is checked before anything runs.
     judges::given(args)?;
     models::models(&options.model).map_err(usage)?;
+    cost::device(args)?;
+    if options.backtrace {
+        stacks_can_be_read().map_err(|why| usage(format!("--backtrace: {why}")))?;
+    }
     let out = OutFolder::prepare(&args.out)?;
     let stop = Stop::watch()?;
     let runs = match &options.recording {

@@ -13,6 +13,7 @@ use rig::Vfs;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -79,6 +80,11 @@ fn run(
         finish("--setup", &mut shell, stop, patience, false)?;
     }
     place.settle()?;
+    if args.program.backtrace {
+        let at = std::fs::metadata(place.dir());
+        let at = at.map_err(|e| failed(format!("{}: {e}", place.dir().display())))?;
+        recorder.read_stacks(at.dev());
+    }
     recorder.begin().map_err(failed)?;
     let at = place.beside("acks.socket");
     let socket =
@@ -102,7 +108,15 @@ fn run(
     }
     done?;
     place.settle()?;
-    let (recording, unmet) = recorder.end().map_err(failed)?;
+    let (mut recording, unmet) = recorder.end().map_err(failed)?;
+    let folder = std::env::current_dir().unwrap_or_default();
+    let without = recorder.tell_stacks(&mut recording, &folder);
+    if without > 0 {
+        let all = recording.calls.len();
+        tell(format!(
+            "--backtrace: {without} of {all} calls have no stack: their program is a script, could not be read, or lies on the volume itself, or --memory is too small for more"
+        ));
+    }
     for fault in unmet {
         tell(format!("--fail {fault}: no such call was made"));
     }

@@ -1,0 +1,119 @@
+//! One crash test, and the part of it that this process plays.
+
+use crate::outcome::Outcome;
+use crate::{caller, checker, paths};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::exit;
+
+/// The variable that says which part a process plays.
+pub const PART: &str = "VARVE_CRASH_TEST";
+/// The variable that names the file which a process removes that plays its part.
+pub const BEGUN: &str = "VARVE_CRASH_TEST_BEGUN";
+
+/// A function that gets the directory.
+pub type Step = Box<dyn Fn(&Path) -> Result<(), String>>;
+/// A function that judges a tree, given the acknowledgements.
+pub type Check = Box<dyn Fn(&Path, &[String]) -> Result<(), String>>;
+
+/// What the attribute knows of a test.
+pub struct Case<'a> {
+    /// The module of the function, with the crate.
+    pub module: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// What is recorded.
+    pub run: Step,
+    /// What runs before.
+    pub setup: Option<Step>,
+    /// What judges.
+    pub check: Option<Check>,
+    /// Names and values of options of the program; an empty value is none.
+    pub options: &'a [(&'a str, &'a str)],
+}
+
+/// A step of any function that fits. It says what type the parameter of a closure has.
+pub fn step<F, T>(function: F) -> Step
+where
+    F: Fn(&Path) -> T + 'static,
+    T: Outcome,
+{
+    Box::new(move |dir| function(dir).outcome())
+}
+
+/// A check of any function that fits.
+pub fn check<F, T>(function: F) -> Check
+where
+    F: Fn(&Path, &[String]) -> T + 'static,
+    T: Outcome,
+{
+    Box::new(move |dir, acked| function(dir, acked).outcome())
+}
+
+/// Plays the part that is asked for; without one this is the test itself.
+///
+/// # Panics
+/// The test fails.
+#[track_caller]
+pub fn run(case: &Case<'_>) {
+    let part = variable(PART);
+    let part = part.as_deref().map(|part| part.to_string_lossy());
+    match part.as_deref() {
+        None => caller::test(case),
+        Some("run") => {
+            begun();
+            play(&case.run);
+        }
+        Some("setup") => play(
+            case.setup
+                .as_ref()
+                .expect("it was asked for because it is there"),
+        ),
+        Some("check") => {
+            let check = case
+                .check
+                .as_ref()
+                .expect("it was asked for because it is there");
+            let served = checker::serve(check);
+            served.unwrap_or_else(|e| panic!("answering the program varve: {e}"));
+            exit(0);
+        }
+        Some(other) => panic!("${PART} is set to {other:?}, which is no part of a crash test"),
+    }
+}
+
+/// Runs a step in the directory of the program, and ends the process: what the harness prints
+/// afterwards is of no use.
+fn play(step: &Step) {
+    let dir = variable("VARVE_DIR").map(PathBuf::from);
+    let dir = dir.expect("`varve crash --dir` names the directory in $VARVE_DIR");
+    if let Err(why) = step(&dir) {
+        panic!("{why}");
+    }
+    exit(0);
+}
+
+/// Removes the file whose presence says that no test was found.
+fn begun() {
+    if let Some(begun) = variable(BEGUN) {
+        let begun = PathBuf::from(begun);
+        let removed = std::fs::remove_file(&begun);
+        removed.unwrap_or_else(|e| panic!("{}: {e}", begun.display()));
+    }
+}
+
+/// A variable of the environment, which is how the program and its caller talk to this process.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "whoever starts this process says by variables what it shall do"
+)]
+pub fn variable(name: &str) -> Option<std::ffi::OsString> {
+    env::var_os(name)
+}
+
+impl Case<'_> {
+    /// The name by which the harness knows the test.
+    pub fn harness_name(&self) -> String {
+        paths::harness_name(self.module, self.name)
+    }
+}
