@@ -3,27 +3,37 @@
 
 use crate::control;
 use crate::file::SqliteFile;
+use crate::mount::Mount;
 use crate::shm;
-use crate::table::Slot;
-use libsqlite3_sys as ffi;
-use std::ffi::{c_int, c_void};
+use crate::ffi;
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// Our `sqlite3_file`: SQLite allocates it, we put our state behind the pointer.
 #[repr(C)]
-pub(crate) struct RawFile {
+pub struct RawFile {
     base: ffi::sqlite3_file,
     state: *mut State,
+}
+
+/// What a file has to know of the SQLite that opened it.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// The name of the VFS (`SQLITE_FCNTL_VFSNAME`).
+    pub name: &'static CStr,
+    /// `sqlite3_malloc64`: memory that SQLite frees.
+    pub malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
 }
 
 /// What the pointer leads to.
 struct State {
     file: SqliteFile,
-    slot: &'static Slot,
+    host: Host,
 }
 
-pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+/// The functions of our files.
+pub static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 3,
     xClose: Some(close),
     xRead: Some(read),
@@ -45,18 +55,33 @@ pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: Some(unfetch),
 };
 
-/// Turns what SQLite allocated into an open file.
+/// Turns what SQLite allocated into an open file with the functions `methods`: [`METHODS`], or some
+/// that lead to them.
 ///
 /// # Safety
 /// `out` points to `szOsFile` bytes of ours.
-pub(crate) unsafe fn install(out: *mut ffi::sqlite3_file, file: SqliteFile, slot: &'static Slot) {
-    let state = Box::into_raw(Box::new(State { file, slot }));
+pub unsafe fn install(
+    out: *mut ffi::sqlite3_file,
+    file: SqliteFile,
+    host: Host,
+    methods: &'static ffi::sqlite3_io_methods,
+) {
+    let state = Box::into_raw(Box::new(State { file, host }));
     let raw = RawFile {
-        base: ffi::sqlite3_file { pMethods: &METHODS },
+        base: ffi::sqlite3_file { pMethods: methods },
         state,
     };
     // SAFETY: the caller's promise; szOsFile is the size of RawFile.
     unsafe { out.cast::<RawFile>().write(raw) };
+}
+
+/// The mount of an open file.
+///
+/// # Safety
+/// `file` was made by [`install`] and not closed.
+pub unsafe fn mount_of(file: *mut ffi::sqlite3_file) -> Arc<Mount> {
+    // SAFETY: the caller's promise.
+    Arc::clone(unsafe { &(*(*file.cast::<RawFile>()).state).file.mount })
 }
 
 /// Runs a callback on the state of `file`; a panic becomes SQLITE_IOERR.
@@ -189,7 +214,7 @@ unsafe extern "C" fn file_control(
     // SAFETY: an open file, and the argument that belongs to `op`.
     unsafe {
         call(file, |state| {
-            control::file_control(&mut state.file, state.slot.name(), op, arg)
+            control::file_control(&mut state.file, &state.host, op, arg)
         })
     }
 }

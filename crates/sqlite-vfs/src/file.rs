@@ -6,14 +6,14 @@ use crate::locks::Level;
 use crate::mount::{Mount, Node};
 use crate::options::SyncCall;
 use crate::shm::{Held, Shm};
-use libsqlite3_sys as ffi;
+use crate::ffi;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, FsResult, OpenFlags};
 
-/// State of one `sqlite3_file`.
-pub(crate) struct SqliteFile {
+/// State of one `sqlite3_file`; [`install`](crate::install) puts it behind the pointer.
+pub struct SqliteFile {
     pub(crate) mount: Arc<Mount>,
     pub(crate) file: vfs::File,
     pub(crate) path: Vec<u8>,

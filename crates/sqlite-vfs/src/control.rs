@@ -8,8 +8,9 @@
 
 use crate::error::During;
 use crate::file::SqliteFile;
-use libsqlite3_sys as ffi;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use crate::ffi;
+use crate::io::Host;
+use std::ffi::{c_char, c_int, c_void};
 
 /// Bytes between the probe writes that allocate space for SIZE_HINT.
 const BLOCK_BYTES: u64 = base::BLOCK_BYTES as u64;
@@ -18,7 +19,7 @@ const BLOCK_BYTES: u64 = base::BLOCK_BYTES as u64;
 /// `arg` is what SQLite passes with `op`.
 pub(crate) unsafe fn file_control(
     file: &mut SqliteFile,
-    vfs_name: &CStr,
+    host: &Host,
     op: c_int,
     arg: *mut c_void,
 ) -> c_int {
@@ -39,10 +40,10 @@ pub(crate) unsafe fn file_control(
                 mode_bit(&mut file.powersafe_overwrite, &mut *int);
             }
             ffi::SQLITE_FCNTL_VFSNAME => {
-                *arg.cast::<*mut c_char>() = allocated(vfs_name.to_bytes())
+                *arg.cast::<*mut c_char>() = allocated(host, host.name.to_bytes())
             }
             ffi::SQLITE_FCNTL_TEMPFILENAME => {
-                *arg.cast::<*mut c_char>() = allocated(&file.mount.free_temp_name());
+                *arg.cast::<*mut c_char>() = allocated(host, &file.mount.free_temp_name());
             }
             ffi::SQLITE_FCNTL_HAS_MOVED => *int = c_int::from(has_moved(file)),
             ffi::SQLITE_FCNTL_EXTERNAL_READER => *int = 0,
@@ -94,11 +95,11 @@ fn has_moved(file: &SqliteFile) -> bool {
 }
 
 /// A C string in memory that SQLite will free; null if there is none.
-fn allocated(text: &[u8]) -> *mut c_char {
+fn allocated(host: &Host, text: &[u8]) -> *mut c_char {
     let bytes = text.len() + 1;
     // SAFETY: sqlite3_malloc64 answers null or `bytes` bytes, which nobody else knows yet.
     unsafe {
-        let memory = ffi::sqlite3_malloc64(bytes as u64).cast::<u8>();
+        let memory = (host.malloc64)(bytes as u64).cast::<u8>();
         if memory.is_null() {
             return std::ptr::null_mut();
         }

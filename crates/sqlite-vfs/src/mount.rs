@@ -1,4 +1,4 @@
-//! State that the connections of one [`Registration`](crate::Registration) share.
+//! State that the connections on one mounted volume share.
 
 use crate::error::{self, During};
 use crate::locks::FileLocks;
@@ -19,7 +19,7 @@ pub(crate) struct Node {
 }
 
 /// A [`Vfs`] as SQLite sees it.
-pub(crate) struct Mount {
+pub struct Mount {
     pub(crate) vfs: Arc<Vfs>,
     pub(crate) options: Options,
     nodes: Mutex<Map<Ino, Weak<Node>>>,
@@ -31,10 +31,20 @@ pub(crate) struct Mount {
     last_errno: AtomicI32,
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
+    listener: Option<Listener>,
 }
 
+/// Hears SQLite's code and the text of each error of the file system. It must not wait.
+pub type Listener = Box<dyn Fn(c_int, &str) + Send + Sync>;
+
 impl Mount {
-    pub(crate) fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
+    /// A mount on which nothing is open.
+    pub fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
+        Mount::with_listener(vfs, options, None)
+    }
+
+    /// The same; `listener` hears of errors.
+    pub fn with_listener(vfs: Arc<Vfs>, options: Options, listener: Option<Listener>) -> Mount {
         Mount {
             vfs,
             options,
@@ -45,7 +55,21 @@ impl Mount {
             last_errno: AtomicI32::new(0),
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
+            listener,
         }
+    }
+
+    /// The mount's files.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+    /// What SQLite is told.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+    /// Files that SQLite has open.
+    pub fn open_files(&self) -> usize {
+        self.files.load(Ordering::Relaxed)
     }
 
     /// The node of an inode that the caller holds open.
@@ -91,7 +115,7 @@ impl Mount {
     }
 
     /// Notes an error of the file system and answers SQLite's code for it.
-    pub(crate) fn fail(&self, during: During, path: &[u8], error: &FsError) -> c_int {
+    pub fn fail(&self, during: During, path: &[u8], error: &FsError) -> c_int {
         let code = error::code(during, error);
         self.last_errno
             .store(error.errno().code(), Ordering::Relaxed);
@@ -99,22 +123,28 @@ impl Mount {
         if !expected {
             let path = String::from_utf8_lossy(path);
             let text = format!("{during:?} of {path}: {error}");
+            if let Some(listener) = &self.listener {
+                listener(code, &text);
+            }
             self.first_error.lock().get_or_insert(text);
         }
         code
     }
 
-    pub(crate) fn last_errno(&self) -> i32 {
+    /// The number of the last error of the file system, for xGetLastError; 0: none.
+    pub fn last_errno(&self) -> i32 {
         self.last_errno.load(Ordering::Relaxed)
     }
-    pub(crate) fn first_error(&self) -> Option<String> {
+    /// The error of the file system that first failed a call.
+    pub fn first_error(&self) -> Option<String> {
         self.first_error.lock().clone()
     }
     /// Keeps the first panic (sqlite-S3).
-    pub(crate) fn keep_panic(&self, payload: Payload) {
+    pub fn keep_panic(&self, payload: Payload) {
         self.panic.lock().get_or_insert(payload);
     }
-    pub(crate) fn take_panic(&self) -> Option<Payload> {
+    /// The payload of the first panic in a callback, for `std::panic::resume_unwind`.
+    pub fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
     }
 }
