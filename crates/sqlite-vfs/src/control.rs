@@ -7,8 +7,8 @@
 //! that it is missing, hence SQLite does not ask for it.
 
 use crate::error::During;
-use crate::file::SqliteFile;
 use crate::ffi;
+use crate::file::SqliteFile;
 use crate::io::Host;
 use std::ffi::{c_char, c_int, c_void};
 

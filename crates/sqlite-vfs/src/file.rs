@@ -2,11 +2,11 @@
 //! border to C is in `io`.
 
 use crate::error::During;
+use crate::ffi;
 use crate::locks::Level;
 use crate::mount::{Mount, Node};
 use crate::options::SyncCall;
 use crate::shm::{Held, Shm};
-use crate::ffi;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -2,10 +2,10 @@
 //! is in `file`, `control`, `shm`.
 
 use crate::control;
+use crate::ffi;
 use crate::file::SqliteFile;
 use crate::mount::Mount;
 use crate::shm;
-use crate::ffi;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
@@ -93,6 +93,9 @@ unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int
     // is the only reference.
     let state = unsafe { &mut *(*file.cast::<RawFile>()).state };
     let mount = Arc::clone(&state.file.mount);
+    if mount.is_of_another_process() {
+        return ffi::SQLITE_IOERR;
+    }
     match rt::foreign(|| f(state)) {
         Ok(code) => code,
         Err(payload) => {
@@ -110,6 +113,11 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
         Box::from_raw(std::mem::replace(&mut raw.state, std::ptr::null_mut()))
     };
     let mount = Arc::clone(&state.file.mount);
+    if mount.is_of_another_process() {
+        // The file belongs to the process that mounted, where it goes on.
+        std::mem::forget(state);
+        return ffi::SQLITE_OK;
+    }
     match rt::foreign(|| state.file.close()) {
         Ok(code) => code,
         Err(payload) => {

@@ -32,6 +32,8 @@ pub struct Mount {
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
     listener: Option<Listener>,
+    /// The process whose threads do the work of the mount; `None`: not checked.
+    process: Option<u32>,
 }
 
 /// Hears SQLite's code and the text of each error of the file system. It must not wait.
@@ -40,11 +42,28 @@ pub type Listener = Box<dyn Fn(c_int, &str) + Send + Sync>;
 impl Mount {
     /// A mount on which nothing is open.
     pub fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
-        Mount::with_listener(vfs, options, None)
+        Mount::made(vfs, options, None, None)
     }
 
-    /// The same; `listener` hears of errors.
-    pub fn with_listener(vfs: Arc<Vfs>, options: Options, listener: Option<Listener>) -> Mount {
+    /// A mount in the real world that refuses all calls in processes that fork from this one: a
+    /// fork copies its state, but not the threads that do its work, so a call could wait for ever.
+    /// `listener` hears of errors.
+    pub fn of_this_process(vfs: Arc<Vfs>, options: Options, listener: Listener) -> Mount {
+        Mount::made(vfs, options, Some(listener), Some(this_process()))
+    }
+
+    /// Whether this process forked from the one that mounted.
+    pub fn is_of_another_process(&self) -> bool {
+        self.process
+            .is_some_and(|process| process != this_process())
+    }
+
+    fn made(
+        vfs: Arc<Vfs>,
+        options: Options,
+        listener: Option<Listener>,
+        process: Option<u32>,
+    ) -> Mount {
         Mount {
             vfs,
             options,
@@ -56,6 +75,7 @@ impl Mount {
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
             listener,
+            process,
         }
     }
 
@@ -147,4 +167,10 @@ impl Mount {
     pub fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
     }
+}
+
+/// The number is compared and nothing else, so it changes no run.
+#[allow(clippy::disallowed_methods)]
+fn this_process() -> u32 {
+    std::process::id()
 }

@@ -1,10 +1,10 @@
 //! xOpen, xDelete and xAccess, in code without raw pointers: flags, permissions, temporary files.
 
 use crate::error::During;
+use crate::ffi;
 use crate::file::{SqliteFile, sync_parent};
 use crate::locks::Level;
 use crate::mount::Mount;
-use crate::ffi;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
