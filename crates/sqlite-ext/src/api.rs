@@ -64,6 +64,29 @@ pub struct sqlite3_api_routines {
     pub malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
 }
 
+/// Checks the version of the SQLite whose table this is.
+///
+/// # Safety
+/// `routines` is null, or a table whose `libversion_number` can be called.
+unsafe fn version(routines: *const sqlite3_api_routines) -> Result<(), String> {
+    if routines.is_null() {
+        return Err(
+            "SQLite passed no table of its functions; load the extension with `.load`, \
+                    sqlite3_load_extension or a function built on it"
+                .into(),
+        );
+    }
+    // SAFETY: the caller's promise; the function is in the table since SQLite 3.3.
+    match unsafe { ((*routines).libversion_number)() } {
+        version if version < OLDEST => {
+            let (major, minor) = (version / 1_000_000, version / 1000 % 1000);
+            let needs = "the extension needs 3.14 or newer";
+            Err(format!("this is SQLite {major}.{minor}; {needs}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The table of one SQLite. Copies are cheap.
 #[derive(Clone, Copy)]
 pub struct Api(&'static sqlite3_api_routines);
@@ -76,22 +99,11 @@ impl Api {
     /// # Errors
     /// Why this SQLite cannot be used.
     pub unsafe fn new(routines: *const sqlite3_api_routines) -> Result<Api, String> {
-        // SAFETY: the caller's promise. `libversion_number` is in the table since SQLite 3.3, which
-        // is older than loading by this entry point.
-        let (routines, version) = unsafe {
-            let routines = routines.as_ref().ok_or(
-                "SQLite passed no table of its functions; load the extension with `.load`, \
-                 sqlite3_load_extension or a function built on it",
-            )?;
-            (routines, (routines.libversion_number)())
-        };
-        if version < OLDEST {
-            let (major, minor) = (version / 1_000_000, version / 1000 % 1000);
-            return Err(format!(
-                "this is SQLite {major}.{minor}; the extension needs 3.14 or newer"
-            ));
+        // SAFETY: the caller's promise; from this version on all functions are in the table.
+        unsafe {
+            version(routines)?;
+            Ok(Api(&*routines))
         }
-        Ok(Api(routines))
     }
 
     /// Whether both are the table of one SQLite.
@@ -136,39 +148,63 @@ impl Api {
 }
 
 #[cfg(test)]
-pub mod places {
-    //! Where the functions stand, for a comparison with `sqlite3ext.h`.
-
-    use super::sqlite3_api_routines;
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
     use std::mem::offset_of;
+    use std::process::Command;
 
-    /// Names and offsets, bytes.
-    pub const ALL: &[(&str, usize)] = &[
-        (
-            "libversion_number",
-            offset_of!(sqlite3_api_routines, libversion_number),
-        ),
-        ("result_null", offset_of!(sqlite3_api_routines, result_null)),
-        ("result_text", offset_of!(sqlite3_api_routines, result_text)),
-        ("vfs_find", offset_of!(sqlite3_api_routines, vfs_find)),
-        (
-            "vfs_register",
-            offset_of!(sqlite3_api_routines, vfs_register),
-        ),
-        (
-            "create_function_v2",
-            offset_of!(sqlite3_api_routines, create_function_v2),
-        ),
-        ("log", offset_of!(sqlite3_api_routines, log)),
-        ("uri_boolean", offset_of!(sqlite3_api_routines, uri_boolean)),
-        (
-            "uri_parameter",
-            offset_of!(sqlite3_api_routines, uri_parameter),
-        ),
-        (
-            "auto_extension",
-            offset_of!(sqlite3_api_routines, auto_extension),
-        ),
-        ("malloc64", offset_of!(sqlite3_api_routines, malloc64)),
-    ];
+    macro_rules! places {
+        ($($name:ident)*) => {
+            [$((stringify!($name), offset_of!(sqlite3_api_routines, $name))),*]
+        };
+    }
+
+    #[test]
+    fn functions_stand_where_the_header_of_sqlite_has_them() {
+        let ours = places!(libversion_number result_null result_text vfs_find vfs_register
+            create_function_v2 uri_boolean uri_parameter auto_extension malloc64);
+        let mut program = String::from("#include <sqlite3ext.h>\n#include <stddef.h>\n");
+        // The header has a macro for each function; `log` is `xLog` in no version.
+        for (name, place) in ours.iter().chain(&places!(log)) {
+            writeln!(program, "#undef sqlite3_{name}").unwrap();
+            let offset = format!("offsetof(struct sqlite3_api_routines, {name})");
+            writeln!(program, "_Static_assert({offset} == {place}, \"{name}\");").unwrap();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("places.c");
+        std::fs::write(&source, program).unwrap();
+        let out = Command::new("cc")
+            .arg("-fsyntax-only")
+            .arg(source)
+            .output()
+            .unwrap();
+        assert!(
+            out.status.success(),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+
+    #[test]
+    fn an_sqlite_that_is_too_old_is_refused() {
+        unsafe extern "C" fn old() -> c_int {
+            3_008_011
+        }
+        // SAFETY: only the version is looked at; all other words of the table stay unused.
+        let mut table: Box<std::mem::MaybeUninit<sqlite3_api_routines>> = Box::new_zeroed();
+        // SAFETY: a field of a box; the refusal comes before any other one is read.
+        let refused = unsafe {
+            (&raw mut (*table.as_mut_ptr()).libversion_number).write(old);
+            version(table.as_ptr())
+        };
+        assert!(
+            refused
+                .unwrap_err()
+                .contains("this is SQLite 3.8; the extension needs 3.14")
+        );
+        // SAFETY: null is allowed.
+        let refused = unsafe { version(std::ptr::null()) };
+        assert!(refused.unwrap_err().contains("no table of its functions"));
+    }
 }

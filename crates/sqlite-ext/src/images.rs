@@ -130,18 +130,27 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         other => other?,
     };
     let options = wish.options.as_deref().unwrap_or_default();
+    let mut read_only = options.split(',').any(|option| option == "ro");
     let volume = match Volume::mount(&disk, options) {
         // Left by a process that ended before it had made the file system.
         Err(Error::NotFormatted) if wish.create.is_some() => {
             disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
             Volume::mount(&disk, options)?
         }
-        Err(Error::ReadOnlyDisk) => Volume::mount(&disk, &format!("{options},ro"))?,
+        Err(Error::ReadOnlyDisk) => {
+            read_only = true;
+            Volume::mount(&disk, &format!("{options},ro"))?
+        }
         other => other?,
     };
     let listener = Box::new(move |code: c_int, text: &str| said::say(api, code, 5, text));
     let vfs = Arc::clone(volume.vfs());
-    let mount = Mount::of_this_process(vfs, Options::default(), listener);
+    let told = Options {
+        read_only,
+        batch_atomic: true,
+        ..Options::default()
+    };
+    let mount = Mount::of_this_process(vfs, told, listener);
     let file = identity(image).unwrap_or_default();
     Ok(Image {
         api,

@@ -2,10 +2,9 @@
 //! (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>); any other one is answered
 //! SQLITE_NOTFOUND, which SQLite takes for "not supported".
 //!
-//! Not supported are memory mapping (pages are always copied, and xFetch returns nothing) and the
-//! atomic-write group, which needs a file system that offers it: the device characteristics say
-//! that it is missing, hence SQLite does not ask for it.
+//! Not supported is memory mapping: pages are always copied, and xFetch returns nothing.
 
+use crate::batch;
 use crate::error::During;
 use crate::ffi;
 use crate::file::SqliteFile;
@@ -35,6 +34,9 @@ pub(crate) unsafe fn file_control(
                 let size = u64::try_from(*arg.cast::<i64>()).unwrap_or(0);
                 return size_hint(file, size);
             }
+            ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => return batch::begin(file),
+            ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => return batch::commit(file),
+            ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => return batch::roll_back(file),
             ffi::SQLITE_FCNTL_PERSIST_WAL => mode_bit(&mut file.persist_wal, &mut *int),
             ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => {
                 mode_bit(&mut file.powersafe_overwrite, &mut *int);
@@ -64,7 +66,8 @@ fn mode_bit(bit: &mut bool, arg: &mut c_int) {
 /// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix
 /// VFS without `posix_fallocate`.
 fn size_hint(file: &mut SqliteFile, size: u64) -> c_int {
-    if file.chunk == 0 {
+    // A batch allocates when it is committed.
+    if file.chunk == 0 || file.batch.is_some() {
         return ffi::SQLITE_OK;
     }
     let old = match file.size() {

@@ -14,6 +14,7 @@
 //! - **S7** The WAL index is memory of the process, at stable addresses, freed with the last
 //!   connection of a database. It has no `-shm` file.
 
+mod batch;
 mod control;
 mod error;
 pub mod ffi;

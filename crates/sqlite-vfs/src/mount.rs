@@ -9,7 +9,7 @@ use rt::{Mutex, Payload};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use vfs::{FsError, Vfs};
+use vfs::{Errno, FsError, Vfs};
 
 /// Locks and WAL index of one database file, shared by all its open files.
 pub(crate) struct Node {
@@ -139,13 +139,15 @@ impl Mount {
         let code = error::code(during, error);
         self.last_errno
             .store(error.errno().code(), Ordering::Relaxed);
-        let expected = matches!(error, FsError::Posix(errno) if errno.code() == libc::ENOENT);
-        if !expected {
-            let path = String::from_utf8_lossy(path);
-            let text = format!("{during:?} of {path}: {error}");
+        let is_missing = matches!(error, FsError::Posix(Errno::NoEnt));
+        let text = format!("{during:?} of {}: {error}", String::from_utf8_lossy(path));
+        // Whether a journal is there is asked by deleting it; only what was to be opened is missed.
+        if !is_missing || during == During::Open {
             if let Some(listener) = &self.listener {
                 listener(code, &text);
             }
+        }
+        if !is_missing {
             self.first_error.lock().get_or_insert(text);
         }
         code

@@ -71,6 +71,7 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         persist_wal: false,
         chunk: 0,
         last_errno: 0,
+        batch: None,
     };
     Ok((file, flags))
 }
@@ -110,12 +111,17 @@ fn open_or_read_only(
     flags: c_int,
     perm: u16,
 ) -> Result<(vfs::File, c_int), c_int> {
-    let error = match mount.vfs.open(path, wanted(flags), perm) {
+    let is_writer = flags & ffi::SQLITE_OPEN_READWRITE != 0;
+    let opened = match mount.options.read_only && is_writer {
+        true => Err(Errno::RoFs.into()),
+        false => mount.vfs.open(path, wanted(flags), perm),
+    };
+    let error = match opened {
         Ok(file) => return Ok((file, flags)),
         Err(error) => error,
     };
     let read_only = matches!(error, FsError::Posix(Errno::RoFs | Errno::Access));
-    if !read_only || flags & ffi::SQLITE_OPEN_READWRITE == 0 {
+    if !read_only || !is_writer {
         return Err(mount.fail(During::Open, path, &error));
     }
     let changed = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);

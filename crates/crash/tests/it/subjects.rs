@@ -72,6 +72,31 @@ fn sqlite_loses_no_acknowledged_transaction() {
     }
 }
 
+/// Each transaction is one atomic write; `delete` and `full`, which lose the last transaction with a
+/// journal file, lose none. Truncation and WAL lie between the batches, and mix direct writes with
+/// logged ones.
+#[test]
+fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
+    for (scheme, modes) in [
+        ("jbd2", "journal=delete,synchronous=full"),
+        (
+            "jbd2",
+            "journal=delete,synchronous=full,prefill=300,value=2000",
+        ),
+        ("emmc", "journal=truncate,synchronous=full"),
+        (
+            "coalition",
+            "journal=delete,synchronous=full,prefill=300,value=2000",
+        ),
+        ("flush-ahead", "journal=delete,synchronous=full"),
+        ("adaptive", "journal=persist,synchronous=full"),
+        ("checkpoint-60", "journal=delete,synchronous=full"),
+        ("f2fsj", "journal=delete,synchronous=full"),
+    ] {
+        assert_kept(scheme, &format!("sqlite:{SHORT},{modes},batch=on"));
+    }
+}
+
 #[test]
 fn sqlite_without_syncs_or_journal_is_seen_to_lose() {
     let off = format!("sqlite:{SHORT},journal=truncate,synchronous=off");

@@ -57,6 +57,7 @@ fn numbers_are_those_of_sqlite() {
         SQLITE_IOERR
         SQLITE_IOERR_ACCESS
         SQLITE_IOERR_CLOSE
+        SQLITE_IOERR_COMMIT_ATOMIC
         SQLITE_IOERR_CORRUPTFS
         SQLITE_IOERR_DELETE
         SQLITE_IOERR_DELETE_NOENT
