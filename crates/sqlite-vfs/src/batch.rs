@@ -2,8 +2,11 @@
 //! that needs no journal file. The writes are kept here until the commit, which hands them to the
 //! file system as one atomic write; the sync that SQLite asks for next makes it durable.
 //!
-//! A commit that the file system cannot take is answered SQLITE_IOERR_COMMIT_ATOMIC, and SQLite
-//! makes the transaction again with a journal file.
+//! A commit that the file system cannot take, mostly because it is too large for one transaction,
+//! is answered SQLITE_IOERR_COMMIT_ATOMIC, and SQLite makes the transaction again with a journal
+//! file. **It does not sync that file before it writes the database**: it synced the journal that it
+//! had in memory, and takes it for done. So the first write after such an answer syncs the volume
+//! ([`before_write`]); else a cut could leave half of the pages and no journal.
 
 use crate::error::During;
 use crate::ffi;
@@ -58,7 +61,9 @@ pub(crate) fn commit(file: &mut SqliteFile) -> c_int {
     if batch.0.is_empty() {
         return ffi::SQLITE_OK;
     }
-    match file.file.write_atomic(&batch.0) {
+    let written = file.file.write_atomic(&batch.0);
+    file.batch_refused = written.is_err();
+    match written {
         Ok(()) => ffi::SQLITE_OK,
         // The journal file that follows tells what is wrong, if anything is.
         Err(FsError::Posix(Errno::FBig | Errno::NotSup | Errno::NoSpc)) => {
@@ -69,6 +74,16 @@ pub(crate) fn commit(file: &mut SqliteFile) -> c_int {
             ffi::SQLITE_IOERR_COMMIT_ATOMIC
         }
     }
+}
+
+/// To be called before the database is written directly: what SQLite wrote since a batch was refused
+/// is its journal, which has to be durable first.
+pub(crate) fn before_write(file: &mut SqliteFile) -> c_int {
+    if !std::mem::take(&mut file.batch_refused) {
+        return ffi::SQLITE_OK;
+    }
+    let synced = file.mount.vfs.sync();
+    file.outcome(During::Sync, synced)
 }
 
 /// `SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE`.

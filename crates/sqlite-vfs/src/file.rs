@@ -1,7 +1,7 @@
 //! An open file of SQLite: reading, writing, syncing, locking. This code has no raw pointers; the
 //! border to C is in `io`.
 
-use crate::batch::Batch;
+use crate::batch::{self, Batch};
 use crate::error::During;
 use crate::ffi;
 use crate::locks::Level;
@@ -31,6 +31,8 @@ pub struct SqliteFile {
     pub(crate) last_errno: i32,
     /// Writes that SQLite wants whole, while it makes them.
     pub(crate) batch: Option<Batch>,
+    /// The last batch was refused, and nothing was written since.
+    pub(crate) batch_refused: bool,
 }
 
 impl SqliteFile {
@@ -77,6 +79,10 @@ impl SqliteFile {
         if let Some(batch) = &mut self.batch {
             batch.write(offset, data);
             return ffi::SQLITE_OK;
+        }
+        match batch::before_write(self) {
+            ffi::SQLITE_OK => {}
+            failed => return failed,
         }
         while !data.is_empty() {
             match self.file.write_at(offset, data) {

@@ -72,6 +72,7 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         chunk: 0,
         last_errno: 0,
         batch: None,
+        batch_refused: false,
     };
     Ok((file, flags))
 }

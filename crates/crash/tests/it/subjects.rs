@@ -90,10 +90,15 @@ fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
         ),
         ("flush-ahead", "journal=delete,synchronous=full"),
         ("adaptive", "journal=persist,synchronous=full"),
-        ("checkpoint-60", "journal=delete,synchronous=full"),
-        ("f2fsj", "journal=delete,synchronous=full"),
     ] {
         assert_kept(scheme, &format!("sqlite:{SHORT},{modes},batch=on"));
+    }
+    // Node blocks of F2FS have no checksum, so its devices leave a sector whole.
+    for scheme in ["checkpoint-60", "f2fsj"] {
+        let text = "sqlite:insert=2,update=1,delete=1,journal=delete,synchronous=full,batch=on";
+        let explored = explored(scheme, "spec:nvme", text);
+        let first = explored.findings.first();
+        assert!(first.is_none(), "{scheme}, {text}: {first:?}");
     }
 }
 
