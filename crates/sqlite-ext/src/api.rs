@@ -1,4 +1,4 @@
-//! The functions of the SQLite that loaded us (sqlite-S8). SQLite passes them as a table,
+//! The functions of the SQLite that loaded us (sqlite-ext-E1). SQLite passes them as a table,
 //! `sqlite3_api_routines` of `sqlite3ext.h`, to whose end it has only ever added.
 
 use sqlite_vfs::ffi::sqlite3_vfs;

@@ -1,4 +1,4 @@
-//! The images that are mounted for the process (sqlite-S11).
+//! The images that are mounted for the process (sqlite-ext-E4).
 
 use crate::api::Api;
 use crate::name::Name;

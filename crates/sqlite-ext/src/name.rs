@@ -1,5 +1,5 @@
-//! Names of databases: `IMAGE:/PATH` (sqlite-S10). The last `:/` parts the image, a file or block
-//! device of the host, from the path in it, as in `varve ls IMAGE:/PATH`.
+//! Names of databases: `IMAGE:/PATH` (sqlite-ext-E3). The last `:/` parts the image, a file or
+//! block device of the host, from the path in it, as in `varve ls IMAGE:/PATH`.
 
 use std::ffi::OsStr;
 use std::io;

@@ -38,7 +38,7 @@ pub unsafe fn is_ours(vfs: *mut sqlite3_vfs) -> bool {
     unsafe { (*vfs).xOpen }.is_some_and(|open| std::ptr::fn_addr_eq(open, ours))
 }
 
-/// A VFS that leaves to `below` what it does not do itself. It lives for ever (sqlite-S9).
+/// A VFS that leaves to `below` what it does not do itself. It lives for ever (sqlite-ext-E2).
 ///
 /// # Safety
 /// `below` is the default VFS of the SQLite of `api`.
@@ -118,8 +118,8 @@ unsafe extern "C" fn x_open(
     flags: c_int,
     out_flags: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite passes our VFS, a full name or null, `szOsFile` bytes, and a place for flags or
-    // null. With null methods SQLite does not call xClose after a failure.
+    // SAFETY: SQLite passes our VFS, a full name or null, `szOsFile` bytes, and a place for flags
+    // or null. With null methods SQLite does not call xClose after a failure.
     unsafe {
         (*out).pMethods = std::ptr::null();
         if name.is_null() {

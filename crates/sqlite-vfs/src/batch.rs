@@ -4,9 +4,9 @@
 //!
 //! A commit that the file system cannot take, mostly because it is too large for one transaction,
 //! is answered SQLITE_IOERR_COMMIT_ATOMIC, and SQLite makes the transaction again with a journal
-//! file. **It does not sync that file before it writes the database**: it synced the journal that it
-//! had in memory, and takes it for done. So the first write after such an answer syncs the volume
-//! ([`before_write`]); else a cut could leave half of the pages and no journal.
+//! file. **It does not sync that file before it writes the database**: it synced the journal that
+//! it had in memory, and takes it for done. So the first write after such an answer syncs the
+//! volume ([`before_write`]); else a cut could leave half of the pages and no journal.
 
 use crate::error::During;
 use crate::ffi;
@@ -76,8 +76,8 @@ pub(crate) fn commit(file: &mut SqliteFile) -> c_int {
     }
 }
 
-/// To be called before the database is written directly: what SQLite wrote since a batch was refused
-/// is its journal, which has to be durable first.
+/// To be called before the database is written directly: what SQLite wrote since a batch was
+/// refused is its journal, which has to be durable first.
 pub(crate) fn before_write(file: &mut SqliteFile) -> c_int {
     if !std::mem::take(&mut file.batch_refused) {
         return ffi::SQLITE_OK;

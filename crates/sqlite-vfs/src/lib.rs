@@ -3,16 +3,9 @@
 //! of its C interface. `varve-sqlite` builds a VFS of it for the SQLite of our simulations, and
 //! `varve-sqlite-ext` one that any program's SQLite loads.
 //!
-//! The rules S1 to S7 stand in `varve-sqlite`; those that are kept here:
-//!
-//! - **S3** No panic crosses a frame of C: each callback is an `rt::foreign`, answers SQLITE_IOERR,
-//!   and keeps the payload ([`Mount::take_panic`]).
-//! - **S5** A connection is used by one task at a time.
-//! - **S6** Sync calls are those of SQLite's unix VFS on Linux: one fdatasync (or fsync, by
-//!   [`Options::sync_call`]) per xSync whatever its flags, and one of the directory with the first
-//!   sync of a new rollback journal, super-journal or WAL, and with a delete that asks for it.
-//! - **S7** The WAL index is memory of the process, at stable addresses, freed with the last
-//!   connection of a database. It has no `-shm` file.
+//! The rules stand in `varve-sqlite`. Kept here are sqlite-S3 (a panic goes no further than a
+//! callback, [`Mount::take_panic`]), sqlite-S6 (which syncs there are, [`Options::sync_call`]) and
+//! sqlite-S7 (the WAL index is memory of the process).
 
 mod batch;
 mod control;

@@ -46,7 +46,8 @@ impl Mount {
     }
 
     /// A mount in the real world that refuses all calls in processes that fork from this one: a
-    /// fork copies its state, but not the threads that do its work, so a call could wait for ever.
+    /// fork copies its state, but not the threads that do its work, so a call could wait for ever
+    /// (sqlite-ext-E5).
     /// `listener` hears of errors.
     pub fn of_this_process(vfs: Arc<Vfs>, options: Options, listener: Listener) -> Mount {
         Mount::made(vfs, options, Some(listener), Some(this_process()))

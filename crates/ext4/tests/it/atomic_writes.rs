@@ -1,6 +1,6 @@
-//! Atomic writes (`file/atomic.rs`): after a random cut all parts are there or none, while other
-//! tasks commit, write back and empty the log, and while direct writes of the same pages lie
-//! between (atomic-A1 to atomic-A6).
+//! Atomic writes (`file/atomic_write.rs`): after a random cut all parts are there or none, while
+//! other tasks commit, write back and empty the log, and while direct writes of the same pages lie
+//! between (atomic_write-A1 to atomic_write-A6).
 #![allow(clippy::disallowed_methods)]
 
 use crate::data_path::{MIB, Tear, caps, new_volume};

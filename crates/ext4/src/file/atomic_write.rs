@@ -5,7 +5,7 @@
 //! it. The crash argument:
 //!
 //! - A1 (whole): a handle belongs to one transaction, and recovery replays a transaction whole or
-//!   not at all (journal-commit-K1, replay-P1). All images, mappings and the size join inside of
+//!   not at all (journal-commit-K1). All images, mappings and the size join inside of
 //!   one handle, so no state after a cut has a part of them.
 //! - A2 (nothing before the commit): until that transaction is committed, no block that was mapped
 //!   is written in place: the images leave the journal for their homes only by a checkpoint, which
