@@ -72,8 +72,8 @@ fn sqlite_loses_no_acknowledged_transaction() {
     }
 }
 
-/// Each transaction is one atomic write; `delete` and `full`, which lose the last transaction with a
-/// journal file, lose none. A transaction that is too large has a journal file all the same.
+/// Each transaction is one atomic write; `delete` and `full`, which lose the last transaction with
+/// a journal file, lose none. A transaction that is too large has a journal file all the same.
 #[test]
 fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
     for (scheme, modes) in [
