@@ -143,10 +143,10 @@ impl Mount {
         let is_missing = matches!(error, FsError::Posix(Errno::NoEnt));
         let text = format!("{during:?} of {}: {error}", String::from_utf8_lossy(path));
         // Whether a journal is there is asked by deleting it; only what was to be opened is missed.
-        if !is_missing || during == During::Open {
-            if let Some(listener) = &self.listener {
-                listener(code, &text);
-            }
+        if let Some(listener) = &self.listener
+            && (!is_missing || during == During::Open)
+        {
+            listener(code, &text);
         }
         if !is_missing {
             self.first_error.lock().get_or_insert(text);

@@ -193,11 +193,14 @@ impl File {
     /// there or none is. It is durable after [`fdatasync`](Self::fdatasync), if not before.
     ///
     /// # Errors
-    /// EBADF without `WRITE`; EOPNOTSUPP, EFBIG and ENOSPC, with nothing changed; errors of the
-    /// file system.
+    /// EBADF without `WRITE`; EINVAL, EOPNOTSUPP, EFBIG and ENOSPC, with nothing changed; errors of
+    /// the file system.
     pub fn write_atomic(&self, parts: &[(u64, Bytes)]) -> FsResult<()> {
         rt::charge(host::CALL);
         self.need(OpenFlags::WRITE)?;
+        for (offset, data) in parts {
+            check_range(*offset, data.len())?;
+        }
         let _shared = self.node().size.read();
         self.vfs.fs.write_atomic(self.ino(), parts)
     }
