@@ -8,7 +8,7 @@ use crate::inode::{InodeCache, Pinned};
 use crate::options::MountOptions;
 use crate::orphan::Orphans;
 use crate::space::{Reserve, Space};
-use base::{BlockNo, BlockSize, Ino, Nanos, Rng, Tid, Time};
+use base::{BlockNo, BlockSize, Bytes, Ino, Nanos, Rng, Tid, Time};
 use block::Queue;
 use fscore::{
     Attr, Creds, Errno, Errors, FallocateMode, FileSystem, FsError, FsResult, FsStat, Latch,
@@ -309,6 +309,17 @@ impl FileSystem for Ext4 {
             let inode = self.file(ino)?;
             let done = self.write_file(&inode, offset, data)?;
             self.settle_content(&inode).map(|()| done)
+        })
+    }
+    fn has_atomic_writes(&self) -> bool {
+        self.has_log() && !self.options.read_only
+    }
+    fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
+        self.guarded(|| {
+            self.check_writable()?;
+            let inode = self.file(ino)?;
+            self.write_file_atomic(&inode, parts)?;
+            self.settle_content(&inode)
         })
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {

@@ -3,7 +3,7 @@
 use crate::F2fs;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
-use base::{Ino, Time};
+use base::{Bytes, Ino, Time};
 use fscore::{
     Attr, Errno, FallocateMode, FileSystem, FsResult, FsStat, Onlookers, SeekMode, SetAttr, Taking,
 };
@@ -128,6 +128,21 @@ impl FileSystem for F2fs {
             let done = self.write_file(ino, offset, data)?;
             self.settle_content(ino).map(|()| done)
         })
+    }
+    fn has_atomic_writes(&self) -> bool {
+        !self.options.read_only
+    }
+    fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
+        self.atomic_begin(ino)?;
+        let mut written = parts
+            .iter()
+            .map(|(offset, data)| self.write(ino, *offset, data));
+        let written = written.find_map(Result::err).map_or(Ok(()), Err);
+        let committed = written.and_then(|()| self.atomic_commit(ino));
+        if committed.is_err() {
+            self.atomic_abort(ino)?;
+        }
+        committed
     }
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> FsResult<()> {
         self.guarded(|| {

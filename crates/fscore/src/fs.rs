@@ -5,7 +5,7 @@ use crate::{
     Attr, DirEntry, Errno, FileFlags, FileKind, FsResult, FsStat, Onlookers, SetAttr,
     WriteErrorCounts,
 };
-use base::{Ino, Time};
+use base::{Bytes, Ino, Time};
 use std::ops::Range;
 
 /// The root inode of ext4. A file system's own answer is [`FileSystem::root`].
@@ -228,6 +228,20 @@ pub trait FileSystem: Send + Sync {
     /// Writes all of `data` at `offset` (into the page cache). A short count says how much fitted
     /// before the error.
     fn write(&self, ino: Ino, offset: u64, data: &[u8]) -> FsResult<usize>;
+    /// True if [`write_atomic`](Self::write_atomic) works here.
+    fn has_atomic_writes(&self) -> bool {
+        false
+    }
+    /// Writes all parts, each with its offset, so that after a cut of power either all of them are
+    /// there or none is; other writes go on meanwhile, and no reader sees a part alone. It is
+    /// durable after an fsync, if not before. Where parts overlap, the later one counts.
+    ///
+    /// EOPNOTSUPP for files, or volumes, that cannot do it, EFBIG for more than one transaction
+    /// holds, ENOSPC; with these nothing has changed.
+    fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
+        let _ = (ino, parts);
+        Err(Errno::NotSup.into())
+    }
     /// Sets an extended attribute. `name` begins with the prefix of its name space (`user.`,
     /// `trusted.`, `security.`, `system.posix_acl_access`, `system.posix_acl_default`), as
     /// everywhere here; `vfs` has checked its length.

@@ -1,6 +1,7 @@
 //! SQLite over the Varve file layer: a VFS ("file system" in SQLite's words,
 //! <https://www.sqlite.org/vfs.html>) written directly on the C interface, so that sync flags,
-//! directory syncs and file controls reach the file system as SQLite means them.
+//! directory syncs and file controls reach the file system as SQLite means them. What SQLite calls
+//! of an open file is in `varve-sqlite-vfs`; here is what SQLite has once per process.
 //!
 //! Rules, each with the place that enforces it:
 //!
@@ -24,24 +25,15 @@
 
 #![allow(clippy::disallowed_macros)] // `thread_local!` in `process`; the lint does not look at the module's attribute.
 
-mod control;
 mod error;
-mod file;
 mod host;
-mod io;
-mod locks;
-mod mount;
-mod open;
-mod options;
-mod pathname;
 mod process;
 mod registration;
-mod shm;
 mod table;
 
 pub use error::SetupError;
 pub use host::without_atomic_writes;
-pub use options::{Options, SyncCall};
 pub use process::set_up;
 pub use registration::{Registration, register};
 pub use rusqlite;
+pub use sqlite_vfs::{Options, SyncCall};

@@ -2,15 +2,13 @@
 //! connections on it.
 
 use crate::error::SetupError;
-use crate::mount::Mount;
-use crate::options::Options;
 use crate::process;
 use crate::table::Table;
 use rusqlite::{Connection, OpenFlags};
+use sqlite_vfs::{Mount, Options};
 use std::ffi::CStr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use vfs::Vfs;
 
 /// A [`Vfs`] registered with SQLite under a name of its own. Share it between tasks in an `Arc`.
@@ -76,11 +74,11 @@ impl Registration {
 
     /// The mount's files.
     pub fn vfs(&self) -> &Arc<Vfs> {
-        &self.mount.vfs
+        self.mount.vfs()
     }
     /// Files that SQLite has open.
     pub fn open_files(&self) -> usize {
-        self.mount.files.load(Ordering::Relaxed)
+        self.mount.open_files()
     }
     /// The error of the file system that first failed a call: SQLite's own codes only tell that
     /// something failed.

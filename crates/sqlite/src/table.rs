@@ -4,15 +4,10 @@
 
 #![allow(clippy::disallowed_types)] // The lists of slots belong to the process, and no call below them waits.
 
-use crate::error::During;
-use crate::io::{self, RawFile};
-use crate::mount::Mount;
-use crate::open::{self, Request};
-use crate::pathname;
 use crate::process;
 use libsqlite3_sys as ffi;
+use sqlite_vfs::{During, Host, METHODS, Mount, RawFile, Request};
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of the longest path, with its NUL.
@@ -87,7 +82,7 @@ impl Table {
         // pointer.
         unsafe { ffi::sqlite3_vfs_unregister(self.0) };
         *lock(&self.slot().mount) = None;
-        if mount.files.load(Ordering::Relaxed) == 0 {
+        if mount.open_files() == 0 {
             lock(&FREE).free.push(self);
         }
     }
@@ -176,7 +171,7 @@ unsafe extern "C" fn x_open(
     unsafe {
         (*out).pMethods = std::ptr::null();
         call(vfs, ffi::SQLITE_IOERR, |slot, mount| {
-            let by_default = mount.options.powersafe_overwrite;
+            let by_default = mount.options().powersafe_overwrite;
             let is_uri = flags & ffi::SQLITE_OPEN_URI != 0 && !name.is_null();
             let request = Request {
                 path: (!name.is_null()).then(|| bytes(name)),
@@ -187,9 +182,13 @@ unsafe extern "C" fn x_open(
                     by_default
                 },
             };
-            match open::open(mount, request) {
+            match sqlite_vfs::open(mount, request) {
                 Ok((file, flags)) => {
-                    io::install(out, file, slot);
+                    let host = Host {
+                        name: slot.name(),
+                        malloc64: ffi::sqlite3_malloc64,
+                    };
+                    sqlite_vfs::install(out.cast(), file, host, &METHODS);
                     if !out_flags.is_null() {
                         *out_flags = flags;
                     }
@@ -209,7 +208,7 @@ unsafe extern "C" fn x_delete(
     // SAFETY: SQLite passes our VFS and a name.
     unsafe {
         call(vfs, ffi::SQLITE_IOERR_DELETE, |_, mount| {
-            open::delete(mount, &bytes(name), sync_dir & 1 != 0)
+            sqlite_vfs::delete(mount, &bytes(name), sync_dir & 1 != 0)
         })
     }
 }
@@ -226,7 +225,7 @@ unsafe extern "C" fn x_access(
         call(
             vfs,
             ffi::SQLITE_IOERR_ACCESS,
-            |_, mount| match open::exists(mount, &bytes(name), flags) {
+            |_, mount| match sqlite_vfs::exists(mount, &bytes(name), flags) {
                 Ok(yes) => {
                     *out = c_int::from(yes);
                     ffi::SQLITE_OK
@@ -247,7 +246,7 @@ unsafe extern "C" fn x_full_pathname(
     unsafe {
         call(vfs, ffi::SQLITE_CANTOPEN, |_, mount| {
             let name = bytes(name);
-            let full = match pathname::full(&mount.vfs, &name) {
+            let full = match sqlite_vfs::full(mount.vfs(), &name) {
                 Ok(full) => full,
                 Err(error) => return mount.fail(During::Path, &name, &error),
             };

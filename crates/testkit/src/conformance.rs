@@ -2,10 +2,12 @@
 //! through [`Vfs`].
 //!
 //! The model is the reference; `ext4` and `f2fs` run the same cases, so that programs find one
-//! behaviour on all of them. A case panics with what it expected; cases of fallocate pass where a
-//! file system has none. No case asks whether a read moves the access time, because mount options
-//! decide about that, and none needs a full device ([`full`](crate::full) does).
+//! behaviour on all of them. A case panics with what it expected; cases of fallocate and of atomic
+//! writes pass where a file system has none. No case asks whether a read moves the access time,
+//! because mount options decide about that, and none needs a full device ([`full`](crate::full)
+//! does).
 
+mod atomic;
 mod attributes;
 mod content;
 mod directories;
@@ -33,6 +35,7 @@ pub fn cases() -> Vec<Case> {
         attributes::CASES,
         xattrs::CASES,
         fallocates::CASES,
+        atomic::CASES,
     ]
     .concat()
 }

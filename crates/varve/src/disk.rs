@@ -3,7 +3,7 @@
 use crate::device::{self, Adapter};
 use crate::{Device, Error, Result};
 use base::{BLOCK_BYTES, SECTOR_BYTES};
-use blockdev::{BlockDevice, HostError, HostFile, HostOptions, Ram};
+use blockdev::{BlockDevice, HostFile, HostOptions, Ram};
 use rig::Fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -37,7 +37,8 @@ impl Disk {
     /// [`Error::Host`]: the file has content, or the host refuses. [`Error::Options`]: the size.
     pub fn create(path: impl AsRef<Path>, bytes: u64) -> Result<Disk> {
         check_bytes(bytes)?;
-        let file = HostFile::create(path, bytes, &HostOptions::write()).map_err(host)?;
+        let file = HostFile::create(path, bytes, &HostOptions::write())
+            .map_err(|e| Error::host_file(&e))?;
         Ok(Disk::over(Arc::new(file), true, true))
     }
 
@@ -47,7 +48,7 @@ impl Disk {
     /// # Errors
     /// [`Error::Host`].
     pub fn open(path: impl AsRef<Path>) -> Result<Disk> {
-        let file = HostFile::open(path, &HostOptions::write()).map_err(host)?;
+        let file = HostFile::open(path, &HostOptions::write()).map_err(|e| Error::host_file(&e))?;
         Ok(Disk::over(Arc::new(file), true, false))
     }
 
@@ -56,7 +57,7 @@ impl Disk {
     /// # Errors
     /// [`Error::Host`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Disk> {
-        let file = HostFile::open(path, &HostOptions::read()).map_err(host)?;
+        let file = HostFile::open(path, &HostOptions::read()).map_err(|e| Error::host_file(&e))?;
         Ok(Disk::over(Arc::new(file), false, false))
     }
 
@@ -206,10 +207,6 @@ impl std::fmt::Debug for Disk {
             .field("mounted", &self.is_mounted())
             .finish_non_exhaustive()
     }
-}
-
-fn host(e: HostError) -> Error {
-    Error::Host(e.to_string())
 }
 
 fn check_bytes(bytes: u64) -> Result<()> {

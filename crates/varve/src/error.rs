@@ -1,5 +1,6 @@
 //! The one error of this crate.
 
+use blockdev::HostError;
 use std::io;
 use std::path::{Path, PathBuf};
 use thiserror::Error;
@@ -11,8 +12,13 @@ use vfs::{Errno, FsError};
 pub enum Error {
     /// The host refuses an image file or a block device: not there, in use by another process,
     /// write-protected, too short.
-    #[error("{0}")]
-    Host(String),
+    #[error("{text}")]
+    Host {
+        /// What is refused, and why.
+        text: String,
+        /// The host's `errno`: ENOENT for an image that is not there, EBUSY for one in use.
+        errno: i32,
+    },
     /// A device of the caller's fails, or is not what it says.
     #[error("the device: {0}")]
     Device(String),
@@ -61,6 +67,26 @@ pub enum Error {
 }
 
 impl Error {
+    /// The host refuses `text` for a reason without a number.
+    pub(crate) fn host(text: impl Into<String>) -> Error {
+        Error::Host {
+            text: text.into(),
+            errno: Errno::Io.code(),
+        }
+    }
+
+    /// An image file or a block device that the host does not give.
+    pub(crate) fn host_file(e: &HostError) -> Error {
+        let errno = match e {
+            HostError::Host { source, .. } => source.raw_os_error().unwrap_or(Errno::Io.code()),
+            HostError::InUse { .. } => Errno::Busy.code(),
+            HostError::WriteProtected { .. } => Errno::RoFs.code(),
+            HostError::Unfit { .. } => Errno::Inval.code(),
+        };
+        let text = e.to_string();
+        Error::Host { text, errno }
+    }
+
     pub(crate) fn file(doing: &'static str, path: &Path) -> impl FnOnce(FsError) -> Error {
         move |source| Error::File {
             doing,
@@ -76,7 +102,8 @@ impl Error {
     /// The number that a system call would set `errno` to.
     pub fn errno(&self) -> i32 {
         let errno = match self {
-            Error::Host(_) | Error::Device(_) => Errno::Io,
+            Error::Host { errno, .. } => return *errno,
+            Error::Device(_) => Errno::Io,
             Error::Options(_) | Error::NotFormatted | Error::Simulation(_) => Errno::Inval,
             Error::HoldsData => Errno::Exist,
             Error::Mounted | Error::FilesOpen(_) => Errno::Busy,

@@ -152,7 +152,7 @@ fn impossible(e: impl std::fmt::Display) -> Error {
 fn refused(e: MakeError) -> Error {
     match e {
         MakeError::Options(_) | MakeError::F2fs(_) => Error::Options(e.to_string()),
-        MakeError::Host(_) => Error::Host(e.to_string()),
+        MakeError::Host(e) => Error::host_file(&e),
         MakeError::Device(_) => Error::Device(e.to_string()),
     }
 }
@@ -167,7 +167,7 @@ fn identity(seed: Option<u64>) -> Result<([u8; 16], [u8; 16], rig::WallTime)> {
     let mut bytes = [0; 32];
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|e| Error::Host(format!("/dev/urandom: {e}; say a seed")))?;
+        .map_err(|e| Error::host(format!("/dev/urandom: {e}; say a seed")))?;
     let (mut uuid, mut hash_seed) = ([0; 16], [0; 16]);
     uuid.copy_from_slice(&bytes[..16]);
     hash_seed.copy_from_slice(&bytes[16..]);

@@ -73,7 +73,7 @@ impl Volume {
         let mounted = rig::Volume::mount_device(disk.below().clone(), kind, options, read_only);
         let mounted = mounted.map_err(|e| match e {
             rig::VolumeError::Fs(e) => Error::fs("mounting")(e),
-            other => Error::Host(other.to_string()),
+            other => Error::host(other.to_string()),
         })?;
         Ok(Volume {
             disk: disk.clone(),

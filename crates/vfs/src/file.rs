@@ -3,8 +3,8 @@
 
 use crate::flags::OpenFlags;
 use crate::mount::{Vfs, check_truncate};
-use base::Ino;
 use base::cost::host;
+use base::{Bytes, Ino};
 use fscore::{
     Attr, DirEntry, Errno, ErrorSeen, FallocateMode, FileKind, FsResult, SeekMode, SetAttr,
 };
@@ -187,6 +187,22 @@ impl File {
             return self.synced(false);
         }
         Ok(())
+    }
+
+    /// Writes all parts, each with its offset, so that after a cut of power either all of them are
+    /// there or none is. It is durable after [`fdatasync`](Self::fdatasync), if not before.
+    ///
+    /// # Errors
+    /// EBADF without `WRITE`; EINVAL, EOPNOTSUPP, EFBIG and ENOSPC, with nothing changed; errors of
+    /// the file system.
+    pub fn write_atomic(&self, parts: &[(u64, Bytes)]) -> FsResult<()> {
+        rt::charge(host::CALL);
+        self.need(OpenFlags::WRITE)?;
+        for (offset, data) in parts {
+            check_range(*offset, data.len())?;
+        }
+        let _shared = self.node().size.read();
+        self.vfs.fs.write_atomic(self.ino(), parts)
     }
 
     /// The offset at or behind `offset` at which data, or a hole, begins (`lseek` with `SEEK_DATA`,

@@ -277,6 +277,10 @@ impl Vfs {
     pub fn leaked_files(&self) -> u64 {
         self.leaked_files.load(Ordering::Relaxed)
     }
+    /// True if [`File::write_atomic`](crate::File::write_atomic) works here.
+    pub fn has_atomic_writes(&self) -> bool {
+        self.fs.has_atomic_writes()
+    }
     /// Number of open files, with those that were leaked.
     pub fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)

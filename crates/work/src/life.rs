@@ -85,6 +85,7 @@ pub fn live_in<T>(
     let sim = on_host(sim, &config.stack)?;
     let options = sqlite::Options {
         powersafe_overwrite: workload.powersafe_overwrite(),
+        batch_atomic: workload.batch_atomic(),
         ..sqlite::Options::default()
     };
     let outcome = Sim::new(sim).run(|| mounted(&config.stack, options, (model, between), body));

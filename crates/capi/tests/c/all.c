@@ -145,12 +145,12 @@ static void refused(const char *image) {
     varve_file *file = NULL;
     WANT(-EINVAL, "of version 99", varve_disk_open_abi(99, image, false, &disk, &why));
     WANT(-EINVAL, "of version 99", varve_disk_ram_abi(99, 1 << 20, &disk, &why));
-    WANT(-EIO, "/nowhere", varve_disk_open("/nowhere", false, &disk, &why));
+    WANT(-ENOENT, "/nowhere", varve_disk_open("/nowhere", false, &disk, &why));
     WANT(-EINVAL, "path is NULL", varve_disk_open(NULL, false, &disk, &why));
     WANT(-EINVAL, "the place for the disk", varve_disk_ram(1 << 20, NULL, &why));
     WANT(-EINVAL, "multiple of 4096", varve_disk_ram(5, &disk, &why));
     OK(varve_disk_open(image, false, &disk, &why));
-    WANT(-EIO, "", varve_disk_open(image, false, &second, &why));
+    WANT(-EBUSY, "in use", varve_disk_open(image, false, &second, &why));
     OK(varve_disk_close(disk, &why));
     OK(varve_disk_open(image, true, &disk, &why));
     WANT(-EROFS, "read only", varve_mount(disk, NULL, &volume, &why));

@@ -98,6 +98,21 @@ fn valgrind_finds_nothing() {
     judged_by_e2fsck(&image);
 }
 
+/// As a packager links: the program asks for the library by the version of the interface.
+#[test]
+fn the_shared_library_has_the_version_of_the_interface_in_its_name() {
+    let shared = library().with_extension("so");
+    let text = succeeds(Command::new("readelf").arg("-d").arg(&shared));
+    let header =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("include/varve.h"));
+    let header = header.unwrap();
+    let version = header
+        .lines()
+        .find_map(|line| line.strip_prefix("#define VARVE_ABI_VERSION "))
+        .expect("the header has the version");
+    assert!(text.contains(&format!("[libvarve.so.{version}]")), "{text}");
+}
+
 #[test]
 fn the_example_runs() {
     let folder = tempfile::tempdir().unwrap();

@@ -65,6 +65,7 @@ impl Subject for Transactions {
 fn options(spec: &SqliteSpec) -> ::sqlite::Options {
     ::sqlite::Options {
         powersafe_overwrite: spec.powersafe_overwrite,
+        batch_atomic: spec.batch_atomic,
         ..::sqlite::Options::default()
     }
 }

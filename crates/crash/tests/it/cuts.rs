@@ -92,6 +92,18 @@ fn every_other_journaled_scheme_survives_cuts() {
     }
 }
 
+/// Transactions as atomic writes: many of them, so that checkpoints and the end of the log lie
+/// between. Without a journal file nothing is lost in the mode `delete` with `full` either.
+#[test]
+fn atomic_writes_of_sqlite_survive_cuts_in_every_scheme() {
+    let workload = "sqlite:insert=40,update=30,delete=20,value=1500,journal=delete,batch=on";
+    for preset in Preset::ALL {
+        if preset != Preset::None && !preset.remaps() {
+            assert_all_well(&config(preset, workload, 40));
+        }
+    }
+}
+
 /// Block maps, and a log whose end only transaction numbers tell. Two groups: without checksums a
 /// garbled superblock is mended from its backup alone.
 #[test]

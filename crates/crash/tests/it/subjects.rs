@@ -72,6 +72,35 @@ fn sqlite_loses_no_acknowledged_transaction() {
     }
 }
 
+/// Each transaction is one atomic write; `delete` and `full`, which lose the last transaction with
+/// a journal file, lose none. A transaction that is too large has a journal file all the same.
+#[test]
+fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
+    for (scheme, modes) in [
+        ("jbd2", "journal=delete,synchronous=full"),
+        (
+            "jbd2",
+            "journal=delete,synchronous=full,prefill=300,value=2000",
+        ),
+        ("emmc", "journal=truncate,synchronous=full"),
+        (
+            "coalition",
+            "journal=delete,synchronous=full,prefill=300,value=2000",
+        ),
+        ("flush-ahead", "journal=delete,synchronous=full"),
+        ("adaptive", "journal=persist,synchronous=full"),
+    ] {
+        assert_kept(scheme, &format!("sqlite:{SHORT},{modes},batch=on"));
+    }
+    // Node blocks of F2FS have no checksum, so its devices leave a sector whole.
+    for scheme in ["checkpoint-60", "f2fsj"] {
+        let text = "sqlite:insert=2,update=1,delete=1,journal=delete,synchronous=full,batch=on";
+        let explored = explored(scheme, "spec:nvme", text);
+        let first = explored.findings.first();
+        assert!(first.is_none(), "{scheme}, {text}: {first:?}");
+    }
+}
+
 #[test]
 fn sqlite_without_syncs_or_journal_is_seen_to_lose() {
     let off = format!("sqlite:{SHORT},journal=truncate,synchronous=off");

@@ -119,7 +119,7 @@ impl Ext4 {
     }
 
     /// The block of a page; allocates one if the page has none.
-    fn place_page(
+    pub(super) fn place_page(
         &self,
         tx: &mut crate::tx::Tx<'_>,
         inode: &Inode,

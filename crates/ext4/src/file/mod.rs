@@ -8,6 +8,7 @@
 //! - F3 blocks of pages that are on their way to the device are neither freed nor mapped: a task
 //!   that does so holds `wb` and first waits for those pages (it lands their flights).
 
+mod atomic_write;
 mod fallocate;
 mod journaled;
 mod promise;

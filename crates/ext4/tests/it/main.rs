@@ -1,6 +1,7 @@
 //! The tests of ext4 on whole volumes: beside e2fsprogs and the running kernel, with cuts and on
 //! full volumes. They are one program, so that it is linked once.
 
+mod atomic_writes;
 mod attributes;
 mod common;
 mod content_fuzz;

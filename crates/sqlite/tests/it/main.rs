@@ -5,6 +5,7 @@ mod common;
 mod determinism;
 mod errors;
 mod files;
+mod layout;
 mod modes;
 mod race;
 mod syncs;

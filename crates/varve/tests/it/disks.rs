@@ -1,5 +1,6 @@
 //! Image files of the host, and what is refused.
 
+use std::io::ErrorKind;
 use std::process::Command;
 use varve::{Disk, Error, Format, Kind, Volume};
 
@@ -113,7 +114,12 @@ fn an_image_is_locked_and_a_reader_cannot_write() {
     disk.format(&Format::ext4()).unwrap();
     let e = Disk::open(&path).unwrap_err();
     assert!(
-        matches!(e, Error::Host(_)) && e.to_string().contains("a.img"),
+        e.kind() == ErrorKind::ResourceBusy && e.to_string().contains("a.img"),
+        "{e}"
+    );
+    let e = Disk::open(folder.path().join("b.img")).unwrap_err();
+    assert!(
+        e.kind() == ErrorKind::NotFound && e.to_string().contains("b.img"),
         "{e}"
     );
     drop(disk);

@@ -134,6 +134,13 @@ impl Workload {
     }
 }
 
+impl Workload {
+    /// True if SQLite's transactions are atomic writes (see [`SqliteSpec::batch_atomic`]).
+    pub fn batch_atomic(&self) -> bool {
+        matches!(self, Workload::Sqlite(spec) if spec.batch_atomic)
+    }
+}
+
 impl fmt::Display for Workload {
     /// The full text with every parameter: two workloads are equal if their texts are.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -27,6 +27,8 @@ pub struct SqliteSpec {
     /// ("powersafe overwrite"), which is its default on Linux. It is false on a device that can
     /// leave a sector as garbage; SQLite then pads its log to whole sectors.
     pub powersafe_overwrite: bool,
+    /// A transaction is one atomic write of the file system and has no journal file (`batch=on`).
+    pub batch_atomic: bool,
     /// What runs beside it.
     pub background: Background,
 }
@@ -42,6 +44,7 @@ impl Default for SqliteSpec {
             journal: JournalMode::Truncate,
             synchronous: Synchronous::Full,
             powersafe_overwrite: true,
+            batch_atomic: false,
             background: Background::default(),
         }
     }
@@ -87,7 +90,7 @@ const TRANSACTIONS_MAX: u64 = 10_000_000;
 const VALUE_CHARS_MAX: u64 = 1_000_000;
 
 impl SqliteSpec {
-    pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, writer, beside, aged, overwrites";
+    pub(super) const KEYS: &'static str = "prefill, insert, update, delete, value, journal, synchronous, psow, batch, writer, beside, aged, overwrites";
 
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         match name {
@@ -99,6 +102,7 @@ impl SqliteSpec {
             "journal" => self.journal = value.parse()?,
             "synchronous" => self.synchronous = value.parse()?,
             "psow" => self.powersafe_overwrite = switch(value)?,
+            "batch" => self.batch_atomic = switch(value)?,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("sqlite", name, Self::KEYS)),
         }
@@ -129,9 +133,11 @@ impl fmt::Display for SqliteSpec {
             "delete={},value={},journal={journal},",
             self.deletes, self.value_chars
         )?;
+        // Named only where it is on, so that a text is the same with and without this parameter.
+        let batch = if self.batch_atomic { "batch=on," } else { "" };
         write!(
             f,
-            "synchronous={synchronous},psow={psow},{}",
+            "synchronous={synchronous},psow={psow},{batch}{}",
             self.background
         )
     }

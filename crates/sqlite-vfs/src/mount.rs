@@ -1,4 +1,4 @@
-//! State that the connections of one [`Registration`](crate::Registration) share.
+//! State that the connections on one mounted volume share.
 
 use crate::error::{self, During};
 use crate::locks::FileLocks;
@@ -9,7 +9,7 @@ use rt::{Mutex, Payload};
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use vfs::{FsError, Vfs};
+use vfs::{Errno, FsError, Vfs};
 
 /// Locks and WAL index of one database file, shared by all its open files.
 pub(crate) struct Node {
@@ -19,7 +19,7 @@ pub(crate) struct Node {
 }
 
 /// A [`Vfs`] as SQLite sees it.
-pub(crate) struct Mount {
+pub struct Mount {
     pub(crate) vfs: Arc<Vfs>,
     pub(crate) options: Options,
     nodes: Mutex<Map<Ino, Weak<Node>>>,
@@ -31,10 +31,40 @@ pub(crate) struct Mount {
     last_errno: AtomicI32,
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
+    listener: Option<Listener>,
+    /// The process whose threads do the work of the mount; `None`: not checked.
+    process: Option<u32>,
 }
 
+/// Hears SQLite's code and the text of each error of the file system. It must not wait.
+pub type Listener = Box<dyn Fn(c_int, &str) + Send + Sync>;
+
 impl Mount {
-    pub(crate) fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
+    /// A mount on which nothing is open.
+    pub fn new(vfs: Arc<Vfs>, options: Options) -> Mount {
+        Mount::made(vfs, options, None, None)
+    }
+
+    /// A mount in the real world that refuses all calls in processes that fork from this one: a
+    /// fork copies its state, but not the threads that do its work, so a call could wait for ever
+    /// (sqlite-ext-E5).
+    /// `listener` hears of errors.
+    pub fn of_this_process(vfs: Arc<Vfs>, options: Options, listener: Listener) -> Mount {
+        Mount::made(vfs, options, Some(listener), Some(this_process()))
+    }
+
+    /// Whether this process forked from the one that mounted.
+    pub fn is_of_another_process(&self) -> bool {
+        self.process
+            .is_some_and(|process| process != this_process())
+    }
+
+    fn made(
+        vfs: Arc<Vfs>,
+        options: Options,
+        listener: Option<Listener>,
+        process: Option<u32>,
+    ) -> Mount {
         Mount {
             vfs,
             options,
@@ -45,7 +75,22 @@ impl Mount {
             last_errno: AtomicI32::new(0),
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
+            listener,
+            process,
         }
+    }
+
+    /// The mount's files.
+    pub fn vfs(&self) -> &Arc<Vfs> {
+        &self.vfs
+    }
+    /// What SQLite is told.
+    pub fn options(&self) -> Options {
+        self.options
+    }
+    /// Files that SQLite has open.
+    pub fn open_files(&self) -> usize {
+        self.files.load(Ordering::Relaxed)
     }
 
     /// The node of an inode that the caller holds open.
@@ -91,30 +136,44 @@ impl Mount {
     }
 
     /// Notes an error of the file system and answers SQLite's code for it.
-    pub(crate) fn fail(&self, during: During, path: &[u8], error: &FsError) -> c_int {
+    pub fn fail(&self, during: During, path: &[u8], error: &FsError) -> c_int {
         let code = error::code(during, error);
         self.last_errno
             .store(error.errno().code(), Ordering::Relaxed);
-        let expected = matches!(error, FsError::Posix(errno) if errno.code() == libc::ENOENT);
-        if !expected {
-            let path = String::from_utf8_lossy(path);
-            let text = format!("{during:?} of {path}: {error}");
+        let is_missing = matches!(error, FsError::Posix(Errno::NoEnt));
+        let text = format!("{during:?} of {}: {error}", String::from_utf8_lossy(path));
+        // Whether a journal is there is asked by deleting it; only what was to be opened is missed.
+        if let Some(listener) = &self.listener
+            && (!is_missing || during == During::Open)
+        {
+            listener(code, &text);
+        }
+        if !is_missing {
             self.first_error.lock().get_or_insert(text);
         }
         code
     }
 
-    pub(crate) fn last_errno(&self) -> i32 {
+    /// The number of the last error of the file system, for xGetLastError; 0: none.
+    pub fn last_errno(&self) -> i32 {
         self.last_errno.load(Ordering::Relaxed)
     }
-    pub(crate) fn first_error(&self) -> Option<String> {
+    /// The error of the file system that first failed a call.
+    pub fn first_error(&self) -> Option<String> {
         self.first_error.lock().clone()
     }
     /// Keeps the first panic (sqlite-S3).
-    pub(crate) fn keep_panic(&self, payload: Payload) {
+    pub fn keep_panic(&self, payload: Payload) {
         self.panic.lock().get_or_insert(payload);
     }
-    pub(crate) fn take_panic(&self) -> Option<Payload> {
+    /// The payload of the first panic in a callback, for `std::panic::resume_unwind`.
+    pub fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
     }
+}
+
+/// The number is compared and nothing else, so it changes no run.
+#[allow(clippy::disallowed_methods)]
+fn this_process() -> u32 {
+    std::process::id()
 }

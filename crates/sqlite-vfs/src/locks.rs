@@ -1,6 +1,6 @@
 //! SQLite's five-state lock of a database file (<https://www.sqlite.org/lockingv3.html>), among the
-//! connections of one [`Registration`](crate::Registration). Two registrations of one file system
-//! do not see each other's locks.
+//! connections on one [`Mount`](crate::Mount). Two mounts of one file system do not see each
+//! other's locks.
 
 /// Lock states of one connection, in order of strength. The numbers are those of `SQLITE_LOCK_*`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]

@@ -1,10 +1,10 @@
 //! xOpen, xDelete and xAccess, in code without raw pointers: flags, permissions, temporary files.
 
 use crate::error::During;
+use crate::ffi;
 use crate::file::{SqliteFile, sync_parent};
 use crate::locks::Level;
 use crate::mount::Mount;
-use libsqlite3_sys as ffi;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,19 +20,20 @@ const TEMP_ATTEMPTS: u32 = 4096;
 const KIND_MASK: c_int = 0x000F_FF00;
 
 /// What xOpen is asked for.
-pub(crate) struct Request {
+pub struct Request {
     /// `None`: a temporary file.
-    pub(crate) path: Option<Vec<u8>>,
-    pub(crate) flags: c_int,
+    pub path: Option<Vec<u8>>,
+    /// The flags that SQLite passes.
+    pub flags: c_int,
     /// The `psow` parameter of the name, or its default.
-    pub(crate) powersafe_overwrite: bool,
+    pub powersafe_overwrite: bool,
 }
 
 /// Opens a file; answers it with the flags that came true.
 ///
 /// # Errors
 /// SQLite's code.
-pub(crate) fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int), c_int> {
+pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int), c_int> {
     let Request { path, flags, .. } = request;
     let kind = flags & KIND_MASK;
     let (path, file, flags) = match path {
@@ -70,6 +71,8 @@ pub(crate) fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, 
         persist_wal: false,
         chunk: 0,
         last_errno: 0,
+        batch: None,
+        batch_refused: false,
     };
     Ok((file, flags))
 }
@@ -109,12 +112,17 @@ fn open_or_read_only(
     flags: c_int,
     perm: u16,
 ) -> Result<(vfs::File, c_int), c_int> {
-    let error = match mount.vfs.open(path, wanted(flags), perm) {
+    let is_writer = flags & ffi::SQLITE_OPEN_READWRITE != 0;
+    let opened = match mount.options.read_only && is_writer {
+        true => Err(Errno::RoFs.into()),
+        false => mount.vfs.open(path, wanted(flags), perm),
+    };
+    let error = match opened {
         Ok(file) => return Ok((file, flags)),
         Err(error) => error,
     };
     let read_only = matches!(error, FsError::Posix(Errno::RoFs | Errno::Access));
-    if !read_only || flags & ffi::SQLITE_OPEN_READWRITE == 0 {
+    if !read_only || !is_writer {
         return Err(mount.fail(During::Open, path, &error));
     }
     let changed = flags & !(ffi::SQLITE_OPEN_READWRITE | ffi::SQLITE_OPEN_CREATE);
@@ -174,7 +182,7 @@ fn give_to(file: &vfs::File, uid: u32, gid: u32) -> vfs::FsResult<()> {
 }
 
 /// Removes a file, and makes that durable if asked to.
-pub(crate) fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
+pub fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
     if let Err(error) = mount.vfs.unlink(path) {
         return mount.fail(During::Delete, path, &error);
     }
@@ -185,7 +193,10 @@ pub(crate) fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
 }
 
 /// xAccess: an empty file counts as none, since it cannot be a hot journal.
-pub(crate) fn exists(mount: &Mount, path: &[u8], flags: c_int) -> Result<bool, c_int> {
+///
+/// # Errors
+/// SQLite's code.
+pub fn exists(mount: &Mount, path: &[u8], flags: c_int) -> Result<bool, c_int> {
     match mount.vfs.stat(path) {
         Ok(attr) if flags == ffi::SQLITE_ACCESS_EXISTS => {
             Ok(attr.kind != vfs::FileKind::File || attr.size > 0)

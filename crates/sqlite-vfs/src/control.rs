@@ -2,14 +2,14 @@
 //! (<https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>); any other one is answered
 //! SQLITE_NOTFOUND, which SQLite takes for "not supported".
 //!
-//! Not supported are memory mapping (pages are always copied, and xFetch returns nothing) and the
-//! atomic-write group, which needs a file system that offers it: the device characteristics say
-//! that it is missing, hence SQLite does not ask for it.
+//! Not supported is memory mapping: pages are always copied, and xFetch returns nothing.
 
+use crate::batch;
 use crate::error::During;
+use crate::ffi;
 use crate::file::SqliteFile;
-use libsqlite3_sys as ffi;
-use std::ffi::{CStr, c_char, c_int, c_void};
+use crate::io::Host;
+use std::ffi::{c_char, c_int, c_void};
 
 /// Bytes between the probe writes that allocate space for SIZE_HINT.
 const BLOCK_BYTES: u64 = base::BLOCK_BYTES as u64;
@@ -18,7 +18,7 @@ const BLOCK_BYTES: u64 = base::BLOCK_BYTES as u64;
 /// `arg` is what SQLite passes with `op`.
 pub(crate) unsafe fn file_control(
     file: &mut SqliteFile,
-    vfs_name: &CStr,
+    host: &Host,
     op: c_int,
     arg: *mut c_void,
 ) -> c_int {
@@ -34,15 +34,18 @@ pub(crate) unsafe fn file_control(
                 let size = u64::try_from(*arg.cast::<i64>()).unwrap_or(0);
                 return size_hint(file, size);
             }
+            ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => return batch::begin(file),
+            ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => return batch::commit(file),
+            ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => return batch::roll_back(file),
             ffi::SQLITE_FCNTL_PERSIST_WAL => mode_bit(&mut file.persist_wal, &mut *int),
             ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => {
                 mode_bit(&mut file.powersafe_overwrite, &mut *int);
             }
             ffi::SQLITE_FCNTL_VFSNAME => {
-                *arg.cast::<*mut c_char>() = allocated(vfs_name.to_bytes())
+                *arg.cast::<*mut c_char>() = allocated(host, host.name.to_bytes())
             }
             ffi::SQLITE_FCNTL_TEMPFILENAME => {
-                *arg.cast::<*mut c_char>() = allocated(&file.mount.free_temp_name());
+                *arg.cast::<*mut c_char>() = allocated(host, &file.mount.free_temp_name());
             }
             ffi::SQLITE_FCNTL_HAS_MOVED => *int = c_int::from(has_moved(file)),
             ffi::SQLITE_FCNTL_EXTERNAL_READER => *int = 0,
@@ -63,7 +66,8 @@ fn mode_bit(bit: &mut bool, arg: &mut c_int) {
 /// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix
 /// VFS without `posix_fallocate`.
 fn size_hint(file: &mut SqliteFile, size: u64) -> c_int {
-    if file.chunk == 0 {
+    // A batch allocates when it is committed.
+    if file.chunk == 0 || file.batch.is_some() {
         return ffi::SQLITE_OK;
     }
     let old = match file.size() {
@@ -94,11 +98,11 @@ fn has_moved(file: &SqliteFile) -> bool {
 }
 
 /// A C string in memory that SQLite will free; null if there is none.
-fn allocated(text: &[u8]) -> *mut c_char {
+fn allocated(host: &Host, text: &[u8]) -> *mut c_char {
     let bytes = text.len() + 1;
     // SAFETY: sqlite3_malloc64 answers null or `bytes` bytes, which nobody else knows yet.
     unsafe {
-        let memory = ffi::sqlite3_malloc64(bytes as u64).cast::<u8>();
+        let memory = (host.malloc64)(bytes as u64).cast::<u8>();
         if memory.is_null() {
             return std::ptr::null_mut();
         }

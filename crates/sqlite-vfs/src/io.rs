@@ -2,28 +2,38 @@
 //! is in `file`, `control`, `shm`.
 
 use crate::control;
+use crate::ffi;
 use crate::file::SqliteFile;
+use crate::mount::Mount;
 use crate::shm;
-use crate::table::Slot;
-use libsqlite3_sys as ffi;
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// Our `sqlite3_file`: SQLite allocates it, we put our state behind the pointer.
 #[repr(C)]
-pub(crate) struct RawFile {
+pub struct RawFile {
     base: ffi::sqlite3_file,
     state: *mut State,
+}
+
+/// What a file has to know of the SQLite that opened it.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// The name of the VFS (`SQLITE_FCNTL_VFSNAME`).
+    pub name: &'static CStr,
+    /// `sqlite3_malloc64`: memory that SQLite frees.
+    pub malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
 }
 
 /// What the pointer leads to.
 struct State {
     file: SqliteFile,
-    slot: &'static Slot,
+    host: Host,
 }
 
-pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
+/// The functions of our files.
+pub static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     iVersion: 3,
     xClose: Some(close),
     xRead: Some(read),
@@ -45,18 +55,33 @@ pub(crate) static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: Some(unfetch),
 };
 
-/// Turns what SQLite allocated into an open file.
+/// Turns what SQLite allocated into an open file with the functions `methods`: [`METHODS`], or some
+/// that lead to them.
 ///
 /// # Safety
 /// `out` points to `szOsFile` bytes of ours.
-pub(crate) unsafe fn install(out: *mut ffi::sqlite3_file, file: SqliteFile, slot: &'static Slot) {
-    let state = Box::into_raw(Box::new(State { file, slot }));
+pub unsafe fn install(
+    out: *mut ffi::sqlite3_file,
+    file: SqliteFile,
+    host: Host,
+    methods: &'static ffi::sqlite3_io_methods,
+) {
+    let state = Box::into_raw(Box::new(State { file, host }));
     let raw = RawFile {
-        base: ffi::sqlite3_file { pMethods: &METHODS },
+        base: ffi::sqlite3_file { pMethods: methods },
         state,
     };
     // SAFETY: the caller's promise; szOsFile is the size of RawFile.
     unsafe { out.cast::<RawFile>().write(raw) };
+}
+
+/// The mount of an open file.
+///
+/// # Safety
+/// `file` was made by [`install`] and not closed.
+pub unsafe fn mount_of(file: *mut ffi::sqlite3_file) -> Arc<Mount> {
+    // SAFETY: the caller's promise.
+    Arc::clone(unsafe { &(*(*file.cast::<RawFile>()).state).file.mount })
 }
 
 /// Runs a callback on the state of `file`; a panic becomes SQLITE_IOERR.
@@ -68,6 +93,9 @@ unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int
     // is the only reference.
     let state = unsafe { &mut *(*file.cast::<RawFile>()).state };
     let mount = Arc::clone(&state.file.mount);
+    if mount.is_of_another_process() {
+        return ffi::SQLITE_IOERR;
+    }
     match rt::foreign(|| f(state)) {
         Ok(code) => code,
         Err(payload) => {
@@ -85,6 +113,11 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
         Box::from_raw(std::mem::replace(&mut raw.state, std::ptr::null_mut()))
     };
     let mount = Arc::clone(&state.file.mount);
+    if mount.is_of_another_process() {
+        // The file belongs to the process that mounted, where it goes on.
+        std::mem::forget(state);
+        return ffi::SQLITE_OK;
+    }
     match rt::foreign(|| state.file.close()) {
         Ok(code) => code,
         Err(payload) => {
@@ -189,7 +222,7 @@ unsafe extern "C" fn file_control(
     // SAFETY: an open file, and the argument that belongs to `op`.
     unsafe {
         call(file, |state| {
-            control::file_control(&mut state.file, state.slot.name(), op, arg)
+            control::file_control(&mut state.file, &state.host, op, arg)
         })
     }
 }

@@ -4,13 +4,18 @@ use vfs::{Errno, FileKind, FsResult, SYMLINKS_MAX, Vfs};
 
 /// A full path and whether symlinks were on the way.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct FullPath {
-    pub(crate) path: Vec<u8>,
-    pub(crate) symlinks: bool,
+pub struct FullPath {
+    /// The path, from the root of the volume.
+    pub path: Vec<u8>,
+    /// Whether symlinks were on the way.
+    pub symlinks: bool,
 }
 
 /// Follows `path` as far as it exists; what does not exist is taken as it stands.
-pub(crate) fn full(vfs: &Vfs, path: &[u8]) -> FsResult<FullPath> {
+///
+/// # Errors
+/// Those of the file system; a circle of symlinks; the root.
+pub fn full(vfs: &Vfs, path: &[u8]) -> FsResult<FullPath> {
     let mut out: Vec<u8> = Vec::new();
     let mut links = 0;
     let mut todo: Vec<Vec<u8>> = reversed(path);

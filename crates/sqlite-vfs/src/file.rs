@@ -1,19 +1,20 @@
 //! An open file of SQLite: reading, writing, syncing, locking. This code has no raw pointers; the
 //! border to C is in `io`.
 
+use crate::batch::{self, Batch};
 use crate::error::During;
+use crate::ffi;
 use crate::locks::Level;
 use crate::mount::{Mount, Node};
 use crate::options::SyncCall;
 use crate::shm::{Held, Shm};
-use libsqlite3_sys as ffi;
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, FsResult, OpenFlags};
 
-/// State of one `sqlite3_file`.
-pub(crate) struct SqliteFile {
+/// State of one `sqlite3_file`; [`install`](crate::install) puts it behind the pointer.
+pub struct SqliteFile {
     pub(crate) mount: Arc<Mount>,
     pub(crate) file: vfs::File,
     pub(crate) path: Vec<u8>,
@@ -28,6 +29,10 @@ pub(crate) struct SqliteFile {
     /// `SQLITE_FCNTL_CHUNK_SIZE`, bytes; 0: none.
     pub(crate) chunk: u64,
     pub(crate) last_errno: i32,
+    /// Writes that SQLite wants whole, while it makes them.
+    pub(crate) batch: Option<Batch>,
+    /// The last batch was refused, and nothing was written since.
+    pub(crate) batch_refused: bool,
 }
 
 impl SqliteFile {
@@ -45,6 +50,21 @@ impl SqliteFile {
 
     /// Fills `buf`, with zeros beyond the end of the file.
     pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
+        let code = self.read_file(offset, buf);
+        let Some(batch) = &self.batch else {
+            return code;
+        };
+        match code {
+            ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => batch.read_over(offset, buf),
+            failed => return failed,
+        }
+        match offset + buf.len() as u64 <= batch.end() {
+            true => ffi::SQLITE_OK,
+            false => code,
+        }
+    }
+
+    fn read_file(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
         match self.file.read_at(offset, buf) {
             Ok(n) if n == buf.len() => ffi::SQLITE_OK,
             Ok(n) => {
@@ -56,6 +76,14 @@ impl SqliteFile {
     }
 
     pub(crate) fn write(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
+        if let Some(batch) = &mut self.batch {
+            batch.write(offset, data);
+            return ffi::SQLITE_OK;
+        }
+        match batch::before_write(self) {
+            ffi::SQLITE_OK => {}
+            failed => return failed,
+        }
         while !data.is_empty() {
             match self.file.write_at(offset, data) {
                 Ok(0) => return ffi::SQLITE_FULL,
@@ -71,6 +99,10 @@ impl SqliteFile {
 
     /// Rounded up to whole chunks, as the unix VFS does.
     pub(crate) fn truncate(&mut self, size: u64) -> c_int {
+        if self.batch.is_some() {
+            // SQLite truncates after the batch.
+            return ffi::SQLITE_IOERR_TRUNCATE;
+        }
         let size = match self.chunk {
             0 => size,
             chunk => size.next_multiple_of(chunk),
@@ -95,7 +127,8 @@ impl SqliteFile {
 
     pub(crate) fn size(&mut self) -> Result<u64, c_int> {
         let attr = self.file.stat();
-        attr.map(|a| a.size)
+        let written = self.batch.as_ref().map_or(0, Batch::end);
+        attr.map(|a| a.size.max(written))
             .map_err(|e| self.fail(During::Stat, &e))
     }
 
@@ -138,7 +171,18 @@ impl SqliteFile {
         } else {
             0
         };
-        powersafe | ffi::SQLITE_IOCAP_SUBPAGE_READ
+        let batch = if self.takes_batches() {
+            ffi::SQLITE_IOCAP_BATCH_ATOMIC
+        } else {
+            0
+        };
+        powersafe | batch | ffi::SQLITE_IOCAP_SUBPAGE_READ
+    }
+
+    /// Whether transactions need no journal file; main databases only.
+    pub(crate) fn takes_batches(&self) -> bool {
+        let mount = &self.mount;
+        self.node.is_some() && mount.options.batch_atomic && mount.vfs.has_atomic_writes()
     }
 
     pub(crate) fn close(mut self) -> c_int {

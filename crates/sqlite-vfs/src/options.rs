@@ -25,6 +25,12 @@ pub struct Options {
     pub powersafe_overwrite: bool,
     /// Answer of xSectorSize, bytes: 4096 in the unix VFS (`SQLITE_DEFAULT_SECTOR_SIZE`).
     pub sector_bytes: c_int,
+    /// The volume is mounted read-only: databases open for reading.
+    pub read_only: bool,
+    /// A transaction of SQLite becomes one atomic write of the file system, where that has any
+    /// (`SQLITE_IOCAP_BATCH_ATOMIC`). It counts for an SQLite that is compiled with
+    /// `SQLITE_ENABLE_BATCH_ATOMIC_WRITE`.
+    pub batch_atomic: bool,
 }
 
 impl Default for Options {
@@ -33,6 +39,8 @@ impl Default for Options {
             sync_call: SyncCall::Fdatasync,
             powersafe_overwrite: true,
             sector_bytes: 4096,
+            read_only: false,
+            batch_atomic: false,
         }
     }
 }

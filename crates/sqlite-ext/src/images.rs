@@ -1,0 +1,196 @@
+//! The images that are mounted for the process (sqlite-ext-E4).
+
+use crate::api::Api;
+use crate::name::Name;
+use crate::said;
+use crate::uri::Wish;
+use rt::Mutex;
+use sqlite_vfs::{Mount, Options, ffi};
+use std::ffi::c_int;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use varve::{Disk, Error, Format, Kind, Volume};
+
+/// Held while an image is mounted or unmounted, so that whoever opens one that is being unmounted
+/// waits for the end of that.
+static IMAGES: Mutex<Vec<Image>> = Mutex::named("sqlite-ext images", Vec::new());
+
+struct Image {
+    /// The SQLite that hears of failures.
+    api: Api,
+    path: PathBuf,
+    /// Device and number of the file: it may have several names.
+    file: (u64, u64),
+    volume: Volume,
+    mount: Arc<Mount>,
+    /// Files of SQLite, and calls that are using it.
+    users: usize,
+}
+
+/// Why an image cannot be used.
+#[derive(Debug)]
+pub struct Refusal {
+    /// SQLite's code.
+    pub code: c_int,
+    /// The number that a system call would set.
+    pub errno: c_int,
+    /// For the user: what, where, why.
+    pub text: String,
+}
+
+impl Refusal {
+    fn of(image: &Path, e: &Error) -> Refusal {
+        let text = e.to_string();
+        let shown = image.display().to_string();
+        let text = match text.starts_with(&shown) {
+            true => text,
+            false => format!("{shown}: {text}"),
+        };
+        let code = match e.kind() {
+            std::io::ErrorKind::ResourceBusy => ffi::SQLITE_BUSY,
+            _ => ffi::SQLITE_CANTOPEN,
+        };
+        let errno = e.errno();
+        Refusal { code, errno, text }
+    }
+}
+
+/// The mount of an image, which stays until [`release`]; mounts it if nobody in this process has.
+///
+/// # Errors
+/// It cannot be made or mounted, or was mounted by the process that this one forked from.
+pub fn acquire(api: Api, image: &Path, wish: &Wish) -> Result<Arc<Mount>, Refusal> {
+    let mut images = IMAGES.lock();
+    let file = identity(image);
+    let same = |there: &&mut Image| there.path == image || Some(there.file) == file;
+    if let Some(there) = images.iter_mut().find(same) {
+        if there.mount.is_of_another_process() {
+            return Err(Refusal {
+                code: ffi::SQLITE_BUSY,
+                errno: 16,
+                text: format!(
+                    "{}: is mounted by the process that this one forked from; open databases after \
+                     a fork, or start processes without one (Python: the method `spawn`)",
+                    image.display()
+                ),
+            });
+        }
+        there.users += 1;
+        return Ok(Arc::clone(&there.mount));
+    }
+    let mounted = mounted(api, image, wish);
+    let mounted = mounted.map_err(|e| Refusal::of(image, &e))?;
+    let mount = Arc::clone(&mounted.mount);
+    images.push(mounted);
+    Ok(mount)
+}
+
+/// Gives back what [`acquire`] gave; the last one unmounts the image. Answers SQLite's code.
+pub fn release(mount: &Arc<Mount>) -> c_int {
+    let mut images = IMAGES.lock();
+    let at = images.iter().position(|i| Arc::ptr_eq(&i.mount, mount));
+    let Some(at) = at else {
+        return ffi::SQLITE_OK;
+    };
+    images[at].users -= 1;
+    if images[at].users > 0 {
+        return ffi::SQLITE_OK;
+    }
+    let image = images.swap_remove(at);
+    match image.volume.unmount() {
+        Ok(()) => ffi::SQLITE_OK,
+        Err(not) => {
+            let errno = not.error.errno();
+            let text = format!("{}: {}", image.path.display(), not.error);
+            not.volume.abandon();
+            said::say(image.api, ffi::SQLITE_IOERR_CLOSE, errno, &text);
+            ffi::SQLITE_IOERR_CLOSE
+        }
+    }
+}
+
+/// The mount of an image that a file of SQLite is open in, until [`release`].
+fn find(image: &Path) -> Option<Arc<Mount>> {
+    let mut images = IMAGES.lock();
+    let there = images.iter_mut().find(|there| there.path == image)?;
+    there.users += 1;
+    Some(Arc::clone(&there.mount))
+}
+
+fn identity(image: &Path) -> Option<(u64, u64)> {
+    let meta = image.metadata().ok()?;
+    Some((meta.dev(), meta.ino()))
+}
+
+fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
+    let disk = match Disk::open(image) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => made(image, wish, e)?,
+        Err(e) if is_write_protected(&e) => Disk::open_read_only(image)?,
+        other => other?,
+    };
+    let options = wish.options.as_deref().unwrap_or_default();
+    let mut read_only = options.split(',').any(|option| option == "ro");
+    let volume = match Volume::mount(&disk, options) {
+        // Left by a process that ended before it had made the file system.
+        Err(Error::NotFormatted) if wish.create.is_some() => {
+            disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
+            Volume::mount(&disk, options)?
+        }
+        Err(Error::ReadOnlyDisk) => {
+            read_only = true;
+            Volume::mount(&disk, &format!("{options},ro"))?
+        }
+        other => other?,
+    };
+    let listener = Box::new(move |code: c_int, text: &str| said::say(api, code, 5, text));
+    let vfs = Arc::clone(volume.vfs());
+    let told = Options {
+        read_only,
+        batch_atomic: true,
+        ..Options::default()
+    };
+    let mount = Mount::of_this_process(vfs, told, listener);
+    let file = identity(image).unwrap_or_default();
+    Ok(Image {
+        api,
+        path: image.into(),
+        file,
+        volume,
+        mount: Arc::new(mount),
+        users: 1,
+    })
+}
+
+/// Makes an image that is not there, if that is wished.
+fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
+    let Some(bytes) = wish.create else {
+        let text = format!("{missing}; the parameter create=SIZE, as in `&create=64M`, makes one");
+        let errno = missing.errno();
+        return Err(Error::Host { text, errno });
+    };
+    let disk = Disk::create(image, bytes)?;
+    disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
+    Ok(disk)
+}
+
+fn is_write_protected(e: &Error) -> bool {
+    matches!(
+        e.kind(),
+        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem
+    )
+}
+
+/// Runs `f` on the image of `name`: as mounted, or mounted for this call.
+///
+/// # Errors
+/// As [`acquire`].
+pub fn with<R>(api: Api, name: &Name, f: impl FnOnce(&Mount) -> R) -> Result<R, Refusal> {
+    let mount = match find(&name.image) {
+        Some(mount) => mount,
+        None => acquire(api, &name.image, &Wish::default())?,
+    };
+    let done = f(&mount);
+    release(&mount);
+    Ok(done)
+}

@@ -1,0 +1,127 @@
+//! What is refused, each with a text that says what, where and what to do.
+
+use crate::common::{Place, text_of};
+
+/// What the shell says of opening `uri`, and the text of `varve_error()`.
+fn refused(place: &Place, uri: &str) -> String {
+    place.shell(&format!(".open '{uri}'\nselect varve_error();\n"))
+}
+
+#[test]
+fn names_and_parameters_that_are_not_valid() {
+    let place = Place::new();
+    let table = [
+        (
+            "file:app.db?vfs=varve",
+            "say an image and a path in it, as in `file:app.img:/app.db?vfs=varve`",
+        ),
+        ("file:app.img:/?vfs=varve", "app.img:/: is a directory"),
+        (
+            "file:no/app.img:/a.db?vfs=varve",
+            "no/app.img: its folder: No such file or directory",
+        ),
+        (
+            "file:app.img:/a.db?vfs=varve",
+            "the parameter create=SIZE, as in `&create=64M`, makes one",
+        ),
+        (
+            "file:app.img:/a.db?vfs=varve&create=64M&mode=rw",
+            "makes one",
+        ),
+        (
+            "file:app.img:/a.db?vfs=varve&create=much",
+            "create=much: say the size of the image",
+        ),
+        (
+            "file:app.img:/a.db?vfs=varve&create=64M&fs=ntfs",
+            "fs=ntfs; there are: ext4, ext3, f2fs",
+        ),
+        ("file:app.img:/a.db?vfs=varve&create=5", "multiple of 4096"),
+    ];
+    for (uri, expected) in table {
+        let text = refused(&place, uri);
+        assert!(text.contains("unable to open database"), "{uri}: {text}");
+        assert!(text.contains(expected), "{uri}: {text}");
+    }
+    assert!(!place.path().join("app.img").exists());
+}
+
+#[test]
+fn images_that_are_not_valid() {
+    let place = Place::new();
+    let image = place.path().join("app.img");
+    std::fs::write(&image, vec![0; 32 << 20]).unwrap();
+    let uri = "file:app.img:/a.db?vfs=varve";
+    let text = refused(&place, uri);
+    assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
+    // Zeros are what a process leaves that ended before it had made the file system.
+    let text = place.shell(&format!(
+        ".open '{uri}&create=64M'\ncreate table t(v);\n.tables\n"
+    ));
+    assert_eq!(text, "t\n");
+    let text = refused(&place, "file:app.img:/no/a.db?vfs=varve");
+    assert!(text.contains("Open of /no/a.db: no such file"), "{text}");
+    let text = refused(&place, "file:app.img:/b.db?vfs=varve&options=speed=max");
+    assert!(
+        text.contains("app.img: ") && text.contains("speed=max"),
+        "{text}"
+    );
+    std::fs::write(&image, vec![7; 32 << 20]).unwrap();
+    let text = refused(&place, &format!("{uri}&create=64M"));
+    assert!(text.contains("the disk holds data"), "{text}");
+}
+
+#[test]
+fn a_mount_that_is_read_only_reads() {
+    let place = Place::new();
+    place.shell(".open 'file:app.img:/a.db?vfs=varve&create=64M'\ncreate table t(v); insert into t values(5);");
+    let before = std::fs::read(place.path().join("app.img")).unwrap();
+    let text = place.shell(
+        ".open 'file:app.img:/a.db?vfs=varve&options=ro'
+         select v from t;
+         insert into t values(6);",
+    );
+    assert!(text.starts_with("5\n"), "{text}");
+    assert!(
+        text.contains("attempt to write a readonly database"),
+        "{text}"
+    );
+    assert!(before == std::fs::read(place.path().join("app.img")).unwrap());
+}
+
+#[test]
+fn a_full_volume_is_a_full_disk_and_loses_nothing() {
+    let place = Place::new();
+    let text = place.shell(
+        ".open 'file:app.img:/a.db?vfs=varve&create=16M'
+         create table t(v); insert into t values(zeroblob(1000));
+         with recursive n(i) as (select 1 union all select i+1 from n where i<20000)
+           insert into t select zeroblob(4000) from n;
+         select count(*) from t; pragma integrity_check;",
+    );
+    assert!(text.contains("database or disk is full"), "{text}");
+    assert!(text.contains("1\nok\n"), "{text}");
+    place.e2fsck();
+}
+
+#[test]
+fn another_process_hears_that_the_image_is_in_use() {
+    let place = Place::new();
+    let out = place.python(
+        "
+a = db(); a.execute('create table t(v)'); a.commit()
+import subprocess
+other = subprocess.run(['sqlite3', '-cmd', '.load ./varve', ':memory:',
+    '.open file:app.img:/app.db?vfs=varve', 'select varve_error()'],
+    capture_output=True, text=True)
+print(other.stderr, other.stdout)
+a.execute('insert into t values(1)'); a.commit(); a.close()
+b = db(); print('rows', b.execute('select count(*) from t').fetchone()[0]); b.close()
+",
+    );
+    let text = text_of(&out);
+    assert!(text.contains("database is locked"), "{text}");
+    assert!(text.contains("app.img: is in use by"), "{text}");
+    assert!(text.contains("rows 1"), "{text}");
+    place.e2fsck();
+}

@@ -1,0 +1,151 @@
+//! Python's module `sqlite3`: threads, forks, processes that are killed.
+
+use crate::common::{PRELUDE, Place, text_of};
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+/// Connections of several threads insert into one database, and read meanwhile.
+const THREADS: &str = "
+mode = sys.argv[1] if len(sys.argv) > 1 else MODE
+a = db(); a.execute(f'pragma journal_mode={mode}'); a.execute('create table t(who, n)'); a.commit()
+failed = []
+def work(who):
+    try:
+        c = db(uri='', isolation_level=None)
+        last = 0
+        for n in range(40):
+            c.execute('begin immediate')
+            c.execute('insert into t values(?, ?)', (who, n))
+            c.execute('commit')
+            count = c.execute('select count(*) from t').fetchone()[0]
+            if count <= last: failed.append(f'{who}: {count} rows after {last}')
+            last = count
+        c.close()
+    except Exception as e:
+        failed.append(f'{who}: {e}')
+threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
+[t.start() for t in threads]; [t.join() for t in threads]
+print(failed, a.execute('select count(*), count(distinct who) from t').fetchone())
+print(a.execute('pragma integrity_check').fetchone()[0])
+a.close()
+";
+
+#[test]
+fn threads_with_connections_of_their_own_lose_no_row() {
+    for mode in ["delete", "wal"] {
+        let place = Place::new();
+        let out = place.python(&format!("MODE='{mode}'\n{THREADS}"));
+        assert_eq!(text_of(&out), "[] (240, 6)\nok\n", "{mode}");
+        place.e2fsck();
+    }
+}
+
+#[test]
+fn a_reader_keeps_a_writer_of_a_rollback_journal_out_and_no_other_reader() {
+    let place = Place::new();
+    let out = place.python(
+        "
+a = db(isolation_level=None, timeout=0); b = db(isolation_level=None, timeout=0)
+c = db(isolation_level=None, timeout=0)
+a.execute('create table t(v)')
+def tries(c, sql):
+    try: return c.execute(sql).fetchall()
+    except sqlite3.OperationalError as e: return str(e)
+print(tries(b, 'begin'), tries(b, 'select * from t'))
+print(tries(a, 'begin immediate'), tries(a, 'insert into t values(1)'))
+print(tries(c, 'select * from t'), tries(c, 'begin immediate'))
+print(tries(a, 'commit'))
+print(tries(c, 'select * from t'))
+print(tries(b, 'commit'), tries(a, 'commit'), tries(c, 'select * from t'))
+",
+    );
+    let expected = "[] []\n[] []\n[] database is locked\ndatabase is locked\ndatabase is locked\n\
+                    [] [] [(1,)]\n";
+    assert_eq!(text_of(&out), expected);
+}
+
+#[test]
+fn a_forked_process_is_refused_and_the_parent_goes_on() {
+    let place = Place::new();
+    let out = place.python(
+        "
+a = db(isolation_level=None); a.execute('create table t(v)')
+child = os.fork()
+if child == 0:
+    code = 0
+    try: a.execute('insert into t values(1)')
+    except sqlite3.OperationalError as e: code |= 1 if 'disk I/O error' in str(e) else 4
+    try: db()
+    except sqlite3.OperationalError as e: code |= 2 if 'this one forked from' in why() else 8
+    try: a.close()
+    except sqlite3.OperationalError: code |= 16
+    os._exit(code)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+a.execute('insert into t values(2)')
+print(a.execute('select * from t').fetchall())
+a.close()
+",
+    );
+    assert_eq!(text_of(&out), "3\n[(2,)]\n");
+    place.e2fsck();
+}
+
+/// Commits rows for ever and tells each.
+const WRITER: &str = "
+a = db(isolation_level=None)
+a.execute(f'pragma journal_mode={MODE}'); a.execute('pragma synchronous=extra')
+a.execute('create table if not exists t(n integer primary key, v)')
+n = a.execute('select coalesce(max(n), 0) from t').fetchone()[0]
+while True:
+    n += 1
+    a.execute('begin'); a.execute('insert into t values(?, randomblob(3000))', (n,))
+    if n % 3 == 0: a.execute('delete from t where n < ?', (n - 50,))
+    a.execute('commit')
+    print(n, flush=True)
+";
+
+#[test]
+fn what_a_killed_process_has_acknowledged_is_there() {
+    for mode in ["delete", "truncate", "wal"] {
+        let place = Place::new();
+        let mut acked = 0;
+        for round in 1..=4 {
+            acked = killed_after(&place, mode, acked + 37 * round);
+            let text = place.shell(
+                ".open 'file:app.img:/app.db?vfs=varve'
+                 pragma integrity_check; select max(n) from t;",
+            );
+            let (check, rows) = text.trim_end().split_once('\n').expect("two lines");
+            assert_eq!(check, "ok", "{mode}: {text}");
+            let rows: u64 = rows.parse().unwrap();
+            assert!(rows >= acked, "{mode}: {rows} rows of {acked} acknowledged");
+            acked = rows;
+            place.e2fsck();
+        }
+    }
+}
+
+/// Kills a writer once it has told row `enough`; answers the last row that it told.
+fn killed_after(place: &Place, mode: &str, enough: u64) -> u64 {
+    let mut command = place.python_command();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    write!(input, "{PRELUDE}\nMODE='{mode}'\n{WRITER}").unwrap();
+    drop(input);
+    let mut told = 0;
+    let mut is_killed = false;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        told = line.unwrap().parse().unwrap();
+        if told >= enough && !is_killed {
+            child.kill().unwrap();
+            is_killed = true;
+        }
+    }
+    child.wait().unwrap();
+    assert!(
+        is_killed,
+        "{mode}: the writer ended by itself after row {told}"
+    );
+    told
+}
