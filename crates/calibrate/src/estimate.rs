@@ -100,7 +100,9 @@ mod tests {
 
     #[test]
     fn percentiles_of_another_program_give_the_same() {
-        let points: Vec<(f64, f64)> = (1..10).map(|p| (f64::from(p) * 10.0, f64::from(p))).collect();
+        let points: Vec<(f64, f64)> = (1..10)
+            .map(|p| (f64::from(p) * 10.0, f64::from(p)))
+            .collect();
         let e = Estimate::of_percentiles(&points, 98 * 98).unwrap();
         assert_eq!(e.us, 5.0);
         assert!((e.low - 4.9).abs() < 1e-9 && (e.high - 5.1).abs() < 1e-9);

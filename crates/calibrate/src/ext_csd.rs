@@ -33,7 +33,8 @@ impl ExtCsd {
         }
         let digit = |at: usize| {
             let c = char::from(digits[at]);
-            c.to_digit(16).ok_or_else(|| format!("character {at} is `{c}`, no hexadecimal digit"))
+            c.to_digit(16)
+                .ok_or_else(|| format!("character {at} is `{c}`, no hexadecimal digit"))
         };
         let byte = |i: usize| Ok((digit(i * 2)? << 4 | digit(i * 2 + 1)?) as u8);
         let raw: Result<Vec<u8>, String> = (0..BYTES).map(byte).collect();
@@ -59,14 +60,54 @@ impl ExtCsd {
             _ => 4096,
         };
         let all = [
-            ("cache_kib", Value::Integer(cache / 4 * 4), "CACHE_SIZE", field::CACHE_SIZE),
-            ("cache_fifo", bit(field::CACHE_FLUSH_POLICY, 0), "CACHE_FLUSH_POLICY", field::CACHE_FLUSH_POLICY),
-            ("en_rel_wr", bit(field::WR_REL_PARAM, 2), "EN_REL_WR", field::WR_REL_PARAM),
-            ("wr_rel_set", bit(field::WR_REL_SET, 0), "WR_REL_SET", field::WR_REL_SET),
-            ("max_packed_writes", Value::Integer(packed), "MAX_PACKED_WRITES", field::MAX_PACKED_WRITES),
-            ("rel_wr_sec_c", Value::Integer(i64::from(get(field::REL_WR_SEC_C)).max(1)), "REL_WR_SEC_C", field::REL_WR_SEC_C),
-            ("barrier", Value::Boolean(cache > 0 && get(field::BARRIER_SUPPORT) & 1 == 1), "BARRIER_SUPPORT", field::BARRIER_SUPPORT),
-            ("native_sector", Value::Integer(native), "DATA_SECTOR_SIZE", field::DATA_SECTOR_SIZE),
+            (
+                "cache_kib",
+                Value::Integer(cache / 4 * 4),
+                "CACHE_SIZE",
+                field::CACHE_SIZE,
+            ),
+            (
+                "cache_fifo",
+                bit(field::CACHE_FLUSH_POLICY, 0),
+                "CACHE_FLUSH_POLICY",
+                field::CACHE_FLUSH_POLICY,
+            ),
+            (
+                "en_rel_wr",
+                bit(field::WR_REL_PARAM, 2),
+                "EN_REL_WR",
+                field::WR_REL_PARAM,
+            ),
+            (
+                "wr_rel_set",
+                bit(field::WR_REL_SET, 0),
+                "WR_REL_SET",
+                field::WR_REL_SET,
+            ),
+            (
+                "max_packed_writes",
+                Value::Integer(packed),
+                "MAX_PACKED_WRITES",
+                field::MAX_PACKED_WRITES,
+            ),
+            (
+                "rel_wr_sec_c",
+                Value::Integer(i64::from(get(field::REL_WR_SEC_C)).max(1)),
+                "REL_WR_SEC_C",
+                field::REL_WR_SEC_C,
+            ),
+            (
+                "barrier",
+                Value::Boolean(cache > 0 && get(field::BARRIER_SUPPORT) & 1 == 1),
+                "BARRIER_SUPPORT",
+                field::BARRIER_SUPPORT,
+            ),
+            (
+                "native_sector",
+                Value::Integer(native),
+                "DATA_SECTOR_SIZE",
+                field::DATA_SECTOR_SIZE,
+            ),
         ];
         let given = all.map(|(name, value, register, byte)| Given {
             field: format!("card.{name}"),

@@ -44,6 +44,8 @@ pub(crate) struct Sort {
     pub reserve: &'static [Field],
     /// The field with the size of the cache, KiB.
     pub cache: Option<&'static str>,
+    /// True if the model carries out one command at a time: it says nothing of several.
+    pub serial: bool,
     /// Capacity of the model that is measured for comparison, bytes.
     pub model_bytes: u64,
     /// What nobody can see.
@@ -78,6 +80,11 @@ const CUTS: Unseen = Unseen {
     why: "only a cut shows it, and a test with one proves damage, never its absence",
 };
 
+const QUEUE: Unseen = Unseen {
+    fields: "several commands at a time",
+    why: "devices of this kind carry out one after the other; --like nvme-980pro or ufs-generic knows queues",
+};
+
 const PLAIN: Sort = Sort {
     main: &[
         us("timing.request_us"),
@@ -87,10 +94,12 @@ const PLAIN: Sort = Sort {
     ],
     reserve: &[],
     cache: None,
+    serial: true,
     model_bytes: 64 << 20,
     unseen: &[
         CAPACITY,
         HOST,
+        QUEUE,
         Unseen {
             fields: "chips",
             why: "this kind has none, so it tells times and no wear; --like emmc-odroid-xu4 or nvme-980pro has chips",
@@ -118,6 +127,7 @@ const EMMC: Sort = Sort {
         us("chips.read_us"),
     ],
     cache: Some("card.cache_kib"),
+    serial: true,
     model_bytes: 64 << 20,
     unseen: &[
         CHIPS,
@@ -125,6 +135,7 @@ const EMMC: Sort = Sort {
         CUTS,
         CAPACITY,
         HOST,
+        QUEUE,
         Unseen {
             fields: "timing: request_us, command_us; nand.timing: read_us, program_us, bus_ns_per_byte",
             why: "each is seen only in sums (request_us + 2 command_us + write_us; flush_us + program_us), which are right whatever their parts are",
@@ -151,6 +162,7 @@ const NVME: Sort = Sort {
     ],
     reserve: &[us("chips.read_us"), us("chips.program_us")],
     cache: Some("controller.buffer_kib"),
+    serial: false,
     model_bytes: 1 << 30,
     unseen: &[
         CHIPS,
@@ -175,6 +187,7 @@ const RAW: Sort = Sort {
     ],
     reserve: &[],
     cache: None,
+    serial: true,
     model_bytes: 64 << 20,
     unseen: &[
         CHIPS,
@@ -182,6 +195,7 @@ const RAW: Sort = Sort {
         CUTS,
         CAPACITY,
         HOST,
+        QUEUE,
         Unseen {
             fields: "nand.timing: bus_ns_per_byte; timing.remap_us_per_pair",
             why: "the bus of the chips is seen only in its sum with read_us and program_us; Linux sends no REMAP",

@@ -75,6 +75,9 @@ struct Direction {
 
 #[derive(Deserialize, Default)]
 struct Latency {
+    /// Number of times.
+    #[serde(rename = "N", default)]
+    number: u64,
     #[serde(default)]
     percentile: Map<String, Value>,
 }
@@ -122,16 +125,21 @@ impl Options {
     fn of(job: &Job, global: &Map<String, Value>) -> Result<Options, String> {
         let get = |names: &[&str]| {
             let found = |of: &Map<String, Value>| {
-                names.iter().find_map(|name| of.get(*name)).map(|v| match v {
-                    Value::String(text) => text.clone(),
-                    other => other.to_string(),
-                })
+                names
+                    .iter()
+                    .find_map(|name| of.get(*name))
+                    .map(|v| match v {
+                        Value::String(text) => text.clone(),
+                        other => other.to_string(),
+                    })
             };
             found(&job.options).or_else(|| found(global))
         };
         let is = |names: &[&str]| get(names).is_some_and(|v| !matches!(v.as_str(), "0" | "none"));
         if !is(&["direct"]) || get(&["buffered"]).as_deref() == Some("1") {
-            return Err("direct=1 is missing; without it the memory of the host is measured".into());
+            return Err(
+                "direct=1 is missing; without it the memory of the host is measured".into(),
+            );
         }
         let flush = get(&["fdatasync"]).or_else(|| get(&["fsync"]));
         if flush.as_deref().is_some_and(|n| !matches!(n, "0" | "1")) {
@@ -154,7 +162,12 @@ fn kib(text: &str) -> Option<u32> {
     let digits = lower.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let number: u32 = digits.parse().ok()?;
     let kib = match &lower[digits.len()..] {
-        "" | "b" => return number.is_multiple_of(1024).then_some(number / 1024).filter(|n| *n > 0),
+        "" | "b" => {
+            return number
+                .is_multiple_of(1024)
+                .then_some(number / 1024)
+                .filter(|n| *n > 0);
+        }
         "k" | "ki" | "kb" | "kib" => number,
         "m" | "mi" | "mb" | "mib" => number.checked_mul(1024)?,
         _ => return None,
@@ -178,7 +191,10 @@ fn times(job: &Job, global: &Map<String, Value>) -> Result<Vec<(Probe, Estimate)
         }
         "randwrite" if options.flushes && depth == 1 => Ok(vec![
             (Probe::Write { kib }, command(&job.write)?),
-            (Probe::Flush { kib }, latency(&job.sync.lat_ns, job.sync.total_ios)?),
+            (
+                Probe::Flush { kib },
+                latency(&job.sync.lat_ns, job.write.total_ios)?,
+            ),
         ]),
         "write" if options.flushes && depth == 1 => {
             Ok(vec![(Probe::InLine { kib }, command(&job.write)?)])
@@ -194,7 +210,9 @@ fn command(of: &Direction) -> Result<Estimate, String> {
     latency(&of.clat_ns, of.total_ios)
 }
 
-fn latency(of: &Latency, samples: u64) -> Result<Estimate, String> {
+/// `or` is the number of times where fio does not tell it beside the latencies.
+fn latency(of: &Latency, or: u64) -> Result<Estimate, String> {
+    let samples = if of.number > 0 { of.number } else { or };
     let point = |(percent, ns): (&String, &Value)| {
         let us = ns.as_f64()? / 1000.0;
         Some((percent.parse().ok()?, us))

@@ -9,11 +9,11 @@
 use crate::bench::Virtual;
 use crate::estimate::Estimate;
 use crate::fields::{Assumed, Field, Sort, Unseen, number, path, put};
-use crate::measure::{Effort, Seen, measure};
+use crate::measure::{Effort, MeasureError, Seen, measure};
 use crate::probe::{Plan, Probe, Wanted};
 use crate::search::{Found, Parameter, search};
 use base::Nanos;
-use blockdev::{Caps, DevError, Model};
+use blockdev::{Caps, Model};
 use ctrl::{Profile, ProfileError};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 /// Part of a time that a model need not explain: a clock has a resolution, a host its noise.
-const NOISE_SHARE: f64 = 0.005;
+const NOISE_SHARE: f64 = 0.01;
 /// The same in microseconds.
 const NOISE_US: f64 = 0.1;
 /// Times of each probe of a model: enough that an erase in some of them does not move the median.
@@ -45,6 +45,8 @@ const OUTLIERS: usize = 4;
 const OUTLIER: f64 = 10.0;
 /// if without it the sum of squares falls to this share.
 const OUTLIER_SHARE: f64 = 0.2;
+/// A field that is open by so much is one on which nothing depends.
+const FAR: f64 = 100.0;
 /// Rounds of fields, then cache.
 const ROUNDS: usize = 3;
 
@@ -56,7 +58,7 @@ pub enum FitError {
     Template(#[from] ProfileError),
     /// The model refused a request.
     #[error("the model of the template: {0}")]
-    Model(DevError),
+    Model(MeasureError),
     /// Nothing that a field depends on was measured.
     #[error("too little was measured: {0} times; a fit needs at least {LEAST}, as of {EXAMPLE}")]
     TooLittle(usize),
@@ -178,7 +180,7 @@ pub fn predict(profile: &Profile, plan: &Plan, area: u64, bytes: u64) -> Result<
         seed: 1,
     };
     let mut bench = Virtual::new(profile.build(Some(bytes), None)?);
-    measure(&mut bench, plan, &effort, &mut |_| {}).map_err(FitError::Model)
+    measure(&mut bench, plan, &effort, &mut |_| true).map_err(FitError::Model)
 }
 
 /// The size of the cache that explains the bursts, KiB, and the sizes that do as well.
@@ -226,17 +228,20 @@ impl<'a> Problem<'a> {
             put(&mut table, &names, g.value.clone());
         }
         // What is given has to be possible, too.
-        let changed = Profile::from_toml(&table.to_string())?;
-        let seen = possible(&changed, seen)?;
-        if seen.keys().filter(|p| !p.is_burst()).count() < LEAST {
-            return Err(FitError::TooLittle(seen.len()));
-        }
-        let kind = table.get("kind").and_then(Value::as_str).unwrap_or_default();
+        let kind = table
+            .get("kind")
+            .and_then(Value::as_str)
+            .unwrap_or_default();
         let kind = kind.to_string();
         let sort = Sort::of(&kind).ok_or_else(|| {
             let what = format!("kind = {kind:?} cannot be fitted");
             ProfileError::Syntax(what)
         })?;
+        let changed = Profile::from_toml(&table.to_string())?;
+        let seen = possible(&changed, seen, sort.serial)?;
+        if seen.keys().filter(|p| !p.is_burst()).count() < LEAST {
+            return Err(FitError::TooLittle(seen.len()));
+        }
         Ok(Problem {
             origin: table.clone(),
             table,
@@ -268,9 +273,10 @@ impl<'a> Problem<'a> {
         loop {
             let found = self.without_outliers(&places)?;
             let worst = (0..places.len())
-                .filter(|j| found.half[*j] > places[*j].parameter.small.max(found.at[*j] * 0.5))
+                .filter(|j| found.open[*j] > places[*j].parameter.small.max(found.at[*j] * 0.5))
                 .max_by(|a, b| {
-                    let part = |j: usize| found.half[j] / found.at[j].max(places[j].parameter.small);
+                    let part =
+                        |j: usize| found.open[j] / found.at[j].max(places[j].parameter.small);
                     part(*a).total_cmp(&part(*b))
                 });
             let Some(worst) = worst else {
@@ -282,10 +288,10 @@ impl<'a> Problem<'a> {
             assumed.push(Assumed {
                 field: place.path.join("."),
                 value: place.parameter.start.to_string(),
-                why: match found.half[worst].is_finite() {
+                why: match found.open[worst] < FAR {
                     true => format!(
                         "what was measured leaves it open by {:.3} to either side",
-                        found.half[worst]
+                        found.open[worst]
                     ),
                     false => "nothing measured depends on it".into(),
                 },
@@ -337,7 +343,12 @@ impl<'a> Problem<'a> {
             for (place, value) in places.iter().zip(values) {
                 put(&mut table, &place.path, Value::Float(*value));
             }
-            let model = predict(&self.profile(&table)?, &plan, MODEL_AREA, self.sort.model_bytes)?;
+            let model = predict(
+                &self.profile(&table)?,
+                &plan,
+                MODEL_AREA,
+                self.sort.model_bytes,
+            )?;
             Ok(in_order(&single, &model))
         })
     }
@@ -371,9 +382,16 @@ impl<'a> Problem<'a> {
         for kib in CACHES.map(|power| 1_u32 << power) {
             let mut table = self.table.clone();
             put(&mut table, &path, Value::Integer(kib.into()));
-            let model = predict(&self.profile(&table)?, &plan, BURST_AREA, self.sort.model_bytes)?;
+            let model = predict(
+                &self.profile(&table)?,
+                &plan,
+                BURST_AREA,
+                self.sort.model_bytes,
+            )?;
             let each = bursts.iter().zip(in_order(&bursts, &model));
-            let squares: f64 = each.map(|((_, e), p)| ((p - e.us) / burst_sigma(e)).powi(2)).sum();
+            let squares: f64 = each
+                .map(|((_, e), p)| ((p - e.us) / burst_sigma(e)).powi(2))
+                .sum();
             tried.push((kib, squares));
         }
         let best = tried.iter().map(|t| t.1).fold(f64::INFINITY, f64::min);
@@ -460,14 +478,15 @@ impl<'a> Problem<'a> {
 }
 
 /// The measured times that a profile's model can show: it may lack a cache, or a command.
-fn possible(profile: &Profile, seen: &Seen) -> Result<Seen, FitError> {
+fn possible(profile: &Profile, seen: &Seen, serial: bool) -> Result<Seen, FitError> {
     let everything = Wanted {
         area: u64::MAX,
         depth: true,
         discard: true,
     };
     let caps = profile.build(None, None)?.caps().clone();
-    let offered = |p: &Probe| offers(&caps, *p, &Plan::of(&caps, everything));
+    let all = Plan::of(&caps, everything);
+    let offered = |p: &Probe| offers(&caps, *p, &all) && !(serial && p.is_deep());
     let possible = seen.iter().filter(|(p, _)| offered(p));
     Ok(possible.map(|(p, e)| (*p, *e)).collect())
 }

@@ -27,5 +27,5 @@ pub use estimate::Estimate;
 pub use ext_csd::{ExtCsd, Register};
 pub use fields::{Assumed, Unseen};
 pub use fit::{Fit, FitError, Fitted, Given, fit, predict};
-pub use measure::{Effort, Seen, measure};
+pub use measure::{Effort, MeasureError, Seen, Told, measure};
 pub use probe::{Plan, Probe, Wanted};

@@ -6,6 +6,7 @@ use crate::probe::{Plan, Probe};
 use base::{Bytes, Lba, Nanos, Rng};
 use blockdev::{Class, DevError, PackedWrite, Piece, Request};
 use std::collections::BTreeMap;
+use thiserror::Error;
 
 /// Length of each write of a burst and of a discard, KiB.
 const STEP_KIB: u32 = 64;
@@ -35,17 +36,30 @@ impl Effort {
     pub const LEAST: usize = 5;
 }
 
-/// Measures all probes of a plan. The first `effort.area` bytes of the device are written over;
-/// `told` hears what is measured next.
+/// Why measuring ended early.
+#[derive(Clone, Debug, Error)]
+pub enum MeasureError {
+    /// The device's error for the first request that failed.
+    #[error("{0}")]
+    Device(#[from] DevError),
+    /// The caller wanted no more.
+    #[error("it was stopped")]
+    Stopped,
+}
+
+/// Hears what is measured next, and answers whether to go on.
+pub type Told<'a> = &'a mut dyn FnMut(&str) -> bool;
+
+/// Measures all probes of a plan. The first `effort.area` bytes of the device are written over.
 ///
 /// # Errors
-/// The device's error for the first request that failed.
+/// A request failed, or `told` answered no.
 pub fn measure(
     bench: &mut dyn Bench,
     plan: &Plan,
     effort: &Effort,
-    told: &mut dyn FnMut(&str),
-) -> Result<Seen, DevError> {
+    told: Told<'_>,
+) -> Result<Seen, MeasureError> {
     let mut rng = Rng::named(effort.seed, "calibrate");
     // Random, because a device may store zeros or repeated content for less.
     let mut content = vec![0; 2 << 20];
@@ -58,7 +72,7 @@ pub fn measure(
         content: content.into(),
         times: BTreeMap::new(),
     };
-    told("fill");
+    go_on(told, "fill")?;
     work.fill()?;
     work.all(told)?;
     let estimates = work.times.into_iter();
@@ -68,6 +82,13 @@ pub fn measure(
 
 /// Measures the probes of one kind and one size.
 type Step<'w> = fn(&mut Work<'w>, u32) -> Result<(), DevError>;
+
+fn go_on(told: Told<'_>, what: &str) -> Result<(), MeasureError> {
+    match told(what) {
+        true => Ok(()),
+        false => Err(MeasureError::Stopped),
+    }
+}
 
 struct Work<'a> {
     bench: &'a mut dyn Bench,
@@ -90,7 +111,7 @@ impl<'w> Work<'w> {
         }
         self.flush()
     }
-    fn all(&mut self, told: &mut dyn FnMut(&str)) -> Result<(), DevError> {
+    fn all(&mut self, told: Told<'_>) -> Result<(), MeasureError> {
         let steps: [(&str, Step<'w>, fn(&Probe) -> Option<u32>); 8] = [
             ("read", Work::read, |p| match p {
                 Probe::Read { kib } => Some(*kib),
@@ -127,17 +148,17 @@ impl<'w> Work<'w> {
         ];
         for (name, step, of) in steps {
             for size in self.plan.sizes(of) {
-                told(&format!("{name} ({size})"));
+                go_on(told, &format!("{name} ({size})"))?;
                 step(self, size)?;
             }
         }
         if self.plan.probes.contains(&Probe::IdleFlush) {
-            told("flush behind nothing");
+            go_on(told, "flush behind nothing")?;
             self.idle_flush()?;
         }
         // Last, because a place that was discarded reads faster.
         if self.plan.probes.contains(&Probe::Discard) {
-            told("discard");
+            go_on(told, "discard")?;
             self.discard()?;
         }
         Ok(())
@@ -179,7 +200,10 @@ impl<'w> Work<'w> {
     fn durable(&mut self, kib: u32) -> Result<(), DevError> {
         self.repeat(|work| {
             let (at, bytes) = (work.place(kib), work.bytes(kib));
-            work.timed(Probe::Durable { kib }, Request::write_fua(at, Class::Data, bytes))
+            work.timed(
+                Probe::Durable { kib },
+                Request::write_fua(at, Class::Data, bytes),
+            )
         })
     }
     fn idle_flush(&mut self) -> Result<(), DevError> {
@@ -195,7 +219,9 @@ impl<'w> Work<'w> {
     }
     fn writes(&mut self, depth: u32) -> Result<(), DevError> {
         self.repeat(|work| {
-            let all = (0..ROUNDS * depth).map(|_| work.write_somewhere(4)).collect();
+            let all = (0..ROUNDS * depth)
+                .map(|_| work.write_somewhere(4))
+                .collect();
             let took = work.timed_by(Probe::Writes { depth }, all, depth, ROUNDS * depth)?;
             work.flush()?;
             Ok(took)

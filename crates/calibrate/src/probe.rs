@@ -97,6 +97,10 @@ impl Serialize for Probe {
 }
 
 impl Probe {
+    /// True for what has several commands under way.
+    pub(crate) fn is_deep(self) -> bool {
+        matches!(self, Probe::Reads { .. } | Probe::Writes { .. })
+    }
     /// True for what is measured only to find the size of the cache.
     pub(crate) fn is_burst(self) -> bool {
         matches!(self, Probe::Burst { .. })
@@ -135,7 +139,12 @@ impl Plan {
             probes.extend(sizes().map(|kib| Probe::Flush { kib }));
             probes.insert(Probe::IdleFlush);
             let fits = |kib: &u32| u64::from(*kib) * 1024 * 2 <= wanted.area;
-            probes.extend(BURSTS.into_iter().filter(fits).map(|kib| Probe::Burst { kib }));
+            probes.extend(
+                BURSTS
+                    .into_iter()
+                    .filter(fits)
+                    .map(|kib| Probe::Burst { kib }),
+            );
         }
         if caps.fua {
             probes.extend(sizes().map(|kib| Probe::Durable { kib }));
@@ -146,7 +155,12 @@ impl Plan {
         }
         if let Some(packed) = caps.packed {
             let fits = |n: &u32| *n <= u32::from(packed.writes_max);
-            probes.extend(PACKED.into_iter().filter(fits).map(|writes| Probe::Packed { writes }));
+            probes.extend(
+                PACKED
+                    .into_iter()
+                    .filter(fits)
+                    .map(|writes| Probe::Packed { writes }),
+            );
         }
         if caps.discard && wanted.discard {
             probes.insert(Probe::Discard);

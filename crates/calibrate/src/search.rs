@@ -37,8 +37,11 @@ impl Parameter {
 pub(crate) struct Found {
     /// The parameters.
     pub at: Vec<f64>,
-    /// Half the length of the interval of 95 % of each.
+    /// Half the length of the interval of 95 % of each, from the spread of the measurements and from
+    /// what the predictions miss.
     pub half: Vec<f64>,
+    /// The same as if the predictions missed nothing: how far the measurements leave it open.
+    pub open: Vec<f64>,
     /// The predictions there.
     pub predicted: Vec<f64>,
     /// The sum of squares of the differences, each divided by its standard deviation.
@@ -68,7 +71,11 @@ pub(crate) fn search<E>(
         let mut length = 1.0;
         let mut better = false;
         for _ in 0..HALVINGS {
-            let next: Vec<f64> = at.iter().zip(step.iter()).map(|(x, d)| (x + d * length).max(0.0)).collect();
+            let next: Vec<f64> = at
+                .iter()
+                .zip(step.iter())
+                .map(|(x, d)| (x + d * length).max(0.0))
+                .collect();
             let there = predict(&next)?;
             let r_there = residuals(&there);
             if r_there.norm_squared() < before {
@@ -81,9 +88,12 @@ pub(crate) fn search<E>(
             break;
         }
     }
-    let half = halves(parameters, &slopes, r.norm_squared());
+    let open = halves(parameters, &slopes);
+    let freedom = measured.len().saturating_sub(at.len()).max(1) as f64;
+    let spread = (r.norm_squared() / freedom).max(1.0).sqrt();
     Ok(Found {
-        half,
+        half: open.iter().map(|half| half * spread).collect(),
+        open,
         squares: r.norm_squared(),
         at,
         predicted,
@@ -162,20 +172,17 @@ fn leash(parameter: &Parameter) -> f64 {
     1.0 / (long * long)
 }
 
-/// Half the intervals of 95 %, from the covariance; wider where the predictions miss by more than
-/// the spread of the measurements explains.
-fn halves(parameters: &[Parameter], slopes: &DMatrix<f64>, squares: f64) -> Vec<f64> {
+/// Half the intervals of 95 %, from the covariance.
+fn halves(parameters: &[Parameter], slopes: &DMatrix<f64>) -> Vec<f64> {
     let mut normal = slopes.transpose() * slopes;
     for (j, parameter) in parameters.iter().enumerate() {
         normal[(j, j)] += leash(parameter);
     }
-    let freedom = slopes.nrows().saturating_sub(slopes.ncols()).max(1) as f64;
-    let spread = (squares / freedom).max(1.0);
     let Some(inverse) = normal.cholesky().map(|c| c.inverse()) else {
         return vec![f64::INFINITY; parameters.len()];
     };
     let variance = inverse.diagonal();
-    variance.iter().map(|v| 1.96 * (v * spread).sqrt()).collect()
+    variance.iter().map(|v| 1.96 * v.sqrt()).collect()
 }
 
 #[cfg(test)]
@@ -189,7 +196,16 @@ mod tests {
 
     #[test]
     fn a_line_is_found_and_its_interval_contains_it() {
-        let start = [Parameter { start: 1.0, small: 2.0 }, Parameter { start: 1.0, small: 0.1 }];
+        let start = [
+            Parameter {
+                start: 1.0,
+                small: 2.0,
+            },
+            Parameter {
+                start: 1.0,
+                small: 0.1,
+            },
+        ];
         let mut measured = costs(&[125.0, 3.5]).unwrap();
         measured[1] *= 1.01;
         let sigma: Vec<f64> = measured.iter().map(|m| m * 0.01).collect();
@@ -206,7 +222,10 @@ mod tests {
         let p = |start| Parameter { start, small: 1.0 };
         let measured = costs(&[100.0, 2.0]).unwrap();
         let found = search(&[p(50.0), p(1.0), p(77.0)], &measured, &[1.0; 4], hidden).unwrap();
-        assert!((found.at[2] - 77.0).abs() < 1e-6 && found.half[2] > 1e3, "{found:?}");
+        assert!(
+            (found.at[2] - 77.0).abs() < 1e-6 && found.open[2] > 1e3,
+            "{found:?}"
+        );
         assert!((found.at[0] - 100.0).abs() < 0.1, "{found:?}");
     }
 

@@ -23,24 +23,54 @@ pub struct Origin<'a> {
 /// # Errors
 /// The template is not TOML.
 pub fn profile(template: &str, fit: &Fit, origin: Origin<'_>) -> Result<String, String> {
-    let mut doc: DocumentMut = template.parse().map_err(|e: toml_edit::TomlError| e.to_string())?;
+    let mut doc: DocumentMut = template
+        .parse()
+        .map_err(|e: toml_edit::TomlError| e.to_string())?;
     for fitted in &fit.fitted {
         let interval = format!("{} to {}", short(fitted.low), short(fitted.high));
         let comment = format!("Measured: {interval} with 95 % confidence.");
-        set(&mut doc, &fitted.field, Some(&short(fitted.value)), &comment, false);
+        set(
+            &mut doc,
+            &fitted.field,
+            Some(&short(fitted.value)),
+            &comment,
+            false,
+        );
     }
     for given in &fit.given {
         let comment = format!("Read from the card: {}.", given.from);
-        set(&mut doc, &given.field, Some(&given.value.to_string()), &comment, false);
+        set(
+            &mut doc,
+            &given.field,
+            Some(&given.value.to_string()),
+            &comment,
+            false,
+        );
     }
     for assumed in &fit.assumed {
         let comment = format!("Not seen, as in {}: {}.", origin.template, assumed.why);
         set(&mut doc, &assumed.field, None, &comment, true);
     }
     rename(&mut doc, &fit.timing);
-    set(&mut doc, "name", Some(&format!("{:?}", origin.name)), "", false);
-    set(&mut doc, "default_timing", Some(&format!("{SET:?}")), "", false);
-    Ok(format!("{}{}", head(fit, origin), doc.to_string().trim_start()))
+    set(
+        &mut doc,
+        "name",
+        Some(&format!("{:?}", origin.name)),
+        "",
+        false,
+    );
+    set(
+        &mut doc,
+        "default_timing",
+        Some(&format!("{SET:?}")),
+        "",
+        false,
+    );
+    Ok(format!(
+        "{}{}",
+        head(fit, origin),
+        doc.to_string().trim_start()
+    ))
 }
 
 /// A number with four significant digits, with a point if it has a fraction.
@@ -73,7 +103,9 @@ fn rename(doc: &mut DocumentMut, set: &str) {
             && let Some(mut item) = item
         {
             if let Some(table) = item.as_table_mut() {
-                table.decor_mut().set_prefix("\n# Fields without an interval are those of the template.\n");
+                table
+                    .decor_mut()
+                    .set_prefix("\n# Fields without an interval are those of the template.\n");
             }
             timing.insert(SET, item);
         }
@@ -114,7 +146,11 @@ fn replace(item: &mut Item, text: &str) {
 }
 
 fn comment_on(key: &mut KeyMut<'_>, comment: &str, keep: bool) {
-    let before = key.leaf_decor().prefix().and_then(|p| p.as_str()).unwrap_or_default();
+    let before = key
+        .leaf_decor()
+        .prefix()
+        .and_then(|p| p.as_str())
+        .unwrap_or_default();
     let before = match keep {
         true => before.to_string(),
         // An empty line before the field stays.

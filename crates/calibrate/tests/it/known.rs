@@ -3,14 +3,17 @@
 
 use base::Nanos;
 use blockdev::Model;
-use varve_calibrate::{Effort, Fit, Plan, Seen, Virtual, Wanted, fit, measure};
 use ctrl::Profile;
+use varve_calibrate::{Effort, Fit, Plan, Seen, Virtual, Wanted, fit, measure};
 
 const AREA: u64 = 64 << 20;
 
 /// What is seen of a profile's device.
 pub fn seen(device: &str, bytes: u64) -> Seen {
-    let model = Profile::parse(device).unwrap().build(Some(bytes), None).unwrap();
+    let model = Profile::parse(device)
+        .unwrap()
+        .build(Some(bytes), None)
+        .unwrap();
     let wanted = Wanted {
         area: AREA,
         depth: true,
@@ -23,29 +26,47 @@ pub fn seen(device: &str, bytes: u64) -> Seen {
         budget: Nanos::from_millis(10_000),
         seed: 7,
     };
-    measure(&mut Virtual::new(model), &plan, &effort, &mut |_| {}).unwrap()
+    measure(&mut Virtual::new(model), &plan, &effort, &mut |_| true).unwrap()
 }
 
 /// Fits the built-in profile `template` to a device of it with `changes`, and checks that each of
 /// the changed fields is found within a tenth, and lies in its interval. Answers with the fit.
 fn finds(template: &str, changes: &[(&str, f64)], bytes: u64) -> Fit {
-    let device = changes.iter().fold(template.to_string(), |text, (field, value)| format!("{text},{field}={value}"));
+    let device = changes
+        .iter()
+        .fold(template.to_string(), |text, (field, value)| {
+            format!("{text},{field}={value}")
+        });
     let text = Profile::text_of(template).unwrap();
     let fit = fit(&text, &[], &seen(&device, bytes)).unwrap();
     for f in &fit.fitted {
-        println!("{:40} {:10.3} -> {:10.3} ({:.3} to {:.3})", f.field, f.template, f.value, f.low, f.high);
+        println!(
+            "{:40} {:10.3} -> {:10.3} ({:.3} to {:.3})",
+            f.field, f.template, f.value, f.low, f.high
+        );
     }
     for a in &fit.assumed {
         println!("{:40} {} {}", a.field, a.value, a.why);
     }
     for c in &fit.checks {
-        println!("{:30} {:10.1} {:10.1} {:+.1} %", c.probe.to_string(), c.measured.us, c.model_us, (c.model_us / c.measured.us - 1.0) * 100.0);
+        println!(
+            "{:30} {:10.1} {:10.1} {:+.1} %",
+            c.probe.to_string(),
+            c.measured.us,
+            c.model_us,
+            (c.model_us / c.measured.us - 1.0) * 100.0
+        );
     }
     for (field, want) in changes {
         let found = fit.fitted.iter().find(|f| f.field == *field);
         let found = found.unwrap_or_else(|| panic!("{field} was not found: {:?}", fit.assumed));
         let off = found.value / want - 1.0;
-        assert!(off.abs() < 0.1, "{field}: {:.3}, it is {want} ({:+.1} %)", found.value, off * 100.0);
+        assert!(
+            off.abs() < 0.1,
+            "{field}: {:.3}, it is {want} ({:+.1} %)",
+            found.value,
+            off * 100.0
+        );
     }
     fit
 }
