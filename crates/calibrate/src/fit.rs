@@ -21,7 +21,7 @@ use thiserror::Error;
 use toml::{Table, Value};
 
 /// Part of a time that a model need not explain: a clock has a resolution, a host its noise.
-const NOISE_SHARE: f64 = 0.01;
+const NOISE_SHARE: f64 = 0.005;
 /// The same in microseconds.
 const NOISE_US: f64 = 0.1;
 /// Times of each probe of a model: enough that an erase in some of them does not move the median.
@@ -160,9 +160,14 @@ pub fn fit(template: &str, given: &[Given], seen: &Seen) -> Result<Fit, FitError
         fields = problem.sort.main.to_vec();
         found = problem.fitted(&fields, &mut assumed)?;
         if problem.pinned(&found) {
+            // Those at zero stay there: what they and the chips take is seen in sums only.
+            let zero = problem.at_zero(&found);
+            fields.retain(|f| !zero.contains(&f.name));
             fields.extend(problem.sort.reserve);
             assumed.clear();
+            let least = found;
             found = problem.fitted(&fields, &mut assumed)?;
+            found.keep_zeros(least);
         }
     }
     problem.outcome(found, cache, assumed, given)
@@ -215,6 +220,20 @@ struct Problem<'a> {
 struct Solved {
     places: Vec<Place>,
     found: Found,
+}
+
+impl Solved {
+    /// Adds the fields that an earlier fit left at zero.
+    fn keep_zeros(&mut self, earlier: Solved) {
+        for (j, place) in earlier.places.into_iter().enumerate() {
+            let known = self.places.iter().any(|p| p.path == place.path);
+            if earlier.found.at[j] <= 0.0 && !known {
+                self.places.push(place);
+                self.found.at.push(0.0);
+                self.found.half.push(earlier.found.half[j]);
+            }
+        }
+    }
 }
 
 impl<'a> Problem<'a> {
@@ -272,13 +291,14 @@ impl<'a> Problem<'a> {
         let mut places = self.places(fields);
         loop {
             let found = self.without_outliers(&places)?;
+            // How far a field is open, as a part of what it is at most: more than half is not seen.
+            let part = |j: usize| {
+                let Parameter { start, small } = places[j].parameter;
+                found.open[j] / found.at[j].max(start).max(small * 2.0)
+            };
             let worst = (0..places.len())
-                .filter(|j| found.open[*j] > places[*j].parameter.small.max(found.at[*j] * 0.5))
-                .max_by(|a, b| {
-                    let part =
-                        |j: usize| found.open[j] / found.at[j].max(places[j].parameter.small);
-                    part(*a).total_cmp(&part(*b))
-                });
+                .filter(|j| part(*j) > 0.5)
+                .max_by(|a, b| part(*a).total_cmp(&part(*b)));
             let Some(worst) = worst else {
                 self.set_all(&places, &found.at);
                 return Ok(Solved { places, found });
@@ -363,6 +383,16 @@ impl<'a> Problem<'a> {
         let each = single.iter().zip(&solved.found.predicted);
         let sum: f64 = each.map(|((_, e), p)| (p / e.us - 1.0).powi(2)).sum();
         zero && (sum / single.len() as f64).sqrt() > MISS
+    }
+    /// The names of the main fields that a fit left at zero.
+    fn at_zero(&self, solved: &Solved) -> Vec<&'static str> {
+        let main = self.sort.main.iter();
+        let zero = main.filter(|field| {
+            let path = path(&self.origin, &self.set, field.name);
+            let place = solved.places.iter().position(|p| p.path == path);
+            place.is_some_and(|j| solved.found.at[j] <= 0.0)
+        });
+        zero.map(|field| field.name).collect()
     }
     /// Sets the size of the cache to the one that explains the bursts best. `None` if it is given,
     /// if there is no such field, or if the bursts tell nothing.
@@ -482,6 +512,7 @@ fn possible(profile: &Profile, seen: &Seen, serial: bool) -> Result<Seen, FitErr
     let everything = Wanted {
         area: u64::MAX,
         depth: true,
+        durable: true,
         discard: true,
     };
     let caps = profile.build(None, None)?.caps().clone();

@@ -114,6 +114,9 @@ pub struct Wanted {
     pub area: u64,
     /// True if several commands can be under way.
     pub depth: bool,
+    /// True if a durable write is one command. Else it is a write and a flush, and tells nothing that
+    /// those do not tell.
+    pub durable: bool,
     /// True if content may be discarded. In a file it makes holes, whose filling is work of the
     /// file system and not of the device.
     pub discard: bool,
@@ -146,7 +149,7 @@ impl Plan {
                     .map(|kib| Probe::Burst { kib }),
             );
         }
-        if caps.fua {
+        if caps.fua && wanted.durable {
             probes.extend(sizes().map(|kib| Probe::Durable { kib }));
         }
         if wanted.depth {

@@ -107,8 +107,15 @@ pub fn ranked(mut all: Vec<Cause>) -> Vec<Cause> {
 }
 
 /// The columns of the table of [`rows`]; the first is what causes are told by.
-pub const COLUMNS: [&str; 7] =
-    ["data KiB", "metadata KiB", "later KiB", "syncs", "all KiB", "share %", "erases due"];
+pub const COLUMNS: [&str; 7] = [
+    "data KiB",
+    "metadata KiB",
+    "later KiB",
+    "syncs",
+    "all KiB",
+    "share %",
+    "erases due",
+];
 
 /// The rows of a table: name, then [`COLUMNS`]. Erases are in proportion to the bytes.
 pub fn rows(run: &Run, by: By) -> Vec<Vec<String>> {

@@ -397,7 +397,13 @@ mod tests {
             }),
             wear: None,
             causes: Some(Causes {
-                file: vec![Cause { name: "/data/<a>.db".into(), data_bytes: 4096, metadata_bytes: 8192, later_bytes: 4096, syncs: 2 }],
+                file: vec![Cause {
+                    name: "/data/<a>.db".into(),
+                    data_bytes: 4096,
+                    metadata_bytes: 8192,
+                    later_bytes: 4096,
+                    syncs: 2,
+                }],
                 ..Causes::default()
             }),
             erased: None,

@@ -40,8 +40,7 @@ pub(crate) fn watch(device: Arc<dyn BlockDevice>) -> Watch {
     Tap::new(device, |request: &Request| {
         let written = request.written();
         let pieces = written.iter().flat_map(|(_, pieces, _)| pieces.iter());
-        let pieces: Vec<(Class, u64)> =
-            pieces.map(|p| (p.class, p.bytes.len() as u64)).collect();
+        let pieces: Vec<(Class, u64)> = pieces.map(|p| (p.class, p.bytes.len() as u64)).collect();
         (!pieces.is_empty()).then(|| Written {
             pieces,
             call: rt::local::<InCall>().map(|call| call.0),
@@ -72,7 +71,12 @@ impl Calls {
     /// Notes that a call opened a file.
     pub fn opened(&self, call: u32, ino: Ino) {
         let now = rt::now();
-        self.0.lock().opened.entry(ino).or_default().push((now, call));
+        self.0
+            .lock()
+            .opened
+            .entry(ino)
+            .or_default()
+            .push((now, call));
     }
     /// Notes that a call wrote to a file. Of the calls of one thread in a row only the first is
     /// kept.
@@ -175,7 +179,10 @@ impl<'a> Sums<'a> {
         match (written.call, content) {
             (Some(call), ino) => vec![self.key(call, at, ino)],
             (None, Some(ino)) => vec![self.late(ino, at)],
-            (None, None) => self.waiting(at).map(|call| self.key(call, at, None)).collect(),
+            (None, None) => self
+                .waiting(at)
+                .map(|call| self.key(call, at, None))
+                .collect(),
         }
     }
     /// Content of a file that was written by a call and sent when nobody waited.
@@ -206,14 +213,23 @@ impl<'a> Sums<'a> {
     }
     /// The path that a call names.
     fn named(&self, call: u32) -> String {
-        self.paths.get(&call).cloned().unwrap_or_else(|| NOBODY.into())
+        self.paths
+            .get(&call)
+            .cloned()
+            .unwrap_or_else(|| NOBODY.into())
     }
     /// The syncs that wait at a time.
     fn waiting(&self, at: Time) -> impl Iterator<Item = u32> {
         let begun = self.log.syncs.partition_point(|(_, span)| span.start <= at);
         let ended = self.log.syncs[..begun].iter();
-        let open = self.log.waiting.iter().filter(move |(_, begin)| **begin <= at);
-        let ended = ended.filter(move |(_, span)| at < span.end).map(|(call, _)| *call);
+        let open = self
+            .log
+            .waiting
+            .iter()
+            .filter(move |(_, begin)| **begin <= at);
+        let ended = ended
+            .filter(move |(_, span)| at < span.end)
+            .map(|(call, _)| *call);
         ended.chain(open.map(|(call, _)| *call))
     }
     fn into_causes(self) -> Causes {
@@ -228,7 +244,10 @@ impl<'a> Sums<'a> {
                 let key = self.key(*call, Time(u64::MAX), None);
                 all.entry(name(&key, by)).or_default().syncs += 1;
             }
-            let mut all: Vec<Cause> = all.into_iter().map(|(name, c)| Cause { name, ..c }).collect();
+            let mut all: Vec<Cause> = all
+                .into_iter()
+                .map(|(name, c)| Cause { name, ..c })
+                .collect();
             spread(&mut all, self.later);
             ranked(all)
         };
@@ -244,7 +263,9 @@ fn name(key: &Key, by: By) -> String {
     match by {
         By::File => key.file.clone(),
         By::Call => key.call.into(),
-        By::Process => key.thread.map_or(NOBODY.into(), |thread| thread.to_string()),
+        By::Process => key
+            .thread
+            .map_or(NOBODY.into(), |thread| thread.to_string()),
     }
 }
 
@@ -337,7 +358,10 @@ mod tests {
     fn the_call_before_a_time_is_found_and_the_first_where_there_is_none() {
         let calls = vec![(Time(10), 1), (Time(20), 2)];
         let at = |t| before(Some(&calls), Time(t));
-        assert_eq!((at(5), at(10), at(19), at(20)), (Some(1), Some(1), Some(1), Some(2)));
+        assert_eq!(
+            (at(5), at(10), at(19), at(20)),
+            (Some(1), Some(1), Some(1), Some(2))
+        );
         assert_eq!(before(None, Time(5)), None);
     }
 }

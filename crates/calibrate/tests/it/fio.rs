@@ -27,26 +27,74 @@ fn output(jobs: &[Value]) -> String {
 #[test]
 fn a_job_is_what_its_options_say() {
     let run = fio::read(&output(&[
-        job("a", json!({ "rw": "randwrite", "bs": "16k", "fdatasync": "1" }), 0.0, 200.0, 1500.0),
-        job("b", json!({ "rw": "randwrite", "bs": "4096", "sync": "dsync" }), 0.0, 900.0, 0.0),
-        job("c", json!({ "rw": "randread", "bs": "4k", "iodepth": "32", "ioengine": "io_uring" }), 10.0, 0.0, 0.0),
-        job("d", json!({ "rw": "write", "bs": "4k", "fsync": "1" }), 0.0, 120.0, 700.0),
+        job(
+            "a",
+            json!({ "rw": "randwrite", "bs": "16k", "fdatasync": "1" }),
+            0.0,
+            200.0,
+            1500.0,
+        ),
+        job(
+            "b",
+            json!({ "rw": "randwrite", "bs": "4096", "sync": "dsync" }),
+            0.0,
+            900.0,
+            0.0,
+        ),
+        job(
+            "c",
+            json!({ "rw": "randread", "bs": "4k", "iodepth": "32", "ioengine": "io_uring" }),
+            10.0,
+            0.0,
+            0.0,
+        ),
+        job(
+            "d",
+            json!({ "rw": "write", "bs": "4k", "fsync": "1" }),
+            0.0,
+            120.0,
+            700.0,
+        ),
         job("e", json!({ "rw": "randrw", "bs": "4k" }), 1.0, 1.0, 1.0),
-        job("f", json!({ "rw": "randread", "bs": "4k", "direct": "0" }), 1.0, 1.0, 1.0),
-        job("g", json!({ "rw": "randread", "bs": "4k-64k" }), 1.0, 1.0, 1.0),
+        job(
+            "f",
+            json!({ "rw": "randread", "bs": "4k", "direct": "0" }),
+            1.0,
+            1.0,
+            1.0,
+        ),
+        job(
+            "g",
+            json!({ "rw": "randread", "bs": "4k-64k" }),
+            1.0,
+            1.0,
+            1.0,
+        ),
     ]))
     .unwrap();
     assert_eq!(run.version, "fio-3.39");
-    let us: Vec<(Probe, u64)> = run.seen.iter().map(|(p, e)| (*p, e.us.round() as u64)).collect();
-    assert_eq!(us, [
-        (Probe::Write { kib: 16 }, 200),
-        (Probe::InLine { kib: 4 }, 120),
-        (Probe::Flush { kib: 16 }, 1500),
-        (Probe::Durable { kib: 4 }, 900),
-        (Probe::Reads { depth: 32 }, 10),
-    ]);
+    let us: Vec<(Probe, u64)> = run
+        .seen
+        .iter()
+        .map(|(p, e)| (*p, e.us.round() as u64))
+        .collect();
+    assert_eq!(
+        us,
+        [
+            (Probe::Write { kib: 16 }, 200),
+            (Probe::InLine { kib: 4 }, 120),
+            (Probe::Flush { kib: 16 }, 1500),
+            (Probe::Durable { kib: 4 }, 900),
+            (Probe::Reads { depth: 32 }, 10),
+        ]
+    );
     let why = run.left_out.join("\n");
-    assert!(why.contains("job e: rw=randrw") && why.contains("job f: direct=1") && why.contains("job g: bs=4k-64k"), "{why}");
+    assert!(
+        why.contains("job e: rw=randrw")
+            && why.contains("job f: direct=1")
+            && why.contains("job g: bs=4k-64k"),
+        "{why}"
+    );
 }
 
 #[test]
@@ -63,21 +111,37 @@ fn what_is_no_output_is_refused_with_what_to_do() {
 #[test]
 fn each_job_of_our_file_is_one_that_we_read() {
     let (mut sections, mut global) = (Vec::new(), serde_json::Map::new());
-    for line in fio::JOB.lines().filter(|l| !l.starts_with('#') && !l.is_empty()) {
+    for line in fio::JOB
+        .lines()
+        .filter(|l| !l.starts_with('#') && !l.is_empty())
+    {
         if let Some(name) = line.strip_prefix('[') {
-            sections.push((name.trim_end_matches(']').to_string(), serde_json::Map::new()));
+            sections.push((
+                name.trim_end_matches(']').to_string(),
+                serde_json::Map::new(),
+            ));
             continue;
         }
         let (key, value) = line.split_once('=').unwrap_or((line, "1"));
         let section = sections.last_mut().unwrap();
-        let map = if section.0 == "global" { &mut global } else { &mut section.1 };
+        let map = if section.0 == "global" {
+            &mut global
+        } else {
+            &mut section.1
+        };
         map.insert(key.into(), json!(value));
     }
-    let jobs: Vec<Value> = sections.iter().filter(|s| s.0 != "global").map(|(name, options)| {
-        let mut options = options.clone();
-        global.iter().for_each(|(k, v)| drop(options.entry(k).or_insert(v.clone())));
-        job(name, Value::Object(options), 5.0, 6.0, 7.0)
-    }).collect();
+    let jobs: Vec<Value> = sections
+        .iter()
+        .filter(|s| s.0 != "global")
+        .map(|(name, options)| {
+            let mut options = options.clone();
+            for (k, v) in &global {
+                options.entry(k).or_insert(v.clone());
+            }
+            job(name, Value::Object(options), 5.0, 6.0, 7.0)
+        })
+        .collect();
     let run = fio::read(&output(&jobs)).unwrap();
     assert_eq!(run.left_out, Vec::<String>::new());
     // Four jobs measure two things each.

@@ -17,6 +17,7 @@ pub fn seen(device: &str, bytes: u64) -> Seen {
     let wanted = Wanted {
         area: AREA,
         depth: true,
+        durable: true,
         discard: true,
     };
     let plan = Plan::of(model.caps(), wanted);

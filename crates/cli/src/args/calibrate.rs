@@ -27,6 +27,9 @@ pub struct CalibrateArgs {
     /// How much is written and read, MiB, or with k, M, G or T.
     #[arg(long, default_value = "256", value_name = "SIZE", value_parser = size::mib_not_zero)]
     pub size: u64,
+    /// Seconds after which one of the some fifty quantities is repeated no more.
+    #[arg(long, default_value = "1.5", value_name = "SECONDS", value_parser = seconds)]
+    pub seconds: f64,
     /// The profile to begin from, with changes; what cannot be seen from outside stays as it is
     /// there [default: by the kind of the device].
     #[arg(long, value_name = "PROFILE|FILE.toml")]
@@ -38,4 +41,9 @@ pub struct CalibrateArgs {
     /// Prints JSON instead of tables.
     #[arg(long)]
     pub json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let found = text.parse().ok().filter(|s| (0.0..=600.0).contains(s));
+    found.ok_or_else(|| format!("`{text}`: it may be 0 to 600"))
 }

@@ -94,6 +94,10 @@ impl Disk {
         }
         all
     }
+    /// True if the kernel hands FUA on to it.
+    pub fn has_fua(&self) -> bool {
+        self.read("queue/fua").is_some_and(|fua| fua != "0")
+    }
     /// The file in which the kernel shows the EXT_CSD of this eMMC, if it is one.
     pub fn ext_csd_file(&self) -> Option<PathBuf> {
         let card = fs::canonicalize(self.sys.join("device")).ok()?;

@@ -21,9 +21,8 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Times of each quantity at most, and time after which one is repeated no more.
+/// Times of each quantity at most.
 const REPEATS: usize = 200;
-const BUDGET: Nanos = Nanos::from_millis(1500);
 /// The template where nothing is known of the device.
 const LIKE: &str = "loop-like";
 
@@ -67,7 +66,7 @@ fn from_place(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     // What would make the work useless is found before it.
     template(args, None)?;
     let place = place::open(path, args.size << 20, args.write)?;
-    let seen = measured(&place)?;
+    let seen = measured(&place, args.seconds)?;
     let through = match place.is_device {
         true => String::new(),
         false => " through a file".into(),
@@ -84,20 +83,21 @@ fn from_place(args: &CalibrateArgs, path: &Path) -> Result<(), Failure> {
     )
 }
 
-fn measured(place: &Place) -> Result<Seen, Failure> {
+fn measured(place: &Place, seconds: f64) -> Result<Seen, Failure> {
     let stop = Stop::watch()?;
     let plan = Plan::of(
         &place.file.caps(),
         Wanted {
             area: place.area,
             depth: place.file.is_uring(),
+            durable: place.durable_is_one_command(),
             discard: place.is_device,
         },
     );
     let effort = Effort {
         area: place.area,
         repeats: REPEATS,
-        budget: BUDGET,
+        budget: Nanos((seconds * 1e9) as u64),
         seed: 1,
     };
     let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is valid");
@@ -209,9 +209,11 @@ fn argument(path: &Path) -> String {
 fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let part = path.with_file_name(format!(".{name}.part"));
-    fs::write(&part, text).and_then(|()| fs::rename(&part, path)).map_err(|e| {
-        // The first error is the one to tell; a leftover part file is harmless.
-        let _ = fs::remove_file(&part);
-        failed(format!("{} cannot be written: {e}", path.display()))
-    })
+    fs::write(&part, text)
+        .and_then(|()| fs::rename(&part, path))
+        .map_err(|e| {
+            // The first error is the one to tell; a leftover part file is harmless.
+            let _ = fs::remove_file(&part);
+            failed(format!("{} cannot be written: {e}", path.display()))
+        })
 }

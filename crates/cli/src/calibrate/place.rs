@@ -2,7 +2,7 @@
 
 use super::host::Disk;
 use crate::failure::{Failure, failed, usage};
-use rig::{HostFile, HostOptions};
+use rig::{BlockDevice, HostFile, HostOptions};
 use std::fs;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -25,6 +25,15 @@ pub struct Place {
     pub area: u64,
     /// The folder that goes with us.
     _own: Option<TempDir>,
+}
+
+impl Place {
+    /// True if a durable write reaches the device as one command (FUA): the kernel hands it on for
+    /// overwritten blocks of a file, too, where the device has it.
+    pub fn durable_is_one_command(&self) -> bool {
+        let through_a_file = || !self.is_device && self.disk.as_ref().is_some_and(Disk::has_fua);
+        !self.file.caps().fua_flushes || through_a_file()
+    }
 }
 
 /// Opens `path` for measuring `size` bytes at its begin.

@@ -208,7 +208,8 @@ impl<'a> Replay<'a> {
                 bytes,
             } => {
                 let file = self.file(handle.0);
-                self.calls.wrote(call, file.ino(), |other| self.same_thread(call, other));
+                self.calls
+                    .wrote(call, file.ino(), |other| self.same_thread(call, other));
                 self.content
                     .write(&file, call as usize, *offset, u64::from(*bytes))
             }
