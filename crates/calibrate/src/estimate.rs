@@ -37,8 +37,8 @@ impl Estimate {
             samples: times.len() as u64,
         })
     }
-    /// From the percentiles of a distribution (percent, microseconds; ascending), as another program
-    /// printed them, and the number of times behind it. `None` if there are none.
+    /// From the percentiles of a distribution (percent, microseconds; ascending), as another
+    /// program printed them, and the number of times behind it. `None` if there are none.
     pub fn of_percentiles(percentiles: &[(f64, f64)], samples: u64) -> Option<Estimate> {
         let away = 100.0 * RANKS / (samples.max(1) as f64).sqrt();
         Some(Estimate {

@@ -114,8 +114,8 @@ pub struct Wanted {
     pub area: u64,
     /// True if several commands can be under way.
     pub depth: bool,
-    /// True if a durable write is one command. Else it is a write and a flush, and tells nothing that
-    /// those do not tell.
+    /// True if a durable write is one command. Else it is a write and a flush, and tells nothing
+    /// that those do not tell.
     pub durable: bool,
     /// True if content may be discarded. In a file it makes holes, whose filling is work of the
     /// file system and not of the device.

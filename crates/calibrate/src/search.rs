@@ -1,8 +1,8 @@
 //! Nonlinear least squares with lower bounds of zero: which values of the parameters make the
 //! predictions agree with what was measured.
 //!
-//! The method is that of Gauss and Newton: the predictions are nearly linear in each parameter (they
-//! are sums of costs), so a few steps are enough. The linear algebra is `nalgebra`'s.
+//! The method is that of Gauss and Newton: the predictions are nearly linear in each parameter
+//! (they are sums of costs), so a few steps are enough. The linear algebra is `nalgebra`'s.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -12,8 +12,8 @@ const STEPS: usize = 12;
 const ENOUGH: f64 = 1e-5;
 /// How often a step that makes it worse is halved.
 const HALVINGS: usize = 6;
-/// Weight of the wish to stay at the start, in steps of so many times `small`. It only decides where
-/// nothing measured does.
+/// Weight of the wish to stay at the start, in steps of so many times `small`. It only decides
+/// where nothing measured does.
 const LEASH: f64 = 1e3;
 
 /// One parameter of a search. It is never negative.
@@ -37,8 +37,8 @@ impl Parameter {
 pub(crate) struct Found {
     /// The parameters.
     pub at: Vec<f64>,
-    /// Half the length of the interval of 95 % of each, from the spread of the measurements and from
-    /// what the predictions miss.
+    /// Half the length of the interval of 95 % of each, from the spread of the measurements and
+    /// from what the predictions miss.
     pub half: Vec<f64>,
     /// The same as if the predictions missed nothing: how far the measurements leave it open.
     pub open: Vec<f64>,

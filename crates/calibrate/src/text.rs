@@ -38,7 +38,7 @@ pub fn profile(template: &str, fit: &Fit, origin: Origin<'_>) -> Result<String, 
         );
     }
     for given in &fit.given {
-        let comment = format!("Read from the card: {}.", given.from);
+        let comment = format!("Read: {}.", given.from);
         set(
             &mut doc,
             &given.field,

@@ -668,10 +668,6 @@ impl Firmware {
         let open = self.ledger.as_ref().map_or(0, Ledger::open_writes);
         self.ftl.undo_len() + self.in_flight.len() + self.cache.places() + open
     }
-    /// Erases of each block that carries data.
-    pub fn block_erases(&self) -> Vec<u32> {
-        self.ftl.wear()
-    }
     pub fn flash_stats(&self) -> FlashStats {
         let s = self.ftl.stats();
         FlashStats {

@@ -11,6 +11,7 @@ use base::{Ino, Time};
 use report::causes::{By, Cause, Causes, ranked};
 use rig::{BlockDevice, Class, Request, Tap};
 use rt::Mutex;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) struct Written {
 pub(crate) type Watch = Tap<Written>;
 
 /// Puts the layer over `device`.
-pub(crate) fn watch(device: Arc<dyn BlockDevice>) -> Watch {
+fn watch(device: Arc<dyn BlockDevice>) -> Watch {
     Tap::new(device, |request: &Request| {
         let written = request.written();
         let pieces = written.iter().flat_map(|(_, pieces, _)| pieces.iter());
@@ -47,6 +48,23 @@ pub(crate) fn watch(device: Arc<dyn BlockDevice>) -> Watch {
             ino: Sends::here(),
         })
     })
+}
+
+/// The layer of one run: it is made when the device is there, and read when the work is done.
+#[derive(Default)]
+pub(crate) struct Watching(RefCell<Option<Arc<Watch>>>);
+
+impl Watching {
+    /// Puts the layer over `device`.
+    pub fn over(&self, device: Arc<dyn BlockDevice>) -> Arc<dyn BlockDevice> {
+        let watch = Arc::new(watch(device));
+        *self.0.borrow_mut() = Some(watch.clone());
+        watch
+    }
+    /// The layer, if it was made.
+    pub fn watch(&self) -> Option<Arc<Watch>> {
+        self.0.borrow().clone()
+    }
 }
 
 /// What a replay knows of its calls beyond the recording.
@@ -198,7 +216,7 @@ impl<'a> Sums<'a> {
         let file = ino.map(|ino| self.file(ino, at));
         Key {
             file: file.unwrap_or_else(|| self.named(call)),
-            call: self.recording.calls[call as usize].op.kind(),
+            call: name_of(&self.recording.calls[call as usize].op),
             thread: Some(self.thread(call)),
         }
     }
@@ -256,6 +274,16 @@ impl<'a> Sums<'a> {
             call: list(By::Call),
             process: list(By::Process),
         }
+    }
+}
+
+/// The call's name, where both syncs have their own.
+fn name_of(op: &Op) -> &'static str {
+    match op {
+        Op::Sync {
+            data_only: true, ..
+        } => "fdatasync",
+        other => other.kind(),
     }
 }
 

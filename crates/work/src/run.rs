@@ -7,7 +7,7 @@
 //! comparison takes is in no figure. Every random number derives from the seed: equal
 //! configurations give equal results, bit for bit.
 
-use crate::causes::{self, Watch};
+use crate::causes::{self, Watch, Watching};
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::recording::{self, Recording, apps};
@@ -27,9 +27,8 @@ use report::causes::Causes;
 use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use report::wear::{Erased, Rated, Wear};
-use rig::{AnyModel, BlockDevice, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
 use rt::SimConfig;
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -85,13 +84,8 @@ pub fn run_through(
     room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
-    // The layer is made when the device is there, and read when the work is done.
-    let watching: RefCell<Option<Arc<Watch>>> = RefCell::new(None);
-    let watched = |device: Arc<dyn BlockDevice>| -> Arc<dyn BlockDevice> {
-        let watch = Arc::new(causes::watch(between(device)));
-        *watching.borrow_mut() = Some(watch.clone());
-        watch
-    };
+    let watching = Watching::default();
+    let watched = |device| watching.over(between(device));
     let between: Between<'_> = match recorded.calls.is_empty() {
         true => between,
         false => &watched,
@@ -99,7 +93,7 @@ pub fn run_through(
     let life = live_through(config, model, between, |stack, registration| {
         let what = (&workload, &recorded);
         let mut meter = Meter::on(stack, config.seed, progress);
-        meter.watch = watching.borrow().clone();
+        meter.watch = watching.watch();
         measure(&mut meter, registration, what)
     })?;
     let profile = config.stack.profile()?;

@@ -10,7 +10,7 @@ const RELIABLE: u32 = 1 << 31;
 /// CMD23 argument: a packed command; the count includes the header.
 const PACKED: u32 = 1 << 30;
 /// Bytes of the header of a packed command with sectors of 512 bytes (JESD84-B51 6.6.29).
-pub(super) const HEADER_BYTES: usize = SECTOR_BYTES;
+const HEADER_BYTES: usize = SECTOR_BYTES;
 /// Writes that such a header holds.
 pub(super) const ENTRIES_MAX: usize = 63;
 
@@ -34,7 +34,7 @@ pub struct CardCommand {
     pub arg: u32,
     /// Data behind it.
     pub transfer: Transfer,
-    /// The card status R1 that answered it.
+    /// The card status that answered it (JESD84-B51 6.13).
     pub status: u32,
 }
 

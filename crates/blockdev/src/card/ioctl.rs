@@ -65,10 +65,14 @@ impl CardPort for Ioctl {
             to.copy_from_nonoverlapping(each.as_ptr(), each.len());
         }
         rt::about_to_wait();
-        // SAFETY: the kernel reads and writes the list, whose length its first number tells, and the
-        // data of each command, which `commands` owns until the call has returned.
+        // SAFETY: the kernel reads and writes the list, whose length its first number tells, and
+        // the data of each command, which `commands` owns until the call has returned.
         let answer = unsafe {
-            libc::ioctl(self.0.as_raw_fd(), multi_command() as libc::Ioctl, list.as_mut_ptr())
+            libc::ioctl(
+                self.0.as_raw_fd(),
+                multi_command() as libc::Ioctl,
+                list.as_mut_ptr(),
+            )
         };
         if answer < 0 {
             return Err(io::Error::last_os_error());
@@ -119,12 +123,18 @@ mod tests {
         let at = bytes.as_ptr() as u64;
         let mut write = CardCommand::new(25, 4096, Transfer::Write(bytes));
         let it = for_kernel(&mut write);
-        assert_eq!((it.opcode, it.arg, it.write_flag, it.blksz, it.blocks), (25, 4096, 1, 512, 2));
-        // R1 with data: MMC_RSP_R1 | MMC_CMD_ADTC.
+        assert_eq!(
+            (it.opcode, it.arg, it.write_flag, it.blksz, it.blocks),
+            (25, 4096, 1, 512, 2)
+        );
+        // With data: PRESENT, CRC and OPCODE, and ADTC.
         assert_eq!((it.flags, it.data_ptr), (0b11_0101, at));
         let flush = for_kernel(&mut CardCommand::write_byte(32, 1));
-        // R1b: MMC_RSP_R1B | MMC_CMD_AC.
-        assert_eq!((flush.flags, flush.arg, flush.blocks), (0b1_1101, 0x0320_0101, 0));
+        // Without: PRESENT, CRC, BUSY and OPCODE.
+        assert_eq!(
+            (flush.flags, flush.arg, flush.blocks),
+            (0b1_1101, 0x0320_0101, 0)
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //!   any status on the way was set; a packed command has failed as well if the register says so.
 //! - C2 The order of what a pack leaves is the card's affair: [`PackOrder::AnySubset`] is promised,
 //!   because no register tells more.
-//! - C3 A pack that is too long for one command becomes several, in order and each ended before the
-//!   next: fewer states are left by a cut than of one.
+//! - C3 A pack fits one command of the kernel with its header:
+//!   [`Caps::max_transfer_sectors`] leaves room for it.
 //!
 //! A request is carried out in the thread that submits it.
 
@@ -24,8 +24,8 @@ use crate::tickets::Tickets;
 use crate::{
     BlockDevice, Caps, DevError, Op, PackOrder, Packed, PackedWrite, Piece, Reply, Request, Ticket,
 };
-use base::{Lba, Nanos, SECTOR_BYTES};
-use command::{ENTRIES_MAX, Entry, HEADER_BYTES};
+use base::{BLOCK_BYTES, Lba, Nanos, SECTOR_BYTES};
+use command::{ENTRIES_MAX, Entry};
 use ioctl::{BYTES_MAX, Ioctl};
 use register::{Facts, byte, packed_failure};
 use rt::Mutex;
@@ -172,7 +172,8 @@ impl Card {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
             let left = (rest.len() / SECTOR_BYTES) as u64;
-            let (now, later) = rest.split_at(self.sectors(at, left, reliable) as usize * SECTOR_BYTES);
+            let (now, later) =
+                rest.split_at(self.sectors(at, left, reliable) as usize * SECTOR_BYTES);
             let commands = command::write(self.facts.addresses(), at, now.to_vec(), reliable);
             self.at(at, self.carry_out(commands))?;
             at = at.plus((now.len() / SECTOR_BYTES) as u64);
@@ -196,26 +197,16 @@ impl Card {
             bytes: joined(&w.pieces),
             reliable: w.fua,
         });
-        // C3.
-        let mut list: Vec<Entry> = Vec::new();
-        let mut bytes = HEADER_BYTES;
-        for entry in entries {
-            if bytes + entry.bytes.len() > BYTES_MAX && !list.is_empty() {
-                self.send_pack(std::mem::take(&mut list))?;
-                bytes = HEADER_BYTES;
-            }
-            bytes += entry.bytes.len();
-            list.push(entry);
-        }
-        self.send_pack(list)
-    }
-
-    fn send_pack(&self, mut entries: Vec<Entry>) -> Result<Reply, DevError> {
+        let mut entries: Vec<Entry> = entries.collect();
         let Some(first) = entries.first().map(|e| e.at) else {
             return Ok(Reply::default());
         };
         if entries.len() == 1 {
-            let Entry { at, bytes, reliable } = entries.swap_remove(0);
+            let Entry {
+                at,
+                bytes,
+                reliable,
+            } = entries.swap_remove(0);
             return self.write(at, bytes, reliable);
         }
         let commands = command::pack(self.facts.addresses(), &entries);
@@ -263,7 +254,8 @@ fn caps(facts: &Facts) -> Caps {
         barrier: false,
         discard: false,
         remap: None,
-        max_transfer_sectors: (BYTES_MAX / SECTOR_BYTES) as u64,
+        // C3.
+        max_transfer_sectors: ((BYTES_MAX - BLOCK_BYTES) / SECTOR_BYTES) as u64,
     }
 }
 

@@ -119,7 +119,7 @@ fn what_cannot_be_measured_is_refused_before_anything_is_done() {
         ),
         (vec!["--fio".into(), at("missing.json")], 2, "missing.json"),
         (vec!["/dev/shm".into()], 2, "in memory"),
-        (vec![], 2, "--fio"),
+        (vec![], 2, "<PATH>"),
     ];
     for (args, code, why) in refused {
         let card = at("card.toml");

@@ -58,7 +58,14 @@ impl CardPort for Simulated {
                 Transfer::Write(bytes) => Data::Write(vec![Bytes::copy_from_slice(bytes)]),
             };
             let now = card.ready();
-            let out = card.command(now, Command { index: command.index, arg: command.arg, data });
+            let out = card.command(
+                now,
+                Command {
+                    index: command.index,
+                    arg: command.arg,
+                    data,
+                },
+            );
             if let Response::R1(bits) = out.response {
                 command.status = bits;
             }
@@ -84,7 +91,10 @@ fn ok(device: &CardDevice, request: Request) -> Bytes {
 fn entry(lba: u64, bytes: &Bytes) -> PackedWrite {
     PackedWrite {
         lba: Lba(lba),
-        pieces: vec![Piece { class: Class::Data, bytes: bytes.clone() }],
+        pieces: vec![Piece {
+            class: Class::Data,
+            bytes: bytes.clone(),
+        }],
         fua: true,
     }
 }
@@ -102,18 +112,31 @@ fn requests_become_the_commands_of_the_standard() {
     ok(&device, Request::write(Lba(64), Class::Data, bytes.clone()));
     // A card of 16 MiB counts addresses in bytes.
     assert_eq!(port.sent(), [(23, 8), (25, 64 * 512)]);
-    ok(&device, Request::write_fua(Lba(128), Class::Data, bytes.clone()));
+    ok(
+        &device,
+        Request::write_fua(Lba(128), Class::Data, bytes.clone()),
+    );
     assert_eq!(port.sent(), [(23, 1 << 31 | 8), (25, 128 * 512)]);
     ok(&device, Request::flush());
     assert_eq!(port.sent(), [FLUSH]);
     assert_eq!(ok(&device, Request::read(Lba(64), 8)), bytes);
     assert_eq!(port.sent(), [(23, 8), (18, 64 * 512)]);
     let other = content(2, 16);
-    ok(&device, Request::pack(vec![entry(512, &bytes), entry(1024, &other), entry(2048, &bytes)]));
+    ok(
+        &device,
+        Request::pack(vec![
+            entry(512, &bytes),
+            entry(1024, &other),
+            entry(2048, &bytes),
+        ]),
+    );
     // 8 + 16 + 8 sectors and the header.
     assert_eq!(port.sent(), [(23, 1 << 30 | 33), (25, 512 * 512)]);
     for (lba, wanted) in [(512, &bytes), (1024, &other), (2048, &bytes)] {
-        assert_eq!(&ok(&device, Request::read(Lba(lba), wanted.len() as u64 / 512)), wanted);
+        assert_eq!(
+            &ok(&device, Request::read(Lba(lba), wanted.len() as u64 / 512)),
+            wanted
+        );
     }
 }
 
@@ -123,32 +146,60 @@ fn what_is_reliable_or_flushed_survives_a_cut_and_the_cache_does_not() {
     let port = Simulated::new("");
     let device = port.device();
     let (cached, reliable, packed) = (content(1, 8), content(2, 8), content(3, 8));
-    ok(&device, Request::write(Lba(800), Class::Data, content(4, 8)));
+    ok(
+        &device,
+        Request::write(Lba(800), Class::Data, content(4, 8)),
+    );
     ok(&device, Request::flush());
     ok(&device, Request::write(Lba(64), Class::Data, cached));
-    ok(&device, Request::write_fua(Lba(128), Class::Data, reliable.clone()));
-    ok(&device, Request::pack(vec![entry(256, &packed), entry(264, &packed), entry(272, &packed)]));
+    ok(
+        &device,
+        Request::write_fua(Lba(128), Class::Data, reliable.clone()),
+    );
+    ok(
+        &device,
+        Request::pack(vec![
+            entry(256, &packed),
+            entry(264, &packed),
+            entry(272, &packed),
+        ]),
+    );
     let mut emmc = port.card.lock().unwrap().clone();
     let at = emmc.card_mut().ready();
     let media = varve_ctrl::Media::Emmc(emmc.power_off(at, 1));
     let mut after = crate::host::emmc(&emmc_profile(""), Some(media));
-    let mut read = |lba| after.execute(Time(u64::MAX / 4), Request::read(Lba(lba), 8)).result.unwrap().into_bytes();
-    assert_eq!((read(128), read(256), read(272)), (reliable, packed.clone(), packed));
+    let mut read = |lba| {
+        after
+            .execute(Time(u64::MAX / 4), Request::read(Lba(lba), 8))
+            .result
+            .unwrap()
+            .into_bytes()
+    };
+    assert_eq!(
+        (read(128), read(256), read(272)),
+        (reliable, packed.clone(), packed)
+    );
     assert_eq!(read(800), content(4, 8));
     assert!(read(64).iter().all(|b| *b == 0), "it was in the cache only");
 }
 
 #[test]
-fn a_pack_too_long_for_one_command_is_several_in_order() {
+fn the_largest_pack_fits_one_command_of_the_kernel_with_its_header() {
     let port = Simulated::new("");
     let device = port.device();
-    let long = content(5, 512);
-    let writes = (0..3).map(|i| entry(i * 1024, &long)).collect();
-    ok(&device, Request::pack(writes));
-    // 512 KiB a command: the header and one entry of 256 KiB, never two; one entry alone is a
-    // reliable write.
-    let reliable = |lba: u32| [(23, 1 << 31 | 512), (25, lba * 512)];
-    assert_eq!(port.sent(), [reliable(0), reliable(1024), reliable(2048)].concat());
+    let most = device.caps().max_transfer_sectors;
+    let long = content(5, most as usize / 2);
+    ok(
+        &device,
+        Request::pack(vec![entry(0, &long), entry(2048, &long)]),
+    );
+    let sent = port.sent();
+    let blocks = sent[0].1 & 0xFFFF;
+    assert!(sent[0].1 & 1 << 30 != 0 && u64::from(blocks) == most + 1);
+    // MMC_IOC_MAX_BYTES.
+    assert!(blocks * 512 <= 512 << 10, "{blocks}");
+    let more = Request::pack(vec![entry(0, &long), entry(2048, &content(6, 512))]);
+    assert!(device.wait(device.submit(more)).is_err());
 }
 
 #[test]
@@ -157,9 +208,17 @@ fn cards_without_reliable_writes_of_any_length_get_single_ones() {
     let device = port.device();
     assert!(device.caps().packed.is_none());
     let bytes = content(6, 10);
-    ok(&device, Request::write_fua(Lba(63), Class::Data, bytes.clone()));
+    ok(
+        &device,
+        Request::write_fua(Lba(63), Class::Data, bytes.clone()),
+    );
     // Sector 63 alone, eight aligned ones, the last alone.
-    let lengths: Vec<u32> = port.sent().iter().filter(|c| c.0 == 23).map(|c| c.1 & 0xFFFF).collect();
+    let lengths: Vec<u32> = port
+        .sent()
+        .iter()
+        .filter(|c| c.0 == 23)
+        .map(|c| c.1 & 0xFFFF)
+        .collect();
     assert_eq!(lengths, [1, 8, 1]);
     assert_eq!(ok(&device, Request::read(Lba(63), 10)), bytes);
 }
@@ -178,8 +237,14 @@ fn errors_of_the_host_and_of_the_card_are_told() {
     let port = Simulated::new("");
     let device = port.device();
     *port.broken.lock().unwrap() = Some(1);
-    let error = device.wait(device.submit(Request::read(Lba(8), 8))).unwrap_err();
-    assert!(error.to_string().contains("sector 8") && error.to_string().contains("Operation not permitted"), "{error}");
+    let error = device
+        .wait(device.submit(Request::read(Lba(8), 8)))
+        .unwrap_err();
+    assert!(
+        error.to_string().contains("sector 8")
+            && error.to_string().contains("Operation not permitted"),
+        "{error}"
+    );
     // An address that CMD23 and CMD25 accept and the card does not: the status tells it.
     let beyond = device.caps().sectors;
     let mut commands = [CardCommand {
@@ -189,7 +254,13 @@ fn errors_of_the_host_and_of_the_card_are_told() {
         status: 0,
     }];
     port.send(&mut commands).unwrap();
-    assert!(commands[0].status & 1 << 31 != 0, "{:#010x}", commands[0].status);
-    let refused = device.wait(device.submit(Request::discard(Lba(0), 8))).unwrap_err();
+    assert!(
+        commands[0].status & 1 << 31 != 0,
+        "{:#010x}",
+        commands[0].status
+    );
+    let refused = device
+        .wait(device.submit(Request::discard(Lba(0), 8)))
+        .unwrap_err();
     assert!(refused.to_string().contains("discard"), "{refused}");
 }

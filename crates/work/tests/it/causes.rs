@@ -94,10 +94,17 @@ fn bytes_belong_to_the_file_and_the_process_that_sent_them() {
         (big.data_bytes, small.data_bytes)
     );
     assert_eq!(ten.metadata_bytes, big.metadata_bytes);
-    let fsync = named(causes, By::Call, "fsync");
-    assert_eq!(fsync.data_bytes, 40_960 + 4096 + 4096);
+    let (fsync, fdatasync) = (
+        named(causes, By::Call, "fsync"),
+        named(causes, By::Call, "fdatasync"),
+    );
     assert_eq!(
-        fsync.metadata_bytes,
+        (fsync.data_bytes, fdatasync.data_bytes),
+        (40_960 + 4096, 4096)
+    );
+    assert_eq!((fsync.syncs, fdatasync.syncs), (2, 1));
+    assert_eq!(
+        fsync.metadata_bytes + fdatasync.metadata_bytes,
         big.metadata_bytes + small.metadata_bytes
     );
 }
