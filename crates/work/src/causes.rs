@@ -39,9 +39,14 @@ pub(crate) type Watch = Tap<Written>;
 /// Puts the layer over `device`.
 fn watch(device: Arc<dyn BlockDevice>) -> Watch {
     Tap::new(device, |request: &Request| {
-        let written = request.written();
-        let pieces = written.iter().flat_map(|(_, pieces, _)| pieces.iter());
-        let pieces: Vec<(Class, u64)> = pieces.map(|p| (p.class, p.bytes.len() as u64)).collect();
+        let mut pieces: Vec<(Class, u64)> = Vec::new();
+        for piece in request.written().iter().flat_map(|write| write.1) {
+            let bytes = piece.bytes.len() as u64;
+            match pieces.last_mut() {
+                Some((class, sum)) if *class == piece.class => *sum += bytes,
+                _ => pieces.push((piece.class, bytes)),
+            }
+        }
         (!pieces.is_empty()).then(|| Written {
             pieces,
             call: rt::local::<InCall>().map(|call| call.0),

@@ -19,6 +19,12 @@ struct Simulated {
     sent: Arc<Mutex<Vec<(u8, u32)>>>,
     /// Fails the next list with this error.
     broken: Arc<Mutex<Option<i32>>>,
+    /// Sets bits in the status of the next command with this index.
+    fault: Arc<Mutex<Option<(u8, u32)>>>,
+    /// The card is busy for so many questions.
+    busy: Arc<Mutex<u32>>,
+    /// Bytes of the register that read otherwise.
+    register: Arc<Mutex<Vec<(usize, u8)>>>,
 }
 
 impl Simulated {
@@ -28,6 +34,9 @@ impl Simulated {
             card: Arc::new(Mutex::new(emmc)),
             sent: Arc::default(),
             broken: Arc::default(),
+            fault: Arc::default(),
+            busy: Arc::default(),
+            register: Arc::default(),
         }
     }
     fn device(&self) -> CardDevice {
@@ -40,6 +49,23 @@ impl Simulated {
         let mut sent = std::mem::take(&mut *self.sent.lock().unwrap());
         sent.retain(|(index, _)| *index != 13);
         sent
+    }
+}
+
+impl Simulated {
+    /// The status as the card gives it, but for what a test wants.
+    fn answer(&self, index: u8, bits: u32) -> u32 {
+        let mut fault = self.fault.lock().unwrap();
+        if let Some((_, more)) = fault.take_if(|(at, _)| *at == index) {
+            return bits | more;
+        }
+        let mut busy = self.busy.lock().unwrap();
+        if index == 13 && *busy > 0 {
+            *busy -= 1;
+            // Not ready for data.
+            return bits & !(1 << 8);
+        }
+        bits
     }
 }
 
@@ -67,11 +93,15 @@ impl CardPort for Simulated {
                 },
             );
             if let Response::R1(bits) = out.response {
-                command.status = bits;
+                command.status = self.answer(command.index, bits);
             }
             if let Transfer::Read(into) = &mut command.transfer {
                 let read: Vec<u8> = out.data.concat();
                 into[..read.len()].copy_from_slice(&read);
+                if command.index == 8 {
+                    let other = self.register.lock().unwrap();
+                    other.iter().for_each(|(at, value)| into[*at] = *value);
+                }
             }
         }
         Ok(())
@@ -263,4 +293,42 @@ fn errors_of_the_host_and_of_the_card_are_told() {
         .wait(device.submit(Request::discard(Lba(0), 8)))
         .unwrap_err();
     assert!(refused.to_string().contains("discard"), "{refused}");
+}
+
+#[test]
+fn an_error_in_any_status_and_a_failed_pack_are_errors_of_the_request() {
+    const ERROR: u32 = 1 << 19;
+    let port = Simulated::new("");
+    let device = port.device();
+    let bytes = content(7, 8);
+    let write = || Request::write(Lba(16), Class::Data, bytes.clone());
+    for index in [23, 25, 13] {
+        *port.fault.lock().unwrap() = Some((index, ERROR));
+        let error = device.wait(device.submit(write())).unwrap_err().to_string();
+        assert!(error.contains(&format!("CMD{index}")), "{error}");
+    }
+    ok(&device, write());
+    // The second entry failed: bits 0 and 1 of byte 36, its number in byte 35.
+    *port.register.lock().unwrap() = vec![(36, 3), (35, 2)];
+    *port.fault.lock().unwrap() = Some((13, 1 << 6));
+    let pack = Request::pack(vec![entry(64, &bytes), entry(72, &bytes)]);
+    let error = device.wait(device.submit(pack)).unwrap_err().to_string();
+    assert!(error.contains("entry 2"), "{error}");
+}
+
+#[test]
+fn a_request_ends_when_the_card_is_ready_again() {
+    let port = Simulated::new("");
+    let device = port.device();
+    *port.busy.lock().unwrap() = 3;
+    ok(&device, Request::flush());
+    assert_eq!(*port.busy.lock().unwrap(), 0);
+    let questions = port
+        .sent
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|c| c.0 == 13)
+        .count();
+    assert_eq!(questions, 4);
 }

@@ -28,7 +28,7 @@ fn replayed(fs: Fs, scheme: &str) -> Run {
     fs::write(file.path(), TWO).unwrap();
     let scheme: rig::Scheme = scheme.parse().unwrap();
     let mut stack = Config::new(scheme, "emmc-odroid-xu4", 1);
-    (stack.fs, stack.bytes, stack.timers) = (fs, 128 << 20, false);
+    (stack.fs, stack.bytes, stack.timers) = (fs, 256 << 20, false);
     let config = RunConfig {
         stack,
         workload: "replay:file=two,pace=none".into(),
