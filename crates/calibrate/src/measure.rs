@@ -80,6 +80,8 @@ pub fn measure(
     Ok(estimates.collect())
 }
 
+/// Name of a kind of probes, how it is measured, and the size of a probe if it is of that kind.
+type Row<'w> = (&'static str, Step<'w>, fn(&Probe) -> Option<u32>);
 /// Measures the probes of one kind and one size.
 type Step<'w> = fn(&mut Work<'w>, u32) -> Result<(), DevError>;
 
@@ -112,7 +114,7 @@ impl<'w> Work<'w> {
         self.flush()
     }
     fn all(&mut self, told: Told<'_>) -> Result<(), MeasureError> {
-        let steps: [(&str, Step<'w>, fn(&Probe) -> Option<u32>); 8] = [
+        let steps: [Row<'w>; 8] = [
             ("read", Work::read, |p| match p {
                 Probe::Read { kib } => Some(*kib),
                 _ => None,
