@@ -10,6 +10,7 @@
 //! explorer all read that same value.
 
 mod caps;
+mod card;
 mod check;
 mod count;
 mod device;
@@ -31,6 +32,7 @@ mod tickets;
 pub mod trace;
 
 pub use caps::{Caps, PackOrder, Packed};
+pub use card::{Card, CardCommand, CardPort, Transfer};
 pub use check::check_request;
 pub use count::{Count, Counts};
 pub use device::{BlockDevice, Ticket};

@@ -1,5 +1,6 @@
 //! Parses the command line.
 
+mod calibrate;
 mod campaign;
 mod image;
 mod kernel;
@@ -8,6 +9,7 @@ mod program;
 mod recordings;
 mod serve;
 
+pub use calibrate::CalibrateArgs;
 pub use campaign::{CampaignCommand, MergeArgs, PlanArgs, StatusArgs, SubmitArgs, WorkArgs};
 pub use image::{CatArgs, CopyArgs, DumpArgs, DumpWhat, ExtractArgs, InfoArgs, KeepArgs, LsArgs};
 pub use kernel::{Engine, KernelArgs};
@@ -163,6 +165,8 @@ pub enum DeviceCommand {
         #[arg(long, requires = "file")]
         force: bool,
     },
+    /// Measures a real card, drive or file, and writes a profile of it.
+    Calibrate(CalibrateArgs),
     /// Writes what a host would read from a saved device to a raw image file.
     Save {
         /// A saved device.

@@ -12,6 +12,7 @@ use crate::table;
 use crate::worker::{self, Checked, Done, Job};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use paper::emmc::plan::PAPER_SCHEMES;
+use report::causes::By;
 use report::results::{Results, Run, SCHEMA};
 use report::timeline::{Timeline, chrome_trace};
 use rig::{Config, F2fsPreset, Fs, Model, Preset, Profile, Scheduler, Scheme, Writeback};
@@ -69,6 +70,7 @@ fn what(args: &CompareArgs) -> Result<What, Failure> {
         command: "compare",
         words: format!("varve compare --workload {workload}"),
         recording: None,
+        by: None,
         workload,
     })
 }
@@ -124,6 +126,8 @@ pub struct What {
     pub workload: Workload,
     /// Where its recording is, if it has one.
     pub recording: Option<PathBuf>,
+    /// What the causes of writes are told by, for a recording.
+    pub by: Option<By>,
 }
 
 /// Runs each file system and scheme in a worker process, and reports.
@@ -156,6 +160,9 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
         say(&format!("{}\n", table::summary(runs)))?;
         for table in more.into_iter().flatten() {
             say(&format!("{table}\n"))?;
+        }
+        for (run, by) in runs.iter().zip(what.by.iter().cycle()) {
+            say(&format!("{}\n", table::causes(run, *by)))?;
         }
         if let Some(life) = report::wear::sentence(runs) {
             say(&format!("{life}\n"))?;

@@ -2,6 +2,7 @@
 //! in [`saved`].
 
 use crate::args::DeviceCommand;
+use crate::calibrate;
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
 use crate::saved;
@@ -37,6 +38,7 @@ pub fn device(command: &DeviceCommand) -> Result<(), Failure> {
             Some(file) => saved::new(profile, file, *size, *force),
             None => say(&Profile::text_of(profile).map_err(usage)?),
         },
+        DeviceCommand::Calibrate(args) => calibrate::calibrate(args),
         DeviceCommand::Save { file, image, force } => saved::save(file, image, *force),
         DeviceCommand::Load { image, file, force } => saved::load(image, file, *force),
         DeviceCommand::Show { profile, json } if is_file(profile) => {

@@ -7,6 +7,7 @@
 
 mod args;
 mod blocks;
+mod calibrate;
 mod campaign;
 mod compare;
 mod crash;

@@ -24,6 +24,11 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         Some(text) => Format::Blocks(text.parse().map_err(usage)?),
     };
     if let Format::Blocks(format) = format {
+        if args.by.is_some() {
+            return Err(usage(
+                "--by is for recordings of system calls; block requests tell no file, call or process",
+            ));
+        }
         return blocks::replay(args, format);
     }
     if let Some(option) = blocks::given(args) {
@@ -68,6 +73,7 @@ pub fn replay(args: &ReplayArgs) -> Result<(), Failure> {
         ),
         workload: Workload::Replay(spec),
         recording: Some(args.file.clone()),
+        by: args.by,
     };
     compare::run(&args.on, &what, None)
 }
@@ -84,6 +90,11 @@ fn model(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
         Format::Filebench => "a model of Filebench",
         _ => "a job file of fio",
     };
+    if args.by.is_some() {
+        return Err(usage(format!(
+            "--by is for recordings of system calls; {whose} has no calls of files to tell apart"
+        )));
+    }
     if args.pace.is_some() || args.strict {
         let option = if args.strict { "--strict" } else { "--pace" };
         let what = format!(
@@ -110,6 +121,7 @@ fn model(args: &ReplayArgs, format: Format) -> Result<(), Failure> {
         words: format!("varve replay {name}{}", aged(args, " --aged ")),
         workload,
         recording: Some(args.file.clone()),
+        by: None,
     };
     compare::run(&args.on, &what, None)
 }

@@ -2,6 +2,7 @@
 //! parts.
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use report::causes::{self, By};
 use report::gain;
 use report::results::Run;
 use report::wear;
@@ -43,6 +44,17 @@ pub fn summary(runs: &[Run]) -> Table {
             flash.map_or("-".into(), |f| per_op(f.programs)),
             wear::life(run),
         ]);
+    }
+    to_the_right(table)
+}
+
+/// What of a recording caused the writes of a run, the largest first.
+pub fn causes(run: &Run, by: By) -> Table {
+    let first = format!("{}/{} by {by}", run.fs, run.scheme);
+    let head = std::iter::once(first.as_str()).chain(causes::COLUMNS);
+    let mut table = framed(head);
+    for row in causes::rows(run, by) {
+        table.add_row(row);
     }
     to_the_right(table)
 }

@@ -112,6 +112,16 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// Erases of each block that carries data, since the chips were new; empty for a device without
+    /// flash.
+    pub fn block_erases(&self) -> Vec<u32> {
+        match self {
+            AnyModel::Emmc(m) => m.card().firmware().block_erases(),
+            AnyModel::Raw(m) => m.firmware().block_erases(),
+            AnyModel::Nvme(m) => m.controller().firmware().block_erases(),
+            AnyModel::Plain(_) => Vec::new(),
+        }
+    }
     /// The fields of the card's EXT_CSD register in words; empty for a device that is no eMMC.
     pub fn ext_csd(&self) -> Vec<FieldText> {
         match self {

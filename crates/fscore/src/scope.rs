@@ -1,5 +1,7 @@
 //! What a front door knows about the running task's reads and writes and a file system cannot see
-//! in their arguments.
+//! in their arguments; and what a file system knows and a device cannot see in its requests.
+
+use base::Ino;
 
 /// Marks the running task's writes as accepted earlier.
 ///
@@ -39,6 +41,23 @@ impl NoAccessTime {
     }
 }
 
+/// Names the file whose content the running task is sending to the device, for a layer below that
+/// counts by file. Content that waits to be sent by another task has no name there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sends(pub Ino);
+
+impl Sends {
+    /// Runs `f`; the requests in it carry content of this file.
+    pub fn scope<T>(self, f: impl FnOnce() -> T) -> T {
+        rt::with_local(self, f)
+    }
+
+    /// The file whose content the running task is sending.
+    pub fn here() -> Option<Ino> {
+        rt::local::<Sends>().map(|sends| sends.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,5 +68,7 @@ mod tests {
         Accepted::scope(|| assert!(Accepted::here() && !NoAccessTime::here()));
         NoAccessTime::scope(|| assert!(!Accepted::here() && NoAccessTime::here()));
         assert!(!Accepted::here() && !NoAccessTime::here());
+        Sends(Ino(7)).scope(|| assert_eq!(Sends::here(), Some(Ino(7))));
+        assert_eq!(Sends::here(), None);
     }
 }

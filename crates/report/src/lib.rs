@@ -4,6 +4,7 @@
 //! Everything here is made from the values that a run has left, so this crate names no crate that
 //! could run one.
 
+pub mod causes;
 pub mod metrics;
 mod page;
 pub mod plot;

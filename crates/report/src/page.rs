@@ -2,8 +2,9 @@
 
 use super::plot::{self, Plot};
 use super::shell::{scrolled, whole};
+use crate::causes::{self, By};
 use crate::results::{Results, Run};
-use crate::wear;
+use crate::wear::{self, Erased};
 use maud::{Markup, html};
 use std::collections::BTreeSet;
 
@@ -36,6 +37,7 @@ pub fn page(results: &Results) -> String {
         (blocks(&results.runs))
         h2 { "Device commands and flash operations" }
         (device(&results.runs))
+        @if results.runs.iter().any(|r| r.causes.is_some()) { (causes(&results.runs)) }
         h2 { "Waits, milliseconds of virtual time" }
         (waits(&results.runs))
     };
@@ -112,8 +114,43 @@ fn figures(runs: &[Run]) -> Figures {
             ),
         ));
     }
+    let erased: Vec<(String, &Erased)> = runs
+        .iter()
+        .filter_map(|r| r.erased.as_ref().map(|e| (name(r), e)))
+        .collect();
+    if erased.iter().any(|(_, e)| e.most > 0) {
+        figures.push((
+            "How often the blocks have been erased since the device was new: the closer together, the longer it lives.",
+            histogram(&erased),
+        ));
+    }
     figures
 }
+
+/// Blocks by the number of their erases.
+fn histogram(erased: &[(String, &Erased)]) -> Plot {
+    let most = erased.iter().map(|(_, e)| e.most).max().unwrap_or(0);
+    // Many numbers of erases are told in ranges, so that each has a bar to be seen.
+    let width = most / HISTOGRAM_BARS + 1;
+    let bars: Vec<u32> = (0..=most / width).collect();
+    let label = |bar: &u32| match width {
+        1 => bar.to_string(),
+        _ => format!("{} to {}", bar * width, (bar + 1) * width - 1),
+    };
+    let series: Vec<(String, Vec<f64>)> = erased
+        .iter()
+        .map(|(name, e)| {
+            let within = |bar: &u32| e.blocks.range(bar * width..(bar + 1) * width);
+            let count = |bar: &u32| within(bar).map(|(_, n)| *n).sum::<u64>() as f64;
+            (name.clone(), bars.iter().map(count).collect())
+        })
+        .collect();
+    let groups: Vec<String> = bars.iter().map(label).collect();
+    plot::grouped_bars("Erases of a block", "blocks", &groups, &series)
+}
+
+/// Bars of a histogram, at most.
+const HISTOGRAM_BARS: u32 = 12;
 
 fn per_op(run: &Run, count: Option<u64>) -> f64 {
     count.unwrap_or(0) as f64 / run.ops.max(1) as f64
@@ -248,6 +285,7 @@ fn device(runs: &[Run]) -> Markup {
         "programmed/written",
         "erases due",
         "host TB until worn",
+        "erases of a block: least / mean / most",
     ]);
     table(&head, runs, |r| {
         let d = &r.device.commands;
@@ -273,7 +311,39 @@ fn device(runs: &[Run]) -> Markup {
         cells.push(figure(r.flash.as_ref().map(|f| f.write_amplification)));
         cells.push(figure(r.wear.map(|w| w.erases_due)));
         cells.push(figure(r.wear.and_then(|w| w.host_tb)));
+        cells.push(r.erased.as_ref().map_or("-".into(), Erased::words));
         cells
+    })
+}
+
+/// What of a recording causes the writes, for each run and each way to tell it; folded but for the
+/// files of the first run.
+fn causes(runs: &[Run]) -> Markup {
+    html! {
+        h2 { "What causes the wear" }
+        p {
+            "All bytes that went to the device, by what sent them. Data is content of files; metadata is log and metadata that a sync waited for, and belongs "
+            "to that sync; later is what nobody waited for, in proportion to the metadata. Erases due are in proportion to the bytes."
+        }
+        @for (n, run) in runs.iter().enumerate().filter(|(_, run)| run.causes.is_some()) {
+            @for by in By::ALL {
+                details open[n == 0 && by == By::File] {
+                    summary { (name(run)) ", by " (by.to_string()) }
+                    (cause_table(run, by))
+                }
+            }
+        }
+    }
+}
+
+fn cause_table(run: &Run, by: By) -> Markup {
+    scrolled(&html! {
+        table {
+            thead { tr { th { (by.to_string()) } @for h in causes::COLUMNS { th { (h) } } } }
+            tbody {
+                @for row in causes::rows(run, by) { tr { @for cell in row { td { (cell) } } } }
+            }
+        }
     })
 }
 
@@ -291,6 +361,7 @@ fn waits(runs: &[Run]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::causes::{Cause, Causes};
     use crate::results::{Device, Flash, SCHEMA};
     use blockdev::DeviceStats;
 
@@ -325,6 +396,17 @@ mod tests {
                 ..Flash::default()
             }),
             wear: None,
+            causes: Some(Causes {
+                file: vec![Cause {
+                    name: "/data/<a>.db".into(),
+                    data_bytes: 4096,
+                    metadata_bytes: 8192,
+                    later_bytes: 4096,
+                    syncs: 2,
+                }],
+                ..Causes::default()
+            }),
+            erased: None,
             waits_us: [("flush".to_string(), 1500.0)].into(),
             phases_s: Default::default(),
             remapped_blocks: 0,

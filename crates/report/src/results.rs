@@ -1,8 +1,9 @@
 //! The layout of `results.json`: what a comparison found. It has no wall time, date, host or path,
 //! so the same seed gives the same bytes.
 
+use crate::causes::Causes;
 use crate::metrics::{CdfPoint, LatencySummary, round};
-use crate::wear::Wear;
+use crate::wear::{Erased, Wear};
 use base::Nanos;
 use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,12 @@ pub struct Run {
     /// SLC area), whose programs are not counted apart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<Wear>,
+    /// How often the blocks were erased since the device was new; absent without flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased: Option<Erased>,
+    /// For a recording: which files, calls and processes caused the bytes written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Causes>,
     /// Commits of the journal: of whole transactions, and fast ones.
     pub commits: u64,
     /// Mean microseconds of each part of an fsync; the parts add up to the mean fsync.

@@ -10,6 +10,7 @@
 use crate::metrics::round;
 use crate::results::{Flash, Run};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 const UNIT_BYTES: f64 = 4096.0;
@@ -59,6 +60,41 @@ impl Wear {
             ops: until(ops as f64),
             host_tb: until(flash.host_pages as f64 * UNIT_BYTES / 1e12),
         }
+    }
+}
+
+/// How evenly the blocks of a device have been erased since it was new.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Erased {
+    /// Fewest erases of a block.
+    pub least: u32,
+    /// Erases of all blocks by their number.
+    pub mean: f64,
+    /// Most erases of a block.
+    pub most: u32,
+    /// Number of blocks with so many erases.
+    pub blocks: BTreeMap<u32, u64>,
+}
+
+impl Erased {
+    /// Of blocks with these erases; `None` if there are none.
+    pub fn of(erases: &[u32]) -> Option<Erased> {
+        let (least, most) = (*erases.iter().min()?, *erases.iter().max()?);
+        let sum: u64 = erases.iter().map(|n| u64::from(*n)).sum();
+        let mut blocks = BTreeMap::new();
+        for n in erases {
+            *blocks.entry(*n).or_default() += 1;
+        }
+        Some(Erased {
+            least,
+            mean: round(sum as f64 / erases.len() as f64),
+            most,
+            blocks,
+        })
+    }
+    /// As `0 / 1.25 / 4`.
+    pub fn words(&self) -> String {
+        format!("{} / {:.2} / {}", self.least, self.mean, self.most)
     }
 }
 
@@ -126,6 +162,14 @@ mod tests {
         assert!((wear.host_tb.unwrap() - 2560.0 * 4096.0 * 30_000.0 / 1e12).abs() < 1e-6);
         let idle = Wear::of(rated, &Flash::default(), 3600.0, 50);
         assert_eq!((idle.years, idle.ops, idle.host_tb), (None, None, None));
+    }
+
+    #[test]
+    fn erases_are_counted_by_block() {
+        let erased = Erased::of(&[0, 2, 2, 4]).unwrap();
+        assert_eq!(erased.words(), "0 / 2.00 / 4");
+        assert_eq!(erased.blocks, [(0, 1), (2, 2), (4, 1)].into());
+        assert_eq!(Erased::of(&[]), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! for it.
 
 pub mod blocktrace;
+mod causes;
 mod config;
 mod error;
 pub mod fsck;

@@ -7,6 +7,7 @@
 //! comparison takes is in no figure. Every random number derives from the seed: equal
 //! configurations give equal results, bit for bit.
 
+use crate::causes::{self, Watch, Watching};
 use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::recording::{self, Recording, apps};
@@ -22,14 +23,16 @@ use crate::workload::{
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
+use report::causes::Causes;
 use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
-use report::wear::{Rated, Wear};
+use report::wear::{Erased, Rated, Wear};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 use vfs::SyncRecord;
 
 /// A finished run.
@@ -81,19 +84,24 @@ pub fn run_through(
     room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
+    let watching = Watching::default();
+    let watched = |device| watching.over(between(device));
+    let between: Between<'_> = match recorded.calls.is_empty() {
+        true => between,
+        false => &watched,
+    };
     let life = live_through(config, model, between, |stack, registration| {
         let what = (&workload, &recorded);
-        measure(
-            &mut Meter::on(stack, config.seed, progress),
-            registration,
-            what,
-        )
+        let mut meter = Meter::on(stack, config.seed, progress);
+        meter.watch = watching.watch();
+        measure(&mut meter, registration, what)
     })?;
     let profile = config.stack.profile()?;
     let measured = life.value.measured();
-    let run = life
+    let mut run = life
         .value
         .into_run(config, &workload, &profile, life.trace_hash);
+    run.erased = Erased::of(&life.model.block_erases());
     let model = life.model;
     Ok(Finished {
         run,
@@ -157,6 +165,8 @@ struct Meter<'a> {
     seed: u64,
     /// What the preparation changed goes home before the measured part begins.
     settled: bool,
+    /// Notes writes, for a recording whose causes are told.
+    watch: Option<Arc<Watch>>,
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -166,6 +176,7 @@ impl<'a> Meter<'a> {
             stack,
             seed,
             settled: false,
+            watch: None,
             progress,
         }
     }
@@ -209,6 +220,7 @@ impl<'a> Meter<'a> {
             syncs,
             phases: Vec::new(),
             content_bytes: None,
+            causes: None,
             notes: Vec::new(),
         })
     }
@@ -342,7 +354,11 @@ fn measure_recording(
 ) -> Result<Taken, RunError> {
     let mut replay = Replay::prepare(recording, pacing, &meter.stack.vfs)?;
     let all = recording.calls.len() as u64;
-    let taken = meter.metered(all, background, |done| replay.run(done))?;
+    let mut taken = meter.metered(all, background, |done| replay.run(done))?;
+    if let Some(watch) = &meter.watch {
+        let span = (Time(taken.start.at.0), Time(taken.end.at.0));
+        taken.causes = Some(causes::causes(recording, replay.calls(), watch, span));
+    }
     replay.check()?;
     Ok(taken)
 }
@@ -386,6 +402,8 @@ struct Taken {
     phases: Vec<Phase>,
     /// Bytes of file content that the workload says it wrote.
     content_bytes: Option<u64>,
+    /// What caused the writes, of a recording.
+    causes: Option<Causes>,
     /// Remarks of the workload for the report.
     notes: Vec<String>,
 }
@@ -561,6 +579,8 @@ impl Taken {
             blocks,
             wear: rated.map(|(rated, flash)| Wear::of(rated, flash, seconds, ops)),
             flash,
+            erased: None,
+            causes: self.causes.clone(),
             commits: counted.commits,
             fsync_us: fsync_parts(&self.fsyncs, &counted),
             waits_us: counted.waits_us(),

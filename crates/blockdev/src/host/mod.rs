@@ -12,7 +12,7 @@ pub use options::{HostError, HostIo, HostOptions};
 
 use crate::check::check_request;
 use crate::tickets::Tickets;
-use crate::{BlockDevice, Caps, DevError, Reply, Request, Ticket};
+use crate::{BlockDevice, Caps, Card, DevError, Reply, Request, Ticket};
 use base::BLOCK_BYTES;
 use job::{Job, Pool};
 use place::Place;
@@ -50,6 +50,7 @@ pub struct HostFile {
 enum Engine {
     Sync(Mutex<Tickets<Result<Reply, DevError>>>),
     Uring(Lanes),
+    Card(Box<Card>),
 }
 
 impl HostFile {
@@ -123,6 +124,11 @@ impl HostFile {
             .map_err(HostError::host(path, "its status"))?;
         busy::lock(path, &file, &meta, options.write)?;
         busy::refuse_used_by_kernel(path, &meta, options.write)?;
+        // What commands write, the host's page cache does not see.
+        let options = &HostOptions {
+            direct: options.direct || options.io == HostIo::Mmc,
+            ..options.clone()
+        };
         let mut place = Place::new(path, file, options)?;
         // The file below a loop device is locked too, so that it cannot be opened at the same time.
         if let Some(below) = busy::backing_file(&meta)
@@ -151,6 +157,7 @@ impl HostFile {
 
     fn on(place: Arc<Place>, io: HostIo) -> Result<HostFile, HostError> {
         let lanes = match io {
+            HostIo::Mmc => return HostFile::by_commands(place),
             HostIo::Sync => None,
             // A transfer through the page cache is a copy in memory, which a queue would only make
             // longer.
@@ -169,6 +176,25 @@ impl HostFile {
                 Some(lanes) => Engine::Uring(lanes),
                 None => Engine::Sync(Mutex::named("host file", Tickets::default())),
             },
+        })
+    }
+
+    /// Uses an eMMC by commands.
+    fn by_commands(place: Arc<Place>) -> Result<HostFile, HostError> {
+        let path = &place.path;
+        if !place.is_device || place.start != 0 {
+            let what =
+                "io=mmc needs the whole device of an eMMC, such as /dev/mmcblk0, and no offset";
+            return Err(HostError::unfit(path, what));
+        }
+        let file = place.file.try_clone();
+        let card = file.and_then(Card::on);
+        let card = card.map_err(HostError::host(path, "io=mmc (for root, on an eMMC)"))?;
+        Ok(HostFile {
+            engine: Engine::Card(Box::new(card)),
+            io: HostIo::Mmc,
+            pool: Pool::new(),
+            place,
         })
     }
 
@@ -263,15 +289,24 @@ fn check_kind(path: &Path, meta: &Metadata) -> Result<(), HostError> {
 
 impl BlockDevice for HostFile {
     fn caps(&self) -> Caps {
-        self.place.caps.clone()
+        match &self.engine {
+            Engine::Card(card) => Caps {
+                sectors: self.place.caps.sectors,
+                ..card.caps()
+            },
+            Engine::Sync(_) | Engine::Uring(_) => self.place.caps.clone(),
+        }
     }
     fn submit(&self, request: Request) -> Ticket {
-        let legal = check_request(&self.place.caps, &request);
-        let job = legal.and_then(|()| Job::new(&self.place, &self.pool, request));
+        let job = |request| {
+            let legal = check_request(&self.place.caps, &request);
+            legal.and_then(|()| Job::new(&self.place, &self.pool, request))
+        };
         match &self.engine {
-            Engine::Uring(lanes) => lanes.submit(&self.place, &self.pool, job),
+            Engine::Card(card) => card.submit(request),
+            Engine::Uring(lanes) => lanes.submit(&self.place, &self.pool, job(request)),
             Engine::Sync(done) => {
-                let result = job.and_then(|mut job| {
+                let result = job(request).and_then(|mut job| {
                     job.run(&self.place, 0)?;
                     Ok(job.into_reply(&self.pool))
                 });
@@ -281,6 +316,7 @@ impl BlockDevice for HostFile {
     }
     fn wait(&self, ticket: Ticket) -> Result<Reply, DevError> {
         match &self.engine {
+            Engine::Card(card) => card.wait(ticket),
             Engine::Uring(lanes) => lanes.wait(&self.place, &self.pool, ticket),
             Engine::Sync(done) => done.lock().fetch(ticket)?,
         }

@@ -16,6 +16,9 @@ pub enum HostIo {
     Uring,
     /// `pread`, `pwritev2`, `fdatasync` in the thread that submits.
     Sync,
+    /// Commands of an eMMC, which knows reliable and packed writes that way:
+    /// [`Card`](crate::Card).
+    Mmc,
 }
 
 impl FromStr for HostIo {
@@ -25,7 +28,8 @@ impl FromStr for HostIo {
             "auto" => Ok(HostIo::Auto),
             "uring" => Ok(HostIo::Uring),
             "sync" => Ok(HostIo::Sync),
-            _ => Err(format!("io={text}; there are: auto, uring, sync")),
+            "mmc" => Ok(HostIo::Mmc),
+            _ => Err(format!("io={text}; there are: auto, uring, sync, mmc")),
         }
     }
 }
@@ -51,7 +55,7 @@ pub struct HostOptions {
 impl HostOptions {
     /// The options that [`HostOptions::set`] takes, for messages.
     pub const SYNTAX: &'static str =
-        "direct, nodirect, io=auto|uring|sync, offset=BYTES, sizelimit=BYTES";
+        "direct, nodirect, io=auto|uring|sync|mmc, offset=BYTES, sizelimit=BYTES";
 
     /// To read only.
     pub fn read() -> HostOptions {

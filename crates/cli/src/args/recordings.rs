@@ -44,6 +44,10 @@ pub struct ReplayArgs {
     /// `--pace busy`.
     #[arg(long, default_value = "20", value_name = "MS")]
     pub idle: String,
+    /// Tells which files, calls or processes (threads) of a recording cause the bytes written and
+    /// the erases, for each scheme: `file`, `call`, `process`.
+    #[arg(long, value_name = "WHAT")]
+    pub by: Option<report::causes::By>,
     /// Percent of the device that files take before, on a volume that was written over once.
     #[arg(long, value_name = "PERCENT")]
     pub aged: Option<String>,

@@ -1,5 +1,6 @@
 //! The program `varve` as a user runs it. The tests are one program, so that it is linked once.
 
+mod calibrate;
 mod campaign;
 mod campaign_slurm;
 mod compare;

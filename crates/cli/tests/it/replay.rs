@@ -90,6 +90,47 @@ fn a_job_file_of_fio_runs_and_what_is_assumed_is_said() {
 }
 
 #[test]
+fn what_causes_the_writes_of_a_recording_is_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("notes.txt"), dir.path().join("report"));
+    fs::write(&file, NOTES).unwrap();
+    let args = ["replay", text(&file), "--size", "64", "--schemes", "jbd2"];
+    let more = ["--by", "file", "--out", text(&out)];
+    let output = varve(&[&args[..], &more].concat());
+    let said = words(&output);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("ext4/jbd2 by file"), "{said}");
+    assert!(said.contains("notes.db-journal"), "{said}");
+    let read = |name: &str| fs::read_to_string(out.join(name)).unwrap();
+    let results: Value = serde_json::from_str(&read("results.json")).unwrap();
+    let run = &results["runs"][0];
+    let blocks: u64 = run["blocks"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(Value::as_u64)
+        .sum();
+    for by in ["file", "call", "process"] {
+        let causes = run["causes"][by].as_array().unwrap();
+        let kinds = ["data_bytes", "metadata_bytes", "later_bytes"];
+        let sum: u64 = causes
+            .iter()
+            .flat_map(|c| kinds.map(|k| c[k].as_u64().unwrap()))
+            .sum();
+        assert_eq!(sum, blocks * 4096, "{by}: {causes:?}");
+    }
+    let page = read("index.html");
+    assert!(page.contains("What causes the wear") && page.contains("least / mean / most"));
+    let wrong = varve(&[&args[..], &["--by", "colour"]].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(
+        words(&wrong).contains("file, call or process"),
+        "{}",
+        words(&wrong)
+    );
+}
+
+#[test]
 fn figures_of_a_recording() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("notes");

@@ -216,6 +216,10 @@ impl Card {
         self.fw.power_off(at, seed, caps)
     }
     /// Inside of the card.
+    pub(crate) fn firmware(&self) -> &Firmware {
+        &self.fw
+    }
+    /// Inside of the card.
     pub(crate) fn firmware_mut(&mut self) -> &mut Firmware {
         &mut self.fw
     }

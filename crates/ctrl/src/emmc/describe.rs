@@ -120,6 +120,16 @@ fn tens_of_ms(value: u64) -> String {
     format!("{} ms", value * 10)
 }
 
+fn version(value: u64) -> String {
+    match value {
+        5 => "version 4.41".into(),
+        6 => "version 4.5".into(),
+        7 => "version 5.0".into(),
+        8 => "version 5.1".into(),
+        _ => String::new(),
+    }
+}
+
 fn sector(value: u64) -> String {
     (if value == 0 { "512 bytes" } else { "4 KiB" }).into()
 }
@@ -162,7 +172,7 @@ fn meaning(byte: usize, value: u64) -> String {
         field::WR_REL_SET if value & 1 == 1 => "stored data is safe at a power cut".into(),
         field::WR_REL_SET => "stored data is at risk at a power cut".into(),
         field::PARTITION_CONFIG if value & 7 == 0 => "user area".into(),
-        field::EXT_CSD_REV => format!("version {}", if value == 8 { "5.1" } else { "?" }),
+        field::EXT_CSD_REV => version(value),
         field::OUT_OF_INTERRUPT_TIME
         | field::PARTITION_SWITCH_TIME
         | field::POWER_OFF_LONG_TIME

@@ -167,6 +167,14 @@ impl ExtCsd {
         put_le32(&mut raw, field::CACHE_SIZE, config.cache_kib);
         ExtCsd { raw }
     }
+    /// The register of a real card, as it was read.
+    ///
+    /// # Panics
+    /// There are not 512 bytes.
+    pub fn from_bytes(raw: Vec<u8>) -> ExtCsd {
+        assert_eq!(raw.len(), 512, "an EXT_CSD has 512 bytes");
+        ExtCsd { raw }
+    }
     /// The byte at `at`.
     pub fn get(&self, at: usize) -> u8 {
         self.raw[at]

@@ -28,3 +28,10 @@ impl FlashMedia {
         self.units * BLOCK_BYTES as u64
     }
 }
+
+impl super::Firmware {
+    /// Erases of each block that carries data.
+    pub fn block_erases(&self) -> Vec<u32> {
+        self.ftl.wear()
+    }
+}

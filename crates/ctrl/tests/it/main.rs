@@ -2,6 +2,7 @@
 
 mod bounded;
 mod calibration;
+mod card_port;
 mod cuts;
 mod emmc;
 mod host;

@@ -18,7 +18,7 @@ use crate::tx::Tx;
 use base::cost::ext4 as cost;
 use base::{BlockNo, BlockSize, Bytes, Lba, Mutant, SECTOR_BYTES, Time};
 use block::{Batch, Class, Plug};
-use fscore::{DirtyRun, Errno, FsError, FsResult, Take};
+use fscore::{DirtyRun, Errno, FsError, FsResult, Sends, Take};
 use journal::DataPath;
 use ondisk::ext4::Extent;
 use std::collections::BTreeMap;
@@ -317,7 +317,7 @@ impl Ext4 {
             self.block_size.lba(start),
             part.pages(),
         );
-        let mut batch = submit(plug, part.background);
+        let mut batch = submit(plug, part.background, inode);
         let watch = batch.watch();
         inode.flights.lock().push_back(Flight {
             pages: part.range(),
@@ -523,7 +523,7 @@ impl Plain {
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
         let mut batch = match self.path {
             DataPath::WithLog => plug.hold(),
-            DataPath::Cached | DataPath::Direct => submit(plug, self.background),
+            DataPath::Cached | DataPath::Direct => submit(plug, self.background, inode),
         };
         let watch = batch.watch();
         let flights = self.pages.drain(..).map(|pages| Flight {
@@ -535,11 +535,11 @@ impl Plain {
     }
 }
 
-fn submit(plug: Plug, background: bool) -> Batch {
-    match background {
+fn submit(plug: Plug, background: bool, inode: &Inode) -> Batch {
+    Sends(inode.ino).scope(|| match background {
         true => plug.background().submit(),
         false => plug.submit(),
-    }
+    })
 }
 
 fn fill_plug(plug: &mut Plug, path: DataPath, mut lba: Lba, pages: &[Bytes]) {

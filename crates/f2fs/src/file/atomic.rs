@@ -274,7 +274,7 @@ impl F2fs {
                 true => First::Sender,
                 false => First::Commit,
             };
-            let batch = send_or_hold(plug, grouped);
+            let batch = send_or_hold(plug, grouped, inode);
             let watch = inode.flights.add_runs(runs, batch, first);
             self.content.took_off(ino);
             if let (Some(tx), Some(watch)) = (op.tx(), watch) {

@@ -13,7 +13,7 @@ use base::cost::f2fs as cost;
 use base::cost::journal::COMMIT_PER_BLOCK;
 use base::{BlockNo, Bytes};
 use block::{Batch, Class, Plug};
-use fscore::{DirtyRun, FsResult};
+use fscore::{DirtyRun, FsResult, Sends};
 use ondisk::f2fs::journal::DATA_SUMS_MAX;
 use ondisk::f2fs::{BlockAddr, Log, Nid};
 use std::collections::{BTreeSet, VecDeque};
@@ -145,7 +145,7 @@ impl Sending {
             () => First::Sender,
         };
         let runs = self.runs.drain(..);
-        let batch = send_or_hold(plug, grouped);
+        let batch = send_or_hold(plug, grouped, inode);
         let watch = inode.flights.add_runs(runs, batch, first);
         fs.content.took_off(inode.ino);
         if let (Some(tx), Some(watch), false) = (op.tx(), watch, fresh.is_empty()) {
@@ -179,10 +179,10 @@ impl Sending {
 
 /// Sends pages, or leaves them to a commit, which sends them with its transaction (f2fs-commit-K11,
 /// f2fs-commit-K12). A task that waits for them before does not wait for the commit: it sends them.
-pub(super) fn send_or_hold(plug: Plug, grouped: bool) -> Batch {
+pub(super) fn send_or_hold(plug: Plug, grouped: bool, inode: &Inode) -> Batch {
     match grouped {
         true => plug.non_volatile().hold(),
-        false => plug.submit(),
+        false => Sends(inode.ino).scope(|| plug.submit()),
     }
 }
 

@@ -230,6 +230,7 @@ the log after a crash. Sentences and tables below are made from runs (`crates/pa
 page says something else; `VARVE_BLESS=1` writes it. `varve paper emmc --only choosing` has the same as a section of its report. Gains are
 over `jbd2` on the same card, in operations a second; less than 2 % is no difference, and of schemes that are equal the simplest is named.
 It is about ext4; [f2fsj.md](f2fsj.md#when-it-is-faster) says when F2FS is faster with a journal.
+A card that is none of these can be measured ([My card](my-card.md)); then `varve compare --device ./card.toml` decides.
 ";
 
 const TOOLS: &str = "

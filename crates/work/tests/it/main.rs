@@ -2,6 +2,7 @@
 
 mod adaptive;
 mod blocktrace;
+mod causes;
 mod common;
 mod cost_table;
 mod crowd;

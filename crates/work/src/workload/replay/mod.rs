@@ -20,6 +20,7 @@ pub use plan::own_time;
 use super::Done;
 use super::replay_spec::{Pace, Pacing};
 use crate::RunError;
+use crate::causes::{Calls, in_call};
 use crate::recording::{Op, Recording};
 use base::{Nanos, Rng, Time};
 use plan::Plan;
@@ -67,6 +68,8 @@ pub struct Replay<'a> {
     plan: Plan,
     vfs: Arc<Vfs>,
     content: Content,
+    /// What is noted of the calls for who wants to know what caused a write.
+    calls: Calls,
     /// Open handles of the run; at its end those that the recording never closed.
     open: Mutex<BTreeMap<u32, Arc<File>>>,
 }
@@ -101,6 +104,7 @@ impl<'a> Replay<'a> {
             plan,
             vfs: vfs.clone(),
             content,
+            calls: Calls::new(),
             open: Mutex::named("replay handles", BTreeMap::new()),
         })
     }
@@ -159,7 +163,7 @@ impl<'a> Replay<'a> {
         }
         let start = rt::now();
         turns.start(call, start);
-        let made = self.make(call);
+        let made = in_call(call, || self.make(call));
         let took = rt::now() - start;
         turns.end(call);
         let op = &self.recording.calls[call as usize].op;
@@ -194,6 +198,7 @@ impl<'a> Replay<'a> {
                     }
                 };
                 let file = self.vfs.open(path, flags, 0o644)?;
+                self.calls.opened(call, file.ino());
                 self.open.lock().insert(handle.0, Arc::new(file));
                 Ok(())
             }
@@ -203,6 +208,8 @@ impl<'a> Replay<'a> {
                 bytes,
             } => {
                 let file = self.file(handle.0);
+                self.calls
+                    .wrote(call, file.ino(), |other| self.same_thread(call, other));
                 self.content
                     .write(&file, call as usize, *offset, u64::from(*bytes))
             }
@@ -211,10 +218,10 @@ impl<'a> Replay<'a> {
                 offset,
                 bytes,
             } => read(&self.file(handle.0), *offset, *bytes as usize),
-            Op::Sync { handle, data_only } => match data_only {
+            Op::Sync { handle, data_only } => self.calls.sync(call, || match data_only {
                 true => Ok(self.file(handle.0).fdatasync()?),
                 false => Ok(self.file(handle.0).fsync()?),
-            },
+            }),
             Op::Truncate { handle, size } => Ok(self.file(handle.0).truncate(*size)?),
             Op::Close { handle } => {
                 let file = self.open.lock().remove(&handle.0);
@@ -225,6 +232,16 @@ impl<'a> Replay<'a> {
             Op::Mkdir { path } => self.vfs.mkdir(path, 0o755).map(drop).map_err(Into::into),
             Op::Rmdir { path } => Ok(self.vfs.rmdir(path)?),
         }
+    }
+
+    fn same_thread(&self, call: u32, other: u32) -> bool {
+        let thread = |call: u32| self.recording.calls[call as usize].thread;
+        thread(call) == thread(other)
+    }
+
+    /// What was noted of the calls.
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.calls
     }
 
     fn file(&self, handle: u32) -> Arc<File> {

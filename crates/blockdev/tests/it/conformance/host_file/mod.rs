@@ -341,6 +341,17 @@ fn options_are_read_or_left_to_others() {
     }
 }
 
+#[test]
+fn commands_of_a_card_are_for_whole_cards_only() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    file.as_file().set_len(MIB).unwrap();
+    let mut options = HostOptions::write();
+    assert!(options.set("io=mmc").unwrap());
+    let refused = HostFile::open(file.path(), &options).err().unwrap();
+    let refused = refused.to_string();
+    assert!(refused.contains("whole device of an eMMC"), "{refused}");
+}
+
 fn asked(client: u32) -> Asked {
     Asked {
         client,

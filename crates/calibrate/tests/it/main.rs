@@ -1,0 +1,6 @@
+//! All tests of the crate, in one program that is linked once.
+
+mod fio;
+mod fitting;
+mod known;
+mod profiles;
