@@ -92,8 +92,6 @@ mod tests {
         let at = folder.path().join("socket");
         let socket = AckSocket::listen(&at, &recorder).expect("a socket");
         let mut client = UnixStream::connect(&at).expect("it listens");
-        let patience = std::time::Duration::from_secs(10);
-        client.set_read_timeout(Some(patience)).expect("a socket");
         let line = [vec![b'x'; 70_000], b"\nshort\n".to_vec()].concat();
         client.write_all(&line).expect("it is read");
         let mut answers = [0; 9];

@@ -140,19 +140,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_that_comes_later_is_found() {
-        let own = rustix::thread::gettid().as_raw_pid() as u32;
-        let here = a_library_that_comes_later_is_found as *const () as u64;
-        let mut process = Process::default();
-        process.refresh(own, here).expect("it runs");
-        let path = &process.mapping(here).expect("this program").path;
-        assert!(path.contains("varve_program"), "{path}");
-        process.mappings.clear();
-        process.refresh(own, here).expect("it runs");
-        assert!(process.mapping(here).is_some());
-    }
-
-    #[test]
     fn only_what_runs_and_has_a_file_is_a_mapping() {
         let line = "7f01-7f05 r-xp 00001000 fe:01 1234       /usr/lib/with space.so";
         let map = mapping(line).expect("a mapping");
