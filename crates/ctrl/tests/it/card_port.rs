@@ -1,5 +1,7 @@
 //! The commands that the back end for real cards sends, against a modelled card: what Linux would
 //! hand to the card goes to the model instead.
+// A port is used by one thread here, outside of any simulation.
+#![allow(clippy::disallowed_types)]
 
 use crate::host::{emmc, emmc_profile};
 use base::{Bytes, Lba, Rng, Time};
