@@ -330,6 +330,10 @@ impl<'a> Job<'a> {
             let block = state.ring().block(tail);
             ((superblock.sb.sequence(), block), superblock.sb.is_clean())
         };
+        if let Some(area) = self.log.area.filter(|_| clean) {
+            // fast-W11.
+            area.clear(&self.log.queue, &superblock)?;
+        }
         let tid = if clean { self.tid } else { tid };
         superblock.write(&self.log.queue, tid, Some(at))
     }

@@ -34,6 +34,15 @@
 //!   It has room for what T itself has changed (space-S1), and a replay changes more only where it
 //!   maps a whole file anew; the file system makes no fast commit that might need more than
 //!   [`FastStart::spare`] beyond it.
+//! - W11 (nothing old): before the superblock durably names the begin of a log with fast commits,
+//!   the area holds zeros. A scheme without fast commits has these blocks in its ring, so that
+//!   content of files may lie there, and an older file system may have left fast commits. Recovery
+//!   knows a fast commit by the number of its transaction and by a checksum that anybody can
+//!   compute: the content of a file could change what its owner may not.
+
+mod area;
+
+pub(crate) use area::Area;
 
 use crate::commit::{Composed, Job, Parts};
 use crate::inner::{Inner, Log};
@@ -42,26 +51,7 @@ use crate::tasks::lock_transaction;
 use crate::{Journal, JournalError, LogBlock};
 use base::{Bytes, Mutant, Tid};
 use block::{Class, WriteMark};
-use ondisk::jbd2::Superblock;
 use rt::MutexGuard;
-
-/// The blocks of a log that are for fast commits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Area {
-    first: u32,
-    len: u32,
-}
-
-impl Area {
-    /// The area that a superblock names, if it has one, without its last block: where all blocks of
-    /// an area hold fast commits, recovery by Linux (6.18) and by e2fsck (1.47) looks at the block
-    /// behind the log, and refuses the log or drops all of them (docs/results/fast-commit.md).
-    pub fn of(sb: &Superblock) -> Option<Area> {
-        let first = sb.fast_commit_first();
-        let len = sb.blocks_count().checked_sub(first)?.checked_sub(1)?;
-        (sb.fast_commit_blocks() > 0 && len > 0).then_some(Area { first, len })
-    }
-}
 
 /// What of the area is in use.
 #[derive(Clone, Copy, Default, Debug)]
@@ -176,7 +166,7 @@ fn write(
         tid,
         block_bytes: inner.block_size.bytes(),
         head: used == 0,
-        room: (area.len - used) as usize,
+        room: (area.len() - used) as usize,
         spare,
     };
     let blocks = compose(start).filter(|blocks| blocks.len() <= start.room);
@@ -201,7 +191,7 @@ fn write(
         true => 0,
         false => used,
     };
-    let first = LogBlock(area.first + at);
+    let first = LogBlock(area.first() + at);
     Job::fast(inner, log, tid, (first, composed(blocks)), parts).run()?;
     let mut state = inner.lock()?;
     state.fast.of(tid).used += count;

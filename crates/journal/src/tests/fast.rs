@@ -215,3 +215,29 @@ fn the_ring_stays_the_larger_part() {
         journal.stop().expect("stops");
     }
 }
+
+/// fast-W11: also the block that stays free, because recovery reads it.
+#[test]
+fn an_area_that_held_something_else_is_durably_empty_before_the_log_begins() {
+    let rig = Rig::new(FS_BLOCKS, LOG_BLOCKS);
+    let first = LOG_BLOCKS - 8;
+    let mut content = BTreeMap::from([(1, rig.disk.content(1))]);
+    let blocks = [first, first + 3, LOG_BLOCKS - 1].map(|n| rig.place.block(LogBlock(n)).0);
+    content.extend(blocks.map(|block| (block, filled(9))));
+    let rig = Rig::on(CrashDisk::new(FS_BLOCKS, content), rig.place.clone());
+    let journal = rig.start(fast());
+    journal.commit(change(&journal, 1)).expect("commits");
+    assert_eq!(superblock(&rig).fast_commit_first(), first);
+    let events = rig.disk.events();
+    let cleared: Vec<_> = written(&rig).iter().map(|w| (w.0, w.1)).collect();
+    assert_eq!(cleared, [(first, 0), (first + 3, 0), (LOG_BLOCKS - 1, 0)]);
+    let at = |wanted: &dyn Fn(&Event) -> bool| events.iter().position(wanted).expect("there");
+    let of = |wanted| move |e: &Event| matches!(e, Event::Write { class, .. } if *class == wanted);
+    let flush = at(&|e| matches!(e, Event::Flush(_)));
+    assert!(at(&of(Class::FastCommit)) < flush);
+    assert!(flush < at(&of(Class::JournalSuperblock)));
+    // Once for a mount, not for each transaction.
+    journal.commit(change(&journal, 2)).expect("commits");
+    assert_eq!(written(&rig).len(), 3);
+    journal.stop().expect("stops");
+}
