@@ -10,6 +10,10 @@
 //!   a descriptor because no commit block follows, and of the commit block as in any commit.
 //! - Z2: only then do these images go home, and after a flush the log is marked clean
 //!   (journal-replay-P3).
+//! - Z3: where the ring has no room for them behind the full commits, these are brought home first,
+//!   durably, and the log begins behind them from then on, which still makes the area count. One
+//!   changed range of a file may lead to as many images as its whole mapping has nodes, so that the
+//!   transaction that ran may have needed far less room.
 
 use super::insure::InRing;
 use super::replay::Images;
@@ -74,15 +78,11 @@ pub(super) fn area_of(
     Ok(Some(area))
 }
 
-/// Refuses if the ring has no room for so many images behind the full commits.
-pub(super) fn check_room(
-    log: &LogSuper,
-    scanned: &Scanned,
-    images: usize,
-) -> Result<(), JournalError> {
+/// Refuses if the ring has no room for so many images behind `used` blocks of full commits.
+pub(super) fn check_room(log: &LogSuper, used: u32, images: usize) -> Result<(), JournalError> {
     let ring = log.sb.log_end() - log.sb.first();
     let count = u32::try_from(images).unwrap_or(u32::MAX);
-    let room = ring - scanned.blocks_used;
+    let room = ring - used;
     let need = match count <= room {
         true => Limits::new(&log.sb.format(), ring, Record::Full).log_blocks(count, 0),
         false => count,
@@ -93,6 +93,15 @@ pub(super) fn check_room(
     Err(JournalError::Incompatible(format!(
         "the fast commits of the log change {images} blocks, and it has room for {room} log blocks, not {need}; run e2fsck -f"
     )))
+}
+
+/// Z3. All full commits are home, durably: the log begins behind them.
+pub(super) fn begin_behind(
+    queue: &Arc<Queue>,
+    log: &mut LogSuper,
+    scanned: &Scanned,
+) -> Result<(), JournalError> {
+    log.write(queue, scanned.end, Some(scanned.end_at))
 }
 
 /// Makes these blocks durable: in the log (Z1), then at home (Z2).

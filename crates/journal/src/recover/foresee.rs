@@ -31,6 +31,8 @@ pub struct Foreseen {
     /// Blocks that are insured first (journal-replay-P4).
     insured: u64,
     area: Option<Vec<u8>>,
+    /// The full commits have to leave the log before the images of fast commits enter it (fast-Z3).
+    afresh: bool,
     report: RecoveryReport,
     outlook: Arc<Outlook>,
 }
@@ -147,6 +149,7 @@ impl DirtyLog {
             scanned,
             insured,
             area,
+            afresh: false,
             report,
             outlook: Arc::new(Outlook(Mutex::named("recovery ahead", Some(sight)))),
         })
@@ -175,9 +178,13 @@ impl Foreseen {
     /// Adds the blocks to which `commits` fast commits lead.
     ///
     /// # Errors
-    /// The log has no room for the images: then e2fsck has to replay it.
+    /// The log has no room for the images, were it empty: then e2fsck has to replay it.
     pub fn add(&mut self, images: Images, commits: u32) -> Result<(), JournalError> {
-        fast::check_room(&self.log, &self.scanned, images.len())?;
+        let behind = fast::check_room(&self.log, self.scanned.blocks_used, images.len());
+        if behind.is_err() {
+            fast::check_room(&self.log, 0, images.len())?;
+            self.afresh = true;
+        }
         let mut sight = self.outlook.0.lock();
         let sight = sight.as_mut().expect("B1: nothing is carried out yet");
         sight.fast = Some((images.into_iter().collect(), commits));
@@ -213,6 +220,7 @@ impl Foreseen {
             log_queue,
             mut log,
             scanned,
+            afresh,
             mut report,
             ..
         } = self;
@@ -257,6 +265,9 @@ impl Foreseen {
         replay.write(&targets, images)?;
         if let Some((images, commits)) = fast {
             let images: Images = images.into_iter().collect();
+            if afresh {
+                fast::begin_behind(&log_queue, &mut log, &scanned)?;
+            }
             fast::write((&queue, &log_queue), &log, &scanned, &images)?;
             report.fast_commits = commits.into();
             report.blocks_replayed += images.len() as u64;

@@ -355,6 +355,54 @@ fn b3_the_room_for_fast_commits_is_known_before_the_first_write() {
     assert_eq!(rig.disk.content(42), filled(9));
 }
 
+/// fast-Z3: the images fit the ring, but not behind the full commit. Whatever a cut leaves, the next
+/// recovery has the full commit home, and finds either the area or what it led to.
+#[test]
+fn z3_images_without_room_behind_full_commits_begin_the_log_anew() {
+    let mut forge = Forge::new(0, 0x20 | V3);
+    forge.sb.set_fast_commit_blocks(4);
+    let full: Vec<u64> = (40..56).collect();
+    forge.descriptor(1, &full).commit(1, 1);
+    let mut head = forge.block();
+    head[..4].copy_from_slice(&[9, 0, 8, 0]);
+    head[8..12].copy_from_slice(&2u32.to_le_bytes());
+    let at = forge
+        .place
+        .block(crate::LogBlock(forge.sb.fast_commit_first()));
+    forge.content.insert(at.0, head.into());
+    let recover = |rig: &Rig| {
+        let Opened::NeedsRecovery(log) = rig.open().expect("opens") else {
+            return None;
+        };
+        let mut ahead = log.foresee(None).expect("a whole log");
+        let asked = ahead.fast_commits().is_some();
+        if asked {
+            let images = (50..65).map(|n| (BlockNo(n), filled(9))).collect();
+            ahead.add(images, 1).expect("room in an empty log");
+        }
+        ahead.carry_out().expect("recovers");
+        Some(asked)
+    };
+    let holds =
+        |rig: &Rig| (40..65).all(|n| rig.disk.content(n)[0] == if n < 50 { n as u8 } else { 9 });
+    let whole = forge.rig();
+    assert_eq!(recover(&whole), Some(true));
+    assert!(holds(&whole));
+    let mut kinds = [0; 3];
+    for cut in 0..=whole.disk.len() {
+        for seed in 0..4 {
+            let rig = whole.after_cut(cut, seed);
+            match recover(&rig) {
+                Some(true) => kinds[0] += 1,
+                Some(false) => kinds[1] += 1,
+                None => kinds[2] += 1,
+            }
+            assert!(holds(&rig), "cut {cut}, seed {seed}");
+        }
+    }
+    assert!(kinds.iter().all(|&n| n > 0), "{kinds:?}");
+}
+
 #[test]
 fn fast_commits_are_refused_unless_stale() {
     let forge = with_fast_commits;
