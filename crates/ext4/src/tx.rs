@@ -34,6 +34,8 @@ pub(crate) struct Tx<'f> {
     /// All that the handle has changed stands in the notes for a fast commit, or follows from them
     /// (fast_record-B1).
     told: bool,
+    /// Some of it cannot be told, whatever else is.
+    untellable: bool,
     fast: &'f FastNotes,
     /// Blocks promised to this handle and not allocated yet.
     pub pool: u64,
@@ -70,6 +72,7 @@ impl Ext4 {
             handle: Some(handle),
             changed: false,
             told: false,
+            untellable: false,
             fast: &self.fast,
             pool: promised,
             right: Right::default(),
@@ -213,12 +216,18 @@ impl<'f> Tx<'f> {
         }
     }
 
+    /// Says that this handle changes something that no fast commit can tell, whatever it tells
+    /// besides.
+    pub fn refuse_fast(&mut self) {
+        self.untellable = true;
+    }
+
     /// fast_record-B1, at the end of a handle and before it is restarted.
     fn settle_told(&mut self) {
-        if self.fast.is_on() && self.changed && !self.told {
+        if self.fast.is_on() && self.changed && (!self.told || self.untellable) {
             self.fast.refuse(self.tid());
         }
-        self.told = false;
+        (self.told, self.untellable) = (false, false);
     }
 
     /// Overwrites pieces (offset and bytes) of a metadata block, all of which end at `end` or

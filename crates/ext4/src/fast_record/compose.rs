@@ -4,7 +4,7 @@ use super::notes::{Named, Notes};
 use crate::Ext4;
 use crate::inode::Inode;
 use crate::map::Span;
-use base::{Bytes, Ino, Tid, cost};
+use base::{Bytes, Ino, cost};
 use fscore::FsResult;
 use journal::FastStart;
 use ondisk::ext4::{Extent, FastCommitTag, FastCommitWriter, INODE_BYTES_OLD};
@@ -15,8 +15,6 @@ use std::sync::Arc;
 /// Nodes of the tree of a file that is told by a fast commit. A replay maps the whole file anew, so
 /// that a file of thousands of extents is faster by a full commit.
 const NODES_MAX: usize = 8;
-/// Where an inode has its time of deletion (ext4 disk layout, "Index Nodes").
-const DELETION_TIME: Range<usize> = 0x14..0x18;
 
 impl Ext4 {
     /// The blocks of a fast commit of all that handles have told since the last one; none if that
@@ -28,7 +26,6 @@ impl Ext4 {
         }
         let row = Row {
             fs: self,
-            tid: start.tid,
             writer: FastCommitWriter::new(start.block_bytes, start.tid, start.head),
             room: start.room,
             spare: start.spare,
@@ -43,7 +40,6 @@ impl Ext4 {
 /// A row of tags in the making.
 struct Row<'f> {
     fs: &'f Ext4,
-    tid: Tid,
     writer: FastCommitWriter,
     room: usize,
     spare: u32,
@@ -79,7 +75,7 @@ impl Row<'_> {
         Ok(Some(blocks.into_iter().map(Bytes::from).collect()))
     }
 
-    /// fast_record-B8: false if the log has no room for a replay of this file's mapping.
+    /// fast_record-B7: false if the log has no room for a replay of this file's mapping.
     fn spare_for(&mut self, inode: &Arc<Inode>) -> FsResult<bool> {
         if !inode.core().has_extents() {
             return Ok(true);
@@ -107,9 +103,7 @@ impl Row<'_> {
     }
 
     /// fast_record-B5, for inodes without a name that are still open; what they are does not
-    /// outlive a cut.
-    ///
-    /// Answers false if an inode cannot be told.
+    /// outlive a cut. False if one that has a name is being truncated (fast_record-B6).
     fn leave_out_dead(&self, notes: &mut Notes) -> FsResult<bool> {
         let made = notes
             .names
@@ -122,8 +116,7 @@ impl Row<'_> {
             let core = inode.core();
             if core.disk.links() == 0 {
                 notes.drop_inode(ino);
-            } else if core.orphan.is_some() && core.orphan_since != Some(self.tid) {
-                // fast_record-B7.
+            } else if core.orphan.is_some() {
                 return Ok(false);
             }
         }
@@ -143,19 +136,8 @@ impl Row<'_> {
         let bytes = core.logged_bytes();
         let extra = usize::from(core.disk.extra_bytes());
         let len = (INODE_BYTES_OLD + extra).min(bytes.len());
-        let mut bytes = bytes[..len].to_vec();
-        if core.orphan.is_some() {
-            // fast_record-B7: there the list of orphans has its next one.
-            bytes[DELETION_TIME].fill(0);
-        }
-        self.writer.push(&FastCommitTag::Inode(inode.ino, bytes));
-    }
-
-    /// fast_record-B7: the number of blocks that a truncation leaves, if one is under way.
-    fn end_of_truncation(&self, inode: &Inode) -> Option<u64> {
-        let core = inode.core();
-        let under_way = core.orphan.is_some() && core.disk.links() > 0;
-        under_way.then(|| core.disk.size().div_ceil(self.fs.block()))
+        let tag = FastCommitTag::Inode(inode.ino, bytes[..len].to_vec());
+        self.writer.push(&tag);
     }
 
     /// Where the blocks of these ranges are.
@@ -163,14 +145,7 @@ impl Row<'_> {
         if !inode.core().has_extents() {
             return Ok(());
         }
-        let cut = self.end_of_truncation(inode);
-        for Range { start, mut end } in ranges {
-            if let Some(cut) = cut.filter(|cut| *cut < end) {
-                let from = cut.max(start);
-                let gone = FastCommitTag::DelRange(inode.ino, from as u32, (end - from) as u32);
-                self.writer.push(&gone);
-                end = from;
-            }
+        for Range { start, end } in ranges {
             let mut at = start;
             while at < end {
                 let (logical, want) = (at as u32, (end - at).min(u32::MAX.into()) as u32);

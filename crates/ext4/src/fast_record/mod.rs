@@ -21,14 +21,12 @@
 //!   their count, is set right at the end.
 //! - B5 (short lives): an inode that was made and lost its last name since the last fast commit is
 //!   left out with all of its names: its number may be another inode's by now.
-//! - B6 (orphans): the number of an inode that had no name when its transaction began, and that was
-//!   freed in it, is not told again: on the medium it is still an orphan, which the mount after a
-//!   cut will free.
-//! - B7 (truncations): a file that is being truncated, in several handles, is told as truncated: a
-//!   row does not say that the file is an orphan until the last of its blocks is free. Nor does it
-//!   say that a file is none any more: a transaction in which an older truncation goes on or ends is
-//!   committed in full.
-//! - B8 (room): a replay frees and maps all blocks of a file whose mapping a row changes. What that
+//! - B6 (orphans): list and file of orphans lie at home as the last full commit left them, because
+//!   no tag speaks of them. So an orphan of an earlier transaction ends by a full commit: replayed
+//!   fields would cut the chain that runs through deletion times, and a replayed inode would have a
+//!   number that stands for an orphan. For the same reason no fields are told of a file whose
+//!   truncation has begun and not ended: nothing at home would finish it.
+//! - B7 (room): a replay frees and maps all blocks of a file whose mapping a row changes. What that
 //!   may change beyond the transaction itself has to fit the log (fast-W10).
 
 mod compose;
@@ -43,7 +41,7 @@ use base::Tid;
 use block::WriteMark;
 use fscore::{FileKind, FsResult};
 use journal::Order;
-use ondisk::ext4::FastCommitName;
+use ondisk::ext4::{FastCommitName, FastCommitWriter};
 
 impl Ext4 {
     /// Makes transaction `tid` durable as far as finished handles have changed it: by a fast commit
@@ -70,8 +68,13 @@ impl Ext4 {
         plain && !self.logs_data(inode)
     }
 
-    /// fast_record-B2: a new inode that its fields tell whole.
+    /// fast_record-B2: a new inode that its fields tell whole. It has to fit a block: an inode may
+    /// be as large as one.
     pub(crate) fn can_tell_new(&self, inode: &Inode) -> FsResult<bool> {
+        let max = FastCommitWriter::inode_bytes_max(self.block_size.bytes());
+        if self.geo.inode_bytes() > max {
+            return Ok(false);
+        }
         Ok(match inode.kind()? {
             FileKind::File => self.can_tell(inode),
             FileKind::Fifo | FileKind::Socket => true,

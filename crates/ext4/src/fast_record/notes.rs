@@ -3,7 +3,7 @@
 use base::{Ino, Mutant, Tid};
 use ondisk::ext4::{FastCommitName, FastCommitTag};
 use rt::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Names and inodes that are kept. An area of the usual size holds no more; a transaction with more
@@ -43,16 +43,6 @@ pub(super) struct Notes {
     pub names: Vec<(Named, FastCommitName)>,
     /// Inodes whose fields have changed, with the blocks whose mapping has.
     pub inodes: BTreeMap<Ino, Vec<Range<u64>>>,
-    past: Past,
-}
-
-/// What counts until the transaction ends, whatever fast commits it has.
-#[derive(Default, Debug)]
-struct Past {
-    /// Inodes that lost a name.
-    unlinked: BTreeSet<Ino>,
-    /// Inodes that were freed and had no name when the transaction began (fast_record-B6).
-    orphans: BTreeSet<Ino>,
 }
 
 impl Notes {
@@ -62,7 +52,6 @@ impl Notes {
             refused: false,
             names: Vec::new(),
             inodes: BTreeMap::new(),
-            past: Past::default(),
         }
     }
 
@@ -76,8 +65,7 @@ impl Notes {
     }
 
     fn bound(&mut self) {
-        let past = self.past.unlinked.len() + self.past.orphans.len();
-        if self.names.len() + self.inodes.len() + past > NOTES_MAX {
+        if self.names.len() + self.inodes.len() > NOTES_MAX {
             self.refuse();
         }
     }
@@ -135,15 +123,7 @@ impl FastNotes {
 
     /// A name came or went.
     pub fn name(&self, tid: Tid, what: Named, name: FastCommitName) {
-        self.with(tid, |notes| match what {
-            Named::Create if notes.past.orphans.contains(&name.ino) => notes.refuse(),
-            _ => {
-                if what == Named::Unlink {
-                    notes.past.unlinked.insert(name.ino);
-                }
-                notes.names.push((what, name));
-            }
-        });
+        self.with(tid, |notes| notes.names.push((what, name)));
     }
 
     /// Fields of an inode have changed.
@@ -162,12 +142,7 @@ impl FastNotes {
 
     /// An inode was freed.
     pub fn freed(&self, tid: Tid, ino: Ino) {
-        self.with(tid, |notes| {
-            notes.drop_inode(ino);
-            if !notes.past.unlinked.contains(&ino) {
-                notes.past.orphans.insert(ino);
-            }
-        });
+        self.with(tid, |notes| notes.drop_inode(ino));
     }
 
     /// Takes the notes of `tid`. `None`: something was not told; that is said once, because the
@@ -177,8 +152,7 @@ impl FastNotes {
         if notes.tid != tid {
             return Some(Notes::new(tid));
         }
-        let mut taken = std::mem::replace(&mut *notes, Notes::new(tid));
-        notes.past = std::mem::take(&mut taken.past);
+        let taken = std::mem::replace(&mut *notes, Notes::new(tid));
         (!taken.refused).then_some(taken)
     }
 }
@@ -195,7 +169,9 @@ fn add_range(ranges: &mut Vec<Range<u64>>, mut new: Range<u64>) {
     let at = ranges.partition_point(|old| old.start < new.start);
     ranges.insert(at, new);
     if ranges.len() > RANGES_MAX {
-        *ranges = vec![ranges[0].start..ranges[ranges.len() - 1].end];
+        let all = ranges[0].start..ranges[ranges.len() - 1].end;
+        ranges.clear();
+        ranges.push(all);
     }
 }
 
@@ -254,22 +230,6 @@ mod tests {
         assert_eq!(list(&taken), left);
         assert!(taken.inodes.is_empty());
         assert!(notes.take(T).expect("told").is_empty(), "taken once");
-    }
-
-    /// fast_record-B6.
-    #[test]
-    fn the_number_of_an_orphan_is_not_told_again_in_its_transaction() {
-        let notes = FastNotes::new(true);
-        notes.freed(T, Ino(12));
-        assert!(notes.take(T).is_some());
-        notes.name(T, Named::Create, name("a", 12));
-        assert!(notes.take(T).is_none());
-        let next = T.next();
-        notes.name(next, Named::Unlink, name("b", 13));
-        notes.freed(next, Ino(13));
-        assert!(notes.take(next).is_some());
-        notes.name(next, Named::Create, name("c", 13));
-        assert!(notes.take(next).is_some(), "it had a name");
     }
 
     #[test]

@@ -49,8 +49,6 @@ impl Ext4 {
                 core.touch(true);
                 core.datasync_tid = tx.tid();
             }
-            // fast_record-B7.
-            tx.note_blocks(inode, size.div_ceil(self.block())..u32::MAX.into());
             tx.tell_of(self, inode);
             self.put_inode(tx, inode)
         })?;

@@ -93,7 +93,7 @@ pub(crate) struct Core {
     pub(crate) data_mark: WriteMark,
     /// Where the inode is named as an orphan, if it is one.
     pub(crate) orphan: Option<Place>,
-    /// The transaction in which it became one; `None` for one that was there at mount.
+    /// The transaction that made it an orphan; `None`: an earlier mount.
     pub(crate) orphan_since: Option<Tid>,
     /// True if the inode was made without a name, so that `link` may give it its first one.
     pub(crate) linkable: bool,

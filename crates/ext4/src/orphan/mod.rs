@@ -104,14 +104,13 @@ impl Ext4 {
 
     /// Ends that an inode is an orphan; without effect if it is none. Its gate is held.
     pub(crate) fn orphan_del(&self, tx: &mut Tx<'_>, inode: &Inode) -> FsResult<()> {
-        let (place, lives_on) = {
+        let (place, since) = {
             let core = inode.core();
-            let old = core.orphan_since != Some(tx.tid());
-            (core.orphan, old && core.disk.links() > 0)
+            (core.orphan, core.orphan_since)
         };
-        if place.is_some() && lives_on {
-            // fast_record-B7.
-            self.fast.refuse(tx.tid());
+        if place.is_some() && since != Some(tx.tid()) {
+            // fast_record-B6.
+            tx.refuse_fast();
         }
         match place {
             None => Ok(()),

@@ -33,11 +33,15 @@ struct History {
     bytes: u64,
     left: Vec<Left>,
     done: Vec<String>,
+    /// Also what most systems do seldom.
+    wide: bool,
+    /// Open files without a name.
+    open: Vec<Ino>,
 }
 
 /// Runs `changes` random changes with the options `mount`, on a volume made with the options
 /// `mkfs`, and answers what each fsync left.
-pub fn history(mkfs: &[&str], mount: &str, seed: u64, changes: u64) -> Vec<Left> {
+pub fn history(mkfs: &[&str], mount: &str, (seed, wide): (u64, bool), changes: u64) -> Vec<Left> {
     let mut all = vec!["-J", "size=4", "-N", "256"];
     all.extend(mkfs);
     let image = Image::new(MIB, &all);
@@ -55,6 +59,8 @@ pub fn history(mkfs: &[&str], mount: &str, seed: u64, changes: u64) -> Vec<Left>
             bytes,
             left: Vec::new(),
             done: Vec::new(),
+            wide,
+            open: Vec::new(),
         };
         history.fill().expect("room");
         for n in 0..changes {
@@ -122,6 +128,10 @@ pub fn tight_log(rounds: u64) -> Vec<Left> {
         left
     });
     outcome.unwrap()
+}
+
+fn is_file(fs: &Ext4, ino: Ino) -> bool {
+    (fs.getattr(ino)).is_ok_and(|attr| attr.kind == FileKind::File)
 }
 
 impl History {
@@ -196,7 +206,12 @@ impl History {
         let (a, b) = (name.as_bytes(), other.as_bytes());
         let fs = self.fs.clone();
         let there = || fs.lookup(dir, a);
-        let kind = self.rng.below(26);
+        let kind = self.rng.below(if self.wide { 38 } else { 26 });
+        if kind >= 26 {
+            let synced = self.change_seldom(kind, n, (dir, a), (to, b))?;
+            let synced = synced.filter(|&ino| is_file(&fs, ino));
+            return Ok((format!("{kind}: {name} in {dir}, {other} in {to}"), synced));
+        }
         let synced = match kind {
             0..=3 => {
                 let made = fs.create(dir, a, FileKind::File, 0o640, 0, creds)?;
@@ -285,9 +300,101 @@ impl History {
             _ => fs.create(dir, a, FileKind::Fifo, 0o600, 0, creds)?.ino,
         };
         let what = format!("{kind}: {name} in {dir}, {other} in {to}");
-        let regular = fs
-            .getattr(synced)
-            .is_ok_and(|attr| attr.kind == FileKind::File);
-        Ok((what, regular.then_some(synced)))
+        Ok((what, is_file(&fs, synced).then_some(synced)))
+    }
+
+    fn change_seldom(
+        &mut self,
+        kind: u64,
+        n: u64,
+        (dir, a): (Ino, &[u8]),
+        (to, b): (Ino, &[u8]),
+    ) -> FsResult<Option<Ino>> {
+        let (fs, creds) = (self.fs.clone(), Creds::default());
+        let there = || fs.lookup(dir, a);
+        let block = 4096;
+        Ok(match kind {
+            // A file without a name stays open, is written, cut and synced.
+            26 | 27 => {
+                let ino = there()?;
+                fs.open(ino)?;
+                fs.unlink(dir, a)?;
+                self.open.push(ino);
+                fs.write(ino, self.rng.below(50_000), &pattern(n, 7000))?;
+                fs.lookup(to, b).ok()
+            }
+            28 | 29 => {
+                let ino = *self.open.last().ok_or(fscore::Errno::NoEnt)?;
+                fs.write(ino, self.rng.below(50_000), &pattern(n, 7000))?;
+                self.resize(ino)?;
+                fs.fsync(ino, false)?;
+                fs.lookup(to, b).ok()
+            }
+            30 | 31 => {
+                let at = self.rng.below(self.open.len().max(1) as u64) as usize;
+                if at < self.open.len() {
+                    fs.release(self.open.remove(at))?;
+                }
+                let made = fs.create(dir, a, FileKind::File, 0o600, 0, creds)?;
+                Some(made.ino)
+            }
+            32 => {
+                let made = fs.tmpfile(dir, 0o600, creds)?;
+                fs.write(made.ino, 0, &pattern(n, 9000))?;
+                let linked = fs.link(made.ino, to, b);
+                fs.release(made.ino)?;
+                linked.map(|_| Some(made.ino))?
+            }
+            33 => {
+                let ino = there()?;
+                let mode = match self.rng.below(3) {
+                    0 => FallocateMode::PunchHole,
+                    1 => FallocateMode::ZeroRange,
+                    _ => FallocateMode::ZeroRangeKeepSize,
+                };
+                fs.fallocate(
+                    ino,
+                    mode,
+                    self.rng.below(50_000),
+                    1 + self.rng.below(20_000),
+                )?;
+                Some(ino)
+            }
+            34 => {
+                let ino = there()?;
+                let mode = match self.rng.below(2) {
+                    0 => FallocateMode::CollapseRange,
+                    _ => FallocateMode::InsertRange,
+                };
+                fs.fallocate(ino, mode, self.rng.below(4) * block, block)?;
+                Some(ino)
+            }
+            35 => {
+                let ino = there()?;
+                let flags = fs.file_flags(ino)?;
+                fs.set_file_flags(ino, fscore::FileFlags(flags.0 ^ 0x40))?;
+                Some(ino)
+            }
+            36 => {
+                let ino = there()?;
+                self.resize(ino)?;
+                fs.write(ino, 0, &pattern(n, 30_000))?;
+                self.resize(ino)?;
+                Some(ino)
+            }
+            _ => {
+                // So what follows begins a transaction.
+                fs.sync()?;
+                None
+            }
+        })
+    }
+
+    fn resize(&mut self, ino: Ino) -> FsResult<()> {
+        let set = SetAttr {
+            size: Some(self.rng.below(60_000)),
+            ..SetAttr::default()
+        };
+        self.fs.setattr(ino, &set).map(drop)
     }
 }

@@ -42,6 +42,12 @@ impl FastCommitWriter {
         writer
     }
 
+    /// The largest inode that is told whole: number and bytes, with the heads of its tag and of a
+    /// pad, fit a block of so many bytes.
+    pub const fn inode_bytes_max(block_bytes: usize) -> usize {
+        block_bytes - 2 * TAG_BYTES - size_of::<u32>()
+    }
+
     /// Appends one change.
     ///
     /// # Panics
