@@ -88,6 +88,25 @@ fn commits_by_callers() {
     );
 }
 
+/// Fast commits in the order of Linux and in others (fast-W1 to fast-W10).
+#[test]
+fn fast_commits() {
+    explore(440..446, 16, Tear::Blocks, "scheme=fast-commit");
+    explore(
+        446..452,
+        16,
+        Tear::Blocks,
+        "scheme=fast-commit,order=adaptive",
+    );
+    explore(
+        452..455,
+        16,
+        Tear::Blocks,
+        "scheme=fast-commit,order=flush-ahead,commit-by=caller,discard",
+    );
+    explore(455..458, 144, Tear::Sectors, "scheme=fast-commit");
+}
+
 /// Sectors of cached writes in flight may be garbage, those of FUA writes old or new.
 #[test]
 fn torn_sectors() {
@@ -112,6 +131,8 @@ fn recovery_of_what_a_dead_process_left_in_the_cache() {
     recoveries(506..507, "scheme=coalition");
     recoveries(508..509, "scheme=jftl");
     recoveries(508..509, "scheme=jftl-paper");
+    recoveries(510..511, "scheme=fast-commit");
+    recoveries(511..512, "scheme=fast-commit,order=adaptive");
 }
 
 /// The process dies, the power stays on, and the log was still empty: the next mount reads what the
