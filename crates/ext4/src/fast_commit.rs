@@ -89,13 +89,6 @@ impl Target {
         self.old.as_ref().is_some_and(|old| old.links() == 0)
     }
 
-    /// True if the inode is on the list of orphans although it has a name, and names the next one:
-    /// it was being cut off when its transaction was committed, and the mount finishes that.
-    fn was_being_cut(&self) -> bool {
-        let old = self.old.as_ref().filter(|_| !self.new);
-        old.is_some_and(|old| old.links() > 0 && old.deletion_time() != 0)
-    }
-
     /// Number of names on the device.
     fn names_before(&self) -> i64 {
         match &self.old {
@@ -408,9 +401,10 @@ impl Replay<'_> {
             }
         }
         let mut inode = disk::Inode::parse(&raw, bytes).map_err(fault::corrupt)?;
-        // The deletion time of a living inode holds the next one of the list of orphans, on which a
-        // file is while it is being cut off. No tag speaks of the list, so it stays as it is.
-        inode.set_deletion_time(old.map_or(0, disk::Inode::deletion_time));
+        if target.was_orphan() {
+            // For an orphan the deletion time holds the next orphan of the list, so it must stay.
+            inode.set_deletion_time(target.old.as_ref().map_or(0, disk::Inode::deletion_time));
+        }
         if target.is_dir && old.is_some() {
             // The content of a directory follows from the names in the row, and so do its blocks.
         } else if !inode.flags().has(InodeFlags::EXTENTS) {

@@ -169,8 +169,6 @@ fn rows_that_make_sense_are_carried_out() {
     let [a, b] = FREE;
     let rows = [
         vec![create(ROOT, a, "a"), v.new_file(a, |_| ())],
-        // As they are while the file is being cut off.
-        vec![v.fields(v.file, v.file, |i| i.set_deletion_time(15))],
         vec![
             create(ROOT, a, "a"),
             v.new_file(a, |i| i.set_size(4096)),
@@ -203,38 +201,6 @@ fn rows_that_make_sense_are_carried_out() {
         let done = v.replay(row);
         assert!(matches!(done, Ok(1..)), "row {n}: {done:?}");
     }
-}
-
-/// The chain of orphans goes through a file that was being cut off; a row that has its fields from
-/// behind the end of that leaves the chain whole.
-#[test]
-fn a_file_that_is_being_cut_stays_on_the_list_of_orphans() {
-    let mut v = volume();
-    let raw = &v.raw[&v.file];
-    let mut old = disk::Inode::parse(raw, raw.len()).expect("an inode");
-    old.set_deletion_time(v.orphan.0);
-    let (image, file) = (v.image.clone(), v.file);
-    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
-        let ro = MountOptions::parse("ro").expect("options");
-        let fs = Ext4::mount(Queue::new(Arc::new(image.to_ram(BYTES))), ro).expect("mounts");
-        (fs.inode_home(file).expect("a home"), fs.seed)
-    });
-    let ((block, at), seed) = outcome.value.expect("an answer");
-    old.update_checksum(seed.expect("checksums"), v.file);
-    let place = at..at + raw.len();
-    let edit = |block: &mut [u8]| block[place.clone()].copy_from_slice(old.bytes());
-    v.image.edit_block(block.0, edit);
-    let row = vec![v.fields(v.file, v.file, |i| i.set_mode(i.mode() ^ 0o22))];
-    let (image, sb) = (v.image.clone(), v.sb.clone());
-    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
-        let queue = Queue::new(Arc::new(image.to_ram(BYTES)));
-        replay(&queue, &sb, &MountOptions::default(), row).map_err(|e| e.to_string())
-    });
-    let images = outcome.value.expect("an answer").expect("carried out");
-    let (_, bytes) = (images.iter()).find(|(n, _)| *n == block).expect("changed");
-    let new = disk::Inode::parse(&bytes[place.clone()], place.len()).expect("an inode");
-    assert_eq!(new.deletion_time(), v.orphan.0);
-    assert_eq!(new.mode(), old.mode() ^ 0o22);
 }
 
 /// A directory has one name, in the directory in which it was made; a name must lie in a directory

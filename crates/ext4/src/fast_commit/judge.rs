@@ -174,8 +174,7 @@ impl Replay<'_> {
             Ok::<_, String>(content.into())
         };
         let alive = self.targets.iter().filter(|(_, t)| t.is_alive());
-        let (orphans, others): (Vec<_>, Vec<_>) =
-            alive.partition(|(_, t)| t.was_orphan() || t.was_being_cut());
+        let (orphans, others): (Vec<_>, Vec<_>) = alive.partition(|(_, t)| t.was_orphan());
         let numbers = |list: Vec<(&Ino, &Target)>| list.iter().map(|(ino, _)| **ino).collect();
         let (orphans, others): (BTreeSet<Ino>, BTreeSet<Ino>) = (numbers(orphans), numbers(others));
         let blocks = fs.queue.caps().sectors / SECTORS_PER_BLOCK;
