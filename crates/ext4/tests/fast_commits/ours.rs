@@ -72,8 +72,8 @@ pub fn history(mkfs: &[&str], mount: &str, (seed, wide): (u64, bool), changes: u
     outcome.unwrap()
 }
 
-/// A file in many groups grows by fast commits, and full commits in between fill a small log to every
-/// level.
+/// A file in many groups grows by fast commits, and full commits in between fill a small log to
+/// every level.
 pub fn tight_log(rounds: u64) -> Vec<Left> {
     let image = Image::new(
         MIB,

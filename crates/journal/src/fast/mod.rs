@@ -30,10 +30,10 @@
 //! - W8 (numbers): recovery gives the number of T out to no other transaction (hazards-H7). So no
 //!   block that T has left in the area counts for a transaction of a later mount.
 //! - W9 (others): the last block of the area stays free ([`Area::of`]).
-//! - W10 (room): recovery logs what a replay changes as transaction T, so the ring has room for that.
-//!   It has room for what T itself has changed (space-S1), and a replay changes more only where it
-//!   maps a whole file anew; the file system makes no fast commit that might need more than
-//!   [`FastStart::spare`] beyond it.
+//! - W10 (room): recovery logs what a replay changes as transaction T, so the ring has room for
+//!   that. It has room for what T itself has changed (journal-space-S1), and a replay changes more
+//!   only where it maps a whole file anew; the file system makes no fast commit that might need
+//!   more than [`FastStart::spare`] beyond it.
 //! - W11 (nothing old): before the superblock durably names the begin of a log with fast commits,
 //!   the area holds zeros. A scheme without fast commits has these blocks in its ring, so that
 //!   content of files may lie there, and an older file system may have left fast commits. Recovery

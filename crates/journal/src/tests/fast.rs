@@ -220,7 +220,7 @@ fn the_ring_stays_the_larger_part() {
 #[test]
 fn an_area_that_held_something_else_is_durably_empty_before_the_log_begins() {
     let rig = Rig::new(FS_BLOCKS, LOG_BLOCKS);
-    let first = LOG_BLOCKS - 8;
+    let first = LOG_BLOCKS - 7;
     let mut content = BTreeMap::from([(1, rig.disk.content(1))]);
     let blocks = [first, first + 3, LOG_BLOCKS - 1].map(|n| rig.place.block(LogBlock(n)).0);
     content.extend(blocks.map(|block| (block, filled(9))));
