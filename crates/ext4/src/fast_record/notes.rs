@@ -204,13 +204,13 @@ mod tests {
         }
         assert_eq!(ranges, [0..2, 4..8, 10..12]);
         add_range(&mut ranges, 1..11);
-        assert_eq!(ranges, [0..12]);
+        assert!(matches!(&ranges[..], [all] if *all == (0..12)));
         for n in 1..RANGES_MAX as u64 {
             add_range(&mut ranges, 20 * n..20 * n + 1);
         }
         assert_eq!(ranges.len(), RANGES_MAX);
         add_range(&mut ranges, 1000..1001);
-        assert_eq!(ranges, [0..1001]);
+        assert!(matches!(&ranges[..], [all] if *all == (0..1001)));
     }
 
     #[test]
