@@ -365,8 +365,8 @@ const CASES: &[Shows] = &[
     },
     Shows {
         mutant: Mutant::FastWithoutData,
-        scheme: "fast-commit",
-        workload: laggards,
+        scheme: "fast-commit+order=adaptive",
+        workload: appends,
         ..USUAL
     },
     Shows {
