@@ -20,10 +20,8 @@
 //!   at the end of the last one holds a checksum of all of them.
 //! - W4 (place): the first fast commit of T begins the area; each other one lies behind the one
 //!   before, which was durable before the next is sent. None of a running T is overwritten.
-//! - W5 (begin of the log): the first commit of a mount is a full one, as in Linux. So the
-//!   superblock names the begin of the log and the feature, durably, before the first block is sent
-//!   (journal-commit-K2); recovery looks at no area of an empty log, and e2fsck at none behind a log
-//!   without a transaction.
+//! - W5 (begin of the log): the superblock names the begin of the log and the feature, durably,
+//!   before the first block is sent (journal-commit-K2); recovery looks at no area of an empty log.
 //! - W6 (what cannot be told): if the file system cannot express a change of T, or the area is
 //!   full, T is committed in full, and no fast commit of T is written any more: it would count
 //!   although what came before it is missing.
@@ -116,10 +114,6 @@ impl Journal {
         let Some(log) = inner.log.as_ref().filter(|log| log.area.is_some()) else {
             return Ok(false);
         };
-        if log.superblock.lock().sb.is_clean() {
-            // W5.
-            return Ok(false);
-        }
         let Some(mut state) = wait_for_turn(inner, tid)? else {
             return Ok(true);
         };
