@@ -218,7 +218,7 @@ impl Ext4 {
         groups: Groups,
     ) -> FsResult<Ext4> {
         let block_size = block_size(&sb)?;
-        let fast = journal.scheme().is_some_and(|s| s.is_fast()) && !options.read_only;
+        let fast = journal.takes_fast_commits() && !options.read_only;
         let (free, _) = groups.free_counts();
         let geo = sb.clone();
         let reserve = Reserve {

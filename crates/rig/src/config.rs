@@ -359,6 +359,7 @@ impl Config {
         };
         options.block_bytes = self.block_bytes.unwrap_or(options.block_bytes);
         options.inode_bytes = self.inode_bytes.unwrap_or(options.inode_bytes);
+        options.fast_commits = self.scheme.journal().is_some_and(|s| s.is_fast());
         options.journal = match (self.scheme.journal(), self.journal_blocks) {
             (None, _) => JournalSize::None,
             (_, Some(blocks)) => JournalSize::Blocks(blocks),

@@ -148,9 +148,10 @@ pub fn second_opinions(
         .stack
         .scheme
         .journal()
-        .is_some_and(|s| s.is_coalition())
+        .is_some_and(|s| s.is_coalition() || s.is_fast())
     {
-        // The log has a feature that e2fsck refuses.
+        // The log has a feature that e2fsck refuses, or fast commits, of which e2fsck loses some
+        // (docs/results/fast-commit.md).
         return Ok(opinions);
     }
     match fsck::e2fsck_repair(repaired).map_err(host)? {

@@ -93,6 +93,9 @@ impl Geometry {
             .unwrap_or_else(|| default_inode_ratio(asked * block_bytes));
         let mut g = Geometry::with_groups(options, asked, ratio)?;
         g.journal_blocks = g.journal(options)?;
+        if options.fast_commits && g.journal_blocks > 0 {
+            g.journal_blocks += (g.journal_blocks / 64).clamp(16, 256);
+        }
         Ok(g)
     }
 

@@ -94,6 +94,12 @@ pub struct FastStart {
 }
 
 impl Journal {
+    /// True if the scheme has fast commits, and the log is one in which everybody looks for them.
+    pub fn takes_fast_commits(&self) -> bool {
+        let log = self.inner.log.as_ref();
+        log.is_some_and(|log| log.area.is_some())
+    }
+
     /// Makes all changes of finished handles up to transaction `tid` durable by a fast commit.
     /// `compose` is called while no handle is open; it answers the blocks, the last with the tail;
     /// none if nothing has changed since the last fast commit; `None` if something cannot be

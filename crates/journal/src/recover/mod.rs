@@ -327,15 +327,13 @@ impl CleanLog {
             log_queue,
             mut log,
         } = self;
-        log.set_features(
-            options.features_64bit,
-            options.checksum_v3,
-            scheme.is_fast(),
-        );
+        // Neither Linux nor e2fsck accepts the feature in a smaller log.
+        let fast = scheme.is_fast() && log.has_room_for_fast_commits();
+        log.set_features(options.features_64bit, options.checksum_v3, fast);
         let format = log.sb.format();
         let ring = Ring::new(log.sb.first(), log.sb.log_end());
         let limits = Limits::new(&format, ring.len(), scheme.record);
-        let area = Area::of(&log.sb).filter(|_| scheme.is_fast());
+        let area = Area::of(&log.sb).filter(|_| fast);
         let (tid, place) = (log.sb.sequence(), log.place.clone());
         let superblock = Mutex::named("journal superblock", log);
         let log = Log {
