@@ -11,7 +11,7 @@ use crate::Section;
 use std::fmt::Write as _;
 
 const BASE: &str = "jbd2";
-/// Schemes whose logs Linux and e2fsck can replay, the simplest first.
+/// Schemes whose logs Linux can replay, the simplest first.
 const STOCK: [&str; 5] = [BASE, "flush-ahead", ORDERED, "fast-commit", FAST];
 /// The stock record with the order of `adaptive`.
 const ORDERED: &str = "jbd2+order=adaptive";
@@ -344,7 +344,7 @@ fn rules(measured: &Measured) -> Vec<String> {
     let mut rules = Vec::new();
     for (whose, among) in [
         ("Varve alone has to replay the log", &JOURNALED[..]),
-        ("Stock tools have to replay the log", &STOCK[..]),
+        ("Linux has to replay the log", &STOCK[..]),
     ] {
         let score = |s: &&str| {
             let gains = measured.0.iter().flatten().count() as f64;
