@@ -160,8 +160,27 @@ def plain(v):
     return lambda v: "all as synced" if open(v.at("target"), "rb").read() == b"othernt" and not os.path.exists(v.at("f")) else "other content"
 
 
+def behind_a_full_commit(v):
+    """Files of a full commit that is not home yet, and then files of fast commits."""
+    for name in ("a", "b", "c"):
+        write(v.at(name), b"content")
+    # An fsync of a directory is a full commit, and unlike syncfs it writes nothing home.
+    fd = os.open(v.dir, os.O_RDONLY)
+    os.fsync(fd)
+    os.close(fd)
+    for name in ("d", "e"):
+        write(v.at(name), b"content")
+
+    def look(v):
+        left = [name for name in "abcde" if os.path.exists(v.at(name))]
+        return "all as synced" if len(left) == 5 else f"of a to e only {' '.join(left)} are left"
+
+    return look
+
+
 CASES = [
     (plain, "fast_commit"),
+    (behind_a_full_commit, "fast_commit"),
     (full_area, "fast_commit"),
     (attributes_of_a_former_file, "fast_commit"),
     (new_directory, "fast_commit"),

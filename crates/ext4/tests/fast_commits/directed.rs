@@ -241,6 +241,25 @@ fn an_inode_as_large_as_a_block_is_told_of_in_another_way() {
     });
 }
 
+/// Neither Linux nor e2fsck accepts fast commits in a log that has less than 1024 blocks besides: such
+/// a log gets full commits, and the feature does not appear in it.
+#[test]
+fn a_small_log_gets_full_commits() {
+    if !have_tools() {
+        return;
+    }
+    let mkfs: &[&str] = &["-b", "4096", "-O", "^fast_commit"];
+    for mount in MOUNTS {
+        let left = left_by(volume(mkfs), mount, opened_to_all).remove(0);
+        assert_eq!(left.fast, 0);
+        assert!(Area::of(&left.image).is_none());
+        let found = by_us(&left.image, left.bytes).expect("mounts");
+        is_synced(&found.tree, &left.live, mount);
+        let seen = crate::replay::by_kernel(&left.image, left.bytes);
+        assert!(seen.is_some(), "the kernel recovers it");
+    }
+}
+
 fn opened_to_all(stage: &Stage) {
     let first = stage.fs.lookup(stage.fs.root(), b"first").expect("there");
     let set = SetAttr {

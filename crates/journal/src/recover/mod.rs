@@ -350,7 +350,7 @@ impl CleanLog {
 
 fn check_credits(log: &LogSuper, scheme: &Scheme, credits: u32) -> Result<(), JournalError> {
     let sb = &log.sb;
-    let ring = log.ring_len(scheme.is_fast());
+    let ring = log.ring_len(scheme.is_fast() && log.has_room_for_fast_commits());
     let limits = Limits::new(&sb.format(), ring.max(RING_MIN), scheme.record);
     if credits <= limits.credits_max() {
         return Ok(());
