@@ -150,8 +150,8 @@ pub fn second_opinions(
         .journal()
         .is_some_and(|s| s.is_coalition() || s.is_fast())
     {
-        // The log has a feature that e2fsck refuses, or fast commits, before which e2fsck loses what
-        // a full commit holds (docs/results/fast-commit.md, "What it risks").
+        // The log has a feature that e2fsck refuses, or fast commits, before which e2fsck loses
+        // what a full commit holds (docs/results/fast-commit.md, "What it risks").
         return Ok(opinions);
     }
     match fsck::e2fsck_repair(repaired).map_err(host)? {

@@ -241,8 +241,8 @@ fn an_inode_as_large_as_a_block_is_told_of_in_another_way() {
     });
 }
 
-/// Neither Linux nor e2fsck accepts fast commits in a log that has less than 1024 blocks besides: such
-/// a log gets full commits, and the feature does not appear in it.
+/// Neither Linux nor e2fsck accepts fast commits in a log that has less than 1024 blocks besides:
+/// such a log gets full commits, and the feature does not appear in it.
 #[test]
 fn a_small_log_gets_full_commits() {
     if !have_tools() {

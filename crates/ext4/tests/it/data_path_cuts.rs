@@ -3,7 +3,7 @@
 
 use crate::common::{made, options_of};
 use crate::data_path::deaths::cuts_of_recoveries;
-use crate::data_path::{MIB, Tear, caps, explore, new_volume};
+use crate::data_path::{MIB, Tear, caps, explore, new_volume, new_volume_for};
 use base::{Nanos, Time};
 use block::Queue;
 use blockdev::{Image, SpecDisk};
@@ -88,9 +88,28 @@ fn commits_by_callers() {
     );
 }
 
-/// Fast commits in the order of Linux and in others (fast-W1 to fast-W10).
+/// Fast commits that one file leaves.
+fn fast_commits_of_one_file(options: &'static str) -> u64 {
+    let start = new_volume_for(options, 16);
+    let outcome = Sim::new(SimConfig::seeded(1)).run(move || {
+        let disk = SpecDisk::from_image(caps(16 * MIB, Tear::Blocks), start, 1);
+        let options = MountOptions::parse(options).expect("options");
+        let fs = Ext4::mount(Queue::new(disk), options).expect("mounts");
+        let file =
+            (fs.create(fs.root(), b"f", FileKind::File, 0o644, 0, Creds::default())).expect("room");
+        fs.write(file.ino, 0, &[1; 4096]).expect("room");
+        fs.fsync(file.ino, false).expect("synced");
+        let made = fs.journal().stats().fast_commits;
+        fs.unmount().expect("unmounts");
+        made
+    });
+    outcome.unwrap()
+}
+
+/// Fast commits in the order of Linux and in others (fast-W1 to fast-W11).
 #[test]
 fn fast_commits() {
+    assert_eq!(fast_commits_of_one_file("scheme=fast-commit"), 1);
     explore(440..446, 16, Tear::Blocks, "scheme=fast-commit");
     explore(
         446..452,
@@ -118,7 +137,7 @@ fn torn_sectors() {
 /// them (journal-replay-P7). Without the flush each of these lives shows a violation, except that
 /// of jftl-paper.
 fn recoveries(seeds: Range<u64>, options: &'static str) {
-    let seen = cuts_of_recoveries((&new_volume(16), None), options, seeds, None);
+    let seen = cuts_of_recoveries((&new_volume_for(options, 16), None), options, seeds, None);
     assert_eq!(seen.found, None, "{options}");
     assert!(seen.cuts > 100, "{options}: only {} cuts", seen.cuts);
 }

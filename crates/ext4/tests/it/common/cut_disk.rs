@@ -44,6 +44,16 @@ pub fn new_ram(bytes: u64) -> Arc<Ram> {
     made(&options)
 }
 
+/// As [`new_volume`], with room for fast commits if the mount options ask for some.
+pub fn new_volume_for(options: &str, mib: u64) -> Image {
+    let options = MkfsOptions {
+        journal: JournalSize::Blocks(1024),
+        fast_commits: options.contains("fast-commit"),
+        ..options_of(mib)
+    };
+    made(&options).blocks().into_iter().collect()
+}
+
 /// The content of a device with a fresh volume of `mib` MiB.
 pub fn new_volume(mib: u64) -> Image {
     new_ram(mib * MIB).blocks().into_iter().collect()

@@ -10,7 +10,7 @@
 
 pub mod deaths;
 
-pub use crate::common::cut_disk::{MIB, Tear, caps, new_volume};
+pub use crate::common::cut_disk::{MIB, Tear, caps, new_volume, new_volume_for};
 use crate::common::{options_of, written};
 use base::{BlockNo, Ino, Mutant, Nanos, Rng, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use block::{BlockDevice, Caps, Queue};
@@ -671,7 +671,7 @@ pub fn explore_with(
     options: &str,
     mut judge: impl FnMut(&Cut, u64, usize),
 ) -> u64 {
-    let start = new_volume(mib);
+    let start = new_volume_for(options, mib);
     let mut judged = 0;
     for seed in seeds {
         let cuts = life_of(seed, &start, mib * MIB, tear, options);
