@@ -314,6 +314,9 @@ impl FileSystem for Ext4 {
     fn has_atomic_writes(&self) -> bool {
         self.has_log() && !self.options.read_only
     }
+    fn sync_keeps_order(&self) -> bool {
+        self.has_log()
+    }
     fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
         self.guarded(|| {
             self.check_writable()?;

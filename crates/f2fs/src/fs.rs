@@ -132,6 +132,9 @@ impl FileSystem for F2fs {
     fn has_atomic_writes(&self) -> bool {
         !self.options.read_only
     }
+    fn sync_keeps_order(&self) -> bool {
+        self.journal.is_some()
+    }
     fn write_atomic(&self, ino: Ino, parts: &[(u64, Bytes)]) -> FsResult<()> {
         self.atomic_begin(ino)?;
         let mut written = parts

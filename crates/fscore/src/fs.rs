@@ -242,6 +242,12 @@ pub trait FileSystem: Send + Sync {
         let _ = (ino, parts);
         Err(Errno::NotSup.into())
     }
+    /// True if a sync of a file makes durable every change that ended before it, of any file and any
+    /// name, with what it syncs; false if an older change, as the removal of another file, may be
+    /// lost while what was synced stays (F2FS without a journal recovers single files).
+    fn sync_keeps_order(&self) -> bool {
+        false
+    }
     /// Sets an extended attribute. `name` begins with the prefix of its name space (`user.`,
     /// `trusted.`, `security.`, `system.posix_acl_access`, `system.posix_acl_default`), as
     /// everywhere here; `vfs` has checked its length.

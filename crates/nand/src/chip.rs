@@ -477,7 +477,7 @@ fn anded(old: &Page, new: &Page) -> Page {
             .into()
     };
     let len = old.data_len().max(new.data_len());
-    let data = and(flat(old.data(), len), flat(new.data(), len));
+    let data = and(flat(&old.data(), len), flat(&new.data(), len));
     let len = old.spare().len().max(new.spare().len());
     let spare = |p: &Page| flat(std::slice::from_ref(p.spare()), len);
     Page::new(vec![data], and(spare(old), spare(new)))

@@ -192,5 +192,5 @@ impl Media {
 fn spare_torn(page: &Page, rng: &mut Rng) -> Page {
     let mut spare = page.spare().to_vec();
     spare.iter_mut().for_each(|b| *b &= rng.below(256) as u8);
-    Page::new(page.data().to_vec(), Bytes::from(spare))
+    Page::new(page.data(), Bytes::from(spare))
 }

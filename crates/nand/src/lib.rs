@@ -65,6 +65,7 @@ mod errors;
 mod geometry;
 mod media;
 mod pairing;
+mod piece;
 mod planes;
 mod power;
 mod state;

@@ -1,8 +1,9 @@
 //! The cells: the state of a chip set, which it keeps without power.
 
+use crate::piece::Piece;
 use crate::{BlockId, Geometry, PageAddr};
 use base::collections::mix;
-use base::{Bytes, CowVec, Fingerprint, Nanos, Rng, fill};
+use base::{Bytes, CowVec, Fingerprint, Nanos, Rng};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A programmed page.
 #[derive(Debug)]
 pub struct Page {
-    data: Box<[Bytes]>,
+    data: Box<[Piece]>,
     spare: Bytes,
     /// Hash of the content; 0: not computed yet.
     digest: AtomicU64,
@@ -20,7 +21,7 @@ impl Page {
     /// A page of these data pieces (what is missing up to the page size stays erased) and spare
     /// bytes.
     pub fn new(data: Vec<Bytes>, spare: Bytes) -> Page {
-        let data = data.into_iter().map(fill::compact).collect();
+        let data = data.into_iter().map(Piece::new).collect();
         Page {
             data,
             spare,
@@ -28,8 +29,8 @@ impl Page {
         }
     }
     /// The data pieces, in order.
-    pub fn data(&self) -> &[Bytes] {
-        &self.data
+    pub fn data(&self) -> Vec<Bytes> {
+        self.data.iter().map(Piece::bytes).collect()
     }
     /// The spare bytes.
     pub fn spare(&self) -> &Bytes {
@@ -37,7 +38,7 @@ impl Page {
     }
     /// Data bytes that were given; the rest of the page is erased.
     pub fn data_len(&self) -> usize {
-        self.data.iter().map(Bytes::len).sum()
+        self.data.iter().map(Piece::len).sum()
     }
     /// `len` data bytes from `offset`, without copying where one piece holds them; erased bytes
     /// read as 0xFF.
@@ -45,11 +46,11 @@ impl Page {
         let mut at = 0;
         for piece in &self.data {
             if offset >= at && offset + len <= at + piece.len() {
-                return piece.slice(offset - at..offset - at + len);
+                return piece.bytes().slice(offset - at..offset - at + len);
             }
             at += piece.len();
         }
-        let mut all: Vec<u8> = self.data.concat();
+        let mut all: Vec<u8> = self.data().concat();
         all.resize(all.len().max(offset + len), 0xFF);
         Bytes::from(all).slice(offset..offset + len)
     }

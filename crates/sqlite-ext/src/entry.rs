@@ -86,7 +86,8 @@ unsafe fn try_load(db: *mut sqlite3, routines: *const sqlite3_api_routines) -> R
         if !there.is_null() && !table::is_ours(there) {
             return Err("another VFS named `varve` is registered".into());
         }
-        if there.is_null() {
+        let is_new = there.is_null();
+        if is_new {
             let below = (functions.vfs_find)(std::ptr::null());
             if below.is_null() {
                 return Err("this SQLite has no default VFS to take time from".into());
@@ -104,7 +105,11 @@ unsafe fn try_load(db: *mut sqlite3, routines: *const sqlite3_api_routines) -> R
             refused("the function of all connections", each)?;
         }
         drop(loading);
-        refused("the function varve_error", said::give_function(db, api))
+        match said::give_function(db, api) {
+            // The connection has it, and is using it or another one: a statement loads us again.
+            ffi::SQLITE_BUSY if !is_new => Ok(()),
+            code => refused("the function varve_error", code),
+        }
     }
 }
 

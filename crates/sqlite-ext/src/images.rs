@@ -16,6 +16,10 @@ use varve::{Disk, Error, Format, Kind, Volume};
 /// waits for the end of that.
 static IMAGES: Mutex<Vec<Image>> = Mutex::named("sqlite-ext images", Vec::new());
 
+/// Numbers of errors on Linux.
+const EBUSY: c_int = 16;
+const ESTALE: c_int = 116;
+
 struct Image {
     /// The SQLite that hears of failures.
     api: Api,
@@ -59,31 +63,45 @@ impl Refusal {
 /// The mount of an image, which stays until [`release`]; mounts it if nobody in this process has.
 ///
 /// # Errors
-/// It cannot be made or mounted, or was mounted by the process that this one forked from.
+/// It cannot be made or mounted, was mounted by the process that this one forked from, or was
+/// replaced since it was mounted.
 pub fn acquire(api: Api, image: &Path, wish: &Wish) -> Result<Arc<Mount>, Refusal> {
     let mut images = IMAGES.lock();
-    let file = identity(image);
-    let same = |there: &&mut Image| there.path == image || Some(there.file) == file;
-    if let Some(there) = images.iter_mut().find(same) {
-        if there.mount.is_of_another_process() {
-            return Err(Refusal {
-                code: ffi::SQLITE_BUSY,
-                errno: 16,
-                text: format!(
-                    "{}: is mounted by the process that this one forked from; open databases after \
-                     a fork, or start processes without one (Python: the method `spawn`)",
-                    image.display()
-                ),
-            });
-        }
-        there.users += 1;
-        return Ok(Arc::clone(&there.mount));
+    if let Some(mount) = used(&mut images, image)? {
+        return Ok(mount);
     }
     let mounted = mounted(api, image, wish);
     let mounted = mounted.map_err(|e| Refusal::of(image, &e))?;
     let mount = Arc::clone(&mounted.mount);
     images.push(mounted);
     Ok(mount)
+}
+
+/// The mount of an image that is mounted, for one more user; `None` if it is not.
+fn used(images: &mut [Image], image: &Path) -> Result<Option<Arc<Mount>>, Refusal> {
+    let file = identity(image);
+    let same = |there: &&mut Image| there.path == image || Some(there.file) == file;
+    let Some(there) = images.iter_mut().find(same) else {
+        return Ok(None);
+    };
+    let refused = |errno, why: &str| Refusal {
+        code: ffi::SQLITE_BUSY,
+        errno,
+        text: format!("{}: {why}", image.display()),
+    };
+    if there.mount.is_of_another_process() {
+        let why = "is mounted by the process that this one forked from; open databases after a \
+                   fork, or start processes without one (Python: the method `spawn`)";
+        return Err(refused(EBUSY, why));
+    }
+    if Some(there.file) != file {
+        // What is written there would go into a file that has another name, or none.
+        let why = "was renamed, removed or replaced while databases in it are open; close these \
+                   connections first";
+        return Err(refused(ESTALE, why));
+    }
+    there.users += 1;
+    Ok(Some(Arc::clone(&there.mount)))
 }
 
 /// Gives back what [`acquire`] gave; the last one unmounts the image. Answers SQLite's code.
@@ -110,14 +128,6 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
     }
 }
 
-/// The mount of an image that a file of SQLite is open in, until [`release`].
-fn find(image: &Path) -> Option<Arc<Mount>> {
-    let mut images = IMAGES.lock();
-    let there = images.iter_mut().find(|there| there.path == image)?;
-    there.users += 1;
-    Some(Arc::clone(&there.mount))
-}
-
 fn identity(image: &Path) -> Option<(u64, u64)> {
     let meta = image.metadata().ok()?;
     Some((meta.dev(), meta.ino()))
@@ -133,7 +143,7 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
     let mut read_only = options.split(',').any(|option| option == "ro");
     let volume = match Volume::mount(&disk, options) {
         // Left by a process that ended before it had made the file system.
-        Err(Error::NotFormatted) if wish.create.is_some() => {
+        Err(Error::NotFormatted) if wish.create.is_some_and(|bytes| is_blank(image, bytes)) => {
             disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
             Volume::mount(&disk, options)?
         }
@@ -143,7 +153,9 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         }
         other => other?,
     };
-    let listener = Box::new(move |code: c_int, text: &str| said::say(api, code, 5, text));
+    let listener = Box::new(move |code: c_int, errno: c_int, text: &str| {
+        said::say(api, code, errno, text);
+    });
     let vfs = Arc::clone(volume.vfs());
     let told = Options {
         read_only,
@@ -174,6 +186,19 @@ fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
     Ok(disk)
 }
 
+/// Whether an image is a file of so many bytes that was never written.
+fn is_blank(image: &Path, bytes: u64) -> bool {
+    let Ok(file) = std::fs::File::open(image) else {
+        return false;
+    };
+    let is_file = file
+        .metadata()
+        .is_ok_and(|m| m.is_file() && m.len() == bytes);
+    // ENXIO: there is no data behind the offset.
+    let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
+    is_file && data == Err(rustix::io::Errno::NXIO)
+}
+
 fn is_write_protected(e: &Error) -> bool {
     matches!(
         e.kind(),
@@ -186,10 +211,7 @@ fn is_write_protected(e: &Error) -> bool {
 /// # Errors
 /// As [`acquire`].
 pub fn with<R>(api: Api, name: &Name, f: impl FnOnce(&Mount) -> R) -> Result<R, Refusal> {
-    let mount = match find(&name.image) {
-        Some(mount) => mount,
-        None => acquire(api, &name.image, &Wish::default())?,
-    };
+    let mount = acquire(api, &name.image, &Wish::default())?;
     let done = f(&mount);
     release(&mount);
     Ok(done)

@@ -7,6 +7,13 @@
 //! file. **It does not sync that file before it writes the database**: it synced the journal that
 //! it had in memory, and takes it for done. So the first write after such an answer syncs the
 //! volume ([`before_write`]); else a cut could leave half of the pages and no journal.
+//!
+//! - batch-T1 a batch is written when no journal of an earlier transaction can come back. A journal
+//!   ends by its removal or by truncation, which SQLite does not sync in all modes, since the next
+//!   journal would be synced under the same name; after a batch there is no next one. Where the
+//!   sync of the database does not bring older changes along, the old journal would be there again
+//!   after a cut, and SQLite would roll it back over all batches since. So the volume is synced
+//!   first there.
 
 use crate::error::During;
 use crate::ffi;
@@ -61,7 +68,9 @@ pub(crate) fn commit(file: &mut SqliteFile) -> c_int {
     if batch.0.is_empty() {
         return ffi::SQLITE_OK;
     }
-    let written = file.file.write_atomic(&batch.0);
+    // batch-T1.
+    let ready = file.mount.sync_ended_journals();
+    let written = ready.and_then(|()| file.file.write_atomic(&batch.0));
     file.batch_refused = written.is_err();
     match written {
         Ok(()) => ffi::SQLITE_OK,
@@ -79,17 +88,22 @@ pub(crate) fn commit(file: &mut SqliteFile) -> c_int {
 /// To be called before the database is written directly: what SQLite wrote since a batch was
 /// refused is its journal, which has to be durable first.
 pub(crate) fn before_write(file: &mut SqliteFile) -> c_int {
-    if !std::mem::take(&mut file.batch_refused) {
+    if !file.batch_refused {
         return ffi::SQLITE_OK;
     }
     let synced = file.mount.vfs.sync();
+    file.batch_refused = synced.is_err();
     file.outcome(During::Sync, synced)
 }
 
 /// `SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE`.
 pub(crate) fn roll_back(file: &mut SqliteFile) -> c_int {
     match file.batch.take() {
-        Some(_) => ffi::SQLITE_OK,
+        Some(_) => {
+            // What SQLite writes next is its journal, as behind a commit that was refused.
+            file.batch_refused = true;
+            ffi::SQLITE_OK
+        }
         None => ffi::SQLITE_NOTFOUND,
     }
 }

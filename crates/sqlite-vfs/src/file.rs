@@ -108,6 +108,9 @@ impl SqliteFile {
             chunk => size.next_multiple_of(chunk),
         };
         let result = self.file.truncate(size);
+        if self.node.is_none() {
+            self.mount.journal_ended();
+        }
         self.outcome(During::Truncate, result)
     }
 

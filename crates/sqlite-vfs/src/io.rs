@@ -105,6 +105,29 @@ unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int
     }
 }
 
+/// What a sector is where the file cannot be asked, bytes.
+const SECTOR_BYTES: c_int = 4096;
+
+/// As [`call`], for a property of `file`: an error would be read as one, so `unknown` is answered.
+///
+/// # Safety
+/// As [`call`].
+unsafe fn property(
+    file: *mut ffi::sqlite3_file,
+    unknown: c_int,
+    f: impl FnOnce(&mut State) -> c_int,
+) -> c_int {
+    let mut answer = unknown;
+    // SAFETY: the caller's promise.
+    unsafe {
+        call(file, |state| {
+            answer = f(state);
+            ffi::SQLITE_OK
+        })
+    };
+    answer
+}
+
 unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: SQLite closes an open file once; the box comes from `install`.
     let state = unsafe {
@@ -229,12 +252,16 @@ unsafe extern "C" fn file_control(
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: an open file.
-    unsafe { call(file, |state| state.file.mount.options.sector_bytes) }
+    unsafe {
+        property(file, SECTOR_BYTES, |state| {
+            state.file.mount.options.sector_bytes
+        })
+    }
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: an open file.
-    unsafe { call(file, |state| state.file.device_characteristics()) }
+    unsafe { property(file, 0, |state| state.file.device_characteristics()) }
 }
 
 unsafe extern "C" fn shm_map(

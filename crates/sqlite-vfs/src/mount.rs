@@ -7,9 +7,9 @@ use crate::shm::Shm;
 use base::{Ino, Map};
 use rt::{Mutex, Payload};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
-use vfs::{Errno, FsError, Vfs};
+use vfs::{Errno, FsError, FsResult, Vfs};
 
 /// Locks and WAL index of one database file, shared by all its open files.
 pub(crate) struct Node {
@@ -28,6 +28,8 @@ pub struct Mount {
     temp_names: AtomicU64,
     /// Calls that had nothing to do, which are points of a schedule all the same.
     pub(crate) idle_calls: rt::atomic::AtomicU64,
+    /// A journal was removed or emptied, and nothing has made that durable.
+    ended_journal: AtomicBool,
     last_errno: AtomicI32,
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
@@ -36,8 +38,9 @@ pub struct Mount {
     process: Option<u32>,
 }
 
-/// Hears SQLite's code and the text of each error of the file system. It must not wait.
-pub type Listener = Box<dyn Fn(c_int, &str) + Send + Sync>;
+/// Hears of each error of the file system: SQLite's code, the number of the error, the text. It
+/// must not wait.
+pub type Listener = Box<dyn Fn(c_int, c_int, &str) + Send + Sync>;
 
 impl Mount {
     /// A mount on which nothing is open.
@@ -72,6 +75,7 @@ impl Mount {
             files: AtomicUsize::new(0),
             temp_names: AtomicU64::new(0),
             idle_calls: rt::atomic::AtomicU64::new(0),
+            ended_journal: AtomicBool::new(false),
             last_errno: AtomicI32::new(0),
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
@@ -91,6 +95,23 @@ impl Mount {
     /// Files that SQLite has open.
     pub fn open_files(&self) -> usize {
         self.files.load(Ordering::Relaxed)
+    }
+
+    /// A file that may be a journal was removed or emptied, and was not synced.
+    pub(crate) fn journal_ended(&self) {
+        self.ended_journal.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the ends of journals durable where the sync of a database would not (batch-T1).
+    pub(crate) fn sync_ended_journals(&self) -> FsResult<()> {
+        if self.vfs.sync_keeps_order() || !self.ended_journal.swap(false, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let synced = self.vfs.sync();
+        if synced.is_err() {
+            self.journal_ended();
+        }
+        synced
     }
 
     /// The node of an inode that the caller holds open.
@@ -146,7 +167,7 @@ impl Mount {
         if let Some(listener) = &self.listener
             && (!is_missing || during == During::Open)
         {
-            listener(code, &text);
+            listener(code, error.errno().code(), &text);
         }
         if !is_missing {
             self.first_error.lock().get_or_insert(text);

@@ -46,11 +46,10 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
             (path, file, flags)
         }
     };
-    if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0 {
-        mount
-            .vfs
-            .unlink(&path)
-            .map_err(|e| mount.fail(During::Open, &path, &e))?;
+    if flags & ffi::SQLITE_OPEN_DELETEONCLOSE != 0
+        && let Err(error) = mount.vfs.unlink(&path)
+    {
+        return Err(give_up(mount, &path, file, &error));
     }
     let is_new_journal = flags & ffi::SQLITE_OPEN_CREATE != 0
         && matches!(
@@ -80,10 +79,22 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
 fn open_named(mount: &Mount, path: &[u8], flags: c_int) -> Result<(vfs::File, c_int), c_int> {
     let (perm, owner) = permissions(mount, path, flags);
     let (file, flags) = open_or_read_only(mount, path, flags, perm)?;
-    if let Some((uid, gid)) = owner {
-        give_to(&file, uid, gid).map_err(|e| mount.fail(During::Open, path, &e))?;
+    if let Some((uid, gid)) = owner
+        && let Err(error) = give_to(&file, uid, gid)
+    {
+        return Err(give_up(mount, path, file, &error));
     }
     Ok((file, flags))
+}
+
+/// Closes a file that cannot be used, as one that is dropped open would keep the volume from being
+/// unmounted. Answers SQLite's code of `error`.
+fn give_up(mount: &Mount, path: &[u8], file: vfs::File, error: &FsError) -> c_int {
+    let code = mount.fail(During::Open, path, error);
+    if let Err(error) = file.close() {
+        mount.fail(During::Close, path, &error);
+    }
+    code
 }
 
 /// Makes a temporary file under a name that nothing has. A name may be taken: by another
@@ -186,9 +197,13 @@ pub fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
     if let Err(error) = mount.vfs.unlink(path) {
         return mount.fail(During::Delete, path, &error);
     }
-    match sync_dir.then(|| sync_parent(mount, path)) {
-        Some(Err(error)) => mount.fail(During::DirSync, path, &error),
-        _ => ffi::SQLITE_OK,
+    if !sync_dir {
+        mount.journal_ended();
+        return ffi::SQLITE_OK;
+    }
+    match sync_parent(mount, path) {
+        Err(error) => mount.fail(During::DirSync, path, &error),
+        Ok(()) => ffi::SQLITE_OK,
     }
 }
 

@@ -281,6 +281,11 @@ impl Vfs {
     pub fn has_atomic_writes(&self) -> bool {
         self.fs.has_atomic_writes()
     }
+    /// True if a sync of a file makes durable every change that ended before it
+    /// ([`FileSystem::sync_keeps_order`](fscore::FileSystem::sync_keeps_order)).
+    pub fn sync_keeps_order(&self) -> bool {
+        self.fs.sync_keeps_order()
+    }
     /// Number of open files, with those that were leaked.
     pub fn open_files(&self) -> u64 {
         self.open_files.load(Ordering::Relaxed)

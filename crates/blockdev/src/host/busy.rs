@@ -24,7 +24,7 @@ const PAUSE: base::Nanos = base::Nanos::from_millis(50);
 /// of its image, which is more exact, because a mount that is being remounted has released it.
 const OWN: &str = "fuse.varve";
 
-/// Locks `file` for this open file description; the lock ends with it.
+/// Locks `file` for this open file description; the lock ends with it, or by [`unlock`].
 pub(super) fn lock(
     path: &Path,
     file: &File,
@@ -53,6 +53,12 @@ pub(super) fn lock(
         path,
         format!("{who}, {why}; end it first"),
     ))
+}
+
+/// Ends the lock of `file`, also for processes that have a copy of the descriptor.
+pub(super) fn unlock(file: &File) {
+    // It ends with the last descriptor if this fails.
+    let _ = flock(file, FlockOperation::Unlock);
 }
 
 /// Refuses an image or device that the kernel uses.

@@ -110,6 +110,7 @@ impl HostFile {
         }
         busy::lock(path, &file, &meta, true)?;
         file.set_len(bytes).map_err(host("cannot be that long"))?;
+        sync_name(path).map_err(host("its name cannot be made durable"))?;
         let options = HostOptions {
             write: true,
             ..options.clone()
@@ -130,6 +131,7 @@ impl HostFile {
             ..options.clone()
         };
         let mut place = Place::new(path, file, options)?;
+        place.locked_by = Some(std::process::id());
         // The file below a loop device is locked too, so that it cannot be opened at the same time.
         if let Some(below) = busy::backing_file(&meta)
             && let Ok(file) = File::open(&below)
@@ -268,6 +270,15 @@ impl HostFile {
         place.set_bytes(bytes);
         HostFile::on(Arc::new(place), io)
     }
+}
+
+/// Makes the name of a new file durable, as what is synced into the file is lost with it.
+fn sync_name(path: &Path) -> io::Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    File::open(folder)?.sync_all()
 }
 
 fn check_kind(path: &Path, meta: &Metadata) -> Result<(), HostError> {

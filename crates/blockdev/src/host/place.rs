@@ -1,7 +1,7 @@
 //! The open file or device below: its window, its alignment, its promises, and single transfers.
 
 use super::buffer::{Aligned, Block};
-use super::busy::{is_device, numbers};
+use super::busy::{self, is_device, numbers};
 use super::options::{HostError, HostOptions};
 use super::past::{LONG_BYTES, Past};
 use crate::{Caps, DevError};
@@ -36,6 +36,21 @@ pub(super) struct Place {
     /// The file for long transfers past the page cache, where all other transfers go through it.
     pub past: Option<Past>,
     pub is_device: bool,
+    /// The process that holds the locks of the files; `None`: they are not locked.
+    pub locked_by: Option<u32>,
+}
+
+/// Gives the locks back at once. A lock lives as long as any descriptor of the open file, and a
+/// process that was forked meanwhile has copies of them all.
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.locked_by == Some(std::process::id()) {
+            self.beside
+                .iter()
+                .chain([&self.file])
+                .for_each(busy::unlock);
+        }
+    }
 }
 
 impl Place {
@@ -87,6 +102,7 @@ impl Place {
             align,
             past,
             is_device,
+            locked_by: None,
         })
     }
 

@@ -265,6 +265,9 @@ mod tests {
         (0..count).map(job).collect()
     }
 
+    /// Long enough for a shell on a busy machine to say something.
+    const PATIENCE: Duration = Duration::from_secs(4);
+
     /// Workers that do what a line of shell says with each task in `$task`.
     fn ends(script: &str, count: usize) -> Vec<End> {
         let program = Program {
@@ -279,7 +282,7 @@ mod tests {
             &program,
             &jobs(count),
             2,
-            Duration::from_millis(300),
+            PATIENCE,
             None,
             &|_, _| {},
         )

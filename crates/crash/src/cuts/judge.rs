@@ -1,11 +1,11 @@
 //! Recovery of one remainder of a SQLite run, and whether it keeps the rules R1 to R3, S1 and S2.
 //!
 //! R3 is left out where e2fsck cannot read the log (coalition). S2 wants what the level of
-//! `PRAGMA synchronous` promises ([`keeps_acknowledged`]).
+//! `PRAGMA synchronous` promises ([`may_lose`]).
 
 use super::{Cut, CutConfig, Tree, walk};
 use crate::CrashError;
-use crate::rules::keeps_acknowledged;
+use crate::rules::may_lose;
 use rig::AnyModel;
 use rusqlite::Connection;
 use std::path::Path;
@@ -207,7 +207,7 @@ fn database(
         Ok(table) => table,
         // Where commits are not synced, the making of the table may go with them.
         Err(why)
-            if !keeps_acknowledged(spec.synchronous)
+            if may_lose(spec.synchronous, spec.journal) >= cut.acknowledged
                 && why.to_string().contains("no such table") =>
         {
             judgement.lost = Some(cut.acknowledged);
@@ -226,7 +226,7 @@ fn database(
     if let Some(count) = (0..=newest).rev().find(|&count| matching(count)) {
         let lost = acknowledged.saturating_sub(count);
         judgement.lost = Some(lost);
-        if lost > 0 && keeps_acknowledged(spec.synchronous) {
+        if lost > may_lose(spec.synchronous, spec.journal) {
             judgement.violations.push(format!(
                 "S2: {lost} of {acknowledged} acknowledged transactions are lost"
             ));

@@ -16,7 +16,7 @@
 use crate::CrashError;
 use crate::loss::Loss;
 use crate::oracle::{Oracle, Subject};
-use crate::rules::keeps_acknowledged;
+use crate::rules::may_lose;
 use crate::{CrashConfig, Judgement};
 use ::sqlite::Registration;
 use base::Time;
@@ -180,8 +180,9 @@ impl TableOracle {
         whole.or_else(|| (filling && found.is_some_and(Table::is_empty)).then_some(0))
     }
 
-    fn promises_last(&self) -> bool {
-        keeps_acknowledged(self.spec.synchronous)
+    /// Acknowledged transactions that may be lost.
+    fn may_lose(&self) -> usize {
+        may_lose(self.spec.synchronous, self.spec.journal)
     }
 
     fn recovered(&self, vfs: &Arc<Vfs>) -> Result<Recovered, String> {
@@ -223,13 +224,13 @@ impl TableOracle {
         if lost > 0 {
             let newest = steps.checked_sub(1).and_then(|n| self.steps[n].ended);
             judgement.loss.add(&Loss {
-                acked_ops: if self.promises_last() { lost } else { 0 },
+                acked_ops: lost.saturating_sub(self.may_lose()),
                 ops: lost,
                 age: self.at - newest.unwrap_or(self.steps[0].begun),
                 ..Loss::default()
             });
         }
-        if lost > 0 && self.promises_last() {
+        if lost > self.may_lose() {
             let why = match (self.spec.journal, self.spec.synchronous) {
                 (JournalMode::Delete, Synchronous::Full) => {
                     " (by design: the removal of the journal is not synced; synchronous=extra does)"

@@ -35,8 +35,9 @@ use std::collections::BTreeMap;
 
 use super::writeback::Way;
 
-/// Pages whose mapping may need as many new nodes of the tree as one insertion at the most.
-const PAGES_PER_NODES: u32 = 16;
+/// Neighbouring pages whose mapping may need as many new nodes of the tree as one insertion at the
+/// most. Pages that lie farther apart may each be in another leaf.
+const PAGES_PER_NODES: u64 = 16;
 
 /// The pages of an atomic write, by their number in the file.
 type Pages = BTreeMap<u64, Vec<u8>>;
@@ -146,14 +147,22 @@ impl Ext4 {
     /// A page with a written block needs a credit for its image. Another one needs them for bitmap
     /// and descriptor too, a block, and its share of what the tree may grow by.
     fn need_of(&self, inode: &Inode, pages: &Pages) -> FsResult<Need> {
-        let (mut written, mut unwritten) = (0_u32, 0_u32);
+        let (mut written, mut unwritten, mut insertions) = (0_u32, 0_u32, 0_u32);
+        // The page behind those that share the nodes of the last insertion.
+        let mut shared = 0;
         for &index in pages.keys() {
             match self.lookup_span(inode, index as u32, 1)? {
                 Span::Data { .. } => written += 1,
-                Span::Hole { .. } | Span::Unwritten { .. } => unwritten += 1,
+                Span::Hole { .. } | Span::Unwritten { .. } => {
+                    unwritten += 1;
+                    if index >= shared {
+                        insertions += 1;
+                        shared = index + PAGES_PER_NODES;
+                    }
+                }
             }
         }
-        let nodes = unwritten.div_ceil(PAGES_PER_NODES) * INSERT_NODES_MAX;
+        let nodes = insertions * INSERT_NODES_MAX;
         Ok(Need {
             credits: written + 4 * unwritten + 4 * nodes + 4,
             promise: u64::from(unwritten) + u64::from(nodes),

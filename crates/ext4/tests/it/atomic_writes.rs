@@ -261,3 +261,43 @@ fn what_is_too_much_is_refused_and_changes_nothing() {
         assert!(fs.write_atomic(dir, &many(1)).is_err());
     });
 }
+
+/// Each hole lies in another full leaf of the tree, so each page may need new nodes: a volume that
+/// has blocks for the pages and not for the nodes refuses, and stays writable.
+#[test]
+fn holes_in_many_leaves_are_refused_where_their_nodes_have_no_room() {
+    const HOLES: u64 = 16;
+    /// More pages than a leaf of 340 extents maps with a hole behind each.
+    const APART: u64 = 1000;
+    live(|fs| {
+        let ino = fs.file("a");
+        for n in 0..HOLES * APART / 2 {
+            // All of it would not fit: of every 1,000 pages, 720 are left out.
+            if n * 2 % APART < 720 {
+                fs.write(ino, n * 2 * 4096, &[1; 4096]).expect("written");
+            }
+        }
+        fs.fsync(ino, false).expect("synced");
+        let parts: Vec<(u64, Bytes)> = (0..HOLES)
+            .map(|n| ((n * APART + 301) * 4096, Bytes::from(vec![2; 4096])))
+            .collect();
+        let filler = fs.file("filler");
+        let mut at = 0;
+        while let Ok(n) = fs.write(filler, at, &[3; 4096]) {
+            at += n as u64;
+        }
+        fs.fsync(filler, false).expect("synced");
+        // Room for the pages and a few nodes.
+        for left in [24, 30, 40] {
+            let size = Some(at - left * 4096);
+            let shorter = fscore::SetAttr {
+                size,
+                ..fscore::SetAttr::default()
+            };
+            fs.setattr(filler, &shorter).expect("truncated");
+            let refused = fs.write_atomic(ino, &parts).map_err(|e| e.errno());
+            assert_eq!(refused, Err(Errno::NoSpc), "{left} blocks");
+            fs.write(ino, 0, &[4; 10]).expect("the volume is writable");
+        }
+    });
+}

@@ -54,7 +54,14 @@ fn images_that_are_not_valid() {
     let uri = "file:app.img:/a.db?vfs=varve";
     let text = refused(&place, uri);
     assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
-    // Zeros are what a process leaves that ended before it had made the file system.
+    // Zeros that somebody wrote may be the head of anything.
+    let text = refused(&place, &format!("{uri}&create=32M"));
+    assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
+    // A file without content is what a process leaves that ended before it had made the file system.
+    let blank = std::fs::File::create(&image).unwrap();
+    blank.set_len(64 << 20).unwrap();
+    let text = refused(&place, &format!("{uri}&create=32M"));
+    assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
     let text = place.shell(&format!(
         ".open '{uri}&create=64M'\ncreate table t(v);\n.tables\n"
     ));
@@ -68,7 +75,24 @@ fn images_that_are_not_valid() {
     );
     std::fs::write(&image, vec![7; 32 << 20]).unwrap();
     let text = refused(&place, &format!("{uri}&create=64M"));
-    assert!(text.contains("the disk holds data"), "{text}");
+    assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
+}
+
+/// What is written to an image that was moved away would be lost with it.
+#[test]
+fn an_image_that_was_replaced_is_refused_while_the_old_one_is_open() {
+    let place = Place::new();
+    let uri = "file:app.img:/a.db?vfs=varve&create=64M";
+    let text = place.shell(&format!(
+        ".open '{uri}'\ncreate table t(v);\n.shell mv app.img old.img\n\
+         attach '{uri}' as b;\nselect varve_error();\n\
+         .shell mv old.img app.img\nattach '{uri}' as b;\nselect count(*) from b.t;\n"
+    ));
+    assert!(
+        text.contains("app.img: was renamed, removed or replaced"),
+        "{text}"
+    );
+    assert!(text.ends_with("\n0\n"), "{text}");
 }
 
 #[test]

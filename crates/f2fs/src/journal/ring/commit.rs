@@ -77,6 +77,7 @@
 //! Locks: the leader holds none except its leadership. It may wait for an apply, or apply itself
 //! (K8); an apply never waits for a commit.
 
+use super::group::Patience;
 use super::log::Kept;
 use super::transaction::{Own, blocks, transaction};
 use super::trim::trim;
@@ -140,7 +141,12 @@ impl F2fs {
         let Some(journal) = &self.journal else {
             return Ok(());
         };
-        journal.group.wait(upto, || self.lead(journal, why))
+        let patience = match why {
+            CommitReason::Fsync => Patience::ForCallers,
+            _ => Patience::None,
+        };
+        let lead = || self.lead(journal, why);
+        journal.group.wait(upto, patience, lead)
     }
 
     /// Makes everything durable that was logged before the call.

@@ -19,6 +19,7 @@ mod commit;
 #[cfg(test)]
 mod commit_tests;
 mod fsync;
+mod gather;
 mod group;
 pub(crate) mod guard;
 mod locked;
