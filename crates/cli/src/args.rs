@@ -18,6 +18,7 @@ pub use program::{AckArgs, AckWay, ProgramArgs};
 pub use recordings::{RecordArgs, ReplayArgs};
 pub use serve::{Kill, Place, ServeArgs};
 
+use crate::progress::Progress;
 use crate::size;
 use clap::{Parser, Subcommand, ValueEnum};
 use crash::campaign::{Look, Reach};
@@ -32,6 +33,18 @@ use std::str::FromStr;
 pub struct Args {
     #[command(subcommand)]
     pub command: Command,
+    /// How a long command shows how far it is.
+    #[arg(
+        long = "progress",
+        global = true,
+        value_enum,
+        default_value_t,
+        value_name = "HOW"
+    )]
+    pub shown_progress: Progress,
+    /// Shows no progress: as --progress none.
+    #[arg(short, long, global = true, conflicts_with = "shown_progress")]
+    pub quiet: bool,
 }
 
 #[derive(Subcommand)]

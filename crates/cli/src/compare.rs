@@ -7,6 +7,7 @@ use crate::campaign::task::Task;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
+use crate::progress::{self, shown};
 use crate::stop::{Part, Stop};
 use crate::table;
 use crate::worker::{self, Checked, Done, Job};
@@ -422,10 +423,10 @@ fn run_all(
     let bars: Vec<ProgressBar> = configs
         .iter()
         .map(|config| {
-            if !args.json {
+            if progress::draws() {
                 screen.add(bar(config))
             } else {
-                ProgressBar::hidden()
+                bar(config)
             }
         })
         .collect();
@@ -474,12 +475,9 @@ fn bar(config: &RunConfig) -> ProgressBar {
             .expect("the template is valid")
             .progress_chars("=> ");
     let bar = ProgressBar::new(0).with_style(style);
-    bar.set_prefix(format!(
-        "{}/{}",
-        config.stack.fs,
-        config.stack.scheme_text()
-    ));
-    bar
+    let name = format!("{}/{}", config.stack.fs, config.stack.scheme_text());
+    bar.set_prefix(name.clone());
+    shown(&name, bar)
 }
 
 /// What the checkers said; findings are a failure of the command.

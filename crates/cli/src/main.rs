@@ -23,6 +23,7 @@ mod out;
 mod paper;
 mod plain;
 mod pool;
+mod progress;
 mod record;
 mod replay;
 mod saved;
@@ -36,6 +37,7 @@ mod worker;
 use args::{Args, Command};
 use clap::Parser;
 use failure::Failure;
+use progress::Progress;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
@@ -44,6 +46,10 @@ fn main() -> ExitCode {
     let given = words();
     let given = mount::as_helper(&given).unwrap_or(given);
     let args = Args::try_parse_from(given).unwrap_or_else(|e| refuse(&e));
+    progress::choose(match args.quiet {
+        true => Progress::None,
+        false => args.shown_progress,
+    });
     let result = match args.command {
         Command::Fsck(options) => return fsck::fsck(&options),
         Command::Recover(options) => return fsck::recover::recover(&options),

@@ -8,6 +8,7 @@ mod table;
 use crate::args::CalibrateArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::out::say;
+use crate::progress::shown;
 use crate::stop::Stop;
 use base::Nanos;
 use calibrate::text::{Origin, profile};
@@ -101,7 +102,7 @@ fn measured(place: &Place, seconds: f64) -> Result<Seen, Failure> {
         seed: 1,
     };
     let style = ProgressStyle::with_template("{spinner} {msg}").expect("the template is valid");
-    let bar = ProgressBar::new_spinner().with_style(style);
+    let bar = shown("calibrate", ProgressBar::new_spinner().with_style(style));
     bar.enable_steady_tick(Duration::from_millis(200));
     let seen = measure(&mut Real(&place.file), &plan, &effort, &mut |what| {
         bar.set_message(what.to_string());

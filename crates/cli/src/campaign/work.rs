@@ -12,6 +12,7 @@ use crate::args::WorkArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
 use crate::pool;
+use crate::progress::shown;
 use crate::stop::Stop;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -102,6 +103,7 @@ impl<'a> Bench<'a> {
         let style = format!("[{{bar:40}}] {{pos}}/{{len}} {what}, {{eta}} left");
         let style = ProgressStyle::with_template(&style).expect("the template is valid");
         let bar = ProgressBar::new(jobs.len() as u64).with_style(style.progress_chars("=> "));
+        let bar = shown("campaign", bar);
         // After a failure of the host nothing more is of use.
         let broken = AtomicUsize::new(0);
         let patience = Duration::from_secs(self.args.timeout);

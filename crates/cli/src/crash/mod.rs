@@ -15,6 +15,7 @@ use crate::campaign::shelf::Shelf;
 use crate::compare::ungrouped;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
+use crate::progress::shown;
 use crate::stop::{Part, Stop};
 use crash::case::Volumes;
 use crash::finding::keep::Gone;
@@ -132,7 +133,7 @@ fn bar(jobs: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} cases, {msg}, {eta} left")
         .expect("the template is valid")
         .progress_chars("=> ");
-    ProgressBar::new(jobs as u64).with_style(style)
+    shown("crash", ProgressBar::new(jobs as u64).with_style(style))
 }
 
 /// Writes and prints the report of these ends, in the order of the jobs. `incomplete` says why

@@ -9,6 +9,7 @@ use crate::campaign::task::Task;
 use crate::failure::{Failure, failed, usage};
 use crate::out::{OutFolder, say};
 use crate::pool;
+use crate::progress::shown;
 use crate::stop::{self, Stop};
 use crate::worker::run_in_process;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -295,7 +296,10 @@ where
     let style = ProgressStyle::with_template("[{bar:40}] {pos}/{len} runs, {eta} left")
         .expect("the template is valid")
         .progress_chars("=> ");
-    let bar = ProgressBar::new(jobs.len() as u64).with_style(style);
+    let bar = shown(
+        "paper",
+        ProgressBar::new(jobs.len() as u64).with_style(style),
+    );
     let broken = AtomicBool::new(false);
     let done = pool::each(jobs, threads, |_, job| {
         // After a failure nothing more is of use, after a signal only what is there.

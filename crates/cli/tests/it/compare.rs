@@ -41,6 +41,28 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     assert_ne!(files[2].0, files[3].0, "another seed gives another run");
 }
 
+/// Lines of JSON on standard error for programs, nothing for those who ask for quiet; the results
+/// are the same.
+#[test]
+fn progress_is_shown_as_asked_for() {
+    let dirs = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let json = compare(dirs[0].path(), &["--schemes", "jbd2", "--progress", "json"]);
+    let quiet = compare(dirs[1].path(), &["--schemes", "jbd2", "-q"]);
+    assert!(json.status.success() && quiet.status.success());
+    let lines = String::from_utf8(json.stderr).unwrap();
+    assert!(!lines.is_empty());
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert_eq!(line["progress"], "ext4/jbd2");
+        assert!(line["done"].is_u64(), "{line}");
+    }
+    assert_eq!(String::from_utf8(quiet.stderr).unwrap(), "");
+    let results = |dir: &tempfile::TempDir| fs::read(dir.path().join("results.json")).unwrap();
+    assert_eq!(results(&dirs[0]), results(&dirs[1]));
+    let both = compare(dirs[0].path(), &["-q", "--progress", "json"]);
+    assert_eq!(both.status.code(), Some(2), "{}", words(&both));
+}
+
 #[test]
 fn the_systems_of_the_paper_are_one_word() {
     let dir = tempfile::tempdir().unwrap();

@@ -4,6 +4,7 @@ use super::{cost, judges, models};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::out::OutFolder;
+use crate::progress::shown;
 use crate::stop::{Part, Stop};
 use ::program::call::Recording;
 use ::program::explain::explain;
@@ -279,5 +280,5 @@ impl<'a> Trial<'a> {
 fn bar() -> ProgressBar {
     let style = ProgressStyle::with_template("{pos} states, {msg}, {elapsed}")
         .expect("the template is valid");
-    ProgressBar::new_spinner().with_style(style)
+    shown("crash", ProgressBar::new_spinner().with_style(style))
 }
