@@ -193,6 +193,7 @@ fn holder(meta: &Metadata) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::{HostFile, HostOptions};
 
     #[test]
     fn a_mount_is_found_by_its_numbers_and_a_reader_passes_one_that_only_reads() {
@@ -212,5 +213,20 @@ mod tests {
         for short in ["", "36 35 259:3", "36 35 259:3 / /mnt - ", " - "] {
             assert_eq!(mount_of(short, rdev, true), None);
         }
+    }
+
+    /// A forked process has such a copy, and may live on for long.
+    #[test]
+    fn a_copy_of_the_descriptor_does_not_keep_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let options = HostOptions::write();
+        let device = HostFile::create(&path, 1 << 20, &options).unwrap();
+        let copy = device.place.file.try_clone().unwrap();
+        let refused = HostFile::open(&path, &options).err().unwrap().to_string();
+        assert!(refused.contains("which has it open"), "{refused}");
+        drop(device);
+        HostFile::open(&path, &options).unwrap();
+        drop(copy);
     }
 }
