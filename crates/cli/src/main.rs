@@ -13,6 +13,7 @@ mod compare;
 mod crash;
 mod device;
 mod failure;
+mod formats;
 mod fsck;
 mod host_sqlite;
 mod image;
@@ -26,6 +27,7 @@ mod pool;
 mod record;
 mod replay;
 mod saved;
+mod schema;
 mod serve;
 mod size;
 mod stop;
@@ -74,6 +76,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),
         Command::PaperWorker => paper::worker::serve(),
+        Command::Schema(options) => schema::schema(&options),
         Command::Report(options) => versus::report(&options),
         Command::Worker => worker::serve(),
     };

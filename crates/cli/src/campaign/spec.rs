@@ -12,12 +12,14 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Options that say how a command runs and where its results go, and what is no list of jobs.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 16] = [
     "--out",
     "--json",
     "--jobs",
     "--store",
     "--trace-out",
+    "--fio-json",
+    "--hdr-log",
     "--shard",
     "--timeout",
     "--dir",

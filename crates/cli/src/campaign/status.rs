@@ -8,6 +8,7 @@ use super::work::ATTEMPTS;
 use crate::args::StatusArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -42,7 +43,7 @@ pub fn look(store: &Store, id: &str) -> Result<Has, Failure> {
 }
 
 /// The sums over a plan.
-#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Status {
     /// Jobs of the plan.
     pub jobs: u64,
