@@ -17,8 +17,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use work::fsck::Verdict;
-use work::{life, run};
 use work::{Recorder, RunConfig};
+use work::{life, run};
 
 /// A line from a worker. `D` is what a run that ended well leaves: a value, or its text as it
 /// came.

@@ -138,7 +138,11 @@ fn stats(values: impl Iterator<Item = f64> + Clone) -> Stats {
         min: values.clone().reduce(f64::min).unwrap_or(0.0),
         max: values.reduce(f64::max).unwrap_or(0.0),
         mean,
-        deviation: if n > 1.0 { (squares / (n - 1.0)).sqrt() } else { 0.0 },
+        deviation: if n > 1.0 {
+            (squares / (n - 1.0)).sqrt()
+        } else {
+            0.0
+        },
     }
 }
 
@@ -193,7 +197,11 @@ fn groups(samples: &[Sample]) -> Map<String, Value> {
         100.0 * within.count() as f64 / samples.len().max(1) as f64
     };
     let mut units = Map::new();
-    for (name, unit) in [("latency_ns", 1), ("latency_us", 1000), ("latency_ms", 1_000_000)] {
+    for (name, unit) in [
+        ("latency_ns", 1),
+        ("latency_us", 1000),
+        ("latency_ms", 1_000_000),
+    ] {
         // The first group of a unit begins where the unit below ends.
         let (mut groups, mut from) = (Map::new(), if unit == 1 { 0 } else { unit });
         for group in GROUPS {
@@ -216,12 +224,26 @@ mod tests {
 
     fn samples(took: &[u64]) -> Vec<Sample> {
         let ends = (1..).map(|n| n * 400_000_000);
-        ends.zip(took).map(|(end, took)| Sample::from((end, *took))).collect()
+        ends.zip(took)
+            .map(|(end, took)| Sample::from((end, *took)))
+            .collect()
     }
 
     #[test]
     fn a_bin_differs_from_its_latencies_by_less_than_a_hundredth() {
-        for ns in [0, 1, 63, 64, 127, 128, 129, 4_627, 31_778, 7_000_003, 1 << 42] {
+        for ns in [
+            0,
+            1,
+            63,
+            64,
+            127,
+            128,
+            129,
+            4_627,
+            31_778,
+            7_000_003,
+            1 << 42,
+        ] {
             let off = bin(ns).abs_diff(ns) as f64;
             assert!(off <= ns as f64 / 100.0, "{ns}: {}", bin(ns));
             assert_eq!(bin(bin(ns)), bin(ns), "the middle is in its own bin");
@@ -237,22 +259,39 @@ mod tests {
         assert_eq!(value["iops"], 2.0);
         assert_eq!(value["bw_bytes"], 4096);
         let latency = &value["clat_ns"];
-        assert_eq!((&latency["min"], &latency["max"]), (&json!(100), &json!(5000)));
+        assert_eq!(
+            (&latency["min"], &latency["max"]),
+            (&json!(100), &json!(5000))
+        );
         assert_eq!(latency["mean"], 1375.0);
         assert_eq!(latency["bins"]["100"], 2);
         assert_eq!(latency["percentile"]["50.000000"], 100);
         let bins = latency["bins"].as_object().unwrap();
         assert_eq!(bins.values().filter_map(Value::as_u64).sum::<u64>(), 4);
         // Ends at 0.4, 0.8, 1.2 and 1.6 s: one whole second, with two.
-        assert_eq!((&value["iops_mean"], &value["iops_samples"]), (&json!(2.0), &json!(1)));
+        assert_eq!(
+            (&value["iops_mean"], &value["iops_samples"]),
+            (&json!(2.0), &json!(1))
+        );
         assert!(direction(&[], 0, 2.0)["clat_ns"].get("bins").is_none());
     }
 
     #[test]
     fn the_groups_of_all_units_hold_every_operation_once() {
-        let all = samples(&[1, 999, 1_000, 1_999, 70_000, 3_000_000, 1_500_000_000, 9_000_000_000]);
+        let all = samples(&[
+            1,
+            999,
+            1_000,
+            1_999,
+            70_000,
+            3_000_000,
+            1_500_000_000,
+            9_000_000_000,
+        ]);
         let groups = groups(&all);
-        let sum = groups.values().flat_map(|unit| unit.as_object().unwrap().values());
+        let sum = groups
+            .values()
+            .flat_map(|unit| unit.as_object().unwrap().values());
         let sum: f64 = sum.filter_map(Value::as_f64).sum();
         assert!((sum - 100.0).abs() < 1e-9, "{sum}: {groups:?}");
         assert_eq!(groups["latency_ns"]["1000"], 12.5);

@@ -94,7 +94,10 @@ mod tests {
         for n in 1..=100 {
             samples.add("insert", ms(n * 15), ms(n));
         }
-        samples.add_syncs(Time(500), [(Time(500), ms(7)), (Time(3_000_000_500), ms(9))]);
+        samples.add_syncs(
+            Time(500),
+            [(Time(500), ms(7)), (Time(3_000_000_500), ms(9))],
+        );
         samples
     }
 

@@ -105,7 +105,12 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "ADDRESS")]
     pub dask: Option<String>,
     /// Dask: the interpreter that has the packages varve and distributed.
-    #[arg(long, value_name = "PROGRAM", default_value = "python3", requires = "dask")]
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "python3",
+        requires = "dask"
+    )]
     pub python: PathBuf,
     /// Dask: sends the plan to workers that do not see it, and takes their results back.
     #[arg(long, requires = "dask")]
@@ -136,7 +141,12 @@ pub struct SubmitArgs {
     #[arg(long, value_name = "SIZE", requires = "slurm")]
     pub mem: Option<String>,
     /// Another option for sbatch, as `--account=lab`; may be given several times.
-    #[arg(long, value_name = "OPTION", allow_hyphen_values = true, requires = "slurm")]
+    #[arg(
+        long,
+        value_name = "OPTION",
+        allow_hyphen_values = true,
+        requires = "slurm"
+    )]
     pub sbatch: Vec<String>,
     /// Prints the script and submits nothing.
     #[arg(long, requires = "slurm")]

@@ -3,7 +3,7 @@
 
 use super::gate::{differ, is_drawn};
 use super::plan::{Entry, Plan, Planned};
-use super::store::{Run, Store, StoreError};
+use super::store::{Id, Run, Store, StoreError};
 use super::work::ATTEMPTS;
 use crate::args::StatusArgs;
 use crate::failure::{Failure, failed, tell};
@@ -156,10 +156,13 @@ impl Status {
 /// # Errors
 /// The host refuses, or the plan is no plan.
 pub fn of(plan: &Plan, store: &Store) -> Result<Status, Failure> {
+    for (_, why) in store.damaged_packs().map_err(failed)? {
+        tell(why);
+    }
     let attempted = store.attempted().map_err(failed)?;
     let (mut status, mut seen) = (Status::default(), BTreeSet::new());
     plan.each(|entry| match entry {
-        Entry::Job(job) if seen.insert(job.id.clone()) => {
+        Entry::Job(job) if seen.insert(Id::of(&job.id)) => {
             status.add(store, &job, attempted.contains(&job.id))
         }
         _ => Ok(()),

@@ -40,7 +40,9 @@ const AFTER_MAX: usize = 8;
 const LEAD: usize = 6;
 
 /// What became of a command.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// `durable` in the table at the head of this file.
