@@ -57,11 +57,12 @@ def test_the_tool_of_fio_makes_tables_of_its_bins(run, tmp_path):
     tool = shutil.which("fio_jsonplus_clat2csv")
     if tool is None:
         pytest.skip("fio is not installed")
+    pytest.importorskip("six")
     folder, found = run
     source = folder / "fio" / "ext4-jbd2" / "run.json"
     target = tmp_path / "latency.csv"
     for more in ([], ["--validate"]):
-        said = subprocess.run([tool, str(source), str(target), *more], capture_output=True, text=True)
+        said = subprocess.run([sys.executable, tool, str(source), str(target), *more], capture_output=True, text=True)
         assert said.returncode == 0, said.stderr
     assert "validated" in said.stdout
     lines = (tmp_path / "latency_job0.csv").read_text().splitlines()

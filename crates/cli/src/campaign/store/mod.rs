@@ -24,7 +24,7 @@ pub use pack::Id;
 use serde::{Deserialize, Serialize};
 use shared::{Known, Waiting};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -242,12 +242,12 @@ impl Store {
     /// The host refuses.
     pub fn put_aside(&self, id: &str, run: Run) -> Result<(), StoreError> {
         let path = self.path(id, run);
-        let packed = match path.exists() {
-            true => None,
-            false => locked(&self.packs).packs.get(id)?,
+        let packed = match run == Run::First && !path.exists() {
+            true => self.waiting_or_packed(id)?,
+            false => None,
         };
         match packed {
-            Some((_, pack)) if run == Run::First => self.put_pack_aside(&pack),
+            Some((_, pack)) if pack != path => self.put_pack_aside(&pack),
             _ => self.rename_aside(&path, id),
         }
     }

@@ -2,7 +2,7 @@
 //! own.
 //!
 //! A pack is a line of JSON that lists its results, and behind it each result as it would be in a
-//! file of its own. It is written beside its place, made durable and renamed, as a result is, and
+//! file of its own, and the end of a line, by which a reader of a damaged pack finds the next one. It is written beside its place, made durable and renamed, as a result is, and
 //! is never changed. Its name is a hash of its bytes, so two stores that are brought together agree.
 
 use super::{StoreError, at, names, read};
@@ -106,7 +106,7 @@ impl Packs {
         for (id, bytes) in entries {
             let place = Place { pack, bytes, from };
             self.places.entry(Id::of(&id)).or_insert(place);
-            from += u64::from(bytes);
+            from += u64::from(bytes) + 1;
         }
         self.paths.push(path);
     }
@@ -114,18 +114,13 @@ impl Packs {
     /// The bytes of a result, and the file that they are in; `None` where no pack has it.
     ///
     /// # Errors
-    /// The host refuses.
+    /// The host refuses; a pack that was put aside since it was seen is not found.
     pub fn get(&mut self, id: &str) -> Result<Option<(Vec<u8>, PathBuf)>, StoreError> {
         let Some(place) = self.places.get(&Id::of(id)).copied() else {
             return Ok(None);
         };
         let path = self.paths[place.pack as usize].clone();
-        let file = match self.file(place.pack, &path) {
-            Ok(file) => file,
-            // It was put aside; what was whole of it is in a new pack.
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(at(&path)(e)),
-        };
+        let file = self.file(place.pack, &path).map_err(at(&path))?;
         let mut bytes = vec![0; place.bytes as usize];
         match file.read_exact_at(&mut bytes, place.from) {
             Ok(()) => Ok(Some((bytes, path))),
@@ -151,15 +146,6 @@ impl Packs {
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         self.places.keys().copied()
     }
-
-    /// Forgets a pack that is put aside.
-    pub fn forget(&mut self, path: &Path) {
-        let gone = self.paths.iter().position(|of| of == path);
-        if let Some(gone) = gone {
-            self.places.retain(|_, place| place.pack as usize != gone);
-            self.open.retain(|(of, _)| *of as usize != gone);
-        }
-    }
 }
 
 /// Why a pack was not read.
@@ -183,7 +169,7 @@ fn heads(path: &Path) -> Result<(u64, Vec<(String, u32)>), Unread> {
         return Err(Unread::Damaged(why));
     }
     let from = line.len() as u64;
-    let all: u64 = head.entries.iter().map(|(_, n)| u64::from(*n)).sum();
+    let all: u64 = head.entries.iter().map(|(_, n)| u64::from(*n) + 1).sum();
     match from + all == there {
         true => Ok((from, head.entries)),
         false => {
@@ -203,7 +189,10 @@ pub fn packed(results: &[(String, Vec<u8>)]) -> Vec<u8> {
     };
     let mut pack = serde_json::to_vec(&head).expect("plain data serialises");
     pack.push(b'\n');
-    results.iter().for_each(|(_, bytes)| pack.extend(bytes));
+    for (_, bytes) in results {
+        pack.extend(bytes);
+        pack.push(b'\n');
+    }
     pack
 }
 

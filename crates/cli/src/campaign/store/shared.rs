@@ -39,8 +39,14 @@ impl Store {
             return Ok(Some((bytes, self.path(id, Run::First))));
         }
         let mut known = locked(&self.packs);
-        if let Some(found) = known.packs.get(id)? {
-            return Ok(Some(found));
+        match known.packs.get(id) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => {}
+            // Another worker put that pack aside; what was whole of it is in a new one.
+            Err(StoreError::Host { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                *known = Known::default();
+            }
+            Err(e) => return Err(e),
         }
         // Others write packs, too; to list the folder takes time.
         if known.looked.is_some_and(|at| at.elapsed() < WAIT) {
@@ -155,8 +161,9 @@ impl Store {
         }
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.rename_aside(path, &name)?;
+        // A result may have been seen in the old pack first: all are looked at anew.
         let mut known = locked(&self.packs);
-        known.packs.forget(path);
+        *known = Known::default();
         self.look(&mut known)
     }
 }

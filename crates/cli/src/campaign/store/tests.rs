@@ -143,7 +143,7 @@ fn a_pack_that_is_cut_off_is_named_and_what_is_whole_of_it_is_kept() {
     let (dir, store) = with_a_pack();
     let path = packs(&store).remove(0);
     let bytes = fs::read(&path).unwrap();
-    fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
     let store = Store::existing(dir.path()).unwrap();
     let damaged = store.damaged_packs().unwrap();
     assert!(damaged[0].1.contains("bytes are there"), "{}", damaged[0].1);
@@ -160,16 +160,23 @@ fn a_pack_that_is_cut_off_is_named_and_what_is_whole_of_it_is_kept() {
 
 #[test]
 fn a_damaged_result_in_a_pack_is_put_aside_without_the_others() {
-    let (_dir, store) = with_a_pack();
+    let (dir, store) = with_a_pack();
     let path = packs(&store).remove(0);
     let text = fs::read_to_string(&path).unwrap();
-    fs::write(&path, text.replace("\n3{", "\n7{")).unwrap();
+    let other = Store::existing(dir.path()).unwrap();
+    assert_eq!(texts(&other).len(), 10);
+    fs::write(&path, text.replace("\n3\n", "\n7\n")).unwrap();
     let id = format!("{:032x}", 3);
     let why = store.get(&id, Run::First).unwrap_err().to_string();
     assert!(why.contains("checksum"), "{why}");
     store.put_aside(&id, Run::First).unwrap();
     assert_eq!(store.get(&id, Run::First).unwrap(), None);
     assert_eq!(texts(&store).len(), 9);
+    assert_eq!(
+        texts(&other).len(),
+        9,
+        "who saw the old pack finds the new one"
+    );
 }
 
 #[test]

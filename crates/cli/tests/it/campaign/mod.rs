@@ -158,7 +158,8 @@ impl Camp {
 fn results(text: &str) -> Vec<String> {
     let begin = "{\"varve_result\"";
     let results = text.split(begin).skip(1);
-    results.map(|rest| format!("{begin}{rest}")).collect()
+    let whole = |rest: &str| format!("{begin}{}", rest.strip_suffix('\n').unwrap_or(rest));
+    results.map(whole).collect()
 }
 
 /// Writes a result as the store does, with another text.
