@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use work::fsck::Verdict;
+use work::fsck::{Verdict, second_opinion};
 use work::{Recorder, RunConfig};
 use work::{life, run};
 
@@ -114,7 +114,7 @@ fn work(job: &Job) -> Result<Done, Failure> {
     let folder =
         tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
     let fs = config.stack.fs;
-    let verdict = run::second_opinion(fs, &finished.model, folder.path()).map_err(failed)?;
+    let verdict = second_opinion(fs, &finished.model, folder.path()).map_err(failed)?;
     let checked = match verdict {
         Verdict::Clean => Checked::Clean,
         Verdict::NotInstalled => Checked::NotInstalled,

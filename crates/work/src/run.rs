@@ -8,7 +8,6 @@
 //! configurations give equal results, bit for bit.
 
 use crate::causes::{self, Watch, Watching};
-use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::recording::{self, Recording, apps};
 use crate::workload::bench::room;
@@ -32,7 +31,6 @@ use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use vfs::SyncRecord;
 
@@ -684,28 +682,6 @@ fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str,
     let known: f64 = calls.values().map(|span| span.0 as f64).sum();
     *parts.entry("other").or_default() += (all.0 as f64 - known).max(0.0);
     parts
-}
-
-/// Writes the image of a finished run to `folder` and has the checker of its file system look at it
-/// ([`fsck::check`]).
-///
-/// # Errors
-/// The image cannot be written, or the checker cannot be run.
-pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
-    let image = folder.join("image");
-    rig::write_image(model, &image)?;
-    let verdict = fsck::check(fs, &image);
-    let host = |source| RunError::Host {
-        doing: format!("running {}", fsck::checker(fs)),
-        source,
-    };
-    let verdict = verdict.map_err(host)?;
-    // The folder's owner sweeps what stays behind; the image is large, so it goes at once.
-    std::fs::remove_file(&image).map_err(|source| RunError::Host {
-        doing: "removing the image".into(),
-        source,
-    })?;
-    Ok(verdict)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! own.
 //!
 //! A pack is a line of JSON that lists its results, and behind it each result as it would be in a
-//! file of its own, and the end of a line, by which a reader of a damaged pack finds the next one. It is written beside its place, made durable and renamed, as a result is, and
-//! is never changed. Its name is a hash of its bytes, so two stores that are brought together agree.
+//! file of its own, and the end of a line, by which a reader of a damaged pack finds the next one.
+//! It is written beside its place, made durable and renamed, as a result is, and is never changed.
+//! Its name is a hash of its bytes, so two stores that are brought together agree.
 
 use super::{StoreError, at, names, read};
 use serde::{Deserialize, Serialize};
