@@ -1,11 +1,13 @@
 """Campaigns by executors: what they make is what one process makes, also where a worker is lost."""
 
 import concurrent.futures
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 
 import pytest
@@ -107,6 +109,24 @@ def test_a_spec_that_is_wrong_is_refused_in_the_words_of_the_program(tmp_path):
         with pytest.raises(varve.VarveError, match="lines above were changed") as error:
             varve.work_on(plan, tmp_path / "store", pool, shares=2, progress=said.append)
     assert error.value.code == 2
+    assert said == [], "no share was told of, or dealt out again"
+
+
+def test_an_archive_puts_nothing_outside_of_the_store(tmp_path):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name in ("results/ab/good", "../outside", str(tmp_path / "absolute")):
+            member = tarfile.TarInfo(name)
+            member.size = 1
+            tar.addfile(member, io.BytesIO(b"x"))
+        link = tarfile.TarInfo("results/ab/link")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+    store = tmp_path / "store"
+    store.mkdir()
+    varve.campaigns._take_in(archive.getvalue(), store)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if not path.is_dir())
+    assert found == ["store/results/ab/good"]
 
 
 class Cluster:
