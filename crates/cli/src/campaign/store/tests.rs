@@ -164,7 +164,8 @@ fn a_damaged_result_in_a_pack_is_put_aside_without_the_others() {
     let path = packs(&store).remove(0);
     let text = fs::read_to_string(&path).unwrap();
     let other = Store::existing(dir.path()).unwrap();
-    assert_eq!(texts(&other).len(), 10);
+    // It knows where the results lie, and has no pack open.
+    assert_eq!(other.present(Run::First).unwrap().len(), 10);
     fs::write(&path, text.replace("\n3\n", "\n7\n")).unwrap();
     let id = format!("{:032x}", 3);
     let why = store.get(&id, Run::First).unwrap_err().to_string();
