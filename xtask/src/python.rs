@@ -13,12 +13,17 @@ const PACKAGE: &str = "crates/python";
 /// What builds the wheel.
 const BUILDERS: [&str; 1] = ["maturin>=1.9,<2"];
 /// What its tests need.
-const TESTERS: [&str; 5] = [
+const TESTERS: [&str; 9] = [
     "pytest",
     "pandas>=2.2",
     "polars>=1.3",
     "pyarrow>=14",
     "distributed",
+    "fio-plot",
+    "hdrhistogram",
+    "jsonschema",
+    // A tool of fio imports it.
+    "six",
 ];
 /// What the notebooks need besides.
 const NOTEBOOKS: [&str; 3] = ["nbmake", "ipykernel", "matplotlib"];

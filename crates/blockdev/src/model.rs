@@ -15,6 +15,7 @@ pub struct Completion {
 
 /// Host commands since the device was made: `device` in `results.json`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeviceStats {
     /// Read commands.
     pub reads: u64,
@@ -116,6 +117,7 @@ impl FlashStats {
 
 /// NAND page programs by their cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProgramsByCause {
     /// What the host wrote.
     pub host: u64,
@@ -151,6 +153,7 @@ impl ProgramsByCause {
 /// Counts of transparent remapping for the units that reached the translation layer, zeros apart.
 /// All are 0 where it is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TransparentStats {
     /// Units whose content was programmed somewhere already: they share that page.
     pub matched: u64,

@@ -94,6 +94,8 @@ pub enum Command {
     Ack(AckArgs),
     /// Measures a publication again: each published value beside the one measured here.
     Paper(PaperArgs),
+    /// Prints the JSON Schema of a result file.
+    Schema(SchemaArgs),
     /// Prints what a shell needs to complete command lines.
     Completions(CompletionsArgs),
     /// Prints the manual page, or writes those of all commands into a folder.
@@ -123,6 +125,30 @@ pub enum Command {
 pub struct CompletionsArgs {
     /// The shell.
     pub shell: clap_complete::Shell,
+}
+
+#[derive(clap::Args)]
+pub struct SchemaArgs {
+    /// Whose result file.
+    #[arg(value_enum, value_name = "COMMAND")]
+    pub of: Of,
+}
+
+/// A result file, by the command that writes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum Of {
+    /// results.json of `varve compare` and `varve replay`.
+    Compare,
+    /// results.json of `varve crash`.
+    Crash,
+    /// results.json of `varve crash --dir`.
+    CrashDir,
+    /// paper.json.
+    Paper,
+    /// results.json of a campaign of several comparisons.
+    Campaign,
+    /// What `varve campaign status --json` prints.
+    CampaignStatus,
 }
 
 #[derive(clap::Args)]
@@ -210,7 +236,7 @@ pub struct CompareArgs {
     pub workload: String,
     /// Keeps each result in this folder as it is made, and takes those that are there: a command
     /// that was stopped goes on where it was.
-    #[arg(long, value_name = "DIR", conflicts_with = "trace_out")]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["trace_out", "fio_json", "hdr_log"])]
     pub store: Option<PathBuf>,
     #[command(flatten)]
     pub on: RunArgs,
@@ -265,6 +291,14 @@ pub struct RunArgs {
     /// and the commands of the device.
     #[arg(long, value_name = "FILE")]
     pub trace_out: Option<PathBuf>,
+    /// Writes each run as fio would (`--output-format=json+`) to run.json in a folder of its own
+    /// below this one, for programs that plot results of fio.
+    #[arg(long, value_name = "DIR")]
+    pub fio_json: Option<PathBuf>,
+    /// Writes the latencies of all runs to this file, second by second of virtual time, as a log
+    /// that HdrHistogram's readers open.
+    #[arg(long, value_name = "FILE")]
+    pub hdr_log: Option<PathBuf>,
     /// Prints results.json instead of the table.
     #[arg(long)]
     pub json: bool,

@@ -5,6 +5,7 @@ use crate::args::{CompareArgs, RunArgs, Timers};
 use crate::campaign::shelf::Shelf;
 use crate::campaign::task::Task;
 use crate::failure::{Failure, failed, usage};
+use crate::formats::Formats;
 use crate::out::{OutFolder, say};
 use crate::pool;
 use crate::progress::{self, shown};
@@ -108,6 +109,7 @@ impl Comparison {
         self.configs.iter().map(|config| Job {
             config: config.clone(),
             timeline: false,
+            samples: false,
         })
     }
 
@@ -142,6 +144,7 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
     let out = OutFolder::prepare(&args.out)?;
     // What cannot be written is said before anything runs.
     let trace = args.trace_out.as_deref().map(Trace::begin).transpose()?;
+    let formats = Formats::begin(args)?;
     let jobs = pool::threads(args.jobs, configs.len());
     let stop = Stop::watch()?;
     let done = run_all(&stop, &configs, jobs, args, shelf)?;
@@ -153,6 +156,7 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
     if let Some(trace) = trace {
         trace.write(&timelines(&done))?;
     }
+    formats.write(&done, &results.reproduce)?;
     if args.json {
         say(&results.to_json())?;
     } else {
@@ -437,6 +441,7 @@ fn run_all(
         let job = Job {
             config: config.clone(),
             timeline: args.trace_out.is_some(),
+            samples: Formats::wanted(args),
         };
         let done = one(stop, &job, shelf, |done, all| {
             bars[n].set_length(all);

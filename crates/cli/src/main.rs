@@ -13,6 +13,7 @@ mod compare;
 mod crash;
 mod device;
 mod failure;
+mod formats;
 mod fsck;
 mod host_sqlite;
 mod image;
@@ -27,6 +28,7 @@ mod progress;
 mod record;
 mod replay;
 mod saved;
+mod schema;
 mod serve;
 mod size;
 mod stop;
@@ -80,6 +82,7 @@ fn main() -> ExitCode {
         Command::Replay(options) => replay::replay(&options),
         Command::Paper(options) => paper::paper(&options),
         Command::PaperWorker => paper::worker::serve(),
+        Command::Schema(options) => schema::schema(&options),
         Command::Report(options) => versus::report(&options),
         Command::Worker => worker::serve(),
     };

@@ -8,6 +8,7 @@
 use crate::failure::{Failure, failed};
 use crate::stop::Stop;
 use report::results::Run;
+use report::samples::Samples;
 use report::timeline::Timeline;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,9 +16,9 @@ use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
-use work::fsck::Verdict;
-use work::run;
+use work::fsck::{Verdict, second_opinion};
 use work::{Recorder, RunConfig};
+use work::{life, run};
 
 /// A line from a worker. `D` is what a run that ended well leaves: a value, or its text as it
 /// came.
@@ -39,6 +40,9 @@ pub struct Job {
     pub config: RunConfig,
     /// Whether its time line is wanted.
     pub timeline: bool,
+    /// Whether its single operations are wanted; left out of the text if not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub samples: bool,
 }
 
 /// A run that ended well, and what an independent checker says of the image.
@@ -52,6 +56,9 @@ pub struct Done {
     pub checked: Checked,
     /// Its time line, if that was wanted.
     pub timeline: Option<Timeline>,
+    /// Its single operations, if they were wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Samples>,
 }
 
 /// The result of the independent checker.
@@ -88,18 +95,26 @@ pub fn serve() -> Result<(), Failure> {
     Ok(())
 }
 
-fn work(Job { config, timeline }: &Job) -> Result<Done, Failure> {
-    let recorder = timeline.then(Recorder::default);
+fn work(job: &Job) -> Result<Done, Failure> {
+    let config = &job.config;
+    let recorder = job.timeline.then(Recorder::default);
+    let mut samples = job.samples.then(Samples::default);
     let progress = &mut |done, all| say(&Line::Progress(done, all));
+    let noted = samples.as_mut();
     let finished = match &recorder {
-        Some(recorder) => run::run_through(config, &recorder.between(), progress),
-        None => run::run(config, progress),
+        Some(recorder) => run::run_through(config, &recorder.between(), noted, progress),
+        None => run::run_through(config, &life::directly, noted, progress),
     };
     let finished = finished.map_err(failed)?;
+    if let Some(samples) = &mut samples {
+        let measured = &finished.measured;
+        let syncs = measured.syncs.iter().map(|sync| (sync.at, sync.took));
+        samples.add_syncs(measured.span.0, syncs);
+    }
     let folder =
         tempfile::tempdir().map_err(|e| failed(format!("temporary folder for the image: {e}")))?;
     let fs = config.stack.fs;
-    let verdict = run::second_opinion(fs, &finished.model, folder.path()).map_err(failed)?;
+    let verdict = second_opinion(fs, &finished.model, folder.path()).map_err(failed)?;
     let checked = match verdict {
         Verdict::Clean => Checked::Clean,
         Verdict::NotInstalled => Checked::NotInstalled,
@@ -110,6 +125,7 @@ fn work(Job { config, timeline }: &Job) -> Result<Done, Failure> {
         checker: work::fsck::checker(fs).into(),
         checked,
         timeline: recorder.map(|recorder| recorder.timeline(&finished.measured)),
+        samples,
     })
 }
 

@@ -23,6 +23,7 @@ use crate::CrashError;
 use base::{Set, Time};
 use blockdev::spec::{Bound, Choice, Mode};
 use blockdev::{Image, Trace};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -176,7 +177,7 @@ pub struct Finding {
 }
 
 /// What is lost in all states that were cut at one position of the workload.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Losses {
     /// Number of these states.
     pub states: u64,

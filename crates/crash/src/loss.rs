@@ -1,10 +1,11 @@
 //! What a cut took, promised or not. Schemes that all keep their promises are compared by it.
 
 use base::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// What a cut took. Only a loss that a rule excludes is a violation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Loss {
     /// Operations on names and attributes that a completed sync covers and that are gone.
     pub acked_ops: usize,
@@ -16,6 +17,7 @@ pub struct Loss {
     pub bytes: u64,
     /// From the end of the newest operation that is there to the cut; 0 if nothing ended is gone.
     #[serde(with = "ns")]
+    #[schemars(with = "u64")]
     pub age: Nanos,
     /// Some file shows bytes that it had held earlier and that were overwritten or cut off before
     /// the cut.

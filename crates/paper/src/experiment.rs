@@ -3,6 +3,7 @@
 
 use crate::{Published, number};
 use report::metrics::round;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Part of a difference that has to go for the cause to count for something: with less, a run
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub const COUNTS: f64 = 0.25;
 
 /// Runs in which one cause was varied, and what they say of a row outside.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Experiment {
     /// The cause that was removed or applied, as `the CPU costs of the table`.
     pub cause: String,
@@ -25,7 +26,7 @@ pub struct Experiment {
 }
 
 /// One way in which the cause was varied.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// How it was, as `half of them`.
     pub with: String,
@@ -34,7 +35,7 @@ pub struct Trial {
 }
 
 /// What an experiment says of the difference of a row.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The value agrees.

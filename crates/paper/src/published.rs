@@ -2,6 +2,7 @@
 //! value agrees. The tolerance follows from the class of a value, not from the single value; only a
 //! range or a bound is stated with the value.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -29,7 +30,7 @@ pub enum Class {
 }
 
 /// What it says if a measured value agrees with a published one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Nothing here was chosen by the value: agreement confirms it.

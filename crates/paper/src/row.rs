@@ -3,6 +3,7 @@
 
 use crate::{Class, Experiment, Kind, NOT_EXPLAINED, Published, Summary, Verdict};
 use report::metrics::round;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: u32 = 3;
 
 /// The content of `paper.json`: what one paper gave here.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Report {
     /// Version of this layout: [`SCHEMA`].
     pub schema: u32,
@@ -30,7 +31,7 @@ pub struct Report {
 }
 
 /// One value of a report.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Row {
     /// Figure, table or section, as `Fig 13`.
     pub figure: String,

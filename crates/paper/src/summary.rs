@@ -1,11 +1,12 @@
 //! How many rows agree, in all and with each timing set of the device.
 
 use super::{Kind, Row, Verdict};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Number of rows by verdict. Each row is within, outside, not compared or not measured.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Summary {
     /// Rows within the tolerance.
     pub within: usize,

@@ -3,6 +3,7 @@
 
 use crate::metrics::round;
 use crate::results::Run;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -45,7 +46,7 @@ impl FromStr for By {
 }
 
 /// One cause and what it sent to the device in the measured part.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Cause {
     /// The file, call or process.
     pub name: String,
@@ -67,7 +68,7 @@ impl Cause {
 }
 
 /// The causes of a run.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Causes {
     /// By file, the largest first.
     pub file: Vec<Cause>,

@@ -5,10 +5,13 @@
 //! could run one.
 
 pub mod causes;
+pub mod fio;
+pub mod hdr;
 pub mod metrics;
 mod page;
 pub mod plot;
 pub mod results;
+pub mod samples;
 mod shell;
 pub mod sweep;
 mod tables;

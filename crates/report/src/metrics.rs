@@ -3,6 +3,7 @@
 
 use base::Nanos;
 use hdrhistogram::Histogram;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest latency of the histogram, which has three significant digits: a bit more than an hour.
@@ -30,7 +31,7 @@ impl Default for Latencies {
 
 /// Percentiles in microseconds of virtual time: nearest rank in a histogram of three significant
 /// digits, at most the maximum. Mean and maximum are exact up to rounding to 0.001 us.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencySummary {
     /// Arithmetic mean.
     pub mean: f64,

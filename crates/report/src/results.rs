@@ -6,6 +6,7 @@ use crate::metrics::{CdfPoint, LatencySummary, round};
 use crate::wear::{Erased, Wear};
 use base::Nanos;
 use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use std::collections::BTreeMap;
 pub const SCHEMA: u32 = 1;
 
 /// The content of `results.json`.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Results {
     /// Version of this layout: [`SCHEMA`].
     pub schema: u32,
@@ -33,7 +34,7 @@ pub struct Results {
 }
 
 /// The figures of one workload on one file system with one scheme.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// Name of the file system.
     pub fs: String,
@@ -102,7 +103,7 @@ fn is_zero(n: &u64) -> bool {
 }
 
 /// Number and rate of the operations of one kind.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Kind {
     /// Number of operations.
     pub ops: u64,
@@ -124,7 +125,7 @@ impl Kind {
 }
 
 /// Latencies of operations and of syncs.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LatencyTable {
     /// Latency of an operation of the workload.
     pub op: LatencySummary,
@@ -135,7 +136,7 @@ pub struct LatencyTable {
 }
 
 /// The device and the host commands it got during the measured part.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Device {
     /// Name of the device profile.
     pub profile: String,
@@ -145,7 +146,7 @@ pub struct Device {
 }
 
 /// What happened on the flash during the measured part.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Flash {
     /// 4 KiB units the host wrote.
     pub host_pages: u64,
@@ -180,6 +181,17 @@ pub struct Flash {
     pub transparent: TransparentStats,
     /// Bytes programmed over bytes the host wrote.
     pub write_amplification: f64,
+}
+
+/// The content of `results.json` of a campaign with several comparisons.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Comparisons {
+    /// Version of this layout: [`SCHEMA`].
+    pub schema: u32,
+    /// `campaign`.
+    pub command: String,
+    /// Each comparison as `varve compare` has it, in the order of the plan.
+    pub comparisons: Vec<Results>,
 }
 
 impl Results {

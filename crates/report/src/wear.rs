@@ -9,6 +9,7 @@
 
 use crate::metrics::round;
 use crate::results::{Flash, Run};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -27,7 +28,7 @@ pub struct Rated {
 }
 
 /// Wear by the measured part, and the life of the device if it goes on like that.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
     /// Erases that each block is rated for: `nand.endurance` of the profile.
     pub rated_erases: u32,
@@ -64,7 +65,7 @@ impl Wear {
 }
 
 /// How evenly the blocks of a device have been erased since it was new.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Erased {
     /// Fewest erases of a block.
     pub least: u32,

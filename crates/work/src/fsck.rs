@@ -1,7 +1,8 @@
 //! Second opinions on an image: e2fsck and `fsck.f2fs`. They share no code with this project, so a
 //! misreading of a format that our own writer and reader have in common shows here.
 
-use rig::Fs;
+use crate::RunError;
+use rig::{AnyModel, Fs};
 use std::io;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -107,4 +108,26 @@ fn verdict(output: &Output) -> Verdict {
         Some(1..=3) => Verdict::Repaired(words(output)),
         _ => Verdict::Findings(words(output)),
     }
+}
+
+/// Writes the image of a finished run to `folder` and has the checker of its file system look at it
+/// ([`check`]).
+///
+/// # Errors
+/// The image cannot be written, or the checker cannot be run.
+pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
+    let image = folder.join("image");
+    rig::write_image(model, &image)?;
+    let verdict = check(fs, &image);
+    let host = |source| RunError::Host {
+        doing: format!("running {}", checker(fs)),
+        source,
+    };
+    let verdict = verdict.map_err(host)?;
+    // The folder's owner sweeps what stays behind; the image is large, so it goes at once.
+    std::fs::remove_file(&image).map_err(|source| RunError::Host {
+        doing: "removing the image".into(),
+        source,
+    })?;
+    Ok(verdict)
 }

@@ -8,7 +8,6 @@
 //! configurations give equal results, bit for bit.
 
 use crate::causes::{self, Watch, Watching};
-use crate::fsck::{self, Verdict};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::recording::{self, Recording, apps};
 use crate::workload::bench::room;
@@ -26,12 +25,12 @@ use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use report::causes::Causes;
 use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
+use report::samples::Samples;
 use report::wear::{Erased, Rated, Wear};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::Arc;
 use vfs::SyncRecord;
 
@@ -67,17 +66,18 @@ pub const DATABASE: &str = "/test.db";
 /// The first failure: a configuration that is not valid, a volume that is too small, a failing
 /// operation, or content that differs from what was written.
 pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Finished, RunError> {
-    run_through(config, &directly, progress)
+    run_through(config, &directly, None, progress)
 }
 
-/// Like [`run`], with something of the caller's between the queue and the device; it sees every
-/// command from the mount on.
+/// Like [`run`], with something of the caller's between the queue and the device, which sees every
+/// command from the mount on; and with a place where single operations are noted.
 ///
 /// # Errors
 /// As [`run`].
 pub fn run_through(
     config: &RunConfig,
     between: Between<'_>,
+    samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
     let workload = loaded(config)?;
@@ -94,6 +94,7 @@ pub fn run_through(
         let what = (&workload, &recorded);
         let mut meter = Meter::on(stack, config.seed, progress);
         meter.watch = watching.watch();
+        meter.samples = samples;
         measure(&mut meter, registration, what)
     })?;
     let profile = config.stack.profile()?;
@@ -167,6 +168,8 @@ struct Meter<'a> {
     settled: bool,
     /// Notes writes, for a recording whose causes are told.
     watch: Option<Arc<Watch>>,
+    /// Notes single operations, where they are wanted.
+    samples: Option<&'a mut Samples>,
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
@@ -177,6 +180,7 @@ impl<'a> Meter<'a> {
             seed,
             settled: false,
             watch: None,
+            samples: None,
             progress,
         }
     }
@@ -198,6 +202,10 @@ impl<'a> Meter<'a> {
         let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
         work(&mut |kind, took| {
             ops.add(took);
+            if let Some(samples) = &mut self.samples {
+                let end = rt::now() - Time(start.at.0);
+                samples.add(kind, end, took);
+            }
             let sum: &mut (u64, Nanos) = kinds.entry(kind).or_default();
             *sum = (sum.0 + 1, sum.1 + took);
             done += 1;
@@ -674,28 +682,6 @@ fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str,
     let known: f64 = calls.values().map(|span| span.0 as f64).sum();
     *parts.entry("other").or_default() += (all.0 as f64 - known).max(0.0);
     parts
-}
-
-/// Writes the image of a finished run to `folder` and has the checker of its file system look at it
-/// ([`fsck::check`]).
-///
-/// # Errors
-/// The image cannot be written, or the checker cannot be run.
-pub fn second_opinion(fs: Fs, model: &AnyModel, folder: &Path) -> Result<Verdict, RunError> {
-    let image = folder.join("image");
-    rig::write_image(model, &image)?;
-    let verdict = fsck::check(fs, &image);
-    let host = |source| RunError::Host {
-        doing: format!("running {}", fsck::checker(fs)),
-        source,
-    };
-    let verdict = verdict.map_err(host)?;
-    // The folder's owner sweeps what stays behind; the image is large, so it goes at once.
-    std::fs::remove_file(&image).map_err(|source| RunError::Host {
-        doing: "removing the image".into(),
-        source,
-    })?;
-    Ok(verdict)
 }
 
 #[cfg(test)]

@@ -95,40 +95,61 @@ pub struct MergeArgs {
 }
 
 #[derive(clap::Args)]
+#[command(group(ArgGroup::new("engine").args(["slurm", "dask"]).required(true)))]
 pub struct SubmitArgs {
     /// Slurm: an array job, submitted with sbatch.
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub slurm: bool,
+    /// Dask: the scheduler at this address deals shares of the plan to its workers, through the
+    /// Python package; this waits for the end.
+    #[arg(long, value_name = "ADDRESS")]
+    pub dask: Option<String>,
+    /// Dask: the interpreter that has the packages varve and distributed.
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "python3",
+        requires = "dask"
+    )]
+    pub python: PathBuf,
+    /// Dask: sends the plan to workers that do not see it, and takes their results back.
+    #[arg(long, requires = "dask")]
+    pub send: bool,
     /// The plan, where every node sees it.
     #[arg(long, value_name = "FILE")]
     pub plan: PathBuf,
     /// Folder for the results, where every node sees it.
     #[arg(long, value_name = "DIR")]
     pub store: PathBuf,
-    /// Tasks of the array; each works on an equal share of the jobs
-    /// [default: about ten minutes of work each, at most 1000].
+    /// Tasks of the array, or shares for Dask; each is an equal part of the jobs
+    /// [default: about ten minutes of work each, at most 1000; for Dask a minute each].
     #[arg(long, value_name = "N")]
     pub tasks: Option<NonZeroU32>,
     /// Most tasks that run at once.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", requires = "slurm")]
     pub throttle: Option<NonZeroU32>,
     /// Cores of a task: so many jobs run at once.
     #[arg(long, default_value = "1", value_name = "N")]
     pub cpus: NonZeroU32,
     /// Partition.
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "slurm")]
     pub partition: Option<String>,
     /// Most time of a task, as sbatch reads it: `2:00:00`.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", requires = "slurm")]
     pub time: Option<String>,
     /// Memory of a task, as sbatch reads it: `4G`.
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", requires = "slurm")]
     pub mem: Option<String>,
     /// Another option for sbatch, as `--account=lab`; may be given several times.
-    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    #[arg(
+        long,
+        value_name = "OPTION",
+        allow_hyphen_values = true,
+        requires = "slurm"
+    )]
     pub sbatch: Vec<String>,
     /// Prints the script and submits nothing.
-    #[arg(long)]
+    #[arg(long, requires = "slurm")]
     pub dry_run: bool,
 }
 

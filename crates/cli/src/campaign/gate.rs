@@ -7,7 +7,7 @@
 use super::hands::Ran;
 use super::plan::Planned;
 use super::shelf::Shelf;
-use super::store::{Run, Store};
+use super::store::{Id, Run, Store};
 use super::work::{ATTEMPTS, Bench};
 use crate::failure::{Failure, failed};
 use std::collections::BTreeSet;
@@ -65,7 +65,7 @@ impl Gate {
         let mut seen = BTreeSet::new();
         let mut jobs = Vec::new();
         for job in self.drawn.iter().chain(retried) {
-            if !there.contains(&job.id) || !seen.insert(&job.id) {
+            if !there.contains(&Id::of(&job.id)) || !seen.insert(&job.id) {
                 continue;
             }
             let own = || is_own(bench.shelf, &job.id);
@@ -119,10 +119,10 @@ impl Gate {
     fn others_work(
         &self,
         store: &Store,
-        there: &BTreeSet<String>,
+        there: &BTreeSet<Id>,
         attempted: &BTreeSet<String>,
     ) -> Result<bool, Failure> {
-        for id in self.ids.iter().filter(|id| !there.contains(*id)) {
+        for id in self.ids.iter().filter(|id| !there.contains(&Id::of(id))) {
             let given_up =
                 attempted.contains(id) && store.attempts(id).map_err(failed)?.len() >= ATTEMPTS;
             if !given_up {

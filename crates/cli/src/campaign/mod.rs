@@ -2,13 +2,14 @@
 //! folder and nothing else, and merged as if one process had made them.
 
 mod cost;
+mod dask;
 mod gate;
 mod hands;
 mod merge;
 mod plan;
 pub mod shelf;
 mod spec;
-mod status;
+pub mod status;
 pub mod store;
 mod submit;
 pub mod task;

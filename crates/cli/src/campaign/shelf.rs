@@ -23,11 +23,13 @@ impl Shelf {
     /// # Errors
     /// It cannot be made or written.
     pub fn open(dir: &Path) -> Result<Shelf, Failure> {
-        Ok(Shelf {
+        let shelf = Shelf {
             store: Store::open(dir).map_err(failed)?,
             build: build()?,
             worker: worker(),
-        })
+        };
+        shelf.mend_packs()?;
+        Ok(shelf)
     }
 
     /// The result that is there, if it is whole; what is damaged is put aside, and told.
@@ -53,6 +55,29 @@ impl Shelf {
     pub fn put(&self, id: &str, run: Run, began: Instant, text: &str) -> Result<(), Failure> {
         let by = self.by(began);
         self.store.put(id, run, &by, text).map_err(failed)
+    }
+
+    /// Keeps the result of a first run, soon: it may share a file with others.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_soon(&self, id: &str, began: Instant, text: &str) -> Result<(), Failure> {
+        let by = self.by(began);
+        self.store.put_soon(id, &by, text).map_err(failed)
+    }
+
+    /// Puts damaged packs aside, and tells; the whole results in them are kept.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn mend_packs(&self) -> Result<(), Failure> {
+        for (path, why) in self.store.damaged_packs().map_err(failed)? {
+            tell(format!(
+                "{why}; it is put aside, and what is not whole of it runs again"
+            ));
+            self.store.put_pack_aside(&path).map_err(failed)?;
+        }
+        Ok(())
     }
 
     /// Makes the names durable of all that was put.
@@ -93,7 +118,7 @@ impl Shelf {
         let text = make()?;
         match task.whole(&text) {
             Ok(()) => {
-                shelf.put(&id, Run::First, began, &text)?;
+                shelf.put_soon(&id, began, &text)?;
                 shelf.settle()?;
             }
             Err(why) => tell(why),

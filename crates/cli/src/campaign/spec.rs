@@ -12,12 +12,14 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Options that say how a command runs and where its results go, and what is no list of jobs.
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 16] = [
     "--out",
     "--json",
     "--jobs",
     "--store",
     "--trace-out",
+    "--fio-json",
+    "--hdr-log",
     "--shard",
     "--timeout",
     "--dir",
@@ -35,7 +37,7 @@ const COMMANDS: [&str; 3] = ["compare", "crash", "paper"];
 /// A command line, read.
 pub enum Cell {
     /// Of `compare`.
-    Compare(CompareArgs),
+    Compare(Box<CompareArgs>),
     /// Of `crash`.
     Crash(Box<CrashArgs>),
     /// Of `paper`.
@@ -60,7 +62,7 @@ impl Cell {
         let args = Args::try_parse_from(line.chain(words.iter().cloned()));
         let args = args.map_err(|e| usage(e.to_string().trim_start_matches("error: ").trim()))?;
         match args.command {
-            Command::Compare(args) => Ok(Cell::Compare(args)),
+            Command::Compare(args) => Ok(Cell::Compare(Box::new(args))),
             Command::Crash(args) => Ok(Cell::Crash(args)),
             Command::Paper(args) => Ok(Cell::Paper(args)),
             _ => Err(unknown(command)),

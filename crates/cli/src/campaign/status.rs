@@ -3,11 +3,12 @@
 
 use super::gate::{differ, is_drawn};
 use super::plan::{Entry, Plan, Planned};
-use super::store::{Run, Store, StoreError};
+use super::store::{Id, Run, Store, StoreError};
 use super::work::ATTEMPTS;
 use crate::args::StatusArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -42,7 +43,7 @@ pub fn look(store: &Store, id: &str) -> Result<Has, Failure> {
 }
 
 /// The sums over a plan.
-#[derive(Clone, Default, PartialEq, Debug, Serialize)]
+#[derive(Clone, Default, PartialEq, Debug, Serialize, JsonSchema)]
 pub struct Status {
     /// Jobs of the plan.
     pub jobs: u64,
@@ -155,10 +156,13 @@ impl Status {
 /// # Errors
 /// The host refuses, or the plan is no plan.
 pub fn of(plan: &Plan, store: &Store) -> Result<Status, Failure> {
+    for (_, why) in store.damaged_packs().map_err(failed)? {
+        tell(why);
+    }
     let attempted = store.attempted().map_err(failed)?;
     let (mut status, mut seen) = (Status::default(), BTreeSet::new());
     plan.each(|entry| match entry {
-        Entry::Job(job) if seen.insert(job.id.clone()) => {
+        Entry::Job(job) if seen.insert(Id::of(&job.id)) => {
             status.add(store, &job, attempted.contains(&job.id))
         }
         _ => Ok(()),

@@ -1,5 +1,6 @@
 //! `varve campaign submit`: an array job of Slurm, of which each task works on its share of the
-//! plan. A task that is lost with its node is queued again; what it had made is in the store.
+//! plan, or the same through [Dask](super::dask). A task that is lost with its node is queued
+//! again; what it had made is in the store.
 
 use super::plan::{Entry, Plan};
 use super::shelf::Shelf;
@@ -32,6 +33,9 @@ pub fn submit(args: &SubmitArgs) -> Result<(), Failure> {
     })?;
     if jobs == 0 {
         return Err(usage(format!("{}: it has no job", args.plan.display())));
+    }
+    if let Some(address) = &args.dask {
+        return super::dask::submit(args, address);
     }
     let fitting = (cost / TASK_SECONDS / f64::from(args.cpus.get())).ceil() as u64;
     let tasks = args.tasks.map_or(fitting, |n| n.get().into());

@@ -11,7 +11,7 @@ use crash::plan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 /// The text of a job, kept as it is, because its bytes give its id.
@@ -38,9 +38,13 @@ pub struct Input {
 /// The hash of the program that runs: results of another are other results. The bytes of the
 /// program itself are exact, where a hash of sources would miss compiler, features and profile.
 pub fn build() -> Result<String, Failure> {
-    // The program that runs, even where another has been put in its place.
-    let bytes = fs::read("/proc/self/exe").map_err(|e| failed(format!("own program: {e}")))?;
-    Ok(sum(&bytes)[..32].into())
+    let why = |e| failed(format!("own program: {e}"));
+    // The program that runs, even where another has been put in its place. It is read in parts:
+    // memory for all of it would cost more than the hash.
+    let program = File::open("/proc/self/exe").map_err(why)?;
+    let mut hasher = blake3::Hasher::new();
+    hasher.update_reader(program).map_err(why)?;
+    Ok(hasher.finalize().to_hex()[..32].into())
 }
 
 /// Of a [`worker::Done`], what the checker says.

@@ -7,7 +7,7 @@ use super::gate::{Gate, Twice};
 use super::hands::{Hands, Ran};
 use super::plan::{Entry, Plan, Planned};
 use super::shelf::Shelf;
-use super::store::{Attempt, Run};
+use super::store::{Attempt, Id, Run};
 use crate::args::WorkArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
@@ -134,7 +134,8 @@ impl<'a> Bench<'a> {
     fn first_runs(&self, mine: &[Planned]) -> Result<Vec<Ended>, Failure> {
         let there = self.shelf.store.present(Run::First).map_err(failed)?;
         let whole = |job: &Planned| {
-            let kept = there.contains(&job.id) && self.shelf.get(&job.id, Run::First)?.is_some();
+            let kept =
+                there.contains(&Id::of(&job.id)) && self.shelf.get(&job.id, Run::First)?.is_some();
             Ok::<_, Failure>(kept)
         };
         let mut missing = Vec::new();
@@ -178,11 +179,12 @@ impl<'a> Bench<'a> {
                 return Ok(Ended::GaveUp);
             }
             job.inputs.iter().try_for_each(|input| input.check())?;
+            self.shelf.store.write_due().map_err(failed)?;
             let began = Instant::now();
             match hands.run(&job.task)? {
                 Ran::Done(text) => {
                     job.task.whole(&text).map_err(failed)?;
-                    self.shelf.put(&job.id, Run::First, began, &text)?;
+                    self.shelf.put_soon(&job.id, began, &text)?;
                     return Ok(Ended::Made);
                 }
                 Ran::Failed(why) => {

@@ -199,7 +199,7 @@ fn kept(
     let end = make()?;
     if let End::Done(explored) = &end {
         let text = serde_json::to_string(explored).expect("plain data serialises");
-        shelf.put(&id, Run::First, began, &text)?;
+        shelf.put_soon(&id, began, &text)?;
     }
     Ok(end)
 }

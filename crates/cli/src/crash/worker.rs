@@ -7,6 +7,10 @@ use crash::case::Volumes;
 use crash::plan::Job;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Write};
+use std::time::{Duration, Instant};
+
+/// How often a worker tells where it is; a parent waits for seconds at least.
+const SIGN_OF_LIFE: Duration = Duration::from_millis(200);
 
 /// What a worker is asked to do.
 #[derive(Clone, Serialize, Deserialize)]
@@ -22,7 +26,7 @@ pub struct Task {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Line {
-    /// The worker begins to judge from this state on.
+    /// The worker judges from this state on; told now and then.
     At(String),
     /// The job is done.
     Done(Box<Explored>),
@@ -48,7 +52,14 @@ pub fn serve() -> Result<(), Failure> {
 fn work(task: &Task, volumes: &mut Volumes) -> Result<Explored, Failure> {
     let setup = task.job.case.setup(volumes).map_err(failed)?;
     let batch = if task.one_by_one { 1 } else { campaign::BATCH };
-    let mut at = |id: &str| say(&Line::At(id.into()));
+    let mut said = Instant::now();
+    let mut at = |id: &str| {
+        // A line for each batch would cost as much as a small case itself.
+        if task.one_by_one || said.elapsed() >= SIGN_OF_LIFE {
+            said = Instant::now();
+            say(&Line::At(id.into()));
+        }
+    };
     campaign::explore(&setup, &task.job.reach, batch, &mut at).map_err(failed)
 }
 

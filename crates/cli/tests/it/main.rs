@@ -22,5 +22,6 @@ mod readme;
 mod record;
 mod replay;
 mod report;
+mod schema;
 mod serve;
 mod tools;

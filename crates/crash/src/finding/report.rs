@@ -9,13 +9,14 @@ use crate::Loss;
 use crate::campaign::{Explored, Finding, Losses};
 use crate::case::Case;
 use crate::plan::Job;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 pub use report::results::SCHEMA;
 
 /// The whole file.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CampaignReport {
     /// The version of the layout, [`SCHEMA`].
     pub schema: u32,
@@ -37,7 +38,7 @@ pub struct CampaignReport {
 }
 
 /// What was found in one case.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct CaseReport {
     /// Its number in the campaign.
     pub number: u64,
@@ -72,7 +73,7 @@ pub struct CaseReport {
 }
 
 /// Counts of states.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Counts {
     /// Moments at which the power was cut.
     pub points: u64,
@@ -126,7 +127,7 @@ impl Counts {
 }
 
 /// A state that violates a rule.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FindingReport {
     /// The id of the state.
     pub state: String,
@@ -151,7 +152,7 @@ pub struct FindingReport {
 }
 
 /// A smaller case that violates the same rule.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ShrunkReport {
     /// Its reproduction line.
     pub line: String,

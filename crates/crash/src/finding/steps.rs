@@ -23,6 +23,7 @@ use blockdev::spec::{Kind, Write};
 use blockdev::trace::{RemapDone, Step, What};
 use blockdev::{Class, Image, RemapMode, Trace};
 use ondisk::jbd2::{BlockKind, Header};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -39,7 +40,9 @@ const AFTER_MAX: usize = 8;
 const LEAD: usize = 6;
 
 /// What became of a command.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Fate {
     /// `durable` in the table at the head of this file.
@@ -112,7 +115,7 @@ impl fmt::Display for Fate {
 }
 
 /// One line: an operation of the workload, a command of the device, or one of its chips.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Line {
     /// When it began, virtual ns.
     pub from_ns: u64,
@@ -133,7 +136,7 @@ pub struct Line {
 }
 
 /// One cut: that of the run, or of a recovery.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Level {
     /// `run`, `recovery`, `recovery of the recovery` ...
     pub of: String,

@@ -336,7 +336,7 @@ fn joins(a: &Extent, b: &Extent) -> bool {
         EXTENT_LEN_MAX
     };
     a.unwritten == b.unwritten
-        && a.logical_end() == b.logical.into()
+        && a.logical_end() == u64::from(b.logical)
         && a.physical.plus(a.len.into()) == b.physical
         && a.len + b.len <= most
 }

@@ -23,7 +23,7 @@ impl PointerMap {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         for &block in &self.data {
             match runs.last_mut() {
-                Some((start, len)) if *start + *len == block.into() => *len += 1,
+                Some((start, len)) if *start + *len == u64::from(block) => *len += 1,
                 _ => runs.push((block.into(), 1)),
             }
         }

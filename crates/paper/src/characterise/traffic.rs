@@ -153,7 +153,7 @@ impl Traffic {
 /// The run fails, or its log cannot be read.
 pub fn traffic(config: &RunConfig) -> Result<Traffic, PaperError> {
     let session = Session::new(&config.stack)?;
-    let finished = run_through(config, &session.between(), &mut |_, _| {})?;
+    let finished = run_through(config, &session.between(), None, &mut |_, _| {})?;
     let commands = session.commands();
     let mut sums = Sums {
         measured: finished.measured,

@@ -10,7 +10,7 @@ use rt::SimConfig;
 use vfs::OpenFlags;
 use work::RunConfig;
 use work::fsck::Verdict;
-use work::run::second_opinion;
+use work::fsck::second_opinion;
 
 const FILES: u32 = 400;
 const WORKLOAD: &str = "meta:op=create,count=400,size=4k,width=100";

@@ -3,6 +3,7 @@
 use super::Told;
 use crate::call::{Recording, What, Who};
 use crate::record;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Calls that are shown in front of the first one that matters.
@@ -11,7 +12,7 @@ const BEFORE: usize = 2;
 const BEHIND: usize = 1;
 
 /// What became of a call.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fate {
     /// It matters for nothing here.
@@ -27,7 +28,7 @@ pub enum Fate {
 }
 
 /// A call, or several that are not shown.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Row {
     /// Index of the call.
     pub call: usize,
@@ -53,7 +54,7 @@ fn is_zero(n: &usize) -> bool {
 }
 
 /// The calls around a cut.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct Lanes {
     /// Who made the calls of each lane.
     pub names: Vec<String>,

@@ -5,6 +5,7 @@ use super::{Finding, Told};
 use crate::call::Recording;
 use crate::explore::Explored;
 use crate::state::acknowledged;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Most calls that are told of a finding.
@@ -29,7 +30,7 @@ pub struct Context {
 }
 
 /// The result.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Report {
     /// Version of this layout.
     pub schema: u32,
@@ -59,7 +60,7 @@ pub struct Report {
 }
 
 /// What a model left.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OfModelReport {
     /// Its name.
     pub name: String,
@@ -83,7 +84,7 @@ pub struct OfModelReport {
 }
 
 /// A finding in a model.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 pub struct InModel {
     /// Its name.
     pub model: String,
@@ -94,7 +95,7 @@ pub struct InModel {
 }
 
 /// A mistake of the program.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct OfFinding {
     /// From 1 on.
     pub number: usize,

@@ -11,6 +11,7 @@ the same seed gives the same figures on any machine.
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from concurrent.futures import Executor
@@ -22,9 +23,11 @@ from ._results import Comparison, Crashes, Paper, ProgramCrashes, Results, Trace
 from ._results import _run_row
 from ._results import _table as table_of
 from ._run import Progress, VarveError, options, program, run
+from .campaigns import Campaign, campaign, plan, work_on
 from .image import Image
 
 __all__ = [
+    "Campaign",
     "Comparison",
     "Crashes",
     "Image",
@@ -35,15 +38,19 @@ __all__ = [
     "Trace",
     "VarveError",
     "__version__",
+    "campaign",
     "compare",
     "compare_many",
     "crash",
     "crash_program",
     "paper",
+    "plan",
     "program",
     "replay",
+    "schema",
     "table_of",
     "to_html",
+    "work_on",
 ]
 
 _R = TypeVar("_R", bound=Results)
@@ -114,6 +121,13 @@ def replay(file: "Path | str", *, progress: Optional[Progress] = None, **more: A
     finally:
         if not out:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def schema(of: str) -> dict[str, Any]:
+    """The JSON Schema of a result file (`varve schema`): `compare`, `crash`, `crash-dir`, `paper`,
+    `campaign` or `campaign-status`."""
+    found: dict[str, Any] = json.loads(run(["schema", of]))
+    return found
 
 
 def _one(case: dict[str, Any]) -> dict[str, Any]:

@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use std::io::{BufWriter, Write};
 use tempfile::NamedTempFile;
 
-/// Test cases in `junit.xml`; of more, only those are there that failed.
-const CASES_MAX: u64 = 100_000;
+/// Test cases of each kind, good and failed, in `junit.xml`, which is made in memory; of more, the
+/// table has all.
+const CASES_MAX: usize = 100_000;
 
 /// The first columns of the table.
 const FIRST: &[&str] = &[
@@ -45,6 +46,7 @@ pub fn merge(merge: &Merge<'_>) -> Result<(), Failure> {
         text: BufWriter::new(NamedTempFile::new_in(folder).map_err(unwritten)?),
         table: Table::begin(folder, FIRST)?,
         junit: TestSuite::new("runs"),
+        test_cases: [0; 2],
         sweep: Sweep::default(),
         cells: 0,
         single: None,
@@ -82,6 +84,8 @@ struct All<'a> {
     text: BufWriter<NamedTempFile>,
     table: Table,
     junit: TestSuite,
+    /// Good and failed test cases in it.
+    test_cases: [usize; 2],
     sweep: Sweep,
     cells: u64,
     /// The comparison, if there was only one so far.
@@ -170,7 +174,9 @@ impl All<'_> {
             }
         }
         self.table.add(&row)?;
-        if why.is_some() || job.number <= CASES_MAX {
+        let kind = &mut self.test_cases[usize::from(why.is_some())];
+        if *kind < CASES_MAX {
+            *kind += 1;
             self.junit.add_test_case(test_case(job, why));
         }
         Ok(done)

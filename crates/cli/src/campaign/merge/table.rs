@@ -8,6 +8,7 @@ use crate::failure::{Failure, failed};
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use serde_json::{Map, Value};
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Seek, Write};
@@ -16,6 +17,8 @@ use std::sync::Arc;
 
 /// Rows that are turned into columns at once.
 const BATCH: usize = 8192;
+/// Rows of a group of the Parquet file.
+const GROUP: usize = 8 * BATCH;
 
 /// What a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,6 +144,12 @@ impl Table {
     }
 }
 
+/// A writer keeps the rows of a group in memory until the group is full.
+fn properties() -> WriterProperties {
+    let properties = WriterProperties::builder();
+    properties.set_max_row_group_row_count(Some(GROUP)).build()
+}
+
 fn unwritten(e: std::io::Error) -> Failure {
     failed(format!("rows of the table: {e}"))
 }
@@ -182,7 +191,8 @@ impl Files {
             .map(|(name, kind)| Field::new(name, kind.arrow(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let file = |part: &tempfile::NamedTempFile| part.as_file().try_clone().map_err(unwritten);
-        let parquet = ArrowWriter::try_new(file(&parquet_part)?, schema.clone(), None);
+        let parquet =
+            ArrowWriter::try_new(file(&parquet_part)?, schema.clone(), Some(properties()));
         let mut csv = csv::Writer::from_writer(file(&csv_part)?);
         csv.write_record(columns.iter().map(|(name, _)| name))
             .map_err(failed)?;

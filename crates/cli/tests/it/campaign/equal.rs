@@ -170,6 +170,7 @@ fn the_commands_take_what_is_in_a_store() {
         let plain = camp.good(line);
         assert_eq!(camp.good(&with), plain, "the store changes nothing");
         assert_eq!(camp.good(&with), plain, "nor does what is in it");
+        camp.unpack("store");
         for file in camp.files("store", "results") {
             forge(&file, |result| result.replace(text, forged));
         }
@@ -179,6 +180,7 @@ fn the_commands_take_what_is_in_a_store() {
     let camp = Camp::new();
     let with = [&paper[..], &["--store", "store"]].concat();
     assert_eq!(camp.good(&with), camp.good(&paper));
+    camp.unpack("store");
     let files = camp.files("store", "results");
     fs::remove_file(&files[0]).unwrap();
     let before = fs::metadata(&files[1]).unwrap().modified().unwrap();

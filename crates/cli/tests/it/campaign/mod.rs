@@ -18,6 +18,8 @@ const SMALL: &str = "sqlite:insert=12,update=6,delete=4";
 /// A folder with a plan and stores.
 pub struct Camp {
     dir: tempfile::TempDir,
+    /// A copy of the program, where the one that was built may be built anew.
+    program: Option<PathBuf>,
 }
 
 /// What a plan of two small runs is made of.
@@ -34,7 +36,14 @@ const TWO: [&str; 7] = [
 impl Camp {
     pub fn new() -> Camp {
         let dir = tempfile::tempdir().unwrap();
-        Camp { dir }
+        Camp { dir, program: None }
+    }
+
+    /// Runs a copy of the program from here on.
+    pub fn keep_program(&mut self) {
+        let program = self.path("varve");
+        fs::copy(env!("CARGO_BIN_EXE_varve"), &program).unwrap();
+        self.program = Some(program);
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -43,7 +52,7 @@ impl Camp {
 
     /// `varve` with these words, in the folder.
     pub fn varve(&self, words: &[&str]) -> Command {
-        let mut varve = command();
+        let mut varve = self.program.as_ref().map_or_else(command, Command::new);
         varve.args(words).current_dir(self.dir.path());
         varve
     }
@@ -115,9 +124,42 @@ impl Camp {
         files
     }
 
+    /// Gives each result of a store that lies in a pack a file of its own.
+    pub fn unpack(&self, store: &str) {
+        for pack in self.files(store, "packs") {
+            for text in results(&fs::read_to_string(&pack).unwrap()) {
+                let head: Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+                let id = head["id"].as_str().unwrap();
+                let folder = self.path(store).join("results").join(&id[..2]);
+                fs::create_dir_all(&folder).unwrap();
+                fs::write(folder.join(id), text).unwrap();
+            }
+            fs::remove_file(pack).unwrap();
+        }
+    }
+
+    /// The results of first runs, each with its first line.
+    pub fn results(&self, store: &str) -> Vec<String> {
+        let packs = self.files(store, "packs").into_iter();
+        let files = self.files(store, "results").into_iter();
+        // One may be put aside, or not be there yet.
+        let texts = packs
+            .chain(files)
+            .filter_map(|f| fs::read_to_string(f).ok());
+        texts.flat_map(|text| results(&text)).collect()
+    }
+
     pub fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
     }
+}
+
+/// The results in a file of a store: the one that it is, or those of a pack.
+fn results(text: &str) -> Vec<String> {
+    let begin = "{\"varve_result\"";
+    let results = text.split(begin).skip(1);
+    let whole = |rest: &str| format!("{begin}{}", rest.strip_suffix('\n').unwrap_or(rest));
+    results.map(whole).collect()
 }
 
 /// Writes a result as the store does, with another text.

@@ -7,23 +7,33 @@
 //! ```text
 //! results/ab/ab12..      the result of a job: a line that says what follows, then its text
 //! again/ab/ab12..        the same, of its second run
+//! packs/5c..             many results in one file ([`pack`]): those that took milliseconds
 //! attempts/ab/ab12...X   a run that gave no result, with the reason
-//! damaged/ab12...X       what was found in a place of a result and was none
+//! damaged/ab12...X       what was found in a place of a result, or of a pack, and was none
 //! ```
+//!
+//! A sync costs as much as a job of milliseconds, so results wait up to a second for others; what
+//! comes alone gets a file of its own. Until then they are in memory, and a process that is killed
+//! loses them.
+
+mod pack;
+mod shared;
+
+pub use pack::Id;
 
 use serde::{Deserialize, Serialize};
+use shared::{Known, Waiting};
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::NamedTempFile;
 
 /// Version of the first line of a result.
 const VERSION: u32 = 1;
 /// How names of files begin that are being written.
 const PART: &str = ".part-";
-
 /// Which run of a job a result is of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Run {
@@ -127,6 +137,8 @@ pub struct Store {
     dir: PathBuf,
     /// Folders with names that are not durable yet.
     unsettled: Mutex<BTreeSet<PathBuf>>,
+    packs: Mutex<Known>,
+    waiting: Mutex<Waiting>,
 }
 
 impl Store {
@@ -136,7 +148,12 @@ impl Store {
     /// The folder cannot be made or written.
     pub fn open(dir: &Path) -> Result<Store, StoreError> {
         let store = Store::of(dir);
-        let folders = [Run::First.folder(), Run::Second.folder(), "attempts"];
+        let folders = [
+            Run::First.folder(),
+            Run::Second.folder(),
+            "attempts",
+            pack::FOLDER,
+        ];
         for folder in folders {
             let path = dir.join(folder);
             fs::create_dir_all(&path).map_err(at(&path))?;
@@ -164,6 +181,8 @@ impl Store {
         Store {
             dir: dir.into(),
             unsettled: Mutex::default(),
+            packs: Mutex::default(),
+            waiting: Mutex::default(),
         }
     }
 
@@ -179,10 +198,14 @@ impl Store {
     /// The host refuses, or what is there is no whole result of this job.
     pub fn get(&self, id: &str, run: Run) -> Result<Option<Kept>, StoreError> {
         let path = self.path(id, run);
-        let bytes = match fs::read(&path) {
-            Ok(bytes) => bytes,
-            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(e) => return Err(at(&path)(e)),
+        let found = match fs::read(&path) {
+            Ok(bytes) => Some((bytes, path)),
+            Err(e) if e.kind() != ErrorKind::NotFound => return Err(at(&path)(e)),
+            Err(_) if run == Run::First => self.waiting_or_packed(id)?,
+            Err(_) => None,
+        };
+        let Some((bytes, path)) = found else {
+            return Ok(None);
         };
         let kept = read(&bytes, id).map_err(|why| StoreError::Damaged { path, why })?;
         Ok(Some(kept))
@@ -195,44 +218,22 @@ impl Store {
     /// # Errors
     /// The host refuses, as on a full disk; then the place is as it was.
     pub fn put(&self, id: &str, run: Run, by: &By, text: &str) -> Result<(), StoreError> {
-        let head = Head {
-            varve_result: VERSION,
-            id: id.into(),
-            bytes: text.len(),
-            sum: sum(text.as_bytes()),
-            by: by.clone(),
-        };
-        let head = serde_json::to_string(&head).expect("plain data serialises");
-        let path = self.path(id, run);
-        let part = self.part(&path, &format!("{head}\n{text}"))?;
-        part.persist(&path).map_err(|e| at(&path)(e.error))?;
-        self.named(&path);
-        Ok(())
+        self.put_bytes(&self.path(id, run), &written(id, by, text))
     }
 
-    /// Makes the names durable of all that was put.
-    ///
-    /// # Errors
-    /// The host refuses.
-    pub fn settle(&self) -> Result<(), StoreError> {
-        let folders = std::mem::take(&mut *self.unsettled());
-        for folder in folders {
-            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
-            synced.map_err(at(&folder))?;
-        }
+    fn put_bytes(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        let part = self.part(path, bytes)?;
+        part.persist(path).map_err(|e| at(path)(e.error))?;
+        self.named(path);
         Ok(())
     }
 
     fn named(&self, path: &Path) {
         let folder = path.parent().unwrap_or(&self.dir);
-        self.unsettled().insert(folder.into());
+        let mut unsettled = locked(&self.unsettled);
+        unsettled.insert(folder.into());
         // The folder itself may be new.
-        self.unsettled().extend(folder.parent().map(PathBuf::from));
-    }
-
-    fn unsettled(&self) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
-        let unsettled = self.unsettled.lock();
-        unsettled.unwrap_or_else(PoisonError::into_inner)
+        unsettled.extend(folder.parent().map(PathBuf::from));
     }
 
     /// Puts aside what is in the place of a result and is none, so that the job is run again.
@@ -240,17 +241,29 @@ impl Store {
     /// # Errors
     /// The host refuses.
     pub fn put_aside(&self, id: &str, run: Run) -> Result<(), StoreError> {
-        let (from, folder) = (self.path(id, run), self.dir.join("damaged"));
+        let path = self.path(id, run);
+        let packed = match run == Run::First && !path.exists() {
+            true => self.waiting_or_packed(id)?,
+            false => None,
+        };
+        match packed {
+            Some((_, pack)) if pack != path => self.put_pack_aside(&pack),
+            _ => self.rename_aside(&path, id),
+        }
+    }
+
+    fn rename_aside(&self, from: &Path, name: &str) -> Result<(), StoreError> {
+        let folder = self.dir.join("damaged");
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let place = tempfile::Builder::new()
-            .prefix(&format!("{id}."))
+            .prefix(&format!("{name}."))
             .tempfile_in(&folder)
             .map_err(at(&folder))?;
         let (_, to) = place.keep().map_err(|e| at(&folder)(e.error))?;
-        match fs::rename(&from, &to) {
+        match fs::rename(from, &to) {
             // Another worker was first.
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-            renamed => renamed.map_err(at(&from)),
+            renamed => renamed.map_err(at(from)),
         }
     }
 
@@ -261,7 +274,7 @@ impl Store {
     pub fn note(&self, id: &str, attempt: &Attempt) -> Result<(), StoreError> {
         let folder = self.attempts_of(id);
         let text = serde_json::to_string(attempt).expect("plain data serialises");
-        let part = self.part(&folder.join(id), &text)?;
+        let part = self.part(&folder.join(id), text.as_bytes())?;
         let name = part.path().file_name().unwrap_or_default();
         // The name of the part is random, so two workers never meet.
         let name = name.to_string_lossy().replacen(PART, "", 1);
@@ -310,8 +323,15 @@ impl Store {
     ///
     /// # Errors
     /// The host refuses.
-    pub fn present(&self, run: Run) -> Result<BTreeSet<String>, StoreError> {
-        self.ids(run.folder())
+    pub fn present(&self, run: Run) -> Result<BTreeSet<Id>, StoreError> {
+        let files = self.ids(run.folder())?;
+        let mut present: BTreeSet<Id> = files.iter().map(|id| Id::of(id)).collect();
+        if run == Run::First {
+            let mut known = locked(&self.packs);
+            self.look(&mut known)?;
+            present.extend(known.packs.ids());
+        }
+        Ok(present)
     }
 
     /// The ids that have an attempt without a result.
@@ -338,7 +358,7 @@ impl Store {
     }
 
     /// A durable file beside `path`, which is renamed to it next.
-    fn part(&self, path: &Path, text: &str) -> Result<NamedTempFile, StoreError> {
+    fn part(&self, path: &Path, bytes: &[u8]) -> Result<NamedTempFile, StoreError> {
         let folder = path.parent().unwrap_or(&self.dir);
         let mut builder = tempfile::Builder::new();
         // Others read it, too: a store is shared.
@@ -352,10 +372,30 @@ impl Store {
             part => part,
         };
         let mut part = part.map_err(at(folder))?;
-        part.write_all(text.as_bytes()).map_err(at(path))?;
+        part.write_all(bytes).map_err(at(path))?;
         part.as_file().sync_all().map_err(at(path))?;
         Ok(part)
     }
+}
+
+/// The bytes of a file of a result.
+fn written(id: &str, by: &By, text: &str) -> Vec<u8> {
+    let head = Head {
+        varve_result: VERSION,
+        id: id.into(),
+        bytes: text.len(),
+        sum: sum(text.as_bytes()),
+        by: by.clone(),
+    };
+    let mut bytes = serde_json::to_vec(&head).expect("plain data serialises");
+    bytes.push(b'\n');
+    bytes.extend(text.as_bytes());
+    bytes
+}
+
+/// A lock whose value is whole also where a thread panicked with it.
+fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The names in a folder that are not being written, in order; none where there is no folder.
@@ -413,87 +453,4 @@ pub fn sum(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: &str = "ab0123";
-
-    fn store() -> (tempfile::TempDir, Store) {
-        let dir = tempfile::tempdir().unwrap();
-        let store = Store::open(dir.path()).unwrap();
-        (dir, store)
-    }
-
-    #[test]
-    fn what_is_put_is_got_and_listed() {
-        let (_dir, store) = store();
-        assert_eq!(store.get(ID, Run::First).unwrap(), None);
-        store.put(ID, Run::First, &By::default(), "{}\n").unwrap();
-        let kept = store.get(ID, Run::First).unwrap().unwrap();
-        assert_eq!(kept.text, "{}\n");
-        assert_eq!(store.get(ID, Run::Second).unwrap(), None);
-        let all = store.present(Run::First).unwrap();
-        assert_eq!(all.into_iter().collect::<Vec<_>>(), [ID]);
-    }
-
-    #[test]
-    fn a_result_that_is_cut_off_changed_or_another_job_s_is_none() {
-        let (_dir, store) = store();
-        store
-            .put(ID, Run::First, &By::default(), "{\"a\": 1}")
-            .unwrap();
-        let path = store.path(ID, Run::First);
-        let whole = fs::read(&path).unwrap();
-        let end = whole.len();
-        let text = String::from_utf8(whole.clone()).unwrap();
-        let changed = text.replace("{\"a\": 1}", "{\"a\": 2}");
-        let others = text.replace(ID, "ab9999");
-        let later = text.replace("\"varve_result\":1", "\"varve_result\":2");
-        for (bytes, word) in [
-            (whole[..end - 1].to_vec(), "7 of 8 bytes"),
-            (whole[..10].to_vec(), "cut off"),
-            (Vec::new(), "cut off"),
-            (changed.into_bytes(), "checksum"),
-            (others.into_bytes(), "result of ab9999"),
-            (later.into_bytes(), "version 2"),
-            (vec![0xff, 0xfe], "no text"),
-        ] {
-            fs::write(&path, bytes).unwrap();
-            let why = store.get(ID, Run::First).unwrap_err().to_string();
-            assert!(why.contains(word), "{why}");
-        }
-        store.put_aside(ID, Run::First).unwrap();
-        assert_eq!(store.get(ID, Run::First).unwrap(), None);
-        store.put_aside(ID, Run::First).unwrap();
-    }
-
-    #[test]
-    fn attempts_are_counted_one_by_one_and_forgotten_together() {
-        let (_dir, store) = store();
-        let attempt = |why: &str| Attempt {
-            why: why.into(),
-            by: By::default(),
-        };
-        for why in ["one", "two"] {
-            store.note(ID, &attempt(why)).unwrap();
-        }
-        store.note("ab0124", &attempt("of another")).unwrap();
-        let mut whys: Vec<_> = store.attempts(ID).unwrap();
-        whys.sort_by(|a, b| a.why.cmp(&b.why));
-        assert_eq!(whys, [attempt("one"), attempt("two")]);
-        assert_eq!(store.attempted().unwrap().len(), 2);
-        store.forget(ID).unwrap();
-        assert!(store.attempts(ID).unwrap().is_empty());
-        assert_eq!(store.attempts("ab0124").unwrap().len(), 1);
-    }
-
-    #[test]
-    fn what_is_being_written_is_not_there_yet() {
-        let (_dir, store) = store();
-        let folder = store.path(ID, Run::First);
-        let folder = folder.parent().unwrap();
-        fs::create_dir_all(folder).unwrap();
-        fs::write(folder.join(".part-x"), "half").unwrap();
-        assert!(store.present(Run::First).unwrap().is_empty());
-    }
-}
+mod tests;

@@ -1,0 +1,169 @@
+//! Results that share files: they wait for others, and are found while they wait and in packs.
+
+use super::pack::{self, Damaged, Packs};
+use super::{By, Run, Store, StoreError, at, locked, sum, written};
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::MutexGuard;
+use std::time::{Duration, Instant};
+
+/// How long a result waits for others.
+const WAIT: Duration = Duration::from_secs(1);
+/// Bytes of waiting results after which they are written at once.
+pub(super) const WAITING_MAX: usize = 4 << 20;
+
+/// The packs, as they were seen at some time.
+#[derive(Default)]
+pub(super) struct Known {
+    pub packs: Packs,
+    looked: Option<Instant>,
+    damaged: Vec<Damaged>,
+}
+
+/// Results that are not written yet.
+#[derive(Default)]
+pub(super) struct Waiting {
+    results: Vec<(String, Vec<u8>)>,
+    pub bytes: usize,
+    written: Option<Instant>,
+}
+
+impl Store {
+    pub(super) fn waiting_or_packed(
+        &self,
+        id: &str,
+    ) -> Result<Option<(Vec<u8>, PathBuf)>, StoreError> {
+        let waits = |(of, bytes): &(String, Vec<u8>)| (of == id).then(|| bytes.clone());
+        if let Some(bytes) = locked(&self.waiting).results.iter().find_map(waits) {
+            return Ok(Some((bytes, self.path(id, Run::First))));
+        }
+        let mut known = locked(&self.packs);
+        match known.packs.get(id) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => {}
+            // Another worker put that pack aside; what was whole of it is in a new one.
+            Err(StoreError::Host { error, .. }) if error.kind() == ErrorKind::NotFound => {
+                *known = Known::default();
+            }
+            Err(e) => return Err(e),
+        }
+        // Others write packs, too; to list the folder takes time.
+        if known.looked.is_some_and(|at| at.elapsed() < WAIT) {
+            return Ok(None);
+        }
+        self.look(&mut known)?;
+        known.packs.get(id)
+    }
+
+    pub(super) fn look(&self, known: &mut Known) -> Result<(), StoreError> {
+        known.damaged = known.packs.refresh(&self.dir)?;
+        known.looked = Some(Instant::now());
+        Ok(())
+    }
+
+    /// The packs that cannot be read, each in a sentence; the results in them are missing.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn damaged_packs(&self) -> Result<Vec<(PathBuf, String)>, StoreError> {
+        let mut known = locked(&self.packs);
+        self.look(&mut known)?;
+        let said = known.damaged.iter().map(|pack| {
+            let why = format!(
+                "store: {} is no whole pack: {}",
+                pack.path.display(),
+                pack.why
+            );
+            (pack.path.clone(), why)
+        });
+        Ok(said.collect())
+    }
+
+    /// Keeps the result of a first run, which is durable after [`settle`](Self::settle) at the
+    /// latest: it waits for others to share a file and a sync with.
+    ///
+    /// # Errors
+    /// The host refuses, as on a full disk.
+    pub fn put_soon(&self, id: &str, by: &By, text: &str) -> Result<(), StoreError> {
+        let bytes = written(id, by, text);
+        {
+            let mut waiting = locked(&self.waiting);
+            waiting.bytes += bytes.len();
+            waiting.results.push((id.into(), bytes));
+        }
+        self.write_due()
+    }
+
+    /// Writes what has waited long enough, or is much.
+    ///
+    /// # Errors
+    /// The host refuses, as on a full disk.
+    pub fn write_due(&self) -> Result<(), StoreError> {
+        let waiting = locked(&self.waiting);
+        let waited = waiting.written.is_none_or(|at| at.elapsed() >= WAIT);
+        match !waiting.results.is_empty() && (waited || waiting.bytes >= WAITING_MAX) {
+            true => self.write(waiting),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes all that waits. The lock is held until it is written, so that whoever asks for a
+    /// result finds it there or here.
+    fn write(&self, mut waiting: MutexGuard<'_, Waiting>) -> Result<(), StoreError> {
+        match &waiting.results[..] {
+            [] => return Ok(()),
+            [(id, bytes)] => self.put_bytes(&self.path(id, Run::First), bytes)?,
+            results => self.put_pack(results)?,
+        }
+        *waiting = Waiting {
+            written: Some(Instant::now()),
+            ..Waiting::default()
+        };
+        Ok(())
+    }
+
+    fn put_pack(&self, results: &[(String, Vec<u8>)]) -> Result<(), StoreError> {
+        let bytes = pack::packed(results);
+        let name = &sum(&bytes)[..32];
+        self.put_bytes(&self.dir.join(pack::FOLDER).join(name), &bytes)?;
+        self.look(&mut locked(&self.packs))
+    }
+
+    /// Writes what waits, and makes the names durable of all that was put.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        self.write(locked(&self.waiting))?;
+        let folders = std::mem::take(&mut *locked(&self.unsettled));
+        for folder in folders {
+            let synced = File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(at(&folder))?;
+        }
+        Ok(())
+    }
+
+    /// Puts aside a pack that is damaged, or has a result that is; what is whole of it is packed
+    /// anew before.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn put_pack_aside(&self, path: &Path) -> Result<(), StoreError> {
+        let whole = match pack::whole(path) {
+            Ok(whole) => whole,
+            // Another worker was first.
+            Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(e) => return Err(at(path)(e)),
+        };
+        if !whole.is_empty() {
+            self.put_pack(&whole)?;
+        }
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.rename_aside(path, &name)?;
+        // A result may have been seen in the old pack first: all are looked at anew.
+        let mut known = locked(&self.packs);
+        *known = Known::default();
+        self.look(&mut known)
+    }
+}

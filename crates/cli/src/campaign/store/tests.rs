@@ -1,0 +1,194 @@
+//! What is put is got, whole or not at all.
+
+use super::shared::WAITING_MAX;
+use super::*;
+
+const ID: &str = "ab0123";
+
+fn store() -> (tempfile::TempDir, Store) {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    (dir, store)
+}
+
+#[test]
+fn what_is_put_is_got_and_listed() {
+    let (_dir, store) = store();
+    assert_eq!(store.get(ID, Run::First).unwrap(), None);
+    store.put(ID, Run::First, &By::default(), "{}\n").unwrap();
+    let kept = store.get(ID, Run::First).unwrap().unwrap();
+    assert_eq!(kept.text, "{}\n");
+    assert_eq!(store.get(ID, Run::Second).unwrap(), None);
+    let all = store.present(Run::First).unwrap();
+    assert_eq!(all.into_iter().collect::<Vec<_>>(), [Id::of(ID)]);
+}
+
+#[test]
+fn a_result_that_is_cut_off_changed_or_another_job_s_is_none() {
+    let (_dir, store) = store();
+    store
+        .put(ID, Run::First, &By::default(), "{\"a\": 1}")
+        .unwrap();
+    let path = store.path(ID, Run::First);
+    let whole = fs::read(&path).unwrap();
+    let end = whole.len();
+    let text = String::from_utf8(whole.clone()).unwrap();
+    let changed = text.replace("{\"a\": 1}", "{\"a\": 2}");
+    let others = text.replace(ID, "ab9999");
+    let later = text.replace("\"varve_result\":1", "\"varve_result\":2");
+    for (bytes, word) in [
+        (whole[..end - 1].to_vec(), "7 of 8 bytes"),
+        (whole[..10].to_vec(), "cut off"),
+        (Vec::new(), "cut off"),
+        (changed.into_bytes(), "checksum"),
+        (others.into_bytes(), "result of ab9999"),
+        (later.into_bytes(), "version 2"),
+        (vec![0xff, 0xfe], "no text"),
+    ] {
+        fs::write(&path, bytes).unwrap();
+        let why = store.get(ID, Run::First).unwrap_err().to_string();
+        assert!(why.contains(word), "{why}");
+    }
+    store.put_aside(ID, Run::First).unwrap();
+    assert_eq!(store.get(ID, Run::First).unwrap(), None);
+    store.put_aside(ID, Run::First).unwrap();
+}
+
+#[test]
+fn attempts_are_counted_one_by_one_and_forgotten_together() {
+    let (_dir, store) = store();
+    let attempt = |why: &str| Attempt {
+        why: why.into(),
+        by: By::default(),
+    };
+    for why in ["one", "two"] {
+        store.note(ID, &attempt(why)).unwrap();
+    }
+    store.note("ab0124", &attempt("of another")).unwrap();
+    let mut whys: Vec<_> = store.attempts(ID).unwrap();
+    whys.sort_by(|a, b| a.why.cmp(&b.why));
+    assert_eq!(whys, [attempt("one"), attempt("two")]);
+    assert_eq!(store.attempted().unwrap().len(), 2);
+    store.forget(ID).unwrap();
+    assert!(store.attempts(ID).unwrap().is_empty());
+    assert_eq!(store.attempts("ab0124").unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_being_written_is_not_there_yet() {
+    let (_dir, store) = store();
+    let folder = store.path(ID, Run::First);
+    let folder = folder.parent().unwrap();
+    fs::create_dir_all(folder).unwrap();
+    fs::write(folder.join(".part-x"), "half").unwrap();
+    assert!(store.present(Run::First).unwrap().is_empty());
+}
+
+/// The files of packs, in order.
+fn packs(store: &Store) -> Vec<PathBuf> {
+    let folder = store.dir.join(pack::FOLDER);
+    let names = names(&folder).unwrap();
+    names.into_iter().map(|name| folder.join(name)).collect()
+}
+
+/// A store with the results `0` alone and `1` to `9` in a pack.
+fn with_a_pack() -> (tempfile::TempDir, Store) {
+    let (dir, store) = store();
+    for n in 0..10 {
+        let id = format!("{n:032x}");
+        store.put_soon(&id, &By::default(), &n.to_string()).unwrap();
+    }
+    store.settle().unwrap();
+    assert_eq!(packs(&store).len(), 1);
+    (dir, store)
+}
+
+fn texts(store: &Store) -> Vec<String> {
+    let get = |n| store.get(&format!("{n:032x}"), Run::First).ok().flatten();
+    (0..10).filter_map(get).map(|kept| kept.text).collect()
+}
+
+#[test]
+fn results_that_come_at_once_share_a_file_and_are_found_by_every_store_of_the_folder() {
+    let (dir, store) = with_a_pack();
+    let all: Vec<String> = (0..10).map(|n| n.to_string()).collect();
+    assert_eq!(texts(&store), all);
+    let alone = store.path(&format!("{:032x}", 0), Run::First);
+    assert!(alone.exists(), "what comes alone has a file of its own");
+    let other = Store::existing(dir.path()).unwrap();
+    assert_eq!(texts(&other), all);
+    let ids = (0..10).map(|n| Id::of(&format!("{n:032x}")));
+    assert_eq!(other.present(Run::First).unwrap(), ids.collect());
+    assert_eq!(
+        other.get(&format!("{:032x}", 10), Run::First).unwrap(),
+        None
+    );
+}
+
+#[test]
+fn what_waits_is_found_and_what_is_not_written_is_not_there() {
+    let (dir, store) = store();
+    for n in 0..3 {
+        let id = format!("{n:032x}");
+        store.put_soon(&id, &By::default(), &n.to_string()).unwrap();
+    }
+    assert_eq!(texts(&store), ["0", "1", "2"]);
+    // A process that is killed settles nothing.
+    drop(store);
+    assert_eq!(texts(&Store::existing(dir.path()).unwrap()), ["0"]);
+}
+
+#[test]
+fn a_pack_that_is_cut_off_is_named_and_what_is_whole_of_it_is_kept() {
+    let (dir, store) = with_a_pack();
+    let path = packs(&store).remove(0);
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 2]).unwrap();
+    let store = Store::existing(dir.path()).unwrap();
+    let damaged = store.damaged_packs().unwrap();
+    assert!(damaged[0].1.contains("bytes are there"), "{}", damaged[0].1);
+    assert_eq!(texts(&store), ["0"], "nothing of it counts as it is");
+    store.put_pack_aside(&path).unwrap();
+    assert_eq!(texts(&store).len(), 9, "the last one is missing");
+    assert!(store.damaged_packs().unwrap().is_empty());
+    assert_eq!(fs::read_dir(dir.path().join("damaged")).unwrap().count(), 1);
+    fs::write(&packs(&store)[0], "").unwrap();
+    let store = Store::existing(dir.path()).unwrap();
+    let damaged = store.damaged_packs().unwrap();
+    assert!(damaged[0].1.contains("its first line"), "{}", damaged[0].1);
+}
+
+#[test]
+fn a_damaged_result_in_a_pack_is_put_aside_without_the_others() {
+    let (dir, store) = with_a_pack();
+    let path = packs(&store).remove(0);
+    let text = fs::read_to_string(&path).unwrap();
+    let other = Store::existing(dir.path()).unwrap();
+    // It knows where the results lie, and has no pack open.
+    assert_eq!(other.present(Run::First).unwrap().len(), 10);
+    fs::write(&path, text.replace("\n3\n", "\n7\n")).unwrap();
+    let id = format!("{:032x}", 3);
+    let why = store.get(&id, Run::First).unwrap_err().to_string();
+    assert!(why.contains("checksum"), "{why}");
+    store.put_aside(&id, Run::First).unwrap();
+    assert_eq!(store.get(&id, Run::First).unwrap(), None);
+    assert_eq!(texts(&store).len(), 9);
+    assert_eq!(
+        texts(&other).len(),
+        9,
+        "who saw the old pack finds the new one"
+    );
+}
+
+#[test]
+fn much_is_written_at_once() {
+    let (_dir, store) = store();
+    let large = "x".repeat(WAITING_MAX / 2);
+    for n in 0..4 {
+        store
+            .put_soon(&format!("{n:032x}"), &By::default(), &large)
+            .unwrap();
+    }
+    assert_eq!(packs(&store).len(), 1);
+    assert!(locked(&store.waiting).bytes < WAITING_MAX);
+}
