@@ -40,6 +40,8 @@ pub struct Session {
     next: u64,
     /// When it began.
     since: Instant,
+    /// A script has ended, so the boot is over.
+    booted: bool,
 }
 
 impl Session {
@@ -55,6 +57,7 @@ impl Session {
             limit,
             next: 0,
             since: Instant::now(),
+            booted: false,
         })
     }
 
@@ -92,6 +95,11 @@ impl Session {
         Ok(())
     }
 
+    /// Gives the script that runs its whole time again, from now on.
+    pub fn extend(&mut self) {
+        self.since = Instant::now();
+    }
+
     /// Exit status and output of the script that was begun; none while it runs.
     ///
     /// # Errors
@@ -100,9 +108,9 @@ impl Session {
         let (nr, dir) = (self.next, self.guest.scratch());
         let [go, said, end] = ["go", "said", "end"].map(|name| dir.join(format!("{name}.{nr}")));
         if !end.exists() {
-            let limit = match nr {
-                0 => BOOT_LIMIT + self.limit,
-                _ => self.limit,
+            let limit = match self.booted {
+                false => BOOT_LIMIT + self.limit,
+                true => self.limit,
             };
             if self.child.try_wait()?.is_some() {
                 return Err(self.guest.failed("the guest died"));
@@ -113,6 +121,7 @@ impl Session {
             return Ok(None);
         }
         self.next += 1;
+        self.booted = true;
         let (status, words) = (fs::read_to_string(&end)?, fs::read(&said)?);
         for path in [go, said, end] {
             fs::remove_file(path)?;

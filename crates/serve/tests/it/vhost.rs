@@ -20,6 +20,7 @@ const DISCARD: u32 = 11;
 const WRITE_ZEROES: u32 = 13;
 const WITH_FLUSH: u64 = 1 << 9;
 const WITH_WCE: u64 = 1 << 11;
+const EVENT_IDX: u64 = 1 << 29;
 
 fn served(spy: &std::sync::Arc<Spy>) -> Served {
     Served::new(spy.clone()).unwrap()
@@ -149,6 +150,33 @@ fn v2_a_lost_connection_loses_no_request() {
         assert_eq!(writes.collect::<Vec<_>>(), [Seen::Write(1, 1, false); 2]);
     });
     assert_eq!(told, [] as [&str; 0]);
+}
+
+/// virtqueue-R5.
+#[test]
+fn r5_with_event_indices_a_guest_hears_of_what_it_wants() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH | EVENT_IDX);
+        assert_ne!(client.ask(1, &[]) & EVENT_IDX, 0, "it is offered");
+        client.want(3);
+        for (answer, called) in [true, false, false, true, false].into_iter().enumerate() {
+            let answer = answer as u16;
+            client.request(FLUSH, 0, &[], 0);
+            while client.answered() != answer + 1 {
+                rt::sleep(Nanos(1_000_000));
+            }
+            // Behind this message the call was made, if it was.
+            client.ask(1, &[]);
+            assert_eq!(client.is_called(), called, "answer {answer}");
+            assert_eq!(client.wanted(), answer + 1, "the next offer is asked for");
+        }
+        // Another guest is told of each.
+        drop(client);
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        client.want(77);
+        assert!((0..3).all(|_| client.run(FLUSH, 0, &[], 0).0 == 0));
+    });
 }
 
 #[test]

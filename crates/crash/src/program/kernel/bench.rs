@@ -1,23 +1,24 @@
 //! A guest that judges states, and the files under its disks.
 //!
-//! One script of the guest mounts, checks and unmounts a state on each of its disks. As soon as a
-//! state is unmounted, its verdict is a file, and the host runs the file system's own checker on
-//! that disk while the guest goes on with the next one.
+//! The guest takes states for as long as it runs ([`guest::judge`]): while it mounts, checks and
+//! unmounts one, the host writes the next ones to other disks, and runs the file system's own
+//! checker on those that the guest is done with.
 
 use super::super::court::{State, StateFile, Verdict, findings, write_acked};
-use super::{KernelPlan, host, mount_options};
+use super::{KernelPlan, host};
 use crate::CrashError;
 use base::Nanos;
-use guest::{Guest, Session};
+use guest::{Guest, Session, judge};
 use rig::Fs;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// States that are judged by one script of a guest.
-const STATES: usize = 8;
+/// Disks of a guest that take states.
+const DISKS: usize = 8;
 /// How often the host looks for a verdict.
-const LOOK: Nanos = Nanos(2_000_000);
+const LOOK: Nanos = Nanos(1_000_000);
 
 /// The guest.
 pub(super) struct Bench {
@@ -27,6 +28,36 @@ pub(super) struct Bench {
     disks: Vec<StateFile>,
     /// The number of the first of these disks in the guest.
     first: usize,
+    /// The guest takes states.
+    takes: bool,
+}
+
+/// The states that guests take from, and what came of each.
+pub(super) struct Docket<'a> {
+    states: &'a [State<'a>],
+    next: AtomicUsize,
+    verdicts: rt::Mutex<Vec<Option<Verdict>>>,
+}
+
+impl<'a> Docket<'a> {
+    pub fn new(states: &'a [State<'a>]) -> Docket<'a> {
+        Docket {
+            states,
+            next: AtomicUsize::new(0),
+            verdicts: rt::Mutex::named("verdicts", states.iter().map(|_| None).collect()),
+        }
+    }
+
+    /// The number of a state that nobody has taken.
+    fn take(&self) -> Option<usize> {
+        let nr = self.next.fetch_add(1, Ordering::Relaxed);
+        (nr < self.states.len()).then_some(nr)
+    }
+
+    /// The verdicts, when all guests are done.
+    pub fn verdicts(self) -> Vec<Verdict> {
+        self.verdicts.into_inner().into_iter().flatten().collect()
+    }
 }
 
 impl Bench {
@@ -40,7 +71,7 @@ impl Bench {
     ) -> Result<Bench, CrashError> {
         let boots = || host("booting a Linux kernel");
         // Btrfs knows a volume by its name, and refuses an older state on another disk.
-        let states = if plan.fs == "btrfs" { 1 } else { STATES };
+        let states = if plan.fs == "btrfs" { 1 } else { DISKS };
         let words: Vec<&str> = plan.words.iter().map(String::as_str).collect();
         let mut machine = Guest::new(&words).map_err(boots())?;
         machine = machine.machine(plan.machine).map_err(boots())?;
@@ -60,89 +91,89 @@ impl Bench {
             plan: plan.clone(),
             disks,
             first: others.len(),
+            takes: false,
         })
     }
 
-    /// How many states it takes at a time.
-    pub fn len(&self) -> usize {
-        self.disks.len()
-    }
-
-    /// Judges the states; a verdict for each, in their order.
-    pub fn judge(&mut self, states: &[State<'_>]) -> Result<Vec<Verdict>, CrashError> {
-        for (nr, (disk, state)) in self.disks.iter_mut().zip(states).enumerate() {
-            disk.set(state.image)?;
-            // K2: nothing has the disk open. K3: the mount changes it.
-            disk.forget();
-            let scratch = self.session.scratch();
-            write_acked(state.acked, &scratch.join(format!("acked.{nr}")))?;
-        }
-        let script = self.script(states.len());
-        self.session.begin(&script).map_err(host("the guest"))?;
-        let mut verdicts = Vec::new();
+    /// Judges states until none is left.
+    pub fn judge(&mut self, docket: &Docket<'_>) -> Result<(), CrashError> {
+        self.begin()?;
+        // The state that each disk holds.
+        let mut held: Vec<Option<usize>> = self.disks.iter().map(|_| None).collect();
         loop {
-            let ended = self.session.ended().map_err(host("the guest"))?;
-            // Looked for behind the end, so that a script that has ended has left all of them.
-            while let Some(verdict) = self.verdict(verdicts.len(), states.len())? {
-                verdicts.push(verdict);
+            let mut idle = true;
+            for (disk, held) in held.iter_mut().enumerate() {
+                if let Some(state) = *held {
+                    let Some(verdict) = self.verdict(disk)? else {
+                        continue;
+                    };
+                    docket.verdicts.lock()[state] = Some(verdict);
+                    self.session.extend();
+                }
+                *held = docket.take();
+                if let Some(state) = *held {
+                    self.put(disk, &docket.states[state])?;
+                    idle = false;
+                }
             }
-            if let Some((status, said)) = ended {
-                return match status == 0 && verdicts.len() == states.len() {
-                    true => Ok(verdicts),
-                    false => Err(CrashError::Check(format!(
-                        "judging in the guest ended with {status}: {said}"
-                    ))),
-                };
+            if held.iter().all(Option::is_none) {
+                return Ok(());
             }
-            rt::sleep(LOOK);
+            if let Some((status, said)) = self.session.ended().map_err(host("the guest"))? {
+                let why = format!("judging in the guest ended with {status}: {said}");
+                return Err(CrashError::Check(why));
+            }
+            if idle {
+                rt::sleep(LOOK);
+            }
         }
     }
 
-    /// The script that judges so many states, and leaves for each a file with what came of it.
-    fn script(&self, states: usize) -> String {
+    /// Lets the guest take states.
+    fn begin(&mut self) -> Result<(), CrashError> {
+        if std::mem::replace(&mut self.takes, true) {
+            // The time since the last states is not the guest's.
+            self.session.extend();
+            return Ok(());
+        }
         let KernelPlan { fs, options, .. } = &self.plan;
-        let options = mount_options(options);
-        // The mount of util-linux loads a dozen libraries, and an emulated processor is slow.
-        let mut script = format!(
+        let options = if options.is_empty() { "-" } else { options };
+        let disks = self.first..self.first + self.disks.len();
+        let disks: String = disks.map(|nr| format!(" $DISK{nr}")).collect();
+        let script = format!(
             "guest load {fs} 2>/dev/null || :
-             if command -v busybox >/dev/null; then
-                 mount() {{ busybox mount \"$@\"; }}
-                 umount() {{ busybox umount \"$@\"; }}
-             fi
-             judge() {{
-                 if ! mount -t {fs} {options} $1 $MNT 2>words.$2; then echo mount >verdict.$2; return; fi
-                 status=0
-                 ( cd $MNT; set +eu; export VARVE_DIR=$MNT VARVE_ACKED=$DIR/acked.$2; . $DIR/check.sh ) >words.$2 2>&1 || status=$?
-                 umount $MNT
-                 echo $status >verdict.$2
-             }}\n"
+             guest judge {fs} {options}{disks}"
         );
-        for nr in 0..states {
-            script += &format!("judge $DISK{} {nr}\n", nr + self.first);
-        }
-        script
+        self.session.begin(&script).map_err(host("the guest"))
     }
 
-    fn file(&self, name: &str, nr: usize) -> PathBuf {
-        self.session.scratch().join(format!("{name}.{nr}"))
+    /// Gives a state to the guest.
+    fn put(&mut self, disk: usize, state: &State<'_>) -> Result<(), CrashError> {
+        self.disks[disk].set(state.image)?;
+        // K2: nothing has the disk open. K3: the mount changes it.
+        self.disks[disk].forget();
+        write_acked(state.acked, &self.file(judge::ACKED, disk))?;
+        fs::write(self.file(judge::STATE, disk), "").map_err(host("telling the guest of a state"))
     }
 
-    /// The verdict on state `nr` of `states`, if the guest is done with it.
-    fn verdict(&self, nr: usize, states: usize) -> Result<Option<Verdict>, CrashError> {
-        let path = self.file("verdict", nr);
-        let text = fs::read_to_string(&path).unwrap_or_default();
-        // The guest may be in the middle of writing it.
-        let Some(line) = text.strip_suffix('\n').filter(|_| nr < states) else {
+    fn file(&self, name: &str, disk: usize) -> PathBuf {
+        self.session.scratch().join(format!("{name}.{disk}"))
+    }
+
+    /// The verdict on the state of a disk, if the guest is done with it.
+    fn verdict(&self, disk: usize) -> Result<Option<Verdict>, CrashError> {
+        let path = self.file(judge::VERDICT, disk);
+        let Ok(line) = fs::read_to_string(&path) else {
             return Ok(None);
         };
         fs::remove_file(&path).map_err(host("removing a verdict"))?;
         let said = || {
-            let words = fs::read(self.file("words", nr)).unwrap_or_default();
+            let words = fs::read(self.file(judge::WORDS, disk)).unwrap_or_default();
             String::from_utf8_lossy(&words).into_owned()
         };
-        let bad = match line {
-            "0" => checked(&self.plan.fs, self.disks[nr].path())?,
-            "mount" => Some(format!("the kernel does not mount it: {}", said())),
+        let bad = match line.trim() {
+            "0" => checked(&self.plan.fs, self.disks[disk].path())?,
+            judge::NOT_MOUNTED => Some(format!("the kernel does not mount it: {}", said())),
             status => Some(format!("the check ended with {status}: {}", said())),
         };
         Ok(Some(Verdict {

@@ -18,7 +18,7 @@ mod bench;
 use super::court::{Court, State, Verdict};
 use super::{Recorded, Room, load, read_log};
 use crate::CrashError;
-use bench::Bench;
+use bench::{Bench, Docket};
 use guest::Machine;
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -26,6 +26,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// States that are handed to the guests together, for each guest.
+const BENCH: usize = 32;
 /// Most bytes that a log may take; a file with a hole.
 const LOG_BYTES: u64 = 4 << 30;
 /// The mark behind which the recording begins.
@@ -130,21 +132,22 @@ impl Kernel {
 
 impl Court for Kernel {
     fn bench(&self) -> usize {
-        self.guests.iter().map(Bench::len).sum()
+        BENCH * self.guests.len()
     }
 
     fn judge(&mut self, states: &[State<'_>]) -> Result<Vec<Verdict>, CrashError> {
-        let share = states.len().div_ceil(self.guests.len()).max(1);
-        let shares = self.guests.iter_mut().zip(states.chunks(share));
-        let verdicts = rt::scope(|scope| {
-            let judging: Vec<_> = shares
-                .map(|(guest, states)| scope.spawn("judge", move || guest.judge(states)))
+        let docket = Docket::new(states);
+        let judged = rt::scope(|scope| {
+            let judging: Vec<_> = self
+                .guests
+                .iter_mut()
+                .map(|guest| scope.spawn("judge", || guest.judge(&docket)))
                 .collect();
             let done = judging.into_iter().map(|task| task.join());
             done.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Result<Vec<_>, CrashError>>()
+                .collect::<Result<(), CrashError>>()
         });
-        Ok(verdicts?.concat())
+        judged.map(|()| docket.verdicts())
     }
 }
 
@@ -153,7 +156,9 @@ fn put_commands(dir: &Path, plan: &KernelPlan) -> io::Result<()> {
     let text = |command: &Option<String>| command.clone().unwrap_or_else(|| ":".into());
     fs::write(dir.join("setup.sh"), text(&plan.setup))?;
     fs::write(dir.join("run.sh"), &plan.run)?;
-    fs::write(dir.join("check.sh"), text(&plan.check))?;
+    if let Some(check) = &plan.check {
+        fs::write(dir.join(guest::judge::CHECK), check)?;
+    }
     let bin = dir.join("bin");
     fs::create_dir(&bin)?;
     // K1. Device mapper splits a message at spaces, and takes what stands behind a backslash as it
