@@ -236,6 +236,22 @@ impl Frontend {
         Some((word(0), word(4)))
     }
 
+    /// Waits until so many chains are answered, or the server lets go, without looking for calls.
+    pub fn settle(&mut self, chains: u16) {
+        for _ in 0..5000 {
+            let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
+            let limit = Timespec {
+                tv_sec: 0,
+                tv_nsec: 2_000_000,
+            };
+            let gone = poll(&mut fds, Some(&limit)).unwrap() > 0;
+            if gone || self.answered() == chains {
+                return;
+            }
+        }
+        panic!("no answer");
+    }
+
     /// Whether the server has told of an answer since the last time.
     pub fn is_called(&self) -> bool {
         rustix::io::read(&self.call, &mut [0u8; 8]).is_ok()

@@ -467,10 +467,14 @@ proptest! {
         heads in prop::collection::vec(0u16..9, 1..6),
         kinds in prop::collection::vec(any::<u8>(), 64),
         far in any::<u64>(),
+        events in any::<bool>(),
+        wanted in any::<u16>(),
     ) {
         let spy = Spy::new(true);
         by_vhost(served(&spy), |socket| {
-            let mut client = Frontend::ready(socket, WITH_FLUSH);
+            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
+            let mut client = Frontend::ready(socket, features);
+            client.want(wanted);
             client.put(BUFFERS, &kinds.iter().map(|kind| kind % 16).collect::<Vec<_>>());
             let table: Vec<Desc> = table
                 .iter()
@@ -482,12 +486,55 @@ proptest! {
             for head in &heads {
                 client.offer(&table, *head);
             }
-            // Each is answered, or the connection ends.
-            while client.used().is_some_and(|_| client.answered() < heads.len() as u16) {}
+            // Each is answered, or the connection ends, whether the client hears of it or not.
+            client.settle(heads.len() as u16);
             drop(client);
             works(socket);
         });
         // The device saw nothing that lies outside of it.
+        for seen in spy.seen() {
+            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
+                prop_assert!(lba + n <= BYTES / 512);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// A guest that changes rings, descriptors and requests while they are worked on, and announces
+    /// what it likes: it is answered or let go, and nothing outside of the device is touched.
+    #[test]
+    fn memory_that_changes_meanwhile(
+        pokes in prop::collection::vec((0u64..0x4000, any::<u8>(), any::<bool>()), 1..400),
+        buffers in prop::collection::vec((0u64..0x60, any::<u8>()), 0..100),
+        indices in prop::collection::vec(any::<u16>(), 1..20),
+        events in any::<bool>(),
+    ) {
+        let spy = Spy::new(true);
+        by_vhost(served(&spy), |socket| {
+            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
+            let mut client = Frontend::ready(socket, features);
+            for _ in 0..8 {
+                client.request(OUT, 8, &[1; 512], 0);
+            }
+            let mut announced = indices.iter();
+            for (n, (at, byte, ring)) in pokes.iter().enumerate() {
+                // In the table of descriptors, or in one of the rings.
+                let at = if *ring { *at } else { *at % 0x400 };
+                client.put(at, &[*byte]);
+                if let Some((at, byte)) = buffers.get(n) {
+                    client.put(BUFFERS + at, &[*byte]);
+                }
+                if n % 16 == 0 {
+                    let open = client.answered().wrapping_add(announced.next().map_or(1, |i| i % 64));
+                    client.announce(open);
+                }
+            }
+            drop(client);
+            works(socket);
+        });
         for seen in spy.seen() {
             if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
                 prop_assert!(lba + n <= BYTES / 512);

@@ -137,11 +137,12 @@ impl Court for Kernel {
 
     fn judge(&mut self, states: &[State<'_>]) -> Result<Vec<Verdict>, CrashError> {
         let docket = Docket::new(states);
+        let all = &docket;
         let judged = rt::scope(|scope| {
             let judging: Vec<_> = self
                 .guests
                 .iter_mut()
-                .map(|guest| scope.spawn("judge", || guest.judge(&docket)))
+                .map(|guest| scope.spawn("judge", move || guest.judge(all)))
                 .collect();
             let done = judging.into_iter().map(|task| task.join());
             done.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
