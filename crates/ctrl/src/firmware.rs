@@ -5,7 +5,6 @@
 //! at the head of [`crate::emmc`], those of REMAP at the head of [`crate::raw`]. Limit: with the
 //! adversary `spec` 128 MiB of open writes are remembered; older ones count as durable.
 
-mod copies;
 mod idle;
 mod landing;
 mod media;

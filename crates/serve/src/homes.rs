@@ -196,7 +196,8 @@ impl State {
         match header.kind {
             BlockKind::Descriptor => {
                 if let Ok(tags) = DescriptorReader::parse(journal.format, bytes) {
-                    self.logged.extend(tags.map(|tag| (tag.block.0, tag.escaped)));
+                    self.logged
+                        .extend(tags.map(|tag| (tag.block.0, tag.escaped)));
                 }
             }
             BlockKind::Revoke => {
@@ -255,7 +256,12 @@ fn blocks_of(op: &Op) -> Vec<(u64, Bytes)> {
     let first = lba.0 / SECTORS_PER_BLOCK;
     let whole = (0..all.len() / BLOCK_BYTES).map(|n| n * BLOCK_BYTES);
     whole
-        .map(|at| (first + (at / BLOCK_BYTES) as u64, all.slice(at..at + BLOCK_BYTES)))
+        .map(|at| {
+            (
+                first + (at / BLOCK_BYTES) as u64,
+                all.slice(at..at + BLOCK_BYTES),
+            )
+        })
         .collect()
 }
 
@@ -270,10 +276,7 @@ fn moves(op: &Op) -> bool {
 /// Whether this is the first block of a journal. `mke2fs` may write it behind the superblock.
 fn is_head(bytes: &Bytes) -> bool {
     let kind = Header::parse(bytes).map(|header| header.kind);
-    matches!(
-        kind,
-        Ok(BlockKind::SuperblockV1 | BlockKind::SuperblockV2)
-    )
+    matches!(kind, Ok(BlockKind::SuperblockV1 | BlockKind::SuperblockV2))
 }
 
 impl BlockDevice for Homes {

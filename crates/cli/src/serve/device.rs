@@ -4,8 +4,8 @@ use crate::args::{Kill, ServeArgs};
 use crate::failure::{Failure, failed, usage};
 use base::BLOCK_BYTES;
 use rig::{
-    AnyModel, BlockDevice, Clock, HostFile, HostOptions, Media, Modelled, Profile, ProfileError, SavedDevice,
-    StateError, read_device, write_device,
+    AnyModel, BlockDevice, Clock, HostFile, HostOptions, Media, Modelled, Profile, ProfileError,
+    SavedDevice, StateError, read_device, write_device,
 };
 use serve::{Homes, Served};
 use std::fs::File;

@@ -48,11 +48,7 @@ fn explore(
     (output, serde_json::from_slice(&results).expect("JSON"))
 }
 
-const EXT4: (&str, &str, &str) = (
-    "ext4",
-    "16",
-    "mke2fs -q -F -t ext4 -b 4096 $VARVE_DEVICE",
-);
+const EXT4: (&str, &str, &str) = ("ext4", "16", "mke2fs -q -F -t ext4 -b 4096 $VARVE_DEVICE");
 
 /// The first fsync behind a mount or a checkpoint does not wait for its node in Linux
 /// (docs/results/crash-kernel.md), so another file's comes first.

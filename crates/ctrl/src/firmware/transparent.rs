@@ -18,10 +18,12 @@
 //! A comparison with the chips reads all pages of a unit, which takes a good part of the time that
 //! the program would have taken. With copies in memory it takes none.
 
+mod copies;
+
 use super::Firmware;
-use super::copies::Copies;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, Rng, Time, bytes::is_zero};
 use blockdev::TransparentStats;
+use copies::Copies;
 use ftl::FtlError;
 use ftl::remap::{Batch, Mode, Pair, RemapError};
 use std::collections::VecDeque;

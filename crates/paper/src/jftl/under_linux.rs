@@ -110,7 +110,9 @@ impl Measured {
 }
 
 /// The loads of a report: all, or in a quick one two that are short.
-fn chosen(plan: &Plan) -> impl Iterator<Item = &'static (&'static str, &'static str, Option<&'static str>)> {
+fn chosen(
+    plan: &Plan,
+) -> impl Iterator<Item = &'static (&'static str, &'static str, Option<&'static str>)> {
     let quick = plan.quick;
     LOADS
         .iter()
@@ -223,7 +225,14 @@ fn table_lines(measured: &Measured, load: &str, device: &str, title: &str) -> Ve
         let homes = row.remapped + row.missed;
         let share = ratio(row.remapped as f64, homes as f64);
         let mut line = vec![title.to_string(), row.mode.clone(), row.device.clone()];
-        let counts = [homes, row.remapped, row.missed, row.escaped, row.unlogged, row.programmed];
+        let counts = [
+            homes,
+            row.remapped,
+            row.missed,
+            row.escaped,
+            row.unlogged,
+            row.programmed,
+        ];
         line.extend(counts.map(|n| n.to_string()));
         line.extend([number(share), number(row.seconds)]);
         line
@@ -260,7 +269,10 @@ mod tests {
             for (device, ..) in DEVICES {
                 for mode in ["journal", "ordered", "writeback"] {
                     let row = measured.of(load, device, mode);
-                    assert!(row.is_some_and(|row| row.seconds > 0.0), "{load} {device} {mode}");
+                    assert!(
+                        row.is_some_and(|row| row.seconds > 0.0),
+                        "{load} {device} {mode}"
+                    );
                 }
             }
         }
@@ -268,10 +280,17 @@ mod tests {
 
     #[test]
     fn without_a_mapping_the_home_writes_of_journaled_data_are_remaps() {
-        let rows = measured().row.into_iter().filter(|row| row.mode == "journal");
+        let rows = measured()
+            .row
+            .into_iter()
+            .filter(|row| row.mode == "journal");
         for row in rows.filter(|row| row.load != "mapped") {
             let homes = (row.remapped + row.missed) as f64;
-            assert!(row.missed <= 8 || row.remapped as f64 >= 0.99 * homes, "{}", row.load);
+            assert!(
+                row.missed <= 8 || row.remapped as f64 >= 0.99 * homes,
+                "{}",
+                row.load
+            );
         }
     }
 

@@ -9,9 +9,9 @@
 //!   no answer is done again. No later write was answered that this could undo.
 //! - R4: of a queue no more chains are under way than it has entries: an honest guest has a
 //!   descriptor for each, and one that offers more is let go.
-//! - R5: with event indices the guest is told of answers only where it wants to be, but of the first
-//!   one always; and it is asked for a kick before the last look at what it offers, so no offer is
-//!   left without a kick.
+//! - R5: with event indices the guest is told of answers only where it wants to be, but always of
+//!   the first one; and it is asked for a kick before the last look at what it offers, so no offer
+//!   is left without a kick.
 
 use super::memory::Memory;
 use super::message::Rings;
@@ -67,7 +67,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Goes on where the used index stands (R3). With `events` the two sides use event indices (R5).
+    /// Goes on where the used index stands (R3); with `events` by event indices (R5).
     ///
     /// # Errors
     /// It has no possible size, or does not lie in the memory.

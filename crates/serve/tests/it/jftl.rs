@@ -182,7 +182,11 @@ impl Disk {
         });
         let homes = Arc::new(homes(&watch));
         assert!(homes.follows());
-        let found: Vec<_> = homes.journal().into_iter().map(|r| r.start..=r.end - 1).collect();
+        let found: Vec<_> = homes
+            .journal()
+            .into_iter()
+            .map(|r| r.start..=r.end - 1)
+            .collect();
         assert_eq!(found, ext4.journal, "as debugfs tells it");
         let served = Served::new(homes.clone()).expect("an event");
         let (served, socket) = (Arc::new(served), folder.join(format!("{name}.socket")));
@@ -315,7 +319,10 @@ fn linux_journals_data_and_the_device_programs_them_once() {
                 "{remapped} of {plain}"
             );
             assert!(homes.share().is_some_and(|share| share >= 0.99), "{homes}");
-            assert_eq!(homes.escaped, escaped, "the tags in the journal say so, too");
+            assert_eq!(
+                homes.escaped, escaped,
+                "the tags in the journal say so, too"
+            );
         }
     }
     eprintln!("journal / ordered, throughput: {:.3}", took[1] / took[0]);

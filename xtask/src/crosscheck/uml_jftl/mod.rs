@@ -34,7 +34,10 @@ const MODES: [&str; 3] = ["journal", "ordered", "writeback"];
 /// Name, and device as `varve serve` takes it.
 const DEVICES: [(&str, &str); 2] = [
     ("reads", "nandsim-2007,transparent=on"),
-    ("copies", "nandsim-2007,transparent=on,transparent_copies_mib=64"),
+    (
+        "copies",
+        "nandsim-2007,transparent=on,transparent_copies_mib=64",
+    ),
 ];
 /// Bytes of each device.
 const MIB: u64 = 512;
@@ -67,7 +70,12 @@ struct Disk {
 pub fn run(args: &Args) -> Result {
     let unknown = |known: &[&str], given: &[String], what: &str| {
         let other = given.iter().find(|name| !known.contains(&&name[..]));
-        other.map_or(Ok(()), |name| Err(format!("no {what} `{name}`; there are: {}", known.join(", "))))
+        other.map_or(Ok(()), |name| {
+            Err(format!(
+                "no {what} `{name}`; there are: {}",
+                known.join(", ")
+            ))
+        })
     };
     unknown(&LOADS, &args.loads, "load")?;
     unknown(&DEVICES.map(|(name, _)| name), &args.devices, "device")?;
@@ -77,7 +85,9 @@ pub fn run(args: &Args) -> Result {
     };
     let folder = tempfile::tempdir().map_err(|e| format!("temporary folder: {e}"))?;
     let mut disks = Vec::new();
-    let chosen = DEVICES.iter().filter(|(name, _)| args.devices.iter().any(|d| d == name));
+    let chosen = DEVICES
+        .iter()
+        .filter(|(name, _)| args.devices.iter().any(|d| d == name));
     for ((name, device), mode) in chosen.flat_map(|d| MODES.map(|mode| (d, mode))) {
         let socket = folder.path().join(format!("{name}-{mode}"));
         disks.push(Disk {
@@ -110,7 +120,8 @@ fn boot(disks: &[Disk]) -> Result<(Session, String)> {
         guest = guest.served(&disk.server.socket);
     }
     let script = guest.scratch().join("loads.py");
-    fs::write(&script, include_str!("loads.py")).map_err(|e| format!("{}: {e}", script.display()))?;
+    fs::write(&script, include_str!("loads.py"))
+        .map_err(|e| format!("{}: {e}", script.display()))?;
     let guest = guest.limit(Duration::from_secs(300));
     let mut session = Session::start(guest).map_err(|e| e.to_string())?;
     let release = said(
@@ -127,7 +138,9 @@ fn boot(disks: &[Disk]) -> Result<(Session, String)> {
 fn said(session: &mut Session, script: &str) -> Result<String> {
     match session.run(script).map_err(|e| e.to_string())? {
         (0, said) => Ok(said),
-        (status, said) => Err(format!("in the guest, a script ended with {status}: {said}")),
+        (status, said) => Err(format!(
+            "in the guest, a script ended with {status}: {said}"
+        )),
     }
 }
 
@@ -162,7 +175,9 @@ fn measure(session: &mut Session, nr: usize, disk: &mut Disk, load: &str) -> Res
         ),
     )?;
     if wrote != found || !wrote.starts_with("digest ") {
-        return Err(format!("{load}, data={mode}: the guest wrote {wrote} and reads {found}"));
+        return Err(format!(
+            "{load}, data={mode}: the guest wrote {wrote} and reads {found}"
+        ));
     }
     Ok(row(disk, load, &did))
 }
@@ -184,7 +199,16 @@ fn row(disk: &Disk, load: &str, did: &Statistics) -> Row {
 fn heading() -> String {
     format!(
         "{:<12}{:<8}{:<10}{:>9}{:>8}{:>9}{:>9}{:>11}{:>11}{:>9}",
-        "load", "device", "data", "remapped", "missed", "escaped", "unlogged", "programmed", "seconds", "share"
+        "load",
+        "device",
+        "data",
+        "remapped",
+        "missed",
+        "escaped",
+        "unlogged",
+        "programmed",
+        "seconds",
+        "share"
     )
 }
 
@@ -217,13 +241,28 @@ fn made(kernel: String, row: Vec<Row>) -> Measured {
 
 /// The date so many days after 1 January 1970.
 fn date(mut days: u64) -> String {
-    let leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(leap(year)) {
         days -= 365 + u64::from(leap(year));
         year += 1;
     }
-    let lengths = [31, 28 + u64::from(leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let lengths = [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
     let mut month = 0;
     while days >= lengths[month] {
         days -= lengths[month];
@@ -243,7 +282,12 @@ fn compare(committed: &Measured, rows: &[Row]) -> Result {
     }
     match wrong.is_empty() {
         true => {
-            println!("within the tolerances of {} of {}, kernel {}", table::PATH, committed.date, committed.kernel);
+            println!(
+                "within the tolerances of {} of {}, kernel {}",
+                table::PATH,
+                committed.date,
+                committed.kernel
+            );
             Ok(())
         }
         false => Err(wrong.join("\n")),

@@ -35,7 +35,13 @@ impl Server {
     /// Serves a device of so many MiB at a socket.
     pub fn start(varve: &Path, device: &str, mib: u64, socket: PathBuf) -> Result<Server> {
         let mut child = Command::new(varve)
-            .args(["serve", device, "--size", &format!("{mib}M"), "--vhost-user"])
+            .args([
+                "serve",
+                device,
+                "--size",
+                &format!("{mib}M"),
+                "--vhost-user",
+            ])
             .arg(&socket)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -85,7 +85,8 @@ impl Bench {
             machine = machine.disk(disk.path());
             disks.push(disk);
         }
-        super::put_commands(machine.scratch(), plan).map_err(host("writing the guest's commands"))?;
+        super::put_commands(machine.scratch(), plan)
+            .map_err(host("writing the guest's commands"))?;
         Ok(Bench {
             session: Session::start(machine).map_err(boots())?,
             plan: plan.clone(),
@@ -150,7 +151,7 @@ impl Bench {
     /// Gives a state to the guest.
     fn put(&mut self, disk: usize, state: &State<'_>) -> Result<(), CrashError> {
         self.disks[disk].set(state.image)?;
-        // K2: nothing has the disk open. K3: the mount changes it.
+        // kernel-K2: nothing has the disk open. kernel-K3: the mount changes it.
         self.disks[disk].forget();
         write_acked(state.acked, &self.file(judge::ACKED, disk))?;
         fs::write(self.file(judge::STATE, disk), "").map_err(host("telling the guest of a state"))
