@@ -220,7 +220,8 @@ fn a_copy_in_memory_is_compared_without_a_read() {
     let did = host.device.flash_stats().unwrap().since(&before);
     assert_eq!((did.reads, did.transparent.matched), (0, 1));
     // One page of the log alone.
-    assert_eq!((host.now - start).0, 120_000);
+    let took = (host.now - start).0;
+    assert!((100_000..=120_000).contains(&took), "{took}");
     // What is older than the copies is read.
     (0..300).for_each(|n| host.write(600 + n, &block(100 + n as u64)));
     let before = host.device.flash_stats().unwrap();

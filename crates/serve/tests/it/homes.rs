@@ -116,7 +116,7 @@ fn each_home_write_is_counted_as_what_it_was() {
     host.write(9001, vec![0; BLOCK_BYTES].into());
     assert_eq!(host.counts(), [2, 1, 1, 1, 1]);
     // Several blocks in one command.
-    host.log(10, &[(9200, content(5)), (9201, content(6))]);
+    host.log(5, &[(9200, content(5)), (9201, content(6))]);
     host.write(9200, [content(5), content(6)].concat().into());
     assert_eq!(host.counts(), [4, 1, 1, 1, 1]);
     assert_eq!(host.homes.counts().share(), Some(0.8));
@@ -146,7 +146,7 @@ fn a_journal_that_makes_no_sense_is_not_followed() {
     for kind in [1u32, 2, 3, 4, 5, 6, 77] {
         let mut bytes = magic(u64::from(kind)).to_vec();
         bytes[4..8].copy_from_slice(&kind.to_be_bytes());
-        host.write(host.log + 20, bytes.into());
+        host.write(host.log + 6, bytes.into());
     }
     host.write(9000, content(1));
     assert_eq!(host.counts()[0], 1, "still followed");
