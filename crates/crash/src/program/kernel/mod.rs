@@ -144,9 +144,10 @@ impl Court for Kernel {
                 .iter_mut()
                 .map(|guest| scope.spawn("judge", move || guest.judge(all)))
                 .collect();
-            let done = judging.into_iter().map(|task| task.join());
-            done.map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Result<(), CrashError>>()
+            judging.into_iter().try_for_each(|task| {
+                let ended = task.join();
+                ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
         });
         judged.map(|()| docket.verdicts())
     }
