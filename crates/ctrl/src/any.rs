@@ -147,6 +147,10 @@ impl AnyModel {
             AnyModel::Nvme(m) => m.controller().firmware().visible(block),
         }
     }
+    /// Whether the device remaps by itself what repeats content that it holds.
+    pub fn shares_content(&self) -> bool {
+        matches!(self, AnyModel::Raw(m) if m.shares_content())
+    }
     /// Calls `f` with every 4 KiB block that is not all zero, ascending by address, as a host would
     /// read it now. Costs no virtual time.
     pub fn dump_logical(&self, f: impl FnMut(Lba, &[u8])) {

@@ -201,9 +201,13 @@ impl Raw {
         })
     }
     /// Shares equal content from now on, with an index of what was programmed in the last `mib`
-    /// MiB.
-    pub(crate) fn share_content(&mut self, mib: u32) {
-        self.fw.share_content(window(mib));
+    /// MiB, and copies of the last `copies_mib` MiB in memory.
+    pub(crate) fn share_content(&mut self, mib: u32, copies_mib: u32) {
+        self.fw.share_content(window(mib), window(copies_mib));
+    }
+    /// Whether equal content is shared.
+    pub(crate) fn shares_content(&self) -> bool {
+        self.fw.shares_content()
     }
     /// Makes the content index look at only `bits` bits of its hash, for tests that the comparison
     /// of bytes is needed.

@@ -7,13 +7,14 @@
 //! | `crash` | asks the host to kill the guest, and waits |
 //! | `plan NAME SEED DIR` | puts a directory through a [`Plan`]; prints the error numbers of a plan that may fail |
 //! | `plan-crash NAME SEED DIR` | the same, then `crash` with the plan's open files still open |
+//! | `judge FS OPTIONS DEVICE...` | judges states on the devices for ever ([`judge`](crate::judge)); options as those of `mount -o`, or `-` |
 //! | `tree DIR FILE` | writes the [`Tree`](crate::Tree) of a directory to a file |
 //! | `figures DEVICE FILE names OPERATION COUNT DIR` | does an operation on so many names ([`names`](crate::names)); writes the same as below |
 //! | `figures DEVICE FILE PROGRAM ARGUMENT...` | runs a program that says `ready`, waits for a line, works, says `done`; writes what the device did meanwhile: lines of name and number |
 
 use crate::names::Names;
 use crate::vm::{CALL, SCRATCH};
-use crate::{Plan, modules, posix};
+use crate::{Plan, judge, modules, posix};
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
@@ -48,6 +49,11 @@ fn answer(words: &[&str]) -> io::Result<()> {
         ["plan-crash", name, seed, dir] => {
             let _held = plan(name, seed, dir)?;
             crash()
+        }
+        ["judge", fs, options, disks @ ..] => {
+            let options = if *options == "-" { "" } else { options };
+            let disks: Vec<String> = disks.iter().map(ToString::to_string).collect();
+            judge::judge(&scratch()?, (fs, options), &disks)
         }
         ["tree", dir, file] => fs::write(file, posix::tree(Path::new(dir))?.to_text()),
         ["figures", device, file, "names", op, count, dir] => {

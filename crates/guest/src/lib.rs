@@ -20,6 +20,7 @@
 mod engine;
 pub mod foreign;
 mod hook;
+pub mod judge;
 mod log_writes;
 mod modules;
 pub mod names;

@@ -36,8 +36,12 @@ pub struct Session {
     guest: Guest,
     child: Child,
     limit: Duration,
-    /// Number of the next script.
+    /// Number of the script that runs, or of the next one.
     next: u64,
+    /// When it began.
+    since: Instant,
+    /// A script has ended, so the boot is over.
+    booted: bool,
 }
 
 impl Session {
@@ -52,6 +56,8 @@ impl Session {
             child,
             limit,
             next: 0,
+            since: Instant::now(),
+            booted: false,
         })
     }
 
@@ -67,33 +73,61 @@ impl Session {
     /// The kernel dies, or the script is not done within the guest's limit (the first one also has
     /// the time of a boot).
     pub fn run(&mut self, script: &str) -> io::Result<(i32, String)> {
-        let nr = self.next;
-        self.next += 1;
-        let dir = self.guest.scratch();
-        let [go, said, end] = ["go", "said", "end"].map(|name| dir.join(format!("{name}.{nr}")));
-        let part = dir.join("go.part");
-        fs::write(&part, script)?;
-        fs::rename(&part, &go)?;
-        let limit = match nr {
-            0 => BOOT_LIMIT + self.limit,
-            _ => self.limit,
-        };
-        let since = Instant::now();
-        while !end.exists() {
-            if self.child.try_wait()?.is_some() {
-                return Err(self.guest.failed("the guest died"));
-            }
-            if since.elapsed() > limit {
-                return Err(self.guest.failed("the guest was not done in time"));
+        self.begin(script)?;
+        loop {
+            if let Some(done) = self.ended()? {
+                return Ok(done);
             }
             std::thread::sleep(POLL);
         }
+    }
+
+    /// Begins a script; [`ended`](Session::ended) tells when it is done. One at a time.
+    ///
+    /// # Errors
+    /// The scratch directory cannot be written.
+    pub fn begin(&mut self, script: &str) -> io::Result<()> {
+        let dir = self.guest.scratch();
+        let part = dir.join("go.part");
+        fs::write(&part, script)?;
+        fs::rename(&part, dir.join(format!("go.{}", self.next)))?;
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    /// Gives the script that runs its whole time again, from now on.
+    pub fn extend(&mut self) {
+        self.since = Instant::now();
+    }
+
+    /// Exit status and output of the script that was begun; none while it runs.
+    ///
+    /// # Errors
+    /// As [`run`](Session::run).
+    pub fn ended(&mut self) -> io::Result<Option<(i32, String)>> {
+        let (nr, dir) = (self.next, self.guest.scratch());
+        let [go, said, end] = ["go", "said", "end"].map(|name| dir.join(format!("{name}.{nr}")));
+        if !end.exists() {
+            let limit = match self.booted {
+                false => BOOT_LIMIT + self.limit,
+                true => self.limit,
+            };
+            if self.child.try_wait()?.is_some() {
+                return Err(self.guest.failed("the guest died"));
+            }
+            if self.since.elapsed() > limit {
+                return Err(self.guest.failed("the guest was not done in time"));
+            }
+            return Ok(None);
+        }
+        self.next += 1;
+        self.booted = true;
         let (status, words) = (fs::read_to_string(&end)?, fs::read(&said)?);
         for path in [go, said, end] {
             fs::remove_file(path)?;
         }
         let status = status.trim().parse().map_err(io::Error::other)?;
-        Ok((status, String::from_utf8_lossy(&words).into_owned()))
+        Ok(Some((status, String::from_utf8_lossy(&words).into_owned())))
     }
 }
 

@@ -4,6 +4,7 @@ mod ext4_traffic;
 mod f2fs_checkpoints;
 pub mod f2fs_traffic;
 mod loop_mount;
+mod uml_jftl;
 
 use crate::Result;
 use clap::Subcommand;
@@ -24,6 +25,8 @@ enum What {
     /// Checkpoints of stock F2FS and the blocks that they write while names come and go: a guest's
     /// kernel against Varve
     F2fsCheckpoints(f2fs_checkpoints::Args),
+    /// Home writes of a guest's ext4 that a device turns into remaps by itself, and what that saves
+    UmlJftl(uml_jftl::Args),
 }
 
 pub fn run(args: &Args) -> Result {
@@ -31,5 +34,6 @@ pub fn run(args: &Args) -> Result {
         What::Ext4Traffic(args) => ext4_traffic::run(args),
         What::F2fsTraffic(args) => f2fs_traffic::run(args),
         What::F2fsCheckpoints(args) => f2fs_checkpoints::run(args),
+        What::UmlJftl(args) => uml_jftl::run(args),
     }
 }

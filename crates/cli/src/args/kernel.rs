@@ -12,7 +12,7 @@ pub struct KernelArgs {
     /// lets the kernel mount what each cut of the power may leave. `ack TEXT` acknowledges.
     #[arg(long, value_enum, value_name = "MACHINE", requires_all = ["fs", "run"],
           conflicts_with_all = ["quick", "shard", "workload", "device", "seed", "schemes", "repro", "mutants", "nested",
-              "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "jobs", "judge"])]
+              "nested_one_in", "moments", "no_prune", "no_fsck", "deep_one_in", "judge"])]
     pub kernel: Option<Engine>,
     /// The kernel's name of the file system: `ext4`, `f2fs`, `xfs`, `btrfs`, ...
     #[arg(long, value_name = "TYPE", requires = "kernel")]

@@ -6,12 +6,16 @@ use super::shell::Shell;
 use crate::args::{CrashArgs, Engine};
 use crate::failure::{Failure, failed, usage};
 use crate::out::OutFolder;
+use crate::pool::threads;
 use crate::stop::Stop;
 use crash::program::{Kernel, KernelPlan, Room};
 use std::fs::File;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
+
+/// Most guests that judge at the same time.
+const GUESTS: usize = 16;
 
 /// Boots, records, explores, reports; fails if a state is bad.
 pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
@@ -54,6 +58,7 @@ pub fn kernel(args: &CrashArgs, engine: Engine) -> Result<(), Failure> {
         run: run.clone(),
         check: args.program.check.clone(),
         patience: Duration::from_secs(args.timeout),
+        guests: threads(args.jobs, GUESTS),
     };
     let mut kernel = Kernel::boot(plan, folder.path()).map_err(failed)?;
     let recorded = kernel

@@ -4,10 +4,10 @@ use crate::args::{Kill, ServeArgs};
 use crate::failure::{Failure, failed, usage};
 use base::BLOCK_BYTES;
 use rig::{
-    AnyModel, Clock, HostFile, HostOptions, Media, Modelled, Profile, ProfileError, SavedDevice,
-    StateError, read_device, write_device,
+    AnyModel, BlockDevice, Clock, HostFile, HostOptions, Media, Modelled, Profile, ProfileError,
+    SavedDevice, StateError, read_device, write_device,
 };
-use serve::Served;
+use serve::{Homes, Served};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -23,6 +23,8 @@ pub enum Device {
 
 pub struct Modelling {
     model: Arc<Modelled<AnyModel>>,
+    /// What became of home writes, if the device remaps by itself.
+    homes: Option<Arc<Homes>>,
     saved: SavedDevice,
     left: Left,
 }
@@ -48,6 +50,9 @@ impl Device {
             let left = lock(&modelling.left);
             let counts = left.as_ref().map(|(_, counts)| counts.clone());
             text.push_str(&counts.unwrap_or_else(|| counts_of(&modelling.model)));
+            if let Some(homes) = &modelling.homes {
+                text.push_str(&told_of(homes));
+            }
         }
         text
     }
@@ -95,6 +100,14 @@ impl Modelling {
 
 fn lock(left: &Left) -> MutexGuard<'_, Option<(Media, String)>> {
     left.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What became of the home writes of an ext4.
+fn told_of(homes: &Homes) -> String {
+    match homes.follows() {
+        true => format!("home writes of an ext4, blocks: {}\n", homes.counts()),
+        false => "home writes: no journal of an ext4 with blocks of 4 KiB, or a device with a volatile cache\n".into(),
+    }
 }
 
 fn counts_of(model: &Modelled<AnyModel>) -> String {
@@ -179,6 +192,20 @@ fn image(args: &ServeArgs) -> Result<(Device, Served), Failure> {
     Ok((Device::Image, served))
 }
 
+/// Follows the home writes on a model.
+fn homes(model: &Arc<Modelled<AnyModel>>) -> Homes {
+    let (counted, looked) = (model.clone(), model.clone());
+    let shared = move || {
+        let stats = counted.flash_stats().map(|stats| stats.transparent);
+        stats.map_or(0, |stats| stats.matched + stats.unchanged)
+    };
+    let peek = move |block| {
+        let content = looked.with_model(|model| model.visible(block));
+        content.unwrap_or_default()
+    };
+    Homes::new(model.clone(), shared, peek)
+}
+
 fn model(args: &ServeArgs, saved: SavedDevice) -> Result<(Device, Served), Failure> {
     let clock = match args.pace {
         Some(permille) => Clock::Paced { permille },
@@ -187,7 +214,13 @@ fn model(args: &ServeArgs, saved: SavedDevice) -> Result<(Device, Served), Failu
     let model = saved.build().map_err(failed)?;
     let model = Arc::new(Modelled::new(model, clock));
     let left: Left = Arc::default();
-    let mut served = Served::new(model.clone()).map_err(failed)?;
+    let shares = model.with_model(AnyModel::shares_content).unwrap_or(false);
+    let homes = shares.then(|| Arc::new(homes(&model)));
+    let device: Arc<dyn BlockDevice> = match &homes {
+        Some(homes) => homes.clone(),
+        None => model.clone(),
+    };
+    let mut served = Served::new(device).map_err(failed)?;
     let looked = model.clone();
     served = served.zeroes_by(move |block| {
         let zero = |model: &AnyModel| model.visible(block).iter().all(|byte| *byte == 0);
@@ -204,6 +237,11 @@ fn model(args: &ServeArgs, saved: SavedDevice) -> Result<(Device, Served), Failu
             });
         }
     }
-    let modelling = Modelling { model, saved, left };
+    let modelling = Modelling {
+        model,
+        homes,
+        saved,
+        left,
+    };
     Ok((Device::Model(Box::new(modelling)), served))
 }

@@ -7,17 +7,23 @@
 //!
 //! Invariants:
 //! - T1: a hash finds, bytes decide (hazards-R21): a unit is shared only after its content was read
-//!   from the chips, or from the row that is being filled, and compared with the write byte by
-//!   byte.
+//!   from the chips, from the row that is being filled, or from a copy in memory of what was
+//!   programmed, and compared with the write byte by byte.
 //! - T2: the index is volatile and only a hint: if it is lost or has wrong entries, the only loss
 //!   is programs that are not saved.
 //! - T3: a shared unit is as durable as a programmed one would be: volatile until the flush, or
 //!   durable at completion of a write that promises so.
 //! - T4: the index is bounded: the newest units that were programmed, as many as the window holds.
+//!
+//! A comparison with the chips reads all pages of a unit, which takes a good part of the time that
+//! the program would have taken. With copies in memory it takes none.
+
+mod copies;
 
 use super::Firmware;
 use base::{BLOCK_BYTES, Bytes, Map, Mutant, Rng, Time, bytes::is_zero};
 use blockdev::TransparentStats;
+use copies::Copies;
 use ftl::FtlError;
 use ftl::remap::{Batch, Mode, Pair, RemapError};
 use std::collections::VecDeque;
@@ -37,12 +43,13 @@ pub(crate) struct Transparent {
     by_unit: Map<u32, Digest>,
     /// Units in the order in which they were added, including those that have left the index since.
     order: VecDeque<(u32, Digest)>,
+    copies: Copies,
     stats: TransparentStats,
 }
 
 impl Transparent {
-    /// An empty index of `window` units.
-    pub fn new(window: usize) -> Transparent {
+    /// An empty index of `window` units, with room for copies of `copies` units.
+    pub fn new(window: usize, copies: usize) -> Transparent {
         let mut rng = Rng::named(0, "transparent remapping");
         Transparent {
             window: window.max(1),
@@ -51,6 +58,7 @@ impl Transparent {
             by_content: Map::default(),
             by_unit: Map::default(),
             order: VecDeque::new(),
+            copies: Copies::new(copies),
             stats: TransparentStats::default(),
         }
     }
@@ -101,6 +109,7 @@ impl Transparent {
     }
     /// Notes that a unit has other content from now on.
     fn forget(&mut self, unit: u32) {
+        self.copies.drop_of(unit);
         if let Some(digest) = self.by_unit.remove(&unit)
             && self.by_content.get(&digest) == Some(&unit)
         {
@@ -110,9 +119,12 @@ impl Transparent {
 }
 
 impl Firmware {
-    /// Starts sharing content, with an index of `window` units.
-    pub fn share_content(&mut self, window: usize) {
-        self.transparent = Some(Transparent::new(window));
+    /// Starts sharing content, with an index of `window` units and copies of `copies` units.
+    pub fn share_content(&mut self, window: usize, copies: usize) {
+        self.transparent = Some(Transparent::new(window, copies));
+    }
+    pub fn shares_content(&self) -> bool {
+        self.transparent.is_some()
     }
     pub fn transparent_mut(&mut self) -> Option<&mut Transparent> {
         self.transparent.as_mut()
@@ -143,15 +155,20 @@ impl Firmware {
         }
         let digest = index.digest(data);
         let Some(&src) = index.by_content.get(&digest) else {
-            return self.must_program(unit, digest);
+            return self.must_program(unit, digest, data);
         };
         // T1: hash to find, bytes to confirm (hazards-R21).
-        let (found, read) = self.ftl.read(t, src..src + 1);
-        self.path_free = self.path_free.max(read);
-        let equal = found.is_ok_and(|found| found[0] == *data);
+        let equal = match index.copies.of(src) {
+            Some(copy) => copy == *data,
+            None => {
+                let (found, read) = self.ftl.read(t, src..src + 1);
+                self.path_free = self.path_free.max(read);
+                found.is_ok_and(|found| found[0] == *data)
+            }
+        };
         if !equal && !self.ftl.mutant(Mutant::ShareByHash) {
             self.count(|stats| stats.different += 1);
-            return self.must_program(unit, digest);
+            return self.must_program(unit, digest, data);
         }
         if src == unit {
             self.count(|stats| stats.unchanged += 1);
@@ -178,12 +195,13 @@ impl Firmware {
             Err(RemapError::Ftl(e)) => Err(e),
             // The FTL refused, e.g. for want of room for another owner. T2: then the unit is
             // programmed, and nothing is lost.
-            Err(_) => self.must_program(unit, digest),
+            Err(_) => self.must_program(unit, digest, data),
         }
     }
-    fn must_program(&mut self, unit: u32, digest: Digest) -> Result<bool, FtlError> {
+    fn must_program(&mut self, unit: u32, digest: Digest, data: &Bytes) -> Result<bool, FtlError> {
         if let Some(index) = &mut self.transparent {
             index.remember(unit, digest);
+            index.copies.keep(unit, data);
             index.stats.programmed += 1;
         }
         Ok(false)
@@ -206,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_index_is_bounded_and_knows_the_newest() {
-        let mut index = Transparent::new(3);
+        let mut index = Transparent::new(3, 2);
         for unit in 0..1000 {
             index.remember(unit % 7, u128::from(unit));
             assert!(index.by_unit.len() <= 3 && index.by_content.len() <= 3);
@@ -220,7 +238,7 @@ mod tests {
 
     #[test]
     fn the_hash_sees_every_word_and_its_place() {
-        let index = Transparent::new(1);
+        let index = Transparent::new(1, 0);
         let base = vec![7u8; BLOCK_BYTES];
         let mut seen = base::Set::default();
         assert!(seen.insert(index.digest(&base)));

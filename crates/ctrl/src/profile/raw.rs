@@ -21,6 +21,10 @@ pub(super) struct RawProfile {
     /// How much of what was programmed lately is indexed, MiB.
     #[serde(default = "window_mib")]
     transparent_window_mib: u32,
+    /// How much of what was programmed last is kept in memory as well, MiB, so that comparing a
+    /// write with it takes no read.
+    #[serde(default)]
+    transparent_copies_mib: u32,
     controller: RawConfig,
     nand: Chips,
     ftl: Translation,
@@ -51,6 +55,12 @@ impl RawProfile {
         if !(1..=1 << 16).contains(&window) {
             return Err(format!(
                 "transparent_window_mib = {window}; it may be 1 to 65536"
+            ));
+        }
+        let copies = self.transparent_copies_mib;
+        if copies > window {
+            return Err(format!(
+                "transparent_copies_mib = {copies}; it may be 0 to transparent_window_mib, {window}"
             ));
         }
         for (name, timing) in &self.timing {
@@ -90,7 +100,7 @@ impl RawProfile {
         let raw = Raw::new(&self.controller, self.timing[timing], units, ftl);
         let mut raw = raw.map_err(|e| e.to_string())?;
         if self.transparent {
-            raw.share_content(self.transparent_window_mib);
+            raw.share_content(self.transparent_window_mib, self.transparent_copies_mib);
         }
         let applied = raw.firmware_mut().apply(patch);
         applied.map_err(|e| e.to_string())?;

@@ -210,3 +210,43 @@ fn a_share_survives_collection_of_its_page() {
     assert!(host.device.flash_stats().unwrap().gc_copies > 0);
     assert_eq!(host.wrong(), 0);
 }
+
+#[test]
+fn a_copy_in_memory_is_compared_without_a_read() {
+    let mut host = Host::new(",transparent_copies_mib=1");
+    host.write(500, &block(1));
+    let (before, start) = (host.device.flash_stats().unwrap(), host.now);
+    host.write(7, &block(1));
+    let did = host.device.flash_stats().unwrap().since(&before);
+    assert_eq!((did.reads, did.transparent.matched), (0, 1));
+    // One page of the log alone.
+    let took = (host.now - start).0;
+    assert!((100_000..=120_000).contains(&took), "{took}");
+    // What is older than the copies is read.
+    (0..300).for_each(|n| host.write(600 + n, &block(100 + n as u64)));
+    let before = host.device.flash_stats().unwrap();
+    host.write(8, &block(1));
+    let did = host.device.flash_stats().unwrap().since(&before);
+    assert_eq!((did.reads, did.transparent.matched), (8, 1));
+    assert_eq!(host.wrong(), 0);
+    let most = Profile::parse(&format!("{PROFILE},transparent_copies_mib=65"));
+    let why = most.unwrap_err().to_string();
+    assert!(why.contains("0 to transparent_window_mib, 64"), "{why}");
+}
+
+#[test]
+fn copies_are_those_of_the_newest_content_r21() {
+    for bits in [128, 6] {
+        let mut host = Host::new(",transparent_copies_mib=2");
+        if let AnyModel::Raw(raw) = &mut host.device {
+            raw.shorten_hash(bits);
+        }
+        journalled(&mut host, 40, 3);
+        // Overwritten and discarded units are no longer found by their copies.
+        host.write(500, &block(1 << 50));
+        host.write(500, &block(1 << 51));
+        host.write(501, &block(1 << 50));
+        host.run(Request::flush());
+        assert_eq!(host.wrong(), 0, "{bits} bits");
+    }
+}

@@ -18,6 +18,7 @@ pub mod recovery;
 mod tests;
 mod traffic;
 mod transparent;
+mod under_linux;
 mod wa;
 
 pub use plan::{Mode, Plan};
@@ -92,6 +93,11 @@ pub const PARTS: &[Part] = &[
         name: "transparent",
         jobs: transparent::jobs,
         section: transparent::section,
+    },
+    Part {
+        name: "under-linux",
+        jobs: under_linux::jobs,
+        section: under_linux::section,
     },
 ];
 

@@ -28,6 +28,7 @@ use std::os::unix::net::UnixStream;
 /// Features that are no matter of the device.
 const PROTOCOL_FEATURES: u64 = 1 << 30;
 const INDIRECT_DESC: u64 = 1 << 28;
+const EVENT_IDX: u64 = 1 << 29;
 const VERSION_1: u64 = 1 << 32;
 
 /// Features of the protocol: several queues, answers to every message, messages to the client (User
@@ -220,9 +221,9 @@ impl<'a> Session<'a> {
         Ok(true)
     }
 
-    fn call(&self, n: usize) -> Result<(), Close> {
-        let queue = &self.queues[n];
-        if let (Some(memory), Some(ring), Some(call)) = (&self.memory, &queue.ring, &queue.call)
+    fn call(&mut self, n: usize) -> Result<(), Close> {
+        let queue = &mut self.queues[n];
+        if let (Some(memory), Some(ring), Some(call)) = (&self.memory, &mut queue.ring, &queue.call)
             && ring.wants_call(memory)?
         {
             // A full counter is a call that was not taken yet.
@@ -286,7 +287,7 @@ impl<'a> Session<'a> {
     ) -> Result<Option<Vec<u8>>, Close> {
         match message {
             Message::GetFeatures => {
-                let own = PROTOCOL_FEATURES | INDIRECT_DESC | VERSION_1;
+                let own = PROTOCOL_FEATURES | INDIRECT_DESC | EVENT_IDX | VERSION_1;
                 let all = own | blk::features(self.served, self.options);
                 return Ok(Some(head.answer_u64(all)));
             }
@@ -348,9 +349,10 @@ impl<'a> Session<'a> {
             self.finish_asked(n)?;
         }
         let memory = Memory::map(regions, files)?;
+        let events = self.features & EVENT_IDX != 0;
         for queue in &mut self.queues {
             if queue.ring.is_some() {
-                queue.ring = Some(queue.place(&memory)?);
+                queue.ring = Some(queue.place(&memory, events)?);
             }
         }
         self.memory = Some(memory);
@@ -364,8 +366,9 @@ impl<'a> Session<'a> {
         let Some(memory) = &self.memory else {
             return Err(Close::broken("a queue without memory"));
         };
+        let events = self.features & EVENT_IDX != 0;
         let queue = &mut self.queues[n];
-        queue.ring = Some(queue.place(memory)?);
+        queue.ring = Some(queue.place(memory, events)?);
         queue.kick = Some(kick);
         // Without features of the protocol there is no message that enables.
         queue.enabled |= !negotiated;
@@ -410,10 +413,10 @@ impl Queue {
         self.ring.is_some() && self.enabled
     }
 
-    fn place(&self, memory: &Memory) -> Result<Ring, Close> {
+    fn place(&self, memory: &Memory, events: bool) -> Result<Ring, Close> {
         let rings = self.rings;
         let rings = rings.ok_or_else(|| Close::broken("a queue that is nowhere"))?;
-        Ring::new(self.size, rings, memory)
+        Ring::new(self.size, rings, memory, events)
     }
 }
 

@@ -9,6 +9,9 @@
 //!   no answer is done again. No later write was answered that this could undo.
 //! - R4: of a queue no more chains are under way than it has entries: an honest guest has a
 //!   descriptor for each, and one that offers more is let go.
+//! - R5: with event indices the guest is told of answers only where it wants to be, but always of
+//!   the first one; and it is asked for a kick before the last look at what it offers, so no offer
+//!   is left without a kick.
 
 use super::memory::Memory;
 use super::message::Rings;
@@ -57,14 +60,18 @@ pub struct Ring {
     used: u64,
     next_avail: u16,
     next_used: u16,
+    /// Each side tells the other from which index on it wants to hear of more (R5).
+    events: bool,
+    /// The used index when the guest was last told, or could have been; none before the first time.
+    told: Option<u16>,
 }
 
 impl Ring {
-    /// Goes on where the used index stands (R3).
+    /// Goes on where the used index stands (R3); with `events` by event indices (R5).
     ///
     /// # Errors
     /// It has no possible size, or does not lie in the memory.
-    pub fn new(size: u32, rings: Rings, memory: &Memory) -> Result<Ring, Close> {
+    pub fn new(size: u32, rings: Rings, memory: &Memory, events: bool) -> Result<Ring, Close> {
         if !size.is_power_of_two() || size > SIZE_MAX {
             return Err(Close::broken(format!("a queue of {size} entries")));
         }
@@ -84,6 +91,8 @@ impl Ring {
             used,
             next_avail: done,
             next_used: done,
+            events,
+            told: None,
         })
     }
 
@@ -97,7 +106,14 @@ impl Ring {
     /// # Errors
     /// The ring or the chain makes no sense (R1, R2).
     pub fn take(&mut self, memory: &Memory) -> Result<Option<Chain>, Close> {
-        let offered = memory.load(self.avail + 2)?;
+        let mut offered = memory.load(self.avail + 2)?;
+        if offered == self.next_avail && self.events {
+            // R5: the guest reads the event index after it has stored its own index.
+            let event = self.used + 4 + 8 * u64::from(self.size);
+            memory.store(event, self.next_avail)?;
+            std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+            offered = memory.load(self.avail + 2)?;
+        }
         if offered == self.next_avail {
             return Ok(None);
         }
@@ -180,13 +196,36 @@ impl Ring {
         memory.store(self.used + 2, self.next_used)
     }
 
-    /// Whether the guest wants to be told of answers.
+    /// Whether the guest wants to be told of the answers since the last time that it was asked.
     ///
     /// # Errors
     /// The memory is gone.
-    pub fn wants_call(&self, memory: &Memory) -> Result<bool, Close> {
+    pub fn wants_call(&mut self, memory: &Memory) -> Result<bool, Close> {
         // The guest reads the index after it has set the flag, and we the flag after the index.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
-        Ok(memory.load(self.avail)? & NO_CALL == 0)
+        let told = self.told.replace(self.next_used);
+        if !self.events {
+            return Ok(memory.load(self.avail)? & NO_CALL == 0);
+        }
+        let wanted = memory.load(self.avail + 4 + 2 * u64::from(self.size))?;
+        Ok(told.is_none_or(|told| is_passed(wanted, told, self.next_used)))
+    }
+}
+
+/// Whether the answer with index `wanted` is one of those from index `old` to before `new`.
+fn is_passed(wanted: u16, old: u16, new: u16) -> bool {
+    new.wrapping_sub(wanted).wrapping_sub(1) < new.wrapping_sub(old)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_passed;
+
+    #[test]
+    fn an_event_index_is_passed_across_the_end_of_numbers_too() {
+        assert!(is_passed(5, 5, 6) && is_passed(6, 5, 8) && is_passed(7, 5, 8));
+        assert!(!is_passed(8, 5, 8) && !is_passed(4, 5, 8) && !is_passed(5, 5, 5));
+        assert!(is_passed(65535, 65535, 0) && is_passed(0, 65535, 1));
+        assert!(!is_passed(1, 65535, 1));
     }
 }

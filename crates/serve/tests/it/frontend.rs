@@ -236,6 +236,37 @@ impl Frontend {
         Some((word(0), word(4)))
     }
 
+    /// Waits until so many chains are answered, or the server lets go, without looking for calls.
+    pub fn settle(&mut self, chains: u16) {
+        for _ in 0..5000 {
+            let mut fds = [PollFd::new(&self.stream, PollFlags::IN)];
+            let limit = Timespec {
+                tv_sec: 0,
+                tv_nsec: 2_000_000,
+            };
+            let gone = poll(&mut fds, Some(&limit)).unwrap() > 0;
+            if gone || self.answered() == chains {
+                return;
+            }
+        }
+        panic!("no answer");
+    }
+
+    /// Whether the server has told of an answer since the last time.
+    pub fn is_called(&self) -> bool {
+        rustix::io::read(&self.call, &mut [0u8; 8]).is_ok()
+    }
+
+    /// With event indices: wants to be told of the answer with this index.
+    pub fn want(&self, index: u16) {
+        self.put(AVAIL + 4 + 2 * u64::from(SIZE), &index.to_le_bytes());
+    }
+
+    /// With event indices: the offer of which the server wants to be told.
+    pub fn wanted(&self) -> u16 {
+        self.get16(USED + 4 + 8 * u64::from(SIZE))
+    }
+
     /// How many chains were answered, by the ring.
     pub fn answered(&self) -> u16 {
         self.get16(USED + 2)

@@ -4,7 +4,7 @@
 use blockdev::{BlockDevice, Caps, Clock, DevError, Modelled, Op, Reply, Request, Ticket};
 use ctrl::{AnyModel, Profile};
 use guest::{Guest, Session};
-use serve::{Served, vhost};
+use serve::{Homes, Served, vhost};
 use std::fs::{self, File};
 use std::ops::RangeInclusive;
 use std::os::unix::fs::FileExt;
@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use varve_serve as serve;
 
-const BYTES: u64 = 64 << 20;
-const BLOCK: u64 = 4096;
+pub const BYTES: u64 = 64 << 20;
+pub const BLOCK: u64 = 4096;
 const JBD2_MAGIC: [u8; 4] = [0xc0, 0x3b, 0x39, 0x98];
 
 /// What was written outside of the journal, in blocks of 4 KiB.
@@ -37,7 +37,7 @@ impl Home {
 }
 
 /// The device, and what it did to each write outside of the journal.
-struct Watch {
+pub struct Watch {
     device: Arc<Modelled<AnyModel>>,
     journal: Vec<RangeInclusive<u64>>,
     home: Home,
@@ -92,12 +92,13 @@ impl BlockDevice for Watch {
 /// A served device with a fresh ext4.
 struct Disk {
     watch: Arc<Watch>,
+    homes: Arc<Homes>,
     served: Arc<Served>,
     socket: PathBuf,
     thread: rt::JoinHandle<()>,
 }
 
-fn sh(words: &[&str]) -> String {
+pub fn sh(words: &[&str]) -> String {
     let out = Command::new(words[0])
         .args(&words[1..])
         .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
@@ -108,12 +109,19 @@ fn sh(words: &[&str]) -> String {
     said
 }
 
-fn profile() -> Profile {
+pub fn profile() -> Profile {
     Profile::parse("nandsim-2007,transparent=true").expect("a profile")
 }
 
-impl Disk {
-    fn new(folder: &Path, name: &str) -> Disk {
+/// A fresh ext4 with blocks of 4 KiB and a journal of 8 MiB.
+pub struct Ext4 {
+    image: PathBuf,
+    /// Where the journal is, as debugfs tells it.
+    pub journal: Vec<RangeInclusive<u64>>,
+}
+
+impl Ext4 {
+    pub fn new(folder: &Path, name: &str) -> Ext4 {
         let image = folder.join(format!("{name}.img"));
         let path = image.to_str().unwrap();
         File::create(&image).unwrap().set_len(BYTES).unwrap();
@@ -134,8 +142,13 @@ impl Disk {
             .map(|range| range.end() - range.start() + 1)
             .sum();
         assert_eq!(blocks, 2048, "all of the journal: {journal:?}");
+        Ext4 { image, journal }
+    }
+
+    /// A device that holds it.
+    pub fn model(&self) -> AnyModel {
         let mut model = profile().build(Some(BYTES), None).expect("a device");
-        let bytes = fs::read(&image).unwrap();
+        let bytes = fs::read(&self.image).unwrap();
         for (nr, block) in bytes.chunks(BLOCK as usize).enumerate() {
             if block.iter().any(|byte| *byte != 0) {
                 let lba = base::Lba(nr as u64 * 8);
@@ -144,13 +157,38 @@ impl Disk {
                     .expect("loaded");
             }
         }
-        let device = Arc::new(Modelled::new(model, Clock::Unpaced));
+        model
+    }
+}
+
+/// Follows the home writes on a model.
+pub fn homes(watch: &Arc<Watch>) -> Homes {
+    let (counted, looked) = (watch.clone(), watch.clone());
+    let peek = move |block| {
+        let seen = looked.device.with_model(|model| model.visible(block));
+        seen.expect("power")
+    };
+    Homes::new(watch.clone(), move || counted.spared(), peek)
+}
+
+impl Disk {
+    fn new(folder: &Path, name: &str) -> Disk {
+        let ext4 = Ext4::new(folder, name);
+        let device = Arc::new(Modelled::new(ext4.model(), Clock::Unpaced));
         let watch = Arc::new(Watch {
             device,
-            journal,
+            journal: ext4.journal.clone(),
             home: Home::default(),
         });
-        let served = Served::new(watch.clone()).expect("an event");
+        let homes = Arc::new(homes(&watch));
+        assert!(homes.follows());
+        let found: Vec<_> = homes
+            .journal()
+            .into_iter()
+            .map(|r| r.start..=r.end - 1)
+            .collect();
+        assert_eq!(found, ext4.journal, "as debugfs tells it");
+        let served = Served::new(homes.clone()).expect("an event");
         let (served, socket) = (Arc::new(served), folder.join(format!("{name}.socket")));
         let server = vhost::Server::bind(&socket).expect("a socket");
         let serving = served.clone();
@@ -160,6 +198,7 @@ impl Disk {
         });
         Disk {
             watch,
+            homes,
             served,
             socket,
             thread,
@@ -174,7 +213,7 @@ impl Disk {
 }
 
 /// The content of a device as a file, which `e2fsck` finds clean.
-fn checked(device: &AnyModel, path: &Path) {
+pub fn checked(device: &AnyModel, path: &Path) {
     let file = File::create(path).unwrap();
     file.set_len(BYTES).unwrap();
     device.dump_logical(|lba, bytes| file.write_all_at(bytes, lba.0 * 512).unwrap());
@@ -254,6 +293,7 @@ fn linux_journals_data_and_the_device_programs_them_once() {
     for (nr, mode) in modes.iter().enumerate() {
         let watch = &disks[nr].watch;
         watch.home.take();
+        let homes = disks[nr].homes.counts();
         let (since, before) = (
             watch.device.model_time(),
             watch.device.flash_stats().unwrap(),
@@ -263,6 +303,10 @@ fn linux_journals_data_and_the_device_programs_them_once() {
         let all = watch.device.flash_stats().unwrap();
         let all = all.transparent.since(&before.transparent);
         let [plain, escaped, remapped] = watch.home.take();
+        let homes = disks[nr].homes.counts().since(&homes);
+        let sorted = homes.remapped + homes.missed + homes.escaped + homes.unlogged;
+        assert_eq!(sorted, plain + escaped, "{homes}");
+        eprintln!("{mode}, by the journal: {homes}");
         eprintln!(
             "{mode}: {plain} home writes, {escaped} escaped, {remapped} remapped; {all:?}; {:.3} s of virtual time",
             time as f64 / 1e9
@@ -273,6 +317,11 @@ fn linux_journals_data_and_the_device_programs_them_once() {
             assert!(
                 remapped as f64 >= 0.99 * plain as f64,
                 "{remapped} of {plain}"
+            );
+            assert!(homes.share().is_some_and(|share| share >= 0.99), "{homes}");
+            assert_eq!(
+                homes.escaped, escaped,
+                "the tags in the journal say so, too"
             );
         }
     }

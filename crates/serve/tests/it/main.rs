@@ -1,8 +1,10 @@
 //! Clients of the served device: Linux in a guest, tools of others, and clients of our own that
 //! send what no honest one does.
 
+mod cuts;
 mod device;
 mod frontend;
+mod homes;
 mod jftl;
 mod kernel;
 mod nbd;

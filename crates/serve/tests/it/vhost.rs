@@ -20,6 +20,7 @@ const DISCARD: u32 = 11;
 const WRITE_ZEROES: u32 = 13;
 const WITH_FLUSH: u64 = 1 << 9;
 const WITH_WCE: u64 = 1 << 11;
+const EVENT_IDX: u64 = 1 << 29;
 
 fn served(spy: &std::sync::Arc<Spy>) -> Served {
     Served::new(spy.clone()).unwrap()
@@ -149,6 +150,33 @@ fn v2_a_lost_connection_loses_no_request() {
         assert_eq!(writes.collect::<Vec<_>>(), [Seen::Write(1, 1, false); 2]);
     });
     assert_eq!(told, [] as [&str; 0]);
+}
+
+/// virtqueue-R5.
+#[test]
+fn r5_with_event_indices_a_guest_hears_of_what_it_wants() {
+    let spy = Spy::new(true);
+    by_vhost(served(&spy), |socket| {
+        let mut client = Frontend::ready(socket, WITH_FLUSH | EVENT_IDX);
+        assert_ne!(client.ask(1, &[]) & EVENT_IDX, 0, "it is offered");
+        client.want(3);
+        for (answer, called) in [true, false, false, true, false].into_iter().enumerate() {
+            let answer = answer as u16;
+            client.request(FLUSH, 0, &[], 0);
+            while client.answered() != answer + 1 {
+                rt::sleep(Nanos(1_000_000));
+            }
+            // Behind this message the call was made, if it was.
+            client.ask(1, &[]);
+            assert_eq!(client.is_called(), called, "answer {answer}");
+            assert_eq!(client.wanted(), answer + 1, "the next offer is asked for");
+        }
+        // Another guest is told of each.
+        drop(client);
+        let mut client = Frontend::ready(socket, WITH_FLUSH);
+        client.want(77);
+        assert!((0..3).all(|_| client.run(FLUSH, 0, &[], 0).0 == 0));
+    });
 }
 
 #[test]
@@ -439,10 +467,14 @@ proptest! {
         heads in prop::collection::vec(0u16..9, 1..6),
         kinds in prop::collection::vec(any::<u8>(), 64),
         far in any::<u64>(),
+        events in any::<bool>(),
+        wanted in any::<u16>(),
     ) {
         let spy = Spy::new(true);
         by_vhost(served(&spy), |socket| {
-            let mut client = Frontend::ready(socket, WITH_FLUSH);
+            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
+            let mut client = Frontend::ready(socket, features);
+            client.want(wanted);
             client.put(BUFFERS, &kinds.iter().map(|kind| kind % 16).collect::<Vec<_>>());
             let table: Vec<Desc> = table
                 .iter()
@@ -454,12 +486,55 @@ proptest! {
             for head in &heads {
                 client.offer(&table, *head);
             }
-            // Each is answered, or the connection ends.
-            while client.used().is_some_and(|_| client.answered() < heads.len() as u16) {}
+            // Each is answered, or the connection ends, whether the client hears of it or not.
+            client.settle(heads.len() as u16);
             drop(client);
             works(socket);
         });
         // The device saw nothing that lies outside of it.
+        for seen in spy.seen() {
+            if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
+                prop_assert!(lba + n <= BYTES / 512);
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+
+    /// A guest that changes rings, descriptors and requests while they are worked on, and announces
+    /// what it likes: it is answered or let go, and nothing outside of the device is touched.
+    #[test]
+    fn memory_that_changes_meanwhile(
+        pokes in prop::collection::vec((0u64..0x4000, any::<u8>(), any::<bool>()), 1..400),
+        buffers in prop::collection::vec((0u64..0x60, any::<u8>()), 0..100),
+        indices in prop::collection::vec(any::<u16>(), 1..20),
+        events in any::<bool>(),
+    ) {
+        let spy = Spy::new(true);
+        by_vhost(served(&spy), |socket| {
+            let features = if events { WITH_FLUSH | EVENT_IDX } else { WITH_FLUSH };
+            let mut client = Frontend::ready(socket, features);
+            for _ in 0..8 {
+                client.request(OUT, 8, &[1; 512], 0);
+            }
+            let mut announced = indices.iter();
+            for (n, (at, byte, ring)) in pokes.iter().enumerate() {
+                // In the table of descriptors, or in one of the rings.
+                let at = if *ring { *at } else { *at % 0x400 };
+                client.put(at, &[*byte]);
+                if let Some((at, byte)) = buffers.get(n) {
+                    client.put(BUFFERS + at, &[*byte]);
+                }
+                if n % 16 == 0 {
+                    let open = client.answered().wrapping_add(announced.next().map_or(1, |i| i % 64));
+                    client.announce(open);
+                }
+            }
+            drop(client);
+            works(socket);
+        });
         for seen in spy.seen() {
             if let Seen::Read(lba, n) | Seen::Write(lba, n, _) | Seen::Discard(lba, n) = seen {
                 prop_assert!(lba + n <= BYTES / 512);

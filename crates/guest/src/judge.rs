@@ -1,0 +1,133 @@
+//! Judges states in a guest, one after the other, without starting a program for what a system call
+//! does: in User Mode Linux and on an emulated processor to start one takes longer than a mount.
+//!
+//! It runs until the guest is killed, and talks with the host through files of the scratch
+//! directory. For disk N the host writes `acked.N`, then makes `state.N`, when the disk holds a
+//! state. The guest removes `state.N`, mounts the disk, runs `sh check.sh` in its root if there is
+//! such a file, unmounts, and makes `verdict.N`: the exit code of the check or `mount`, a line.
+//! What was said on the way is in `words.N`.
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+/// The file that says that a disk holds a state.
+pub const STATE: &str = "state";
+/// The file of what the check or the mount said.
+pub const WORDS: &str = "words";
+/// The file of what came of a state.
+pub const VERDICT: &str = "verdict";
+/// The file of what had been acknowledged.
+pub const ACKED: &str = "acked";
+/// The check, if there is one.
+pub const CHECK: &str = "check.sh";
+/// The verdict on a state that the kernel does not mount.
+pub const NOT_MOUNTED: &str = "mount";
+
+/// How long the guest waits before it looks for a state again.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// Judges states for ever on `disks`, which are devices.
+pub(crate) fn judge(
+    scratch: &Path,
+    (fs, options): (&str, &str),
+    disks: &[String],
+) -> io::Result<()> {
+    let (flags, data) = parse(options);
+    let data = CString::new(data).map_err(io::Error::other)?;
+    let root = scratch.join("mnt");
+    let file = |name: &str, nr: usize| scratch.join(format!("{name}.{nr}"));
+    loop {
+        let mut found = false;
+        for (nr, disk) in disks.iter().enumerate() {
+            if fs::remove_file(file(STATE, nr)).is_err() {
+                continue;
+            }
+            found = true;
+            let verdict = match mount(disk, &root, fs, flags, data.as_c_str()) {
+                Err(e) => {
+                    fs::write(file(WORDS, nr), e.to_string())?;
+                    NOT_MOUNTED.to_string()
+                }
+                Ok(()) => {
+                    let status = check(scratch, &root, (&file(WORDS, nr), &file(ACKED, nr)))?;
+                    unmount(&root, UnmountFlags::empty())?;
+                    status.to_string()
+                }
+            };
+            let part = file("part", nr);
+            fs::write(&part, format!("{verdict}\n"))?;
+            fs::rename(&part, file(VERDICT, nr))?;
+        }
+        if !found {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+/// The exit code of the check in the root of a mounted state.
+fn check(scratch: &Path, root: &Path, (words, acked): (&Path, &Path)) -> io::Result<i32> {
+    let script = scratch.join(CHECK);
+    let said = File::create(words)?;
+    if !script.exists() {
+        return Ok(0);
+    }
+    let mut shell = Command::new("sh");
+    shell
+        .arg(script)
+        .current_dir(root)
+        .env("VARVE_DIR", root)
+        .env("VARVE_ACKED", acked)
+        .stdin(Stdio::null())
+        .stderr(said.try_clone()?)
+        .stdout(said);
+    // One that was killed has no code.
+    Ok(shell.status()?.code().unwrap_or(255))
+}
+
+/// Options as `mount -o` takes them: those of all file systems as flags, all others as they are.
+fn parse(options: &str) -> (MountFlags, String) {
+    let mut flags = MountFlags::empty();
+    let mut others = Vec::new();
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        let flag = match option {
+            "ro" => MountFlags::RDONLY,
+            "sync" => MountFlags::SYNCHRONOUS,
+            "dirsync" => MountFlags::DIRSYNC,
+            "noatime" => MountFlags::NOATIME,
+            "nodiratime" => MountFlags::NODIRATIME,
+            "relatime" => MountFlags::RELATIME,
+            "strictatime" => MountFlags::STRICTATIME,
+            "lazytime" => MountFlags::LAZYTIME,
+            "nosuid" => MountFlags::NOSUID,
+            "nodev" => MountFlags::NODEV,
+            "noexec" => MountFlags::NOEXEC,
+            "defaults" | "rw" | "async" | "suid" | "dev" | "exec" | "atime" | "diratime" => {
+                MountFlags::empty()
+            }
+            other => {
+                others.push(other);
+                MountFlags::empty()
+            }
+        };
+        flags |= flag;
+    }
+    (flags, others.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_all_file_systems_are_flags() {
+        let both = MountFlags::NOATIME | MountFlags::SYNCHRONOUS;
+        let parsed = parse("noatime,data=journal,rw,sync,barrier=0");
+        assert_eq!(parsed, (both, "data=journal,barrier=0".into()));
+        assert_eq!(parse(""), (MountFlags::empty(), String::new()));
+    }
+}
