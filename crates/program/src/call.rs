@@ -177,8 +177,8 @@ pub enum What {
 }
 
 impl Recording {
-    /// Number of writes by which the kernel wrote pages of shared mappings back. The stores into the
-    /// mappings are not recorded, and the kernel may write a page back at any moment behind its
+    /// Number of writes by which the kernel wrote pages of shared mappings back. The stores into
+    /// the mappings are not recorded, and the kernel may write a page back at any moment behind its
     /// store; so what the pages held may also be durable before calls that stand before the write.
     pub fn written_back(&self) -> usize {
         let by_kernel =

@@ -497,8 +497,8 @@ fn set_then(host: &Path) -> io::Result<()> {
     Ok(set?)
 }
 
-/// Whether a file of the host holds the content of a node, of the same size. Holes are passed over: a
-/// sparse file may be larger than all memory.
+/// Whether a file of the host holds the content of a node, of the same size. Holes are passed over:
+/// a sparse file may be larger than all memory.
 fn has_content(host: &Path, node: &Node) -> io::Result<bool> {
     let file = OpenOptions::new()
         .read(true)

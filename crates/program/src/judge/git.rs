@@ -1,5 +1,5 @@
-//! A judge for Git repositories: `git fsck --strict` is content with each, and every commit that was
-//! acknowledged as `commit ID` is there and can be reached from a reference of one of them.
+//! A judge for Git repositories: `git fsck --strict` is content with each, and every commit that
+//! was acknowledged as `commit ID` is there and can be reached from a reference of one of them.
 //!
 //! A repository is a directory. The file `.git` of a linked working tree is none: it names the
 //! repository, by a path that may lead out of the judged tree.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A server that dies, hangs or answers something else is started once more for the same state, as
-//! the fault may be that of an earlier one, and is asked about the tree made anew, which it may have
-//! changed before; the second time in a row is an error.
+//! the fault may be that of an earlier one, and is asked about the tree made anew, which it may
+//! have changed before; the second time in a row is an error.
 
 use super::command::too_long;
 use super::folder::TreeFolder;

@@ -253,8 +253,8 @@ impl Mender<'_, '_> {
         Ok(added)
     }
 
-    /// Without the syncs that find nothing to sync by the rules of `posix`, if the other models need
-    /// none of them (M1).
+    /// Without the syncs that find nothing to sync by the rules of `posix`, if the other models
+    /// need none of them (M1).
     fn without_idle(&mut self, added: Vec<Added>) -> Result<Vec<Added>, ExplainError> {
         let mut fewer = added.clone();
         edit::drop_idle(self.terms.posix, self.terms.recording, &mut fewer)?;

@@ -2,8 +2,8 @@
 //!
 //! - P1: while a command is recorded, a process whose parent has gone becomes a child of this
 //!   process, so whatever a command starts, a daemon too, stays a descendant.
-//! - P2: [`Family::end`] returns when no descendant is left, except one that the kernel does not let
-//!   go.
+//! - P2: [`Family::end`] returns when no descendant is left, except one that the kernel does not
+//!   let go.
 //! - P3: processes that descended from this one before, because a shell has started them and then
 //!   become this program by `exec`, are not the command's and are left alone, with all below them.
 
