@@ -1,17 +1,20 @@
 //! A device that is measured, and a model of it, show the same.
 
 use base::{Lba, Nanos};
-use blockdev::{Clock, Modelled, Request};
+use blockdev::{Class, Clock, Modelled, Request};
 use ctrl::Profile;
 use varve_calibrate::{Bench, Real, Virtual};
 
-/// Reads of many lengths, so that they do not end in the order in which they were submitted.
+/// Durable writes between reads, so that they do not end in the order in which they were submitted.
 fn requests() -> Vec<Request> {
-    let read = |n: u64| {
-        let sectors = [512, 8, 8, 64, 8][n as usize % 5];
-        Request::read(Lba(n * 7919 % 400 * 512), sectors)
+    let request = |n: u64| {
+        let at = Lba(n * 7919 % 400 * 512);
+        match n % 5 {
+            0 => Request::write_fua(at, Class::Data, vec![1; 4096].into()),
+            _ => Request::read(at, 8),
+        }
     };
-    (0..60).map(read).collect()
+    (0..60).map(request).collect()
 }
 
 #[test]
