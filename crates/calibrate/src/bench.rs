@@ -3,15 +3,16 @@
 use base::{Nanos, Time};
 use blockdev::{Adversary, BlockDevice, Caps, DevError, Model, Request};
 use ctrl::AnyModel;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 /// Something that carries out requests and knows how long it took.
 pub trait Bench {
     /// The promises of the device.
     fn caps(&self) -> Caps;
     /// Carries out the requests in their order with at most `depth` under way, and answers with the
-    /// time from the first one's submission to the last completion.
+    /// time from the first one's submission to the last completion. When so many are under way, the
+    /// next one is submitted when the oldest has ended, as by a ring that is emptied in order: a
+    /// device and a model that do the same are to show the same.
     ///
     /// # Errors
     /// The device's error for the first request that failed.
@@ -73,16 +74,16 @@ impl Bench for Virtual {
     }
     fn run(&mut self, requests: Vec<Request>, depth: usize) -> Result<Nanos, DevError> {
         let (begin, mut end) = (self.now, self.now);
-        let mut under_way = BinaryHeap::new();
+        let mut under_way = VecDeque::with_capacity(depth);
         for request in requests {
             if under_way.len() >= depth
-                && let Some(Reverse(at)) = under_way.pop()
+                && let Some(at) = under_way.pop_front()
             {
                 self.now = self.now.max(at);
             }
             let done = self.model.execute(self.now, request);
             done.result?;
-            under_way.push(Reverse(done.at));
+            under_way.push_back(done.at);
             end = end.max(done.at);
         }
         self.now = end;

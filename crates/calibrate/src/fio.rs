@@ -16,6 +16,13 @@ pub const JOB: &str = include_str!("calibrate.fio");
 /// What a rate of many commands under way may be off by: fio starts and ends with fewer.
 const RATE_SHARE: f64 = 0.02;
 
+/// A durable write that takes this share of a write and a flush, or more, is taken for both: a
+/// kernel sends them where the device has no FUA.
+const BOTH_SHARE: f64 = 0.9;
+
+/// Engines of fio that have one request under way, whatever iodepth is. Without a name it is psync.
+const ONE_AT_A_TIME: [&str; 6] = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"];
+
 /// Why an output of fio cannot be used.
 #[derive(Debug, Error)]
 pub enum FioError {
@@ -106,10 +113,34 @@ pub fn read(text: &str) -> Result<FioRun, FioError> {
             Err(why) => run.left_out.push(format!("job {}: {why}", job.jobname)),
         }
     }
+    run.left_out.extend(without_pairs(&mut run.seen));
     if run.seen.is_empty() {
         return Err(FioError::Nothing(run.left_out.join("; ")));
     }
     Ok(run)
+}
+
+/// Takes out the durable writes that are a write and a flush, and says so. They tell nothing that
+/// those two do not tell, and a model would show them as one command.
+fn without_pairs(seen: &mut Seen) -> Vec<String> {
+    let time = |probe| seen.get(&probe).map(|e: &Estimate| e.us);
+    let both = |kib| Some(time(Probe::Write { kib })? + time(Probe::Flush { kib })?);
+    let pair = |probe: &Probe| match *probe {
+        Probe::Durable { kib } => {
+            let (us, both) = (time(*probe)?, both(kib)?);
+            (us >= both * BOTH_SHARE).then_some((kib, us, both))
+        }
+        _ => None,
+    };
+    let pairs: Vec<(u32, f64, f64)> = seen.keys().filter_map(pair).collect();
+    let left_out = pairs.into_iter().map(|(kib, us, both)| {
+        seen.remove(&Probe::Durable { kib });
+        format!(
+            "durable writes of {kib} KiB: they take {us:.0} us, as a write and a flush do ({both:.0} us): \
+             without FUA (queue/fua) the kernel sends these"
+        )
+    });
+    left_out.collect()
 }
 
 /// The options of a job that decide what it measures.
@@ -145,11 +176,23 @@ impl Options {
         if flush.as_deref().is_some_and(|n| !matches!(n, "0" | "1")) {
             return Err("fsync or fdatasync is not 1; a flush is wanted behind each write".into());
         }
+        if let Some(jobs) = get(&["numjobs"]).filter(|n| n != "1") {
+            return Err(format!(
+                "numjobs={jobs}; the jobs wait for each other at the device, and one is wanted"
+            ));
+        }
+        let depth = get(&["iodepth"]).and_then(|d| d.parse().ok()).unwrap_or(1);
+        let engine = get(&["ioengine"]).unwrap_or_else(|| "psync".into());
+        if depth > 1 && ONE_AT_A_TIME.contains(&engine.as_str()) {
+            return Err(format!(
+                "iodepth={depth} with ioengine={engine}, which has one request under way; take io_uring or libaio"
+            ));
+        }
         let size = get(&["bs", "blocksize"]).unwrap_or_else(|| "4k".into());
         Ok(Options {
             rw: get(&["rw", "readwrite"]).unwrap_or_else(|| "read".into()),
             kib: kib(&size).ok_or_else(|| format!("bs={size}; it must be one size, whole KiB"))?,
-            depth: get(&["iodepth"]).and_then(|d| d.parse().ok()).unwrap_or(1),
+            depth,
             flushes: flush.as_deref() == Some("1"),
             durable: is(&["sync"]),
         })

@@ -326,7 +326,7 @@ impl<'a> Problem<'a> {
     /// Solves, and leaves out single measurements that explain nearly all of what is missed.
     fn without_outliers(&mut self, places: &[Place]) -> Result<Found, FitError> {
         let mut found = self.solve(places)?;
-        for _ in 0..OUTLIERS {
+        while self.left_out.len() < OUTLIERS {
             let single = self.single();
             let each = single.iter().zip(&found.predicted);
             let missed = each.map(|((p, e), model)| (*p, ((model - e.us) / sigma(e)).abs()));
@@ -395,7 +395,7 @@ impl<'a> Problem<'a> {
         zero.map(|field| field.name).collect()
     }
     /// Sets the size of the cache to the one that explains the bursts best. `None` if it is given,
-    /// if there is no such field, or if the bursts tell nothing.
+    /// if there is no such field, or if the bursts tell nothing: then it is the template's.
     fn find_cache(&mut self) -> Result<Option<Cache>, FitError> {
         let Some(name) = self.sort.cache else {
             return Ok(None);
@@ -430,7 +430,11 @@ impl<'a> Problem<'a> {
             return Ok(None);
         };
         if high == 1 << CACHES.end() {
-            // A cache that no burst fills, or that is emptied faster: any size from here on.
+            // A cache that no burst fills, or that is emptied faster: any size from here on. With
+            // other fields an earlier round may have found one.
+            if let Some(kib) = number(&self.origin, &path) {
+                put(&mut self.table, &path, Value::Integer(kib as i64));
+            }
             return Ok(None);
         }
         let kib = tried.iter().find(|t| t.1 == best).map_or(low, |t| t.0);
@@ -551,3 +555,6 @@ fn in_order(of: &[(Probe, Estimate)], model: &Seen) -> Vec<f64> {
     let at = |probe: &Probe| model.get(probe).map_or(0.0, |e| e.us);
     of.iter().map(|(probe, _)| at(probe)).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -39,6 +39,7 @@ fn made(calls: &Path, options: &Options, mut run: ItemFn) -> Result<TokenStream>
         #visible fn #name() {
             #run
             #calls::run(&#calls::Case {
+                package: ::core::option_env!("CARGO_PKG_NAME"),
                 module: ::core::module_path!(),
                 name: ::core::stringify!(#name),
                 run: #calls::step(#inner),

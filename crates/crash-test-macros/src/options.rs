@@ -7,13 +7,15 @@ use syn::spanned::Spanned;
 use syn::{Error, Expr, ExprLit, Ident, Lit, Result, Token};
 
 /// Options of `varve crash --dir` that are handed on as they are.
-const HANDED_ON: [&str; 14] = [
+const HANDED_ON: [&str; 16] = [
     "allow_failure",
     "backtrace",
+    "device",
     "fail",
     "from",
     "jobs",
     "judge",
+    "keep",
     "memory",
     "model",
     "runs",

@@ -26,7 +26,7 @@ fn tested(case: &Case<'_>) -> Result<(), String> {
     let program = program()?;
     let exe = std::env::current_exe().map_err(|e| format!("the path of this test: {e}"))?;
     let name = case.harness_name();
-    let out = folder(&exe, &name);
+    let out = folder(&exe, case.package, &name);
     let commands = Commands::new(&exe, &name)?;
     // What an earlier run has found.
     let _ = fs::remove_dir_all(&out);

@@ -3,6 +3,8 @@
 use crate::outcome::Outcome;
 use crate::{caller, checker, paths};
 use std::env;
+use std::io::ErrorKind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::exit;
 
@@ -11,6 +13,9 @@ pub const PART: &str = "VARVE_CRASH_TEST";
 /// The variable that names the file which a process removes that plays its part.
 pub const BEGUN: &str = "VARVE_CRASH_TEST_BEGUN";
 
+/// How a part ends that fails, as a harness of Rust does with a failed test.
+const FAILED: i32 = 101;
+
 /// A function that gets the directory.
 pub type Step = Box<dyn Fn(&Path) -> Result<(), String>>;
 /// A function that judges a tree, given the acknowledgements.
@@ -18,6 +23,8 @@ pub type Check = Box<dyn Fn(&Path, &[String]) -> Result<(), String>>;
 
 /// What the attribute knows of a test.
 pub struct Case<'a> {
+    /// The package of the function, where Cargo builds it.
+    pub package: Option<&'a str>,
     /// The module of the function, with the crate.
     pub module: &'a str,
     /// Its name.
@@ -60,45 +67,53 @@ pub fn run(case: &Case<'_>) {
     let part = part.as_deref().map(|part| part.to_string_lossy());
     match part.as_deref() {
         None => caller::test(case),
-        Some("run") => {
-            begun();
-            play(&case.run);
-        }
-        Some("setup") => play(
-            case.setup
-                .as_ref()
-                .expect("it was asked for because it is there"),
-        ),
-        Some("check") => {
-            let check = case
-                .check
-                .as_ref()
-                .expect("it was asked for because it is there");
-            let served = checker::serve(check);
-            served.unwrap_or_else(|e| panic!("answering the program varve: {e}"));
-            exit(0);
-        }
+        Some("run") => play(|| {
+            begun()?;
+            step_in_dir(&case.run)
+        }),
+        Some("setup") => play(|| step_in_dir(asked_for(case.setup.as_ref()))),
+        Some("check") => play(|| {
+            let served = checker::serve(asked_for(case.check.as_ref()));
+            served.map_err(|e| format!("answering the program varve: {e}"))
+        }),
         Some(other) => panic!("${PART} is set to {other:?}, which is no part of a crash test"),
     }
 }
 
-/// Runs a step in the directory of the program, and ends the process: what the harness prints
-/// afterwards is of no use.
-fn play(step: &Step) {
-    let dir = variable("VARVE_DIR").map(PathBuf::from);
-    let dir = dir.expect("`varve crash --dir` names the directory in $VARVE_DIR");
-    if let Err(why) = step(&dir) {
-        panic!("{why}");
-    }
-    exit(0);
+fn asked_for<T>(part: Option<&T>) -> &T {
+    part.expect("it was asked for because it is there")
 }
 
-/// Removes the file whose presence says that no test was found.
-fn begun() {
-    if let Some(begun) = variable(BEGUN) {
-        let begun = PathBuf::from(begun);
-        let removed = std::fs::remove_file(&begun);
-        removed.unwrap_or_else(|e| panic!("{}: {e}", begun.display()));
+/// Plays a part and ends the process, whatever becomes of it: what the harness prints afterwards is
+/// of no use, and one that expects a panic would end with success because the part has failed.
+fn play(part: impl FnOnce() -> Result<(), String>) {
+    let code = match catch_unwind(AssertUnwindSafe(part)) {
+        Ok(Ok(())) => 0,
+        Ok(Err(why)) => {
+            eprintln!("{why}");
+            FAILED
+        }
+        // Its words were printed when it began.
+        Err(_) => FAILED,
+    };
+    exit(code);
+}
+
+/// Runs a step in the directory of the program.
+fn step_in_dir(step: &Step) -> Result<(), String> {
+    let dir = variable("VARVE_DIR").map(PathBuf::from);
+    step(&dir.expect("`varve crash --dir` names the directory in $VARVE_DIR"))
+}
+
+/// Removes the file whose presence says that no test was found. The first of several runs has done
+/// that.
+fn begun() -> Result<(), String> {
+    let Some(begun) = variable(BEGUN).map(PathBuf::from) else {
+        return Ok(());
+    };
+    match std::fs::remove_file(&begun) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(format!("{}: {e}", begun.display())),
+        _ => Ok(()),
     }
 }
 

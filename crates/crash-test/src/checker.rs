@@ -66,7 +66,10 @@ fn judged(check: &Check, line: &str, panics: &Receiver<String>) -> io::Result<Re
         .map(String::from)
         .collect();
     let verdict = catch_unwind(AssertUnwindSafe(|| check(Path::new(dir), &acked)));
-    let said = panics.try_iter().next();
+    // The first one is the reason; those behind it must not be heard as that of the next tree.
+    let mut all = panics.try_iter();
+    let said = all.next();
+    all.for_each(drop);
     Ok(match verdict {
         Ok(verdict) => verdict,
         Err(_) => Err(said.unwrap_or_else(|| "a panic without words".into())),
@@ -86,6 +89,30 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_beside_that_of_the_check_is_not_heard_about_the_next_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let acked = folder.path().join("acked");
+        fs::write(&acked, "").unwrap();
+        let panics = panics();
+        let check: Check = Box::new(|dir, _| {
+            #[allow(clippy::disallowed_methods, reason = "no simulation runs here")]
+            let beside = std::thread::spawn(|| panic!("beside")).join();
+            assert!(dir.ends_with("good") && beside.is_ok(), "{}", dir.display());
+            Ok(())
+        });
+        let heard = ["one", "two"].map(|name| {
+            let line = format!("/{name}\t{}", acked.display());
+            let why = judged(&check, &line, &panics).unwrap().unwrap_err();
+            (why, panics.try_recv().is_ok())
+        });
+        // That of the harness again, before anything here may fail.
+        let _ = std::panic::take_hook();
+        for (why, left) in heard {
+            assert!(why.starts_with("beside") && !left, "{why}");
+        }
+    }
 
     #[test]
     fn an_answer_is_one_line() {

@@ -33,9 +33,11 @@
 //!   the acknowledgements that had been given by [`ack`]. It rejects a tree by a panic, or by an
 //!   `Err`. It may change the tree, and has to close what it opens.
 //! - `setup`, if there is one, runs before: what it leaves is durable.
-//! - All else in the brackets are options of `varve crash --dir` with `_` for `-`:
-//!   `model = "posix"`, `states = 500`, `timeout = 120`, `fail = "fsync=EIO@2"`; and
-//!   `judge = "same-or-old=config"` in the place of `check`.
+//! - All else in the brackets are options of `varve crash --dir` with `_` for `-`: `allow_failure`,
+//!   `backtrace`, `device`, `fail`, `from`, `jobs`, `keep`, `memory`, `model`, `runs`, `size`,
+//!   `states`, `subset`, `suggest` and `timeout`, as in `model = "posix"`, `states = 500`,
+//!   `fail = "fsync=EIO@2"`; and `judge = "same-or-old=config"` in the place of `check`.
+//!   Acknowledgements are given by [`ack`], since standard output is the harness's.
 //!
 //! The test fails with what may be left and which sync lacks, and keeps what was found in
 //! `target/varve-crash`. It needs the program `varve`, on the path or named by `$VARVE`, and FUSE.

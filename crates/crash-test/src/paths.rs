@@ -37,13 +37,18 @@ pub fn program() -> Result<PathBuf, String> {
 }
 
 /// The folder for what a test finds: in the target directory of the build, or among temporary
-/// files where the test program lies elsewhere.
-pub fn folder(exe: &Path, test: &str) -> PathBuf {
+/// files where the test program lies elsewhere. Test programs of several packages may have one
+/// name.
+pub fn folder(exe: &Path, package: Option<&str>, test: &str) -> PathBuf {
     let stem = exe.file_stem().unwrap_or_default().to_string_lossy();
     // Cargo adds the hash of a build behind the name.
     let stem = match stem.rsplit_once('-') {
         Some((stem, hash)) if hash.len() == 16 => stem.to_string(),
         _ => stem.into_owned(),
+    };
+    let stem = match package {
+        Some(package) => format!("{package}.{stem}"),
+        None => stem,
     };
     let test = test.replace("::", ".");
     let deps = exe.parent().filter(|parent| parent.ends_with("deps"));
@@ -72,10 +77,14 @@ mod tests {
 
     #[test]
     fn what_is_found_lies_in_the_target_directory() {
-        let folder_of = |exe: &str| folder(Path::new(exe), "a::b");
-        let built = folder_of("/w/target/debug/deps/my-it-0123456789abcdef");
+        let folder_of = |exe: &str, package| folder(Path::new(exe), package, "a::b");
+        let exe = "/w/target/debug/deps/my-it-0123456789abcdef";
+        let built = folder_of(exe, None);
         assert_eq!(built, Path::new("/w/target/varve-crash/my-it/a.b"));
-        let elsewhere = folder_of("/opt/my-it");
+        let one = folder_of(exe, Some("one"));
+        assert_eq!(one, Path::new("/w/target/varve-crash/one.my-it/a.b"));
+        assert_ne!(one, folder_of(exe, Some("two")), "packages share a folder");
+        let elsewhere = folder_of("/opt/my-it", None);
         assert_eq!(
             elsewhere,
             std::env::temp_dir().join("varve-crash-my-it/a.b")

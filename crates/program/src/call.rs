@@ -176,6 +176,17 @@ pub enum What {
     Acknowledge(String),
 }
 
+impl Recording {
+    /// Number of writes by which the kernel wrote pages of shared mappings back. The stores into
+    /// the mappings are not recorded, and the kernel may write a page back at any moment behind its
+    /// store; so what the pages held may also be durable before calls that stand before the write.
+    pub fn written_back(&self) -> usize {
+        let by_kernel =
+            |call: &&Call| call.who.process == 0 && matches!(call.what, What::Write { .. });
+        self.calls.iter().filter(by_kernel).count()
+    }
+}
+
 impl What {
     /// The error that the sync failed with, if it is one that did.
     pub fn failure(&self) -> Option<i32> {

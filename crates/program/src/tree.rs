@@ -222,13 +222,16 @@ impl Tree {
     pub fn zero(&mut self, id: NodeId, offset: u64, len: u64) {
         self.edit(id, |node| {
             let end = offset.saturating_add(len).min(node.size);
-            let mut at = offset;
-            while at < end {
-                let next = ((at / PAGE + 1) * PAGE).min(end);
-                if node.pages.contains_key(&(at / PAGE)) {
-                    node.put(at, &vec![0; (next - at) as usize]);
-                }
-                at = next;
+            if offset >= end {
+                return;
+            }
+            // A range of a sparse file may have far more pages than there are.
+            let pages = node.pages.range(offset / PAGE..end.div_ceil(PAGE));
+            let pages: Vec<u64> = pages.map(|(&page, _)| page).collect();
+            for page in pages {
+                let from = offset.max(page * PAGE);
+                let to = end.min((page + 1) * PAGE);
+                node.put(from, &vec![0; (to - from) as usize]);
             }
         });
     }

@@ -34,6 +34,9 @@ pub struct CardCommand {
     pub arg: u32,
     /// Data behind it.
     pub transfer: Transfer,
+    /// The kernel waits until the card is no longer busy with it. Linux before 6.7 keeps the errors
+    /// that the card tells meanwhile to itself.
+    pub kernel_waits: bool,
     /// The card status that answered it (JESD84-B51 6.13).
     pub status: u32,
 }
@@ -54,6 +57,7 @@ impl CardCommand {
             index,
             arg,
             transfer,
+            kernel_waits: false,
             status: 0,
         }
     }

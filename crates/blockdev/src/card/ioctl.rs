@@ -89,8 +89,7 @@ impl CardPort for Ioctl {
 fn for_kernel(command: &mut CardCommand) -> IocCommand {
     let r1 = RSP_PRESENT | RSP_CRC | RSP_OPCODE;
     let (flags, write, data) = match &mut command.transfer {
-        // CMD6 is busy until the card has done it.
-        Transfer::None if command.index == 6 => (r1 | RSP_BUSY, 0, None),
+        Transfer::None if command.kernel_waits => (r1 | RSP_BUSY, 0, None),
         Transfer::None => (r1, 0, None),
         Transfer::Read(bytes) => (r1 | ADTC, 0, Some((bytes.as_mut_ptr(), bytes.len()))),
         Transfer::Write(bytes) => (r1 | ADTC, 1, Some((bytes.as_mut_ptr(), bytes.len()))),
@@ -129,12 +128,12 @@ mod tests {
         );
         // With data: PRESENT, CRC and OPCODE, and ADTC.
         assert_eq!((it.flags, it.data_ptr), (0b11_0101, at));
-        let flush = for_kernel(&mut CardCommand::write_byte(32, 1));
-        // Without: PRESENT, CRC, BUSY and OPCODE.
-        assert_eq!(
-            (flush.flags, flush.arg, flush.blocks),
-            (0b1_1101, 0x0320_0101, 0)
-        );
+        let mut flush = CardCommand::write_byte(32, 1);
+        let it = for_kernel(&mut flush);
+        // Without: PRESENT, CRC and OPCODE, and BUSY if the kernel is to wait.
+        assert_eq!((it.flags, it.arg, it.blocks), (0b1_0101, 0x0320_0101, 0));
+        flush.kernel_waits = true;
+        assert_eq!(for_kernel(&mut flush).flags, 0b1_1101);
     }
 
     #[test]

@@ -5,11 +5,17 @@
 //! FLUSH_CACHE, so that a scheme which needs packs runs on a real card.
 //!
 //! - C1 A request has ended when the card says that it is ready again (CMD13), and no error bit of
-//!   any status on the way was set; a packed command has failed as well if the register says so.
+//!   any status on the way was set. Reading a status clears its error bits, so nobody else may
+//!   read it in between: the first question goes in one list with the request, and the kernel is
+//!   not made to wait by questions of its own. It has to where the card can queue commands: it
+//!   turns the queue on again behind each list, for which the card has to be ready.
 //! - C2 The order of what a pack leaves is the card's affair: [`PackOrder::AnySubset`] is promised,
 //!   because no register tells more.
 //! - C3 A pack fits one command of the kernel with its header:
 //!   [`Caps::max_transfer_sectors`] leaves room for it.
+//! - C4 Whether a packed command has failed the register says, which is read when the card is
+//!   ready again. The event that the card would tell it by is switched off when the card loses
+//!   power or is put to sleep, of which only the kernel knows.
 //!
 //! A request is carried out in the thread that submits it.
 
@@ -36,8 +42,6 @@ use std::io;
 const RCA: u16 = 1;
 /// Bits of the card status that are errors.
 const ERRORS: u32 = 0xFDF9_0080;
-/// The card has an exception event: here, that a packed command failed.
-const EXCEPTION: u32 = 1 << 6;
 /// Ready for data, in the state `tran`.
 const READY: u32 = 1 << 8 | 4 << 9;
 const READY_MASK: u32 = 1 << 8 | 0xF << 9;
@@ -80,10 +84,8 @@ impl Card {
         card.caps = caps(&card.facts);
         if card.caps.packed.is_some() {
             const PACKED_FAILED: u8 = 1 << 3;
-            card.carry_out(vec![CardCommand::set_bits(
-                byte::EXCEPTION_EVENTS_CTRL,
-                PACKED_FAILED,
-            )])?;
+            let events = CardCommand::set_bits(byte::EXCEPTION_EVENTS_CTRL, PACKED_FAILED);
+            card.switch(events)?;
         }
         Ok(card)
     }
@@ -100,11 +102,15 @@ impl Card {
 
     /// Sends a list and waits until the card is ready again (C1). Answers with what was read.
     fn carry_out(&self, mut commands: Vec<CardCommand>) -> io::Result<Vec<u8>> {
+        commands.push(CardCommand::status_of(RCA));
         self.port.send(&mut commands)?;
         if let Some(at_fault) = commands.iter().find(|c| c.status & ERRORS != 0) {
             return Err(failed(at_fault));
         }
-        self.wait_ready()?;
+        let status = commands.pop().map_or(0, |question| question.status);
+        if status & READY_MASK != READY {
+            self.wait_ready()?;
+        }
         let read = commands.into_iter().find_map(|c| match c.transfer {
             Transfer::Read(bytes) => Some(bytes),
             _ => None,
@@ -112,20 +118,21 @@ impl Card {
         Ok(read.unwrap_or_default())
     }
 
+    /// CMD6.
+    fn switch(&self, mut command: CardCommand) -> io::Result<()> {
+        command.kernel_waits = self.facts.queues;
+        self.carry_out(vec![command]).map(drop)
+    }
+
     fn wait_ready(&self) -> io::Result<()> {
         let begin = rt::now();
         loop {
+            rt::sleep(ASK);
             let mut commands = [CardCommand::status_of(RCA)];
             self.port.send(&mut commands)?;
             let status = commands[0].status;
             if status & ERRORS != 0 {
                 return Err(failed(&commands[0]));
-            }
-            if status & EXCEPTION != 0
-                && let Some(entry) = packed_failure(&self.register()?)
-            {
-                let what = format!("the packed command failed in entry {entry} (0: as a whole)");
-                return Err(io::Error::other(what));
             }
             if status & READY_MASK == READY {
                 return Ok(());
@@ -136,7 +143,6 @@ impl Card {
                     BUSY_MAX.0 / 1_000_000_000
                 )));
             }
-            rt::sleep(ASK);
         }
     }
 
@@ -150,12 +156,16 @@ impl Card {
                     remapped: None,
                 })
             }
+            Op::Write { lba, fua: true, .. } if !self.caps.fua => Err(DevError::misuse(
+                Some(lba),
+                "this card has no reliable writes",
+            )),
             Op::Write { lba, pieces, fua } => self.write(lba, joined(&pieces), fua),
             Op::Pack { writes } => self.pack(writes),
             Op::Flush => {
                 if self.facts.cache_on {
-                    let flush = vec![CardCommand::write_byte(byte::FLUSH_CACHE, 1)];
-                    self.at(Lba(0), self.carry_out(flush))?;
+                    let flush = CardCommand::write_byte(byte::FLUSH_CACHE, 1);
+                    self.at(Lba(0), self.switch(flush))?;
                 }
                 Ok(Reply::default())
             }
@@ -210,8 +220,19 @@ impl Card {
             return self.write(at, bytes, reliable);
         }
         let commands = command::pack(self.facts.addresses(), &entries);
-        self.at(first, self.carry_out(commands))?;
+        self.at(first, self.packed(commands))?;
         Ok(Reply::default())
+    }
+
+    /// C4.
+    fn packed(&self, commands: Vec<CardCommand>) -> io::Result<()> {
+        self.carry_out(commands)?;
+        match packed_failure(&self.register()?) {
+            None => Ok(()),
+            Some(entry) => Err(io::Error::other(format!(
+                "the packed command failed in entry {entry} (0: as a whole)"
+            ))),
+        }
     }
 
     fn at<T>(&self, lba: Lba, result: io::Result<T>) -> Result<T, DevError> {
@@ -239,9 +260,9 @@ fn caps(facts: &Facts) -> Caps {
         sectors: facts.sectors / 8 * 8,
         sector_bytes: sector,
         volatile_cache: facts.cache_on,
-        fua: true,
+        fua: facts.has_reliable_writes(),
         fua_flushes: false,
-        reliable_granule: Some(sector),
+        reliable_granule: facts.has_reliable_writes().then_some(sector),
         tear_granule: None,
         atomic_write_bytes: 0,
         no_collateral: facts.wr_rel_set,

@@ -20,6 +20,7 @@ const WR_REL_SET: usize = 167;
 const SEC_COUNT: usize = 212;
 const REL_WR_SEC_C: usize = 222;
 const CACHE_FLUSH_POLICY: usize = 240;
+const CMDQ_SUPPORT: usize = 308;
 const MAX_PACKED_WRITES: usize = 500;
 
 /// Sectors of a card with addresses in bytes, at most: 2 GiB.
@@ -34,7 +35,7 @@ pub(super) struct Facts {
     pub cache_fifo: bool,
     /// Reliable writes of any length (EN_REL_WR).
     pub en_rel_wr: bool,
-    /// Sectors of a reliable write without it.
+    /// Sectors of a reliable write without it; 0: there are none.
     pub rel_wr_sectors: u64,
     /// A cut does not damage what is not being written.
     pub wr_rel_set: bool,
@@ -42,6 +43,8 @@ pub(super) struct Facts {
     pub packed_writes: u16,
     /// Sectors have 4 KiB, and so has the header of a packed command.
     pub large_sectors: bool,
+    /// The card can queue commands.
+    pub queues: bool,
 }
 
 impl Facts {
@@ -52,11 +55,16 @@ impl Facts {
             cache_on: raw[CACHE_CTRL] & 1 == 1,
             cache_fifo: raw[CACHE_FLUSH_POLICY] & 1 == 1,
             en_rel_wr: raw[WR_REL_PARAM] & 4 != 0,
-            rel_wr_sectors: u64::from(raw[REL_WR_SEC_C]).max(1),
+            rel_wr_sectors: raw[REL_WR_SEC_C].into(),
             wr_rel_set: raw[WR_REL_SET] & 1 == 1,
             packed_writes: raw[MAX_PACKED_WRITES].into(),
             large_sectors: raw[DATA_SECTOR_SIZE] != 0,
+            queues: raw[CMDQ_SUPPORT] & 1 == 1,
         }
+    }
+    /// Whether the card has reliable writes. Those of a fixed length are of sectors of 512 bytes.
+    pub fn has_reliable_writes(&self) -> bool {
+        self.en_rel_wr || self.rel_wr_sectors > 0 && !self.large_sectors
     }
     pub fn addresses(&self) -> Addresses {
         match self.sectors > BYTE_ADDRESSES {

@@ -98,6 +98,52 @@ fn a_job_is_what_its_options_say() {
 }
 
 #[test]
+fn a_job_with_other_requests_beside_is_named_and_left_out() {
+    let reads = |name, options: Value| {
+        let mut all = json!({ "rw": "randread", "bs": "4k", "iodepth": "32" });
+        let more = options.as_object().unwrap().clone();
+        all.as_object_mut().unwrap().extend(more);
+        job(name, all, 10.0, 0.0, 0.0)
+    };
+    let run = fio::read(&output(&[
+        // The engine of all jobs here is psync.
+        reads("a", json!({})),
+        reads("b", json!({ "ioengine": "io_uring", "numjobs": "8" })),
+        reads("c", json!({ "ioengine": "libaio", "numjobs": "1" })),
+    ]))
+    .unwrap();
+    let probes: Vec<&Probe> = run.seen.keys().collect();
+    assert_eq!(probes, [&Probe::Reads { depth: 32 }]);
+    let why = run.left_out.join("\n");
+    assert!(
+        why.contains("job a: iodepth=32 with ioengine=psync"),
+        "{why}"
+    );
+    assert!(why.contains("job b: numjobs=8"), "{why}");
+    assert_eq!(run.left_out.len(), 2, "{why}");
+}
+
+#[test]
+fn durable_writes_that_are_a_write_and_a_flush_are_no_reliable_writes() {
+    let durable = |us: f64| {
+        let write = json!({ "rw": "randwrite", "bs": "4k", "fdatasync": "1" });
+        let durable = json!({ "rw": "randwrite", "bs": "4k", "sync": "dsync" });
+        let jobs = [
+            job("w", write, 0.0, 200.0, 1500.0),
+            job("d", durable, 0.0, us, 0.0),
+        ];
+        let run = fio::read(&output(&jobs)).unwrap();
+        (
+            run.seen.contains_key(&Probe::Durable { kib: 4 }),
+            run.left_out,
+        )
+    };
+    assert_eq!(durable(900.0), (true, Vec::new()));
+    let (seen, left_out) = durable(1650.0);
+    assert!(!seen && left_out[0].contains("queue/fua"), "{left_out:?}");
+}
+
+#[test]
 fn what_is_no_output_is_refused_with_what_to_do() {
     for text in ["", "WRITE: bw=1MiB/s", "{\"jobs\": 3}", "{"] {
         let why = fio::read(text).unwrap_err().to_string();

@@ -1,5 +1,6 @@
 //! All tests of the crate, in one program that is linked once.
 
+mod bench;
 mod fio;
 mod fitting;
 mod known;

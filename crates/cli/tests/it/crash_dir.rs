@@ -3,6 +3,9 @@
 
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod ends;
+mod stacks;
+
 use crate::program::{command, folder, text, words};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -96,6 +99,19 @@ fn is_alive(pid: i32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(')')
         .is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+/// What a run said that ends by itself; one that does not is killed.
+fn ended_by_itself(mut running: Child, patience: Duration) -> Output {
+    let since = Instant::now();
+    while running.try_wait().expect("it can be waited for").is_none() {
+        if since.elapsed() > patience {
+            running.kill().expect("it runs");
+            panic!("it has not ended within {patience:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    running.wait_with_output().expect("its words")
 }
 
 /// Asks a run to end, which it has to do in time; what it said.
@@ -601,113 +617,4 @@ fn a_signal_while_trees_are_judged_keeps_what_is_known() {
     let results = fs::read_to_string(room.path().join("varve-crash/results.json"));
     assert!(results.expect("it is there").contains("incomplete"));
     room.is_left_clean();
-}
-
-/// Replaces a file, with a buffer on the stack and a call by a pointer.
-const STORE_C: &str = r#"
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-static int put(int fd, const char *text) {
-    return write(fd, text, strlen(text)) > 0;
-}
-static int store(int (*how)(int, const char *)) {
-    char text[3000];
-    memset(text, 'x', sizeof text - 1);
-    text[sizeof text - 1] = 0;
-    int fd = open("new", O_CREAT | O_WRONLY, 0644);
-    int done = how(fd, text);
-    close(fd);
-    return rename("new", "old") == 0 && done;
-}
-int main(void) { return !store(put); }
-"#;
-
-const STORE_RS: &str = r#"
-use std::io::Write;
-fn put(file: &mut std::fs::File) {
-    file.write_all(b"content").unwrap();
-}
-fn store() {
-    put(&mut std::fs::File::create("new").unwrap());
-    std::fs::rename("new", "old").unwrap();
-}
-fn main() {
-    std::thread::spawn(store).join().unwrap();
-}
-"#;
-
-/// The recorded calls with their innermost frames, of a program that this compiler makes.
-fn calls_of(room: &Room, compile: &[&str], source: &str, file: &str) -> Vec<String> {
-    fs::write(room.path().join(file), source).expect("room");
-    let mut compiler = Command::new(compile[0]);
-    compiler
-        .args(&compile[1..])
-        .args(["-g", "-o", "store", file]);
-    let made = compiler.current_dir(room.path()).output();
-    let made = made.expect("a compiler");
-    assert!(made.status.success(), "{}", words(&made));
-    let program = room.path().join("store");
-    room.calls(&[
-        "--run",
-        program.to_str().expect("a plain name"),
-        "--backtrace",
-    ])
-}
-
-#[test]
-fn the_stack_of_a_program_is_told_where_a_call_matters() {
-    let room = Room::new();
-    for level in ["-O0", "-O2", "-fno-omit-frame-pointer"] {
-        let calls = calls_of(&room, &["cc", level, "-fno-inline"], STORE_C, "store.c");
-        let wanted = [
-            "creat(new, 0644)  at store (store.c:13)",
-            "write(new, 2999 bytes at 0)  at put (store.c:7)",
-            "rename(new, old)  at store (store.c:16)",
-        ];
-        assert_eq!(calls, wanted, "{level}");
-    }
-    let program = room.path().join("store");
-    let run = program.to_str().expect("a plain name");
-    let options = ["--run", run, "--setup", "echo > old", "--backtrace"];
-    let judge = ["--judge", "same-or-old=old", "--model", "posix"];
-    let frames = [
-        "at put (store.c:7)\n",
-        "at store (store.c:14)\n",
-        "at main (store.c:18)\n",
-    ];
-    let sentence = ["thread ", ", at put (store.c:7))"];
-    room.told(
-        &[&options[..], &judge].concat(),
-        1,
-        &[&frames[..], &sentence].concat(),
-    );
-
-    let calls = calls_of(&room, &["rustc", "--edition", "2024"], STORE_RS, "store.rs");
-    let wanted = [
-        "creat(new, 0644)  at store::store (store.rs:7)",
-        "write(new, 7 bytes at 0)  at store::put (store.rs:4)",
-        "rename(new, old)  at store::store (store.rs:8)",
-    ];
-    assert_eq!(calls, wanted);
-}
-
-#[test]
-fn a_program_on_the_volume_has_no_stack_and_that_is_said() {
-    let room = Room::new();
-    let options = [
-        "--setup",
-        "cp $(command -v touch) own",
-        "--run",
-        "./own new",
-        "--show",
-    ];
-    let out = room.run(&[&options[..], &["--backtrace"]].concat());
-    let said = words(&out);
-    assert!(
-        out.status.success() && said.contains("creat(new, 0644)"),
-        "{said}"
-    );
-    assert!(said.contains("  at "), "the library has its frame: {said}");
 }

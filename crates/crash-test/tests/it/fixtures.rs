@@ -39,11 +39,41 @@ fn fails(_dir: &Path) -> std::result::Result<(), &'static str> {
     Err("no room for the configuration")
 }
 
+#[crash_test(check = |_dir, _acked| (), runs = 2, allow_failure = true)]
+#[ignore = "started by a test"]
+fn runs_twice(dir: &Path) -> Result<()> {
+    use std::io::Write;
+    let mut runs = fs::File::options()
+        .append(true)
+        .create(true)
+        .open(dir.join("runs"))?;
+    runs.write_all(b"run\n")
+}
+
+#[crash_test(check = |_dir, _acked| ())]
+#[should_panic]
+#[ignore = "started by a test"]
+fn should_panic_and_fails(_dir: &Path) -> std::result::Result<(), &'static str> {
+    Err("no room")
+}
+
+#[crash_test(setup = panics, check = |_dir, _acked| ())]
+#[should_panic]
+#[ignore = "started by a test"]
+fn should_panic_in_setup(dir: &Path) -> Result<()> {
+    fs::write(dir.join("ran"), "")
+}
+
+fn panics(_dir: &Path) {
+    panic!("the setup");
+}
+
 /// A test whose name is not the one that the harness knows.
 #[test]
 #[ignore = "started by a test"]
 fn of_another_harness() {
     made::run(&made::Case {
+        package: None,
         module: module_path!(),
         name: "of_no_harness",
         run: made::step(|_| ()),

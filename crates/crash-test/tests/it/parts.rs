@@ -13,16 +13,20 @@ const PROGRAM: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 echo "$@" > "$here/options"
 while [ $# -gt 0 ]; do
-    case $1 in --setup) setup=$2 ;; --run) run=$2 ;; esac
+    case $1 in --setup) setup=$2 ;; --run) run=$2 ;; --runs) runs=$2 ;; esac
     shift
 done
 mkdir -p "$here/dir"
 cd "$here/dir"
 export VARVE_DIR="$PWD" VARVE_ACKS="$here/acks"
 : > "$VARVE_ACKS"
-for command in "$setup" "$run"; do
-    sh -c "$command" >&2 || exit 1
+sh -c "$setup" >&2 || exit 1
+for n in $(seq ${runs:-1}); do
+    sh -c "$run" >&2
+    echo $? >> "$here/ended"
 done
+grep -qvx 0 "$here/ended" && exit 1
+exit 0
 "#;
 
 fn program() -> TempDir {
@@ -75,6 +79,25 @@ fn a_run_that_fails_fails_the_test_with_its_words() {
     assert!(said.contains("no room for the configuration"), "{said}");
     // At the place of the user's test.
     assert!(said.contains("tests/it/fixtures.rs:"), "{said}");
+}
+
+#[test]
+fn each_of_several_runs_runs_the_test() {
+    let (folder, good, said) = with_program("runs_twice");
+    assert!(good, "{said}");
+    let runs = fs::read_to_string(folder.path().join("dir/runs")).unwrap();
+    assert_eq!(runs, "run\nrun\n");
+}
+
+/// A harness that expects a panic ends with success where a part panics.
+#[test]
+fn a_part_that_fails_does_so_where_a_panic_is_expected() {
+    let (folder, ..) = with_program("should_panic_and_fails");
+    let ended = fs::read_to_string(folder.path().join("ended")).unwrap();
+    assert_eq!(ended, "101\n");
+    let (folder, ..) = with_program("should_panic_in_setup");
+    assert!(folder.path().join("options").exists(), "it was started");
+    assert!(!folder.path().join("dir/ran").exists(), "the setup failed");
 }
 
 #[test]

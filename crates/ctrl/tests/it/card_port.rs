@@ -23,8 +23,14 @@ struct Simulated {
     broken: Arc<Mutex<Option<i32>>>,
     /// Sets bits in the status of the next command with this index.
     fault: Arc<Mutex<Option<(u8, u32)>>>,
+    /// The next command with this index fails while the card is busy with it: the bits stand in the
+    /// status that is read next, and in none behind that.
+    late: Arc<Mutex<Option<(u8, u32)>>>,
+    pending: Arc<Mutex<u32>>,
     /// The card is busy for so many questions.
     busy: Arc<Mutex<u32>>,
+    /// Behind the next command with this index it is busy for so many questions.
+    busy_behind: Arc<Mutex<Option<(u8, u32)>>>,
     /// Bytes of the register that read otherwise.
     register: Arc<Mutex<Vec<(usize, u8)>>>,
 }
@@ -37,7 +43,10 @@ impl Simulated {
             sent: Arc::default(),
             broken: Arc::default(),
             fault: Arc::default(),
+            late: Arc::default(),
+            pending: Arc::default(),
             busy: Arc::default(),
+            busy_behind: Arc::default(),
             register: Arc::default(),
         }
     }
@@ -57,17 +66,31 @@ impl Simulated {
 impl Simulated {
     /// The status as the card gives it, but for what a test wants.
     fn answer(&self, index: u8, bits: u32) -> u32 {
-        let mut fault = self.fault.lock().unwrap();
-        if let Some((_, more)) = fault.take_if(|(at, _)| *at == index) {
-            return bits | more;
-        }
+        let taken = |from: &Mutex<Option<(u8, u32)>>| {
+            let mut it = from.lock().unwrap();
+            it.take_if(|(at, _)| *at == index).map(|(_, value)| value)
+        };
+        let mut pending = self.pending.lock().unwrap();
+        let bits = bits | std::mem::take(&mut *pending) | taken(&self.fault).unwrap_or(0);
+        *pending = taken(&self.late).unwrap_or(0);
         let mut busy = self.busy.lock().unwrap();
         if index == 13 && *busy > 0 {
             *busy -= 1;
             // Not ready for data.
             return bits & !(1 << 8);
         }
+        // ILLEGAL_COMMAND: a card that is busy takes the question for its status only.
+        let bits = bits | u32::from(index != 13 && *busy > 0) << 22;
+        if let Some(questions) = taken(&self.busy_behind) {
+            *busy = questions;
+        }
         bits
+    }
+
+    /// What Linux before 6.7 does while it waits: it reads the status, which nobody else sees.
+    fn kernel_waits(&self) {
+        *self.pending.lock().unwrap() = 0;
+        *self.busy.lock().unwrap() = 0;
     }
 }
 
@@ -96,6 +119,9 @@ impl CardPort for Simulated {
             );
             if let Response::R1(bits) = out.response {
                 command.status = self.answer(command.index, bits);
+            }
+            if command.kernel_waits {
+                self.kernel_waits();
             }
             if let Transfer::Read(into) = &mut command.transfer {
                 let read: Vec<u8> = out.data.concat();
@@ -162,8 +188,9 @@ fn requests_become_the_commands_of_the_standard() {
             entry(2048, &bytes),
         ]),
     );
-    // 8 + 16 + 8 sectors and the header.
-    assert_eq!(port.sent(), [(23, 1 << 30 | 33), (25, 512 * 512)]);
+    // 8 + 16 + 8 sectors and the header; then the register.
+    let sent = [(23, 1 << 30 | 33), (25, 512 * 512), (8, 0)];
+    assert_eq!(port.sent(), sent);
     for (lba, wanted) in [(512, &bytes), (1024, &other), (2048, &bytes)] {
         assert_eq!(
             &ok(&device, Request::read(Lba(lba), wanted.len() as u64 / 512)),
@@ -283,6 +310,7 @@ fn errors_of_the_host_and_of_the_card_are_told() {
         index: 17,
         arg: (beyond * 512) as u32,
         transfer: Transfer::Read(vec![0; 512]),
+        kernel_waits: false,
         status: 0,
     }];
     port.send(&mut commands).unwrap();
@@ -310,19 +338,88 @@ fn an_error_in_any_status_and_a_failed_pack_are_errors_of_the_request() {
         assert!(error.contains(&format!("CMD{index}")), "{error}");
     }
     ok(&device, write());
-    // The second entry failed: bits 0 and 1 of byte 36, its number in byte 35.
+    // The second entry failed: bits 0 and 1 of byte 36, its number in byte 35. No event tells it.
     *port.register.lock().unwrap() = vec![(36, 3), (35, 2)];
-    *port.fault.lock().unwrap() = Some((13, 1 << 6));
     let pack = Request::pack(vec![entry(64, &bytes), entry(72, &bytes)]);
     let error = device.wait(device.submit(pack)).unwrap_err().to_string();
     assert!(error.contains("entry 2"), "{error}");
+    // That of a former pack.
+    ok(&device, write());
+}
+
+#[test]
+fn what_fails_while_the_card_is_busy_is_an_error_of_the_request() {
+    const ERROR: u32 = 1 << 19;
+    let port = Simulated::new("");
+    let device = port.device();
+    let bytes = content(7, 8);
+    let entries = vec![entry(64, &bytes), entry(72, &bytes)];
+    for (index, request) in [
+        (6, Request::flush()),
+        (25, Request::write(Lba(16), Class::Data, bytes)),
+        (25, Request::pack(entries)),
+    ] {
+        *port.late.lock().unwrap() = Some((index, ERROR));
+        let error = device.wait(device.submit(request)).unwrap_err();
+        let error = error.to_string();
+        assert!(error.contains("CMD13"), "{error}");
+    }
+}
+
+/// A card that is busy does not give its register.
+#[test]
+fn the_register_is_read_when_the_card_is_ready_and_behind_packs_only() {
+    const EXCEPTION: u32 = 1 << 6;
+    let port = Simulated::new("");
+    let device = port.device();
+    let bytes = content(7, 8);
+    let commands = |request: Request| {
+        *port.busy_behind.lock().unwrap() = Some((25, 3));
+        *port.fault.lock().unwrap() = Some((13, EXCEPTION));
+        ok(&device, request);
+        port.sent().iter().map(|c| c.0).collect::<Vec<u8>>()
+    };
+    let write = Request::write(Lba(16), Class::Data, bytes.clone());
+    assert_eq!(commands(write), [23, 25]);
+    let pack = Request::pack(vec![entry(64, &bytes), entry(72, &bytes)]);
+    assert_eq!(commands(pack), [23, 25, 8]);
+}
+
+/// There the kernel has to wait before it turns the queue on again.
+#[test]
+fn the_kernel_waits_where_the_card_can_queue_commands() {
+    let port = Simulated::new("");
+    port.register.lock().unwrap().push((308, 1));
+    let device = port.device();
+    *port.busy_behind.lock().unwrap() = Some((6, 3));
+    ok(&device, Request::flush());
+    let sent = port.sent.lock().unwrap();
+    let questions = sent.iter().filter(|c| c.0 == 13).count();
+    assert_eq!(questions, 1, "it is ready when the kernel has waited");
+}
+
+#[test]
+fn a_card_without_reliable_writes_promises_none() {
+    for bytes in [&[(222, 0)][..], &[(222, 8), (61, 1)]] {
+        let port = Simulated::new(",card.en_rel_wr=false");
+        port.register.lock().unwrap().extend(bytes);
+        let device = port.device();
+        let caps = device.caps();
+        assert!(!caps.fua && caps.reliable_granule.is_none(), "{bytes:?}");
+        let write = Request::write_fua(Lba(64), Class::Data, content(1, 8));
+        let refused = device.wait(device.submit(write)).unwrap_err();
+        assert!(
+            refused.to_string().contains("no reliable writes"),
+            "{refused}"
+        );
+    }
 }
 
 #[test]
 fn a_request_ends_when_the_card_is_ready_again() {
     let port = Simulated::new("");
     let device = port.device();
-    *port.busy.lock().unwrap() = 3;
+    *port.busy_behind.lock().unwrap() = Some((6, 3));
     ok(&device, Request::flush());
     assert_eq!(*port.busy.lock().unwrap(), 0);
     let questions = port

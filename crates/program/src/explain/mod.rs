@@ -106,13 +106,15 @@ pub fn explain(
     let Some((mut cut, lost)) = as_posix(model, recording, state) else {
         return Ok(sentence::other(model, recording, state, why)?);
     };
-    let told = court.fewest(&state.tree, state.acknowledged)?;
+    let whole = cut.tree(&cut.close([]));
+    let told = court.fewest(&state.tree, &whole, state.acknowledged)?;
     court.begin();
     let lost = smallest(&mut court, &mut cut, lost, told)?;
     court.begin();
     let (mut cut, lost, told) = earliest(&mut court, model, cut, lost, told)?;
     let tree = cut.tree(&lost);
-    let told = court.fewest(&tree, told)?;
+    let whole = cut.tree(&cut.close([]));
+    let told = court.fewest(&tree, &whole, told)?;
     let why = court.bad(&tree, told)?.unwrap_or(why);
     let promise = told.checked_sub(1);
     let promise = promise.and_then(|last| promises(recording).nth(last));
@@ -172,10 +174,16 @@ impl Court<'_, '_> {
         Ok(verdict)
     }
 
-    /// The fewest of the first `told` acknowledgements with which a bad tree is bad.
-    fn fewest(&mut self, tree: &Tree, told: usize) -> Result<usize, JudgeError> {
+    /// The fewest of the first `told` acknowledgements with which a bad tree is bad. `whole` is the
+    /// tree of the cut with nothing lost: where that turns bad, too, it holds more than the program
+    /// had done when it had acknowledged so little, and the judge says nothing about the loss.
+    fn fewest(&mut self, tree: &Tree, whole: &Tree, told: usize) -> Result<usize, JudgeError> {
         let mut fewest = told;
         while fewest > 0 && self.bad(tree, fewest - 1)?.is_some() {
+            let good = self.bad(whole, fewest)?.is_none();
+            if good && self.bad(whole, fewest - 1)?.is_some() {
+                break;
+            }
             fewest -= 1;
         }
         Ok(fewest)

@@ -2,7 +2,7 @@
 
 use super::folder::TreeFolder;
 use super::process::{Patience, hear};
-use super::{Check, env};
+use super::{Answer, Check, env};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::Tree;
 use base::Nanos;
@@ -23,7 +23,7 @@ impl Check for CommandCheck {
         folder: &TreeFolder,
         _: &Tree,
         acknowledged: &[&str],
-    ) -> Result<Verdict, JudgeError> {
+    ) -> Result<Answer, JudgeError> {
         let mut shell = Command::new("sh");
         shell.args(["-c", &self.text]);
         env(&mut shell, folder, acknowledged.len());
@@ -31,7 +31,7 @@ impl Check for CommandCheck {
         let Some(status) = heard.status else {
             return Err(too_long("the check", self.patience.timeout));
         };
-        verdict(status, heard.words)
+        Ok(verdict(status, heard.words)?.into())
     }
 }
 

@@ -10,15 +10,21 @@
 //! - at each sync of the file and at each acknowledgement, because the program calls its work
 //!   done there.
 //!
-//! A state that has none of them has half of a change. What had been acknowledged must not be older
-//! than the version at the last acknowledgement.
+//! A state that has none of them has half of a change. One with so many acknowledgements has none
+//! that is older than the version at the last of them, and none that is newer than the version at
+//! the next one: no call behind that had begun. A later version may be equal to an older one, so
+//! both ends are needed.
 
+use super::content::Content;
 use super::glob::Paths;
 use crate::apply::apply;
 use crate::call::{Recording, What};
 use crate::state::{Judge, JudgeError, Verdict};
 use crate::tree::{Kind, NodeId, Tree};
 use std::collections::BTreeMap;
+
+/// Largest file that is parsed, bytes: all of it is in memory then, for each judge at work.
+const PARSED_MAX: u64 = 256 << 20;
 
 /// A language that files are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,13 +38,18 @@ pub enum Language {
 }
 
 impl Language {
-    /// The language of this name, which is also how names of its files end.
+    /// The language of this name.
     pub fn named(name: &str) -> Option<Language> {
-        match name {
-            "json" => Some(Language::Json),
-            "toml" => Some(Language::Toml),
-            "csv" => Some(Language::Csv),
-            _ => None,
+        let all = [Language::Json, Language::Toml, Language::Csv];
+        all.into_iter().find(|language| language.name() == name)
+    }
+
+    /// Its name, which is also how names of its files end.
+    pub fn name(self) -> &'static str {
+        match self {
+            Language::Json => "json",
+            Language::Toml => "toml",
+            Language::Csv => "csv",
         }
     }
 
@@ -74,7 +85,11 @@ impl Judge for Parse {
     fn judge(&mut self, tree: &Tree, _: &[&str]) -> Result<Verdict, JudgeError> {
         let mut bad = None;
         for (path, id) in self.paths.files(tree) {
-            let content = tree.node(id).map(|node| node.content()).unwrap_or_default();
+            let Some(node) = tree.node(id) else { continue };
+            if node.size > PARSED_MAX {
+                return Err(self.too_large(&path, node.size));
+            }
+            let content = node.content();
             if let Some(why) = self.language.fault(&content) {
                 bad.get_or_insert_with(|| {
                     let (path, size) = (String::from_utf8_lossy(&path).into_owned(), content.len());
@@ -86,14 +101,24 @@ impl Judge for Parse {
     }
 }
 
+impl Parse {
+    fn too_large(&self, path: &[u8], size: u64) -> JudgeError {
+        let (path, language) = (String::from_utf8_lossy(path), self.language.name());
+        let most = PARSED_MAX >> 20;
+        JudgeError(format!(
+            "{path} has {size} bytes, and files of at most {most} MiB are parsed: choose others with parse={language}:GLOB"
+        ))
+    }
+}
+
 /// What a path led to at a moment: content, or nothing that is a file.
-type Content = Option<Vec<u8>>;
+type Version = Option<Content>;
 
 /// The versions of a path in a recording.
 #[derive(Clone)]
 pub struct Versions {
     path: String,
-    all: Vec<Content>,
+    all: Vec<Version>,
     /// Index of the version at each acknowledgement, and before the first one.
     at_ack: Vec<usize>,
 }
@@ -135,16 +160,25 @@ impl Versions {
         }
     }
 
-    /// The versions that may be left when so many acknowledgements had been given.
-    fn since(&self, acknowledged: usize) -> &[Content] {
-        let last = self.at_ack.len() - 1;
-        &self.all[self.at_ack[acknowledged.min(last)]..]
+    /// The versions that may be left when so many acknowledgements had been given and the next one
+    /// had not.
+    fn between(&self, acknowledged: usize) -> &[Version] {
+        let end = |given: usize| self.at_ack.get(given).copied();
+        let last = self.all.len() - 1;
+        let first = end(acknowledged).unwrap_or(self.at_ack[self.at_ack.len() - 1]);
+        &self.all[first..=end(acknowledged + 1).unwrap_or(last)]
+    }
+
+    /// Whether one of the versions before the last acknowledgement is this one.
+    fn had(&self, acknowledged: usize, content: &Version) -> bool {
+        let first = self.at_ack.get(acknowledged).copied();
+        self.all[..first.unwrap_or(self.all.len())].contains(content)
     }
 }
 
-fn content(tree: &Tree, path: &str) -> Content {
+fn content(tree: &Tree, path: &str) -> Version {
     let node = tree.node(tree.find(path.as_bytes())?)?;
-    (node.kind == Kind::File).then(|| node.content())
+    (node.kind == Kind::File).then(|| Content::of(node))
 }
 
 /// A file is wholly one of its versions.
@@ -154,11 +188,11 @@ impl Judge for SameOrOld {
     fn judge(&mut self, tree: &Tree, acknowledged: &[&str]) -> Result<Verdict, JudgeError> {
         let versions = &self.0;
         let now = content(tree, &versions.path);
-        if versions.since(acknowledged.len()).contains(&now) {
+        if versions.between(acknowledged.len()).contains(&now) {
             return Ok(Verdict::Good);
         }
         let (path, told) = (&versions.path, told(&now));
-        Ok(Verdict::Bad(match versions.all.contains(&now) {
+        Ok(Verdict::Bad(match versions.had(acknowledged.len(), &now) {
             true => format!(
                 "{path} {told}, a version older than what was acknowledged: that of acknowledgement {}",
                 acknowledged.len()
@@ -175,46 +209,51 @@ impl Judge for Prefix {
     fn judge(&mut self, tree: &Tree, acknowledged: &[&str]) -> Result<Verdict, JudgeError> {
         let versions = &self.0;
         let now = content(tree, &versions.path);
-        let have = now.as_deref().unwrap_or_default();
-        let allowed = versions.since(acknowledged.len());
-        let promised = allowed[0].as_deref().unwrap_or_default();
-        let mut prefix = false;
-        for version in allowed {
-            let version = version.as_deref().unwrap_or_default();
-            if version.starts_with(have) {
-                prefix = true;
-                // A log that was begun anew does not hold what the former one promised.
-                if have.starts_with(promised) || !version.starts_with(promised) {
-                    return Ok(Verdict::Good);
-                }
-            }
+        // As a log, a file that is not there is an empty one.
+        let log = |version: &Version| version.clone().unwrap_or_default();
+        let have = log(&now);
+        let allowed: Vec<Content> = versions
+            .between(acknowledged.len())
+            .iter()
+            .map(log)
+            .collect();
+        let promised = &allowed[0];
+        let is_prefix = |version: &&Content| version.starts_with(&have);
+        // A log that was begun anew does not hold what the former one promised. But nothing at all
+        // is no begin of it: all may have been lost before it was begun.
+        let anew = |version: &Content| {
+            !version.starts_with(promised) && (have.size() > 0 || version.size() == 0)
+        };
+        let mut prefixes = allowed.iter().filter(is_prefix).peekable();
+        let prefix = prefixes.peek().is_some();
+        if prefixes.any(|version| have.starts_with(promised) || anew(version)) {
+            return Ok(Verdict::Good);
         }
         let (path, told) = (&versions.path, told(&now));
-        let (count, bytes) = (acknowledged.len(), promised.len());
-        let differs = || {
-            let longest = allowed.iter().flatten().max_by_key(|version| version.len());
-            let longest = longest.map_or(&[][..], |version| version);
-            have.iter().zip(longest).take_while(|(a, b)| a == b).count()
-        };
+        let (count, bytes) = (acknowledged.len(), promised.size());
+        let longest = || allowed.iter().max_by_key(|version| version.size());
         Ok(Verdict::Bad(match prefix {
             true => format!(
                 "{path} {told}, but {bytes} bytes were there at the last of {count} acknowledgements"
             ),
             false => format!(
                 "{path} {told}, which is no prefix of what was written: it differs from byte {} on",
-                differs()
+                longest().map_or(0, |longest| have.same_until(longest))
             ),
         }))
     }
 }
 
-fn told(content: &Content) -> String {
+fn told(content: &Version) -> String {
     match content {
         None => "is not there".into(),
-        Some(content) if content.is_empty() => "is empty".into(),
+        Some(content) if content.size() == 0 => "is empty".into(),
         Some(content) => {
-            let zeros = content.iter().filter(|&&byte| byte == 0).count();
-            format!("has {} bytes, {zeros} of them zeros", content.len())
+            format!(
+                "has {} bytes, {} of them zeros",
+                content.size(),
+                content.zeros()
+            )
         }
     }
 }
@@ -234,6 +273,11 @@ pub fn all_files(tree: &Tree) -> BTreeMap<Vec<u8>, NodeId> {
 mod tests {
     use super::super::tests::{Tape, tree_of};
     use super::*;
+
+    fn held(contents: &[Option<&[u8]>]) -> Vec<Version> {
+        let version = |bytes: &[u8]| content(&tree_of(&[("f", bytes)]), "f");
+        contents.iter().map(|bytes| version((*bytes)?)).collect()
+    }
 
     fn bad(judge: &mut dyn Judge, tree: &Tree, acknowledged: &[&str]) -> Option<String> {
         match judge.judge(tree, acknowledged).unwrap() {
@@ -265,6 +309,25 @@ mod tests {
         }
     }
 
+    /// A sparse file may be larger than all memory.
+    #[test]
+    fn a_huge_file_is_compared_and_is_not_parsed() {
+        let mut tape = Tape::with(&[("f.json", b"1")]);
+        tape.truncate("f.json", 1 << 40);
+        tape.sync("f.json");
+        let versions = Versions::new(&tape.recording, "f.json");
+        let now = crate::apply::complete(&tape.recording);
+        assert_eq!(bad(&mut SameOrOld(versions.clone()), &now, &[]), None);
+        let mut judge = Prefix(versions);
+        assert_eq!(bad(&mut judge, &now, &[]), None);
+        let why = bad(&mut judge, &tree_of(&[("f.json", b"12")]), &[]);
+        assert!(why.is_some_and(|why| why.contains("from byte 1 on")));
+        let env = super::super::tests::Env::new();
+        let why = env.judge("parse=json").judge(&now, &[]).unwrap_err();
+        let words = "f.json has 1099511627776 bytes, and files of at most 256 MiB are parsed";
+        assert!(why.to_string().starts_with(words), "{why}");
+    }
+
     #[test]
     fn versions_are_what_a_program_means_to_have() {
         let mut tape = Tape::with(&[("f", b"old")]);
@@ -273,10 +336,7 @@ mod tests {
         tape.rename("f.tmp", "f");
         tape.ack("new");
         let versions = Versions::new(&tape.recording, "f");
-        assert_eq!(
-            versions.all,
-            [Some(b"old".to_vec()), Some(b"new!".to_vec())]
-        );
+        assert_eq!(versions.all, held(&[Some(b"old"), Some(b"new!")]));
         assert_eq!(versions.at_ack, [0, 0, 1]);
         let mut judge = SameOrOld(versions);
         let (old, new) = (tree_of(&[("f", b"old")]), tree_of(&[("f", b"new!")]));
@@ -302,14 +362,14 @@ mod tests {
         tape.sync("f");
         tape.write("f", 2, b"c");
         let versions = Versions::new(&tape.recording, "f");
-        let all = [&b"old"[..], b"ab", b"abc"].map(|content| Some(content.to_vec()));
-        assert_eq!(versions.all, all);
+        let all = [Some(&b"old"[..]), Some(b"ab"), Some(b"abc")];
+        assert_eq!(versions.all, held(&all));
         // Making it is no version, having it is.
         let mut made = Tape::with(&[]);
         made.create("f", b"");
         made.write("f", 0, b"x");
         let versions = Versions::new(&made.recording, "f");
-        assert_eq!(versions.all, [None, Some(b"x".to_vec())]);
+        assert_eq!(versions.all, held(&[None, Some(b"x")]));
     }
 
     #[test]
@@ -343,6 +403,47 @@ mod tests {
         let mut judge = Prefix(Versions::new(&tape.recording, "log"));
         let new = tree_of(&[("log", b"second\n")]);
         assert_eq!(bad(&mut judge, &new, &["first"]), None);
-        assert!(bad(&mut judge, &tree_of(&[("log", b"fir")]), &["first"]).is_some());
+        for lost in [&b"fir"[..], b""] {
+            let why = bad(&mut judge, &tree_of(&[("log", lost)]), &["first"]);
+            assert!(why.is_some_and(|why| why.contains("6 bytes were there")));
+        }
+        assert!(bad(&mut judge, &Tree::default(), &["first"]).is_some());
+    }
+
+    #[test]
+    fn a_log_that_is_emptied_owes_nothing_of_the_former() {
+        let mut tape = Tape::with(&[("log", b"first\n")]);
+        tape.ack("first");
+        tape.truncate("log", 0);
+        tape.sync("log");
+        let mut judge = Prefix(Versions::new(&tape.recording, "log"));
+        let empty = tree_of(&[("log", b"")]);
+        assert_eq!(bad(&mut judge, &empty, &["first"]), None);
+    }
+
+    #[test]
+    fn what_a_file_becomes_behind_the_next_acknowledgement_does_not_count() {
+        let mut tape = Tape::with(&[("f", b"")]);
+        tape.write("f", 0, b"one\n");
+        tape.ack("one");
+        tape.write("f", 4, b"two\n");
+        tape.ack("two");
+        tape.truncate("f", 0);
+        tape.sync("f");
+        let versions = Versions::new(&tape.recording, "f");
+        let (empty, two) = (tree_of(&[("f", b"")]), tree_of(&[("f", b"one\ntwo\n")]));
+        let mut judges: [Box<dyn Judge>; 2] = [
+            Box::new(SameOrOld(versions.clone())),
+            Box::new(Prefix(versions)),
+        ];
+        for judge in &mut judges {
+            assert!(
+                bad(&mut **judge, &empty, &["one"]).is_some(),
+                "emptied later"
+            );
+            assert_eq!(bad(&mut **judge, &empty, &["one", "two"]), None);
+            assert_eq!(bad(&mut **judge, &two, &["one"]), None, "about to be told");
+            assert!(bad(&mut **judge, &two, &[]).is_some(), "not begun");
+        }
     }
 }

@@ -21,7 +21,7 @@ use crate::state::JudgeError;
 use crate::tree::{Kind, Node, NodeId, PAGE, Tree};
 use base::Map;
 use rt::Mutex;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Timespec, Timestamps, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, SeekFrom, Timespec, Timestamps, XattrFlags};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
@@ -122,10 +122,7 @@ impl TreeFolder {
         if self.acked.as_ref().is_some_and(same) {
             return Ok(());
         }
-        let mut text = acknowledged.join("\n");
-        if !text.is_empty() {
-            text.push('\n');
-        }
+        let text: String = acknowledged.iter().flat_map(|text| [text, "\n"]).collect();
         // A judge may have removed the file, or put a link to elsewhere in its place (F3).
         let path = self.acked();
         remove(&path)?;
@@ -449,7 +446,7 @@ impl TreeFolder {
                 }
                 // It was read, and perhaps mapped (F2).
                 let host = self.host_path(path);
-                let same = fs::read(&host)? == node.content();
+                let same = has_content(&host, node)?;
                 if same {
                     set_then(&host)?;
                 }
@@ -498,6 +495,47 @@ fn set_then(host: &Path) -> io::Result<()> {
     };
     let set = rustix::fs::utimensat(CWD, host, &times, AtFlags::SYMLINK_NOFOLLOW);
     Ok(set?)
+}
+
+/// Whether a file of the host holds the content of a node, of the same size. Holes are passed over:
+/// a sparse file may be larger than all memory.
+fn has_content(host: &Path, node: &Node) -> io::Result<bool> {
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(host)?;
+    let mut at = 0;
+    while at < node.size {
+        let data = match rustix::fs::seek(&file, SeekFrom::Data(at)) {
+            Ok(data) => data.min(node.size),
+            Err(rustix::io::Errno::NXIO) => node.size,
+            Err(e) => return Err(e.into()),
+        };
+        if !is_hole(node, at, data) {
+            return Ok(false);
+        }
+        at = data;
+        if at < node.size {
+            let hole = rustix::fs::seek(&file, SeekFrom::Hole(at))?;
+            let end = hole.min(node.size).min(at + RUN_BYTES as u64);
+            let mut bytes = vec![0; (end - at) as usize];
+            file.read_exact_at(&mut bytes, at)?;
+            if bytes != node.read(at, end - at) {
+                return Ok(false);
+            }
+            at = end;
+        }
+    }
+    Ok(true)
+}
+
+/// Whether a node has nothing but zeros in a range.
+fn is_hole(node: &Node, from: u64, to: u64) -> bool {
+    let mut pages = node.pages.range(from / PAGE..to.div_ceil(PAGE));
+    pages.all(|(&page, _)| {
+        let (first, end) = (from.max(page * PAGE), to.min((page + 1) * PAGE));
+        base::bytes::is_zero(&node.read(first, end - first))
+    })
 }
 
 /// Whether reading a file changes its time of access here.
@@ -783,6 +821,47 @@ mod tests {
         holds(&folder, &tree);
     }
 
+    /// Sparse files may be larger than all memory.
+    #[test]
+    fn f2_a_huge_file_that_was_read_is_compared_without_its_holes() {
+        let (_place, mut folder) = folder();
+        let mut tree = some_tree();
+        tree.set_size(NodeId(3), 1 << 40);
+        folder.set(&tree, &[]).unwrap();
+        let path = folder.root.join("sparse");
+        let time = |tv_sec| Timespec { tv_sec, tv_nsec: 0 };
+        let times = Timestamps {
+            last_access: time(THEN + 5),
+            last_modification: time(THEN),
+        };
+        let read = || rustix::fs::utimensat(CWD, &path, &times, AtFlags::empty()).unwrap();
+        let inode = || fs::metadata(&path).unwrap().ino();
+        let before = inode();
+        read();
+        folder.put_right().unwrap();
+        folder.set(&tree, &[]).unwrap();
+        assert_eq!(inode(), before, "it was not changed");
+        // In a hole, and a hole in the place of content.
+        for (at, byte) in [(1 << 39, 1), (500_000, 0)] {
+            let file = OpenOptions::new().write(true).open(&path).unwrap();
+            let before = file.metadata().unwrap().ino();
+            match byte {
+                0 => zero(&file, at / PAGE * PAGE, PAGE).unwrap(),
+                byte => file.write_all_at(&[byte], at).unwrap(),
+            }
+            read();
+            folder.put_right().unwrap();
+            folder.set(&tree, &[]).unwrap();
+            assert_ne!(inode(), before, "the change at {at} was found");
+            let mut byte = [9];
+            File::open(&path)
+                .unwrap()
+                .read_exact_at(&mut byte, at)
+                .unwrap();
+            assert_eq!(byte, [u8::from(at == 500_000)]);
+        }
+    }
+
     #[test]
     fn f3_a_name_that_leads_out_of_the_folder_is_refused() {
         for name in ["..", ".", "a/b", "../x", ""] {
@@ -798,7 +877,7 @@ mod tests {
     fn acknowledgements_stand_one_a_line() {
         let (_place, mut folder) = folder();
         let tree = Tree::default();
-        for acked in [&["a", "b c"][..], &["a"], &[]] {
+        for acked in [&["a", "b c"][..], &["a"], &[], &[""], &["", ""]] {
             folder.set(&tree, acked).unwrap();
             let text = fs::read_to_string(folder.acked()).unwrap();
             assert_eq!(text.lines().collect::<Vec<_>>(), acked);

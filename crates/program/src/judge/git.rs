@@ -1,9 +1,12 @@
-//! A judge for Git repositories: `git fsck --strict` is content, and every commit that was
-//! acknowledged as `commit ID` is there and can be reached from a reference.
+//! A judge for Git repositories: `git fsck --strict` is content with each, and every commit that
+//! was acknowledged as `commit ID` is there and can be reached from a reference of one of them.
+//!
+//! A repository is a directory. The file `.git` of a linked working tree is none: it names the
+//! repository, by a path that may lead out of the judged tree.
 
-use super::Check;
 use super::folder::TreeFolder;
 use super::process::{Heard, Patience, hear};
+use super::{Answer, Check};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::{Kind, Tree};
 use std::ffi::OsStr;
@@ -24,45 +27,100 @@ impl Check for GitCheck {
         folder: &TreeFolder,
         tree: &Tree,
         acknowledged: &[&str],
-    ) -> Result<Verdict, JudgeError> {
+    ) -> Result<Answer, JudgeError> {
         let commits: Vec<&str> = (acknowledged.iter())
             .filter_map(|ack| ack.strip_prefix("commit "))
             .collect();
-        let repositories = self.repositories(tree);
-        if let (Some(commit), true) = (commits.first(), repositories.is_empty()) {
-            let why = format!("commit {commit} was acknowledged, and there is no repository");
-            return Ok(Verdict::Bad(why));
-        }
-        for path in &repositories {
-            let told = String::from_utf8_lossy(path).into_owned();
-            let fsck = ["fsck", "--strict", "--no-dangling", "--no-progress"];
-            let checked = self.git(folder, path, &fsck)?;
-            if !checked.status.is_some_and(|status| status.success()) {
-                return Ok(Verdict::Bad(format!("{told}: git fsck: {}", checked.words)));
-            }
-            // With several repositories it is not known which of them has the commit.
-            if commits.is_empty() || repositories.len() > 1 {
-                continue;
-            }
-            let mut args = vec!["rev-list"];
-            args.extend(&commits);
-            args.extend(["--not", "--all"]);
-            let listed = self.git(folder, path, &args)?;
-            let first = listed.words.lines().next().unwrap_or_default();
-            if !listed.status.is_some_and(|status| status.success()) {
-                let why = format!("{told}: of {} acknowledged commits: {first}", commits.len());
-                return Ok(Verdict::Bad(why));
-            }
-            if !first.is_empty() {
-                let why = format!("{told}: no reference leads to acknowledged commit {first}");
-                return Ok(Verdict::Bad(why));
-            }
-        }
-        Ok(Verdict::Good)
+        let fault = self.fault(folder, &self.repositories(tree), commits)?;
+        Ok(fault.map_or(Verdict::Good, Verdict::Bad).into())
     }
 }
 
+/// Whether references of a repository lead to commits.
+enum Reached {
+    All,
+    /// There is no such commit, in the words of Git.
+    Missing(String),
+    /// Nothing leads to this one.
+    Lost(String),
+}
+
 impl GitCheck {
+    /// What is wrong with the repositories, or with the acknowledged commits.
+    fn fault(
+        &self,
+        folder: &TreeFolder,
+        repositories: &[Vec<u8>],
+        mut commits: Vec<&str>,
+    ) -> Result<Option<String>, JudgeError> {
+        for path in repositories {
+            let told = String::from_utf8_lossy(path);
+            let fsck = ["fsck", "--strict", "--no-dangling", "--no-progress"];
+            let checked = self.git(folder, path, &fsck)?;
+            if !checked.status.is_some_and(|status| status.success()) {
+                return Ok(Some(format!("{told}: git fsck: {}", checked.words)));
+            }
+            let count = commits.len();
+            match self.reached(folder, path, &commits)? {
+                Reached::All => commits.clear(),
+                // Which of several repositories has a commit is not known.
+                _ if repositories.len() > 1 => self.take_reached(folder, path, &mut commits)?,
+                Reached::Missing(why) => {
+                    let why = format!("{told}: of {count} acknowledged commits: {why}");
+                    return Ok(Some(why));
+                }
+                Reached::Lost(commit) => {
+                    let why = format!("{told}: no reference leads to acknowledged commit {commit}");
+                    return Ok(Some(why));
+                }
+            }
+        }
+        Ok(commits.first().map(|commit| match repositories.len() {
+            0 => format!("commit {commit} was acknowledged, and there is no repository"),
+            n => format!(
+                "in none of {n} repositories a reference leads to acknowledged commit {commit}"
+            ),
+        }))
+    }
+
+    /// Takes out what the references of a repository lead to.
+    fn take_reached(
+        &self,
+        folder: &TreeFolder,
+        path: &[u8],
+        commits: &mut Vec<&str>,
+    ) -> Result<(), JudgeError> {
+        let mut left = Vec::new();
+        for &commit in commits.iter() {
+            if !matches!(self.reached(folder, path, &[commit])?, Reached::All) {
+                left.push(commit);
+            }
+        }
+        *commits = left;
+        Ok(())
+    }
+
+    fn reached(
+        &self,
+        folder: &TreeFolder,
+        path: &[u8],
+        commits: &[&str],
+    ) -> Result<Reached, JudgeError> {
+        if commits.is_empty() {
+            return Ok(Reached::All);
+        }
+        let mut args = vec!["rev-list"];
+        args.extend(commits);
+        args.extend(["--not", "--all"]);
+        let listed = self.git(folder, path, &args)?;
+        let first = String::from(listed.words.lines().next().unwrap_or_default());
+        Ok(match listed.status.is_some_and(|status| status.success()) {
+            false => Reached::Missing(first),
+            true if first.is_empty() => Reached::All,
+            true => Reached::Lost(first),
+        })
+    }
+
     fn repositories(&self, tree: &Tree) -> Vec<Vec<u8>> {
         let is_dir = |path: &[u8]| {
             let node = tree.find(path).and_then(|id| tree.node(id));
@@ -79,7 +137,8 @@ impl GitCheck {
         let mut found = Vec::new();
         tree.walk(&mut |path, _, node| {
             let has = |name: &[u8]| node.names.contains_key(name);
-            if path.ends_with(b".git") || (has(b"objects") && has(b"refs")) {
+            let is_one = path.ends_with(b".git") || (has(b"objects") && has(b"refs"));
+            if is_one && node.kind == Kind::Dir {
                 found.push(path.to_vec());
             }
         });
@@ -139,31 +198,81 @@ mod tests {
         }
     }
 
+    /// Makes a repository with one commit; how that is acknowledged.
+    fn committed(folder: &Path, name: &str) -> String {
+        run(folder, &["init", "-q", name]);
+        let at = folder.join(name);
+        fs::write(at.join("f"), name).unwrap();
+        run(&at, &["add", "f"]);
+        run(&at, &["commit", "-qm", name]);
+        format!("commit {}", run(&at, &["rev-parse", "HEAD"]))
+    }
+
+    fn judged(all: &[(String, Vec<u8>)], acked: &[&str]) -> Verdict {
+        let all: Vec<_> = all.iter().map(|(n, c)| (n.as_str(), &c[..])).collect();
+        let env = Env::new();
+        env.judge("git").judge(&tree_of(&all), acked).unwrap()
+    }
+
+    /// As after a branch that fell back: the commit is there, and nothing leads to it.
+    fn fall_back(all: &mut Vec<(String, Vec<u8>)>, name: &str) {
+        let heads = format!("{name}/.git/refs/heads/");
+        all.retain(|(path, _)| !path.starts_with(&heads));
+        all.push((heads, Vec::new()));
+    }
+
+    #[test]
+    fn each_of_several_repositories_may_have_an_acknowledged_commit() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = committed(folder.path(), "one");
+        let two = committed(folder.path(), "two");
+        let mut all = Vec::new();
+        files(folder.path(), "", &mut all);
+        assert_eq!(judged(&all, &[&one, &two]), Verdict::Good);
+        for name in ["one", "two"] {
+            let mut back = all.clone();
+            fall_back(&mut back, name);
+            let verdict = judged(&back, &[&one, &two]);
+            let lost = if name == "one" { &one } else { &two };
+            let lost = format!("leads to acknowledged {lost}");
+            let told = matches!(&verdict, Verdict::Bad(why) if why.ends_with(&lost));
+            assert!(told, "{verdict:?}");
+        }
+        let other = format!("commit {}", "1".repeat(40));
+        assert_ne!(judged(&all, &[&one, &other]), Verdict::Good);
+    }
+
+    #[test]
+    fn a_linked_working_tree_is_no_repository() {
+        let folder = tempfile::tempdir().unwrap();
+        let one = committed(folder.path(), "one");
+        run(
+            &folder.path().join("one"),
+            &["worktree", "add", "-q", "../linked"],
+        );
+        let mut all = Vec::new();
+        files(folder.path(), "", &mut all);
+        // Its path leads nowhere in the judged tree.
+        let link = all.iter_mut().find(|(path, _)| path == "linked/.git");
+        link.unwrap().1 = b"gitdir: /nowhere/one/.git/worktrees/linked\n".to_vec();
+        assert_eq!(judged(&all, &[&one]), Verdict::Good);
+        all.retain(|(path, _)| !path.starts_with("one/"));
+        let verdict = judged(&all, &[&one]);
+        let told = matches!(&verdict, Verdict::Bad(why) if why.contains("no repository"));
+        assert!(told, "{verdict:?}");
+    }
+
     #[test]
     fn a_repository_is_whole_and_has_what_was_acknowledged() {
         let folder = tempfile::tempdir().unwrap();
-        run(folder.path(), &["init", "-q", "r"]);
-        let at = folder.path().join("r");
-        fs::write(at.join("f"), "one").unwrap();
-        run(&at, &["add", "f"]);
-        run(&at, &["commit", "-qm", "one"]);
-        let acked = format!("commit {}", run(&at, &["rev-parse", "HEAD"]));
+        let acked = committed(folder.path(), "r");
         let mut all = Vec::new();
         files(folder.path(), "", &mut all);
-        let judged = |all: &[(String, Vec<u8>)], acked: &[&str]| {
-            let all: Vec<_> = all.iter().map(|(n, c)| (n.as_str(), &c[..])).collect();
-            Env::new()
-                .judge("git")
-                .judge(&tree_of(&all), acked)
-                .unwrap()
-        };
         assert_eq!(judged(&all, &[&acked]), Verdict::Good);
         let other = format!("commit {}", "1".repeat(40));
         assert_ne!(judged(&all, &[&acked, &other]), Verdict::Good);
-        // A branch that fell back: the commit is there, and nothing leads to it.
         let mut back = all.clone();
-        back.retain(|(path, _)| !path.starts_with("r/.git/refs/heads/"));
-        back.push(("r/.git/refs/heads/".into(), Vec::new()));
+        fall_back(&mut back, "r");
         let verdict = judged(&back, &[&acked]);
         assert!(
             matches!(&verdict, Verdict::Bad(why) if why.contains("no reference")),

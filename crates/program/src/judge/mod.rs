@@ -7,6 +7,7 @@
 //! ```
 
 pub mod command;
+mod content;
 pub mod files;
 pub mod folder;
 mod git;
@@ -204,7 +205,22 @@ pub(crate) trait Check: Send {
         folder: &TreeFolder,
         tree: &Tree,
         acknowledged: &[&str],
-    ) -> Result<Verdict, JudgeError>;
+    ) -> Result<Answer, JudgeError>;
+}
+
+/// What a judge says of a folder.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// The verdict.
+    Verdict(Verdict),
+    /// Nothing this time: it has to be asked again, about the same tree put into the folder anew.
+    Again,
+}
+
+impl From<Verdict> for Answer {
+    fn from(verdict: Verdict) -> Answer {
+        Answer::Verdict(verdict)
+    }
 }
 
 /// What a judge that is a program finds in its environment.
@@ -233,15 +249,30 @@ impl Judge for All {
             return Ok(Verdict::Good);
         };
         for check in &mut self.checks {
-            folder.set(tree, acknowledged)?;
-            let verdict = check.check(folder, tree, acknowledged);
-            folder.put_right()?;
-            match verdict? {
-                Verdict::Good => {}
-                bad => return Ok(bad),
+            let verdict = verdict(&mut **check, folder, tree, acknowledged)?;
+            if verdict != Verdict::Good {
+                return Ok(verdict);
             }
         }
         Ok(Verdict::Good)
+    }
+}
+
+/// Asks a judge until it has a verdict, each time about the whole tree: one that gave none may have
+/// changed the folder.
+fn verdict(
+    check: &mut dyn Check,
+    folder: &mut TreeFolder,
+    tree: &Tree,
+    acknowledged: &[&str],
+) -> Result<Verdict, JudgeError> {
+    loop {
+        folder.set(tree, acknowledged)?;
+        let answer = check.check(folder, tree, acknowledged);
+        folder.put_right()?;
+        if let Answer::Verdict(verdict) = answer? {
+            return Ok(verdict);
+        }
     }
 }
 

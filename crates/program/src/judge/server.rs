@@ -6,12 +6,13 @@
 //! ```
 //!
 //! A server that dies, hangs or answers something else is started once more for the same state, as
-//! the fault may be that of an earlier one; the second time in a row is an error.
+//! the fault may be that of an earlier one, and is asked about the tree made anew, which it may
+//! have changed before; the second time in a row is an error.
 
-use super::Check;
 use super::command::too_long;
 use super::folder::TreeFolder;
 use super::process::{Group, Over, Patience, WORDS_MAX, stopped, take_words, without_waiting};
+use super::{Answer, Check};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::Tree;
 use rustix::event::{PollFd, PollFlags};
@@ -27,6 +28,8 @@ pub struct ServerCheck {
     text: String,
     patience: Patience,
     running: Option<Running>,
+    /// It gave no verdict when it was asked last.
+    failed: bool,
 }
 
 struct Running {
@@ -66,6 +69,7 @@ impl ServerCheck {
             text,
             patience,
             running: None,
+            failed: false,
         }
     }
 
@@ -191,13 +195,19 @@ impl Running {
 }
 
 impl Check for ServerCheck {
-    fn check(&mut self, folder: &TreeFolder, _: &Tree, _: &[&str]) -> Result<Verdict, JudgeError> {
+    fn check(&mut self, folder: &TreeFolder, _: &Tree, _: &[&str]) -> Result<Answer, JudgeError> {
+        let failed = std::mem::take(&mut self.failed);
         match self.ask(folder) {
-            Ok(verdict) => return Ok(verdict),
-            Err(Trouble::Stopped) => return Err(stopped()),
-            Err(_) => self.running = None,
+            Ok(verdict) => Ok(verdict.into()),
+            Err(Trouble::Stopped) => Err(stopped()),
+            Err(trouble) if failed => Err(self.error(trouble)),
+            Err(_) => {
+                // Nothing of it runs any more when the tree is made anew.
+                self.running = None;
+                self.failed = true;
+                Ok(Answer::Again)
+            }
         }
-        self.ask(folder).map_err(|trouble| self.error(trouble))
     }
 }
 
@@ -229,6 +239,24 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(judge.judge(&Tree::default(), &[]).unwrap(), Verdict::Good);
         }
+    }
+
+    #[test]
+    fn a_server_that_died_over_a_tree_is_asked_about_the_whole_tree() {
+        let env = Env::new();
+        let mark = tempfile::tempdir().unwrap();
+        let mark = mark.path().join("mark");
+        let mut judge = env.judge(&format!(
+            "server=while IFS='\t' read dir acked; do \
+             if test -e {0}; then if test -s $dir/f; then echo ok; else echo bad f is gone; fi; \
+             else touch {0}; rm $dir/f; exit 1; fi; done",
+            mark.display()
+        ));
+        let tree = tree_of(&[("f", b"x")]);
+        assert_eq!(judge.judge(&tree, &[]).unwrap(), Verdict::Good);
+        assert!(mark.exists(), "the first one has died");
+        let verdict = judge.judge(&tree_of(&[("f", b"")]), &[]).unwrap();
+        assert_eq!(verdict, Verdict::Bad("f is gone".into()));
     }
 
     #[test]

@@ -4,9 +4,9 @@
 //! SQLite runs in this process, on its own file layer, and recovers from journals as it would for
 //! the program's user.
 
-use super::Check;
 use super::folder::TreeFolder;
 use super::glob::Paths;
+use super::{Answer, Check};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::Tree;
 use rusqlite::types::ValueRef;
@@ -37,19 +37,19 @@ impl Check for SqliteCheck {
         folder: &TreeFolder,
         tree: &Tree,
         acknowledged: &[&str],
-    ) -> Result<Verdict, JudgeError> {
+    ) -> Result<Answer, JudgeError> {
         let mut databases = Vec::new();
         for path in self.paths(tree) {
             match open(folder, &path) {
                 Ok(database) => databases.push(database),
-                Err(e) => return Ok(bad(&path, &e.to_string())),
+                Err(e) => return Ok(bad(&path, &e.to_string()).into()),
             }
         }
         let lost = match &self.0 {
             Databases::All(_) => lost_rows(&databases, acknowledged),
             Databases::Query(path, query) => lost_answers(&databases, path, query, acknowledged),
         };
-        Ok(lost.map_or(Verdict::Good, Verdict::Bad))
+        Ok(lost.map_or(Verdict::Good, Verdict::Bad).into())
     }
 }
 

@@ -79,16 +79,22 @@ pub struct Terms<'a> {
     pub bound: &'a Bound,
     /// The model by which findings are explained.
     pub posix: &'a Posix,
+    /// Asked at each state and each judgement: false ends the search.
+    pub go_on: &'a dyn Fn() -> bool,
 }
 
 /// Looks for the syncs that a program lacks, and for those that nothing needs.
 ///
 /// # Errors
-/// The judge or a model fails.
+/// The judge or a model fails, or the search was ended.
 pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion, ExplainError> {
+    let mut judge = |tree: &_, told: &[&str]| match (terms.go_on)() {
+        true => judge(tree, told),
+        false => Err(ended()),
+    };
     let mut mender = Mender {
         terms,
-        judge,
+        judge: &mut judge,
         verdicts: Map::default(),
         states: 0,
         beyond: 0,
@@ -121,7 +127,7 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
     let mut needless = Vec::new();
     if unmended.is_none() {
         added = mender.fewest(added)?;
-        edit::drop_idle(terms.posix, terms.recording, &mut added)?;
+        added = mender.without_idle(added)?;
         needless = mender.needless(&added)?;
     }
     Ok(Suggestion {
@@ -131,6 +137,10 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
         states: mender.states,
         beyond: mender.beyond,
     })
+}
+
+fn ended() -> JudgeError {
+    JudgeError("the search for syncs was ended".into())
 }
 
 fn all<'a>(sites: impl IntoIterator<Item = &'a Added>) -> Vec<Insertion> {
@@ -161,6 +171,11 @@ impl Mender<'_, '_> {
             let mut bad = None;
             let mut failure: Option<JudgeError> = None;
             let counts = model.explore(recording, self.terms.bound, &mut |state| {
+                // Many states are known, so that no judge is asked.
+                if !(self.terms.go_on)() {
+                    failure = Some(ended());
+                    return false;
+                }
                 let key = (state.tree.hash(), state.acknowledged);
                 let is_bad = match self.verdicts.get(&key) {
                     Some(&is_bad) => is_bad,
@@ -236,6 +251,15 @@ impl Mender<'_, '_> {
             }
         }
         Ok(added)
+    }
+
+    /// Without the syncs that find nothing to sync by the rules of `posix`, if the other models
+    /// need none of them (M1).
+    fn without_idle(&mut self, added: Vec<Added>) -> Result<Vec<Added>, ExplainError> {
+        let mut fewer = added.clone();
+        edit::drop_idle(self.terms.posix, self.terms.recording, &mut fewer)?;
+        let good = fewer == added || self.is_good(&mended(self.terms.recording, &all(&fewer)))?;
+        Ok(if good { fewer } else { added })
     }
 
     /// The program's own syncs that can be left out (M3).

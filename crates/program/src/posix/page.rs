@@ -26,6 +26,9 @@ Each call is split into parts, and a cut keeps a part or loses it.
 
 What was never written reads as zeros: that another file's former content shows, as with `data=writeback`, is not explored. Times are not
 recorded.
+
+A store into a shared mapping is no call. It stands in a recording as the write with which the kernel brings the page to the volume, at the latest at `msync`.
+The kernel may do that sooner, as soon as the page was changed; that the page is durable before calls that the program made between store and write-back is not explored.
 ";
 
 const TAIL: &str = "

@@ -121,6 +121,8 @@ impl Tape {
         let open = std::mem::take(&mut stream.open);
         let who = stream.who.clone();
         if !open.is_empty() {
+            // It was written by an earlier call.
+            self.without_stack();
             self.promise(who, &open);
         }
     }

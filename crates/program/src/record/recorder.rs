@@ -175,11 +175,7 @@ impl Recorder {
     /// # Errors
     /// Not everything was noted (record-R4).
     pub fn end(&self) -> Result<(Recording, Vec<String>), RecordError> {
-        {
-            let mut tape = self.tape.lock();
-            tape.stack = None;
-            tape.end_all_acks();
-        }
+        self.tape.lock().end_all_acks();
         self.complete()?;
         let mut tape = self.tape.lock();
         tape.rolling = false;
@@ -194,7 +190,7 @@ impl Recorder {
     pub fn acknowledge(&self, text: &str) {
         let mut tape = self.tape.lock();
         // Who is at the other end of a socket may be anywhere by now.
-        tape.stack = None;
+        tape.without_stack();
         let who = tape.caller();
         tape.promise(who, text.as_bytes());
     }
@@ -268,6 +264,11 @@ impl Tape {
                 Err(Errno::Io.into())
             }
         }
+    }
+
+    /// What is noted next was not done by the call whose stack was read last.
+    pub fn without_stack(&mut self) {
+        self.stack = None;
     }
 
     /// Notes what `who` has promised: a line, with or without its end.

@@ -242,3 +242,34 @@ fn a_change_under_way_does_not_hide_a_lost_order() {
     assert_eq!(finding.cause, Cause::Order, "{finding:?}");
     assert_eq!(lacks(&finding), ["1: fdatasync(f)"]);
 }
+
+/// Such a judge rejects a tree with nothing lost, too, where it is told of fewer acknowledgements
+/// than the program had given.
+#[test]
+fn what_is_lost_is_told_also_by_a_judge_that_takes_nothing_newer() {
+    let mut script = Script::new().with_file("log", b"");
+    for turn in b"12345" {
+        script
+            .append("log", &[*turn])
+            .ack(&char::from(*turn).to_string());
+    }
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let found = content(tree, "log").unwrap_or_default();
+            let newest = told.len() + 1;
+            match b"12345".starts_with(&found) && (told.len()..=newest).contains(&found.len()) {
+                true => Verdict::Good,
+                false => Verdict::Bad(format!("{found:?}")),
+            }
+        },
+    };
+    let all = states(&Posix::default(), &program.recording, &BOUND);
+    let lost = |state: &&State| {
+        state.acknowledged == 5 && content(&state.tree, "log").is_some_and(|log| log.is_empty())
+    };
+    let lost = all.iter().find(lost).expect("all may be lost");
+    let finding = why(&program, lost).expect("it is bad");
+    assert_ne!(finding.cause, Cause::Between, "{}", finding.sentence);
+    assert!(!finding.lost.is_empty(), "{}", finding.sentence);
+}

@@ -13,6 +13,7 @@ fn mend(program: &Program, model: &Posix) -> Suggestion {
         models: &[model],
         bound: &BOUND,
         posix: &Posix::default(),
+        go_on: &|| true,
     };
     suggest(&terms, &mut |tree, told| Ok((program.judge)(tree, told))).unwrap()
 }
@@ -125,11 +126,45 @@ fn a_judge_that_fails_ends_it() {
         models: &[&posix],
         bound: &BOUND,
         posix: &posix,
+        go_on: &|| true,
     };
     let ended = suggest(&terms, &mut |_, _| {
         Err(JudgeError("no such command".into()))
     });
     assert!(matches!(ended, Err(ExplainError::Judge(_))));
+}
+
+/// Whoever is asked to stop stops, where the judge is asked and where all its verdicts are known.
+#[test]
+fn it_can_be_ended_at_any_state() {
+    let program = programs::log();
+    let posix = Posix::default();
+    let asked = std::cell::Cell::new(0);
+    let last = std::cell::Cell::new(u32::MAX);
+    let go_on = || {
+        asked.set(asked.get() + 1);
+        asked.get() <= last.get()
+    };
+    let terms = Terms {
+        recording: &program.recording,
+        models: &[&posix],
+        bound: &BOUND,
+        posix: &posix,
+        go_on: &go_on,
+    };
+    let search = || suggest(&terms, &mut |tree, told| Ok((program.judge)(tree, told)));
+    let states = search().unwrap().states;
+    let all = asked.replace(0);
+    assert!(
+        u64::from(all) >= states,
+        "{all} questions at {states} states"
+    );
+    for until in [0, 1, all / 2, all - 1] {
+        last.set(until);
+        asked.set(0);
+        assert!(matches!(search(), Err(ExplainError::Judge(_))), "{until}");
+        assert_eq!(asked.get(), until + 1, "it has gone on");
+    }
 }
 
 #[test]

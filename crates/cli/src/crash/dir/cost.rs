@@ -9,15 +9,20 @@ use base::Nanos;
 use rig::Profile;
 
 /// What `--device` is without being said: promises, which have no times.
+const UNSAID: &str = "spec:emmc";
+/// How promises begin.
 const PROMISES: &str = "spec:";
 /// The device where none is named.
 const DEFAULT: &str = "emmc-odroid-xu4";
 
 /// The profile on which syncs are measured.
 pub fn device(args: &CrashArgs) -> Result<&str, Failure> {
-    let named: Vec<&String> = (args.device.iter())
-        .filter(|name| !name.starts_with(PROMISES))
-        .collect();
+    let named: Vec<&String> = args.device.iter().filter(|name| *name != UNSAID).collect();
+    if let Some(promises) = named.iter().find(|name| name.starts_with(PROMISES)) {
+        return Err(usage(format!(
+            "--device {promises}: with --dir it is a profile, on which syncs are measured; promises have no times, and what a device may lose is chosen by --model"
+        )));
+    }
     let device = match named[..] {
         [] => return Ok(DEFAULT),
         [one] => one,

@@ -64,6 +64,7 @@ impl<'a> Trial<'a> {
         let mut notes = vec![String::from(
             "one recording is one schedule of the program; --runs N records several",
         )];
+        notes.extend(of_mappings(recording));
         let mut specs = judges::given(args)?;
         if specs.is_empty() {
             specs = judges::fitting(recording, &settings);
@@ -104,15 +105,28 @@ impl<'a> Trial<'a> {
         Ok(lints.iter().map(ToString::to_string).collect())
     }
 
-    /// Explores, and writes the result into the folder.
-    pub fn run(mut self, again: &str, out: &OutFolder) -> Result<(Report, Option<Part>), Failure> {
+    /// Explores, and writes the result into the folder. Beside the report it answers why the report
+    /// has not all that was asked for, if that is so.
+    pub fn run(
+        mut self,
+        again: &str,
+        out: &OutFolder,
+    ) -> Result<(Report, Option<Failure>), Failure> {
         let explored = self.explored()?;
         let signal = self.stop.signal().filter(|_| !explored.complete);
         let part = signal.map(|signal| Part::of_unknown(signal, explored.judged, "trees"));
+        let mut short = part.as_ref().map(|part| part.kept_in(out.path()));
         let findings = self.explained(&explored);
         if self.args.program.suggest && explored.complete {
-            let suggestion = self.suggested()?;
-            self.notes.extend(suggestion);
+            match self.suggested() {
+                Ok(words) => self.notes.extend(words),
+                // What was found stays found.
+                Err(why) => {
+                    let (note, why) = self.without_suggestion(why, out);
+                    self.notes.push(note);
+                    short = Some(why);
+                }
+            }
         }
         self.notes
             .extend(self.settings.notes.lock().iter().cloned());
@@ -130,7 +144,26 @@ impl<'a> Trial<'a> {
         };
         let report = Report::new(context, self.recording, &explored, &findings);
         self.written(&report, &findings, out)?;
-        Ok((report, part))
+        Ok((report, short))
+    }
+
+    /// What to say in the report and at the end if the search for syncs has failed.
+    fn without_suggestion(&self, why: Failure, out: &OutFolder) -> (String, Failure) {
+        match self.stop.signal() {
+            // What fails then, fails because of that.
+            Some(signal) => {
+                let name = crate::stop::name(signal);
+                let folder = out.path().display();
+                let kept = format!(
+                    "the findings are complete, {folder} has them; syncs were not suggested"
+                );
+                (
+                    format!("--suggest: {name} came before an answer was found"),
+                    Failure::Stopped(signal, kept),
+                )
+            }
+            None => (format!("--suggest: {why}"), why),
+        }
     }
 
     fn explored(&self) -> Result<Explored, Failure> {
@@ -195,11 +228,13 @@ impl<'a> Trial<'a> {
     fn suggested(&self) -> Result<Vec<String>, Failure> {
         let mut judge = self.judge().map_err(failed)?;
         let models: Vec<&dyn Model> = self.models.iter().map(AsRef::as_ref).collect();
+        let go_on = || self.stop.signal().is_none();
         let terms = Terms {
             recording: self.recording,
             models: &models,
             bound: &self.bound,
             posix: &self.posix,
+            go_on: &go_on,
         };
         let found = suggest(&terms, &mut |tree, told| judge.judge(tree, told));
         let found = found.map_err(failed)?;
@@ -275,6 +310,16 @@ impl<'a> Trial<'a> {
             Verdict::Bad(why) => Err(failed(format!("{head}bad: {why}"))),
         }
     }
+}
+
+/// What is not looked at of a program that writes through shared mappings.
+fn of_mappings(recording: &Recording) -> Option<String> {
+    let count = recording.written_back();
+    (count > 0).then(|| {
+        format!(
+            "{count} writes are pages of shared mappings that the kernel wrote back, at the latest at an msync; it may write a page sooner, as soon as a store has changed it, and states with that are not among those that were looked at"
+        )
+    })
 }
 
 fn bar() -> ProgressBar {

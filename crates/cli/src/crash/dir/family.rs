@@ -1,14 +1,17 @@
 //! The processes that a command leaves: all that descend from this one.
 //!
-//! - P1: a process whose parent has gone becomes a child of this process, so whatever a command
-//!   starts, a daemon too, stays a descendant.
-//! - P2: [`end`] returns when no descendant is left, except one that the kernel does not let go.
+//! - P1: while a command is recorded, a process whose parent has gone becomes a child of this
+//!   process, so whatever a command starts, a daemon too, stays a descendant.
+//! - P2: [`Family::end`] returns when no descendant is left, except one that the kernel does not
+//!   let go.
+//! - P3: processes that descended from this one before, because a shell has started them and then
+//!   become this program by `exec`, are not the command's and are left alone, with all below them.
 
 use crate::failure::{Failure, failed};
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -23,37 +26,109 @@ pub struct Process {
     pub name: String,
 }
 
-/// Makes this process the parent of those whose parent goes (P1).
-pub fn adopt() -> Result<(), Failure> {
-    set_child_subreaper(Some(getpid()))
-        .map_err(|e| failed(format!("adopting processes of the command: {e}")))
+/// What the host tells of a process.
+struct Status {
+    id: i32,
+    name: String,
+    dead: bool,
+    parent: i32,
+    /// When it was started, in ticks since the host was: with the id it names one process for ever.
+    start: u64,
 }
 
-/// The descendants that run. Those that have ended are buried.
-pub fn descendants() -> Vec<Process> {
-    let mut children: BTreeMap<i32, Vec<(i32, String, bool)>> = BTreeMap::new();
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    for id in ids {
-        let Some((name, dead, parent)) = status(id) else {
-            continue;
-        };
-        children.entry(parent).or_default().push((id, name, dead));
+/// The processes of commands. They are adopted until this is dropped: what judges leave behind
+/// later is for the host to bury.
+pub struct Family {
+    /// Id and start of those that are not the commands' (P3).
+    others: BTreeSet<(i32, u64)>,
+}
+
+impl Drop for Family {
+    fn drop(&mut self) {
+        // It was possible to begin, so it is to end.
+        let _ = set_child_subreaper(None);
     }
-    let own = getpid().as_raw_pid();
-    let mut found = Vec::new();
-    let mut parents = vec![own];
-    while let Some(parent) = parents.pop() {
-        for (id, name, dead) in children.remove(&parent).unwrap_or_default() {
-            parents.push(id);
-            match dead {
-                true if parent == own => bury(id),
-                true => {}
-                false => found.push(Process { id, name }),
+}
+
+impl Family {
+    /// Makes this process the parent of those whose parent goes (P1).
+    pub fn adopt() -> Result<Family, Failure> {
+        let mut family = Family {
+            others: BTreeSet::new(),
+        };
+        let before = family.descendants();
+        family.others = before.iter().map(|child| (child.id, child.start)).collect();
+        set_child_subreaper(Some(getpid()))
+            .map_err(|e| failed(format!("adopting processes of the command: {e}")))?;
+        Ok(family)
+    }
+
+    /// The descendants that run. Those that have ended are buried.
+    fn descendants(&self) -> Vec<Status> {
+        let mut children: BTreeMap<i32, Vec<Status>> = BTreeMap::new();
+        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        for process in ids.filter_map(status) {
+            children.entry(process.parent).or_default().push(process);
+        }
+        let own = getpid().as_raw_pid();
+        let mut found = Vec::new();
+        let mut parents = vec![own];
+        while let Some(parent) = parents.pop() {
+            for child in children.remove(&parent).unwrap_or_default() {
+                if self.others.contains(&(child.id, child.start)) {
+                    continue;
+                }
+                parents.push(child.id);
+                match child.dead {
+                    true if parent == own => bury(child.id),
+                    true => {}
+                    false => found.push(child),
+                }
             }
         }
+        found
     }
-    found
+
+    /// Waits until no descendant is left, at most for `patience` and while `go_on` says so; those
+    /// that are left then.
+    pub fn wait(&self, patience: Duration, go_on: &dyn Fn() -> bool) -> Vec<Process> {
+        let since = Instant::now();
+        loop {
+            let left = self.descendants();
+            if left.is_empty() || since.elapsed() >= patience || !go_on() {
+                return left.into_iter().map(Process::from).collect();
+            }
+            sleep(LOOK);
+        }
+    }
+
+    /// Ends all descendants (P2).
+    pub fn end(&self) {
+        let since = Instant::now();
+        loop {
+            let left = self.descendants();
+            if left.is_empty() || since.elapsed() >= DYING {
+                return;
+            }
+            for process in &left {
+                if let Some(pid) = Pid::from_raw(process.id) {
+                    // It may have ended by itself.
+                    let _ = kill_process(pid, Signal::KILL);
+                }
+            }
+            sleep(LOOK);
+        }
+    }
+}
+
+impl From<Status> for Process {
+    fn from(status: Status) -> Process {
+        Process {
+            id: status.id,
+            name: status.name,
+        }
+    }
 }
 
 fn bury(id: i32) {
@@ -63,45 +138,18 @@ fn bury(id: i32) {
     }
 }
 
-/// Name, whether it has ended, and parent of a process: `ID (NAME) STATE PARENT ...`.
-fn status(id: i32) -> Option<(String, bool, i32)> {
+/// Of the line `ID (NAME) STATE PARENT ...`, in which the start is the 22nd word.
+fn status(id: i32) -> Option<Status> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (head, tail) = text.rsplit_once(')')?;
-    let name = head.split_once('(')?.1.to_string();
-    let mut words = tail.split_whitespace();
-    let dead = matches!(words.next()?, "Z" | "X");
-    Some((name, dead, words.next()?.parse().ok()?))
-}
-
-/// Waits until no descendant is left, at most for `patience` and while `go_on` says so; those that
-/// are left then.
-pub fn wait(patience: Duration, go_on: &dyn Fn() -> bool) -> Vec<Process> {
-    let since = Instant::now();
-    loop {
-        let left = descendants();
-        if left.is_empty() || since.elapsed() >= patience || !go_on() {
-            return left;
-        }
-        sleep(LOOK);
-    }
-}
-
-/// Ends all descendants (P2).
-pub fn end() {
-    let since = Instant::now();
-    loop {
-        let left = descendants();
-        if left.is_empty() || since.elapsed() >= DYING {
-            return;
-        }
-        for process in &left {
-            if let Some(pid) = Pid::from_raw(process.id) {
-                // It may have ended by itself.
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        }
-        sleep(LOOK);
-    }
+    let words: Vec<&str> = tail.split_whitespace().collect();
+    Some(Status {
+        id,
+        name: head.split_once('(')?.1.to_string(),
+        dead: matches!(*words.first()?, "Z" | "X"),
+        parent: words.get(1)?.parse().ok()?,
+        start: words.get(19)?.parse().ok()?,
+    })
 }
 
 /// Processes of this user that use what is mounted at `dir`: their directory or an open file is
@@ -121,13 +169,7 @@ pub fn users(dir: &str) -> Vec<Process> {
     let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
     let own = getpid().as_raw_pid();
     let using = ids.filter(|&id| id != own && uses(id));
-    let named = using.filter_map(|id| {
-        Some(Process {
-            id,
-            name: status(id)?.0,
-        })
-    });
-    named.collect()
+    using.filter_map(status).map(Process::from).collect()
 }
 
 /// Processes as a list for people.

@@ -102,7 +102,7 @@ fn result(
             false => say(&(words.join("\n") + "\n")).map(|()| true),
         };
     }
-    let (report, part) = trial.run(&again(args, file), out)?;
+    let (report, short) = trial.run(&again(args, file), out)?;
     match args.json {
         true => say(&report.json().map_err(failed)?)?,
         false => say(&text(&report))?,
@@ -110,8 +110,8 @@ fn result(
     if args.program.github {
         say(&github(&report))?;
     }
-    match part {
-        Some(part) => Err(part.kept_in(out.path())),
+    match short {
+        Some(why) => Err(why),
         None if !report.is_bad() && !report.is_whole() => Err(failed(
             "a model gave up, so that not everything was looked at",
         )),

@@ -1,7 +1,8 @@
 //! One run of the command: volume, mount, setup, recording, and an end that leaves nothing behind.
 
+use super::ACKS_VARIABLE;
+use super::family::{self, Family};
 use super::place::Place;
-use super::{ACKS_VARIABLE, family};
 use crate::args::{AckWay, CrashArgs};
 use crate::crash::shell::Shell;
 use crate::failure::{Failure, failed, tell};
@@ -24,7 +25,7 @@ const STAYING: Duration = Duration::from_secs(10);
 
 /// Runs the command once, and answers what it did.
 pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recording, Failure> {
-    family::adopt()?;
+    let family = Family::adopt()?;
     let options = &args.program;
     let user = (rustix::process::geteuid(), rustix::process::getegid());
     let owner = (user.0.as_raw(), user.1.as_raw());
@@ -41,9 +42,9 @@ pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recor
     }
     let wanted = options.dir.as_ref().and_then(Option::as_deref);
     let place = Place::mount(&vfs, wanted)?;
-    let ran = run(args, command, &recorder, &place, stop);
+    let ran = run(args, command, &recorder, &place, &family, stop);
     // Whatever has become of the command: no process of its is left, and then no mount.
-    family::end();
+    family.end();
     let ended = place.end();
     let recording = ran?;
     ended?;
@@ -72,12 +73,13 @@ fn run(
     command: &str,
     recorder: &Arc<Recorder>,
     place: &Place,
+    family: &Family,
     stop: &Stop,
 ) -> Result<Recording, Failure> {
     let patience = Duration::from_secs(args.timeout);
     if let Some(setup) = &args.program.setup {
         let mut shell = shell(setup, place)?;
-        finish("--setup", &mut shell, stop, patience, false)?;
+        finish("--setup", &mut shell, (family, stop), patience, false)?;
     }
     place.settle()?;
     if args.program.backtrace {
@@ -98,7 +100,13 @@ fn run(
         let opened = OpenOptions::new().append(true).open(&file);
         shell.stdout(opened.map_err(|e| failed(format!("{}: {e}", file.display())))?);
     }
-    let done = finish("--run", &mut shell, stop, patience, args.may_fail());
+    let done = finish(
+        "--run",
+        &mut shell,
+        (family, stop),
+        patience,
+        args.may_fail(),
+    );
     // Its end of the standard output.
     drop(shell);
     socket.close();
@@ -141,7 +149,7 @@ fn shell(command: &str, place: &Place) -> Result<Command, Failure> {
 fn finish(
     option: &str,
     shell: &mut Command,
-    stop: &Stop,
+    (family, stop): (&Family, &Stop),
     patience: Duration,
     may_fail: bool,
 ) -> Result<(), Failure> {
@@ -149,7 +157,7 @@ fn finish(
     let mut running = Shell::start(shell).map_err(of_shell)?;
     let (status, by_itself) = running.wait(stop, Some(patience)).map_err(of_shell)?;
     if !by_itself {
-        family::end();
+        family.end();
     }
     let stopped = |signal| {
         let kept = format!(
@@ -179,7 +187,7 @@ fn finish(
         }
         None => {}
     }
-    let left = family::wait(STAYING, &|| stop.signal().is_none());
+    let left = family.wait(STAYING, &|| stop.signal().is_none());
     if let Some(signal) = stop.signal() {
         return Err(stopped(signal));
     }
@@ -189,7 +197,7 @@ fn finish(
             STAYING.as_secs(),
             family::told(&left)
         ));
-        family::end();
+        family.end();
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //! All of it is only read (stack-T1).
 
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 
 /// Bytes of the stack that are read at once.
 const WINDOW: usize = 16 << 10;
@@ -45,8 +46,8 @@ pub struct Mapping {
 /// What is known of a process, by one of its threads.
 #[derive(Default)]
 pub struct Process {
-    /// Device and inode of its program: another one after an `exec`.
-    program: (u64, u64),
+    /// Its program: another one after an `exec`.
+    program: PathBuf,
     mappings: Vec<Mapping>,
 }
 
@@ -54,8 +55,9 @@ impl Process {
     /// Reads the mappings again if the program is another one, or `address` lies in none of them:
     /// libraries come later.
     pub fn refresh(&mut self, thread: u32, address: u64) -> Option<()> {
-        let program = fs::metadata(format!("/proc/{thread}/exe")).ok()?;
-        let program = (program.dev(), program.ino());
+        // Of a program on the mount the mount would have to tell the attributes (stack-T2), so the
+        // link is read and not followed.
+        let program = fs::read_link(format!("/proc/{thread}/exe")).ok()?;
         if program != self.program || self.mapping(address).is_none() {
             let text = fs::read_to_string(format!("/proc/{thread}/maps")).ok()?;
             self.program = program;

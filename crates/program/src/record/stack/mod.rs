@@ -10,8 +10,9 @@
 //! ```
 //!
 //! - T1: a program is not stopped, traced or changed: it is only read.
-//! - T2: no lock of the recording is held while a program is read, and no file of the mount itself
-//!   is opened: the host could need an answer of the mount for both.
+//! - T2: reading a program may wait for an answer of the mount itself: a thread of it may hold its
+//!   mappings while it waits for one. So no lock that a request needs is held meanwhile, another
+//!   thread is told to take requests, and no file of the mount is opened, asked for or read.
 //! - T3: a recording keeps at most [`STACKS_MAX`] different stacks of [`FRAMES_MAX`] frames.
 //!   Calls behind that have none.
 
@@ -51,11 +52,14 @@ pub(super) struct StackId(u32);
 
 /// All stacks of a recording.
 pub(super) struct Stacks {
+    /// Device number of the mount.
+    mount: u64,
+    modules: Mutex<Modules>,
     seen: Mutex<Seen>,
 }
 
+#[derive(Default)]
 struct Seen {
-    modules: Modules,
     processes: Map<u32, Process>,
     stacks: Vec<Vec<Frame>>,
     ids: Map<Vec<Frame>, u32>,
@@ -76,19 +80,12 @@ pub fn stacks_can_be_read() -> Result<(), String> {
 }
 
 impl Stacks {
-    /// None yet. `mount` is the device number of the mount, from which no program file is read
-    /// (T2).
+    /// None yet. `mount` is the device number of the mount, from which nothing is read (T2).
     pub fn new(mount: u64) -> Stacks {
         Stacks {
-            seen: Mutex::named(
-                "stacks",
-                Seen {
-                    modules: Modules::new(mount),
-                    processes: Map::default(),
-                    stacks: Vec::new(),
-                    ids: Map::default(),
-                },
-            ),
+            mount,
+            modules: Mutex::named("program files", Modules::new(mount)),
+            seen: Mutex::named("stacks", Seen::default()),
         }
     }
 
@@ -96,39 +93,51 @@ impl Stacks {
     /// cannot be read, or there is no room (T3).
     pub fn capture(&self) -> Option<StackId> {
         let thread = Requester::current().filter(|thread| thread.0 != 0)?.0;
+        rt::about_to_wait();
         let registers = Registers::of(thread)?;
+        // A thread waits in one call at a time, so nobody else looks for its process meanwhile.
+        let mut process = self.seen.lock().processes.remove(&thread);
+        let known = process.get_or_insert_default();
+        known.refresh(thread, registers.instruction)?;
+        let frames = unwind::walk(known, self, thread, registers);
         let mut seen = self.seen.lock();
-        let frames = seen.frames(thread, registers)?;
-        if let Some(&id) = seen.ids.get(&frames) {
-            return Some(StackId(id));
-        }
-        if seen.stacks.len() >= STACKS_MAX {
-            return None;
-        }
-        let id = u32::try_from(seen.stacks.len()).ok()?;
-        seen.stacks.push(frames.clone());
-        seen.ids.insert(frames, id);
-        Some(StackId(id))
+        seen.know(thread, process);
+        seen.keep(frames)
     }
 
     /// The frames of each stack in words, innermost first. Paths below `folder` are told from
     /// there.
     pub fn names(&self, folder: &Path) -> Vec<Vec<String>> {
+        let modules = self.modules.lock();
         let seen = self.seen.lock();
-        let mut names = names::Names::new(&seen.modules, folder);
+        let mut names = names::Names::new(&modules, folder);
         seen.stacks.iter().map(|frames| names.of(frames)).collect()
     }
 }
 
 impl Seen {
-    fn frames(&mut self, thread: u32, registers: Registers) -> Option<Vec<Frame>> {
+    fn know(&mut self, thread: u32, process: Option<Process>) {
         if self.processes.len() >= PROCESSES_MAX {
             self.processes.clear();
         }
-        let process = self.processes.entry(thread).or_default();
-        process.refresh(thread, registers.instruction)?;
-        let frames = unwind::walk(process, &mut self.modules, thread, registers);
-        Some(frames).filter(|frames| !frames.is_empty())
+        self.processes
+            .extend(process.map(|process| (thread, process)));
+    }
+
+    fn keep(&mut self, frames: Vec<Frame>) -> Option<StackId> {
+        if frames.is_empty() {
+            return None;
+        }
+        if let Some(&id) = self.ids.get(&frames) {
+            return Some(StackId(id));
+        }
+        if self.stacks.len() >= STACKS_MAX {
+            return None;
+        }
+        let id = u32::try_from(self.stacks.len()).ok()?;
+        self.stacks.push(frames.clone());
+        self.ids.insert(frames, id);
+        Some(StackId(id))
     }
 }
 

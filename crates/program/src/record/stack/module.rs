@@ -1,5 +1,6 @@
 //! Program files and libraries: the tables that say how to find the frame above one.
 
+use super::Frame;
 use super::memory::Mapping;
 use base::Map;
 use gimli::{
@@ -75,8 +76,18 @@ impl Modules {
         }
     }
 
+    /// The frame of an address of a process that lies in a mapping, and how to find the one above.
+    pub fn frame(&mut self, map: &Mapping, address: u64) -> Option<(Frame, Option<Rule>)> {
+        let (index, module) = self.of(map)?;
+        let frame = Frame {
+            module: index,
+            address: module.address(map, address),
+        };
+        Some((frame, module.rule(frame.address)))
+    }
+
     /// The file of a mapping, and its index.
-    pub fn of(&mut self, map: &Mapping) -> Option<(u32, &mut Module)> {
+    fn of(&mut self, map: &Mapping) -> Option<(u32, &mut Module)> {
         let index = match self.by_path.get(&map.path) {
             Some(&index) => index,
             None => {
@@ -110,16 +121,17 @@ impl Module {
         }
     }
 
-    /// What the file calls an address of a process; the mapping it lies in is of this file.
-    pub fn address(&self, map: &Mapping, address: u64) -> u64 {
-        let offset = address - map.start + map.offset;
+    /// What the file calls an address of a process; the mapping it lies in is of this file. A
+    /// damaged file may name any address.
+    fn address(&self, map: &Mapping, address: u64) -> u64 {
+        let offset = (address - map.start).wrapping_add(map.offset);
         let inside = |s: &&Segment| s.offset <= offset && offset - s.offset < s.len;
         let segment = self.segments.iter().find(inside);
-        segment.map_or(offset, |s| offset - s.offset + s.address)
+        segment.map_or(offset, |s| (offset - s.offset).wrapping_add(s.address))
     }
 
     /// How to find the frame above, at an instruction by the file's address.
-    pub fn rule(&mut self, address: u64) -> Option<Rule> {
+    fn rule(&mut self, address: u64) -> Option<Rule> {
         if let Some(rule) = self.rules.get(&address) {
             return *rule;
         }
@@ -145,8 +157,10 @@ fn read(path: &str) -> Option<(Vec<Segment>, Option<Tables>)> {
     let mut room = TABLES_MAX;
     let mut bytes = |name: &str| {
         let section = file.section_by_name(name)?;
-        room = room.checked_sub(section.size())?;
-        let data = section.uncompressed_data().ok()?;
+        // The size of a section counts as it is stored, which may be compressed.
+        let stored = section.compressed_data().ok()?;
+        room = room.checked_sub(stored.uncompressed_size)?;
+        let data = stored.decompress().ok()?;
         Some((section.address(), data.into_owned()))
     };
     if let Some((at, data)) = bytes(".eh_frame") {
@@ -220,4 +234,35 @@ fn rule(row: &UnwindTableRow<usize>, function: u64) -> Option<Rule> {
         ret: kept(X86_64::RA),
         function,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_file_may_name_any_address() {
+        let module = Module {
+            path: "damaged".into(),
+            segments: vec![Segment {
+                offset: 8,
+                len: u64::MAX,
+                address: u64::MAX,
+            }],
+            tables: None,
+            rules: Map::default(),
+        };
+        let address = |offset| {
+            let map = Mapping {
+                start: 0x1000,
+                end: 0x2000,
+                offset,
+                device: 0,
+                path: "damaged".into(),
+            };
+            module.address(&map, 0x1010)
+        };
+        assert_eq!(address(0), 7, "it goes round");
+        assert_eq!(address(u64::MAX), 6, "so does the offset");
+    }
 }

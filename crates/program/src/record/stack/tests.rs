@@ -4,16 +4,15 @@
 #![cfg(target_arch = "x86_64")]
 
 use super::memory::{Process, Registers};
-use super::module::Modules;
 use super::{Frame, STACKS_MAX, Stacks, unwind};
-use crate::record::{Recorder, volume};
+use crate::record::{ACKS, Recorder, volume};
 use std::hint::black_box;
 use std::io::{Read, Write, pipe};
 use std::path::Path;
 use std::sync::mpsc::channel;
 use std::thread::{sleep, spawn};
 use std::time::Duration;
-use vfs::{Creds, FileSystem, Requester};
+use vfs::{Creds, FileSystem, Requester, SetAttr};
 
 /// Waits for a byte: what other threads see of this one is a call into the kernel.
 #[inline(never)]
@@ -112,6 +111,36 @@ fn stacks_are_told_as_far_as_the_room_goes() {
     assert_eq!(told(600), (0, 1));
 }
 
+#[test]
+fn an_acknowledgement_that_another_call_ends_has_no_stack_of_that() {
+    let fs = volume(32 << 20, (0, 0)).expect("a volume");
+    let recorder = Recorder::new(fs, 1 << 20, &[], Box::new(|_| ()));
+    recorder.read_stacks(0);
+    recorder.begin().expect("an empty volume");
+    let root = recorder.root();
+    let acks = recorder.lookup(root, ACKS.as_bytes()).expect("it is there");
+    with_a_waiting_thread(|id| {
+        let creds = Creds::default();
+        Requester(id).scope(|| {
+            recorder.write(acks, 0, b"unended").expect("room");
+            recorder.mkdir(root, b"d", 0o755, creds).expect("room");
+            let empty = SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            };
+            recorder.setattr(acks, &empty).expect("it ends the line");
+        });
+    });
+    let mut recording = recorder.end().expect("room").0;
+    recorder.tell_stacks(&mut recording, Path::new("/"));
+    let stacks: Vec<bool> = recording
+        .calls
+        .iter()
+        .map(|call| !call.stack.is_empty())
+        .collect();
+    assert_eq!(stacks, [true, false]);
+}
+
 /// stack-T3.
 #[test]
 fn a_recording_keeps_so_many_stacks_and_no_more() {
@@ -134,9 +163,10 @@ fn a_file_of_the_mount_is_not_opened() {
     let frames = |mount| {
         with_a_waiting_thread(|id| {
             let registers = Registers::of(id).expect("it waits");
-            let (mut process, mut modules) = (Process::default(), Modules::new(mount));
-            let frames = unwind::walk(&mut process, &mut modules, id, registers);
+            let (mut process, stacks) = (Process::default(), Stacks::new(mount));
+            let frames = unwind::walk(&mut process, &stacks, id, registers);
             let last = frames.last().expect("the innermost is there").module;
+            let modules = stacks.modules.lock();
             let last = modules.get(last);
             (frames.len(), last.0.path.clone(), last.1)
         })

@@ -5,18 +5,18 @@
 //! it is where the address of return lies behind an instruction that calls just this function.
 
 use super::memory::{Memory, Process, Registers};
-use super::module::{Cfa, Modules, Rule};
-use super::{FRAMES_MAX, Frame};
+use super::module::{Cfa, Rule};
+use super::{FRAMES_MAX, Frame, Stacks};
 
 /// How far above the stack pointer the end of a frame is looked for, bytes.
 const SEARCHED: u64 = 256 << 10;
 /// Bytes of the longest instruction that calls.
 const CALL_BYTES: u64 = 7;
 
-/// The frames of a thread, innermost first.
+/// The frames of a thread, innermost first. No lock is held while the thread is read (stack-T2).
 pub fn walk(
     process: &mut Process,
-    modules: &mut Modules,
+    stacks: &Stacks,
     thread: u32,
     registers: Registers,
 ) -> Vec<Frame> {
@@ -36,20 +36,19 @@ pub fn walk(
         let Some(map) = process.mapping(call) else {
             break;
         };
-        let Some((index, module)) = modules.of(map) else {
+        let Some((placed, rule)) = stacks.modules.lock().frame(map, call) else {
             break;
         };
-        let address = module.address(map, call);
-        frames.push(Frame {
-            module: index,
-            address,
-        });
-        let Some(rule) = module.rule(address) else {
+        frames.push(placed);
+        let Some(rule) = rule else {
             break;
         };
-        let function = call.wrapping_sub(address).wrapping_add(rule.function);
+        let function = call
+            .wrapping_sub(placed.address)
+            .wrapping_add(rule.function);
         let frame = Unwound {
             process,
+            mount: stacks.mount,
             memory: &memory,
             stack,
             base,
@@ -73,6 +72,7 @@ pub fn walk(
 /// What is known in a frame.
 struct Unwound<'a> {
     process: &'a Process,
+    mount: u64,
     memory: &'a Memory,
     stack: u64,
     base: Option<u64>,
@@ -111,9 +111,16 @@ impl Unwound<'_> {
         by_pointer
     }
 
+    /// Whether an address lies in code that may be read: pages of a file on the mount may not be in
+    /// memory, and then the mount has to bring them (stack-T2).
+    fn is_readable(&self, address: u64) -> bool {
+        let map = self.process.mapping(address);
+        map.is_some_and(|map| map.device != self.mount)
+    }
+
     /// What the instruction in front of an address calls.
     fn called(&self, next: u64) -> Called {
-        if self.process.mapping(next.wrapping_sub(1)).is_none() {
+        if !self.is_readable(next.wrapping_sub(1)) {
             return Called::Other;
         }
         let mut code = [0; CALL_BYTES as usize];
@@ -142,11 +149,14 @@ impl Unwound<'_> {
 
     /// Where a stub of the linker leads: an `endbr64` or nothing, then `jmp [SLOT]`.
     fn stub(&self, target: u64) -> Option<u64> {
+        if !self.is_readable(target) {
+            return None;
+        }
         let mut code = [0; 11];
         self.memory.read(target, &mut code)?;
         let jump = code.windows(2).position(|two| two == [0xff, 0x25])?;
         let slot: [u8; 4] = code.get(jump + 2..jump + 6)?.try_into().ok()?;
-        let behind = target + jump as u64 + 6;
+        let behind = target.wrapping_add(jump as u64 + 6);
         self.memory
             .word(behind.wrapping_add_signed(i32::from_le_bytes(slot).into()))
     }
