@@ -242,9 +242,9 @@ pub trait FileSystem: Send + Sync {
         let _ = (ino, parts);
         Err(Errno::NotSup.into())
     }
-    /// True if a sync of a file makes durable every change that ended before it, of any file and any
-    /// name, with what it syncs; false if an older change, as the removal of another file, may be
-    /// lost while what was synced stays (F2FS without a journal recovers single files).
+    /// True if a sync of a file makes durable every change that ended before it, of any file and
+    /// any name, with what it syncs; false if an older change, as the removal of another file, may
+    /// be lost while what was synced stays (F2FS without a journal recovers single files).
     fn sync_keeps_order(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
-//! A piece of a page's data in memory. What a file system writes of its own is most often a block of
-//! zeros with a few bytes in it (an inode, a directory, a bitmap), and each old version of it stays
-//! on the chips until its erase block is erased; so of such pieces only the rest is kept.
+//! A piece of a page's data in memory. What a file system writes of its own is most often a block
+//! of zeros with a few bytes in it (an inode, a directory, a bitmap), and each old version of it
+//! stays on the chips until its erase block is erased; so of such pieces only the rest is kept.
 
 use base::bytes::is_zero;
 use base::collections::mix;

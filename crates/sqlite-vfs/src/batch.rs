@@ -8,7 +8,7 @@
 //! it had in memory, and takes it for done. So the first write after such an answer syncs the
 //! volume ([`before_write`]); else a cut could leave half of the pages and no journal.
 //!
-//! - batch-T1 a batch is written when no journal of an earlier transaction can come back. A journal
+//! - T1 a batch is written when no journal of an earlier transaction can come back. A journal
 //!   ends by its removal or by truncation, which SQLite does not sync in all modes, since the next
 //!   journal would be synced under the same name; after a batch there is no next one. Where the
 //!   sync of the database does not bring older changes along, the old journal would be there again

@@ -57,7 +57,8 @@ fn images_that_are_not_valid() {
     // Zeros that somebody wrote may be the head of anything.
     let text = refused(&place, &format!("{uri}&create=32M"));
     assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
-    // A file without content is what a process leaves that ended before it had made the file system.
+    // A file without content is what a process leaves that ended before it had made the file
+    // system.
     let blank = std::fs::File::create(&image).unwrap();
     blank.set_len(64 << 20).unwrap();
     let text = refused(&place, &format!("{uri}&create=32M"));

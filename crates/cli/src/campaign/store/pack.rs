@@ -212,11 +212,11 @@ pub fn whole(path: &Path) -> io::Result<Vec<(String, Vec<u8>)>> {
             rest = &rest[end + 1..];
             continue;
         };
-        let all = end + 1 + head.bytes;
-        match rest.get(..all) {
+        let all = (end + 1).checked_add(head.bytes);
+        match all.and_then(|all| rest.get(..all)) {
             Some(result) if read(result, &head.id).is_ok() => {
                 found.push((head.id, result.to_vec()));
-                rest = &rest[all..];
+                rest = &rest[result.len()..];
             }
             _ => rest = &rest[end + 1..],
         }

@@ -1,4 +1,5 @@
-//! Whether a leader waits for more callers before it closes the epoch, and how long (group-G5).
+//! Whether a leader waits for more callers before it closes the epoch, and how long
+//! (f2fs-group-G5).
 //!
 //! Programs that call fsync again as soon as one has returned fall into two halves: while one half
 //! is on its way to the device the other half waits, so each call takes two commits and each commit
@@ -72,9 +73,9 @@ impl Gather {
         Some((self.expected, Nanos(self.took.0 / 2)))
     }
 
-    /// A leader with `before` callers has waited, and has `now`. Callers that come at a steady rate,
-    /// and wait for nobody, bring half of those that are missing in that time: then waiting gains
-    /// nothing, so it takes three quarters of them.
+    /// A leader with `before` callers has waited, and has `now`. Callers that come at a steady
+    /// rate, and wait for nobody, bring half of those that are missing in that time: then waiting
+    /// gains nothing, so it takes three quarters of them.
     pub fn waited(&mut self, before: u64, now: u64) {
         let missing = self.expected.saturating_sub(before);
         if 4 * now.saturating_sub(before) < 3 * missing {
@@ -148,8 +149,8 @@ mod tests {
 
     const US: u64 = 1000;
 
-    /// Commits of `count`, where a commit of n callers takes `base + n * each` microseconds. Callers
-    /// that are let go come back at once if they are `loyal`.
+    /// Commits of `count`, where a commit of n callers takes `base + n * each` microseconds.
+    /// Callers that are let go come back at once if they are `loyal`.
     fn run(
         gather: &mut Gather,
         count: u32,
