@@ -27,7 +27,7 @@ use report::metrics::{Latencies, micros, round};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use report::samples::Samples;
 use report::wear::{Erased, Rated, Wear};
-use rig::{AnyModel, Class, DeviceStats, FlashStats, Fs, Profile, Stack};
+use rig::{AnyModel, Class, DeviceStats, FlashStats, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
 use std::ops::Range;
