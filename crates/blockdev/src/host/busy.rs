@@ -55,6 +55,12 @@ pub(super) fn lock(
     ))
 }
 
+/// The number is compared and nothing else, so it changes no run.
+#[allow(clippy::disallowed_methods)]
+pub(super) fn this_process() -> u32 {
+    std::process::id()
+}
+
 /// Ends the lock of `file`, also for processes that have a copy of the descriptor.
 pub(super) fn unlock(file: &File) {
     // It ends with the last descriptor if this fails.

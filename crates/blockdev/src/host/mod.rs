@@ -131,7 +131,7 @@ impl HostFile {
             ..options.clone()
         };
         let mut place = Place::new(path, file, options)?;
-        place.locked_by = Some(std::process::id());
+        place.locked_by = Some(busy::this_process());
         // The file below a loop device is locked too, so that it cannot be opened at the same time.
         if let Some(below) = busy::backing_file(&meta)
             && let Ok(file) = File::open(&below)

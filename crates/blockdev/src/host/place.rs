@@ -44,7 +44,7 @@ pub(super) struct Place {
 /// process that was forked meanwhile has copies of them all.
 impl Drop for Place {
     fn drop(&mut self) {
-        if self.locked_by == Some(std::process::id()) {
+        if self.locked_by == Some(busy::this_process()) {
             self.beside
                 .iter()
                 .chain([&self.file])

@@ -575,7 +575,7 @@ mod tests {
 
     #[test]
     fn runs_cross_small_gaps_and_end_at_the_largest_transfer() {
-        assert_eq!(lengths(&[], 128), []);
+        assert!(lengths(&[], 128).is_empty());
         assert_eq!(lengths(&[7], 128), [1]);
         assert_eq!(lengths(&[7, 8, 13, 19, 20], 128), [3, 2]);
         assert_eq!(lengths(&[0, 1, 2, 3, 4, 5], 4), [4, 2]);

@@ -108,7 +108,7 @@ impl Gather {
         self.seen += 1;
         if self.seen > SETTLING {
             self.served += released;
-            self.time = self.time + cycle;
+            self.time += cycle;
         }
         if self.seen == SETTLING + TRIAL {
             let rate = u128::from(self.served) * 1_000_000_000 / u128::from(self.time.0.max(1));
@@ -165,12 +165,12 @@ mod tests {
                 let before = waiting;
                 match loyal {
                     true => (waiting, now) = (expected, now + Nanos(5 * US)),
-                    false => now = now + patience,
+                    false => now += patience,
                 }
                 gather.waited(before, waiting);
             }
             let begun = now;
-            now = now + Nanos((cost.0 + waiting * cost.1) * US);
+            now += Nanos((cost.0 + waiting * cost.1) * US);
             let left = callers - waiting;
             served.push(waiting);
             gather.committed(waiting, left, begun, now);
@@ -208,7 +208,7 @@ mod tests {
             // Eight callers in 1 ms in turns, sixteen in 3 ms together.
             let (callers, took) = if gathers { (16, 3000) } else { (8, 1000) };
             let begun = now;
-            now = now + Nanos(took * US);
+            now += Nanos(took * US);
             if gathers {
                 gather.waited(8, 16);
             }
@@ -228,7 +228,7 @@ mod tests {
                 waits += 1;
             }
             let begun = now;
-            now = now + Nanos(1000 * US);
+            now += Nanos(1000 * US);
             gather.committed(1, 1, begun, now);
         }
         assert!((3..20).contains(&waits), "{waits}");
