@@ -2,10 +2,11 @@
 """Crash-tests programs of others and compares each verdict with programs.toml.
 
     python3 examples/known-bugs/run.py [--varve PROGRAM] [--only NAME,..] [--node] [--go] [--rust]
+                                        [--postgres]
                                         [--keep DIR]
 
 Installs the pinned versions of requirements.txt into an environment of its own (with --node those of
-package.json, with --go and --rust those of these folders), then runs each program through `varve crash --dir`. Needs the network of the registries once,
+package.json, with --go and --rust those of these folders; --postgres takes Debian's package), then runs each program through `varve crash --dir`. Needs the network of the registries once,
 and FUSE. Exit code 1: a verdict is another than the table says.
 """
 
@@ -22,7 +23,7 @@ import venv
 HERE = pathlib.Path(__file__).resolve().parent
 MODELS = ["posix", "ext4", "f2fs"]
 # What not everybody has.
-TOOLS = ["node", "go", "rust"]
+TOOLS = ["node", "go", "rust", "postgres"]
 
 
 def environment(kept, node):
