@@ -36,7 +36,10 @@ fn findings_are_kept_when_a_signal_comes_while_syncs_are_looked_for() {
     let running = room.start(&options);
     number_in(&room.path().join("again"));
     let said = ended(running, Signal::TERM);
-    assert!(said.contains("1 finding") && said.contains("\n1. after"), "{said}");
+    assert!(
+        said.contains("1 finding") && said.contains("\n1. after"),
+        "{said}"
+    );
     assert!(said.contains("--suggest: SIGTERM came"), "{said}");
     assert!(said.contains("syncs were not suggested"), "{said}");
     let results = fs::read_to_string(room.path().join("varve-crash/results.json"));
