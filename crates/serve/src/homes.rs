@@ -7,8 +7,9 @@
 //!
 //! - H1: commands reach the device unchanged, in their order, and one at a time, so what the count
 //!   grows by during a write was shared by that write.
-//! - H2: nothing that a client writes ends more than the counting: a journal that makes no sense is
-//!   not followed.
+//! - H2: nothing that a client writes ends more than the counting: a journal that makes no sense,
+//!   or has more parts than [`PARTS_MAX`], is not followed, and of the blocks that it names those
+//!   that the device has are kept, so memory is bounded by the device.
 //!
 //! A device with a volatile cache shares when it writes back, so the figures are of use only for
 //! devices without one ([`Homes::follows`]). Only file systems with blocks of 4 KiB are followed,
@@ -26,6 +27,9 @@ use std::sync::Arc;
 
 /// Most levels of the extent tree of a journal that are followed.
 const DEPTH_MAX: u16 = 2;
+/// Most parts of a journal that is followed. Each write is looked up in them, and the client says
+/// how many there are; `mke2fs` makes a handful.
+const PARTS_MAX: usize = 1024;
 
 /// Home writes, in blocks of 4 KiB.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -162,13 +166,21 @@ impl Homes {
         (format.block_bytes == BLOCK_BYTES).then_some(Journal { parts, format })
     }
 
+    /// Blocks of the device.
+    fn blocks(&self) -> u64 {
+        self.device.caps().sectors / SECTORS_PER_BLOCK
+    }
+
     /// Collects the extents of a node and of those below.
     fn extents(&self, node: &[u8], depth: u16, parts: &mut Vec<Range<u64>>) -> Option<()> {
         let node = ExtentNode::parse(node).ok()?;
-        let blocks = self.device.caps().sectors / SECTORS_PER_BLOCK;
+        let blocks = self.blocks();
         match node.entries {
             ExtentEntries::Leaf(all) => {
                 for extent in all {
+                    if parts.len() == PARTS_MAX {
+                        return None;
+                    }
                     let start = extent.physical.0;
                     let end = start.checked_add(u64::from(extent.len));
                     parts.push(start..end.filter(|end| *end <= blocks)?);
@@ -185,8 +197,8 @@ impl Homes {
 }
 
 impl State {
-    /// Learns from a block of the journal. Logged blocks never look like one of its own.
-    fn learn(&mut self, bytes: &[u8]) {
+    /// Learns from a block of the journal of a device of so many `blocks`. Logged blocks never look like one of its own.
+    fn learn(&mut self, bytes: &[u8], blocks: u64) {
         let Some(journal) = &mut self.journal else {
             return;
         };
@@ -196,6 +208,7 @@ impl State {
         match header.kind {
             BlockKind::Descriptor => {
                 if let Ok(tags) = DescriptorReader::parse(journal.format, bytes) {
+                    let tags = tags.filter(|tag| tag.block.0 < blocks);
                     self.logged
                         .extend(tags.map(|tag| (tag.block.0, tag.escaped)));
                 }
@@ -218,12 +231,12 @@ impl State {
     }
 
     /// Sorts a block that is written; tells whether it could become a remap.
-    fn sort(&mut self, block: u64, bytes: &[u8]) -> bool {
+    fn sort(&mut self, (block, bytes): (u64, &[u8]), blocks: u64) -> bool {
         let Some(journal) = &self.journal else {
             return false;
         };
         if journal.parts.iter().any(|part| part.contains(&block)) {
-            self.learn(bytes);
+            self.learn(bytes, blocks);
             return false;
         }
         match self.logged.get(&block) {
@@ -290,9 +303,10 @@ impl BlockDevice for Homes {
         let blocks = blocks_of(&request.op);
         let heads = state.journal.is_none() && blocks.iter().any(|(_, bytes)| is_head(bytes));
         let moves = heads || moves(&request.op);
+        let all = self.blocks();
         let could = blocks
             .iter()
-            .filter(|(block, bytes)| state.sort(*block, bytes))
+            .filter(|(block, bytes)| state.sort((*block, bytes), all))
             .count() as u64;
         let before = (self.shared)();
         let ticket = self.device.submit(request);
@@ -316,5 +330,70 @@ impl BlockDevice for Homes {
 
     fn due(&self, ticket: Ticket) -> Option<Time> {
         self.device.due(ticket)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::{BlockNo, Tid};
+    use blockdev::Ram;
+    use ondisk::ext4::Extent;
+    use ondisk::jbd2::{ChecksumMode, DescriptorWriter, Tag};
+
+    /// H2: a client that names blocks without end takes no more memory than the device has blocks.
+    #[test]
+    fn blocks_that_the_device_has_not_are_not_kept() {
+        let format = Format {
+            block_bytes: BLOCK_BYTES,
+            wide_blocks: true,
+            checksum: ChecksumMode::None,
+            seed: 0,
+        };
+        let part = 0..10;
+        let mut state = State {
+            journal: Some(Journal {
+                parts: vec![part],
+                format,
+            }),
+            ..State::default()
+        };
+        let mut writer = DescriptorWriter::new(format, Tid(1));
+        for block in [99, 100, 1 << 40] {
+            let tag = Tag::of(&format, Tid(1), BlockNo(block), &[0; BLOCK_BYTES], false);
+            writer.push(tag);
+        }
+        let mut descriptor = vec![0; BLOCK_BYTES];
+        writer.encode(&mut descriptor);
+        assert!(!state.sort((1, &descriptor), 100));
+        assert_eq!(state.logged.keys().collect::<Vec<_>>(), [&99]);
+    }
+
+    /// H2: each write is looked up in the parts, and a client may name very many.
+    #[test]
+    fn a_journal_of_too_many_parts_is_not_followed() {
+        let leaf = |parts: usize| {
+            let all = (0..parts as u32).map(|n| Extent {
+                logical: n,
+                len: 1,
+                physical: BlockNo(u64::from(n) * 2),
+                unwritten: false,
+            });
+            let node = ExtentNode {
+                depth: 0,
+                max: ExtentNode::block_max(1 << 16),
+                generation: 0,
+                entries: ExtentEntries::Leaf(all.collect()),
+            };
+            let mut block = vec![0; 1 << 16];
+            node.encode(&mut block);
+            block
+        };
+        let homes = Homes::new(Arc::new(Ram::new(64 << 20)), || 0, |_| Bytes::new());
+        for (parts, followed) in [(PARTS_MAX, true), (PARTS_MAX + 1, false)] {
+            let mut found = Vec::new();
+            let all = homes.extents(&leaf(parts), DEPTH_MAX, &mut found);
+            assert_eq!((all.is_some(), found.len()), (followed, PARTS_MAX));
+        }
     }
 }
