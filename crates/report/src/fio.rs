@@ -8,6 +8,7 @@
 use crate::results::Run;
 use crate::samples::{Sample, Samples};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Bytes of a block of the results.
 const BLOCK_BYTES: u64 = 4096;
@@ -84,8 +85,7 @@ fn millis(seconds: f64) -> u64 {
 /// What fio says of one direction.
 fn direction(samples: &[Sample], bytes: u64, seconds: f64) -> Value {
     let rate = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
-    let windows = per_second(samples);
-    let counts = stats(windows.iter().map(|n| *n as f64));
+    let (counts, windows) = per_second(samples);
     let bytes_per_s = rate(bytes as f64);
     json!({
         "io_bytes": bytes,
@@ -105,21 +105,42 @@ fn direction(samples: &[Sample], bytes: u64, seconds: f64) -> Value {
         "iops_max": counts.max as u64,
         "iops_mean": counts.mean,
         "iops_stddev": counts.deviation,
-        "iops_samples": windows.len(),
+        "iops_samples": windows,
     })
 }
 
-/// Operations in each whole second of virtual time.
-fn per_second(samples: &[Sample]) -> Vec<u64> {
-    let second = |sample: &Sample| (sample.end_ns / 1_000_000_000) as usize;
-    let mut counts = vec![0; samples.iter().map(second).max().unwrap_or(0)];
-    for sample in samples {
-        // What is behind the last whole second is left out: it is no whole window.
-        if let Some(count) = counts.get_mut(second(sample)) {
-            *count += 1;
-        }
+/// Statistics of the operations in each whole second of virtual time, and the number of seconds.
+/// What is behind the last whole second is left out: it is no whole window. Idle seconds are counted
+/// without a place in memory, since a recording may be idle for years.
+fn per_second(samples: &[Sample]) -> (Stats, u64) {
+    let second = |sample: &Sample| sample.end_ns / 1_000_000_000;
+    let all = samples.iter().map(second).max().unwrap_or(0);
+    let mut counts: BTreeMap<u64, u64> = BTreeMap::new();
+    for second in samples.iter().map(second).filter(|&second| second < all) {
+        *counts.entry(second).or_default() += 1;
     }
-    counts
+    let (n, idle) = (all as f64, (all - counts.len() as u64) as f64);
+    let values = || counts.values().map(|&count| count as f64);
+    let mean = values().sum::<f64>() / n.max(1.0);
+    let squares = values().map(|v| (v - mean) * (v - mean)).sum::<f64>() + idle * mean * mean;
+    let found = Stats {
+        min: match idle > 0.0 {
+            true => 0.0,
+            false => values().reduce(f64::min).unwrap_or(0.0),
+        },
+        max: values().reduce(f64::max).unwrap_or(0.0),
+        mean,
+        deviation: deviation(squares, n),
+    };
+    (found, all)
+}
+
+/// The deviation of a sample of `n` values with this sum of squared distances from their mean.
+fn deviation(squares: f64, n: f64) -> f64 {
+    match n > 1.0 {
+        true => (squares / (n - 1.0)).sqrt(),
+        false => 0.0,
+    }
 }
 
 struct Stats {
@@ -138,11 +159,7 @@ fn stats(values: impl Iterator<Item = f64> + Clone) -> Stats {
         min: values.clone().reduce(f64::min).unwrap_or(0.0),
         max: values.reduce(f64::max).unwrap_or(0.0),
         mean,
-        deviation: if n > 1.0 {
-            (squares / (n - 1.0)).sqrt()
-        } else {
-            0.0
-        },
+        deviation: deviation(squares, n),
     }
 }
 
@@ -274,6 +291,19 @@ mod tests {
             (&json!(2.0), &json!(1))
         );
         assert!(direction(&[], 0, 2.0)["clat_ns"].get("bins").is_none());
+    }
+
+    /// A recording may be idle for years; each of its seconds counts, and takes no memory.
+    #[test]
+    fn idle_seconds_are_windows_without_operations() {
+        let at = |second: u64| Sample::from((second * 1_000_000_000, 5));
+        let (stats, seconds) = per_second(&[at(0), at(0), at(1), at(4)]);
+        assert_eq!(seconds, 4);
+        assert_eq!((stats.min, stats.max, stats.mean), (0.0, 2.0, 0.75));
+        // Of 2, 1, 0 and 0.
+        assert!((stats.deviation - (2.75_f64 / 3.0).sqrt()).abs() < 1e-12);
+        let (stats, seconds) = per_second(&[at(0), at(18_000_000_000)]);
+        assert_eq!((seconds, stats.max), (18_000_000_000, 1.0));
     }
 
     #[test]
