@@ -11,7 +11,8 @@
 //!   which SQLite makes of it, lead to the same image ([`name`]).
 //! - **E4** An image is mounted once per process, from the first file that SQLite opens in it to
 //!   the last that it closes ([`images`]), so that all connections see each other's locks and WAL
-//!   index. The lock of the image keeps other processes out.
+//!   index. The lock of the image keeps other processes out, and ends with the mount, whoever has
+//!   forked meanwhile. A path that has come to lead to another file is refused until then.
 //! - **E5** A process that forked from the one that mounted uses nothing of the mount: the tasks
 //!   of the mount are threads that a fork does not copy.
 

@@ -7,7 +7,7 @@ use crate::shm::Shm;
 use base::{Ino, Map};
 use rt::{Mutex, Payload};
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::{Errno, FsError, FsResult, Vfs};
 
@@ -28,8 +28,9 @@ pub struct Mount {
     temp_names: AtomicU64,
     /// Calls that had nothing to do, which are points of a schedule all the same.
     pub(crate) idle_calls: rt::atomic::AtomicU64,
-    /// A journal was removed or emptied, and nothing has made that durable.
-    ended_journal: AtomicBool,
+    /// A journal was removed or emptied, and nothing has made that durable. Locked while that is
+    /// done: until then no other connection may take it for done.
+    ended_journal: Mutex<bool>,
     last_errno: AtomicI32,
     first_error: Mutex<Option<String>>,
     panic: Mutex<Option<Payload>>,
@@ -75,7 +76,7 @@ impl Mount {
             files: AtomicUsize::new(0),
             temp_names: AtomicU64::new(0),
             idle_calls: rt::atomic::AtomicU64::new(0),
-            ended_journal: AtomicBool::new(false),
+            ended_journal: Mutex::named("sqlite ended journal", false),
             last_errno: AtomicI32::new(0),
             first_error: Mutex::named("sqlite first error", None),
             panic: Mutex::named("sqlite panic", None),
@@ -99,19 +100,20 @@ impl Mount {
 
     /// A file that may be a journal was removed or emptied, and was not synced.
     pub(crate) fn journal_ended(&self) {
-        self.ended_journal.store(true, Ordering::Relaxed);
+        *self.ended_journal.lock() = true;
     }
 
     /// Makes the ends of journals durable where the sync of a database would not (batch-T1).
     pub(crate) fn sync_ended_journals(&self) -> FsResult<()> {
-        if self.vfs.sync_keeps_order() || !self.ended_journal.swap(false, Ordering::Relaxed) {
+        if self.vfs.sync_keeps_order() {
             return Ok(());
         }
-        let synced = self.vfs.sync();
-        if synced.is_err() {
-            self.journal_ended();
+        let mut ended = self.ended_journal.lock();
+        if *ended {
+            self.vfs.sync()?;
+            *ended = false;
         }
-        synced
+        Ok(())
     }
 
     /// The node of an inode that the caller holds open.
