@@ -27,9 +27,13 @@ pub fn choose(progress: Progress) {
     CHOSEN.get_or_init(|| progress);
 }
 
+fn chosen() -> Progress {
+    CHOSEN.get().copied().unwrap_or_default()
+}
+
 /// Whether bars are drawn on a terminal.
 pub fn draws() -> bool {
-    CHOSEN.get().copied().unwrap_or_default() == Progress::Auto
+    chosen() == Progress::Auto
 }
 
 /// A line of `--progress json`.
@@ -59,11 +63,10 @@ impl Line {
 
 /// Shows `bar` as was asked for; `what` names it in lines of JSON.
 pub fn shown(what: &str, bar: ProgressBar) -> ProgressBar {
-    let progress = CHOSEN.get().copied().unwrap_or_default();
-    if progress != Progress::Auto {
+    if !draws() {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
-    if progress == Progress::Json {
+    if chosen() == Progress::Json {
         let (what, weak) = (what.to_string(), bar.downgrade());
         thread::spawn(move || watch(&what, &weak));
     }

@@ -1,5 +1,6 @@
 //! Copies in the controller's memory of what was programmed last, by unit, for comparisons that
-//! then need no read of the chips.
+//! then need no read of the chips. So a page that has become unreadable since it was programmed is
+//! not noticed by a comparison, and is shared; its index is volatile, as the copies are.
 //!
 //! - C1: a copy is what the unit holds: it is dropped when the unit gets other content.
 //! - C2: at most as many copies as there is room for; the oldest go first.

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Group {
     state: Mutex<State>,
     changed: Condvar,
-    /// More callers wait.
+    /// More callers wait; the leader listens.
     arrived: Condvar,
     /// The newest committed epoch (LC), for looks without the lock.
     last: AtomicU64,
@@ -158,7 +158,7 @@ impl Group {
         }
         let mut state = self.state.lock();
         *state.waiting.entry(upto).or_default() += 1;
-        self.arrived.notify_all();
+        self.arrived.notify_one();
         let result = loop {
             if state.last >= upto {
                 break Ok(());
@@ -205,14 +205,14 @@ impl Group {
         result
     }
 
-    /// G5. A failure ends the wait, as time does.
+    /// G5. There is one leader, so nobody can fail meanwhile.
     fn gather(&self, state: &mut MutexGuard<'_, State>) {
         let before = state.callers();
         let Some((expected, patience)) = state.gather.patience(before) else {
             return;
         };
         let deadline = rt::now() + patience;
-        while state.callers() < expected && state.failed.is_none() {
+        while state.callers() < expected {
             if self.arrived.wait_until(state, deadline) {
                 break;
             }
