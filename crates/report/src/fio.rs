@@ -110,8 +110,8 @@ fn direction(samples: &[Sample], bytes: u64, seconds: f64) -> Value {
 }
 
 /// Statistics of the operations in each whole second of virtual time, and the number of seconds.
-/// What is behind the last whole second is left out: it is no whole window. Idle seconds are counted
-/// without a place in memory, since a recording may be idle for years.
+/// What is behind the last whole second is left out: it is no whole window. Idle seconds are
+/// counted without a place in memory, since a recording may be idle for years.
 fn per_second(samples: &[Sample]) -> (Stats, u64) {
     let second = |sample: &Sample| sample.end_ns / 1_000_000_000;
     let all = samples.iter().map(second).max().unwrap_or(0);

@@ -197,7 +197,8 @@ impl Homes {
 }
 
 impl State {
-    /// Learns from a block of the journal of a device of so many `blocks`. Logged blocks never look like one of its own.
+    /// Learns from a block of the journal of a device of so many `blocks`. Logged blocks never look
+    /// like one of its own.
     fn learn(&mut self, bytes: &[u8], blocks: u64) {
         let Some(journal) = &mut self.journal else {
             return;
