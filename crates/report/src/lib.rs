@@ -8,6 +8,7 @@ pub mod causes;
 pub mod fio;
 pub mod hdr;
 pub mod metrics;
+pub mod over_time;
 mod page;
 pub mod plot;
 pub mod results;

@@ -37,6 +37,7 @@ pub fn page(results: &Results) -> String {
         (blocks(&results.runs))
         h2 { "Device commands and flash operations" }
         (device(&results.runs))
+        (over_time(&results.runs))
         @if results.runs.iter().any(|r| r.causes.is_some()) { (causes(&results.runs)) }
         h2 { "Waits, milliseconds of virtual time" }
         (waits(&results.runs))
@@ -125,6 +126,24 @@ fn figures(runs: &[Run]) -> Figures {
         ));
     }
     figures
+}
+
+/// Each run over its time, on axes of the same range.
+fn over_time(runs: &[Run]) -> Markup {
+    let all = || {
+        runs.iter()
+            .filter_map(|run| Some((run, run.over_time.as_ref()?)))
+    };
+    let range = plot::range(all().map(|(_, over)| over));
+    html! {
+        @if all().next().is_some() {
+            h2 { "Over time" }
+            p {
+                "How long calls took, and above it when commits ended, checkpoints wrote, and the flash moved or erased what it holds: the darker, the more."
+            }
+            @for (run, over) in all() { (plot::over_time(&name(run), over, range).figure("")) }
+        }
+    }
 }
 
 /// Blocks by the number of their erases.
@@ -407,6 +426,7 @@ mod tests {
                 ..Causes::default()
             }),
             erased: None,
+            over_time: None,
             waits_us: [("flush".to_string(), 1500.0)].into(),
             phases_s: Default::default(),
             remapped_blocks: 0,

@@ -1,6 +1,8 @@
 //! Plots as specifications of Vega-Lite, which the page draws at the width of the reader's screen.
 //! Colours and order depend on the data only, so that equal results give equal bytes.
 
+use crate::metrics::round;
+use crate::over_time::OverTime;
 use maud::{Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
@@ -8,6 +10,8 @@ use serde_json::{Value, json};
 const LANGUAGE: &str = "https://vega.github.io/schema/vega-lite/v6.json";
 /// Height of a plot, pixels.
 const HEIGHT: u32 = 280;
+/// Height of a plot of one run over its time, pixels.
+const OVER_TIME_HEIGHT: u32 = 190;
 /// Height of a line of a plot that lists its values, pixels: its name stands above it.
 const LINE_HEIGHT: u32 = 36;
 /// Characters that fit side by side below the bars of a narrow screen.
@@ -322,6 +326,113 @@ pub fn lines(title: &str, units: (&str, &str), all: &[(String, Vec<(f64, f64)>)]
         interpolate: "linear",
     };
     line_plot(title, units, &drawn, &axes)
+}
+
+/// The least and the longest latency of these, microseconds, for an axis that they share.
+pub fn range<'a>(all: impl Iterator<Item = &'a OverTime>) -> (f64, f64) {
+    let latencies = all.flat_map(|one| one.mean_us.iter().chain(&one.max_us));
+    let (least, most) = latencies
+        .filter(|us| **us > 0.0)
+        .fold((f64::INFINITY, LEAST_US), |(low, high), us| {
+            (low.min(*us), high.max(*us))
+        });
+    (least.clamp(LEAST_US, most), most)
+}
+
+/// Shorter latencies are drawn here: a tenth of a microsecond.
+const LEAST_US: f64 = 0.1;
+/// What stands above the latencies: the name in the legend, the field, its colour, and where it
+/// is drawn, pixels from the top.
+const STRIPS: [(&str, &str, &str, u32); 3] = [
+    ("commits", "commits", COLOURS[2], 0),
+    ("checkpoint", "checkpoint", COLOURS[1], 9),
+    ("flash moves and erases", "flash", COLOURS[5], 18),
+];
+
+/// Draws how long calls took over the time of a run, on an axis of this range, and above it strips
+/// that are the darker the more was committed, checkpointed and moved at that time.
+pub fn over_time(title: &str, over: &OverTime, range: (f64, f64)) -> Plot {
+    let flash = |n: usize| over.moved_units[n] + over.erases[n];
+    let value = |n: usize| {
+        let latency = |us: f64| (over.calls[n] > 0).then(|| us.max(range.0));
+        let count = |count: u64| (count > 0).then_some(count);
+        json!({
+            "from": round(n as f64 * over.bin_s), "to": round((n + 1) as f64 * over.bin_s),
+            "at": round((n as f64 + 0.5) * over.bin_s),
+            "mean": latency(over.mean_us[n]), "longest": latency(over.max_us[n]),
+            "commits": count(over.commits[n]), "checkpoint": count(over.checkpoint_blocks[n]),
+            "flash": count(flash(n)),
+        })
+    };
+    let values: Vec<Value> = (0..over.len()).map(value).collect();
+    let mut names = vec!["mean", "longest"];
+    names.extend(STRIPS.iter().map(|(name, ..)| *name));
+    let mut colours = vec![COLOURS[0], COLOURS[4]];
+    colours.extend(STRIPS.iter().map(|(_, _, colour, _)| *colour));
+    let series = |name: &str| {
+        json!({"datum": name, "type": "nominal", "scale": {
+            "domain": names, "range": colours,
+        }})
+    };
+    // The strips have the height above the longest latency for themselves.
+    let room = (range.1 / range.0).powf(0.25).max(2.0);
+    let scale = json!({"type": "log", "domain": [range.0, range.1 * room], "nice": false});
+    let x =
+        |field: &str| json!({"field": field, "type": "quantitative", "title": "virtual seconds"});
+    let y = |field: &str| json!({"field": field, "type": "quantitative", "title": format!("{}, microseconds", over.of), "scale": scale});
+    let mut layers = vec![
+        json!({
+            "mark": {"type": "point", "filled": true, "size": 22, "opacity": 0.9, "tooltip": {"content": "data"}},
+            "encoding": {"x": x("at"), "y": y("longest"), "color": series("longest")},
+        }),
+        json!({
+            "mark": {"type": "line", "interpolate": "step"},
+            "encoding": {"x": x("at"), "y": y("mean"), "color": series("mean")},
+        }),
+    ];
+    layers.extend(STRIPS.iter().map(|&(name, field, _, top)| {
+        json!({
+            "transform": [{"filter": format!("datum.{field} != null")}],
+            "mark": {"type": "rect", "tooltip": {"content": "data"}},
+            "encoding": {
+                "x": x("from"), "x2": {"field": "to"},
+                "y": {"value": top}, "y2": {"value": top + 7},
+                "color": series(name),
+                "opacity": {"field": field, "type": "quantitative", "scale": {"zero": true, "range": [0.25, 1.0]}, "legend": null},
+            },
+        })
+    }));
+    let spec = json!({
+        "height": OVER_TIME_HEIGHT,
+        "data": {"values": values},
+        "layer": layers,
+        "resolve": {"scale": {"opacity": "independent"}},
+    });
+    let head = [
+        "from, s",
+        "calls",
+        "mean, us",
+        "longest, us",
+        "commits",
+        "checkpoint, blocks",
+        "moved, units",
+        "erases",
+    ];
+    let line = |n: usize| {
+        let counts = [
+            over.commits[n],
+            over.checkpoint_blocks[n],
+            over.moved_units[n],
+            over.erases[n],
+        ];
+        [text(n as f64 * over.bin_s), over.calls[n].to_string()]
+            .into_iter()
+            .chain([text(over.mean_us[n]), text(over.max_us[n])])
+            .chain(counts.iter().map(u64::to_string))
+            .collect()
+    };
+    let lines = (0..over.len()).map(line).collect();
+    Plot::new(title, spec, head.map(String::from).into(), lines)
 }
 
 /// A published value and the one that was measured.

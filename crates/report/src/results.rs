@@ -3,6 +3,7 @@
 
 use crate::causes::Causes;
 use crate::metrics::{CdfPoint, LatencySummary, round};
+use crate::over_time::OverTime;
 use crate::wear::{Erased, Wear};
 use base::Nanos;
 use blockdev::{DeviceStats, ProgramsByCause, TransparentStats};
@@ -82,6 +83,10 @@ pub struct Run {
     /// a workload without phases.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub phases_s: BTreeMap<String, (f64, f64)>,
+    /// How long calls took over the measured part, and what journal and device did meanwhile;
+    /// absent if nothing was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub over_time: Option<OverTime>,
     /// Blocks that came home by REMAP instead of a write (`home=remap`).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub remapped_blocks: u64,

@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(from = "(u64, u64)", into = "(u64, u64)")]
 pub struct Sample {
-    /// When it was told of, nanoseconds from the beginning of the measured part. That is its end,
-    /// but for workloads of several tasks, which tell of their operations at the end of a phase.
+    /// When it ended, nanoseconds from the beginning of the measured part.
     pub end_ns: u64,
     /// How long it took, nanoseconds.
     pub took_ns: u64,

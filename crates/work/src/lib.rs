@@ -11,6 +11,7 @@ mod config;
 mod error;
 pub mod fsck;
 pub mod life;
+mod meanwhile;
 mod recorder;
 pub mod recording;
 pub mod run;

@@ -9,6 +9,7 @@
 
 use crate::causes::{self, Watch, Watching};
 use crate::life::{Between, directly, live, live_in, live_through};
+use crate::meanwhile::{Beside, Meanwhile};
 use crate::recording::{self, Recording, apps};
 use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
@@ -17,13 +18,14 @@ use crate::workload::replay::Replay;
 use crate::workload::sqlite::{self, Transaction};
 use crate::workload::{
     Aging, AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec,
-    SqliteSpec, Workload,
+    SqliteSpec, Told, Workload,
 };
 use crate::{RunConfig, RunError};
 use ::sqlite::Registration;
 use base::{BLOCK_BYTES, Nanos, SECTOR_BYTES, SECTORS_PER_BLOCK, Time};
 use report::causes::Causes;
 use report::metrics::{Latencies, micros, round};
+use report::over_time::{Line, OverTime};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use report::samples::Samples;
 use report::wear::{Erased, Rated, Wear};
@@ -85,15 +87,18 @@ pub fn run_through(
     let recorded = recorded(config, &workload)?;
     let model = config.stack.format()?;
     let watching = Watching::default();
-    let watched = |device| watching.over(between(device));
+    let beside = Beside::default();
+    let below = |device| beside.over(between(device));
+    let watched = |device| watching.over(below(device));
     let between: Between<'_> = match recorded.calls.is_empty() {
-        true => between,
+        true => &below,
         false => &watched,
     };
     let life = live_through(config, model, between, |stack, registration| {
         let what = (&workload, &recorded);
         let mut meter = Meter::on(stack, config.seed, progress);
         meter.watch = watching.watch();
+        meter.beside = beside.layer();
         meter.samples = samples;
         measure(&mut meter, registration, what)
     })?;
@@ -168,6 +173,8 @@ struct Meter<'a> {
     settled: bool,
     /// Notes writes, for a recording whose causes are told.
     watch: Option<Arc<Watch>>,
+    /// Counts what journal and device do, where that is told over time.
+    beside: Option<Arc<Meanwhile>>,
     /// Notes single operations, where they are wanted.
     samples: Option<&'a mut Samples>,
     progress: &'a mut dyn FnMut(u64, u64),
@@ -180,6 +187,7 @@ impl<'a> Meter<'a> {
             seed,
             settled: false,
             watch: None,
+            beside: None,
             samples: None,
             progress,
         }
@@ -196,14 +204,19 @@ impl<'a> Meter<'a> {
         if self.settled {
             sync_home(stack)?;
         }
-        let beside = background.start(&stack.vfs, self.seed)?;
+        let background = background.start(&stack.vfs, self.seed)?;
         let start = Reading::take(stack);
+        if let Some(beside) = &self.beside {
+            beside.begin(&stack.device);
+        }
         stack.vfs.record_syncs();
         let (mut ops, mut kinds, mut done) = (Latencies::default(), BTreeMap::new(), 0);
-        work(&mut |kind, took| {
+        let mut called = Line::default();
+        work(&mut |Told { kind, end, took }| {
             ops.add(took);
+            let end = end - Time(start.at.0);
+            called.called(end, took);
             if let Some(samples) = &mut self.samples {
-                let end = rt::now() - Time(start.at.0);
                 samples.add(kind, end, took);
             }
             let sum: &mut (u64, Nanos) = kinds.entry(kind).or_default();
@@ -215,7 +228,9 @@ impl<'a> Meter<'a> {
         })?;
         let end = Reading::take(stack);
         let syncs = stack.vfs.take_syncs();
-        beside.stop()?;
+        let over_time =
+            (self.beside.as_ref()).and_then(|beside| over_time(beside, called, &syncs, start.at));
+        background.stop()?;
         let mut fsyncs = Latencies::default();
         syncs.iter().for_each(|sync| fsyncs.add(sync.took));
         Ok(Taken {
@@ -229,9 +244,25 @@ impl<'a> Meter<'a> {
             phases: Vec::new(),
             content_bytes: None,
             causes: None,
+            over_time,
             notes: Vec::new(),
         })
     }
+}
+
+/// What `beside` has counted, with the syncs or, without any, the operations `called` of a measured
+/// part that began at `begin`.
+fn over_time(
+    beside: &Meanwhile,
+    called: Line,
+    syncs: &[SyncRecord],
+    begin: Nanos,
+) -> Option<OverTime> {
+    let mut synced = Line::default();
+    for sync in syncs {
+        synced.called(sync.at + sync.took - Time(begin.0), sync.took);
+    }
+    OverTime::of(beside.end(), synced, called)
 }
 
 /// Prepares any workload, runs its measured part, and checks what it left.
@@ -270,7 +301,9 @@ fn measure_sqlite(
     sqlite::prepare(&db, spec)?;
     let all = transactions.len() as u64;
     let taken = meter.metered(all, spec.background, |done| {
-        Ok(sqlite::run(&db, &transactions, done)?)
+        Ok(sqlite::run(&db, &transactions, |kind, took| {
+            done(Told::now(kind, took));
+        })?)
     })?;
     check_table(&db, spec, &transactions)?;
     db.close().map_err(|(_, e)| e)?;
@@ -412,6 +445,7 @@ struct Taken {
     content_bytes: Option<u64>,
     /// What caused the writes, of a recording.
     causes: Option<Causes>,
+    over_time: Option<OverTime>,
     /// Remarks of the workload for the report.
     notes: Vec<String>,
 }
@@ -589,6 +623,7 @@ impl Taken {
             flash,
             erased: None,
             causes: self.causes.clone(),
+            over_time: self.over_time.clone(),
             commits: counted.commits,
             fsync_us: fsync_parts(&self.fsyncs, &counted),
             waits_us: counted.waits_us(),

@@ -115,7 +115,7 @@ fn a_comparison_is_drawn_on_desk_and_phone() {
         "--workload",
         "sqlite:insert=20,update=0,delete=0",
     ];
-    check(&made(dir.path(), "compare", &args), 5);
+    check(&made(dir.path(), "compare", &args), 10);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn used_volume(config: &RunConfig, spec: &FilesSpec) -> Result<Media, CrashError
     };
     let model = config.stack.format()?;
     let life = live(config, model, |stack, _| {
-        FilesRun::prepare(&once, &stack.vfs, config.seed)?.run(&mut |_, _| {})?;
+        FilesRun::prepare(&once, &stack.vfs, config.seed)?.run(&mut |_| {})?;
         stack.vfs.rmdir(files::DIR)?;
         Ok(rt::now())
     })?;
@@ -122,7 +122,7 @@ fn with_files(
     let model = config.stack.attach(volume)?;
     let life = live(config, model, |stack, _| {
         let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;
-        run.begin(&mut |_, _| {})?;
+        run.begin(&mut |_| {})?;
         Ok((rt::now(), run.state()))
     })?;
     let (at, files) = life.value;
@@ -175,7 +175,7 @@ fn workload(
             }
         })
     };
-    let quiet = &mut |_, _| {};
+    let quiet = &mut |_| {};
     let run = match files {
         None => {
             let mut run = FilesRun::prepare(spec, &stack.vfs, config.seed)?;

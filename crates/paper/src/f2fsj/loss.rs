@@ -269,9 +269,9 @@ impl LossJob {
         let (mut pause, mut cutter) = (Nanos(0), None);
         let warm = (spec.count / WARM).max(1) as usize;
         let half = spec.count as usize / 2;
-        bench.run(&|| Ok(()), &mut |_, took| {
+        bench.run(&|| Ok(()), &mut |told| {
             ended.push(rt::now());
-            spans.push(took);
+            spans.push(told.took);
             if ended.len() == warm {
                 spans.sort_unstable();
                 let median = spans[warm / 2];

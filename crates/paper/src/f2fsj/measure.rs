@@ -302,17 +302,14 @@ impl BenchJob {
             let before = Reading::take(stack);
             let mut ended: Vec<(Time, Nanos)> = Vec::new();
             let mut kinds: BTreeMap<&'static str, u64> = BTreeMap::new();
-            bench.run(&|| Ok(()), &mut |kind, took| {
-                ended.push((rt::now(), took));
-                *kinds.entry(kind).or_default() += 1;
+            bench.run(&|| Ok(()), &mut |told| {
+                ended.push((told.end, told.took));
+                *kinds.entry(told.kind).or_default() += 1;
             })?;
             if synced {
                 sync_home(stack)?;
             }
             let after = Reading::take(stack);
-            for (told, at) in ended.iter_mut().zip(bench.ended()) {
-                told.0 = at;
-            }
             bench.check()?;
             aging.map_or(Ok(()), |aging| aging.check())?;
             let kinds = kinds.into_iter().map(|(kind, n)| (kind.into(), n));

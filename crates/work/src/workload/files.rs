@@ -6,7 +6,7 @@
 //! call here, not one a buffer.
 
 use super::values::{SpecError, key, number, size, size_text, switch};
-use super::{Background, Done, names};
+use super::{Background, Done, Told, names};
 use crate::RunError;
 use base::{Nanos, Rng, Time};
 use std::collections::BTreeMap;
@@ -281,7 +281,7 @@ impl<'a> FilesRun<'a> {
         }
         let start = rt::now();
         operation(self)?;
-        done(kind, rt::now() - start);
+        done(Told::now(kind, rt::now() - start));
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //! what a commit costs shows most plainly where nothing else happens.
 
 use super::values::{SpecError, key, number, size, size_text};
-use super::{Background, Done, names};
+use super::{Background, Done, Told, names};
 use crate::RunError;
 use base::Rng;
 use std::collections::BTreeMap;
@@ -227,7 +227,7 @@ impl<'a> FsyncRun<'a> {
         for n in 0..self.spec.count.into() {
             let start = rt::now();
             self.operation(n)?;
-            done(self.spec.op.word(), rt::now() - start);
+            done(Told::now(self.spec.op.word(), rt::now() - start));
         }
         Ok(())
     }

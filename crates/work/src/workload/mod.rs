@@ -36,10 +36,30 @@ pub use spec::Workload;
 pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
 pub use values::SpecError;
 
-use base::Nanos;
+use base::{Nanos, Time};
 
-/// Called at the end of each operation with its kind and its duration.
-pub type Done<'a> = dyn FnMut(&'static str, Nanos) + 'a;
+/// An operation that has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Told {
+    /// What it was.
+    pub kind: &'static str,
+    /// When it ended.
+    pub end: Time,
+    /// How long it took.
+    pub took: Nanos,
+}
+
+impl Told {
+    /// An operation that ends at this moment.
+    pub fn now(kind: &'static str, took: Nanos) -> Told {
+        let end = rt::now();
+        Told { kind, end, took }
+    }
+}
+
+/// Is told of each operation, at its end or, by some workloads of several tasks, at the end of a
+/// phase.
+pub type Done<'a> = dyn FnMut(Told) + 'a;
 
 /// Number of names in a directory without `.` and `..`.
 fn names(vfs: &vfs::Vfs, dir: &str) -> Result<usize, crate::RunError> {

@@ -96,7 +96,7 @@ pub fn run(recording: &Recording, scheme: &str) -> Result<Counts, PaperError> {
         let start = Counts::take(stack);
         let (mut last, mut ratios) = (start, 0.0);
         // Calls are denser than commits, so there is mostly one commit between two looks at most.
-        replay.run(&mut |_, _| {
+        replay.run(&mut |_| {
             let now = Counts::take(stack);
             let step = now.since(&last);
             if step.commits > 0 && step.control > 0 {

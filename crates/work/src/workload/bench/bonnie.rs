@@ -168,7 +168,7 @@ impl Bonnie {
 impl Bench for Bonnie {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
         if self.spec.phase == Phase::Rewrite {
-            self.blocks(&mut |_, _| {})?;
+            self.blocks(&mut |_| {})?;
         }
         sync()
     }

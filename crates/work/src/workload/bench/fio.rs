@@ -15,12 +15,12 @@
 //!   the last in the sequence: a round has at most as many requests as the file has places, its
 //!   writes go to different ones, and it ends before the next round begins.
 
-use super::super::Done;
 use super::super::values::{SpecError, number, size, size_text, switch};
+use super::super::{Done, Told};
 use super::jobs::Fill;
 use super::{Bench, Sync, pattern};
 use crate::RunError;
-use base::{Nanos, Rng};
+use base::Rng;
 use rt::Mutex;
 use std::fmt;
 use std::sync::Arc;
@@ -370,7 +370,7 @@ impl Fio {
     }
 
     /// Body of one of `depth` tasks: it takes requests until none is left in this round.
-    fn work(&self, told: &rt::Sender<(&'static str, Nanos)>) {
+    fn work(&self, told: &rt::Sender<Told>) {
         let mut buffer = vec![0; self.spec.bs as usize];
         loop {
             // This is a statement of its own, so that the lock is not held during the request.
@@ -402,7 +402,7 @@ impl Fio {
             }
             let kind = if bytes.is_some() { WRITE } else { READ };
             // The receiver outlives this task.
-            let _ = told.send((kind, took));
+            let _ = told.send(Told::now(kind, took));
         }
     }
 }
@@ -429,7 +429,7 @@ impl Bench for Fio {
                     scope.spawn(&format!("fio {n}"), move || this.work(&told));
                 }
                 drop(told);
-                tell.iter().for_each(|(kind, took)| done(kind, took));
+                tell.iter().for_each(&mut *done);
             });
         }
         let failed = this.sequence.lock().failed.take();
@@ -533,7 +533,7 @@ mod tests {
                 let mut fio = Fio::new(&spec("rw=randrw,file=256k,depth=4"), vfs.clone(), 1);
                 fio.prepare(&|| Ok(())).unwrap();
                 let mut ops = 0;
-                fio.run(&|| Ok(()), &mut |_, _| ops += 1).unwrap();
+                fio.run(&|| Ok(()), &mut |_| ops += 1).unwrap();
                 assert_eq!(ops, 64);
                 fio.file().write_at(place * 4096 + 4095, b"!").unwrap();
                 let error = fio.check().unwrap_err().to_string();

@@ -153,7 +153,7 @@ impl Iozone {
 impl Bench for Iozone {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
         if self.spec.op == IozoneOp::Rewrite {
-            self.round(0, &mut |_, _| {})?;
+            self.round(0, &mut |_| {})?;
         }
         sync()
     }

@@ -1,12 +1,12 @@
 //! Processes that each write in a file of their own, as fio runs them with `numjobs`, `rw`,
 //! `fsync=N` and `fallocate`.
 
-use super::super::Done;
 use super::super::values::{SpecError, number, size, size_text};
+use super::super::{Done, Told};
 use super::{Bench, Sync, expect};
 use crate::RunError;
 use crate::workload::fsync::content;
-use base::{Nanos, Rng};
+use base::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -156,7 +156,7 @@ struct Process {
     /// Places that are still to be written in this round.
     left: Vec<u64>,
     last: BTreeMap<u64, u64>,
-    took: Vec<Nanos>,
+    told: Vec<Told>,
 }
 
 impl Process {
@@ -185,7 +185,7 @@ impl Process {
             if self.spec.every > 0 && (n + 1).is_multiple_of(self.spec.every) {
                 self.file.fsync()?;
             }
-            self.took.push(rt::now() - start);
+            self.told.push(Told::now("write", rt::now() - start));
         }
         Ok(())
     }
@@ -214,7 +214,7 @@ impl Jobs {
             first: u64::from(number) * (self.spec.warm + self.spec.writes()),
             left: Vec::new(),
             last: BTreeMap::new(),
-            took: Vec::new(),
+            told: Vec::new(),
         })
     }
 
@@ -266,7 +266,7 @@ impl Bench for Jobs {
         }
         if self.spec.warm > 0 {
             self.together(&(0..self.spec.warm))?;
-            self.processes.iter_mut().for_each(|p| p.took.clear());
+            self.processes.iter_mut().for_each(|p| p.told.clear());
         }
         sync()
     }
@@ -274,8 +274,8 @@ impl Bench for Jobs {
     fn run(&mut self, _: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError> {
         self.together(&(self.spec.warm..self.spec.warm + self.spec.writes()))?;
         for process in &mut self.processes {
-            let took = std::mem::take(&mut process.took);
-            took.into_iter().for_each(|took| done("write", took));
+            let told = std::mem::take(&mut process.told);
+            told.into_iter().for_each(&mut *done);
         }
         Ok(())
     }

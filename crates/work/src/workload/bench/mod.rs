@@ -29,9 +29,8 @@ pub use tree::{Command, TreeSpec};
 
 use super::fio_jobs::{FioJobs, FioJobsSpec};
 use super::values::{SpecError, key};
-use super::{Background, Done, Filebench, FilebenchSpec};
+use super::{Background, Done, Filebench, FilebenchSpec, Told};
 use crate::RunError;
-use base::Time;
 use std::fmt;
 use std::sync::Arc;
 use vfs::Vfs;
@@ -79,11 +78,6 @@ pub trait Bench {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError>;
     /// Runs the measured part, without its last sync.
     fn run(&mut self, sync: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError>;
-    /// When each operation of the measured part ended, in the order in which they were told to
-    /// `done`; empty if each was told at its end.
-    fn ended(&mut self) -> Vec<Time> {
-        Vec::new()
-    }
     /// Compares what is there with what was written.
     fn check(&mut self) -> Result<(), RunError>;
     /// Bytes of file content that the measured part wrote, if only the run knows them.
@@ -270,7 +264,7 @@ fn timed<T>(
 ) -> Result<T, RunError> {
     let start = rt::now();
     let value = work()?;
-    done(kind, rt::now() - start);
+    done(Told::now(kind, rt::now() - start));
     Ok(value)
 }
 

@@ -136,7 +136,6 @@ pub struct Filebench {
     most: u64,
     sets: Vec<Arc<Set>>,
     written: u64,
-    ended: Vec<Time>,
     why: BTreeSet<Why>,
 }
 
@@ -151,7 +150,6 @@ impl Filebench {
             most: spec.ops().unwrap_or(OPS_MAX).min(OPS_MAX),
             sets: Vec::new(),
             written: 0,
-            ended: Vec::new(),
             why: BTreeSet::new(),
         }
     }
@@ -377,14 +375,9 @@ impl Bench for Filebench {
             }
         }
         failure?;
-        all.sort_by_key(|one| one.ended);
-        all.iter().for_each(|one| done(one.kind, one.took));
-        self.ended = all.into_iter().map(|one| one.ended).collect();
+        all.sort_by_key(|one| one.end);
+        all.into_iter().for_each(done);
         Ok(())
-    }
-
-    fn ended(&mut self) -> Vec<Time> {
-        std::mem::take(&mut self.ended)
     }
 
     fn check(&mut self) -> Result<(), RunError> {

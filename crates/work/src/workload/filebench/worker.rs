@@ -9,6 +9,7 @@ use super::files::Set;
 use super::model::{Flowop, Quit, Step};
 use super::sync::Sem;
 use crate::RunError;
+use crate::workload::Told;
 use base::{Nanos, Rng, Time};
 use rt::atomic::Ordering;
 use std::collections::BTreeMap;
@@ -67,25 +68,15 @@ pub struct Worker {
     pub(super) marks: BTreeMap<u32, u64>,
     pub(super) buffer: Vec<u8>,
     /// Operations that count, so far.
-    pub(super) done: Vec<Operation>,
+    pub(super) done: Vec<Told>,
     pub(super) written: u64,
     pub(super) stuck: u64,
-}
-
-/// An operation that counts in the summary.
-pub struct Operation {
-    /// The word of its flowop.
-    pub kind: &'static str,
-    /// When it ended.
-    pub ended: Time,
-    /// Its duration.
-    pub took: Nanos,
 }
 
 /// What a thread leaves when it ends.
 pub struct Left {
     /// Its operations that count, in order.
-    pub done: Vec<Operation>,
+    pub done: Vec<Told>,
     /// Bytes that it wrote.
     pub written: u64,
     /// Why it ended.
@@ -176,11 +167,7 @@ impl Worker {
         }
         self.process.ops.fetch_add(1, Ordering::Relaxed);
         self.process.bytes.fetch_add(bytes, Ordering::Relaxed);
-        self.done.push(Operation {
-            kind: op.op.word(),
-            ended: rt::now(),
-            took,
-        });
+        self.done.push(Told::now(op.op.word(), took));
         self.shared.operation();
     }
 

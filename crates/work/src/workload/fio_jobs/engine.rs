@@ -10,7 +10,7 @@ use super::parse::{Each, Job, Way};
 use super::{FioJobsSpec, JobFile};
 use crate::RunError;
 use crate::workload::bench::{Bench, Sync};
-use crate::workload::{Done, fsync};
+use crate::workload::{Done, Told, fsync};
 use base::{BLOCK_BYTES, Nanos, Rng};
 use rt::{Mutex, Sender};
 use std::collections::BTreeMap;
@@ -294,7 +294,7 @@ impl Sequence {
 
 impl Copy {
     /// The whole copy, in its own task.
-    fn run(&self, told: &Sender<(&'static str, Nanos)>, written: &AtomicU64) {
+    fn run(&self, told: &Sender<Told>, written: &AtomicU64) {
         if self.job.delay > Nanos::ZERO {
             rt::sleep(self.job.delay);
         }
@@ -320,12 +320,7 @@ impl Copy {
     }
 
     /// Takes requests until none is left or the time is over.
-    fn work(
-        &self,
-        end: Option<base::Time>,
-        told: &Sender<(&'static str, Nanos)>,
-        written: &AtomicU64,
-    ) {
+    fn work(&self, end: Option<base::Time>, told: &Sender<Told>, written: &AtomicU64) {
         let mut buffer = Vec::new();
         while end.is_none_or(|end| rt::now() < end) {
             // This is a statement of its own, so that the lock is not held during the request.
@@ -346,7 +341,7 @@ impl Copy {
         &self,
         request: &Request,
         buffer: &mut Vec<u8>,
-        told: &Sender<(&'static str, Nanos)>,
+        told: &Sender<Told>,
         written: &AtomicU64,
     ) -> Option<()> {
         let (file, content) = &self.files[request.file];
@@ -386,7 +381,7 @@ impl Copy {
     /// Tells the end of a call; `None`: it failed, and the copy ends.
     fn told(
         &self,
-        told: &Sender<(&'static str, Nanos)>,
+        told: &Sender<Told>,
         kind: &'static str,
         start: base::Time,
         result: Result<(), RunError>,
@@ -394,7 +389,7 @@ impl Copy {
         match result {
             Ok(()) => {
                 // The receiver outlives this task.
-                let _ = told.send((kind, rt::now() - start));
+                let _ = told.send(Told::now(kind, rt::now() - start));
                 Some(())
             }
             Err(e) => {
@@ -439,7 +434,7 @@ impl Bench for FioJobs {
                     });
                 }
                 drop(told);
-                tell.iter().for_each(|(kind, took)| done(kind, took));
+                tell.iter().for_each(&mut *done);
             });
             for copy in phase {
                 let failed = copy.sequence.lock().failed.take();
@@ -567,7 +562,7 @@ mod tests {
             let sync = || Ok(());
             jobs.prepare(&sync).unwrap();
             let (mut kinds, start) = (Vec::new(), rt::now());
-            jobs.run(&sync, &mut |kind, _| kinds.push(kind)).unwrap();
+            jobs.run(&sync, &mut |told| kinds.push(told.kind)).unwrap();
             let took = rt::now() - start;
             if spoil {
                 let file = vfs.open("/a.0.0", OpenFlags::READ_WRITE, 0).unwrap();

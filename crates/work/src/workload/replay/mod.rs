@@ -17,8 +17,8 @@ mod plan;
 
 pub use plan::own_time;
 
-use super::Done;
 use super::replay_spec::{Pace, Pacing};
+use super::{Done, Told};
 use crate::RunError;
 use crate::causes::{Calls, in_call};
 use crate::recording::{Op, Recording};
@@ -129,14 +129,18 @@ impl<'a> Replay<'a> {
                             None => return,
                             Some(Err(e)) => return turns.fail(e),
                             // The receiver outlives this task.
-                            Some(Ok(took)) => drop(told.send((call, took))),
+                            Some(Ok(took)) => drop(told.send((call, rt::now(), took))),
                         }
                     }
                 });
             }
             drop(told);
-            for (call, took) in tell.iter() {
-                done(this.recording.calls[call as usize].op.kind(), took);
+            for (call, end, took) in tell.iter() {
+                done(Told {
+                    kind: this.recording.calls[call as usize].op.kind(),
+                    end,
+                    took,
+                });
             }
         });
         turns.result()
@@ -491,7 +495,10 @@ mod tests {
                 ..Pacing::default()
             };
             let mut kinds = Vec::new();
-            run(&recording(), pacing, &vfs, &mut |kind, _| kinds.push(kind)).unwrap();
+            run(&recording(), pacing, &vfs, &mut |told| {
+                kinds.push(told.kind)
+            })
+            .unwrap();
             assert_eq!(vfs.leaked_files() + vfs.open_files(), 0);
             assert_eq!(vfs.stat("/d/new").unwrap().size, 77);
             assert!(vfs.stat("/d/old").is_err());
@@ -521,7 +528,7 @@ mod tests {
             let recording = recording();
             let mut replay = Replay::prepare(&recording, Pacing::default(), &vfs).unwrap();
             vfs.unlink("/d/old").unwrap();
-            let error = replay.run(&mut |_, _| {}).unwrap_err();
+            let error = replay.run(&mut |_| {}).unwrap_err();
             drop(std::mem::take(&mut *replay.open.lock()));
             error.to_string()
         });

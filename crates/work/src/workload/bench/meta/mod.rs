@@ -11,8 +11,8 @@ mod op;
 
 pub use op::MetaOp;
 
-use super::super::Done;
 use super::super::values::{SpecError, number, size, size_text};
+use super::super::{Done, Told};
 use super::room::Needs;
 use super::{Bench, Sync, timed};
 use crate::RunError;
@@ -126,8 +126,6 @@ impl fmt::Display for MetaSpec {
 
 pub(super) struct Meta {
     objects: Arc<Objects>,
-    /// When the operations of several processes ended, in the order in which they were told.
-    ended: Vec<Time>,
 }
 
 /// The end of an operation, and its duration.
@@ -138,7 +136,6 @@ impl Meta {
         let spec = spec.clone();
         Meta {
             objects: Arc::new(Objects { spec, vfs }),
-            ended: Vec::new(),
         }
     }
 
@@ -151,7 +148,7 @@ impl Meta {
             .try_for_each(|n| timed(op.word(), done, || self.objects.apply(op, n)))
     }
 
-    fn together(&mut self, op: MetaOp, done: &mut Done<'_>) -> Result<(), RunError> {
+    fn together(&self, op: MetaOp, done: &mut Done<'_>) -> Result<(), RunError> {
         let next = Arc::new(rt::Mutex::named("bench/meta-next", 0_u32));
         let start = |number| {
             let (objects, next) = (self.objects.clone(), next.clone());
@@ -170,9 +167,9 @@ impl Meta {
         }
         failure?;
         all.sort_unstable();
-        for (at, took) in all {
-            self.ended.push(at);
-            done(op.word(), took);
+        for (end, took) in all {
+            let kind = op.word();
+            done(Told { kind, end, took });
         }
         Ok(())
     }
@@ -205,7 +202,6 @@ impl Bench for Meta {
     }
 
     fn run(&mut self, _: &Sync<'_>, done: &mut Done<'_>) -> Result<(), RunError> {
-        self.ended.clear();
         for op in self.spec().passes() {
             match self.spec().processes {
                 1 => self.alone(op, done)?,
@@ -213,10 +209,6 @@ impl Bench for Meta {
             }
         }
         Ok(())
-    }
-
-    fn ended(&mut self) -> Vec<Time> {
-        std::mem::take(&mut self.ended)
     }
 
     fn check(&mut self) -> Result<(), RunError> {

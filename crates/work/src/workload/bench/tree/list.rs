@@ -3,6 +3,7 @@
 
 use crate::RunError;
 use crate::workload::bench::pattern;
+use crate::workload::{Done, Told};
 use base::Nanos;
 use rt::Mutex;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -243,7 +244,7 @@ pub fn run_stage(
     vfs: &Arc<Vfs>,
     stage: Stage,
     processes: u32,
-    done: &mut dyn FnMut(&'static str, Nanos),
+    done: &mut Done<'_>,
 ) -> Result<(), RunError> {
     let one = |task: &Task| {
         let start = rt::now();
@@ -253,7 +254,7 @@ pub fn run_stage(
     if processes == 1 || stage.len() == 1 {
         return stage.iter().try_for_each(|task| {
             let took = one(task)?;
-            done(task.kind, took);
+            done(Told::now(task.kind, took));
             Ok(())
         });
     }
@@ -273,7 +274,7 @@ pub fn run_stage(
                     };
                     match one(&task) {
                         // The receiver outlives this task.
-                        Ok(took) => drop(told.send((task.kind, took))),
+                        Ok(took) => drop(told.send(Told::now(task.kind, took))),
                         Err(e) => {
                             failed.lock().get_or_insert(e);
                             left.lock().clear();
@@ -283,7 +284,7 @@ pub fn run_stage(
             });
         }
         drop(told);
-        tell.iter().for_each(|(kind, took)| done(kind, took));
+        tell.iter().for_each(done);
     });
     failed.into_inner().map_or(Ok(()), Err)
 }

@@ -233,7 +233,7 @@ impl Tree {
 impl Bench for Tree {
     fn prepare(&mut self, sync: &Sync<'_>) -> Result<(), RunError> {
         for stage in std::mem::take(&mut self.tree) {
-            list::run_stage(&self.vfs, stage, 1, &mut |_, _| {})?;
+            list::run_stage(&self.vfs, stage, 1, &mut |_| {})?;
         }
         sync()?;
         self.vfs.drop_caches();

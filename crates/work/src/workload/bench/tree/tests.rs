@@ -26,8 +26,8 @@ fn ran(
         let mut tree = Tree::new(&spec, vfs.clone(), 5);
         let mut kinds = BTreeMap::new();
         tree.prepare(&|| Ok(()))?;
-        tree.run(&|| Ok(()), &mut |kind, _| {
-            *kinds.entry(kind).or_default() += 1
+        tree.run(&|| Ok(()), &mut |told| {
+            *kinds.entry(told.kind).or_default() += 1
         })?;
         assert_eq!(kinds.values().sum::<u64>(), spec.operations());
         between(&vfs);
@@ -103,7 +103,7 @@ fn cpu_time_of_a_program_passes() {
             let vfs = Vfs::new(testkit::model::ModelFs::new());
             let mut tree = Tree::new(&spec, vfs, 5);
             tree.prepare(&|| Ok(())).unwrap();
-            tree.run(&|| Ok(()), &mut |_, _| {}).unwrap();
+            tree.run(&|| Ok(()), &mut |_| {}).unwrap();
             rt::now()
         });
         outcome.value.expect("no panic").0
