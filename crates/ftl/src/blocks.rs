@@ -18,15 +18,55 @@ pub(crate) const ORDINARY: usize = 0;
 /// Index of the pool of the blocks of the SLC area.
 pub(crate) const SLC: usize = 1;
 
+/// The victims of a pool: a block of the ordinary pool; of the SLC area the blocks that were written
+/// side by side. These are emptied row by row of all of them, so that what one command wrote on
+/// many dies does not come to lie on few.
+#[derive(Clone, Debug, Default)]
+struct Emptying {
+    blocks: Vec<u32>,
+    /// The row to look at next, and in which of the blocks.
+    row: u32,
+    turn: usize,
+}
+
+impl Emptying {
+    fn of(blocks: Vec<u32>) -> Emptying {
+        Emptying {
+            blocks,
+            row: 0,
+            turn: 0,
+        }
+    }
+    /// A block is empty.
+    fn leave(&mut self, block: u32) {
+        if let Some(place) = self.blocks.iter().position(|b| *b == block) {
+            self.blocks.remove(place);
+            self.turn -= usize::from(place < self.turn);
+        }
+    }
+    /// The current row of a block has moved. The block may have left by that.
+    fn step(&mut self, block: u32) {
+        if self.blocks.get(self.turn) == Some(&block) {
+            self.turn += 1;
+        }
+        if self.turn >= self.blocks.len() {
+            (self.row, self.turn) = (self.row + 1, 0);
+        }
+    }
+    /// Rows that have been looked at.
+    fn rows(&self) -> u64 {
+        u64::from(self.row) * self.blocks.len() as u64 + self.turn as u64
+    }
+}
+
 /// The blocks of one mode: ordinary ones, or those of the SLC area.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Pool {
     /// Number of free blocks.
     free: u32,
     /// Number of blocks in which a program failed and that are not empty yet.
     failing: u32,
-    /// The victim being emptied, and the next slot to look at.
-    victim: Option<(u32, u32)>,
+    victims: Emptying,
     /// True if that victim is moved for its wear.
     levelling: bool,
 }
@@ -37,6 +77,8 @@ pub(crate) struct Blocks {
     layout: Layout,
     own: Housekeeping,
     dies: u32,
+    /// Blocks of the SLC area that are emptied together.
+    stripe: usize,
     table: Vec<BlockInfo>,
     pools: [Pool; 2],
     free: FreeBlocks,
@@ -47,7 +89,12 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// The blocks of a layout without data. Those outside the map areas are free, or bad where
     /// `bad` says so.
-    pub fn new(layout: Layout, own: Housekeeping, dies: u32, bad: impl Fn(u32) -> bool) -> Blocks {
+    pub fn new(
+        layout: Layout,
+        own: Housekeeping,
+        (dies, lanes): (u32, u32),
+        bad: impl Fn(u32) -> bool,
+    ) -> Blocks {
         let fresh = |b: u32| BlockInfo {
             state: match layout.is_meta(b) {
                 true => State::Meta,
@@ -62,13 +109,14 @@ impl Blocks {
         };
         let mut blocks = Blocks {
             table: (0..layout.blocks).map(fresh).collect(),
-            pools: [Pool::default(); 2],
+            pools: Default::default(),
             free: FreeBlocks::new(dies),
             victims: Victims::new(own.policy, own.seed, layout.blocks, layout.slots_per_block),
             levelling: Levelling::new(own),
             layout,
             own,
             dies,
+            stripe: lanes as usize,
         };
         blocks.count();
         blocks
@@ -76,7 +124,7 @@ impl Blocks {
     /// Counts the blocks of the pools anew; there is no victim then.
     fn count(&mut self) {
         let (own, slots) = (self.own, self.layout.slots_per_block);
-        self.pools = [Pool::default(); 2];
+        self.pools = Default::default();
         self.free = FreeBlocks::new(self.dies);
         self.victims = Victims::new(own.policy, own.seed, self.layout.blocks, slots);
         for (block, info) in (0u32..).zip(&self.table) {
@@ -207,9 +255,7 @@ impl Blocks {
         self.victims.remove(block);
         let (pool, info) = (&mut self.pools[which], &mut self.table[block as usize]);
         info.freed_at = now;
-        if pool.victim.is_some_and(|(victim, _)| victim == block) {
-            pool.victim = None;
-        }
+        pool.victims.leave(block);
         if info.failing {
             info.state = State::Bad;
             pool.failing -= 1;
@@ -221,8 +267,9 @@ impl Blocks {
     }
 
     /// The current victim, or the next one: failing blocks first, then the choice of the policy
-    /// (ftl-I7). In the SLC area every full block may be a victim, because its copies take fewer
-    /// cells. If blocks are `scarce`, the block with the fewest valid slots comes first.
+    /// (ftl-I7). In the SLC area, where every full block may be a victim because its copies take
+    /// fewer cells, those that were closed first are taken together, as many as the host has lanes.
+    /// If blocks are `scarce`, the block with the fewest valid slots comes first.
     pub fn pick_victim(
         &mut self,
         pool: usize,
@@ -230,20 +277,23 @@ impl Blocks {
         now: u64,
         stats: &mut FtlStats,
     ) -> Option<u32> {
-        if self.pools[pool].victim.is_none() {
+        if self.pools[pool].victims.blocks.is_empty() {
             let slots = self.layout.slots_per_block;
-            let next = match self.failing_block(pool) {
-                Some(block) => Some(block),
-                None if pool == SLC || scarce => self.victims.fewest_valid(pool, NONE, &self.table),
-                None => self.victims.choose(pool, slots, &self.table, now),
+            let next: Vec<u32> = match self.failing_block(pool) {
+                Some(block) => vec![block],
+                None if pool == SLC => self.victims.closed(pool).take(self.stripe).collect(),
+                None if scarce => {
+                    Vec::from_iter(self.victims.fewest_valid(pool, NONE, &self.table))
+                }
+                None => Vec::from_iter(self.victims.choose(pool, slots, &self.table, now)),
             };
-            if let Some(block) = next.filter(|_| pool == ORDINARY) {
-                stats.victim(self.get(block).valid, slots);
+            if let Some(block) = next.first().filter(|_| pool == ORDINARY) {
+                stats.victim(self.get(*block).valid, slots);
             }
             self.pools[pool].levelling = false;
-            self.pools[pool].victim = next.map(|block| (block, 0));
+            self.pools[pool].victims = Emptying::of(next);
         }
-        self.victim(pool).map(|(block, _)| block)
+        self.victim(pool)
     }
     /// The closed block with the fewest valid slots among those in which a program failed.
     fn failing_block(&self, pool: usize) -> Option<u32> {
@@ -253,33 +303,39 @@ impl Blocks {
         let failing = self.victims.closed(pool).filter(|b| self.get(*b).failing);
         failing.min_by_key(|b| (self.get(*b).valid, self.get(*b).erases, *b))
     }
-    /// The victim being emptied, and the next of its slots to look at.
-    pub fn victim(&self, pool: usize) -> Option<(u32, u32)> {
-        self.pools[pool].victim
+    /// The first of the victims.
+    fn victim(&self, pool: usize) -> Option<u32> {
+        self.pools[pool].victims.blocks.first().copied()
+    }
+    /// What to look at next: a row of each of the victims that have not had their turn, as block and
+    /// row.
+    pub fn round(&self, pool: usize) -> Vec<(u32, u32)> {
+        let victims = &self.pools[pool].victims;
+        let left = victims.blocks.iter().skip(victims.turn);
+        left.map(|block| (*block, victims.row)).collect()
     }
     /// True for a block that is being emptied; such a block leaves its list when it is released.
     fn is_victim(&self, block: u32) -> bool {
-        let mut victims = self.pools.iter().filter_map(|p| p.victim);
-        victims.any(|(victim, _)| victim == block)
+        self.pools.iter().any(|p| p.victims.blocks.contains(&block))
     }
-    /// Notes that the slots of the victim below `slot` have moved.
-    pub fn moved_below(&mut self, pool: usize, slot: u32) {
-        if let Some(victim) = &mut self.pools[pool].victim {
-            victim.1 = slot;
-        }
-    }
-    /// Notes that all slots of a block have moved: it is no victim any more.
-    pub fn moved_all(&mut self, pool: usize, block: u32) {
-        if self.victim(pool).is_some_and(|(victim, _)| victim == block) {
-            let valid = self.get(block).valid;
-            assert_eq!(valid, 0, "ftl-I1: a collected block has valid slots left");
-            self.pools[pool].victim = None;
+    /// Notes that the row of `block` which [`round`](Self::round) named has moved. Behind the last
+    /// row there is no victim any more.
+    pub fn moved_row(&mut self, pool: usize, block: u32) {
+        let rows = self.layout.rows_in(block);
+        let victims = &mut self.pools[pool].victims;
+        victims.step(block);
+        if victims.row >= rows {
+            let left = std::mem::take(victims).blocks;
+            for block in left {
+                let valid = self.get(block).valid;
+                assert_eq!(valid, 0, "ftl-I1: a collected block has valid slots left");
+            }
         }
     }
     /// True if the ordinary victim is moved for its wear.
     pub fn is_levelling(&self) -> bool {
         let pool = &self.pools[ORDINARY];
-        pool.levelling && pool.victim.is_some()
+        pool.levelling && !pool.victims.blocks.is_empty()
     }
     /// True if a host write pays for a step of collection when `low` blocks are too few.
     pub fn collection_due(&self, low: u32) -> bool {
@@ -300,13 +356,13 @@ impl Blocks {
     /// than a victim of collection does).
     pub fn begin_levelling(&mut self, stats: &mut FtlStats) {
         let pool = &mut self.pools[ORDINARY];
-        let busy = pool.victim.is_some() || pool.failing > 0 || pool.free <= RESERVE;
+        let busy = !pool.victims.blocks.is_empty() || pool.failing > 0 || pool.free <= RESERVE;
         if busy || !self.levelling.due() {
             return;
         }
         let coldest = self.levelling.look(&self.victims, &self.free, &self.table);
         if let Some(block) = coldest {
-            (pool.victim, pool.levelling) = (Some((block, 0)), true);
+            (pool.victims, pool.levelling) = (Emptying::of(vec![block]), true);
             stats.wear_move();
         }
     }
@@ -352,9 +408,8 @@ impl Blocks {
     /// Slots of ordinary blocks' size in free blocks, and slots already collected from victims.
     pub fn idle_slots(&self) -> u64 {
         let free = u64::from(self.free(ORDINARY) + self.free(SLC));
-        let victims = self.pools.iter().filter_map(|p| p.victim);
-        let collected = victims.map(|(_, slot)| u64::from(slot)).sum::<u64>();
-        free * u64::from(self.layout.slots_per_block) + collected
+        let rows = self.pools.iter().map(|p| p.victims.rows()).sum::<u64>();
+        free * u64::from(self.layout.slots_per_block) + rows * u64::from(self.layout.slots_per_row)
     }
     /// Bytes of memory that table and lists take.
     pub fn memory_bytes(&self) -> u64 {
@@ -427,7 +482,7 @@ impl Blocks {
 impl Blocks {
     /// Makes `block` the ordinary victim.
     pub fn set_victim(&mut self, block: u32) {
-        self.pools[ORDINARY].victim = Some((block, 0));
+        self.pools[ORDINARY].victims = Emptying::of(vec![block]);
     }
     /// Lets a closed block look as worn as if it had been erased so many times more.
     pub fn wear_out(&mut self, block: u32, erases: u32) {

@@ -301,10 +301,6 @@ impl Layout {
             self.rows_per_block
         }
     }
-    /// Slots that a block holds in its mode.
-    pub(crate) fn slots_in(&self, block: u32) -> u32 {
-        self.rows_in(block) * self.slots_per_row
-    }
     /// True for the blocks of the two map areas.
     pub(crate) fn is_meta(&self, block: u32) -> bool {
         block < 2 * self.area

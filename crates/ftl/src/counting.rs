@@ -77,7 +77,12 @@ impl Counting {
         Ok(Counting {
             l2p: vec![NONE; layout.units as usize],
             p2l: vec![NONE; (layout.blocks * layout.slots_per_block) as usize],
-            blocks: Blocks::new(layout, config.housekeeping, geometry.dies(), |_| false),
+            blocks: Blocks::new(
+                layout,
+                config.housekeeping,
+                (geometry.dies(), config.lanes),
+                |_| false,
+            ),
             streams: lanes(&config).map(frontier),
             accepted: 0,
             mapped: 0,
@@ -247,31 +252,25 @@ impl Counting {
         }
     }
     fn collect(&mut self, pool: usize, budget: u32) -> Result<(), FtlError> {
-        let Some((block, mut slot)) = self.blocks.victim(pool) else {
-            return Ok(());
-        };
         let (to, per_row) = (
             if pool == SLC { FOLD } else { GC },
             self.layout.slots_per_row,
         );
         let cause = self.cause(to);
-        let end = self.layout.slots_in(block);
-        let base = self.layout.ppn(block, 0, 0);
         let mut copied = 0;
-        while slot < end && copied < budget && self.blocks.victim(pool).is_some() {
-            for ppn in base + slot..base + slot + per_row {
+        while copied < budget
+            && let Some((block, row)) = self.blocks.round(pool).first().copied()
+        {
+            let first = self.layout.ppn(block, row, 0);
+            for ppn in first..first + per_row {
                 if self.p2l[ppn as usize] != NONE {
                     self.copy(to, block, ppn)?;
                     copied += 1;
                 }
             }
-            slot += per_row;
-            self.blocks.moved_below(pool, slot);
+            self.blocks.moved_row(pool, block);
         }
         self.stats.copied(cause, copied);
-        if slot >= end {
-            self.blocks.moved_all(pool, block);
-        }
         Ok(())
     }
     /// Moves a valid unit of the victim `block`, as [`Counting::put`] would; the unit's old slot is

@@ -132,19 +132,20 @@ fn n5_n6_many_commands_at_a_time() {
 /// while it arrives.
 #[test]
 fn n7_behind_the_slc_area() {
-    let mut m = device("nvme-980pro,slc.share=false,slc.mib=140");
+    let mut m = device("nvme-980pro,slc.share=false,slc.mib=560");
     let payload = data(256 << 10);
-    let area = 140 * 4;
+    let area = 560 * 4;
     let (_, end) = rate(&mut m, Time(0), 32, area, |i| {
         Request::write(Lba(i * 512), Class::Data, payload.clone())
     });
     let (per_second, _) = rate(&mut m, end, 32, 4000, |i| {
         Request::write(Lba((area + i) * 512), Class::Data, payload.clone())
     });
-    println!(
-        "N7 GB/s written behind the area: {:.3}",
-        per_second * 262_144.0 / 1e9
-    );
+    let rate = per_second * 262_144.0 / 1e9;
+    println!("N7 GB/s written behind the area: {rate:.3}");
+    // The published 2.0 is not reached (docs/design/models.md); dies that wait for each other while
+    // the area is folded give less than half of this.
+    assert!(rate > 1.0, "{rate}");
 }
 
 #[test]

@@ -61,7 +61,8 @@ impl Ftl {
         self.collect(now, ORDINARY, units)?;
         Ok(Some(self.nand.all_free().max(now)))
     }
-    /// Empties one victim of a pool, in one go; `false` if there is none.
+    /// Empties the victim of a pool, or those that are emptied together, in one go; `false` if there
+    /// is none.
     pub(crate) fn collect_victim(&mut self, now: Time, pool: usize) -> Result<bool, FtlError> {
         if self.pick_victim(pool).is_none() {
             return Ok(false);
@@ -83,36 +84,53 @@ impl Ftl {
         let cold = self.streams.blocks().any(|(stream, _)| stream == GC);
         self.blocks.free(ORDINARY) < RESERVE && !cold
     }
-    /// Copies up to `budget` units of the victim; the block is released when its last valid slot
-    /// has moved.
+    /// Copies up to `budget` units of the victims, in whole rows; a block is released when its last
+    /// valid slot has moved.
     pub(crate) fn collect(&mut self, now: Time, pool: usize, budget: u32) -> Result<(), FtlError> {
-        let Some((block, mut slot)) = self.blocks.victim(pool) else {
-            return Ok(());
-        };
         let mut copied = 0;
-        let end = self.layout.slots_in(block);
         let to = if pool == SLC { FOLD } else { GC };
-        while slot < end && copied < budget && self.blocks.victim(pool).is_some() {
-            let row = slot / self.layout.slots_per_row;
+        while copied < budget {
+            let rows = self.read_round(now, pool, budget - copied)?;
+            if rows.is_empty() {
+                break;
+            }
+            for (block, row, read) in rows {
+                for ppn in self.map.live(self.layout.row(block, row)) {
+                    self.copy(now, read, ppn, to)?;
+                    copied += 1;
+                }
+                self.blocks.moved_row(pool, block);
+            }
+        }
+        Ok(())
+    }
+    /// Reads a row of each victim, until they hold `most` valid slots; answers with block, row and
+    /// when it is read. All are read before the first copy is programmed, because a read of a die
+    /// waits for its program: dies that are read and programmed in turn would wait for each other.
+    fn read_round(
+        &mut self,
+        now: Time,
+        pool: usize,
+        most: u32,
+    ) -> Result<Vec<(u32, u32, Time)>, FtlError> {
+        let (mut rows, mut slots) = (Vec::new(), 0);
+        for (block, row) in self.blocks.round(pool) {
+            if slots >= most {
+                break;
+            }
             let live = self.map.live(self.layout.row(block, row));
             // A copy must not show a part of a batch that is only in memory (remap-I13).
             if live.iter().any(|p| self.has_unlogged_owner(*p)) {
                 self.write_log(now)?;
             }
-            if !live.is_empty() {
-                let read = self.charge_read(now, block, row, live.len());
-                for ppn in live {
-                    self.copy(now, read, ppn, to)?;
-                    copied += 1;
-                }
-            }
-            slot = (row + 1) * self.layout.slots_per_row;
-            self.blocks.moved_below(pool, slot);
+            let read = match live.len() {
+                0 => now,
+                n => self.charge_read(now, block, row, n),
+            };
+            slots += live.len() as u32;
+            rows.push((block, row, read));
         }
-        if slot >= end {
-            self.blocks.moved_all(pool, block);
-        }
-        Ok(())
+        Ok(rows)
     }
     /// Moves one valid slot into a stream of copies; its owners' versions travel with it (ftl-I4).
     pub(crate) fn copy(

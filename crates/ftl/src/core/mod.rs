@@ -88,7 +88,9 @@ impl Ftl {
         let mut ftl = Ftl {
             map: map::Map::new(&layout),
             owners: owners::Owners::new((layout.units / 4).max(64)),
-            blocks: Blocks::new(layout, own, dies, |b| nand.is_bad(BlockId(b))),
+            blocks: Blocks::new(layout, own, (dies, config.lanes), |b| {
+                nand.is_bad(BlockId(b))
+            }),
             streams: streams::Streams::new(&config),
             group: Default::default(),
             numbers: Default::default(),

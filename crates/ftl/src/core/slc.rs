@@ -1,9 +1,11 @@
 //! The SLC area: blocks used with one bit per cell, which take the host's writes first.
 //!
 //! With [`Config::slc`] the host stream opens blocks of the area only. What the area holds is
-//! *folded*: copied as garbage collection copies, into ordinary blocks, by a stream of its own. A
-//! host write that finds no free block of the area waits until one block is folded;
-//! [`Ftl::fold_idle`] folds while the device is idle. A unit has the same tag in either place, so
+//! *folded*: copied as garbage collection copies, into ordinary blocks, by a stream of its own. The
+//! blocks that were closed first, one for each lane of the host stream, are folded together, row by
+//! row of all of them: so all dies work at once, and units that were written one after the other on
+//! many dies do not come to lie on few. A host write that finds no free block of the area waits
+//! until so many are folded; [`Ftl::fold_idle`] folds while the device is idle. A unit has the same tag in either place, so
 //! recovery need not know of folding: the copy keeps its birth version (ftl-I4), and the SLC block
 //! is erased only when the copies are durable (ftl-I2).
 //!

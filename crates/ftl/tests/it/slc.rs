@@ -106,6 +106,26 @@ fn what_is_in_the_area_is_read_at_its_speed() {
 }
 
 #[test]
+fn units_that_were_written_side_by_side_are_read_side_by_side_after_folding() {
+    let read = |ftl: &mut Ftl, now: Time| ftl.read(now, 0..8).1.0 - now.0;
+    let mut ftl = device(10);
+    stream(&mut ftl, Time(0), 0..160);
+    let mut now = ftl.flush(Time(1 << 30)).unwrap();
+    while let Some(end) = ftl.fold_idle(now, 8).unwrap() {
+        now = end;
+    }
+    let folded = read(&mut ftl, Time(1 << 32));
+    let mut never = fresh(BLOCKS, CONFIG);
+    stream(&mut never, Time(0), 0..160);
+    never.flush(Time(1 << 30)).unwrap();
+    assert_eq!(
+        folded,
+        read(&mut never, Time(1 << 32)),
+        "two rows on two dies"
+    );
+}
+
+#[test]
 fn reads_equal_a_naive_map_after_any_mix() {
     for seed in 0..8 {
         let mut rng = Rng::named(seed, "slc mix");
