@@ -5,6 +5,7 @@ use crate::args::DeviceCommand;
 use crate::calibrate;
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
+use crate::plain;
 use crate::saved;
 use crate::table::framed;
 use comfy_table::Table;
@@ -91,6 +92,7 @@ fn list(all: &[Description]) -> Table {
 
 fn show(profile: &str, d: &Description) -> String {
     let mib = d.capacity_bytes >> 20;
+    let profile = plain::line(profile);
     let mut out = format!("{profile}: {}, {mib} MiB", d.kind);
     let host = d.host_cpu_percent;
     out.push_str(&format!("; CPU costs of its host: {host} % of a PC's\n\n"));

@@ -11,7 +11,7 @@ use crate::replay::summary;
 use crate::stop::Stop;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus};
@@ -101,6 +101,17 @@ fn children(pid: u32) -> Vec<i32> {
         .collect()
 }
 
+/// Whether a recording ends within a line, or stands where there is no room for another.
+fn is_cut(file: &Path) -> bool {
+    let room = rustix::fs::statvfs(file).map_or(1, |fs| fs.f_bavail);
+    let mut last = [0];
+    let whole = fs::File::open(file).and_then(|mut file| {
+        file.seek(SeekFrom::End(-1))?;
+        file.read_exact(&mut last)
+    });
+    room == 0 || whole.is_err() || last != *b"\n"
+}
+
 /// Says what was recorded and what to do with it, on standard error: standard output is the
 /// command's.
 fn tell_what(file: &Path, command: &str) {
@@ -108,6 +119,12 @@ fn tell_what(file: &Path, command: &str) {
     match recording::read_with(file, false) {
         Ok((recording, reading)) => {
             eprint!("{}", summary(&reading, recording.calls.len()));
+            if is_cut(file) {
+                tell(format!(
+                    "{shown} is cut short, as by a full disk: it has the beginning alone. Make room, or choose another place with -o"
+                ));
+                return;
+            }
             eprintln!("Compare the schemes on it: varve replay {shown}");
         }
         Err(_) if fs::metadata(file).is_ok_and(|m| m.len() == 0) => {
@@ -117,5 +134,24 @@ fn tell_what(file: &Path, command: &str) {
             ));
         }
         Err(e) => tell(format!("{shown} is kept; it cannot be replayed: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_that_ends_within_a_line_is_cut() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("r.strace");
+        for (text, cut) in [
+            ("1 1.0 close(3) = 0\n", false),
+            ("1 1.0 clo", true),
+            ("", true),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(is_cut(&file), cut, "{text:?}");
+        }
     }
 }

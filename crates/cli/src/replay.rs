@@ -6,6 +6,7 @@ use crate::blocks;
 use crate::compare::{self, What};
 use crate::failure::{Failure, failed, usage};
 use crate::out::say;
+use crate::plain;
 use crate::table;
 use serde_json::json;
 use std::fmt::Write;
@@ -136,7 +137,7 @@ fn filebench_model(args: &ReplayArgs, name: &str) -> Result<(String, String), Fa
     for ignored in model.ignored_words() {
         let _ = writeln!(words, "{ignored}");
     }
-    Ok((spec.to_string(), words))
+    Ok((spec.to_string(), plain::message(&words)))
 }
 
 /// The text form of a job file, and what is in it in words.
@@ -151,7 +152,7 @@ fn fio_jobs(args: &ReplayArgs, name: &str) -> Result<(String, String), Failure> 
     for assumed in &file.assumed {
         let _ = writeln!(words, "assumed: {assumed}");
     }
-    Ok((spec.to_string(), words))
+    Ok((spec.to_string(), plain::message(&words)))
 }
 
 /// What was read and what was left out, in a few lines.

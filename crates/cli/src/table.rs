@@ -1,6 +1,7 @@
 //! The two tables of a comparison: the figures to decide by, and the time of one fsync in its
 //! parts.
 
+use crate::plain;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use report::causes::{self, By};
 use report::gain;
@@ -54,7 +55,8 @@ pub fn causes(run: &Run, by: By) -> Table {
     let head = std::iter::once(first.as_str()).chain(causes::COLUMNS);
     let mut table = framed(head);
     for row in causes::rows(run, by) {
-        table.add_row(row);
+        // Names of files and programs are those of a recording, which anybody may have made.
+        table.add_row(row.iter().map(|cell| plain::line(cell)));
     }
     to_the_right(table)
 }

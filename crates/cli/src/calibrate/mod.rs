@@ -19,11 +19,13 @@ use place::Place;
 use rig::{BlockDevice, Profile};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Times of each quantity at most.
 const REPEATS: usize = 200;
+/// A capacity for which a profile is asked whether it has chips, bytes.
+const CHIPS_PROBE: u64 = 1 << 30;
 /// The template where nothing is known of the device.
 const LIKE: &str = "loop-like";
 
@@ -49,7 +51,17 @@ fn refuse_to_replace(output: &Path, force: bool) -> Result<(), Failure> {
             "{shown} is there already; --force replaces it, -o names another file"
         )));
     }
-    Ok(())
+    // A folder that cannot be written is found before a minute of measuring.
+    let part = part_of(output);
+    fs::write(&part, "")
+        .and_then(|()| fs::remove_file(&part))
+        .map_err(|e| failed(format!("{shown} cannot be written: {e}")))
+}
+
+/// The name under which a profile is written.
+fn part_of(output: &Path) -> PathBuf {
+    let name = output.file_name().unwrap_or_default().to_string_lossy();
+    output.with_file_name(format!(".{name}.part"))
 }
 
 fn from_fio(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
@@ -180,7 +192,8 @@ fn finish(
     };
     let written = profile(&text, &fit, origin).map_err(failed)?;
     // A profile that could not be used would be found only by the next command.
-    Profile::from_toml(&written).map_err(|e| failed(format!("the fitted profile: {e}")))?;
+    let usable = Profile::from_toml(&written);
+    let usable = usable.map_err(|e| failed(format!("the fitted profile: {e}")))?;
     match args.json {
         true => say(&format!(
             "{:#}\n",
@@ -194,6 +207,11 @@ fn finish(
         "{shown} is written. Compare the schemes on it: varve compare --device {}",
         argument(&args.output)
     ));
+    if !matches!(usable.chips(CHIPS_PROBE), Ok(Some(_))) {
+        tell(format!(
+            "it tells no life: {like} has no flash in it; --like emmc-odroid-xu4 does, with the endurance of your card in `[nand]`"
+        ));
+    }
     Ok(())
 }
 
@@ -208,8 +226,7 @@ fn argument(path: &Path) -> String {
 
 /// Writes the whole file or nothing.
 fn save(path: &Path, text: &str) -> Result<(), Failure> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let part = path.with_file_name(format!(".{name}.part"));
+    let part = part_of(path);
     fs::write(&part, text)
         .and_then(|()| fs::rename(&part, path))
         .map_err(|e| {

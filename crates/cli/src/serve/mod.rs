@@ -3,7 +3,7 @@
 mod device;
 
 use crate::args::{Place, ServeArgs};
-use crate::failure::{Failure, failed, tell};
+use crate::failure::{Failure, failed, tell, usage};
 use crate::mount::let_go_unused;
 use crate::out::say;
 use device::Device;
@@ -112,6 +112,12 @@ fn start(at: &Place, args: &ServeArgs, served: &Arc<Served>) -> Result<Vec<Serve
 
 /// The device as a file in a folder.
 fn mount(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
+    if !folder.is_dir() {
+        return Err(usage(format!(
+            "--file {}: it is no folder; make an empty one, in which the device is the file `{NAME}`",
+            folder.display()
+        )));
+    }
     let options = Options {
         // One at a time: a sync that is carried out after a write began after that write was
         // answered, and a write of a part of a sector is alone.

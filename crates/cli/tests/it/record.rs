@@ -13,6 +13,35 @@ const SCRIPT: &str = "echo one >> log; (echo two >> log); echo new > f.tmp; mv f
                       mkdir d; echo x > d/x; mv d e; rm -r e; echo said; exit 7";
 
 #[test]
+fn names_in_a_recording_cannot_drive_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    let lines = [
+        r#"1 1.000000 openat(AT_FDCWD, "/a/q\33[31mx\nforged", O_WRONLY|O_CREAT, 0644) = 3</a/q> <0.000010>"#,
+        r#"1 1.000100 pwrite64(3</a/q>, ""..., 4096, 0) = 4096 <0.000010>"#,
+        r#"1 1.000200 fsync(3</a/q>) = 0 <0.000010>"#,
+    ];
+    fs::write(dir.path().join("evil.strace"), lines.join("\n") + "\n").unwrap();
+    let args = [
+        "replay",
+        "evil.strace",
+        "--by",
+        "file",
+        "--schemes",
+        "jbd2",
+        "--size",
+        "64",
+    ];
+    let out = varve_in(dir.path()).args(args).output().unwrap();
+    let said = words(&out);
+    assert!(out.status.success(), "{said}");
+    assert!(
+        said.contains("\\u{1b}[31mx\\nforged") || said.contains("\\x1b[31mx\\nforged"),
+        "{said}"
+    );
+    assert!(!said.contains('\u{1b}'), "{said}");
+}
+
+#[test]
 fn a_command_is_recorded_and_replayed_on_each_scheme() {
     let dir = tempfile::tempdir().unwrap();
     let mut record = varve_in(dir.path());

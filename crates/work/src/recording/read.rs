@@ -57,7 +57,10 @@ pub fn detect_file(path: &Path) -> Result<Format, RunError> {
 }
 
 fn opened(path: &Path) -> Result<(String, File), RunError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = path
+        .file_name()
+        .unwrap_or(path.as_os_str())
+        .to_string_lossy();
     let file = File::open(path);
     let file = file.map_err(|e| RunError::Recording(format!("{name} cannot be opened: {e}")))?;
     Ok((name.into_owned(), file))
