@@ -18,6 +18,7 @@ truncate -s 256M "$folder/kernel.img"
 mke2fs -q -F -t ext4 "$folder/kernel.img"
 mount -o loop "$folder/kernel.img" "$folder/kernel"
 trap 'umount "$folder/kernel"; rmdir "$folder/kernel"' EXIT
+trap 'exit 1' INT TERM
 rm -f "$folder/varve.img"
 image="file:$folder/varve.img:/t.db?vfs=varve&create=256M"
 
@@ -42,11 +43,11 @@ for mode in delete truncate wal; do
     best "varve_$mode" "$program-plain" "$image" "$mode" "$count" "$extension"
 done
 best varve_batch "$program" "$image" delete "$count" "$extension"
-times() {
+ratio() {
     awk -v a="$2" -v b="$3" -v name="$1" 'BEGIN { printf "%-10s %8d %8d %6.2f\n", name, b, a, a / b }'
 }
 printf '%-10s %8s %8s %6s\n' mode kernel varve times
-times delete "$varve_delete" "$kernel_delete"
-times truncate "$varve_truncate" "$kernel_truncate"
-times wal "$varve_wal" "$kernel_wal"
-times batch "$varve_batch" "$kernel_delete"
+ratio delete "$varve_delete" "$kernel_delete"
+ratio truncate "$varve_truncate" "$kernel_truncate"
+ratio wal "$varve_wal" "$kernel_wal"
+ratio batch "$varve_batch" "$kernel_delete"

@@ -64,14 +64,29 @@ pub(crate) fn guarded(error: *mut varve_error, f: impl FnOnce() -> Outcome<c_int
     // SAFETY: the caller passes null, or a place for an error.
     if let Some(error) = unsafe { error.as_mut() } {
         error.code = code.min(0);
-        fill(&mut error.text, text.as_bytes());
+        fill(&mut error.text, printable(&text).as_bytes());
     }
     code
 }
 
-/// Copies a text and ends it with a zero; cuts what is too long.
+/// A text on one line, in which nothing drives a terminal: names in it may hold any bytes.
+fn printable(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() {
+            true => out.extend(c.escape_default()),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+/// Copies a text and ends it with a zero; cuts what is too long in front of a character.
 pub(crate) fn fill(out: &mut [c_char], text: &[u8]) {
-    let n = text.len().min(out.len() - 1);
+    let mut n = text.len().min(out.len() - 1);
+    while n < text.len() && n > 0 && text[n] & 0xC0 == 0x80 {
+        n -= 1;
+    }
     for (to, from) in out.iter_mut().zip(&text[..n]) {
         *to = *from as c_char;
     }
@@ -132,5 +147,19 @@ mod tests {
         let mut out = [1; 4];
         fill(&mut out, b"abcdef");
         assert_eq!(out.map(|c| c as u8), *b"abc\0");
+        fill(&mut out, "ab\u{e9}".as_bytes());
+        assert_eq!(
+            out.map(|c| c as u8)[..3],
+            *b"ab\0",
+            "no half of a character"
+        );
+    }
+
+    #[test]
+    fn a_name_in_a_text_cannot_drive_a_terminal() {
+        assert_eq!(
+            printable("opening /a\u{1b}[31m\n\u{e9}"),
+            "opening /a\\u{1b}[31m\\n\u{e9}"
+        );
     }
 }

@@ -2,13 +2,18 @@
 //! letters of the file: `sqlite3_varve_init` for `varve.so`.
 
 use crate::api::{Api, sqlite3, sqlite3_api_routines};
-use crate::{said, table};
+use crate::{images, said, table};
 use rt::Mutex;
 use sqlite_vfs::ffi;
 use std::ffi::{CString, c_char, c_int};
 
 /// Two connections may load at once; the second finds what the first has registered.
 static LOADING: Mutex<()> = Mutex::named("sqlite-ext loading", ());
+
+unsafe extern "C" {
+    /// C's: calls a function at the end of the process.
+    fn atexit(function: extern "C" fn()) -> c_int;
+}
 
 /// The entry point that SQLite tries first.
 #[unsafe(no_mangle)]
@@ -103,6 +108,9 @@ unsafe fn try_load(db: *mut sqlite3, routines: *const sqlite3_api_routines) -> R
                 unsafe extern "C" fn(),
             >(each_connection)));
             refused("the function of all connections", each)?;
+            // SQLite keeps the extension loaded, so the function stays where it is. Without memory
+            // for it a process has to close its connections, as SQLite asks anyway.
+            atexit(images::sync_all);
         }
         drop(loading);
         match said::give_function(db, api) {

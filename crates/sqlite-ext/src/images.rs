@@ -20,6 +20,11 @@ static IMAGES: Mutex<Vec<Image>> = Mutex::named("sqlite-ext images", Vec::new())
 const EBUSY: c_int = 16;
 const ESTALE: c_int = 116;
 
+/// How often a process that ends looks whether it may have the images, and how long it waits
+/// between two looks.
+const LOOKS: u32 = 100;
+const LOOK: base::Nanos = base::Nanos(10_000_000);
+
 struct Image {
     /// The SQLite that hears of failures.
     api: Api,
@@ -128,6 +133,45 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
     }
 }
 
+/// Writes what the connections of this process have not closed: a process that ends in order has
+/// lost nothing. One that is killed leaves its images as a cut of power would.
+///
+/// What a thread keeps for itself is gone in the one that ends the process, so another does it.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the runtime's own needs what is gone"
+)]
+pub extern "C" fn sync_all() {
+    let writer = std::thread::Builder::new().spawn(|| drop(rt::foreign(write_all)));
+    if let Ok(writer) = writer {
+        // A fault was told where it happened; the process ends in any case.
+        let _ = writer.join();
+    }
+}
+
+fn write_all() {
+    // In a process that another thread forked while it held the lock nobody gives it back.
+    let free = || {
+        let images = IMAGES.try_lock();
+        if images.is_none() {
+            rt::sleep(LOOK);
+        }
+        images
+    };
+    let Some(images) = (0..LOOKS).find_map(|_| free()) else {
+        return;
+    };
+    for image in images.iter() {
+        if image.mount.is_of_another_process() {
+            continue;
+        }
+        if let Err(e) = image.volume.vfs().sync() {
+            let text = format!("{}: at the end of the process: {e}", image.path.display());
+            said::say(image.api, ffi::SQLITE_IOERR_CLOSE, e.errno().code(), &text);
+        }
+    }
+}
+
 fn identity(image: &Path) -> Option<(u64, u64)> {
     let meta = image.metadata().ok()?;
     Some((meta.dev(), meta.ino()))
@@ -136,6 +180,7 @@ fn identity(image: &Path) -> Option<(u64, u64)> {
 fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
     let disk = match Disk::open(image) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => made(image, wish, e)?,
+        Err(e) if wish.create.is_some() && is_empty(image) => made(image, wish, e)?,
         Err(e) if is_write_protected(&e) => Disk::open_read_only(image)?,
         other => other?,
     };
@@ -182,8 +227,18 @@ fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
         return Err(Error::Host { text, errno });
     };
     let disk = Disk::create(image, bytes)?;
-    disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)))?;
-    Ok(disk)
+    let made = disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)));
+    if made.is_err() {
+        // Half a file system would be in the way of the next attempt; the lock is still held. The
+        // first error is told.
+        let _ = std::fs::remove_file(image);
+    }
+    made.map(|()| disk)
+}
+
+/// Whether an image is a file without a byte.
+fn is_empty(image: &Path) -> bool {
+    image.metadata().is_ok_and(|m| m.is_file() && m.len() == 0)
 }
 
 /// Whether an image is a file of so many bytes that was never written.

@@ -112,6 +112,12 @@ impl Disk {
     }
 
     fn make_ext(&self, format: &Format, kind: rig::mkfs::Kind) -> Result<()> {
+        let sector = self.below().caps().sector_bytes;
+        if format.block_bytes < sector {
+            let block = format.block_bytes;
+            let what = format!("blocks of {block} bytes on a device with sectors of {sector}");
+            return Err(Error::Options(what));
+        }
         let (uuid, hash_seed, time) = identity(format.seed)?;
         let mut options = MkfsOptions::new(self.bytes(), uuid, hash_seed, time);
         options.kind = kind;

@@ -101,15 +101,28 @@ impl HostFile {
         let path = path.as_ref();
         let host = |doing| HostError::host(path, doing);
         let mut how = File::options();
-        how.read(true).write(true).create(true).truncate(false);
-        let file = how.open(path).map_err(host("cannot be made"))?;
+        how.read(true).write(true).truncate(false);
+        let (file, is_new) = match how.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                let there = how.create(true).open(path);
+                (there.map_err(host("cannot be made"))?, false)
+            }
+            Err(e) => return Err(host("cannot be made")(e)),
+        };
         let meta = file.metadata().map_err(host("its status"))?;
         check_kind(path, &meta)?;
         if meta.len() != 0 || meta.file_type().is_block_device() {
             return Err(HostError::unfit(path, "has content already"));
         }
         busy::lock(path, &file, &meta, true)?;
-        file.set_len(bytes).map_err(host("cannot be that long"))?;
+        file.set_len(bytes).map_err(|e| {
+            if is_new {
+                // An empty file would be in the way of the next attempt. The first error is told.
+                let _ = std::fs::remove_file(path);
+            }
+            host("cannot be that long")(e)
+        })?;
         sync_name(path).map_err(host("its name cannot be made durable"))?;
         let options = HostOptions {
             write: true,

@@ -90,10 +90,55 @@ a.close()
     place.e2fsck();
 }
 
+/// The function `exit` of C ends the process without closing anything.
+#[test]
+fn a_process_that_ends_in_order_without_closing_has_lost_nothing() {
+    for (mode, sync) in [("delete", "full"), ("delete", "normal"), ("wal", "normal")] {
+        let place = Place::new();
+        place.python(&format!(
+            "
+import ctypes
+a = db(isolation_level=None)
+a.execute('pragma journal_mode={mode}'); a.execute('pragma synchronous={sync}')
+a.execute('create table t(n)')
+for n in range(10): a.execute('insert into t values(?)', (n,))
+ctypes.CDLL(None).exit(0)
+"
+        ));
+        let text = place.shell(
+            ".open 'file:app.img:/app.db?vfs=varve'
+             select count(*) from t;",
+        );
+        assert_eq!(text.trim_end(), "10", "{mode}, {sync}");
+        place.e2fsck();
+    }
+}
+
+#[test]
+fn an_image_that_could_not_be_made_is_not_in_the_way() {
+    let place = Place::new();
+    let out = place.python(
+        "
+for size in ['8000000T', '64M']:
+    try:
+        c = sqlite3.connect(f'file:new.img:/a.db?vfs=varve&create={size}', uri=True)
+        c.execute('create table t(v)'); c.close(); print('made')
+    except sqlite3.OperationalError as e: print(e, os.path.exists('new.img'))
+open('empty.img', 'w').close()
+c = sqlite3.connect('file:empty.img:/a.db?vfs=varve&create=64M', uri=True)
+c.execute('create table t(v)'); c.close(); print('made')
+",
+    );
+    assert_eq!(
+        text_of(&out),
+        "unable to open database file False\nmade\nmade\n"
+    );
+}
+
 /// Commits rows for ever and tells each.
 const WRITER: &str = "
 a = db(isolation_level=None)
-a.execute(f'pragma journal_mode={MODE}'); a.execute('pragma synchronous=extra')
+a.execute(f'pragma journal_mode={MODE}'); a.execute(f'pragma synchronous={SYNC}')
 a.execute('create table if not exists t(n integer primary key, v)')
 n = a.execute('select coalesce(max(n), 0) from t').fetchone()[0]
 while True:
@@ -106,11 +151,16 @@ while True:
 
 #[test]
 fn what_a_killed_process_has_acknowledged_is_there() {
-    for mode in ["delete", "truncate", "wal"] {
+    for (mode, sync) in [
+        ("delete", "extra"),
+        ("truncate", "full"),
+        ("persist", "full"),
+        ("wal", "full"),
+    ] {
         let place = Place::new();
         let mut acked = 0;
         for round in 1..=4 {
-            acked = killed_after(&place, mode, acked + 37 * round);
+            acked = killed_after(&place, (mode, sync), acked + 37 * round);
             let text = place.shell(
                 ".open 'file:app.img:/app.db?vfs=varve'
                  pragma integrity_check; select max(n) from t;",
@@ -126,12 +176,12 @@ fn what_a_killed_process_has_acknowledged_is_there() {
 }
 
 /// Kills a writer once it has told row `enough`; answers the last row that it told.
-fn killed_after(place: &Place, mode: &str, enough: u64) -> u64 {
+fn killed_after(place: &Place, (mode, sync): (&str, &str), enough: u64) -> u64 {
     let mut command = place.python_command();
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
-    write!(input, "{PRELUDE}\nMODE='{mode}'\n{WRITER}").unwrap();
+    write!(input, "{PRELUDE}\nMODE='{mode}'; SYNC='{sync}'\n{WRITER}").unwrap();
     drop(input);
     let mut told = 0;
     let mut is_killed = false;
