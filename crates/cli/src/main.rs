@@ -38,7 +38,8 @@ mod worker;
 
 use args::{Args, Command};
 use clap::Parser;
-use failure::Failure;
+use clap::error::ErrorKind;
+use failure::{Failure, tell};
 use progress::Progress;
 use std::ffi::OsString;
 use std::path::Path;
@@ -127,9 +128,44 @@ fn refuse(e: &clap::Error) -> ! {
     let is_fsck = std::env::args_os()
         .nth(1)
         .is_some_and(|word| word == "fsck");
-    if (is_fsck || called_by_fsck()) && e.use_stderr() {
-        let _ = e.print();
-        std::process::exit(fsck::USAGE.into());
+    // Help is for reading, and what asks for help because nothing was said is no mistake.
+    if !e.use_stderr() || e.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        e.exit();
     }
-    e.exit()
+    tell(in_a_line(&e.render().to_string()));
+    std::process::exit(match is_fsck || called_by_fsck() {
+        true => fsck::USAGE.into(),
+        false => 2,
+    });
+}
+
+/// An error of the command line on one line: what is wrong and what is like it; without the usage,
+/// which `--help` shows.
+fn in_a_line(rendered: &str) -> String {
+    let mut out = String::new();
+    for paragraph in rendered.split("\n\n") {
+        let words: Vec<&str> = paragraph.split_whitespace().collect();
+        let said = words.join(" ");
+        match words.first() {
+            None | Some(&"Usage:" | &"For") => {}
+            Some(&"error:") => out.push_str(said.trim_start_matches("error: ")),
+            Some(_) => out.push_str(&format!(" ({said})")),
+        }
+    }
+    out + "; --help tells more"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_command_line_is_one_line() {
+        let rendered = "error: unexpected argument '--limit' found\n\n  tip: a similar argument exists: \
+                        '--timing'\n\nUsage: varve compare --timing <NAME>\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            in_a_line(rendered),
+            "unexpected argument '--limit' found (tip: a similar argument exists: '--timing'); --help tells more"
+        );
+    }
 }

@@ -21,7 +21,7 @@ pub struct LsArgs {
     /// Files or directories of images; an image alone is its root.
     #[arg(required = true, value_name = "IMAGE[:/PATH]")]
     pub places: Vec<OsString>,
-    /// Inode, mode, links, owner, group, size, modification time (seconds since 1970), name.
+    /// Inode, mode, links, owner, group, size, modification time (UTC), name.
     #[arg(short, long)]
     pub long: bool,
     /// Everything below as well, with whole paths.

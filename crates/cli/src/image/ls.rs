@@ -124,7 +124,7 @@ fn describe(a: &Attr, name: &[u8], target: &str) -> String {
         _ => a.size.to_string(),
     };
     format!(
-        "{:>7} {}{} {:>3} {:>5} {:>5} {:>12} {}.{:09} {}{target}\n",
+        "{:>7} {}{} {:>3} {:>5} {:>5} {:>12} {} {}{target}\n",
         a.ino.0,
         letter(a.kind),
         permissions(a.perm),
@@ -132,8 +132,7 @@ fn describe(a: &Attr, name: &[u8], target: &str) -> String {
         a.uid,
         a.gid,
         size,
-        a.mtime.secs,
-        a.mtime.nanos,
+        rig::inspect::date(a.mtime.secs, a.mtime.nanos),
         shown(name)
     )
 }

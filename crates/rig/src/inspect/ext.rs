@@ -1,5 +1,6 @@
 //! Describes ext4 and ext3.
 
+use super::date::moment;
 use super::{Section, corrupt, uuid};
 use crate::VolumeError;
 use base::Ino;
@@ -61,9 +62,9 @@ pub fn info(file: &HostFile, journal: Option<&HostFile>) -> Result<Vec<Section>,
         .row("groups", sb.groups_count())
         .row("journal inode", sb.journal_ino())
         .row("last mounted at", text(sb.last_mounted()))
-        .row("made, seconds since 1970", sb.mkfs_time())
-        .row("mounted, seconds since 1970", sb.mount_time())
-        .row("written, seconds since 1970", sb.write_time());
+        .row("made", moment(sb.mkfs_time()))
+        .row("mounted", moment(sb.mount_time()))
+        .row("written", moment(sb.write_time()));
     if sb.compat().has(Compat::HAS_JOURNAL) && sb.journal_ino().0 == 0 {
         s.row("journal uuid", uuid(sb.journal_uuid()));
     }

@@ -2,9 +2,12 @@
 //! info` and `varve dump`. Nothing is recovered: the descriptions are of the bytes as they lie
 //! there.
 
+mod date;
 mod ext;
 mod f2fs;
 mod ring;
+
+pub use date::date;
 
 use crate::{Fs, VolumeError, kind_of};
 use base::BLOCK_BYTES;
