@@ -4,5 +4,5 @@
 #
 #     PLAN=plan.jsonl STORE=store SHARES=8 sh parallel.sh [--sshlogin host1,host2]
 set -eu
-seq "$SHARES" | parallel "$@" --halt never \
+seq "$SHARES" | parallel -q "$@" --halt never \
   "${VARVE:-varve}" campaign work --plan "$PLAN" --store "$STORE" --share "{}/$SHARES" --workers 1

@@ -49,6 +49,34 @@ def test_a_sweep_is_one_table(tmp_path):
     assert [p.stat().st_mtime_ns for p in results] == before
 
 
+def test_campaigns_at_one_time_in_one_store_are_kept_apart(tmp_path):
+    def one(schemes, seeds):
+        options = {**SMALL, "schemes": schemes}
+        spec = {"command": "compare", "options": options, "sweep": {"seed": seeds}}
+        return varve.campaign(spec, store=tmp_path / "store").table
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        tables = [pool.submit(one, ["jbd2"], "1-4"), pool.submit(one, ["emmc"], "1-3")]
+        first, second = [table.result() for table in tables]
+    assert (first.column("scheme"), second.column("scheme")) == (["jbd2"] * 4, ["emmc"] * 3)
+
+
+def test_two_results_of_one_job_are_both_kept(tmp_path):
+    def archive(text):
+        found = io.BytesIO()
+        with tarfile.open(fileobj=found, mode="w") as tar:
+            content = b'{"by": "%s"}\n' % os.urandom(4).hex().encode() + text
+            info = tarfile.TarInfo("results/ab/ab01")
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+        return found.getvalue()
+
+    for text in [b"one", b"one", b"other"]:
+        varve.campaigns._take_in(archive(text), tmp_path)
+    kept = {p.relative_to(tmp_path).parts[0]: p.read_bytes() for p in tmp_path.rglob("ab01")}
+    assert {name: content.split(b"\n")[1] for name, content in kept.items()} == {"results": b"one", "again": b"other"}
+
+
 def test_one_comparison_and_a_file_are_specs(tmp_path):
     one = varve.campaign(["compare", "--schemes", "jbd2", "--size", "64", "--workload", SMALL["workload"]])
     assert len(one.table) == 1

@@ -118,7 +118,8 @@ def outputs(folder):
     store = folder / "store"
     spec = {"command": "compare", "options": small, "sweep": {"seed": [1, 2]}}
     yield "campaign", varve.campaign(spec, store=store).data
-    words = ["campaign", "status", "--plan", str(store / "plan.jsonl"), "--store", str(store), "--json"]
+    (plan,) = (store / "plans").glob("*.jsonl")
+    words = ["campaign", "status", "--plan", str(plan), "--store", str(store), "--json"]
     yield "campaign-status", json.loads(varve._run.run(words))
 
 

@@ -7,10 +7,11 @@
 use super::hands::Ran;
 use super::plan::Planned;
 use super::shelf::Shelf;
-use super::store::{Id, Run, Store};
+use super::store::{Id, Kept, Run, Store};
 use super::work::{ATTEMPTS, Bench};
 use crate::failure::{Failure, failed};
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::time::Instant;
 
 /// One job in so many runs twice.
@@ -109,8 +110,11 @@ impl Gate {
                 }
             }
         }
-        for (job, _) in jobs {
-            twice.differ.extend(differ(store, job)?);
+        let mut told = BTreeSet::new();
+        for job in jobs.iter().map(|(job, _)| *job).chain(mine) {
+            if told.insert(job.number) {
+                twice.differ.extend(differ(store, job)?);
+            }
         }
         Ok(twice)
     }
@@ -138,12 +142,20 @@ fn is_own(shelf: &Shelf, id: &str) -> Result<bool, Failure> {
     Ok(kept.is_none_or(|kept| kept.by.worker == shelf.worker))
 }
 
-/// How the two results of a job differ, if it has two that do.
+/// How two results of a job differ, if it has two that do: those of its two runs, or of two workers
+/// that both made it.
 ///
 /// # Errors
 /// The host refuses, or a result is damaged.
 pub fn differ(store: &Store, job: &Planned) -> Result<Option<String>, Failure> {
     let get = |run| store.get(&job.id, run).map_err(failed);
+    let copies = store.copies(&job.id).map_err(failed)?;
+    let mut copies = copies.iter();
+    if let Some(first) = copies.next()
+        && let Some(other) = copies.find(|other| other.0.text != first.0.text)
+    {
+        return Ok(Some(two_results(job, first, other)));
+    }
     let Some(second) = get(Run::Second)? else {
         return Ok(None);
     };
@@ -153,17 +165,24 @@ pub fn differ(store: &Store, job: &Planned) -> Result<Option<String>, Failure> {
     if first.text == second.text {
         return Ok(None);
     }
-    let equal = first.text.bytes().zip(second.text.bytes());
+    let place = |run| store.place(&job.id, run).map_err(failed);
+    let first = (first, place(Run::First)?);
+    let second = (second, place(Run::Second)?);
+    Ok(Some(two_results(job, &first, &second)))
+}
+
+fn two_results(job: &Planned, one: &(Kept, PathBuf), other: &(Kept, PathBuf)) -> String {
+    let equal = one.0.text.bytes().zip(other.0.text.bytes());
     let at = equal.take_while(|(a, b)| a == b).count();
-    Ok(Some(format!(
+    format!(
         "job {} ({}) gave two results, which differ from byte {at} on: {} by {}, and {} by {}",
         job.number,
         job.task.name(),
-        store.path(&job.id, Run::First).display(),
-        first.by.worker,
-        store.path(&job.id, Run::Second).display(),
-        second.by.worker
-    )))
+        one.1.display(),
+        one.0.by.worker,
+        other.1.display(),
+        other.0.by.worker
+    )
 }
 
 #[cfg(test)]

@@ -40,6 +40,10 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let cells = spec.cells.into_iter();
     let cells = cells.map(|words| Cell::of(&spec.command, &words).map(|cell| (words, cell)));
     let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    if let Some((_, first)) = cells.first() {
+        // A wrong option of the jobs leaves the plan as it was.
+        first.tasks()?;
+    }
     let out = BufWriter::new(stdout());
     let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
     let (mut seconds, mut ids) = (0.0, BTreeSet::new());

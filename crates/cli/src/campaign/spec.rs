@@ -8,6 +8,7 @@ use crate::failure::{Failure, failed, usage};
 use crate::{crash, paper};
 use clap::Parser;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::path::Path;
 use toml::{Table, Value};
 
@@ -159,6 +160,11 @@ impl Spec {
         }
         for (key, values) in &text.sweep {
             let values = axis(&command, key, values)?;
+            if cells.len().saturating_mul(values.len()) > CELLS_MAX {
+                return Err(usage(format!(
+                    "[sweep] has more than {CELLS_MAX} combinations: make several plans of it"
+                )));
+            }
             let with = |cell: &Vec<String>| {
                 let more = |value: &Vec<String>| [&cell[..], value].concat();
                 values.iter().map(more).collect::<Vec<_>>()
@@ -168,6 +174,9 @@ impl Spec {
         Ok(Spec { command, cells })
     }
 }
+
+/// Combinations of a sweep at most: all are in memory while it is planned.
+const CELLS_MAX: usize = 1_000_000;
 
 /// The words of an option.
 fn option(command: &str, key: &str, value: &Value) -> Result<Vec<String>, Failure> {
@@ -209,10 +218,10 @@ fn axis(command: &str, key: &str, values: &Value) -> Result<Vec<Vec<String>>, Fa
     if values.is_empty() {
         return Err(usage(format!("`{key}` under [sweep] has no value")));
     }
-    let mut all: Vec<Vec<String>> = Vec::new();
+    let (mut all, mut seen) = (Vec::new(), BTreeSet::new());
     for value in &values {
         let words = option(command, key, value)?;
-        if all.contains(&words) {
+        if !seen.insert(words.clone()) {
             return Err(usage(format!("`{key}` under [sweep] has {value} twice")));
         }
         all.push(words);
@@ -228,7 +237,12 @@ fn seeds(text: &str) -> Result<Vec<Value>, Failure> {
     };
     let (from, to) = text.split_once('-').ok_or_else(wrong)?;
     match (from.trim().parse::<i64>(), to.trim().parse::<i64>()) {
-        (Ok(from), Ok(to)) if from <= to => Ok((from..=to).map(Value::Integer).collect()),
+        (Ok(from), Ok(to)) if from <= to && to.abs_diff(from) < CELLS_MAX as u64 => {
+            Ok((from..=to).map(Value::Integer).collect())
+        }
+        (Ok(from), Ok(to)) if from <= to => Err(usage(format!(
+            "seed = \"{text}\": more than {CELLS_MAX} seeds; make several plans of them"
+        ))),
         _ => Err(wrong()),
     }
 }
@@ -250,6 +264,18 @@ mod tests {
         let spec = Spec::parse(text).map_err(|e| e.to_string())?;
         let line = |cell: &Vec<String>| format!("{} {}", spec.command, cell.join(" "));
         Ok(spec.cells.iter().map(line).collect())
+    }
+
+    #[test]
+    fn a_sweep_without_end_is_refused() {
+        let sweep = |sweep: &str| lines(&format!("command = 'compare'\n[sweep]\n{sweep}"));
+        for wide in [
+            "seed = '1-9999999999'",
+            "seed = '1-600000'\nsize = [64, 128]",
+        ] {
+            let why = sweep(wide).unwrap_err();
+            assert!(why.contains("1000000"), "{why}");
+        }
     }
 
     #[test]

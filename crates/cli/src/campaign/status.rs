@@ -110,19 +110,16 @@ impl Status {
     }
 
     fn twice(&mut self, store: &Store, job: &Planned, retried: bool) -> Result<(), Failure> {
+        if let Some(why) = differ(store, job)? {
+            tell(why);
+            self.differ += 1;
+        }
         if !retried && !is_drawn(job.number, &job.id) {
             return Ok(());
         }
         match store.get(&job.id, Run::Second) {
             Ok(Some(kept)) => self.seconds += kept.by.seconds,
-            _ => {
-                self.second_runs_missing += 1;
-                return Ok(());
-            }
-        }
-        if let Some(why) = differ(store, job)? {
-            tell(why);
-            self.differ += 1;
+            _ => self.second_runs_missing += 1,
         }
         Ok(())
     }

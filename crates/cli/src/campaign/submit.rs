@@ -70,7 +70,8 @@ fn script(args: &SubmitArgs, tasks: u64) -> Result<String, Failure> {
     option("--requeue".into());
     option("--open-mode=append".into());
     // What is under way at the end of its time is given up in order.
-    option("--signal=TERM@30".into());
+    // Without `B:` only the steps of a job would hear of it, and this one has none.
+    option("--signal=B:TERM@30".into());
     for (name, value) in [
         ("partition", &args.partition),
         ("time", &args.time),

@@ -7,6 +7,7 @@ leaves missing results and nothing else, and they are made again.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import math
@@ -144,6 +145,11 @@ def _share_of_text(plan_text: bytes, share: str, workers: int) -> bytes:
         return archive.getvalue()
 
 
+def _text(result: bytes) -> bytes:
+    """What a job gave, without the line that says who made it and in what time."""
+    return result.partition(b"\n")[2]
+
+
 def _take_in(archive: bytes, store: Path) -> None:
     """Puts the files of another store into this one, each whole or not at all."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
@@ -154,7 +160,13 @@ def _take_in(archive: bytes, store: Path) -> None:
                 continue
             target = store.joinpath(*parts)
             if target.exists():
-                continue
+                if parts[0] != "results" or _text(content.read()) == _text(target.read_bytes()):
+                    continue
+                # Two workers gave one job two results: both are kept, and `merge` names them.
+                target = store.joinpath("again", *parts[1:])
+                content.seek(0)
+                if target.exists():
+                    continue
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as part:
                 shutil.copyfileobj(content, part)
@@ -271,6 +283,16 @@ def work_on(
     _work(str(file), str(store), "", None)
 
 
+def _planned(spec: Spec, base: Path) -> Path:
+    """The plan in the store, under a name by its content: campaigns at one time may share a store."""
+    folder = base / "plans"
+    folder.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as scratch:
+        part = plan(spec, Path(scratch) / "plan.jsonl")
+        name = hashlib.sha256(part.read_bytes()).hexdigest()[:32]
+        return part.replace(folder / f"{name}.jsonl")
+
+
 def campaign(
     spec: Spec,
     *,
@@ -295,7 +317,7 @@ def campaign(
     with tempfile.TemporaryDirectory(prefix="varve-") as scratch:
         base = Path(scratch) if store is None else Path(store)
         base.mkdir(parents=True, exist_ok=True)
-        file = plan(spec, base / "plan.jsonl")
+        file = _planned(spec, base)
         command, _, _ = _read(file)
         target = Path(out) if out is not None else Path(scratch) / "merged"
         # What an earlier merge left would pass for this one's.

@@ -162,6 +162,7 @@ impl All<'_> {
             "fs": config.stack.fs.to_string(),
             "scheme": config.stack.scheme_text(),
             "workload": config.workload,
+            "device": {"profile": config.stack.device},
         });
         if let Some(done) = &done {
             let run = serde_json::to_value(&done.run).expect("plain data serialises");

@@ -5,7 +5,9 @@
 //! memory is bounded whatever their number.
 
 use crate::failure::{Failure, failed};
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -24,7 +26,11 @@ const GROUP: usize = 8 * BATCH;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Bool,
+    /// A number from 0 on that a signed column holds, too.
+    Natural,
     Int,
+    /// A number from 0 on that no signed column holds.
+    Large,
     Float,
     Text,
 }
@@ -34,7 +40,9 @@ impl Kind {
     fn of(value: &Value) -> Option<Kind> {
         match value {
             Value::Bool(_) => Some(Kind::Bool),
+            Value::Number(n) if n.is_i64() && n.is_u64() => Some(Kind::Natural),
             Value::Number(n) if n.is_i64() => Some(Kind::Int),
+            Value::Number(n) if n.is_u64() => Some(Kind::Large),
             Value::Number(_) => Some(Kind::Float),
             Value::String(_) => Some(Kind::Text),
             Value::Null | Value::Array(_) | Value::Object(_) => None,
@@ -45,6 +53,8 @@ impl Kind {
     fn with(self, other: Kind) -> Kind {
         match (self, other) {
             (a, b) if a == b => a,
+            (Kind::Natural, other @ (Kind::Int | Kind::Large | Kind::Float)) => other,
+            (other @ (Kind::Int | Kind::Large | Kind::Float), Kind::Natural) => other,
             (Kind::Int, Kind::Float) | (Kind::Float, Kind::Int) => Kind::Float,
             _ => Kind::Text,
         }
@@ -53,7 +63,8 @@ impl Kind {
     fn arrow(self) -> DataType {
         match self {
             Kind::Bool => DataType::Boolean,
-            Kind::Int => DataType::Int64,
+            Kind::Natural | Kind::Int => DataType::Int64,
+            Kind::Large => DataType::UInt64,
             Kind::Float => DataType::Float64,
             Kind::Text => DataType::Utf8,
         }
@@ -255,7 +266,8 @@ fn column(rows: &[Map<String, Value>], name: &str, kind: Kind) -> ArrayRef {
     let values = rows.iter().map(|row| row.get(name));
     match kind {
         Kind::Bool => Arc::new(values.map(|v| v?.as_bool()).collect::<BooleanArray>()),
-        Kind::Int => Arc::new(values.map(|v| v?.as_i64()).collect::<Int64Array>()),
+        Kind::Natural | Kind::Int => Arc::new(values.map(|v| v?.as_i64()).collect::<Int64Array>()),
+        Kind::Large => Arc::new(values.map(|v| v?.as_u64()).collect::<UInt64Array>()),
         Kind::Float => Arc::new(values.map(|v| v?.as_f64()).collect::<Float64Array>()),
         Kind::Text => Arc::new(values.map(|v| v.map(text)).collect::<StringArray>()),
     }
@@ -272,7 +284,7 @@ mod tests {
     use super::*;
     use arrow_array::Array;
     use arrow_array::cast::AsArray;
-    use arrow_array::types::{Float64Type, Int64Type};
+    use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
     use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
     use serde_json::json;
 
@@ -305,6 +317,20 @@ mod tests {
         );
         assert!(at("b.d").is_null(1) && at("more").is_null(0));
         assert_eq!(batch.num_columns(), 4);
+    }
+
+    #[test]
+    fn a_number_that_no_signed_column_holds_is_exact() {
+        let (batch, csv) = table(&[json!({"a": 1}), json!({"a": u64::MAX})]);
+        assert_eq!(csv, format!("a\n1\n{}\n", u64::MAX));
+        let column = batch.column_by_name("a").unwrap();
+        assert_eq!(column.as_primitive::<UInt64Type>().values(), &[1, u64::MAX]);
+        let (batch, _) = table(&[json!({"a": -1}), json!({"a": u64::MAX})]);
+        let column = batch.column_by_name("a").unwrap().as_string::<i32>();
+        assert_eq!(
+            (column.value(0), column.value(1)),
+            ("-1", "18446744073709551615")
+        );
     }
 
     #[test]

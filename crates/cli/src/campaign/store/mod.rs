@@ -9,6 +9,7 @@
 //! again/ab/ab12..        the same, of its second run
 //! packs/5c..             many results in one file ([`pack`]): those that took milliseconds
 //! attempts/ab/ab12...X   a run that gave no result, with the reason
+//! plans/..               plans, where the Python package keeps them
 //! damaged/ab12...X       what was found in a place of a result, or of a pack, and was none
 //! ```
 //!
@@ -209,6 +210,43 @@ impl Store {
         };
         let kept = read(&bytes, id).map_err(|why| StoreError::Damaged { path, why })?;
         Ok(Some(kept))
+    }
+
+    /// Every whole copy of the result of a first run, with the file that it is in.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn copies(&self, id: &str) -> Result<Vec<(Kept, PathBuf)>, StoreError> {
+        let path = self.path(id, Run::First);
+        let mut found = Vec::new();
+        {
+            let mut known = locked(&self.packs);
+            let (packed, in_several) = known.packs.count(id);
+            // Most results lie in one place alone, and nothing of them is read for this.
+            if !packed || !in_several && !path.exists() {
+                return Ok(Vec::new());
+            }
+            found.extend(known.packs.copies(id)?);
+        }
+        match fs::read(&path) {
+            Ok(bytes) => found.push((bytes, path)),
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(at(&path)(e)),
+        }
+        let whole = |(bytes, path): (Vec<u8>, PathBuf)| Some((read(&bytes, id).ok()?, path));
+        Ok(found.into_iter().filter_map(whole).collect())
+    }
+
+    /// The file that the result of a job is in.
+    ///
+    /// # Errors
+    /// The host refuses.
+    pub fn place(&self, id: &str, run: Run) -> Result<PathBuf, StoreError> {
+        let path = self.path(id, run);
+        if run == Run::Second || path.exists() {
+            return Ok(path);
+        }
+        Ok(self.waiting_or_packed(id)?.map_or(path, |(_, pack)| pack))
     }
 
     /// Keeps a result. Its bytes are durable when this returns, its name is after

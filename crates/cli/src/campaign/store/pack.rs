@@ -8,6 +8,7 @@
 
 use super::{StoreError, at, names, read};
 use serde::{Deserialize, Serialize};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind};
@@ -62,6 +63,8 @@ pub struct Packs {
     paths: Vec<PathBuf>,
     known: BTreeSet<String>,
     places: BTreeMap<Id, Place>,
+    /// Further places of results that are in several packs, as after two stores were brought together.
+    more: BTreeMap<Id, Vec<Place>>,
     /// Those that were read last, by their numbers; the newest is at the end.
     open: VecDeque<(u32, File)>,
 }
@@ -106,7 +109,10 @@ impl Packs {
         let pack = u32::try_from(self.paths.len()).expect("fewer than 2^32 files are in a folder");
         for (id, bytes) in entries {
             let place = Place { pack, bytes, from };
-            self.places.entry(Id::of(&id)).or_insert(place);
+            match self.places.entry(Id::of(&id)) {
+                Entry::Vacant(first) => drop(first.insert(place)),
+                Entry::Occupied(first) => self.more.entry(*first.key()).or_default().push(place),
+            }
             from += u64::from(bytes) + 1;
         }
         self.paths.push(path);
@@ -117,16 +123,43 @@ impl Packs {
     /// # Errors
     /// The host refuses; a pack that was put aside since it was seen is not found.
     pub fn get(&mut self, id: &str) -> Result<Option<(Vec<u8>, PathBuf)>, StoreError> {
-        let Some(place) = self.places.get(&Id::of(id)).copied() else {
-            return Ok(None);
-        };
+        match self.places.get(&Id::of(id)).copied() {
+            Some(place) => self.at(place).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Every copy of a result, as [`get`](Self::get) answers one.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn copies(&mut self, id: &str) -> Result<Vec<(Vec<u8>, PathBuf)>, StoreError> {
+        let id = Id::of(id);
+        let more = self.more.get(&id).into_iter().flatten();
+        let places: Vec<Place> = self
+            .places
+            .get(&id)
+            .into_iter()
+            .chain(more)
+            .copied()
+            .collect();
+        places.into_iter().map(|place| self.at(place)).collect()
+    }
+
+    /// Whether a pack has the result, and whether several have.
+    pub fn count(&self, id: &str) -> (bool, bool) {
+        let id = Id::of(id);
+        (self.places.contains_key(&id), self.more.contains_key(&id))
+    }
+
+    fn at(&mut self, place: Place) -> Result<(Vec<u8>, PathBuf), StoreError> {
         let path = self.paths[place.pack as usize].clone();
         let file = self.file(place.pack, &path).map_err(at(&path))?;
         let mut bytes = vec![0; place.bytes as usize];
         match file.read_exact_at(&mut bytes, place.from) {
-            Ok(()) => Ok(Some((bytes, path))),
+            Ok(()) => Ok((bytes, path)),
             // Shorter than it was: what lacks is told by who reads the result.
-            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok(Some((Vec::new(), path))),
+            Err(e) if e.kind() == ErrorKind::UnexpectedEof => Ok((Vec::new(), path)),
             Err(e) => Err(at(&path)(e)),
         }
     }
@@ -157,6 +190,10 @@ enum Unread {
 
 /// The ids in a pack with their bytes, and where the first begins.
 fn heads(path: &Path) -> Result<(u64, Vec<(String, u32)>), Unread> {
+    // To open a pipe would wait for a writer.
+    if !fs::metadata(path).map_err(Unread::Host)?.is_file() {
+        return Err(Unread::Damaged("it is no file".into()));
+    }
     let file = File::open(path).map_err(Unread::Host)?;
     let there = file.metadata().map_err(Unread::Host)?.len();
     let mut line = Vec::new();

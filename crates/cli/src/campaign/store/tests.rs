@@ -192,3 +192,43 @@ fn much_is_written_at_once() {
     assert_eq!(packs(&store).len(), 1);
     assert!(locked(&store.waiting).bytes < WAITING_MAX);
 }
+
+#[test]
+fn every_copy_of_a_result_is_found_wherever_it_lies() {
+    let (dir, store) = store();
+    let put = |texts: [&str; 2]| {
+        let results = [("ab01", texts[0]), ("ab02", texts[1])];
+        let results = results.map(|(id, text)| (id.to_string(), written(id, &By::default(), text)));
+        let bytes = pack::packed(&results);
+        let name = &sum(&bytes)[..32];
+        fs::write(dir.path().join("packs").join(name), bytes).unwrap();
+    };
+    put(["a", "b"]);
+    store.present(Run::First).unwrap();
+    assert_eq!(
+        store.copies("ab01").unwrap().len(),
+        0,
+        "one copy is no matter"
+    );
+    put(["a", "c"]);
+    store.present(Run::First).unwrap();
+    let texts = |id: &str| -> Vec<String> {
+        let copies = store.copies(id).unwrap().into_iter();
+        let mut texts: Vec<String> = copies.map(|(kept, _)| kept.text).collect();
+        texts.sort();
+        texts
+    };
+    assert_eq!(
+        (texts("ab01"), texts("ab02")),
+        (vec!["a".into(), "a".into()], vec!["b".into(), "c".into()])
+    );
+    store.put("ab01", Run::First, &By::default(), "d").unwrap();
+    assert_eq!(texts("ab01"), ["a", "a", "d"]);
+}
+
+#[test]
+fn a_folder_in_the_place_of_a_pack_is_damage_and_no_end() {
+    let (dir, store) = store();
+    fs::create_dir(dir.path().join("packs/folder")).unwrap();
+    assert_eq!(store.damaged_packs().unwrap().len(), 1);
+}

@@ -1,7 +1,7 @@
 //! Workers that end before their work does, jobs that give no result, and second runs.
 
 use super::{Camp, TWO, forge};
-use crate::program::words;
+use crate::program::{text, words};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::process::{Child, Output, Stdio};
@@ -222,4 +222,94 @@ fn two_results_that_differ_are_named_kept_and_not_merged() {
     assert_eq!(fs::read(second).unwrap(), forged, "both are kept");
     assert_eq!(camp.files("store", "results").len(), 2);
     assert!(!camp.path("varve-campaign").join("results.json").exists());
+}
+
+/// Both begin at once, so without different places to begin at they would make the same.
+#[test]
+fn two_workers_on_one_plan_share_the_work() {
+    let camp = Camp::new();
+    camp.plan(&[
+        "crash",
+        "--schemes",
+        "jbd2,emmc",
+        "--workload",
+        "ace:1,every=2",
+    ]);
+    let work = [
+        "campaign",
+        "work",
+        "--plan",
+        "plan.jsonl",
+        "--store",
+        "store",
+        "--workers",
+        "1",
+    ];
+    let begin = || camp.varve(&work).stdout(Stdio::piped()).spawn().unwrap();
+    let made: u64 = [begin(), begin()]
+        .map(|worker| {
+            let out = worker.wait_with_output().unwrap();
+            assert!(out.status.success());
+            let said = text(&out.stdout);
+            let (_, rest) = said.split_once("jobs: ").unwrap();
+            rest.split(' ').next().unwrap().parse::<u64>().unwrap()
+        })
+        .iter()
+        .sum();
+    let jobs = camp.status("store")["jobs"].as_u64().unwrap();
+    assert_eq!(camp.status("store")["done"], jobs);
+    assert!(made < jobs + jobs / 2, "{made} runs of {jobs} jobs");
+}
+
+/// Results that two stores brought together contradict each other in.
+#[test]
+fn two_first_results_that_differ_are_named_and_not_merged() {
+    let camp = Camp::new();
+    camp.plan(&MANY);
+    let here = [
+        "campaign",
+        "work",
+        "--plan",
+        "plan.jsonl",
+        "--store",
+        "store",
+    ];
+    camp.good(&here);
+    let packs = camp.path("store/packs");
+    let pack = std::fs::read_dir(&packs)
+        .unwrap()
+        .next()
+        .expect("short jobs share files")
+        .unwrap();
+    let whole = std::fs::read_to_string(pack.path()).unwrap();
+    // A result of its own beside the one in the pack, with another text and a sum that fits.
+    let (head, text) = whole.split_once('\n').unwrap().1.split_once('\n').unwrap();
+    let mut head: serde_json::Value = serde_json::from_str(head).unwrap();
+    let text = &text[..head["bytes"].as_u64().unwrap() as usize];
+    let changed = text.replacen(':', ": ", 1);
+    assert_ne!(changed, text);
+    head["bytes"] = changed.len().into();
+    head["sum"] = blake3::hash(changed.as_bytes()).to_hex().as_str().into();
+    let id = head["id"].as_str().unwrap();
+    let place = camp.path("store/results").join(&id[..2]).join(id);
+    std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+    std::fs::write(&place, format!("{head}\n{changed}")).unwrap();
+    assert_eq!(camp.status("store")["differ"], 1);
+    let merge = [
+        "campaign",
+        "merge",
+        "--plan",
+        "plan.jsonl",
+        "--store",
+        "store",
+        "--out",
+        "out",
+    ];
+    let said = camp.fails(&merge, 1);
+    assert!(
+        said.contains("gave two results") && said.contains("store/packs/"),
+        "{said}"
+    );
+    let said = camp.fails(&here, 1);
+    assert!(said.contains("gave two results"), "{said}");
 }

@@ -58,7 +58,13 @@ fn gnu_parallel_makes_all_results() {
     }
     let mut shell = tool("/bin/sh");
     shell.arg(example("parallel.sh")).current_dir(camp.path(""));
-    let named = [("PLAN", "plan.jsonl"), ("STORE", "store"), ("SHARES", "2")];
+    // A name with a space in it is one word.
+    std::fs::copy(camp.path("plan.jsonl"), camp.path("my plan.jsonl")).unwrap();
+    let named = [
+        ("PLAN", "my plan.jsonl"),
+        ("STORE", "store"),
+        ("SHARES", "2"),
+    ];
     let out = shell.envs(named).env("PATH", path()).output().unwrap();
     assert!(out.status.success(), "{}", words(&out));
     assert_eq!(camp.status("store")["done"], 2);
