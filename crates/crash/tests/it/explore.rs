@@ -16,6 +16,7 @@ fn case(scheme: &str, workload: &str, seed: u64) -> Case {
         device: "spec:emmc".into(),
         workload: workload.into(),
         seed,
+        scheduler: None,
         mutant: None,
     }
 }
