@@ -11,7 +11,7 @@ use crate::device::{Disk, Volume};
 use crate::oracle::{Oracle, Subject};
 use crate::{CrashConfig, Judgement};
 use base::{Bytes, Nanos, Rng, Set, Time};
-use rig::{Cause, Media, Mounted};
+use rig::{Cause, Media};
 use rt::Sim;
 use std::collections::BTreeMap;
 use std::sync::Arc;
