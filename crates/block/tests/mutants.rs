@@ -1,6 +1,6 @@
-//! The catalogue of `cargo xtask mutants` for the ordered plug and the schedulers: each guard, removed, is noticed
-//! within 200 cuts, and the code with its guards passes the same cuts. docs/design/testing.md says
-//! what a line means.
+//! The catalogue of `cargo xtask mutants` for the ordered plug and the schedulers: each guard,
+//! removed, is noticed within 200 cuts, and the code with its guards passes the same cuts.
+//! docs/design/testing.md says what a line means.
 
 #[path = "it/plug.rs"]
 mod plug;

@@ -62,7 +62,8 @@ pub const PRESETS: [&str; 9] = [
 /// The positive control: the scheme without a journal.
 pub const CONTROL: &str = "none";
 
-/// The same jobs under each of these I/O schedulers in turn, numbered anew; without one as they are.
+/// The same jobs under each of these I/O schedulers in turn, numbered anew; without one as they
+/// are.
 pub fn under(schedulers: &[Scheduler], jobs: Vec<Job>) -> Vec<Job> {
     if schedulers.is_empty() {
         return jobs;

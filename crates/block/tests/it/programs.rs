@@ -1,5 +1,5 @@
-//! Random programs of several tasks on a device whose cuts leave all that its promises allow, judged
-//! by rules that do not depend on the scheduler.
+//! Random programs of several tasks on a device whose cuts leave all that its promises allow,
+//! judged by rules that do not depend on the scheduler.
 
 use crate::plug::{Judged, group_at, plain, stamp};
 use base::{Lba, Nanos, Rng, SECTORS_PER_BLOCK, Time};

@@ -1,5 +1,6 @@
-//! elevator-E4: whoever sleeps in an elevator is woken by each event that may let it go on. Each test
-//! hangs, which the simulation reports, or takes too long, if the wake-up that it names is left out.
+//! elevator-E4: whoever sleeps in an elevator is woken by each event that may let it go on. Each
+//! test hangs, which the simulation reports, or takes too long, if the wake-up that it names is left
+//! out.
 
 use crate::plug::plain;
 use base::{Lba, Nanos, SECTORS_PER_BLOCK, Time};
@@ -78,7 +79,8 @@ fn millis_since(since: Time) -> u64 {
     (rt::now() - since).0 / MS
 }
 
-/// A tag sleeps because a command that passed it fills the device: the end of that command wakes it.
+/// A tag sleeps because a command that passed it fills the device: the end of that command wakes
+/// it.
 #[test]
 fn the_end_of_what_passed_wakes_a_tag() {
     for scheduler in SCHEDULERS {

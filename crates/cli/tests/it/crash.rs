@@ -155,8 +155,8 @@ fn a_finding_of_a_modelled_device_is_made_again_from_its_line() {
     assert!(text(&refused.stderr).contains("n99999b"));
 }
 
-/// The table, the results and the line of a finding name the scheduler, and the line makes the state
-/// again under it.
+/// The table, the results and the line of a finding name the scheduler, and the line makes the
+/// state again under it.
 #[test]
 fn each_scheduler_is_explored_and_named() {
     let folder = tempfile::tempdir().unwrap();

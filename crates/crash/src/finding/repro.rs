@@ -9,8 +9,8 @@
 //! value but the workload) stand as `%` and two hexadecimal digits for each byte, so the line can
 //! be pasted between single quotes.
 //!
-//! - L1: a field that is missing (only `scheduler` and `mutant` may be) or wrong is refused by its name; nothing is
-//!   guessed.
+//! - L1: a field that is missing (only `scheduler` and `mutant` may be) or wrong is refused by its
+//!   name; nothing is guessed.
 //! - L2: a line of a build that makes another run or numbers states otherwise is refused, because
 //!   it would name another state.
 
