@@ -1,6 +1,6 @@
 //! elevator-E4: whoever sleeps in an elevator is woken by each event that may let it go on. Each
-//! test hangs, which the simulation reports, or takes too long, if the wake-up that it names is left
-//! out.
+//! test hangs, which the simulation reports, or takes too long, if the wake-up that it names is
+//! left out.
 
 use crate::plug::plain;
 use base::{Lba, Nanos, SECTORS_PER_BLOCK, Time};
