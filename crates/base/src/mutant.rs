@@ -127,6 +127,10 @@ mutants! {
     FastAfterFull = "fast-after-full", H(27);
     /// A change that no fast commit can express is left out of it.
     FastUntold = "fast-untold", H(27);
+    /// An I/O scheduler tells the end of a write that still waits, so a flush passes the write.
+    SchedulerPassesFlush = "scheduler-passes-flush", H(28);
+    /// An I/O scheduler sends a request past one that waits and shares a sector with it.
+    SchedulerSwaps = "scheduler-swaps", H(29);
     /// An fsync of F2FS sends its nodes before the data they lead to has been written.
     F2fsNodeBeforeData = "f2fs-node-before-data", H(30);
     /// Nodes of an fsync have no mark for roll-forward.

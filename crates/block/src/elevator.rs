@@ -27,8 +27,9 @@
 //! such write, leaves the same.
 
 use crate::lanes::{Lanes, Pick, Waiting};
-use crate::scheduler::Scheduler;
-use blockdev::{BlockDevice, DevError, Reply, Request, Ticket};
+use crate::scheduler::describe;
+use base::Mutant;
+use blockdev::{BlockDevice, DevError, Op, Reply, Request, Scheduler, Ticket};
 use rt::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,7 +82,7 @@ impl Elevator {
         scheduler: Scheduler,
         depth: usize,
     ) -> Option<Elevator> {
-        let what = scheduler.describe()?;
+        let what = describe(scheduler)?;
         let depth = depth.max(1);
         let state = State {
             lanes: Lanes::new(what, depth),
@@ -126,6 +127,10 @@ impl Elevator {
                 request,
                 since: rt::now(),
             };
+            let writes = matches!(waiting.request.op, Op::Write { .. });
+            if writes && rt::mutant(Mutant::SchedulerPassesFlush) {
+                state.answers.insert(number, Ok(Reply::default()));
+            }
             state.lanes.add(rt::now(), lane, waiting);
             shared.work.notify_one();
         } else {
@@ -169,7 +174,10 @@ impl Drop for Elevator {
 impl Shared {
     /// E2.
     fn send_shared(&self, state: &mut State, request: &Request) {
-        let ahead = state.lanes.take_shared(request);
+        let ahead = match rt::mutant(Mutant::SchedulerSwaps) {
+            true => Vec::new(),
+            false => state.lanes.take_shared(request),
+        };
         if ahead.is_empty() {
             return;
         }

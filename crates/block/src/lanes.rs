@@ -354,7 +354,7 @@ mod tests {
 
     impl Bench {
         fn new(scheduler: Scheduler) -> Bench {
-            let what = scheduler.describe().expect("a scheduler");
+            let what = crate::scheduler::describe(scheduler).expect("a scheduler");
             let lanes = Lanes::new(what, 2);
             Bench { lanes, next: 0 }
         }

@@ -25,7 +25,7 @@ pub use ahead::Plan;
 pub use batch::{Batch, Held, Watch, Written};
 pub use blockdev::{
     BlockDevice, Caps, Class, DevError, DevErrorKind, PackOrder, Packed, Remap, RemapCaps,
-    RemapMode, RemapPair, Remapped, expectation,
+    RemapMode, RemapPair, Remapped, Scheduler, expectation,
 };
 pub use durability::WriteMark;
 pub use flushing::Flushing;
@@ -33,5 +33,4 @@ pub use observe::{Sample, Work};
 pub use order_plug::OrderPlug;
 pub use plug::Plug;
 pub use queue::Queue;
-pub use scheduler::Scheduler;
 pub use stats::QueueStats;

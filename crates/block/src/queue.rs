@@ -9,12 +9,13 @@ use crate::flushing::{Flushing, UnderWay};
 use crate::observe::{Observer, Probe, Sample, Work};
 use crate::order_plug::{OrderPlug, send};
 use crate::plug::{Plug, Write};
-use crate::scheduler::Scheduler;
+use crate::scheduler::background_max;
 use crate::split::{Part, split};
 use crate::stats::QueueStats;
 use base::{BlockSize, Bytes, Lba, SECTORS_PER_BLOCK, Time};
 use blockdev::{
-    BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Reply, Request, Ticket,
+    BlockDevice, Caps, Class, DevError, Op, PackedWrite, Remap, Remapped, Reply, Request,
+    Scheduler, Ticket,
 };
 use rt::{Condvar, Mutex};
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Queue {
         let state = Mutex::named("block queue", State::default());
         Arc::new(Queue {
             elevator: Elevator::start(&device, scheduler, depth),
-            background_max: scheduler.background_max(),
+            background_max: background_max(scheduler),
             device,
             caps,
             state,

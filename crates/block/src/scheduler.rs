@@ -6,25 +6,7 @@
 //! calls by a name stands in brackets; docs/design/scheduler.md tells what is left out.
 
 use base::Nanos;
-use serde::{Deserialize, Serialize};
-
-base::words! {
-    /// An I/O scheduler.
-    #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
-    #[serde(rename_all = "kebab-case")]
-    pub enum Scheduler: "scheduler" {
-        /// Each request goes to the device at once (Linux: the default of NVMe).
-        #[default]
-        None => "none",
-        /// CFQ as in Linux 3.10, where it was the default of every device.
-        #[serde(rename = "cfq-3.10")]
-        Cfq310 => "cfq-3.10",
-        /// Deadlines for reads and writes (Linux: the default of devices with one queue since 5.0).
-        MqDeadline => "mq-deadline",
-        /// Budget fair queueing.
-        Bfq => "bfq",
-    }
-}
+use blockdev::Scheduler;
 
 /// The sides that compete for a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -168,20 +150,18 @@ const BFQ: Description = Description {
     waiting_max: 128,
 };
 
-impl Scheduler {
-    /// `None` for [`Scheduler::None`], which has nothing to decide.
-    pub(crate) fn describe(self) -> Option<&'static Description> {
-        match self {
-            Scheduler::None => None,
-            Scheduler::Cfq310 => Some(&CFQ_310),
-            Scheduler::MqDeadline => Some(&MQ_DEADLINE),
-            Scheduler::Bfq => Some(&BFQ),
-        }
+/// `None` for [`Scheduler::None`], which has nothing to decide.
+pub(crate) fn describe(scheduler: Scheduler) -> Option<&'static Description> {
+    match scheduler {
+        Scheduler::None => None,
+        Scheduler::Cfq310 => Some(&CFQ_310),
+        Scheduler::MqDeadline => Some(&MQ_DEADLINE),
+        Scheduler::Bfq => Some(&BFQ),
     }
+}
 
-    /// Requests of write-back that may be on the way at once. Without a scheduler it is one,
-    /// because nothing lets a sync pass what has been sent.
-    pub(crate) fn background_max(self) -> usize {
-        self.describe().map_or(1, |what| what.waiting_max)
-    }
+/// Requests of write-back that may be on the way at once. Without a scheduler it is one, because
+/// nothing lets a sync pass what has been sent.
+pub(crate) fn background_max(scheduler: Scheduler) -> usize {
+    describe(scheduler).map_or(1, |what| what.waiting_max)
 }

@@ -273,7 +273,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "SIZE", value_parser = size::mib32)]
     pub journal: Option<u32>,
     /// I/O scheduler in front of the device: `none`, `cfq-3.10`, `mq-deadline` or `bfq`
-    /// [default: none].
+    /// [default: that of the device profile, `host.scheduler`, as Linux of its time has it].
     #[arg(long, value_name = "NAME")]
     pub scheduler: Option<String>,
     /// When the host writes back what has changed: `linux`, `android`, or such a word and changes
@@ -334,6 +334,11 @@ pub struct CrashArgs {
     /// be given several times.
     #[arg(long, default_value = "spec:emmc", value_name = "DEVICE")]
     pub device: Vec<String>,
+    /// I/O schedulers in front of the device, separated by commas, with the words of `compare`; the
+    /// run and its recoveries have them [default: no scheduler].
+    #[arg(long, value_delimiter = ',', value_name = "NAME",
+          conflicts_with_all = ["repro", "image", "dir", "kernel", "mutants"])]
+    pub scheduler: Vec<String>,
     /// Seeds, separated by commas. Multiples of 3 run without timers.
     #[arg(long, value_delimiter = ',', default_value = "3")]
     pub seed: Vec<u64>,

@@ -173,11 +173,12 @@ pub fn run(args: &RunArgs, what: &What, shelf: Option<&Shelf>) -> Result<(), Fai
             say(&format!("{life}\n"))?;
         }
         let timing = runs.first().map_or("", |r| r.timing.as_str());
+        let scheduler = configs.first().and_then(|c| c.stack.scheduler);
         let page = out.path().join("index.html");
         say(&format!(
             "gains are over the first row; times are those of the device, timing {timing}, I/O scheduler {}; docs/use/figures.md explains the figures\n\
              report: {}\nagain: {}\n",
-            args.scheduler.as_deref().unwrap_or(Scheduler::None.word()),
+            scheduler.unwrap_or_default(),
             page.display(),
             results.reproduce
         ))?;
@@ -264,7 +265,7 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
                 .map_err(|e| usage(with_comma_hint(e.to_string(), &scheme, &args.schemes)))?;
             (stack.timing, stack.bytes) = (args.timing.clone(), mib << 20);
             stack.timers = args.timers == Timers::On;
-            (stack.scheduler, stack.writeback) = host(args)?;
+            (stack.scheduler, stack.writeback) = host(args, &profile)?;
             // Beside configurations with a journal, F2FS without one ignores the size; alone it
             // gets it, and is refused.
             let refused = args.fs.len() == 1 && !args.schemes.iter().any(|s| has_journal(s));
@@ -290,19 +291,23 @@ fn configs(args: &RunArgs, what: &What) -> Result<Vec<RunConfig>, Failure> {
     Ok(configs)
 }
 
-/// What was asked for of the host: its I/O scheduler, and when it writes back.
-fn host(args: &RunArgs) -> Result<(Option<Scheduler>, Option<Writeback>), Failure> {
-    let scheduler = args.scheduler.as_ref().map(|text| text.parse());
+/// The host: its I/O scheduler, which is that of the profile's Linux unless another one was asked
+/// for, and when it writes back.
+fn host(
+    args: &RunArgs,
+    profile: &Profile,
+) -> Result<(Option<Scheduler>, Option<Writeback>), Failure> {
+    let scheduler = match &args.scheduler {
+        Some(text) => text.parse().map_err(usage)?,
+        None => profile.scheduler(),
+    };
     let writeback = args.writeback.as_ref().map(|text| text.parse());
     if args.writeback.is_some() && args.timers == Timers::Off {
         return Err(usage(
             "--writeback with --timers off, which ends write-back by time",
         ));
     }
-    Ok((
-        scheduler.transpose().map_err(usage)?,
-        writeback.transpose().map_err(usage)?,
-    ))
+    Ok((Some(scheduler), writeback.transpose().map_err(usage)?))
 }
 
 /// The scheme of a text, if it is one.
@@ -401,7 +406,7 @@ fn reproduce(args: &RunArgs, what: &What, configs: &[RunConfig]) -> String {
     } else {
         " --timers off"
     };
-    let scheduler = args.scheduler.as_ref();
+    let scheduler = configs.first().and_then(|c| c.stack.scheduler);
     let scheduler = scheduler.map_or_else(String::new, |s| format!(" --scheduler {s}"));
     let writeback = args.writeback.as_ref();
     let writeback = writeback.map_or_else(String::new, |w| format!(" --writeback {w}"));

@@ -95,7 +95,8 @@ fn show(profile: &str, d: &Description) -> String {
     let profile = plain::line(profile);
     let mut out = format!("{profile}: {}, {mib} MiB", d.kind);
     let host = d.host_cpu_percent;
-    out.push_str(&format!("; CPU costs of its host: {host} % of a PC's\n\n"));
+    out.push_str(&format!("; CPU costs of its host: {host} % of a PC's"));
+    out.push_str(&format!("; its I/O scheduler: {}\n\n", d.host_scheduler));
     out.push_str(&format!("{}\n\n", rows(&["promise", "value"], &d.caps)));
     for (name, set) in &d.timing {
         let default = if *name == d.timing_default {

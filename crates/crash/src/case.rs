@@ -1,6 +1,7 @@
-//! A case: workload, scheme, device, seed and mutant of one exploration, as a value with a text.
+//! A case: workload, scheme, device, I/O scheduler, seed and mutant of one exploration, as a value
+//! with a text.
 //!
-//! These five decide how the run goes and what its cuts may leave; the bound of an exploration only
+//! These six decide how the run goes and what its cuts may leave; the bound of an exploration only
 //! selects among these states. So a build makes each crash state again from a case and the id of
 //! the state: a [`StateId`], or on a modelled device a [`NandPath`](super::nand::NandPath).
 
@@ -12,7 +13,7 @@ use crate::CrashError;
 use base::Mutant;
 use blockdev::Adversary;
 use blockdev::spec::Choice;
-use rig::{Fs, Scheme};
+use rig::{Fs, Scheduler, Scheme};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,6 +30,9 @@ pub struct Case {
     pub workload: String,
     /// Seeds schedule, device times and random workloads. With a multiple of 3 no timers run.
     pub seed: u64,
+    /// The I/O scheduler in front of the device; `None`: no scheduler.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<Scheduler>,
     /// The guard that is left out; only builds with the feature `mutants` honour it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
@@ -79,6 +83,7 @@ impl Case {
             stack.bytes = NAND_BYTES;
         }
         stack.journal_blocks = Some(LOG_BLOCKS);
+        stack.scheduler = self.scheduler;
         stack.set_scheme(&self.scheme)?;
         if let Scheme::F2fs(_) = stack.scheme {
             stack.fs = Fs::F2fs;
@@ -154,9 +159,14 @@ impl fmt::Display for Case {
             device,
             workload,
             seed,
+            scheduler,
             mutant,
         } = self;
-        write!(f, "{scheme} on {device}, seed {seed}: {workload}")?;
+        write!(f, "{scheme} on {device}")?;
+        if let Some(scheduler) = scheduler {
+            write!(f, " under {scheduler}")?;
+        }
+        write!(f, ", seed {seed}: {workload}")?;
         match mutant {
             Some(word) => write!(f, " (without {word})"),
             None => Ok(()),

@@ -3,10 +3,12 @@
 use crate::Target;
 use crate::ops::{Op, Stress};
 use base::{Mutant, Nanos, Time};
-use rig::{Config, MountOptions};
+use blockdev::BlockDevice;
+use rig::{Config, MountOptions, Mounted, RigError};
 use rt::SimConfig;
 use std::fmt;
 use std::path::Path;
+use std::sync::Arc;
 use vfs::WritebackPolicy;
 
 /// What the tasks do.
@@ -98,6 +100,12 @@ impl CrashConfig {
         options.timers(busy(15), busy(2))
     }
 
+    /// Mounts the volume on `device` as the run has it, its I/O scheduler included.
+    pub(crate) fn mount(&self, device: Arc<dyn BlockDevice>) -> Result<Mounted, RigError> {
+        let scheduler = self.stack.scheduler.unwrap_or_default();
+        Mounted::scheduled(device, scheduler, self.mount_options(), self.writeback())
+    }
+
     pub(crate) fn writeback(&self) -> WritebackPolicy {
         WritebackPolicy {
             interval: self.busy.then_some(Nanos::from_micros(1500)),
@@ -117,6 +125,9 @@ impl fmt::Display for CrashConfig {
             self.stack.scheme_text(),
             self.stack.device
         )?;
+        if let Some(scheduler) = self.stack.scheduler {
+            write!(f, " scheduler {scheduler}")?;
+        }
         match &self.script {
             Script::Fixed(_) => write!(f, " script")?,
             Script::Mixed {

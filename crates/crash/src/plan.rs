@@ -5,6 +5,7 @@ use super::campaign::{Explored, Look, Reach};
 use super::case::Case;
 use super::subject;
 use crate::CrashError;
+use rig::Scheduler;
 use serde::{Deserialize, Serialize};
 
 /// One case of a campaign.
@@ -61,6 +62,24 @@ pub const PRESETS: [&str; 9] = [
 /// The positive control: the scheme without a journal.
 pub const CONTROL: &str = "none";
 
+/// The same jobs under each of these I/O schedulers in turn, numbered anew; without one as they
+/// are.
+pub fn under(schedulers: &[Scheduler], jobs: Vec<Job>) -> Vec<Job> {
+    if schedulers.is_empty() {
+        return jobs;
+    }
+    let each = schedulers.iter().flat_map(|scheduler| {
+        jobs.iter().map(|job| {
+            let mut job = job.clone();
+            job.case.scheduler = Some(*scheduler);
+            job
+        })
+    });
+    each.enumerate()
+        .map(|(number, job)| Job { number, ..job })
+        .collect()
+}
+
 impl Request {
     /// The jobs, workload by workload, and for each of them all schemes one after the other.
     ///
@@ -81,6 +100,7 @@ impl Request {
                                     device: device.clone(),
                                     workload: workload.clone(),
                                     seed,
+                                    scheduler: None,
                                     mutant: None,
                                 },
                                 reach: self.reach,

@@ -269,7 +269,7 @@ pub fn record_recovery(
     let disk = volume.attach(&cut.remains, seed)?;
     let logs = Arc::new(Mutex::named("crash logs", Vec::new()));
     let (cuts, ..) = sampled(config, disk, &logs, (wanted, seed), |device| {
-        let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
+        let mounted = config.mount(device)?;
         Ok(mounted.unmount()?)
     });
     let nested = cuts.into_iter().map(|nested| Cut {
@@ -284,7 +284,7 @@ fn work(
     device: Arc<dyn BlockDevice>,
     logs: &Arc<Mutex<Vec<TaskLog>>>,
 ) -> Result<(), CrashError> {
-    let mounted = Mounted::on(device, config.mount_options(), config.writeback())?;
+    let mounted = config.mount(device)?;
     run_tasks(config, &config.script, &mounted, logs)?;
     // The judge checks the accounts in memory: here write-back and discards are under way.
     Ok(mounted.unmount()?)

@@ -44,8 +44,7 @@ pub fn trace(
     };
     let outcome = Sim::new(config.sim(config.seed)).run(|| {
         spec.record();
-        let options = config.mount_options();
-        let mounted = Mounted::on(disk.device(), options, config.writeback())?;
+        let mounted = config.mount(disk.device())?;
         let began = rt::now();
         let (oracle, outcome) = subject.run(config, &mounted);
         let ended = rt::now();
@@ -95,8 +94,7 @@ pub fn trace_recovery(
     sim.quiet = true;
     let outcome = Sim::new(sim).run(|| {
         spec.record();
-        let options = config.mount_options();
-        let mounted = Mounted::on(disk.device(), options, config.writeback());
+        let mounted = config.mount(disk.device());
         let outcome = mounted.and_then(Mounted::unmount);
         if outcome.is_err() {
             disk.power_off();

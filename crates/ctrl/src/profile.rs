@@ -22,7 +22,7 @@ use crate::emmc::{CardConfig, Emmc, EmmcMedia, EmmcTiming};
 use crate::plain::{Plain, PlainTiming};
 use crate::{AnyModel, Media};
 use base::{BLOCK_BYTES, SECTORS_PER_BLOCK};
-use blockdev::Caps;
+use blockdev::{Caps, Scheduler};
 use ftl::nand;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -113,6 +113,9 @@ pub enum ProfileError {
 pub(crate) struct HostProfile {
     /// What work costs on a core of this host, percent of the table of CPU costs (`base::cost`).
     cpu_percent: u32,
+    /// The I/O scheduler that its Linux puts in front of such a device.
+    #[serde(default)]
+    scheduler: Scheduler,
 }
 
 impl HostProfile {
@@ -297,6 +300,11 @@ impl Profile {
     /// costs (`base::cost`): 100 is the core of a PC.
     pub fn cpu_percent(&self) -> u32 {
         self.host().cpu_percent
+    }
+    /// The I/O scheduler that Linux of the profile's year puts in front of such a device; a profile
+    /// that names none has [`Scheduler::None`].
+    pub fn scheduler(&self) -> Scheduler {
+        self.host().scheduler
     }
     fn host(&self) -> HostProfile {
         match &self.kind {

@@ -1,6 +1,7 @@
 //! Implements the interface that `vfs` expects of a file system.
 
 use crate::F2fs;
+use crate::file::Why;
 use crate::inode::{Inode, Use};
 use crate::ops::Cause;
 use base::{Bytes, Ino, Time};
@@ -26,7 +27,7 @@ impl F2fs {
 
     /// Writes back the data of all files, and waits for it.
     fn write_all_files(&self) -> FsResult<()> {
-        self.write_files(None)?;
+        self.write_files(None, Why::Flush)?;
         self.land_files()
     }
 
@@ -172,7 +173,7 @@ impl FileSystem for F2fs {
         self.guarded(|| match self.check_writable() {
             Ok(()) => {
                 self.store_old_accesses()?;
-                self.write_files(Some(older_than))
+                self.write_files(Some(older_than), Why::Background)
             }
             Err(_) => Ok(()),
         })

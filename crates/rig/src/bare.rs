@@ -4,9 +4,12 @@
 use crate::{AnyFs, Config, MountOptions, RigError};
 use base::{BlockNo, Bytes};
 use block::Queue;
-use blockdev::BlockDevice;
+use blockdev::{BlockDevice, Scheduler};
 use std::sync::Arc;
 use vfs::{Vfs, WritebackPolicy};
+
+/// Commands of a scheduler's at the device at once, as an eMMC without command queue takes.
+const COMMANDS: usize = 2;
 
 /// A mounted file system on any device. Dropping it is a crash; [`Mounted::unmount`] ends it
 /// cleanly.
@@ -27,7 +30,22 @@ impl Mounted {
         options: MountOptions,
         policy: WritebackPolicy,
     ) -> Result<Mounted, RigError> {
-        let fs = AnyFs::mount(Queue::new(device), options)?;
+        Mounted::scheduled(device, Scheduler::None, options, policy)
+    }
+
+    /// Mounts like [`Mounted::on`], with an I/O scheduler in front of the device that has two
+    /// commands there at once, so that most of what is sent waits.
+    ///
+    /// # Errors
+    /// As [`Mounted::on`].
+    pub fn scheduled(
+        device: Arc<dyn BlockDevice>,
+        scheduler: Scheduler,
+        options: MountOptions,
+        policy: WritebackPolicy,
+    ) -> Result<Mounted, RigError> {
+        let queue = Queue::scheduled(device, scheduler, COMMANDS);
+        let fs = AnyFs::mount(queue, options)?;
         let vfs = Vfs::with_policy(fs.seam(), policy);
         Ok(Mounted { fs, vfs })
     }

@@ -82,6 +82,8 @@ fn stack(experiment: &Experiment, scheme: &str) -> Result<Config> {
         stack.fs = Fs::F2fs;
     }
     stack.bytes = experiment.bytes;
+    let profile = rig::Profile::open(&experiment.device).map_err(failed)?;
+    stack.scheduler = Some(profile.scheduler());
     stack.check().map_err(failed)?;
     Ok(stack)
 }

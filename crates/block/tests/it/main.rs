@@ -3,5 +3,7 @@
 
 mod order_plug;
 mod plug;
+mod programs;
 mod queue;
 mod scheduler;
+mod wakes;

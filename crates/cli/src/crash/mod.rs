@@ -87,7 +87,9 @@ pub fn crash(args: &CrashArgs) -> Result<(), Failure> {
 /// # Errors
 /// A scheme, device or workload that does not exist.
 pub fn planned(args: &CrashArgs) -> Result<Vec<Job>, Failure> {
-    let jobs = jobs(args)?;
+    let schedulers = args.scheduler.iter().map(|text| text.parse());
+    let schedulers: Vec<_> = schedulers.collect::<Result<_, _>>().map_err(usage)?;
+    let jobs = plan::under(&schedulers, jobs(args)?);
     check(&jobs)?;
     Ok(jobs)
 }
@@ -197,7 +199,7 @@ pub fn report(
 fn blind(done: &[Done]) -> Vec<String> {
     let mut damage: BTreeMap<String, u64> = BTreeMap::new();
     for Done { job, explored } in done.iter().filter(|d| d.job.control) {
-        let place = format!("{} on {}", job.group, job.case.device);
+        let place = format!("{} on {}", job.group, table::device(&job.case));
         *damage.entry(place).or_default() += explored.violations;
     }
     let none = damage

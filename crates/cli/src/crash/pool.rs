@@ -257,6 +257,7 @@ mod tests {
                 device: "spec:emmc".into(),
                 workload: format!("mix {number}"),
                 seed: 1,
+                scheduler: None,
                 mutant: None,
             },
             reach: Reach::default(),

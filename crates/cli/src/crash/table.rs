@@ -3,6 +3,7 @@
 use crate::table::framed;
 use comfy_table::{CellAlignment, Table};
 use crash::campaign::Losses;
+use crash::case::Case;
 use crash::plan::{Counts, Done};
 
 /// The jobs of one group under one scheme.
@@ -18,22 +19,31 @@ pub struct Row {
 pub struct Block {
     /// The workload as the user gave it.
     pub group: String,
-    /// The device.
+    /// The device, with the I/O scheduler in front of it if one was asked for.
     pub device: String,
     /// Scheme by scheme.
     pub rows: Vec<(String, Row)>,
+}
+
+/// The device of a case, with the I/O scheduler in front of it if one was asked for.
+pub fn device(case: &Case) -> String {
+    match case.scheduler {
+        Some(scheduler) => format!("{}, I/O scheduler {scheduler}", case.device),
+        None => case.device.clone(),
+    }
 }
 
 /// All blocks, in the order of the jobs.
 pub fn blocks(done: &[Done]) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for Done { job, explored } in done {
-        let (group, device, scheme) = (&job.group, &job.case.device, &job.case.scheme);
-        let same = |b: &Block| b.group == *group && b.device == *device;
+        let (group, scheme) = (&job.group, &job.case.scheme);
+        let device = device(&job.case);
+        let same = |b: &Block| b.group == *group && b.device == device;
         let at = blocks.iter().position(same).unwrap_or_else(|| {
             blocks.push(Block {
                 group: group.clone(),
-                device: device.clone(),
+                device,
                 rows: Vec::new(),
             });
             blocks.len() - 1

@@ -169,6 +169,25 @@ fn each_scheduler_runs_and_is_named() {
     }
 }
 
+/// Without the option it is the one that Linux of the device's time has, and the line that makes
+/// the runs again says so.
+#[test]
+fn the_scheduler_is_that_of_the_devices_time() {
+    for (device, name) in [
+        ("emmc-odroid-xu4", "cfq-3.10"),
+        ("ufs-generic", "mq-deadline"),
+        ("nvme-980pro", "none"),
+        ("nvme-980pro,host.scheduler=bfq", "bfq"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = compare(dir.path(), &["--device", device, "--schemes", "jbd2"]);
+        let words = words(&output);
+        assert!(output.status.success(), "{words}");
+        assert!(words.contains(&format!("I/O scheduler {name};")), "{words}");
+        assert!(words.contains(&format!("--scheduler {name}")), "{words}");
+    }
+}
+
 #[test]
 fn wrong_words_are_named_with_the_right_ones() {
     let dir = tempfile::tempdir().unwrap();

@@ -103,6 +103,8 @@ fn what_makes_no_sense_is_refused_by_name() {
         (&["--repro", "hello"], &["hello"]),
         (&["--quick", "--workload", "mix"], &["--quick"]),
         (&["--mutants"], &["cargo xtask mutants"]),
+        (&["--scheduler", "cfq"], &["`cfq`", "cfq-3.10"]),
+        (&["--repro", "x", "--scheduler", "bfq"], &["--scheduler"]),
         (
             &["--schemes", "emmc+full-first=off", "--device", "spec:disk"],
             &["full-first"],
@@ -151,6 +153,41 @@ fn a_finding_of_a_modelled_device_is_made_again_from_its_line() {
     let refused = varve(folder.path(), &["--repro", &other]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(text(&refused.stderr).contains("n99999b"));
+}
+
+/// The table, the results and the line of a finding name the scheduler, and the line makes the
+/// state again under it.
+#[test]
+fn each_scheduler_is_explored_and_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut args = SMALL.to_vec();
+    args.extend(["--schemes", "emmc,none", "--seed", "1"]);
+    args.extend(["--scheduler", "none,cfq-3.10"]);
+    let output = varve(folder.path(), &args);
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{told}{}", text(&output.stderr));
+    for name in ["none", "cfq-3.10"] {
+        let block = format!("mix on spec:emmc, I/O scheduler {name}");
+        assert!(told.contains(&block), "{told}");
+    }
+    let results = std::fs::read(folder.path().join("results.json")).unwrap();
+    let results: serde_json::Value = serde_json::from_slice(&results).unwrap();
+    let cases = results["cases"].as_array().unwrap();
+    let named: Vec<_> = cases.iter().map(|c| c["scheduler"].as_str()).collect();
+    let (none, cfq) = (Some("none"), Some("cfq-3.10"));
+    assert_eq!(named, [none, none, cfq, cfq]);
+    let finding = &cases[3]["findings"][0];
+    let line = finding["line"].as_str().unwrap();
+    assert!(line.contains(" scheduler=cfq-3.10 "), "{line}");
+    let again = varve(folder.path(), &["--repro", line]);
+    assert_eq!(again.status.code(), Some(1), "{}", text(&again.stderr));
+    let violation = finding["violations"][0].as_str().unwrap();
+    assert!(text(&again.stdout).contains(violation));
+    // Under another scheduler it is another run.
+    let other = line.replace("scheduler=cfq-3.10", "scheduler=none");
+    let refused = varve(folder.path(), &["--repro", &other]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("fingerprint"));
 }
 
 /// A shell script that mounts `$VARVE_DEVICE` with `mount`, changes the volume, and takes the mount

@@ -206,6 +206,9 @@ fn readme(dossier: &Dossier, shrunk: Option<&Shrunk>) -> String {
     line("");
     line(&format!("scheme    {}", case.scheme));
     line(&format!("device    {}", case.device));
+    if let Some(scheduler) = case.scheduler {
+        line(&format!("scheduler {scheduler}"));
+    }
     line(&format!("workload  {}", case.workload));
     line(&format!("seed      {}", case.seed));
     line(&format!("state     {}", dossier.id));

@@ -33,7 +33,10 @@ pub fn junit(report: &CampaignReport) -> Result<String, String> {
 
 fn test_case(case: &CaseReport) -> TestCase {
     let mut test = TestCase::new(
-        format!("{:05} {}", case.number, case.workload),
+        match &case.scheduler {
+            Some(scheduler) => format!("{:05} {scheduler}: {}", case.number, case.workload),
+            None => format!("{:05} {}", case.number, case.workload),
+        },
         status(case),
     );
     test.set_classname(format!("crash.{}.{}", case.device, case.class));

@@ -180,6 +180,7 @@ fn one_finding(case: &CaseReport, finding: &FindingReport) -> Markup {
                 code { (finding.state) } ": " (finding.violations.first().map_or("", String::as_str))
             }
             p { "Workload " code { (case.workload) } ", seed " (case.seed)
+                @if let Some(scheduler) = &case.scheduler { ", I/O scheduler " (scheduler) }
                 @if let Some(mutant) = &case.mutant { ", without the guard " code { (mutant) } }
             }
             @if let Some(folder) = &finding.folder { p { "Folder " code { (folder) } } }

@@ -55,6 +55,9 @@ pub struct CaseReport {
     /// A positive control, whose violations are expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
+    /// The I/O scheduler in front of the device, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<String>,
     /// The guard that was left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutant: Option<String>,
@@ -328,6 +331,7 @@ impl CaseReport {
             device,
             workload,
             seed,
+            scheduler,
             mutant,
         } = job.case.clone();
         CaseReport {
@@ -338,6 +342,7 @@ impl CaseReport {
             workload,
             seed,
             control: job.control,
+            scheduler: scheduler.map(|s| s.to_string()),
             mutant,
             ..CaseReport::default()
         }

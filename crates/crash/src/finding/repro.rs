@@ -9,8 +9,8 @@
 //! value but the workload) stand as `%` and two hexadecimal digits for each byte, so the line can
 //! be pasted between single quotes.
 //!
-//! - L1: a field that is missing (only `mutant` may be) or wrong is refused by its name; nothing is
-//!   guessed.
+//! - L1: a field that is missing (only `scheduler` and `mutant` may be) or wrong is refused by its
+//!   name; nothing is guessed.
 //! - L2: a line of a build that makes another run or numbers states otherwise is refused, because
 //!   it would name another state.
 
@@ -38,7 +38,7 @@ pub struct Repro {
     pub states: u32,
     /// Fingerprint of the commands of the run.
     pub run: u64,
-    /// Workload, scheme, device, seed and mutant.
+    /// Workload, scheme, device, I/O scheduler, seed and mutant.
     pub case: Case,
     /// The crash state: a [`StateId`](crate::case::StateId), or the id of a state of the chips.
     pub state: String,
@@ -172,10 +172,12 @@ pub fn explore(case: &Case) -> String {
     if let Some(mutant) = &case.mutant {
         return format!("cargo xtask mutants {mutant}");
     }
+    let scheduler = case.scheduler.map(|s| format!(" --scheduler {s}"));
     format!(
-        "varve crash --schemes {} --device {} --seed {} --workload '{}'",
+        "varve crash --schemes {} --device {}{} --seed {} --workload '{}'",
         case.scheme,
         case.device,
+        scheduler.unwrap_or_default(),
         case.seed,
         case.workload.replace('\'', "'\\''")
     )
@@ -194,6 +196,9 @@ impl fmt::Display for Repro {
         write!(f, " run={run:016x} scheme={}", word(&case.scheme))?;
         write!(f, " device={} seed={}", word(&case.device), case.seed)?;
         write!(f, " state={}", word(state))?;
+        if let Some(scheduler) = case.scheduler {
+            write!(f, " scheduler={scheduler}")?;
+        }
         if let Some(mutant) = &case.mutant {
             write!(f, " mutant={}", word(mutant))?;
         }
@@ -248,8 +253,17 @@ fn unescape(field: &str, text: &str) -> Result<String, ReproError> {
 struct Fields<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Fields<'a> {
-    const NAMES: [&'static str; 9] = [
-        "varve", "states", "run", "scheme", "device", "seed", "state", "mutant", "workload",
+    const NAMES: [&'static str; 10] = [
+        "varve",
+        "states",
+        "run",
+        "scheme",
+        "device",
+        "seed",
+        "state",
+        "scheduler",
+        "mutant",
+        "workload",
     ];
 
     fn read(mut rest: &'a str) -> Result<Fields<'a>, ReproError> {
@@ -318,6 +332,15 @@ impl FromStr for Repro {
             Some(_) => Some(fields.text("mutant")?),
             None => None,
         };
+        let scheduler = match fields.find("scheduler") {
+            Some(_) => Some(fields.text("scheduler")?.parse().map_err(
+                |e: base::UnknownWord| ReproError::Field {
+                    field: "scheduler".into(),
+                    why: e.to_string(),
+                },
+            )?),
+            None => None,
+        };
         Ok(Repro {
             varve: fields.text("varve")?,
             states: fields.number("states", |t| t.parse().ok())?,
@@ -327,6 +350,7 @@ impl FromStr for Repro {
                 device: fields.text("device")?,
                 workload: fields.text("workload")?,
                 seed: fields.number("seed", |t| t.parse().ok())?,
+                scheduler,
                 mutant,
             },
             state: fields.text("state")?,
@@ -345,6 +369,7 @@ mod tests {
             device: "spec:emmc,sector=4096".into(),
             workload: "create /a\nwrite /a 0+8 # it's 100%".into(),
             seed: 7,
+            scheduler: None,
             mutant: None,
         };
         Repro::new(&case, 0xabc, "17.oldest/4.s2a")
@@ -366,6 +391,7 @@ mod tests {
                     device: words[2].clone(),
                     workload: words[3].clone(),
                     seed: numbers.2,
+                    scheduler: mutant.then_some(rig::Scheduler::Cfq310),
                     mutant: mutant.then(|| words[4].clone()),
                 },
                 state: words[5].clone(),

@@ -11,7 +11,7 @@ use crate::device::{Disk, Volume};
 use crate::oracle::{Oracle, Subject};
 use crate::{CrashConfig, Judgement};
 use base::{Bytes, Nanos, Rng, Set, Time};
-use rig::{Cause, Media, Mounted};
+use rig::{Cause, Media};
 use rt::Sim;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,8 +86,7 @@ pub fn film(
     let mut camera = None;
     let outcome = Sim::new(config.sim(config.seed)).run(|| {
         let camera = camera.insert(Arc::new(Camera::new(device.clone())));
-        let options = config.mount_options();
-        let mounted = Mounted::on(camera.clone(), options, config.writeback())?;
+        let mounted = config.mount(camera.clone())?;
         let began = rt::now();
         let (oracle, outcome) = subject.run(config, &mounted);
         let outcome = outcome.and_then(|()| Ok(mounted.unmount()?));

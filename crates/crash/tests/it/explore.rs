@@ -1,9 +1,9 @@
 //! The explorer end to end: one run, all its cuts, one oracle.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
-use rig::Fs;
+use rig::{Fs, Scheduler};
 use std::process::Command;
-use varve_crash::campaign::{BATCH, Look, Reach, explore, judge};
+use varve_crash::campaign::{BATCH, Explored, Look, Reach, explore, judge};
 use varve_crash::case::{Case, Volumes};
 use varve_crash::ops::Op;
 use varve_crash::plan::PRESETS;
@@ -16,6 +16,7 @@ fn case(scheme: &str, workload: &str, seed: u64) -> Case {
         device: "spec:emmc".into(),
         workload: workload.into(),
         seed,
+        scheduler: None,
         mutant: None,
     }
 }
@@ -51,6 +52,40 @@ fn a_small_mix_keeps_its_promises_under_every_preset() {
             explored.findings
         );
     }
+}
+
+/// A scheduler changes the run, and with it the cuts, but not what a cut may leave: the same rules
+/// judge it. `none` is the run without a scheduler, cut by cut.
+#[test]
+fn a_small_mix_keeps_its_promises_under_every_scheduler() {
+    let mut volumes = Volumes::default();
+    let mut explored = |scheme: &str, scheduler| {
+        let mut case = case(scheme, "mix:tasks=3,ops=12,stress=swarm", 1);
+        case.scheduler = scheduler;
+        let setup = case.setup(&mut volumes).unwrap();
+        explore(&setup, &REACH, BATCH, &mut |_| {}).unwrap()
+    };
+    for scheme in ["jbd2", "emmc-paper", "f2fsj"] {
+        let plain = explored(scheme, None);
+        for scheduler in Scheduler::ALL {
+            let found = explored(scheme, Some(scheduler));
+            assert_eq!(found.failure, None, "{scheme}, {scheduler}");
+            assert!(
+                found.judged > 20 && found.nested > 0,
+                "{scheme}, {scheduler}"
+            );
+            assert!(
+                found.findings.is_empty(),
+                "{scheme}, {scheduler}: {:?}",
+                found.findings
+            );
+            let counts = |e: &Explored| (e.points, e.enumerated, e.judged);
+            let same = counts(&found) == counts(&plain);
+            assert_eq!(same, scheduler == Scheduler::None, "{scheme}, {scheduler}");
+        }
+    }
+    let control = explored("none", Some(Scheduler::Cfq310));
+    assert!(control.violations > 0, "the explorer sees");
 }
 
 /// Block maps, and a log whose end only transaction numbers tell, on a device that does its worst.

@@ -60,6 +60,7 @@ fn case() -> Case {
         device: "spec:emmc".into(),
         workload: "mix:tasks=2,ops=12".into(),
         seed: 6,
+        scheduler: None,
         mutant: None,
     }
 }

@@ -329,6 +329,7 @@ fn the_kernel_recovers_crash_states_to_the_same_tree() {
             device: "spec:emmc".into(),
             workload: workload.into(),
             seed: 3,
+            scheduler: None,
             mutant: None,
         };
         let setup = case.setup(&mut Volumes::default()).unwrap();

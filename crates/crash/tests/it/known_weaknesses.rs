@@ -34,6 +34,7 @@ fn case(scheme: &str, device: &str, workload: &str, seed: u64) -> Case {
         device: device.into(),
         workload: format!("script:{workload}"),
         seed,
+        scheduler: None,
         mutant: None,
     }
 }

@@ -44,6 +44,7 @@ fn setup(scheme: &str, device: &str, seed: u64) -> Setup {
         device: device.into(),
         workload: "mix".into(),
         seed,
+        scheduler: None,
         mutant: None,
     }
     .setup(&mut Volumes::default())

@@ -25,6 +25,7 @@ fn explored(scheme: &str, device: &str, workload: &str) -> Explored {
         device: device.into(),
         workload: workload.into(),
         seed: 3,
+        scheduler: None,
         mutant: None,
     };
     let setup = case.setup(&mut Volumes::default()).unwrap();

@@ -9,6 +9,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use base::Mutant;
+use rig::Scheduler;
 use std::collections::BTreeSet;
 use varve_crash::campaign::{Explored, Look, Reach, Until, explore_until};
 use varve_crash::case::{Case, Volumes};
@@ -32,6 +33,7 @@ struct Shows {
     deep_one_in: u32,
     /// States of one cut: few where a state takes long.
     states_max: u32,
+    scheduler: Option<Scheduler>,
 }
 
 impl Shows {
@@ -41,6 +43,7 @@ impl Shows {
             device: self.device.into(),
             workload: (self.workload)(),
             seed: self.seed,
+            scheduler: self.scheduler,
             mutant: mutant.map(|m| m.word().into()),
         };
         let setup = case.setup(&mut Volumes::default()).expect("a case");
@@ -246,6 +249,7 @@ const USUAL: Shows = Shows {
     nested: 0,
     deep_one_in: 0,
     states_max: 64,
+    scheduler: None,
 };
 
 /// What the explorer catches.
@@ -354,6 +358,12 @@ const CASES: &[Shows] = &[
         mutant: Mutant::SkipFlush,
         scheme: "jbd2",
         workload: names,
+        ..USUAL
+    },
+    Shows {
+        mutant: Mutant::SchedulerPassesFlush,
+        scheme: "jbd2",
+        scheduler: Some(Scheduler::Cfq310),
         ..USUAL
     },
     Shows {
@@ -477,6 +487,10 @@ const ELSEWHERE: &[(Mutant, &str)] = &[
         "ext4: a process that died, and a cut in the recovery of what it left",
     ),
     (
+        Mutant::SchedulerSwaps,
+        "block: no file system sends a block that is on its way",
+    ),
+    (
         Mutant::RemapErrorClean,
         "journal: a device that refuses REMAP commands",
     ),
@@ -583,6 +597,11 @@ fn reuse_before_commit() {
 #[test]
 fn skip_flush() {
     caught(Mutant::SkipFlush);
+}
+
+#[test]
+fn scheduler_passes_flush() {
+    caught(Mutant::SchedulerPassesFlush);
 }
 
 #[test]

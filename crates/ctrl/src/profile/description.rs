@@ -2,7 +2,7 @@
 
 use super::{Kind, Profile, ProfileError, SlcProfile};
 use crate::emmc::FieldText;
-use blockdev::{Caps, Model};
+use blockdev::{Caps, Model, Scheduler};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -17,6 +17,8 @@ pub struct Description {
     pub capacity_bytes: u64,
     /// What work costs on a core of its host, percent of the core of a PC.
     pub host_cpu_percent: u32,
+    /// The I/O scheduler of its host.
+    pub host_scheduler: Scheduler,
     /// What the device promises to the host.
     pub caps: Caps,
     /// The timing set in use.
@@ -84,6 +86,7 @@ impl Profile {
             kind,
             capacity_bytes: self.capacity_bytes(),
             host_cpu_percent: self.cpu_percent(),
+            host_scheduler: self.scheduler(),
             caps: model.caps().clone(),
             timing_default: self.timing().into(),
             timing,

@@ -193,6 +193,29 @@ fn a_profile_says_how_slow_its_host_is() {
     assert_eq!(parsed.describe().unwrap().host_cpu_percent, 50);
 }
 
+/// The scheduler is that of Linux of the profile's time; a profile of the user's need not name one.
+#[test]
+fn a_profile_says_which_scheduler_its_host_has() {
+    use blockdev::Scheduler;
+    let scheduler = |text: &str| Profile::parse(text).unwrap().scheduler();
+    assert_eq!(scheduler("emmc-odroid-xu4"), Scheduler::Cfq310);
+    assert_eq!(scheduler("ufs-generic"), Scheduler::MqDeadline);
+    assert_eq!(scheduler("nvme-980pro"), Scheduler::None);
+    assert_eq!(scheduler("nvme-980pro,host.scheduler=bfq"), Scheduler::Bfq);
+    let why = Profile::parse("nvme-980pro,host.scheduler=cfq").unwrap_err();
+    let why = why.to_string();
+    assert!(
+        why.contains("host.scheduler") && why.contains("cfq-3.10"),
+        "{why}"
+    );
+    let text = include_str!("../../profiles/loop-like.toml");
+    let silent = Profile::from_toml(&text.replace("scheduler = \"none\"", "")).unwrap();
+    assert_eq!(silent.scheduler(), Scheduler::None);
+    let wrong = text.replace("scheduler = \"none\"", "scheduler = \"noop\"");
+    let why = Profile::from_toml(&wrong).unwrap_err().to_string();
+    assert!(why.contains("noop") && why.contains("mq-deadline"), "{why}");
+}
+
 #[test]
 fn random_device_strings_never_panic() {
     let mut rng = base::Rng::named(1, "device strings");

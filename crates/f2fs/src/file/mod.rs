@@ -56,9 +56,12 @@ fn zero_page() -> Bytes {
 /// Why pages are written back, which decides where they go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// They are old, memory is short, all is synced, or a checkpoint needs them: as the policies
-    /// say, in place or in the log of the file's temperature.
+    /// All is synced, or a checkpoint needs them: as the policies say, in place or in the log of
+    /// the file's temperature.
     Flush,
+    /// They are old, or memory is short: as [`Flush`](Self::Flush), and nobody waits for it, so an
+    /// I/O scheduler may let others pass (Linux: `WB_SYNC_NONE`).
+    Background,
     /// An fsync of the file: as [`Flush`](Self::Flush), and if they are few they may go in place
     /// (`IPU_FSYNC`).
     Fsync,

@@ -2,7 +2,7 @@
 //! place yet, and those that have one and stand in a plug.
 
 use super::placement::Facts;
-use super::{BATCH_PAGES, DataStats};
+use super::{BATCH_PAGES, DataStats, Why};
 use crate::F2fs;
 use crate::flights::First;
 use crate::inode::Inode;
@@ -32,6 +32,8 @@ const RIDING_SYNCS_MAX: u64 = 16;
 pub(super) struct Sending {
     plug: Plug,
     class: Class,
+    /// Nobody waits for it.
+    background: bool,
     pub log: Log,
     /// Blocks that are mapped are overwritten.
     pub in_place: bool,
@@ -78,6 +80,7 @@ impl Sending {
             } else {
                 Class::Data
             },
+            background: facts.why == Why::Background,
             log: facts.log(),
             in_place: facts.in_place(),
             runs: Vec::new(),
@@ -135,6 +138,10 @@ impl Sending {
             false => Vec::new(),
         };
         let plug = std::mem::replace(&mut self.plug, fs.queue.plug());
+        let plug = match self.background {
+            true => plug.background(),
+            false => plug,
+        };
         let grouped = self.summed
             && sums.len() == fresh.len()
             && fs.may_group(pages as usize)

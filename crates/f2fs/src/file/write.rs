@@ -239,15 +239,19 @@ impl F2fs {
         }
         let chunk = CHUNK_PAGES.min(limit as usize / 4).max(1);
         if let Some(front) = self.pages.dirty_front(inode.ino, chunk) {
-            // What was sent last lands first: two pieces are never on the way, and none only for a
-            // moment.
-            let _ = self.land(inode);
-            return self.write_pages(inode, front, Why::Flush);
+            // Without an I/O scheduler what was sent last lands first: two pieces are never on the
+            // way, and none only for a moment. With one a sync passes them, so the device may have
+            // as many as there is room for.
+            let alone = self.queue.background_max() == 1;
+            if alone || self.pages.busy_pages() > limit {
+                let _ = self.land(inode);
+            }
+            return self.write_pages(inode, front, Why::Background);
         }
         if dirty <= limit + limit / 2 && self.pages.has_dirty_file_of(chunk) {
             return Ok(());
         }
-        self.write_files(None)
+        self.write_files(None, Why::Background)
     }
 
     /// The address of page `index` as its slot says.

@@ -69,7 +69,7 @@ enum Batch {
 impl F2fs {
     /// Starts to write back the files that became dirty before `older_than` (`None`: all); lands
     /// what earlier calls sent. Directories wait for the checkpoint.
-    pub(crate) fn write_files(&self, older_than: Option<Time>) -> FsResult<()> {
+    pub(crate) fn write_files(&self, older_than: Option<Time>, why: Why) -> FsResult<()> {
         // Failures are kept in the inodes.
         let _ = self.land_all();
         let dirs: BTreeSet<Ino> = self.pages.dirty_meta_files().into_iter().collect();
@@ -80,7 +80,7 @@ impl F2fs {
             let Some(inode) = self.inodes.get(ino) else {
                 continue;
             };
-            match self.write_pages(&inode, ALL, Why::Flush) {
+            match self.write_pages(&inode, ALL, why) {
                 // Kept for the fsync of that file.
                 Err(FsError::Corrupt { .. }) => {}
                 Err(e) if e.errno() == Errno::Stale => {}

@@ -2,6 +2,7 @@
 //! the kernel's. They are one program, so that it is linked once.
 #![allow(clippy::disallowed_macros)] // A counter of panics belongs to its thread.
 
+mod background;
 mod check;
 mod check_kinds;
 mod checkpoint;

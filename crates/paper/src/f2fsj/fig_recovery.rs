@@ -110,6 +110,7 @@ fn crash(plan: &Plan, test: &str, scheme: &str) -> CrashJob {
             device: "spec:nvme,sector=512".into(),
             workload: format!("known:{test}"),
             seed: 3,
+            scheduler: None,
             mutant: None,
         },
         reach: Reach {

@@ -94,6 +94,7 @@ fn row(job: &Job, planned: &Planned, end: &End, state: &str) -> Value {
         "workload": case.workload,
         "seed": case.seed,
         "control": job.control,
+        "scheduler": case.scheduler,
     });
     if state == "done" {
         row["counts"] = serde_json::to_value(case.counts).expect("plain data serialises");

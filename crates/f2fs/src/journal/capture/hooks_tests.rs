@@ -314,7 +314,7 @@ impl Shadow {
 
 /// Commits all, redoes all, compares. What is written back is: the sizes are those of the files.
 fn check(fs: &F2fs, shadow: &mut Shadow, valid_before: u64) {
-    fs.write_files(None).expect("written");
+    fs.write_files(None, Why::Flush).expect("written");
     let _ = fs.land_files();
     fs.commit_all(crate::journal::CommitReason::Sync)
         .expect("committed");
