@@ -2,6 +2,7 @@
 # SQLite on the extension against SQLite on the kernel's ext4 over a loop device, both on files of one
 # folder: transactions of one row in a second, the best of ROUNDS, and how many times as fast. The same program
 # and the same SQLite, compiled with batches of writes. Needs root, a C compiler and mke2fs.
+# OPTIONS in the environment are those of the mount, as scheme=adaptive.
 # usage: bench.sh FOLDER EXTENSION SQLITE3_C_FOLDER [COUNT [ROUNDS]]
 set -eu
 if [ $# -lt 3 ]; then
@@ -20,7 +21,7 @@ mount -o loop "$folder/kernel.img" "$folder/kernel"
 trap 'umount "$folder/kernel"; rmdir "$folder/kernel"' EXIT
 trap 'exit 1' INT TERM
 rm -f "$folder/varve.img"
-image="file:$folder/varve.img:/t.db?vfs=varve&create=256M"
+image="file:$folder/varve.img:/t.db?vfs=varve&create=256M${OPTIONS:+&options=$OPTIONS}"
 
 # best NAME COMMAND...: the best of the rounds
 best() {
