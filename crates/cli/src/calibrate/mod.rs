@@ -26,6 +26,8 @@ use std::time::Duration;
 const REPEATS: usize = 200;
 /// A capacity for which a profile is asked whether it has chips, bytes.
 const CHIPS_PROBE: u64 = 1 << 30;
+/// Mean difference of measured times and the model's beyond which a profile is not recommended.
+const MISS_MAX: f64 = 0.5;
 /// The template where nothing is known of the device.
 const LIKE: &str = "loop-like";
 
@@ -203,6 +205,12 @@ fn finish(
     }
     save(&args.output, &written)?;
     let shown = args.output.display();
+    if fit.miss() > MISS_MAX {
+        return Err(failed(format!(
+            "{shown} is written, and does not describe this device: its times differ by {:.0} % in the mean; measure on an idle machine, longer (--seconds), or begin from another model (--like)",
+            fit.miss() * 100.0
+        )));
+    }
     tell(format!(
         "{shown} is written. Compare the schemes on it: varve compare --device {}",
         argument(&args.output)
