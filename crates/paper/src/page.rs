@@ -147,13 +147,40 @@ fn pairs(rows: &[&Row]) -> Vec<Plot> {
             }
         }
         let title = format!("Published and measured, {unit}");
-        plots.extend(
-            pairs
-                .chunks(PAIRS_MAX)
-                .map(|some| plot::pairs(&title, unit, some)),
-        );
+        plots.extend(pairs.chunks_mut(PAIRS_MAX).map(|some| {
+            let common = take_common(some);
+            let title = match common.is_empty() {
+                true => title.clone(),
+                false => format!("{title}: {common}"),
+            };
+            plot::pairs(&title, unit, some)
+        }));
     }
     plots
+}
+
+/// Takes the words off the names that all of them begin with: on a narrow screen only the beginning
+/// of a name is seen.
+fn take_common(pairs: &mut [Pair]) -> String {
+    const PART: &str = ", ";
+    let Some(first) = pairs.first().filter(|_| pairs.len() > 1) else {
+        return String::new();
+    };
+    let mut common: Vec<String> = first.name.split(PART).map(String::from).collect();
+    for pair in pairs.iter() {
+        let parts: Vec<&str> = pair.name.split(PART).collect();
+        let equal = common.iter().zip(&parts).take_while(|(a, b)| a == b);
+        // Something is left of each name.
+        let kept = equal.count().min(parts.len() - 1);
+        common.truncate(kept);
+    }
+    let common = common.join(PART);
+    if !common.is_empty() {
+        for pair in pairs {
+            pair.name = pair.name[common.len() + PART.len()..].into();
+        }
+    }
+    common
 }
 
 fn pair(row: &Row) -> Option<Pair> {
@@ -227,6 +254,35 @@ fn class(row: &Row) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_all_names_begin_with_stands_above_them_once() {
+        let pair = |name: &str| Pair {
+            name: name.into(),
+            published: None,
+            agrees: (None, None),
+            measured: 1.0,
+            verdict: String::new(),
+        };
+        let mut pairs = [
+            "ratio: a, over all, gmail, fig8",
+            "ratio: a, over all, nav",
+            "ratio: a, over all",
+        ]
+        .map(pair);
+        assert_eq!(take_common(&mut pairs), "ratio: a");
+        let names: Vec<&str> = pairs.iter().map(|p| p.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["over all, gmail, fig8", "over all, nav", "over all"]
+        );
+        let mut apart = ["a, x", "b, x"].map(pair);
+        assert_eq!(
+            (take_common(&mut apart), apart[0].name.as_str()),
+            (String::new(), "a, x")
+        );
+        assert_eq!(take_common(&mut [pair("alone, x")]), "");
+    }
 
     fn report() -> (Report, Vec<Section>) {
         let mut row = Row::ours("Fig 1", "a <b>thing</b>", "fraction", 0.25).timed("fig8");
