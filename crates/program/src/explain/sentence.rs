@@ -6,6 +6,7 @@ use crate::posix::{Bits, Class, Cut, Posix};
 use crate::sites::{self, Insertion};
 use crate::state::{ModelError, State};
 use crate::tree::{Node, Tree};
+use base::plain::shown;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was found: a cut, and its parts by their numbers.
@@ -268,7 +269,7 @@ pub fn differences(whole: &Tree, found: &Tree) -> Vec<String> {
     let (before, after) = (paths(whole), paths(found));
     let mut differences = Vec::new();
     for path in before.union(&after) {
-        let name = String::from_utf8_lossy(path);
+        let name = shown(path);
         let node = |tree: &Tree| tree.find(path).and_then(|id| tree.node(id).cloned());
         match (node(whole), node(found)) {
             (Some(_), None) => differences.push(format!("{name} is missing")),

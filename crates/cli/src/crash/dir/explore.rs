@@ -13,7 +13,7 @@ use ::program::findings::{
     Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
 };
 use ::program::judge::process::Patience;
-use ::program::judge::{JudgeSpec, Settings, build, place};
+use ::program::judge::{JudgeSpec, Settings, build, fits, place};
 use ::program::lint::lint;
 use ::program::mend::{Suggestion, Terms, suggest};
 use ::program::posix::Posix;
@@ -46,11 +46,12 @@ impl<'a> Trial<'a> {
         args: &'a CrashArgs,
         stop: &'a Arc<Stop>,
         recording: &'a Recording,
+        told: &[String],
     ) -> Result<Trial<'a>, Failure> {
         let models = models::models(&args.program.model).map_err(usage)?;
         let jobs = crate::pool::threads(args.jobs, usize::MAX);
         let temp = std::env::temp_dir();
-        let bytes = (args.program.size << 20) * jobs as u64;
+        let bytes = (args.program.size << 20).saturating_mul(jobs as u64);
         let (folder, _) = place(Path::new("/dev/shm"), &temp, bytes);
         let asked = Arc::clone(stop);
         let settings = Settings {
@@ -65,7 +66,11 @@ impl<'a> Trial<'a> {
             "one recording is one schedule of the program; --runs N records several",
         )];
         notes.extend(of_mappings(recording));
+        notes.extend(told.iter().cloned());
         let mut specs = judges::given(args)?;
+        for spec in &specs {
+            fits(spec, recording).map_err(usage)?;
+        }
         if specs.is_empty() {
             specs = judges::fitting(recording, &settings);
             let found = specs.iter().map(ToString::to_string).collect::<Vec<_>>();
