@@ -9,6 +9,9 @@ use crate::tree::{Node, Tree};
 use base::plain::shown;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Differences of a state that are told.
+const SHOWN: usize = 4;
+
 /// What was found: a cut, and its parts by their numbers.
 pub(super) struct Found<'a> {
     pub cut: Cut<'a>,
@@ -232,12 +235,11 @@ pub(super) fn other(
     let whole = cut.tree(&cut.close([]));
     let differences = differences(&whole, &state.tree);
     let lost: BTreeSet<usize> = state.lost.iter().map(|part| part.call).collect();
-    let shown: Vec<&str> = differences.iter().take(4).map(String::as_str).collect();
     let last = state.calls.saturating_sub(1);
     let sentence = format!(
         "after a cut behind {}: {}",
         sites::call(recording, last),
-        shown.join("; ")
+        differing(recording, state, &differences).join("; ")
     );
     let paths = differences.iter().map(|text| sites::without_numbers(text));
     Ok(Explanation {
@@ -255,6 +257,27 @@ pub(super) fn other(
             .join("; "),
         sentence,
     })
+}
+
+/// What a state lacks, with the calls whose part it is where the model knows them; else how its
+/// tree differs.
+fn differing(recording: &Recording, state: &State, differences: &[String]) -> Vec<String> {
+    let mut by_call: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for part in &state.lost {
+        by_call.entry(part.call).or_default().push(&part.what);
+    }
+    if by_call.is_empty() {
+        return differences.iter().take(SHOWN).cloned().collect();
+    }
+    let words = by_call.iter().take(SHOWN).map(|(&call, parts)| {
+        let more = match parts.len() {
+            1 => String::new(),
+            count => format!(" and {} parts more", count - 1),
+        };
+        let by = sites::call(recording, call);
+        format!("{}{more}, by {by}, is not there", parts[0])
+    });
+    words.collect()
 }
 
 /// How a tree differs from what would be there if nothing was lost, by paths.

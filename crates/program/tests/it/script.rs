@@ -113,6 +113,10 @@ impl Script {
         self.make(path, Kind::Dir)
     }
 
+    pub fn symlink(&mut self, target: &str, path: &str) -> &mut Script {
+        self.make(path, Kind::Symlink(target.into()))
+    }
+
     pub fn link(&mut self, old: &str, new: &str) -> &mut Script {
         let (node, (dir, name)) = (self.node(old), self.place(new));
         self.live.set_name(dir, &name, Some(node));
@@ -193,6 +197,36 @@ impl Script {
                 size_before: size,
             },
         )
+    }
+
+    /// Gives a range space; it reads as before.
+    pub fn allocate(&mut self, path: &str, offset: u64, len: u64, keep: bool) -> &mut Script {
+        let node = self.node(path);
+        let size_before = self.live.node(node).expect("it").size;
+        let size = match keep {
+            true => size_before,
+            false => size_before.max(offset + len),
+        };
+        self.live.set_size(node, size);
+        self.push(
+            path,
+            What::Allocate {
+                node,
+                offset,
+                len,
+                zero: false,
+                size,
+                size_before,
+            },
+        )
+    }
+
+    /// Sets an extended attribute of the name space `user`, or removes it.
+    pub fn xattr(&mut self, path: &str, name: &str, value: Option<&[u8]>) -> &mut Script {
+        let node = self.node(path);
+        let name = format!("user.{name}").into_bytes();
+        let attribute = Attribute::Xattr(name, value.map(<[u8]>::to_vec));
+        self.push(path, What::SetAttribute { node, attribute })
     }
 
     pub fn chmod(&mut self, path: &str, mode: u16) -> &mut Script {

@@ -23,6 +23,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Arc;
 
+/// Where syncs of SQLite are chosen.
+const SQLITE: &str =
+    "mend: the syncs of SQLite are its own: PRAGMA synchronous=EXTRA makes those that it needs";
+
 /// Groups of bad states of which one is kept, for each model.
 const GROUPS_MAX: usize = 64;
 
@@ -212,6 +216,7 @@ impl<'a> Trial<'a> {
             let mut judging = |tree: &_, told: &[&str]| judge.judge(tree, told);
             match explain(&self.posix, self.recording, &bad.state, &mut judging) {
                 Ok(found) => Told {
+                    mend: found.mend(self.recording),
                     key: found.key,
                     sentence: found.sentence,
                     why: found.why,
@@ -251,13 +256,21 @@ impl<'a> Trial<'a> {
             ..
         } = found;
         let mut words: Vec<String> = Vec::new();
-        words.extend(added.iter().map(|add| format!("mend: add {}", add.text)));
-        words.extend(unmended.map(|left| format!("no sync mends: {}", left.sentence)));
+        let others = match unmended.is_empty() {
+            true => "",
+            false => " (for the other findings)",
+        };
+        words.extend(added.iter().map(|add| format!("mend: add {add}{others}")));
         words.extend(
-            needless
+            unmended
                 .iter()
-                .map(|sync| format!("not needed: {}", sync.text)),
+                .map(|left| format!("no added sync mends this recording: {}", left.sentence)),
         );
+        let sqlite = |spec: &JudgeSpec| matches!(spec, JudgeSpec::Sqlite(_));
+        if !(added.is_empty() && unmended.is_empty()) && self.specs.iter().any(sqlite) {
+            words.push(SQLITE.into());
+        }
+        words.extend(needless.iter().map(|sync| format!("sync: {sync}")));
         if words.is_empty() {
             words.push("mend: nothing is to be added or left out".into());
         }

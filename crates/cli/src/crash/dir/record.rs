@@ -120,7 +120,7 @@ fn run(
         // What fails then, fails because of that.
         recorder.complete().map_err(failed)?;
     }
-    done?;
+    done.map_err(|why| with_refused(why, recorder))?;
     place.settle()?;
     let (mut recording, unmet) = recorder.end().map_err(failed)?;
     let folder = std::env::current_dir().unwrap_or_default();
@@ -142,6 +142,16 @@ fn run(
     }
     let notes = outside.into_iter().collect();
     Ok(Recorded { recording, notes })
+}
+
+/// Why a command has failed, with the calls that it needs and the volume lacks.
+fn with_refused(why: Failure, recorder: &Recorder) -> Failure {
+    match (why, recorder.refused()) {
+        (Failure::Failed(why), Some(refused)) => failed(format!(
+            "{why}; the volume does not know these calls and refused them: {refused}"
+        )),
+        (why, _) => why,
+    }
 }
 
 /// A command in the directory. What it prints goes to standard error: standard output is for
