@@ -34,8 +34,9 @@ fn refused(
     bound: &Bound,
 ) -> (Vec<String>, usize) {
     let book = Posix::new(&[], Grain::Sector);
-    let (mut refused, mut seen) = (Vec::new(), 0);
+    let (mut refused, mut seen, mut count) = (Vec::new(), 0, 0);
     for (name, recording) in recordings {
+        count += 1;
         for word in words {
             let model = BlockModel::parse(word).expect(word).expect("a file system");
             for state in states(&model, &recording, bound) {
@@ -54,6 +55,7 @@ fn refused(
             }
         }
     }
+    eprintln!("{count} recordings, {seen} states");
     (refused, seen)
 }
 
@@ -63,8 +65,11 @@ fn paths(tree: &Tree) -> Vec<String> {
     paths
 }
 
+/// Refused states that are told.
+const SHOWN: usize = 20;
+
 fn all_legal((refused, seen): (Vec<String>, usize), at_least: usize) {
-    let lines = refused[..refused.len().min(20)].join("\n");
+    let lines = refused[..refused.len().min(SHOWN)].join("\n");
     assert!(refused.is_empty(), "{} of {seen}:\n{lines}", refused.len());
     assert!(seen >= at_least, "{seen}");
 }

@@ -30,28 +30,28 @@ fn at(path: &str) -> &str {
 
 fn call(script: &mut Script, op: &Op, number: usize) {
     match op {
-        Op::Create(path) => drop(script.create(at(path))),
+        Op::Create(path) => _ = script.create(at(path)),
         Op::Write { path, offset, len } => {
-            drop(script.write(at(path), *offset, &bytes(number, *len)))
+            script.write(at(path), *offset, &bytes(number, *len));
         }
-        Op::Truncate { path, size } => drop(script.truncate(at(path), *size)),
+        Op::Truncate { path, size } => _ = script.truncate(at(path), *size),
         Op::Fallocate {
             path,
             offset,
             len,
             keep_size,
-        } => drop(script.allocate(at(path), *offset, *len, *keep_size)),
-        Op::Rename { from, to } => drop(script.rename(at(from), at(to))),
-        Op::Link { from, to } => drop(script.link(at(from), at(to))),
-        Op::Symlink { target, to } => drop(script.symlink(target, at(to))),
-        Op::Unlink(path) | Op::Rmdir(path) => drop(script.unlink(at(path))),
-        Op::Mkdir(path) => drop(script.mkdir(at(path))),
-        Op::Chmod { path, perm } => drop(script.chmod(at(path), *perm)),
-        Op::SetXattr { path, name, value } => drop(script.xattr(at(path), name, Some(value))),
-        Op::RemoveXattr { path, name } => drop(script.xattr(at(path), name, None)),
-        Op::Fsync(path) | Op::SyncDir(path) => drop(script.fsync(at(path))),
-        Op::Fdatasync(path) => drop(script.fdatasync(at(path))),
-        Op::Sync => drop(script.sync_all()),
+        } => _ = script.allocate(at(path), *offset, *len, *keep_size),
+        Op::Rename { from, to } => _ = script.rename(at(from), at(to)),
+        Op::Link { from, to } => _ = script.link(at(from), at(to)),
+        Op::Symlink { target, to } => _ = script.symlink(target, at(to)),
+        Op::Unlink(path) | Op::Rmdir(path) => _ = script.unlink(at(path)),
+        Op::Mkdir(path) => _ = script.mkdir(at(path)),
+        Op::Chmod { path, perm } => _ = script.chmod(at(path), *perm),
+        Op::SetXattr { path, name, value } => _ = script.xattr(at(path), name, Some(value)),
+        Op::RemoveXattr { path, name } => _ = script.xattr(at(path), name, None),
+        Op::Fsync(path) | Op::SyncDir(path) => _ = script.fsync(at(path)),
+        Op::Fdatasync(path) => _ = script.fdatasync(at(path)),
+        Op::Sync => _ = script.sync_all(),
         // A recording has no descriptors and no time.
         Op::Hold(_) | Op::Pause(_) => (),
     }
@@ -59,6 +59,6 @@ fn call(script: &mut Script, op: &Op, number: usize) {
 
 /// Content that no other operation writes in this place.
 fn bytes(number: usize, len: u64) -> Vec<u8> {
-    let byte = |at: u64| (number as u64 * 37 + at / 512 + 1) as u8 | 1;
+    let byte = |at: u64| ((number as u64 * 89 + at / 512) % 251) as u8 + 1;
     (0..len).map(byte).collect()
 }

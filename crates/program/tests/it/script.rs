@@ -89,8 +89,12 @@ impl Script {
     fn make(&mut self, path: &str, kind: Kind) -> &mut Script {
         let (dir, name) = self.place(path);
         let node = self.new_id();
+        let mode = match kind {
+            Kind::Symlink(_) => 0o777,
+            _ => 0o644,
+        };
         self.live
-            .insert(node, Node::new(kind.clone(), 0o644, (0, 0)));
+            .insert(node, Node::new(kind.clone(), mode, (0, 0)));
         self.live.set_name(dir, &name, Some(node));
         self.push(
             path,
@@ -99,7 +103,7 @@ impl Script {
                 name,
                 node,
                 kind,
-                mode: 0o644,
+                mode,
                 owner: (0, 0),
             },
         )

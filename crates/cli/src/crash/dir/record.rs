@@ -2,6 +2,7 @@
 
 use super::ACKS_VARIABLE;
 use super::family::{self, Family};
+use super::lacks::lacks;
 use super::outside::Outside;
 use super::place::Place;
 use crate::args::{AckWay, CrashArgs};
@@ -120,7 +121,7 @@ fn run(
         // What fails then, fails because of that.
         recorder.complete().map_err(failed)?;
     }
-    done.map_err(|why| with_refused(why, recorder))?;
+    done.map_err(|why| with_refused(why, recorder, place.dir()))?;
     place.settle()?;
     let (mut recording, unmet) = recorder.end().map_err(failed)?;
     let folder = std::env::current_dir().unwrap_or_default();
@@ -144,14 +145,22 @@ fn run(
     Ok(Recorded { recording, notes })
 }
 
-/// Why a command has failed, with the calls that it needs and the volume lacks.
-fn with_refused(why: Failure, recorder: &Recorder) -> Failure {
-    match (why, recorder.refused()) {
-        (Failure::Failed(why), Some(refused)) => failed(format!(
-            "{why}; the volume does not know these calls and refused them: {refused}"
-        )),
-        (why, _) => why,
+/// Why a command has failed, with the calls that the volume refused, and those that it has not.
+fn with_refused(why: Failure, recorder: &Recorder, dir: &Path) -> Failure {
+    let Failure::Failed(mut why) = why else {
+        return why;
+    };
+    if let Some(refused) = recorder.refused() {
+        why.push_str(&format!("; the volume has refused: {refused}"));
     }
+    let lacks = lacks(dir);
+    if !lacks.is_empty() {
+        why.push_str(&format!(
+            "; if the command needs one of these, a mount of Varve has none: {}",
+            lacks.join("; ")
+        ));
+    }
+    failed(why)
 }
 
 /// A command in the directory. What it prints goes to standard error: standard output is for
