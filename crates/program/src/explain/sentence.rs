@@ -236,8 +236,12 @@ pub(super) fn other(
     let differences = differences(&whole, &state.tree);
     let lost: BTreeSet<usize> = state.lost.iter().map(|part| part.call).collect();
     let last = state.calls.saturating_sub(1);
+    let is_lost = match state.lost.is_empty() {
+        true => "",
+        false => " this is lost",
+    };
     let sentence = format!(
-        "after a cut behind {}: {}",
+        "after a cut behind {}{is_lost}: {}",
         sites::call(recording, last),
         differing(recording, state, &differences).join("; ")
     );
@@ -275,7 +279,7 @@ fn differing(recording: &Recording, state: &State, differences: &[String]) -> Ve
             count => format!(" and {} parts more", count - 1),
         };
         let by = sites::call(recording, call);
-        format!("{}{more}, by {by}, is not there", parts[0])
+        format!("{}{more}, by {by}", parts[0])
     });
     words.collect()
 }

@@ -70,6 +70,27 @@ fn what_no_sync_mends_is_told() {
     assert!(!suggestion.unmended.is_empty() && suggestion.added.is_empty());
 }
 
+/// A finding that no sync mends does not hide those that one does.
+#[test]
+fn the_other_findings_are_mended_nevertheless() {
+    let program = programs::rewrite_and_log();
+    let suggestion = mend(&program, &Posix::default());
+    let unmended: Vec<_> = (suggestion.unmended.iter())
+        .map(|finding| finding.sentence.contains("conf"))
+        .collect();
+    assert!(
+        !unmended.is_empty() && unmended.iter().all(|of_conf| *of_conf),
+        "{suggestion:?}"
+    );
+    let sites: Vec<String> = suggestion.added.iter().map(ToString::to_string).collect();
+    let lacks = "before the acknowledgement of `1` (call 3): fdatasync(log)";
+    assert_eq!(sites, [lacks]);
+    assert!(
+        suggestion.needless.is_empty(),
+        "nothing is said of a program that stays wrong"
+    );
+}
+
 #[test]
 fn a_belief_needs_fewer() {
     let program = programs::replace();

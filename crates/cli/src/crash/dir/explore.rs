@@ -258,7 +258,7 @@ impl<'a> Trial<'a> {
         let mut words: Vec<String> = Vec::new();
         let others = match unmended.is_empty() {
             true => "",
-            false => " (for the other findings)",
+            false => ", for the other findings",
         };
         words.extend(added.iter().map(|add| format!("mend: add {add}{others}")));
         words.extend(
