@@ -206,8 +206,8 @@ fn the_attribute_finds_what_a_power_cut_leaves() {
 /// Longest line of the example of the page, characters.
 const LINE_MAX: usize = 130;
 
-/// What `replace.py unsafe` is answered, up to the second finding, with cut lines and one number for
-/// each process: the example of the page.
+/// What `replace.py unsafe` is answered, up to the second finding, with cut lines and one number
+/// for each process: the example of the page.
 fn example_of_the_page() -> String {
     let (room, here) = (folder(), below_root("examples/crash"));
     let here = here.to_str().expect("a plain name");

@@ -14,12 +14,15 @@ use std::collections::BTreeSet;
 /// Names of files that a message lists.
 const LISTED: usize = 8;
 
+/// Whether a tree has what a judge names.
+type Has = Box<dyn Fn(&Tree) -> bool>;
+
 /// Succeeds if what the judge names was there at some moment of the recording.
 ///
 /// # Errors
 /// It never was; the message says what there was.
 pub fn fits(spec: &JudgeSpec, recording: &Recording) -> Result<(), String> {
-    let (name, has): (String, Box<dyn Fn(&Tree) -> bool>) = match spec {
+    let (name, has): (String, Has) = match spec {
         JudgeSpec::Command(_) | JudgeSpec::Server(_) => return Ok(()),
         JudgeSpec::SameOrOld(path) => (format!("same-or-old={path}"), file(path)),
         JudgeSpec::Prefix(path) => (format!("prefix={path}"), file(path)),
@@ -58,7 +61,7 @@ pub fn fits(spec: &JudgeSpec, recording: &Recording) -> Result<(), String> {
     ))
 }
 
-fn file(path: &str) -> Box<dyn Fn(&Tree) -> bool> {
+fn file(path: &str) -> Has {
     let path = path.as_bytes().to_vec();
     Box::new(move |tree| {
         let node = tree.find(&path).and_then(|id| tree.node(id));
@@ -66,7 +69,7 @@ fn file(path: &str) -> Box<dyn Fn(&Tree) -> bool> {
     })
 }
 
-fn any(paths: Paths) -> Box<dyn Fn(&Tree) -> bool> {
+fn any(paths: Paths) -> Has {
     Box::new(move |tree| !paths.files(tree).is_empty())
 }
 

@@ -156,8 +156,8 @@ pub fn place(memory: &Path, temp: &Path, bytes: u64) -> (PathBuf, bool) {
 }
 
 /// Makes a judge of all that `specs` name, which is content if all of them are. Without any, every
-/// tree that a model could make is good. Whether they [fit](fits) the recording is for the caller to
-/// ask.
+/// tree that a model could make is good. Whether they [fit](fits) the recording is for the caller
+/// to ask.
 ///
 /// # Errors
 /// The host has no room for a folder.

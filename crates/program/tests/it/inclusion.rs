@@ -128,7 +128,8 @@ fn every_state_of_ace_1_is_legal_by_the_book() {
     all_legal(refused(ace(1, 0, 1), WORDS, &BOUND), 10_000);
 }
 
-/// `VARVE_SEED` moves the sample of ACE 2: it begins with that sequence, and the mixes with that seed.
+/// `VARVE_SEED` moves the sample of ACE 2: it begins with that sequence, and the mixes with that
+/// seed.
 #[test]
 #[ignore = "minutes: a sample of sequences of two operations, and mixes"]
 fn every_state_of_ace_2_and_of_mixes_is_legal_by_the_book() {

@@ -1,5 +1,5 @@
-//! What a mount lacks. The kernel refuses most of that by itself, so that no recorder sees the call:
-//! after a command has failed, the mount is asked for each.
+//! What a mount lacks. The kernel refuses most of that by itself, so that no recorder sees the
+//! call: after a command has failed, the mount is asked for each.
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, ioctl_ficlone, open};
 use rustix::io::Errno;
@@ -11,6 +11,9 @@ const BYTES: u64 = 8192;
 /// Its name.
 const NAME: &str = ".varve-asked";
 
+/// Makes a call with a file of the mount.
+type Ask<'a> = dyn Fn(&OwnedFd) -> Result<(), Errno> + 'a;
+
 /// Calls that the mount at `dir` does not have, in words. It leaves a file there.
 pub fn lacks(dir: &Path) -> Vec<&'static str> {
     let moves = |flags| move |file: &OwnedFd| fallocate(file, flags, 0, BYTES / 2);
@@ -19,7 +22,7 @@ pub fn lacks(dir: &Path) -> Vec<&'static str> {
         ioctl_ficlone(&other, file)
     };
     let unnamed = |_: &OwnedFd| open(dir, OFlags::TMPFILE | OFlags::RDWR, mode()).map(drop);
-    let asked: [(&str, &dyn Fn(&OwnedFd) -> Result<(), Errno>); 4] = [
+    let asked: [(&str, &Ask<'_>); 4] = [
         (
             "fallocate(FALLOC_FL_COLLAPSE_RANGE)",
             &moves(FallocateFlags::COLLAPSE_RANGE),
