@@ -78,7 +78,13 @@ def judged(program, varve, python, programs, kept):
     found = json.loads(done.stdout)
     bad = {model["name"]: model["bad"] for model in found["models"]}
     first = found["findings"][0] if found["findings"] else {}
-    return bad, first.get("why", "")
+    return bad, first
+
+
+def has(python, module):
+    """Whether an interpreter has a module that no registry has."""
+    done = subprocess.run([python, "-c", "import " + module], stderr=subprocess.DEVNULL)
+    return done.returncode == 0
 
 
 def main():
@@ -97,19 +103,28 @@ def main():
     programs = [p for p in programs if not any(p.get(tool) and not getattr(given, tool) for tool in TOOLS)]
     if given.only:
         programs = [p for p in programs if p["name"] in given.only.split(",")]
-    wrong = []
-    print("| program | bad trees: " + ", ".join(MODELS) + " | what the judge says first |\n|---|---|---|")
+    wrong, again = [], []
+    print("| program | bad trees: " + ", ".join(MODELS) + " | state of the first finding | what the judge says of it |\n|---|---|---|---|")
     for program in programs:
+        if "needs" in program and not has(python, program["needs"]):
+            print(f"{program['name']}: left out, {python} has no {program['needs']}", file=sys.stderr)
+            continue
         try:
-            bad, reason = judged(program, given.varve, python, stores, kept)
+            bad, first = judged(program, given.varve, python, stores, kept)
         except RuntimeError as error:
             wrong.append(f"{program['name']}: {error}")
             continue
         counts = ", ".join(str(bad.get(model, "-")) for model in MODELS)
-        print(f"| {program['name']} | {counts} | {reason[:110]} |", flush=True)
+        state = first.get("again", "").rpartition("--state ")[2].strip("'")
+        print(f"| {program['name']} | {counts} | `{state}` | {first.get('why', '')[:110]} |", flush=True)
+        if first:
+            again.append(f"# {program['name']}\n{first['again']}\n")
         found = [model for model in MODELS if bad.get(model)]
         if found != program["bad"]:
             wrong.append(f"{program['name']}: bad in {found}, the table says {program['bad']}")
+    lines = kept / "replay.sh"
+    lines.write_text("".join(again))
+    print(f"{lines} has the line that makes each of these states again", file=sys.stderr)
     for line in wrong:
         print(line, file=sys.stderr)
     sys.exit(1 if wrong else 0)

@@ -262,11 +262,59 @@ class SqliteDict:
         return {int(key): sqlitedict.decode(text) for key, text in rows}
 
 
+class Gdbm:
+    """GDBM through the standard library, synced after each key."""
+
+    modules = ["dbm.gnu"]
+
+    def __init__(self):
+        import dbm.gnu
+
+        self.db = dbm.gnu.open("gdbm.db", "c")
+
+    def put(self, number):
+        self.db[str(number)] = value(number)
+        self.db.sync()
+
+    def all(self):
+        return {int(key): self.db[key].decode() for key in self.db.keys()}
+
+
+class SqliteNormal:
+    """SQLite with a rollback journal and synchronous=NORMAL."""
+
+    modules = ["sqlite3"]
+    journal = "DELETE"
+
+    def __init__(self):
+        import sqlite3
+
+        self.db = sqlite3.connect("rows.db", isolation_level=None)
+        self.db.execute("PRAGMA journal_mode=" + self.journal)
+        self.db.execute("PRAGMA synchronous=NORMAL")
+        self.db.execute("CREATE TABLE IF NOT EXISTS t(k INTEGER PRIMARY KEY, v)")
+
+    def put(self, number):
+        self.db.execute("INSERT INTO t VALUES (?, ?)", (number, value(number)))
+
+    def all(self):
+        if self.db.execute("PRAGMA integrity_check").fetchone() != ("ok",):
+            raise RuntimeError("integrity_check finds damage")
+        return dict(self.db.execute("SELECT k, v FROM t"))
+
+
+class SqliteWalNormal(SqliteNormal):
+    """SQLite with a write-ahead log and synchronous=NORMAL: the log is synced at checkpoints only."""
+
+    journal = "WAL"
+
+
 STORES = {
     store.__name__: store
     for store in [
         TinyDB, PickleDB, Shelf, Lmdb, LmdbNoSync, LmdbNoMetaSync, LevelDB, LevelDBSync, DiskCache,
         PersistQueue, Zodb, AtomicWrites, RocksDB, RocksDBSync, SqliteDict,
+        Gdbm, SqliteNormal, SqliteWalNormal,
     ]
 }
 

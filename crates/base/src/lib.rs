@@ -1,5 +1,6 @@
 //! What every crate of Varve shares: addresses and units as newtypes, checksums, byte readers,
-//! maps with a fixed hasher, and named random streams. No I/O, no clock, no threads.
+//! maps with a fixed hasher, named random streams, and text that is safe to show. No I/O, no clock,
+//! no threads.
 
 pub mod bytes;
 pub mod checksum;
@@ -8,6 +9,7 @@ pub mod cost;
 pub mod cow;
 pub mod fill;
 mod mutant;
+pub mod plain;
 pub mod rng;
 pub mod units;
 mod words;

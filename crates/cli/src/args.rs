@@ -8,6 +8,7 @@ mod paper;
 mod program;
 mod recordings;
 mod serve;
+mod workers;
 
 pub use calibrate::CalibrateArgs;
 pub use campaign::{CampaignCommand, MergeArgs, PlanArgs, StatusArgs, SubmitArgs, WorkArgs};
@@ -17,6 +18,7 @@ pub use paper::{PaperArgs, PaperName};
 pub use program::{AckArgs, AckWay, ProgramArgs};
 pub use recordings::{RecordArgs, ReplayArgs};
 pub use serve::{Kill, Place, ServeArgs};
+use workers::workers;
 
 use crate::progress::Progress;
 use crate::size;
@@ -303,7 +305,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub json: bool,
     /// Simulations at once, each in a process of its own [default: one a core].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = workers)]
     pub jobs: Option<NonZeroUsize>,
 }
 
@@ -359,7 +361,7 @@ pub struct CrashArgs {
     #[arg(long, default_value_t = 2, value_name = "N")]
     pub torn: u32,
     /// Most states of one cut.
-    #[arg(long, default_value_t = 4096, value_name = "N")]
+    #[arg(long, default_value_t = 4096, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub states: u32,
     /// Judge also states that no recovery should be able to tell apart.
     #[arg(long)]
@@ -416,11 +418,11 @@ pub struct CrashArgs {
     /// Folder for results.json, junit.xml, index.html and the findings.
     #[arg(long, default_value = "varve-crash", value_name = "DIR")]
     pub out: PathBuf,
-    /// Prints results.json instead of the table.
-    #[arg(long)]
+    /// Prints results.json instead of the table; with --runs an array of them.
+    #[arg(long, conflicts_with_all = ["lint", "show", "state"])]
     pub json: bool,
     /// Worker processes [default: one a core]; has no influence on the results.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = workers)]
     pub jobs: Option<NonZeroUsize>,
     /// Keeps each result in this folder as it is made, and takes those that are there: a command
     /// that was stopped goes on where it was.

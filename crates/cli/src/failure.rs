@@ -1,6 +1,7 @@
 //! How a command fails: a sentence for people, a number for scripts.
 
-use crate::{plain, stop};
+use crate::stop;
+use base::plain;
 use std::fmt;
 
 /// A failed command.

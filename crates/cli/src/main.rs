@@ -22,7 +22,6 @@ mod mkfs;
 mod mount;
 mod out;
 mod paper;
-mod plain;
 mod pool;
 mod progress;
 mod record;

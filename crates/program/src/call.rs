@@ -177,6 +177,17 @@ pub enum What {
 }
 
 impl Recording {
+    /// Whether any call has changed the volume: syncs and acknowledgements alone do not.
+    pub fn changes(&self) -> bool {
+        let changes = |call: &Call| {
+            !matches!(
+                call.what,
+                What::Sync { .. } | What::SyncAll | What::Acknowledge(_)
+            )
+        };
+        self.calls.iter().any(changes)
+    }
+
     /// Number of writes by which the kernel wrote pages of shared mappings back. The stores into
     /// the mappings are not recorded, and the kernel may write a page back at any moment behind its
     /// store; so what the pages held may also be durable before calls that stand before the write.

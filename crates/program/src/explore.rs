@@ -176,6 +176,9 @@ pub enum ExploreError {
     /// No judge could be made, or it failed before any state was made.
     #[error(transparent)]
     NoJudge(#[from] JudgeError),
+    /// The host starts no more threads.
+    #[error("a thread for one of {0} judges: {1}; take fewer of them with --jobs")]
+    NoThread(usize, std::io::Error),
 }
 
 const BEFORE: &str = "before the run";
@@ -232,22 +235,38 @@ pub fn explore(
     let next_model = Mutex::named("next model", 0);
     rt::scope(|scope| {
         let (table, next_model) = (&table, &next_model);
-        for _ in 0..job.jobs.clamp(1, job.models.len().max(1)) {
+        let go_on = || table.may_go_on();
+        let models = job.jobs.clamp(1, job.models.len().max(1));
+        let spawned = at_most(models, &go_on, || {
             let send = send.clone();
-            scope.spawn("model", move || table.make_states(next_model, &send));
-        }
+            let model = move || table.make_states(next_model, &send);
+            scope.try_spawn("model", model).map(drop)
+        });
         drop(send);
         let mut first = Some(first);
-        for _ in 0..job.jobs.max(1) {
-            let (receive, judge) = (receive.clone(), first.take());
-            scope.spawn("judge", move || {
-                table.judge_states(judge, make_judge, &receive)
-            });
+        let spawned = spawned.and_then(|()| {
+            at_most(job.jobs.max(1), &go_on, || {
+                let (receive, judge) = (receive.clone(), first.take());
+                let judges = move || table.judge_states(judge, make_judge, &receive);
+                scope.try_spawn("judge", judges).map(drop)
+            })
+        });
+        if let Err(e) = spawned {
+            table.fail(ExploreError::NoThread(job.jobs, e));
         }
         // When no judge is left, nothing may wait for one.
         drop(receive);
     });
     table.state.into_inner().result()
+}
+
+/// Calls `start` as often as `count` says, while `go_on` does.
+fn at_most(
+    count: usize,
+    go_on: &dyn Fn() -> bool,
+    mut start: impl FnMut() -> std::io::Result<()>,
+) -> std::io::Result<()> {
+    (0..count).take_while(|_| go_on()).try_for_each(|_| start())
 }
 
 /// A tree, and how much of it was promised (E1).

@@ -6,6 +6,7 @@
 
 use crate::call::{Attribute, Call, Recording, What};
 use crate::tree::{Kind, NodeId};
+use base::plain;
 use std::fmt;
 
 /// Name of the system call.
@@ -48,6 +49,7 @@ pub fn call(recording: &Recording, index: usize) -> String {
         What::Acknowledge(text) => {
             let place = call.stack.first().map(|frame| format!(", at {frame}"));
             let place = place.unwrap_or_default();
+            let text = plain::line(text);
             return format!("the acknowledgement of `{text}` (call {index}{place})");
         }
         what => format!("`{}({})`", name(what), call.path),
@@ -74,7 +76,9 @@ pub fn site(call: &Call) -> String {
         return format!("{name} at {frame}");
     }
     match &call.what {
-        What::Acknowledge(text) => format!("acknowledgement {}", without_numbers(text)),
+        What::Acknowledge(text) => {
+            format!("acknowledgement {}", without_numbers(&plain::line(text)))
+        }
         _ => format!("{name}({})", without_numbers(&call.path)),
     }
 }

@@ -214,18 +214,32 @@ pub fn scope<'env, T>(f: impl for<'scope> FnOnce(Scope<'scope, 'env>) -> T) -> T
 
 impl<'scope> Scope<'scope, '_> {
     /// Starts a task that runs `f`.
+    ///
+    /// # Panics
+    /// If the system has no room for another thread or stack.
     #[track_caller]
     pub fn spawn<T: Send + 'scope>(
         &self,
         name: &str,
         f: impl FnOnce() -> T + Send + 'scope,
     ) -> ScopedJoinHandle<'scope, T> {
+        self.try_spawn(name, f).expect("the system starts a thread")
+    }
+
+    /// Starts a task that runs `f`, for callers whose user chooses how many there are.
+    ///
+    /// # Errors
+    /// The system has no room for another thread.
+    #[track_caller]
+    pub fn try_spawn<T: Send + 'scope>(
+        &self,
+        name: &str,
+        f: impl FnOnce() -> T + Send + 'scope,
+    ) -> std::io::Result<ScopedJoinHandle<'scope, T>> {
         let kind = match self.kind {
             ScopeKind::Real(s) => {
-                let handle = std::thread::Builder::new()
-                    .name(name.into())
-                    .spawn_scoped(s, f);
-                ScopedKind::Real(handle.expect("the system starts a thread"))
+                let builder = std::thread::Builder::new().name(name.into());
+                ScopedKind::Real(builder.spawn_scoped(s, f)?)
             }
             ScopeKind::Sim(sim) => {
                 let core = core().expect("a scope is used in the simulation that opened it");
@@ -240,10 +254,10 @@ impl<'scope> Scope<'scope, '_> {
                 ScopedKind::Sim(unsafe { spawn_in(core, name, f, move || sim.leave()) }, sim)
             }
         };
-        ScopedJoinHandle {
+        Ok(ScopedJoinHandle {
             kind,
             scope: PhantomData,
-        }
+        })
     }
 }
 

@@ -55,7 +55,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "I/N")]
     pub share: Option<Shard>,
     /// Jobs at once, each in a process of its own [default: one a core].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::workers)]
     pub workers: Option<NonZeroUsize>,
     /// Seconds without a sign of life after which a case of `crash` is given up.
     #[arg(long, default_value_t = 120, value_name = "SECONDS")]

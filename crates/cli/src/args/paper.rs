@@ -48,6 +48,6 @@ pub struct PaperArgs {
     pub json: bool,
     /// Simulations at once, each in a process of its own [default: one a core]; has no influence on
     /// the results.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = super::workers)]
     pub jobs: Option<NonZeroUsize>,
 }

@@ -67,6 +67,10 @@ pub struct ProgramArgs {
     /// as it came. Implied by --fail.
     #[arg(long, requires = "dir")]
     pub allow_failure: bool,
+    /// Takes a run that has changed nothing in the directory, too: else that is an error, because
+    /// such a program writes elsewhere.
+    #[arg(long, requires = "dir")]
+    pub allow_unchanged: bool,
     /// Notes the program's own stack at each call, and tells it where a call matters. For C, C++,
     /// Rust and Go, best with debug information (`cc -g`).
     #[arg(long, requires = "dir")]
@@ -76,7 +80,7 @@ pub struct ProgramArgs {
     pub keep: Option<PathBuf>,
     /// Runs nothing, and takes this recording.
     #[arg(long, value_name = "FILE", requires = "dir",
-          conflicts_with_all = ["run", "setup", "from", "acks", "fail", "runs", "size", "keep", "backtrace"])]
+          conflicts_with_all = ["run", "setup", "from", "acks", "fail", "runs", "size", "keep", "backtrace", "allow_unchanged"])]
     pub recording: Option<PathBuf>,
     /// Makes one state of the recording again, and judges it: MODEL LINE, as a finding prints it.
     #[arg(long, value_name = "STATE", requires = "recording")]

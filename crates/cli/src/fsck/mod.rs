@@ -5,7 +5,7 @@ pub(crate) mod recover;
 
 use crate::args::FsckArgs;
 use crate::out::say;
-use crate::plain;
+use base::plain;
 use rig::Fs;
 use rig::fsck::{Checked, Finding, Report, fsck_beside as check, says_clean};
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use crate::args::{DumpArgs, DumpWhat};
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
 use crate::out::say;
-use crate::plain::shown;
+use base::plain::shown;
 use paper::characterise::log_listing;
 use rig::{Fs, inspect};
 use std::os::unix::ffi::OsStrExt;

@@ -11,7 +11,7 @@ use super::{Place, at, look};
 use crate::args::ExtractArgs;
 use crate::failure::{Failure, failed, tell};
 use crate::out::say;
-use crate::plain::shown;
+use base::plain::shown;
 use rig::{Attr, Errno, FileKind, FileSystem, FsError, SeekMode, Volume};
 use rustix::fs as unix;
 use std::collections::BTreeMap;

@@ -4,7 +4,7 @@ use crate::args::InfoArgs;
 use crate::failure::{Failure, failed};
 use crate::fsck::open;
 use crate::out::say;
-use crate::plain;
+use base::plain;
 use rig::inspect::{self, Section};
 use serde_json::{Map, Value};
 

@@ -5,7 +5,7 @@ use super::{Place, at, look};
 use crate::args::LsArgs;
 use crate::failure::{Failure, tell};
 use crate::out::say;
-use crate::plain::shown;
+use base::plain::shown;
 use rig::{Attr, FileKind, FileSystem, FsError};
 
 /// Text is printed in pieces of so many bytes: a tree may have millions of names.

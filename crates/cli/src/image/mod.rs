@@ -25,7 +25,7 @@ pub use put::Putter;
 
 use crate::failure::{Failure, failed, usage};
 use crate::fsck::open;
-use crate::plain::shown;
+use base::plain::shown;
 use rig::Volume;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -3,7 +3,7 @@
 use super::copy::CHUNK_BYTES;
 use super::tree;
 use crate::failure::{Failure, failed, tell, usage};
-use crate::plain::shown;
+use base::plain::shown;
 use rig::{Errno, FsError, OpenFile, OpenFlags, SetAttr, TimeSet, Vfs, WallTime, XattrMode};
 use rustix::fs as unix;
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 //! a directory has an index. An entry that cannot be read is reported, and the walk goes on behind
 //! it.
 
-use crate::plain::shown;
+use base::plain::shown;
 use rig::{Attr, FileKind, FileSystem, FsError, FsResult, Ino};
 use std::collections::BTreeSet;
 

@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod ends;
+mod guards;
 mod stacks;
 
 use crate::program::{command, folder, text, words};

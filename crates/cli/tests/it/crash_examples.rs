@@ -202,3 +202,51 @@ fn the_attribute_finds_what_a_power_cut_leaves() {
         assert!(said.contains(words), "no `{words}` in: {said}");
     }
 }
+
+/// Longest line of the example of the page, characters.
+const LINE_MAX: usize = 130;
+
+/// What `replace.py unsafe` is answered, up to the second finding, with cut lines and one number
+/// for each process: the example of the page.
+fn example_of_the_page() -> String {
+    let (room, here) = (folder(), below_root("examples/crash"));
+    let here = here.to_str().expect("a plain name");
+    let mut varve = command();
+    varve.args(["crash", "--dir", "--acks", "stdout"]);
+    varve.args(["--setup", "printf '{}' > config.json"]);
+    varve.args(["--run", &format!("python3 {here}/replace.py unsafe")]);
+    varve.args(["--judge", "same-or-old=config.json"]);
+    let output = varve.current_dir(room.path()).output();
+    let said = text(&output.expect("the program starts").stdout).replace(&format!("{here}/"), "");
+    let (_, behind) = said.split_once("python3[").expect("a call of python3");
+    let (process, _) = behind.split_once(']').expect("its number");
+    let said = said.replace(process, "4711");
+    let (first, _) = said.split_once("\n\n2. ").expect("two findings");
+    let cut = |line: &str| match line.chars().count() > LINE_MAX {
+        true => line.chars().take(LINE_MAX - 4).collect::<String>() + " ...",
+        false => line.to_string(),
+    };
+    first.lines().map(|line| cut(line) + "\n").collect()
+}
+
+#[test]
+fn the_page_shows_what_is_answered() {
+    let path = below_root("docs/use/crash-programs.md");
+    let page = fs::read_to_string(&path).expect("the page");
+    let begin = "```\npython3 replace.py unsafe: ";
+    let at = page.find(begin).expect("the example") + 4;
+    let end = at + page[at..].find("```").expect("its end");
+    let example = example_of_the_page();
+    if std::env::var_os("VARVE_BLESS").is_some() {
+        let new = [&page[..at], &example, &page[end..]].concat();
+        fs::write(&path, new).expect("room");
+        return;
+    }
+    // Columns move with the number of the process.
+    let words = |text: &str| -> Vec<String> {
+        let line = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        text.lines().map(line).collect()
+    };
+    let told = "VARVE_BLESS=1 writes it anew";
+    assert_eq!(words(&page[at..end]), words(&example), "{told}");
+}

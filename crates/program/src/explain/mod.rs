@@ -17,11 +17,11 @@ pub use sentence::differences;
 
 use crate::call::{Recording, What};
 use crate::posix::{Bits, Cut, Posix};
-use crate::sites::Insertion;
+use crate::sites::{self, Insertion};
 use crate::state::{JudgeError, ModelError, State, Verdict, acknowledged};
 use crate::tree::Tree;
 use base::Map;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Decides on a tree and what had been acknowledged.
 pub type Judging<'j> = dyn FnMut(&Tree, &[&str]) -> Result<Verdict, JudgeError> + 'j;
@@ -66,6 +66,23 @@ pub struct Explanation {
     pub sentence: String,
     /// Equal for findings of one mistake: the sites of the two calls whose order was lost.
     pub key: String,
+}
+
+impl Explanation {
+    /// Equal for findings that the same syncs mend, in front of the same site; `None` if no sync
+    /// lacks.
+    pub fn mend(&self, recording: &Recording) -> Option<String> {
+        let site = |lack: &Insertion| {
+            let call = recording.calls.get(lack.before);
+            let call = call.map_or_else(|| "the end".into(), sites::site);
+            format!(
+                "{} before {call}",
+                sites::without_numbers(&lack.to_string())
+            )
+        };
+        let sites: BTreeSet<String> = self.lacks.iter().map(site).collect();
+        (!sites.is_empty()).then(|| sites.into_iter().collect::<Vec<_>>().join(", "))
+    }
 }
 
 /// Why a finding could not be explained.

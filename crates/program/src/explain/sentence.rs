@@ -6,7 +6,11 @@ use crate::posix::{Bits, Class, Cut, Posix};
 use crate::sites::{self, Insertion};
 use crate::state::{ModelError, State};
 use crate::tree::{Node, Tree};
+use base::plain::shown;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Differences of a state that are told.
+const SHOWN: usize = 4;
 
 /// What was found: a cut, and its parts by their numbers.
 pub(super) struct Found<'a> {
@@ -231,12 +235,15 @@ pub(super) fn other(
     let whole = cut.tree(&cut.close([]));
     let differences = differences(&whole, &state.tree);
     let lost: BTreeSet<usize> = state.lost.iter().map(|part| part.call).collect();
-    let shown: Vec<&str> = differences.iter().take(4).map(String::as_str).collect();
     let last = state.calls.saturating_sub(1);
+    let is_lost = match state.lost.is_empty() {
+        true => "",
+        false => " this is lost",
+    };
     let sentence = format!(
-        "after a cut behind {}: {}",
+        "after a cut behind {}{is_lost}: {}",
         sites::call(recording, last),
-        shown.join("; ")
+        differing(recording, state, &differences).join("; ")
     );
     let paths = differences.iter().map(|text| sites::without_numbers(text));
     Ok(Explanation {
@@ -256,6 +263,27 @@ pub(super) fn other(
     })
 }
 
+/// What a state lacks, with the calls whose part it is where the model knows them; else how its
+/// tree differs.
+fn differing(recording: &Recording, state: &State, differences: &[String]) -> Vec<String> {
+    let mut by_call: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+    for part in &state.lost {
+        by_call.entry(part.call).or_default().push(&part.what);
+    }
+    if by_call.is_empty() {
+        return differences.iter().take(SHOWN).cloned().collect();
+    }
+    let words = by_call.iter().take(SHOWN).map(|(&call, parts)| {
+        let more = match parts.len() {
+            1 => String::new(),
+            count => format!(" and {} parts more", count - 1),
+        };
+        let by = sites::call(recording, call);
+        format!("{}{more}, by {by}", parts[0])
+    });
+    words.collect()
+}
+
 /// How a tree differs from what would be there if nothing was lost, by paths.
 pub fn differences(whole: &Tree, found: &Tree) -> Vec<String> {
     let paths = |tree: &Tree| {
@@ -268,7 +296,7 @@ pub fn differences(whole: &Tree, found: &Tree) -> Vec<String> {
     let (before, after) = (paths(whole), paths(found));
     let mut differences = Vec::new();
     for path in before.union(&after) {
-        let name = String::from_utf8_lossy(path);
+        let name = shown(path);
         let node = |tree: &Tree| tree.find(path).and_then(|id| tree.node(id).cloned());
         match (node(whole), node(found)) {
             (Some(_), None) => differences.push(format!("{name} is missing")),

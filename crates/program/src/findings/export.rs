@@ -3,6 +3,7 @@
 
 use super::report::{OfFinding, Report};
 use super::text::finding_text;
+use base::plain;
 use quick_junit::{NonSuccessKind, Report as Suites, TestCase, TestCaseStatus, TestSuite};
 
 /// The report as JUnit XML. It holds no times, so equal reports give equal bytes.
@@ -17,7 +18,7 @@ pub fn junit(report: &Report) -> Result<String, String> {
         for finding in report.findings.iter().filter(has) {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(&*finding.sentence);
-            status.set_description(finding_text(finding));
+            status.set_description(plain::message(&finding_text(finding)));
             suite.add_test_case(TestCase::new(&*finding.key, status));
         }
         let error = model.gave_up.as_ref().or(report.incomplete.as_ref());
@@ -30,6 +31,11 @@ pub fn junit(report: &Report) -> Result<String, String> {
             None if model.bad > 0 && model.findings == 0 => {
                 let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
                 status.set_message(format!("{} trees are bad; none was explained", model.bad));
+                status
+            }
+            None if model.states == 0 => {
+                let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
+                status.set_message("no state was looked at");
                 status
             }
             None => TestCaseStatus::success(),
@@ -70,7 +76,8 @@ pub fn github(report: &Report) -> String {
 
 /// A text as the message of a command of GitHub's runner.
 fn message(text: &str) -> String {
-    text.replace('%', "%25")
+    plain::message(text)
+        .replace('%', "%25")
         .replace('\r', "%0D")
         .replace('\n', "%0A")
 }

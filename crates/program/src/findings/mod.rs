@@ -48,6 +48,8 @@ pub struct Told {
     pub promise: Option<usize>,
     /// Syncs that lack, in words.
     pub lacks: Vec<String>,
+    /// Equal for mistakes that the same syncs mend, in front of the same site.
+    pub mend: Option<String>,
 }
 
 /// A mistake of the program.
@@ -83,10 +85,12 @@ pub fn plainly(bad: &Bad) -> Told {
         kept: Vec::new(),
         promise: None,
         lacks: Vec::new(),
+        mend: None,
     }
 }
 
-/// One finding for each key of the explanations, those of the earliest cuts first.
+/// One finding for each mistake, those of the earliest cuts first: equal keys of the explanations,
+/// or, where they say what lacks, the same syncs in front of the same site.
 pub fn gather(explored: &Explored, explain: &mut dyn FnMut(usize, &Bad) -> Told) -> Vec<Finding> {
     let mut by_key: BTreeMap<String, Finding> = BTreeMap::new();
     for (nr, model) in explored.models.iter().enumerate() {
@@ -97,10 +101,11 @@ pub fn gather(explored: &Explored, explain: &mut dyn FnMut(usize, &Bad) -> Told)
                 states: bad.alike,
                 line: bad.state.line.clone(),
             };
-            match by_key.get_mut(&told.key) {
+            let key = told.mend.as_ref().unwrap_or(&told.key).clone();
+            match by_key.get_mut(&key) {
                 None => {
                     let of = vec![here];
-                    by_key.insert(told.key.clone(), Finding { told, of });
+                    by_key.insert(key, Finding { told, of });
                 }
                 Some(finding) => {
                     match finding.of.iter_mut().find(|of| of.model == here.model) {

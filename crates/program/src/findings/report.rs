@@ -173,7 +173,8 @@ impl Report {
 
     /// Whether everything was looked at.
     pub fn is_whole(&self) -> bool {
-        self.incomplete.is_none() && self.models.iter().all(|model| model.gave_up.is_none())
+        let looked_at = |model: &OfModelReport| model.gave_up.is_none() && model.states > 0;
+        self.incomplete.is_none() && self.models.iter().all(looked_at)
     }
 
     /// It as JSON.

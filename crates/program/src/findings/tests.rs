@@ -104,6 +104,47 @@ fn states_of_one_mistake_are_one_finding_with_the_smallest_of_them() {
     assert!(plainly(&bad("x", 1, 5)).sentence.contains("2 parts more"));
 }
 
+/// Whatever is lost of a file that is not synced: one sync in one place mends it.
+#[test]
+fn mistakes_that_the_same_sync_mends_are_one_finding() {
+    let gathered = |mend: &dyn Fn(&Bad) -> Option<String>| {
+        let findings = gather(&explored(), &mut |_, bad| Told {
+            mend: mend(bad),
+            ..plainly(bad)
+        });
+        let told = findings.iter().map(|finding| {
+            let states = finding.of.iter().map(|of| of.states).sum::<u64>();
+            (finding.told.state.line.clone(), states)
+        });
+        told.collect::<Vec<_>>()
+    };
+    let same = gathered(&|_| Some("fsync(db.tmp) before rename".into()));
+    assert_eq!(same, [("p1".into(), 15)], "the smallest state is kept");
+    let differ = gathered(&|bad| Some(bad.state.lost.len().to_string()));
+    assert_eq!(differ, [("p1".into(), 5), ("p2".into(), 10)]);
+}
+
+#[test]
+fn a_model_without_a_state_does_not_hold() {
+    let mut explored = explored();
+    for model in &mut explored.models {
+        (model.counts.states, model.gave_up) = (0, None);
+    }
+    let report = Report::new(Context::default(), &recording(), &explored, &[]);
+    assert!(!report.is_whole());
+    let text = text(&report);
+    assert!(
+        text.contains("not looked at") && !text.contains("holds"),
+        "{text}"
+    );
+    let junit = junit(&report).expect("XML");
+    assert_eq!(
+        junit.matches("no state was looked at").count(),
+        1,
+        "{junit}"
+    );
+}
+
 #[test]
 fn the_text_says_where_it_holds_what_is_lost_and_what_lacks() {
     let text = text(&report());

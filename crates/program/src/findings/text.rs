@@ -2,6 +2,7 @@
 
 use super::lanes::{Fate, Lanes};
 use super::report::{OfFinding, OfModelReport, Report};
+use base::plain;
 use std::fmt::Write;
 
 /// Findings that are told in full.
@@ -52,7 +53,8 @@ pub fn text(report: &Report) -> String {
     for note in &report.notes {
         let _ = writeln!(text, "note: {note}");
     }
-    text
+    // A judge and the tested program may print anything.
+    plain::message(&text)
 }
 
 fn table(models: &[OfModelReport]) -> String {
@@ -76,6 +78,7 @@ fn table(models: &[OfModelReport]) -> String {
         } = model;
         let verdict = match (gave_up, findings) {
             (Some(why), _) => format!("gave up: {why}"),
+            (None, 0) if *states == 0 => "not looked at".into(),
             (None, 0) => "holds".into(),
             (None, 1) => "1 finding".into(),
             (None, n) => format!("{n} findings"),

@@ -21,6 +21,7 @@ use crate::apply::apply;
 use crate::call::{Recording, What};
 use crate::state::{Judge, JudgeError, Verdict};
 use crate::tree::{Kind, NodeId, Tree};
+use base::plain::shown;
 use std::collections::BTreeMap;
 
 /// Largest file that is parsed, bytes: all of it is in memory then, for each judge at work.
@@ -51,6 +52,11 @@ impl Language {
             Language::Toml => "toml",
             Language::Csv => "csv",
         }
+    }
+
+    /// All files of the language, by their names.
+    pub fn paths(self) -> Paths {
+        Paths::parse(&format!("**/*.{}", self.name())).expect("a pattern")
     }
 
     /// Why these bytes are no text of the language.
@@ -92,7 +98,7 @@ impl Judge for Parse {
             let content = node.content();
             if let Some(why) = self.language.fault(&content) {
                 bad.get_or_insert_with(|| {
-                    let (path, size) = (String::from_utf8_lossy(&path).into_owned(), content.len());
+                    let (path, size) = (shown(&path), content.len());
                     format!("{path} ({size} bytes) does not parse: {why}")
                 });
             }
@@ -103,7 +109,7 @@ impl Judge for Parse {
 
 impl Parse {
     fn too_large(&self, path: &[u8], size: u64) -> JudgeError {
-        let (path, language) = (String::from_utf8_lossy(path), self.language.name());
+        let (path, language) = (shown(path), self.language.name());
         let most = PARSED_MAX >> 20;
         JudgeError(format!(
             "{path} has {size} bytes, and files of at most {most} MiB are parsed: choose others with parse={language}:GLOB"

@@ -9,6 +9,7 @@ use super::process::{Heard, Patience, hear};
 use super::{Answer, Check};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::{Kind, Tree};
+use base::plain::shown;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
@@ -31,7 +32,7 @@ impl Check for GitCheck {
         let commits: Vec<&str> = (acknowledged.iter())
             .filter_map(|ack| ack.strip_prefix("commit "))
             .collect();
-        let fault = self.fault(folder, &self.repositories(tree), commits)?;
+        let fault = self.fault(folder, &repositories(self.path.as_deref(), tree), commits)?;
         Ok(fault.map_or(Verdict::Good, Verdict::Bad).into())
     }
 }
@@ -54,7 +55,7 @@ impl GitCheck {
         mut commits: Vec<&str>,
     ) -> Result<Option<String>, JudgeError> {
         for path in repositories {
-            let told = String::from_utf8_lossy(path);
+            let told = shown(path);
             let fsck = ["fsck", "--strict", "--no-dangling", "--no-progress"];
             let checked = self.git(folder, path, &fsck)?;
             if !checked.status.is_some_and(|status| status.success()) {
@@ -121,30 +122,6 @@ impl GitCheck {
         })
     }
 
-    fn repositories(&self, tree: &Tree) -> Vec<Vec<u8>> {
-        let is_dir = |path: &[u8]| {
-            let node = tree.find(path).and_then(|id| tree.node(id));
-            node.is_some_and(|node| node.kind == Kind::Dir)
-        };
-        if let Some(path) = &self.path {
-            let inner = format!("{path}/.git").into_bytes();
-            let path = match is_dir(&inner) {
-                true => inner,
-                false => path.clone().into_bytes(),
-            };
-            return Some(path).filter(|path| is_dir(path)).into_iter().collect();
-        }
-        let mut found = Vec::new();
-        tree.walk(&mut |path, _, node| {
-            let has = |name: &[u8]| node.names.contains_key(name);
-            let is_one = path.ends_with(b".git") || (has(b"objects") && has(b"refs"));
-            if is_one && node.kind == Kind::Dir {
-                found.push(path.to_vec());
-            }
-        });
-        found
-    }
-
     fn git(&self, folder: &TreeFolder, path: &[u8], args: &[&str]) -> Result<Heard, JudgeError> {
         let mut git = Command::new("git");
         git.args(["-c", "safe.directory=*", "--git-dir"]);
@@ -162,6 +139,31 @@ impl GitCheck {
             None => Err(super::command::too_long("git", self.patience.timeout)),
         }
     }
+}
+
+/// The repositories of a tree: the one at a path, or all.
+pub(super) fn repositories(path: Option<&str>, tree: &Tree) -> Vec<Vec<u8>> {
+    let is_dir = |path: &[u8]| {
+        let node = tree.find(path).and_then(|id| tree.node(id));
+        node.is_some_and(|node| node.kind == Kind::Dir)
+    };
+    if let Some(path) = path {
+        let inner = format!("{path}/.git").into_bytes();
+        let path = match is_dir(&inner) {
+            true => inner,
+            false => path.into(),
+        };
+        return Some(path).filter(|path| is_dir(path)).into_iter().collect();
+    }
+    let mut found = Vec::new();
+    tree.walk(&mut |path, _, node| {
+        let has = |name: &[u8]| node.names.contains_key(name);
+        let is_one = path.ends_with(b".git") || (has(b"objects") && has(b"refs"));
+        if is_one && node.kind == Kind::Dir {
+            found.push(path.to_vec());
+        }
+    });
+    found
 }
 
 #[cfg(test)]

@@ -4,10 +4,17 @@ use super::files::all_files;
 use crate::tree::{NodeId, Tree};
 use glob::{MatchOptions, Pattern};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// A pattern for paths: `*` stands for any part of a name, `**` for any directories.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Paths(Pattern);
+
+impl fmt::Display for Paths {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.as_str())
+    }
+}
 
 impl Paths {
     /// Reads a pattern.
@@ -15,6 +22,9 @@ impl Paths {
     /// # Errors
     /// It is none; the message says why.
     pub fn parse(text: &str) -> Result<Paths, String> {
+        if text.is_empty() {
+            return Err("a pattern of files is missing behind `:` or `=`".into());
+        }
         let pattern = Pattern::new(text.trim_start_matches('/'));
         pattern.map(Paths).map_err(|e| format!("{text}: {e}"))
     }

@@ -9,6 +9,7 @@
 pub mod command;
 mod content;
 pub mod files;
+mod fit;
 pub mod folder;
 mod git;
 pub mod glob;
@@ -19,6 +20,8 @@ mod sqlite;
 use crate::call::Recording;
 use crate::state::{Judge, JudgeError, Verdict};
 use crate::tree::Tree;
+pub use fit::fits;
+
 use command::CommandCheck;
 use files::{Language, Parse, Prefix, SameOrOld, Versions};
 use folder::{Notes, TreeFolder};
@@ -65,6 +68,11 @@ impl JudgeSpec {
         };
         let path = |rest: &str| rest.trim_start_matches('/').to_string();
         let spec = match (name.trim(), rest.filter(|rest| !rest.is_empty())) {
+            (name, None) if rest.is_some() => {
+                return Err(format!(
+                    "{text:?}: nothing stands behind `{name}`; judges are: {FORMS}"
+                ));
+            }
             ("command", Some(text)) => JudgeSpec::Command(text.into()),
             ("server", Some(text)) => JudgeSpec::Server(text.into()),
             ("sqlite", None) => JudgeSpec::Sqlite(Databases::All(None)),
@@ -89,6 +97,9 @@ impl JudgeSpec {
 
 fn databases(rest: &str) -> Result<Databases, String> {
     if let Some((path, query)) = rest.split_once(':') {
+        if query.trim().is_empty() {
+            return Err(format!("sqlite={rest}: no query stands behind `:`"));
+        }
         let first = query.split_whitespace().next().unwrap_or_default();
         if ["select", "with"].contains(&first.to_ascii_lowercase().as_str()) {
             let path = path.trim_start_matches('/').to_string();
@@ -145,7 +156,8 @@ pub fn place(memory: &Path, temp: &Path, bytes: u64) -> (PathBuf, bool) {
 }
 
 /// Makes a judge of all that `specs` name, which is content if all of them are. Without any, every
-/// tree that a model could make is good.
+/// tree that a model could make is good. Whether they [fit](fits) the recording is for the caller
+/// to ask.
 ///
 /// # Errors
 /// The host has no room for a folder.
@@ -174,11 +186,7 @@ pub fn build(
                 patience: patience(),
             })),
             JudgeSpec::Parse(language, paths) => {
-                let default = format!("**/*.{language:?}").to_lowercase();
-                let paths = match paths {
-                    Some(paths) => paths,
-                    None => Paths::parse(&default).map_err(JudgeError)?,
-                };
+                let paths = paths.unwrap_or_else(|| language.paths());
                 all.trees.push(Box::new(Parse { language, paths }));
             }
             JudgeSpec::SameOrOld(path) => {

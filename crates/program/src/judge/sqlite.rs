@@ -9,6 +9,7 @@ use super::glob::Paths;
 use super::{Answer, Check};
 use crate::state::{JudgeError, Verdict};
 use crate::tree::Tree;
+use base::plain::shown;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,18 +62,21 @@ impl SqliteCheck {
                 tree.find(path).map(|_| path.to_vec()).into_iter().collect()
             }
             Databases::All(Some(paths)) => paths.files(tree).into_keys().collect(),
-            Databases::All(None) => {
-                let files = super::files::all_files(tree);
-                let is_one = |path: &[u8], id| {
-                    let head = tree.node(id).map(|node| node.read(0, MAGIC.len() as u64));
-                    let has = |end: &[u8]| files.contains_key(&[path, end].concat());
-                    head.is_some_and(|head| head == MAGIC) || has(b"-journal") || has(b"-wal")
-                };
-                let found = files.iter().filter(|&(path, &id)| is_one(path, id));
-                found.map(|(path, _)| path.clone()).collect()
-            }
+            Databases::All(None) => databases(tree),
         }
     }
+}
+
+/// The databases of a tree: files that begin as one, or that have a journal.
+pub(super) fn databases(tree: &Tree) -> Vec<Vec<u8>> {
+    let files = super::files::all_files(tree);
+    let is_one = |path: &[u8], id| {
+        let head = tree.node(id).map(|node| node.read(0, MAGIC.len() as u64));
+        let has = |end: &[u8]| files.contains_key(&[path, end].concat());
+        head.is_some_and(|head| head == MAGIC) || has(b"-journal") || has(b"-wal")
+    };
+    let found = files.iter().filter(|&(path, &id)| is_one(path, id));
+    found.map(|(path, _)| path.clone()).collect()
 }
 
 /// Opens a database, which rolls back or replays what a journal holds, and checks it.
@@ -93,7 +97,7 @@ fn open(folder: &TreeFolder, path: &[u8]) -> rusqlite::Result<Connection> {
 
 fn bad(path: &[u8], why: &str) -> Verdict {
     let why = why.trim_start_matches("Invalid parameter name: ");
-    Verdict::Bad(format!("{}: {why}", String::from_utf8_lossy(path)))
+    Verdict::Bad(format!("{}: {why}", shown(path)))
 }
 
 /// The first column of a query, as text. A table that is not there has no rows.

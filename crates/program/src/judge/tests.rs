@@ -176,7 +176,7 @@ impl Tape {
             replaced: self.now.find(to.as_bytes()),
             exchange: false,
         };
-        self.call(&format!("{from} -> {to}"), rename);
+        self.call(&format!("{from}, {to}"), rename);
     }
 
     pub(crate) fn ack(&mut self, text: &str) {
@@ -216,6 +216,11 @@ fn texts_name_judges() {
         "parse",
         "parse=xml",
         "command=",
+        "sqlite=",
+        "sqlite=x:",
+        "sqlite= ",
+        "git=",
+        "parse=json:",
         "=x",
         "parse=csv:***",
     ] {

@@ -6,6 +6,8 @@
 //! - M2: without any one of its sites some state is bad. A smaller set of other sites may exist.
 //! - M3: the syncs that are not needed can all be left out together: the mended program without
 //!   them has no bad state.
+//! - M4: a finding that no sync mends does not hide the others: its states are passed over, which
+//!   are those that are explained with its key, and the search goes on.
 //!
 //! A site is a place in the program (`sites`): a sync that lacks in one turn of a loop is added in
 //! every turn.
@@ -25,6 +27,10 @@ use std::fmt;
 
 /// Most sites that are added.
 const SITES_MAX: usize = 64;
+/// Most findings that no sync mends, before the search for others ends.
+const UNMENDED_MAX: usize = 8;
+/// Most states that are explained to know whether they show a finding that no sync mends.
+const EXPLAINED_MAX: usize = 200;
 
 /// A sync that the program lacks, at every call of one site.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,8 +55,9 @@ pub struct Needless {
 pub struct Suggestion {
     /// Syncs to add (M2). Empty if no state is bad, or nothing was found.
     pub added: Vec<Added>,
-    /// A finding that no sync mends; `None`: with `added` no state is bad (M1).
-    pub unmended: Option<Explanation>,
+    /// Findings that no sync mends, those met first before others. Empty: with `added` no state is
+    /// bad (M1); otherwise those states only are bad that show one of these (M4).
+    pub unmended: Vec<Explanation>,
     /// Syncs to leave out (M3). Empty where `unmended` is not.
     pub needless: Vec<Needless>,
     /// States that were looked at, over all explorations.
@@ -96,11 +103,13 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
         terms,
         judge: &mut judge,
         verdicts: Map::default(),
+        unmended: Vec::new(),
+        explained: 0,
+        searches: true,
         states: 0,
         beyond: 0,
     };
     let mut sites: BTreeMap<String, Added> = BTreeMap::new();
-    let mut unmended = None;
     loop {
         let syncs = all(sites.values());
         let recording = mended(terms.recording, &syncs);
@@ -117,22 +126,31 @@ pub fn suggest(terms: &Terms<'_>, judge: &mut Judging<'_>) -> Result<Suggestion,
             site.syncs.sort();
             site.syncs.dedup();
         }
-        if all(sites.values()).len() == syncs.len() || sites.len() > SITES_MAX {
-            unmended = Some(finding);
+        if sites.len() > SITES_MAX {
+            mender.unmended.push(finding);
             break;
+        }
+        if all(sites.values()).len() == syncs.len() {
+            mender.pass_over(finding, &bad);
+            if mender.unmended.len() >= UNMENDED_MAX {
+                break;
+            }
         }
     }
     let mut added: Vec<Added> = sites.into_values().collect();
     added.sort_by_key(|site| site.syncs.first().cloned());
+    mender.searches = false;
     let mut needless = Vec::new();
-    if unmended.is_none() {
+    if mender.is_through(&added) {
         added = mender.fewest(added)?;
         added = mender.without_idle(added)?;
+    }
+    if mender.unmended.is_empty() {
         needless = mender.needless(&added)?;
     }
     Ok(Suggestion {
         added,
-        unmended,
+        unmended: mender.unmended,
         needless,
         states: mender.states,
         beyond: mender.beyond,
@@ -159,6 +177,11 @@ struct Mender<'a, 'j> {
     /// Whether a tree is bad, by its hash and the number of acknowledgements: inserted syncs change
     /// neither.
     verdicts: Map<(u64, usize), bool>,
+    /// Findings that are passed over (M4), and how many states were explained for that.
+    unmended: Vec<Explanation>,
+    explained: usize,
+    /// Syncs are still being added.
+    searches: bool,
     states: u64,
     beyond: u64,
 }
@@ -170,6 +193,7 @@ impl Mender<'_, '_> {
         for model in self.terms.models {
             let mut bad = None;
             let mut failure: Option<JudgeError> = None;
+            let mut failed: Option<ExplainError> = None;
             let counts = model.explore(recording, self.terms.bound, &mut |state| {
                 // Many states are known, so that no judge is asked.
                 if !(self.terms.go_on)() {
@@ -188,11 +212,28 @@ impl Mender<'_, '_> {
                     },
                 };
                 self.verdicts.insert(key, is_bad);
-                if is_bad {
-                    bad = Some(state);
+                if !is_bad {
+                    return true;
                 }
-                !is_bad
+                match self.shows_unmended(recording, &state) {
+                    Ok(true) => {
+                        // Known by its tree from now on.
+                        self.verdicts.insert(key, false);
+                        true
+                    }
+                    Ok(false) => {
+                        bad = Some(state);
+                        false
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        false
+                    }
+                }
             })?;
+            if let Some(failed) = failed {
+                return Err(failed);
+            }
             self.states += counts.states;
             self.beyond = self.beyond.max(counts.beyond);
             if let Some(failure) = failure {
@@ -203,6 +244,39 @@ impl Mender<'_, '_> {
             }
         }
         Ok(None)
+    }
+
+    /// Passes over a finding from now on, and over the state that showed it.
+    fn pass_over(&mut self, finding: Explanation, bad: &State) {
+        let key = (bad.tree.hash(), bad.acknowledged);
+        self.verdicts.insert(key, false);
+        if self.unmended.iter().all(|known| known.key != finding.key) {
+            self.unmended.push(finding);
+        }
+    }
+
+    /// Whether a bad state shows a finding that is passed over (M4). Where too many were explained,
+    /// each counts as one that ends the search for more, and as none that could show a sync to be
+    /// idle.
+    fn shows_unmended(
+        &mut self,
+        recording: &Recording,
+        state: &State,
+    ) -> Result<bool, ExplainError> {
+        if self.unmended.is_empty() || self.explained >= EXPLAINED_MAX {
+            return Ok(self.searches && !self.unmended.is_empty());
+        }
+        self.explained += 1;
+        let judge = &mut *self.judge;
+        let finding = explain(self.terms.posix, recording, state, &mut |tree, told| {
+            judge(tree, told)
+        })?;
+        Ok(self.unmended.iter().any(|known| known.key == finding.key))
+    }
+
+    /// Whether the search has come to its end, so that what was added is enough.
+    fn is_through(&self, added: &[Added]) -> bool {
+        added.len() <= SITES_MAX && self.unmended.len() < UNMENDED_MAX
     }
 
     fn is_good(&mut self, recording: &Recording) -> Result<bool, ExplainError> {

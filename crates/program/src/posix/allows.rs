@@ -130,7 +130,7 @@ impl Search<'_, '_> {
                 };
                 let choices = self.choices(&matched, child, &values);
                 if choices.is_empty() && self.why.is_empty() {
-                    let name = String::from_utf8_lossy(name);
+                    let name = base::plain::shown(name);
                     self.why = format!("no call has left what is named {name}");
                 }
                 let (&first, others) = choices.split_first()?;
@@ -462,7 +462,7 @@ impl Search<'_, '_> {
         let what = match &object.field {
             Field::Size => format!("the size of {path}"),
             Field::Mode | Field::Owner | Field::Xattr(_) => format!("an attribute of {path}"),
-            Field::Name(name) => format!("the name {} in {path}", String::from_utf8_lossy(name)),
+            Field::Name(name) => format!("the name {} in {path}", base::plain::shown(name)),
             Field::Grain(grain) => format!("the content of {path} at {}", grain * self.grain),
         };
         format!("{what} is older than its last sync, or older than what needs it")

@@ -461,7 +461,7 @@ impl<'a> Track<'a> {
         while at != ROOT && parts.len() < 64 {
             match self.places.get(&at) {
                 Some((dir, name)) => {
-                    parts.push(String::from_utf8_lossy(name).into_owned());
+                    parts.push(base::plain::shown(name));
                     at = *dir;
                 }
                 None => break,

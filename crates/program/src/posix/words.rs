@@ -3,6 +3,7 @@
 use super::parts::{Class, Piece};
 use super::track::Track;
 use crate::call::{Attribute, What};
+use base::plain::shown;
 
 /// What a piece of a call is.
 pub(super) fn piece(track: &Track<'_>, piece: &Piece, what: &What) -> String {
@@ -43,7 +44,7 @@ pub(super) fn piece(track: &Track<'_>, piece: &Piece, what: &What) -> String {
             Attribute::Mode(mode) => format!("the mode {mode:o} of {path}"),
             Attribute::Owner(user, group) => format!("the owner {user}:{group} of {path}"),
             Attribute::Xattr(name, _) => {
-                let name = String::from_utf8_lossy(name);
+                let name = shown(name);
                 format!("the extended attribute {name} of {path}")
             }
         },
@@ -53,9 +54,9 @@ pub(super) fn piece(track: &Track<'_>, piece: &Piece, what: &What) -> String {
 
 /// The path of a name in a directory.
 pub(super) fn below(track: &Track<'_>, dir: crate::tree::NodeId, name: &[u8]) -> String {
-    let name = String::from_utf8_lossy(name);
+    let name = shown(name);
     if dir == crate::tree::ROOT {
-        name.into_owned()
+        name
     } else {
         format!("{}/{name}", track.path(dir))
     }

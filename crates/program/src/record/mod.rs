@@ -32,6 +32,7 @@ mod fault;
 mod kept;
 mod nodes;
 mod recorder;
+mod refused;
 mod show;
 mod socket;
 mod stack;

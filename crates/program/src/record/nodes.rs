@@ -1,6 +1,7 @@
 //! Which node an inode is, and what it is called.
 
 use crate::tree::{Kind, Node, NodeId, ROOT, Tree};
+use base::plain::shown;
 use base::{Ino, Map};
 use vfs::{Attr, Errno, FileKind, FileSystem, FsResult, SeekMode};
 
@@ -89,9 +90,9 @@ impl Nodes {
 
     /// The path of a name in a directory, for people.
     pub fn path_in(&self, dir: Ino, name: &[u8]) -> String {
-        let name = String::from_utf8_lossy(name);
+        let name = shown(name);
         match self.of(dir) {
-            Ok(ROOT) => name.into_owned(),
+            Ok(ROOT) => name,
             Ok(dir) => format!("{}/{name}", self.path_of(dir)),
             Err(_) => format!("?/{name}"),
         }
@@ -101,7 +102,7 @@ impl Nodes {
         let mut parts = Vec::new();
         let mut at = id;
         while let Some((dir, name)) = self.names.get(&at) {
-            parts.push(String::from_utf8_lossy(name));
+            parts.push(shown(name));
             at = *dir;
             // A directory that was removed, and whose place was taken by one of those above it.
             if parts.len() > self.names.len() {

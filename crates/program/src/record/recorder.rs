@@ -3,6 +3,7 @@
 use super::acks::Acks;
 use super::fault::{Fault, Faults, Word};
 use super::nodes::Nodes;
+use super::refused::Refused;
 use super::stack::{StackId, Stacks};
 use super::who::Callers;
 use crate::call::{Attribute, Call, Recording, What, Who};
@@ -60,6 +61,7 @@ pub(super) struct Tape {
     pub acks: Acks,
     callers: Callers,
     faults: Faults,
+    pub refused: Refused,
     room_bytes: usize,
     pub room_left: usize,
     /// A call did not fit (record-R4).
@@ -86,6 +88,7 @@ impl Recorder {
             acks: Acks::default(),
             callers: Callers::default(),
             faults: Faults::new(faults),
+            refused: Refused::default(),
             room_bytes,
             room_left: room_bytes,
             over: false,
@@ -156,6 +159,12 @@ impl Recorder {
         tape.end_all_acks();
         tape.rolling = true;
         Ok(())
+    }
+
+    /// Calls that the volume refused because it has no such thing, in words: a recording has no
+    /// word for what they do (record-R3), or the file system below does not know them.
+    pub fn refused(&self) -> Option<String> {
+        self.tape.lock().refused.words()
     }
 
     /// Succeeds if everything was noted.

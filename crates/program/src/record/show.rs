@@ -3,6 +3,7 @@
 use crate::call::{Attribute, Call, Recording, What};
 use crate::sites::name;
 use crate::tree::Kind;
+use base::plain::{self, shown};
 use std::fmt::Write;
 
 /// All calls, a line each, with number and caller.
@@ -26,13 +27,12 @@ pub fn list(recording: &Recording) -> String {
 /// A call with what it was made with.
 pub fn line(call: &Call) -> String {
     let with = match &call.what {
-        What::Acknowledge(text) => return format!("acknowledged: {text}"),
+        What::Acknowledge(text) => return format!("acknowledged: {}", plain::line(text)),
         What::Create {
             kind: Kind::Symlink(target),
             ..
         } => {
-            let target = String::from_utf8_lossy(target);
-            return format!("symlink({}) -> {target}", call.path);
+            return format!("symlink({}) -> {}", call.path, shown(target));
         }
         What::Create { mode, .. } | What::CreateUnnamed { mode, .. } => format!(", {mode:04o}"),
         What::Rename { exchange: true, .. } => String::from(", RENAME_EXCHANGE"),
@@ -48,7 +48,7 @@ pub fn line(call: &Call) -> String {
             Attribute::Mode(mode) => format!(", {mode:04o}"),
             Attribute::Owner(user, group) => format!(", {user}, {group}"),
             Attribute::Xattr(name, value) => {
-                let name = String::from_utf8_lossy(name);
+                let name = shown(name);
                 let bytes = value
                     .as_ref()
                     .map(|value| format!(", {} bytes", value.len()));

@@ -77,6 +77,7 @@ impl Recorder {
         tape.admit(Word::Rename, &path, 0)?;
         if mode.whiteout().is_some() {
             // A second name that is made with the move: a recording has no word for it (record-R3).
+            tape.refused.add("rename(RENAME_WHITEOUT)", &path);
             return Err(Errno::Inval.into());
         }
         let moved = self.below.lookup(from_dir, from)?;
@@ -127,7 +128,10 @@ impl Recorder {
         let path = tape.nodes.path(ino);
         tape.admit(Word::Setxattr, &path, value.map_or(0, <[u8]>::len))?;
         let (attr, acls) = (self.below.getattr(ino)?, self.acls(ino)?);
-        change()?;
+        let done = change();
+        let named = || format!("setxattr({})", base::plain::shown(name));
+        tape.refused.note(&named(), &path, &done);
+        done?;
         if name.starts_with(b"system.posix_acl_") {
             // Some ACLs are a mode and nothing else.
             tape.note_xattrs(&path, ino, &acls, &self.acls(ino)?)?;
@@ -363,12 +367,19 @@ impl FileSystem for Recorder {
             | FallocateMode::ZeroRange
             | FallocateMode::ZeroRangeKeepSize => true,
             // A recording has no word for content that moves (record-R3).
-            FallocateMode::CollapseRange | FallocateMode::InsertRange => {
+            FallocateMode::CollapseRange => {
+                tape.refused
+                    .add("fallocate(FALLOC_FL_COLLAPSE_RANGE)", &path);
+                return Err(Errno::NotSup.into());
+            }
+            FallocateMode::InsertRange => {
+                tape.refused.add("fallocate(FALLOC_FL_INSERT_RANGE)", &path);
                 return Err(Errno::NotSup.into());
             }
         };
         let size_before = self.below.getattr(ino)?.size;
         let done = self.below.fallocate(ino, mode, offset, len);
+        tape.refused.note("fallocate", &path, &done);
         let size = self.below.getattr(ino)?.size;
         // Without room for all of the range a part of it may have been allocated.
         if done.is_ok() || size != size_before {

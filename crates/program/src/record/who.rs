@@ -2,6 +2,7 @@
 
 use crate::call::Who;
 use base::Map;
+use base::plain::shown;
 use std::fs;
 use vfs::Requester;
 
@@ -20,8 +21,9 @@ impl Callers {
         let Some(Requester(thread)) = Requester::current().filter(|r| r.0 != 0) else {
             return Who::default();
         };
-        let program = fs::read_to_string(format!("/proc/{thread}/comm")).unwrap_or_default();
-        let program = program.trim_end().to_string();
+        let program = fs::read(format!("/proc/{thread}/comm")).unwrap_or_default();
+        // A program names itself as it likes.
+        let program = shown(program.trim_ascii_end());
         let process = *(self.processes)
             .entry((thread, program.clone()))
             .or_insert_with(|| process_of(thread));

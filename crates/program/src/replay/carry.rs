@@ -201,14 +201,14 @@ pub(super) fn fill(
     tree.walk(&mut |path, id, node| {
         if outcome.is_ok() {
             let made = fill_one(fs, tree, inos, path, id, node);
-            let name = String::from_utf8_lossy(path);
+            let name = base::plain::shown(path);
             outcome = made.map_err(|e| format!("making {name} of the tree of the begin: {e}"));
         }
     });
     // A default ACL, or a group that a directory hands on, would change what is made later.
     tree.walk(&mut |path, id, node| {
         if outcome.is_ok() {
-            let name = String::from_utf8_lossy(path);
+            let name = base::plain::shown(path);
             let set = attributes(fs, inos[&id], node);
             outcome = set.map_err(|e| format!("attributes of {name}: {e}"));
         }

@@ -7,6 +7,7 @@
 use crate::call::{Attribute, Call, Recording, What};
 use crate::state::Part;
 use crate::tree::{Kind, Node, NodeId, PAGE, Tree};
+use base::plain::shown;
 use std::collections::BTreeMap;
 
 /// Names and nodes of a tree by path.
@@ -65,7 +66,7 @@ fn paths(tree: &Tree) -> Paths<'_> {
 fn text(path: &[u8]) -> String {
     match path.is_empty() {
         true => "the root".into(),
-        false => String::from_utf8_lossy(path).into_owned(),
+        false => shown(path),
     }
 }
 
@@ -218,7 +219,7 @@ impl Search<'_> {
         }
         for name in full.xattrs.keys().chain(old.xattrs.keys()) {
             if full.xattrs.get(name) != old.xattrs.get(name) {
-                let words = format!("the attribute {}", String::from_utf8_lossy(name));
+                let words = format!("the attribute {}", shown(name));
                 differs(
                     &words,
                     &|a| matches!(a, Attribute::Xattr(n, _) if n == name),

@@ -2,11 +2,16 @@
 //! `ext4` and `f2fs` is one of model `posix`. A state that is not is a fault of one of the two, so
 //! this tests the soundness of both.
 
+use crate::ops;
 use crate::random::program;
 use crate::script::{BOUND, states};
 use base::Rng;
+use crash::subject::ace::{self, AceBound};
+use std::ops::Range;
+use varve_program::call::Recording;
 use varve_program::posix::{Grain, Posix};
 use varve_program::replay::BlockModel;
+use varve_program::state::Bound;
 use varve_program::tree::Tree;
 
 /// All that show no content of other files. `data=writeback` shows what blocks held before, and so
@@ -21,16 +26,20 @@ const WORDS: &[&str] = &[
     "f2fs:scheme=f2fsj",
 ];
 
-/// Explores random programs with these seeds; answers what is not legal, one line each, and the
-/// number of states.
-fn refused(seeds: std::ops::Range<u64>, calls: usize) -> (Vec<String>, usize) {
+/// Explores recordings, each with a name; answers what is not legal, one line each, and the number
+/// of states.
+fn refused(
+    recordings: impl Iterator<Item = (String, Recording)>,
+    words: &[&str],
+    bound: &Bound,
+) -> (Vec<String>, usize) {
     let book = Posix::new(&[], Grain::Sector);
-    let (mut refused, mut seen) = (Vec::new(), 0);
-    for seed in seeds {
-        let recording = program(&mut Rng::named(seed, "programs"), calls).recording();
-        for word in WORDS {
+    let (mut refused, mut seen, mut count) = (Vec::new(), 0, 0);
+    for (name, recording) in recordings {
+        count += 1;
+        for word in words {
             let model = BlockModel::parse(word).expect(word).expect("a file system");
-            for state in states(&model, &recording, &BOUND) {
+            for state in states(&model, &recording, bound) {
                 seen += 1;
                 let allowed = book.allows(&recording, state.calls, &state.tree);
                 if let Err(why) = allowed {
@@ -39,11 +48,14 @@ fn refused(seeds: std::ops::Range<u64>, calls: usize) -> (Vec<String>, usize) {
                     let calls = calls.map(|call| format!("{} {:.60?}", call.path, call.what));
                     let calls: Vec<String> = calls.take(state.calls).collect();
                     let names: Vec<String> = paths(&state.tree);
-                    refused.push(format!("seed {seed}, {line}: {why}: {calls:?} {names:?}"));
+                    refused.push(format!(
+                        "{name}, {word}, {line}: {why}: {calls:?} {names:?}"
+                    ));
                 }
             }
         }
     }
+    eprintln!("{count} recordings, {seen} states");
     (refused, seen)
 }
 
@@ -53,12 +65,87 @@ fn paths(tree: &Tree) -> Vec<String> {
     paths
 }
 
-fn assert_included(seeds: std::ops::Range<u64>, calls: usize) {
-    let programs = seeds.clone().count();
-    let (refused, seen) = refused(seeds, calls);
-    let lines = refused.join("\n");
+/// Refused states that are told.
+const SHOWN: usize = 20;
+
+fn all_legal((refused, seen): (Vec<String>, usize), at_least: usize) {
+    let lines = refused[..refused.len().min(SHOWN)].join("\n");
     assert!(refused.is_empty(), "{} of {seen}:\n{lines}", refused.len());
-    assert!(seen > 50 * programs, "{seen}");
+    assert!(seen >= at_least, "{seen}");
+}
+
+fn assert_included(seeds: Range<u64>, calls: usize) {
+    let programs = seeds.clone().count();
+    let of = |seed| {
+        let script = program(&mut Rng::named(seed, "programs"), calls);
+        (format!("seed {seed}"), script.recording())
+    };
+    all_legal(refused(seeds.map(of), WORDS, &BOUND), 50 * programs);
+}
+
+/// Texts of ACE's sequences of this length, one in so many of them, beginning with `first`.
+fn ace(length: usize, first: usize, one_in: usize) -> impl Iterator<Item = (String, Recording)> {
+    let texts = ace::sequences(length, &AceBound::for_length(length));
+    let texts = texts.skip(first).step_by(one_in);
+    texts.map(|text| {
+        let recording = ops::recording(&format!("script:{text}"), 0);
+        (text, recording)
+    })
+}
+
+/// One mix for each stress and seed.
+fn mixes(seeds: Range<u64>, calls: usize) -> impl Iterator<Item = (String, Recording)> {
+    let stresses = ["swarm", "names", "extents", "overwrite", "reuse"];
+    seeds.flat_map(move |seed| {
+        stresses.into_iter().map(move |stress| {
+            let text = format!("mix:tasks=1,ops={calls},stress={stress}");
+            let recording = ops::recording(&text, seed);
+            (format!("{text} of seed {seed}"), recording)
+        })
+    })
+}
+
+/// Those of the short tests.
+const FEW: Bound = Bound {
+    states_max: 2000,
+    parts_max: 1,
+};
+
+#[test]
+fn every_state_of_a_sample_of_ace_is_legal_by_the_book() {
+    all_legal(refused(ace(1, 0, 40), WORDS, &FEW), 100);
+    all_legal(refused(ace(2, 0, 900), WORDS, &FEW), 100);
+}
+
+#[test]
+fn every_state_of_a_few_mixes_is_legal_by_the_book() {
+    all_legal(refused(mixes(0..1, 12), &WORDS[..4], &FEW), 100);
+}
+
+#[test]
+#[ignore = "minutes: all sequences of one operation"]
+fn every_state_of_ace_1_is_legal_by_the_book() {
+    all_legal(refused(ace(1, 0, 1), WORDS, &BOUND), 10_000);
+}
+
+/// `VARVE_SEED` moves the sample of ACE 2: it begins with that sequence, and the mixes with that
+/// seed.
+#[test]
+#[ignore = "minutes: a sample of sequences of two operations, and mixes"]
+fn every_state_of_ace_2_and_of_mixes_is_legal_by_the_book() {
+    let first = seed().unwrap_or(1);
+    let sample = ace(2, first as usize % ACE_2_ONE_IN, ACE_2_ONE_IN);
+    all_legal(refused(sample, WORDS, &BOUND), 5000);
+    all_legal(refused(mixes(first..first + 4, 20), WORDS, &FEW), 5000);
+}
+
+/// One in so many sequences of two operations is explored.
+const ACE_2_ONE_IN: usize = 25;
+
+#[allow(clippy::disallowed_methods)] // A test has no front end that could pass a seed down.
+fn seed() -> Option<u64> {
+    let seed = std::env::var("VARVE_SEED").ok()?;
+    Some(seed.parse().expect("a number"))
 }
 
 #[test]
@@ -69,9 +156,7 @@ fn every_state_of_a_file_system_is_legal_by_the_book() {
 
 #[test]
 #[ignore = "minutes: as above with many seeds"]
-#[allow(clippy::disallowed_methods)] // A test has no front end that could pass a seed down.
 fn every_state_of_many_programs_is_legal_by_the_book() {
-    let first = std::env::var("VARVE_SEED").map_or(100, |n| n.parse().expect("a number"));
-    let last = std::env::var("VARVE_SEED").map_or(300, |_| first + 1);
-    assert_included(first..last, 16);
+    let seeds = seed().map_or(100..300, |seed| seed..seed + 1);
+    assert_included(seeds, 16);
 }

@@ -4,6 +4,7 @@ mod explain;
 mod inclusion;
 mod lint;
 mod mend;
+mod ops;
 mod page;
 mod posix;
 mod programs;

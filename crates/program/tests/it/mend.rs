@@ -33,7 +33,7 @@ fn added(program: &Program, suggestion: &Suggestion) -> Vec<String> {
             .map(|s| (program.judge)(&s.tree, &told[..s.acknowledged]));
         verdicts.any(|verdict| verdict != Verdict::Good)
     };
-    assert!(suggestion.unmended.is_none(), "{suggestion:?}");
+    assert!(suggestion.unmended.is_empty(), "{suggestion:?}");
     assert!(!bad(None), "{suggestion:?}");
     for at in 0..suggestion.added.len() {
         assert!(bad(Some(at)), "{} is not needed", suggestion.added[at]);
@@ -67,7 +67,28 @@ fn each_program_gets_the_syncs_that_it_lacks() {
 #[test]
 fn what_no_sync_mends_is_told() {
     let suggestion = mend(&programs::rewrite(), &Posix::default());
-    assert!(suggestion.unmended.is_some() && suggestion.added.is_empty());
+    assert!(!suggestion.unmended.is_empty() && suggestion.added.is_empty());
+}
+
+/// A finding that no sync mends does not hide those that one does.
+#[test]
+fn the_other_findings_are_mended_nevertheless() {
+    let program = programs::rewrite_and_log();
+    let suggestion = mend(&program, &Posix::default());
+    let unmended: Vec<_> = (suggestion.unmended.iter())
+        .map(|finding| finding.sentence.contains("conf"))
+        .collect();
+    assert!(
+        !unmended.is_empty() && unmended.iter().all(|of_conf| *of_conf),
+        "{suggestion:?}"
+    );
+    let sites: Vec<String> = suggestion.added.iter().map(ToString::to_string).collect();
+    let lacks = "before the acknowledgement of `1` (call 3): fdatasync(log)";
+    assert_eq!(sites, [lacks]);
+    assert!(
+        suggestion.needless.is_empty(),
+        "nothing is said of a program that stays wrong"
+    );
 }
 
 #[test]

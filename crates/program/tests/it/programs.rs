@@ -62,6 +62,26 @@ pub fn rewrite() -> Program {
     }
 }
 
+/// A file is written anew in place, and a record is acknowledged without a sync.
+pub fn rewrite_and_log() -> Program {
+    let mut script = Script::new()
+        .with_file("conf", b"old")
+        .with_file("log", b"");
+    script.truncate("conf", 0).write("conf", 0, b"new");
+    script.append("log", b"1").ack("1");
+    Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let conf = content(tree, "conf").unwrap_or_default();
+            if conf != b"old" && conf != b"new" {
+                return Verdict::Bad("conf is neither old nor new".into());
+            }
+            let log = content(tree, "log").unwrap_or_default();
+            verdict(told.is_empty() || log == b"1", "the record is lost")
+        },
+    }
+}
+
 /// Records are appended to a log and acknowledged.
 pub fn log() -> Program {
     let mut script = Script::new().with_file("log", b"");

@@ -89,8 +89,12 @@ impl Script {
     fn make(&mut self, path: &str, kind: Kind) -> &mut Script {
         let (dir, name) = self.place(path);
         let node = self.new_id();
+        let mode = match kind {
+            Kind::Symlink(_) => 0o777,
+            _ => 0o644,
+        };
         self.live
-            .insert(node, Node::new(kind.clone(), 0o644, (0, 0)));
+            .insert(node, Node::new(kind.clone(), mode, (0, 0)));
         self.live.set_name(dir, &name, Some(node));
         self.push(
             path,
@@ -99,7 +103,7 @@ impl Script {
                 name,
                 node,
                 kind,
-                mode: 0o644,
+                mode,
                 owner: (0, 0),
             },
         )
@@ -111,6 +115,10 @@ impl Script {
 
     pub fn mkdir(&mut self, path: &str) -> &mut Script {
         self.make(path, Kind::Dir)
+    }
+
+    pub fn symlink(&mut self, target: &str, path: &str) -> &mut Script {
+        self.make(path, Kind::Symlink(target.into()))
     }
 
     pub fn link(&mut self, old: &str, new: &str) -> &mut Script {
@@ -193,6 +201,36 @@ impl Script {
                 size_before: size,
             },
         )
+    }
+
+    /// Gives a range space; it reads as before.
+    pub fn allocate(&mut self, path: &str, offset: u64, len: u64, keep: bool) -> &mut Script {
+        let node = self.node(path);
+        let size_before = self.live.node(node).expect("it").size;
+        let size = match keep {
+            true => size_before,
+            false => size_before.max(offset + len),
+        };
+        self.live.set_size(node, size);
+        self.push(
+            path,
+            What::Allocate {
+                node,
+                offset,
+                len,
+                zero: false,
+                size,
+                size_before,
+            },
+        )
+    }
+
+    /// Sets an extended attribute of the name space `user`, or removes it.
+    pub fn xattr(&mut self, path: &str, name: &str, value: Option<&[u8]>) -> &mut Script {
+        let node = self.node(path);
+        let name = format!("user.{name}").into_bytes();
+        let attribute = Attribute::Xattr(name, value.map(<[u8]>::to_vec));
+        self.push(path, What::SetAttribute { node, attribute })
     }
 
     pub fn chmod(&mut self, path: &str, mode: u16) -> &mut Script {

@@ -66,13 +66,12 @@ pub fn words(
     }
     if !needless.is_empty() {
         let then = of(&without(recording, &syncs, &needless))?;
-        let added = if syncs.is_empty() {
-            ""
-        } else {
-            "the added syncs and "
+        let added = match syncs.is_empty() {
+            true => "",
+            false => "with the added syncs and ",
         };
         words.push(format!(
-            "cost on {device}: {} with {added}without those that are not needed, {}",
+            "cost on {device}: {} {added}without those that are not needed, {}",
             told(&then),
             difference(&now, &then)
         ));

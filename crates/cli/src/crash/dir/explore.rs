@@ -13,7 +13,7 @@ use ::program::findings::{
     Context, Finding, Report, Told, gather, junit, page, plainly, save_trees,
 };
 use ::program::judge::process::Patience;
-use ::program::judge::{JudgeSpec, Settings, build, place};
+use ::program::judge::{JudgeSpec, Settings, build, fits, place};
 use ::program::lint::lint;
 use ::program::mend::{Suggestion, Terms, suggest};
 use ::program::posix::Posix;
@@ -22,6 +22,10 @@ use base::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::Path;
 use std::sync::Arc;
+
+/// Where syncs of SQLite are chosen.
+const SQLITE: &str =
+    "mend: the syncs of SQLite are its own: PRAGMA synchronous=EXTRA makes those that it needs";
 
 /// Groups of bad states of which one is kept, for each model.
 const GROUPS_MAX: usize = 64;
@@ -46,11 +50,12 @@ impl<'a> Trial<'a> {
         args: &'a CrashArgs,
         stop: &'a Arc<Stop>,
         recording: &'a Recording,
+        told: &[String],
     ) -> Result<Trial<'a>, Failure> {
         let models = models::models(&args.program.model).map_err(usage)?;
         let jobs = crate::pool::threads(args.jobs, usize::MAX);
         let temp = std::env::temp_dir();
-        let bytes = (args.program.size << 20) * jobs as u64;
+        let bytes = (args.program.size << 20).saturating_mul(jobs as u64);
         let (folder, _) = place(Path::new("/dev/shm"), &temp, bytes);
         let asked = Arc::clone(stop);
         let settings = Settings {
@@ -65,7 +70,11 @@ impl<'a> Trial<'a> {
             "one recording is one schedule of the program; --runs N records several",
         )];
         notes.extend(of_mappings(recording));
+        notes.extend(told.iter().cloned());
         let mut specs = judges::given(args)?;
+        for spec in &specs {
+            fits(spec, recording).map_err(usage)?;
+        }
         if specs.is_empty() {
             specs = judges::fitting(recording, &settings);
             let found = specs.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -207,6 +216,7 @@ impl<'a> Trial<'a> {
             let mut judging = |tree: &_, told: &[&str]| judge.judge(tree, told);
             match explain(&self.posix, self.recording, &bad.state, &mut judging) {
                 Ok(found) => Told {
+                    mend: found.mend(self.recording),
                     key: found.key,
                     sentence: found.sentence,
                     why: found.why,
@@ -246,13 +256,21 @@ impl<'a> Trial<'a> {
             ..
         } = found;
         let mut words: Vec<String> = Vec::new();
-        words.extend(added.iter().map(|add| format!("mend: add {}", add.text)));
-        words.extend(unmended.map(|left| format!("no sync mends: {}", left.sentence)));
+        let others = match unmended.is_empty() {
+            true => "",
+            false => ", for the other findings",
+        };
+        words.extend(added.iter().map(|add| format!("mend: add {add}{others}")));
         words.extend(
-            needless
+            unmended
                 .iter()
-                .map(|sync| format!("not needed: {}", sync.text)),
+                .map(|left| format!("no added sync mends this recording: {}", left.sentence)),
         );
+        let sqlite = |spec: &JudgeSpec| matches!(spec, JudgeSpec::Sqlite(_));
+        if !(added.is_empty() && unmended.is_empty()) && self.specs.iter().any(sqlite) {
+            words.push(SQLITE.into());
+        }
+        words.extend(needless.iter().map(|sync| format!("sync: {sync}")));
         if words.is_empty() {
             words.push("mend: nothing is to be added or left out".into());
         }

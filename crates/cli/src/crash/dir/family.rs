@@ -65,6 +65,19 @@ impl Family {
 
     /// The descendants that run. Those that have ended are buried.
     fn descendants(&self) -> Vec<Status> {
+        let (found, dead) = self.all();
+        dead.into_iter().for_each(bury);
+        found
+    }
+
+    /// The numbers of the descendants that run. Those that have ended are left to whoever waits for
+    /// them.
+    pub fn ids(&self) -> Vec<i32> {
+        self.all().0.into_iter().map(|child| child.id).collect()
+    }
+
+    /// The descendants that run, and the numbers of children of this process that have ended.
+    fn all(&self) -> (Vec<Status>, Vec<i32>) {
         let mut children: BTreeMap<i32, Vec<Status>> = BTreeMap::new();
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
         let ids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -72,7 +85,7 @@ impl Family {
             children.entry(process.parent).or_default().push(process);
         }
         let own = getpid().as_raw_pid();
-        let mut found = Vec::new();
+        let (mut found, mut ended) = (Vec::new(), Vec::new());
         let mut parents = vec![own];
         while let Some(parent) = parents.pop() {
             for child in children.remove(&parent).unwrap_or_default() {
@@ -81,13 +94,13 @@ impl Family {
                 }
                 parents.push(child.id);
                 match child.dead {
-                    true if parent == own => bury(child.id),
+                    true if parent == own => ended.push(child.id),
                     true => {}
                     false => found.push(child),
                 }
             }
         }
-        found
+        (found, ended)
     }
 
     /// Waits until no descendant is left, at most for `patience` and while `go_on` says so; those

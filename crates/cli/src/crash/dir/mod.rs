@@ -5,18 +5,22 @@ mod cost;
 mod explore;
 mod family;
 mod judges;
+mod lacks;
 mod models;
+mod outside;
 mod place;
 mod record;
 
 use crate::args::{AckArgs, CrashArgs};
-use crate::failure::{Failure, failed, usage};
+use crate::failure::{Failure, failed, tell, usage};
 use crate::out::{OutFolder, say};
 use crate::stop::Stop;
 use ::program::call::Recording;
-use ::program::findings::{github, text};
+use ::program::findings::{Report, github, text};
 use ::program::record::{list, load, save, stacks_can_be_read};
+use base::plain;
 use explore::Trial;
+use record::Recorded;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -55,22 +59,23 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     let out = OutFolder::prepare(&args.out)?;
     let stop = Stop::watch()?;
     let runs = match &options.recording {
-        Some(file) => vec![(file.clone(), read(file)?)],
+        Some(file) => vec![Run::read(file)?],
         None => recorded(args, &out, &stop)?,
     };
+    if options.show || options.lint || options.state.is_some() {
+        runs.iter().flat_map(|run| &run.notes).for_each(tell);
+    }
     if options.show {
-        let lists: Vec<String> = runs.iter().map(|(_, recording)| list(recording)).collect();
+        let lists: Vec<String> = runs.iter().map(|run| list(&run.recording)).collect();
         return say(&lists.join("\n"));
     }
-    let several = runs.len() > 1;
-    let mut bad = 0;
-    for (nr, (file, recording)) in runs.iter().enumerate() {
-        let out = match several {
-            true => OutFolder::prepare(&args.out.join(format!("run-{}", nr + 1)))?,
-            false => OutFolder::prepare(&args.out)?,
-        };
-        bad += usize::from(result(args, &stop, recording, file, &out)?);
+    let mut reports = Vec::new();
+    let bad = results(args, &stop, &runs, &mut reports);
+    if args.json {
+        // What was found before a failure is told, too.
+        say(&as_json(&reports, options.runs.get() > 1)?)?;
     }
+    let (bad, several) = (bad?, runs.len() > 1);
     let folder = args.out.display();
     match (bad, several) {
         (0, _) => Ok(()),
@@ -83,39 +88,90 @@ pub fn dir(args: &CrashArgs) -> Result<(), Failure> {
     }
 }
 
+/// A recording, the file that keeps it, and what is to be told of how it was made.
+struct Run {
+    file: PathBuf,
+    recording: Recording,
+    notes: Vec<String>,
+}
+
+impl Run {
+    fn read(file: &Path) -> Result<Run, Failure> {
+        let name = file.display();
+        let bytes = std::fs::read(file).map_err(|e| failed(format!("{name}: {e}")))?;
+        Ok(Run {
+            file: file.into(),
+            recording: load(&bytes).map_err(|e| failed(format!("{name}: {e}")))?,
+            notes: Vec::new(),
+        })
+    }
+}
+
+/// Explores all recordings and tells what was found; the number of bad ones. Reports that are to be
+/// printed as JSON are put into `reports`.
+fn results(
+    args: &CrashArgs,
+    stop: &Arc<Stop>,
+    runs: &[Run],
+    reports: &mut Vec<Report>,
+) -> Result<usize, Failure> {
+    let mut bad = 0;
+    for (nr, run) in runs.iter().enumerate() {
+        let out = match runs.len() > 1 {
+            true => OutFolder::prepare(&args.out.join(format!("run-{}", nr + 1)))?,
+            false => OutFolder::prepare(&args.out)?,
+        };
+        bad += usize::from(result(args, stop, run, &out, reports)?);
+    }
+    Ok(bad)
+}
+
+/// One document: the report, or an array of those of several runs.
+fn as_json(reports: &[Report], several: bool) -> Result<String, Failure> {
+    let text = match reports {
+        _ if several => serde_json::to_string_pretty(reports).map(|text| text + "\n"),
+        [report] => Ok(report.json().map_err(failed)?),
+        _ => Ok(String::new()),
+    };
+    Ok(plain::json(&text.map_err(failed)?))
+}
+
 /// Explores one recording and tells the result; true if it is bad.
 fn result(
     args: &CrashArgs,
     stop: &Arc<Stop>,
-    recording: &Recording,
-    file: &Path,
+    run: &Run,
     out: &OutFolder,
+    reports: &mut Vec<Report>,
 ) -> Result<bool, Failure> {
-    let trial = Trial::new(args, stop, recording)?;
+    let trial = Trial::new(args, stop, &run.recording, &run.notes)?;
     if let Some(state) = &args.program.state {
-        return say(&trial.again(state, out)?).map(|()| false);
+        return say(&plain::message(&trial.again(state, out)?)).map(|()| false);
     }
     if args.program.lint {
         let words = trial.lint()?;
         return match words.is_empty() {
             true => say("everything was synced at each acknowledgement\n").map(|()| false),
-            false => say(&(words.join("\n") + "\n")).map(|()| true),
+            false => say(&plain::message(&(words.join("\n") + "\n"))).map(|()| true),
         };
     }
-    let (report, short) = trial.run(&again(args, file), out)?;
-    match args.json {
-        true => say(&report.json().map_err(failed)?)?,
-        false => say(&text(&report))?,
+    let (report, short) = trial.run(&again(args, &run.file), out)?;
+    if !args.json {
+        say(&text(&report))?;
     }
     if args.program.github {
         say(&github(&report))?;
     }
+    let (is_bad, is_whole) = (report.is_bad(), report.is_whole());
+    if args.json {
+        reports.push(report);
+    }
     match short {
         Some(why) => Err(why),
-        None if !report.is_bad() && !report.is_whole() => Err(failed(
+        None if !is_bad && !is_whole => Err(failed(
             "a model gave up, so that not everything was looked at",
         )),
-        None => Ok(report.is_bad()),
+        None => Ok(is_bad),
     }
 }
 
@@ -140,11 +196,7 @@ fn again(args: &CrashArgs, file: &Path) -> String {
 }
 
 /// Runs the command as often as is asked for; each recording is kept.
-fn recorded(
-    args: &CrashArgs,
-    out: &OutFolder,
-    stop: &Arc<Stop>,
-) -> Result<Vec<(PathBuf, Recording)>, Failure> {
+fn recorded(args: &CrashArgs, out: &OutFolder, stop: &Arc<Stop>) -> Result<Vec<Run>, Failure> {
     let Some(command) = &args.run else {
         return Err(usage(
             "what to run is missing: say --run COMMAND, or --recording FILE for one that was kept",
@@ -156,7 +208,7 @@ fn recorded(
     }
     let mut all = Vec::new();
     for nr in 1..=runs {
-        let recording = record::record(args, command, stop)?;
+        let Recorded { recording, notes } = record::record(args, command, stop)?;
         let name = match runs {
             1 => String::from("recording"),
             _ => format!("recording-{nr}"),
@@ -164,13 +216,11 @@ fn recorded(
         let file = (args.program.keep.clone()).unwrap_or_else(|| out.path().join(name));
         let bytes = save(&recording).map_err(failed)?;
         std::fs::write(&file, bytes).map_err(|e| failed(format!("{}: {e}", file.display())))?;
-        all.push((file, recording));
+        all.push(Run {
+            file,
+            recording,
+            notes,
+        });
     }
     Ok(all)
-}
-
-fn read(file: &Path) -> Result<Recording, Failure> {
-    let name = file.display();
-    let bytes = std::fs::read(file).map_err(|e| failed(format!("{name}: {e}")))?;
-    load(&bytes).map_err(|e| failed(format!("{name}: {e}")))
 }

@@ -2,6 +2,8 @@
 
 use super::ACKS_VARIABLE;
 use super::family::{self, Family};
+use super::lacks::lacks;
+use super::outside::Outside;
 use super::place::Place;
 use crate::args::{AckWay, CrashArgs};
 use crate::crash::shell::Shell;
@@ -23,8 +25,16 @@ use std::time::Duration;
 /// How long processes that a command leaves behind are waited for.
 const STAYING: Duration = Duration::from_secs(10);
 
+/// A run of the command.
+pub struct Recorded {
+    /// What it did on the volume.
+    pub recording: Recording,
+    /// What is to be told of it.
+    pub notes: Vec<String>,
+}
+
 /// Runs the command once, and answers what it did.
-pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recording, Failure> {
+pub fn record(args: &CrashArgs, command: &str, stop: &Arc<Stop>) -> Result<Recorded, Failure> {
     let family = Family::adopt()?;
     let options = &args.program;
     let user = (rustix::process::geteuid(), rustix::process::getegid());
@@ -75,7 +85,7 @@ fn run(
     place: &Place,
     family: &Family,
     stop: &Stop,
-) -> Result<Recording, Failure> {
+) -> Result<Recorded, Failure> {
     let patience = Duration::from_secs(args.timeout);
     if let Some(setup) = &args.program.setup {
         let mut shell = shell(setup, place)?;
@@ -100,13 +110,10 @@ fn run(
         let opened = OpenOptions::new().append(true).open(&file);
         shell.stdout(opened.map_err(|e| failed(format!("{}: {e}", file.display())))?);
     }
-    let done = finish(
-        "--run",
-        &mut shell,
-        (family, stop),
-        patience,
-        args.may_fail(),
-    );
+    let may_fail = args.may_fail();
+    let (done, outside) = Outside::while_working(place.dir(), family, || {
+        finish("--run", &mut shell, (family, stop), patience, may_fail)
+    });
     // Its end of the standard output.
     drop(shell);
     socket.close();
@@ -114,7 +121,7 @@ fn run(
         // What fails then, fails because of that.
         recorder.complete().map_err(failed)?;
     }
-    done?;
+    done.map_err(|why| with_refused(why, recorder, place.dir()))?;
     place.settle()?;
     let (mut recording, unmet) = recorder.end().map_err(failed)?;
     let folder = std::env::current_dir().unwrap_or_default();
@@ -128,7 +135,32 @@ fn run(
     for fault in unmet {
         tell(format!("--fail {fault}: no such call was made"));
     }
-    Ok(recording)
+    if !recording.changes() && !args.program.allow_unchanged {
+        let outside = outside.map_or_else(String::new, |words| format!("; {words}"));
+        return Err(failed(format!(
+            "no change in $VARVE_DIR was recorded: does the program write elsewhere? Its working directory is $VARVE_DIR; --allow-unchanged takes a run without a change{outside}"
+        )));
+    }
+    let notes = outside.into_iter().collect();
+    Ok(Recorded { recording, notes })
+}
+
+/// Why a command has failed, with the calls that the volume refused, and those that it has not.
+fn with_refused(why: Failure, recorder: &Recorder, dir: &Path) -> Failure {
+    let Failure::Failed(mut why) = why else {
+        return why;
+    };
+    if let Some(refused) = recorder.refused() {
+        why.push_str(&format!("; the volume has refused: {refused}"));
+    }
+    let lacks = lacks(dir);
+    if !lacks.is_empty() {
+        why.push_str(&format!(
+            "; if the command needs one of these, a mount of Varve has none: {}",
+            lacks.join("; ")
+        ));
+    }
+    failed(why)
 }
 
 /// A command in the directory. What it prints goes to standard error: standard output is for
