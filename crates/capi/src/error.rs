@@ -1,5 +1,6 @@
 //! Failures as codes and text.
 
+use base::plain;
 use facade::raw::{Errno, FsError};
 use std::ffi::{c_char, c_int};
 
@@ -64,21 +65,9 @@ pub(crate) fn guarded(error: *mut varve_error, f: impl FnOnce() -> Outcome<c_int
     // SAFETY: the caller passes null, or a place for an error.
     if let Some(error) = unsafe { error.as_mut() } {
         error.code = code.min(0);
-        fill(&mut error.text, printable(&text).as_bytes());
+        fill(&mut error.text, plain::line(&text).as_bytes());
     }
     code
-}
-
-/// A text on one line, in which nothing drives a terminal: names in it may hold any bytes.
-fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c.is_control() {
-            true => out.extend(c.escape_default()),
-            false => out.push(c),
-        }
-    }
-    out
 }
 
 /// Copies a text and ends it with a zero; cuts what is too long in front of a character.
@@ -157,9 +146,16 @@ mod tests {
 
     #[test]
     fn a_name_in_a_text_cannot_drive_a_terminal() {
-        assert_eq!(
-            printable("opening /a\u{1b}[31m\n\u{e9}"),
-            "opening /a\\u{1b}[31m\\n\u{e9}"
+        let text = [0; VARVE_TEXT_BYTES];
+        let mut error = varve_error { code: 0, text };
+        guarded(&raw mut error, || {
+            Err(Failure::invalid("opening /a\u{1b}[31m\n"))
+        });
+        // SAFETY: `fill` ends the text with a zero.
+        let said = unsafe { CStr::from_ptr(error.text.as_ptr()) };
+        assert!(
+            !said.to_bytes().iter().any(u8::is_ascii_control),
+            "{said:?}"
         );
     }
 }

@@ -1,7 +1,7 @@
 //! The two tables of a comparison: the figures to decide by, and the time of one fsync in its
 //! parts.
 
-use crate::plain;
+use base::plain;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use report::causes::{self, By};
 use report::gain;
