@@ -91,12 +91,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "buffer_pattern",
     "group",
     "name",
-    "iodepth_batch",
-    "iodepth_batch_submit",
-    "iodepth_batch_complete",
-    "iodepth_batch_complete_min",
-    "iodepth_batch_complete_max",
-    "iodepth_low",
     "hipri",
     "fixedbufs",
     "registerfiles",
@@ -104,7 +98,6 @@ const WITHOUT_EFFECT: &[&str] = &[
     "slat_percentiles",
     "kb_base",
     "unit_base",
-    "continue_on_error",
     "idle_prof",
     "status-interval",
 ];
@@ -124,7 +117,20 @@ const ASSUMED: &[(&str, &str)] = &[
     ("ramp_time", "the run is measured from its beginning"),
     ("wait_for", "the job begins with the others"),
     ("zonemode", "the whole file is one zone"),
+    ("iodepth_batch", ONE_BY_ONE),
+    ("iodepth_batch_submit", ONE_BY_ONE),
+    ("iodepth_batch_complete", ONE_BY_ONE),
+    ("iodepth_batch_complete_min", ONE_BY_ONE),
+    ("iodepth_batch_complete_max", ONE_BY_ONE),
+    (
+        "iodepth_low",
+        "a request follows as soon as one has ended, whatever the depth",
+    ),
+    ("continue_on_error", "the first error fails the run"),
 ];
+
+/// What is assumed of fio's batches of requests.
+const ONE_BY_ONE: &str = "requests are sent and awaited one by one, not in batches";
 
 /// Names the options that have another effect in fio than here, with what is assumed.
 pub(super) fn assume<'a>(
@@ -135,7 +141,9 @@ pub(super) fn assume<'a>(
         if KNOWN.contains(&name) || WITHOUT_EFFECT.contains(&name) {
             continue;
         }
-        let off = matches!(value, "0" | "none" | "null");
+        // A batch of one is what happens here anyway.
+        let off = matches!(value, "0" | "none" | "null")
+            || (name.starts_with("iodepth_batch") && value == "1");
         match ASSUMED.iter().find(|(known, _)| *known == name) {
             Some(_) if off => {}
             Some((_, instead)) => assumed.push(format!("{name}={value}: {instead}")),

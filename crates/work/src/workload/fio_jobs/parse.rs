@@ -476,6 +476,70 @@ fn time(name: &str, text: &str, unit: Nanos) -> Result<Nanos, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// A file with every kind of line, for damage.
+    const WHOLE: &str = "; a remark\n[global]\nioengine=libaio\niodepth=8\nsize=64m # all\n\
+         [log]\nrw=write\nbs=4k\nfsync=1\nnumjobs=2\nnrfiles=3\nio_size=1g\n\
+         [db]\nstonewall\nrw=randrw\nbs=8k,16KiB\nrwmixwrite=30\nruntime=1m\ntime_based\n\
+         thinktime=50\nsync=dsync\nfilename=/data/one.db\ndirect=1\n";
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+
+        /// Whatever the bytes, the file is refused in words, or its jobs are within the bounds
+        /// that the engine relies on.
+        #[test]
+        fn damaged_files_are_read_or_refused(
+            damage in proptest::collection::vec(
+                (any::<usize>(), "[ -~\n]{0,4}|[0-9]{1,21}|=|\\[x\\]\n|\u{e9}", any::<bool>()), 0..8)
+        ) {
+            let mut text: Vec<char> = WHOLE.chars().collect();
+            for (at, piece, replaces) in damage {
+                let at = at % (text.len() + 1);
+                let length = piece.chars().count();
+                let end = if replaces { (at + length).min(text.len()) } else { at };
+                text.splice(at..end, piece.chars());
+            }
+            let text: String = text.into_iter().collect();
+            match parse(&text) {
+                Err(e) => prop_assert!(!e.is_empty()),
+                Ok(file) => {
+                    prop_assert!(!file.jobs.is_empty());
+                    for job in &file.jobs {
+                        prop_assert!(job.block.iter().all(|b| *b > 0 && b % SECTOR == 0));
+                        prop_assert!(job.files > 0 && job.copies > 0 && job.depth > 0);
+                        prop_assert!(job.loops > 0 && job.reads <= 100);
+                        prop_assert!(job.size / job.files >= job.block[0].max(job.block[1]));
+                        prop_assert!(job.io > 0 && job.io <= BYTES_MAX);
+                        prop_assert!(!job.time_based || job.runtime.is_some());
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn batches_and_errors_are_assumed_by_name() {
+        let head = "[a]\nrw=read\nsize=1m\n";
+        for (option, words) in [
+            ("iodepth_batch=8", "one by one"),
+            ("iodepth_batch_complete_max=4", "one by one"),
+            ("iodepth_low=2", "as soon as one has ended"),
+            ("continue_on_error=all", "first error fails"),
+        ] {
+            let file = parse(&format!("{head}{option}\n")).unwrap();
+            let [assumed] = &file.assumed[..] else {
+                panic!("{option}: {:?}", file.assumed);
+            };
+            assert!(
+                assumed.starts_with(option) && assumed.contains(words),
+                "{assumed}"
+            );
+        }
+        let file = parse(&format!("{head}iodepth_batch=1\ncontinue_on_error=none\n")).unwrap();
+        assert!(file.assumed.is_empty(), "{:?}", file.assumed);
+    }
 
     #[test]
     fn sections_inherit_and_options_have_units() {
