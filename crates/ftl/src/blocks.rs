@@ -18,8 +18,8 @@ pub(crate) const ORDINARY: usize = 0;
 /// Index of the pool of the blocks of the SLC area.
 pub(crate) const SLC: usize = 1;
 
-/// The victims of a pool: a block of the ordinary pool; of the SLC area the blocks that were written
-/// side by side. These are emptied row by row of all of them, so that what one command wrote on
+/// The victims of a pool: a block of the ordinary pool; of the SLC area the blocks that were
+/// written side by side. These are emptied row by row of all of them, so that what one command wrote on
 /// many dies does not come to lie on few.
 #[derive(Clone, Debug, Default)]
 struct Emptying {
@@ -307,8 +307,8 @@ impl Blocks {
     fn victim(&self, pool: usize) -> Option<u32> {
         self.pools[pool].victims.blocks.first().copied()
     }
-    /// What to look at next: a row of each of the victims that have not had their turn, as block and
-    /// row.
+    /// What to look at next: a row of each of the victims that have not had their turn, as block
+    /// and row.
     pub fn round(&self, pool: usize) -> Vec<(u32, u32)> {
         let victims = &self.pools[pool].victims;
         let left = victims.blocks.iter().skip(victims.turn);

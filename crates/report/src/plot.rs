@@ -349,6 +349,20 @@ const STRIPS: [(&str, &str, &str, u32); 3] = [
     ("flash moves and erases", "flash", COLOURS[5], 18),
 ];
 
+/// A strip above the latencies.
+fn layer_of(&(_, field, _, top): &(&str, &str, &str, u32), x: &Value, series: &Value) -> Value {
+    json!({
+        "transform": [{"filter": format!("datum.{field} != null")}],
+        "mark": {"type": "rect", "tooltip": {"content": "data"}},
+        "encoding": {
+            "x": x, "x2": {"field": "to"},
+            "y": {"value": top}, "y2": {"value": top + 7},
+            "color": series,
+            "opacity": {"field": field, "type": "quantitative", "scale": {"zero": true, "range": [0.25, 1.0]}, "legend": null},
+        },
+    })
+}
+
 /// Draws how long calls took over the time of a run, on an axis of this range, and above it strips
 /// that are the darker the more was committed, checkpointed and moved at that time.
 pub fn over_time(title: &str, over: &OverTime, range: (f64, f64)) -> Plot {
@@ -390,18 +404,11 @@ pub fn over_time(title: &str, over: &OverTime, range: (f64, f64)) -> Plot {
             "encoding": {"x": x("at"), "y": y("mean"), "color": series("mean")},
         }),
     ];
-    layers.extend(STRIPS.iter().map(|&(name, field, _, top)| {
-        json!({
-            "transform": [{"filter": format!("datum.{field} != null")}],
-            "mark": {"type": "rect", "tooltip": {"content": "data"}},
-            "encoding": {
-                "x": x("from"), "x2": {"field": "to"},
-                "y": {"value": top}, "y2": {"value": top + 7},
-                "color": series(name),
-                "opacity": {"field": field, "type": "quantitative", "scale": {"zero": true, "range": [0.25, 1.0]}, "legend": null},
-            },
-        })
-    }));
+    layers.extend(
+        STRIPS
+            .iter()
+            .map(|strip| layer_of(strip, &x("from"), &series(strip.0))),
+    );
     let spec = json!({
         "height": OVER_TIME_HEIGHT,
         "data": {"values": values},

@@ -10,6 +10,7 @@ mod causes;
 mod config;
 mod error;
 pub mod fsck;
+mod fsync_parts;
 pub mod life;
 mod meanwhile;
 mod recorder;

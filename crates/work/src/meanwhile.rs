@@ -2,13 +2,14 @@
 //! commits, checkpoints and what the flash does, over the time of the measured part.
 
 use base::{SECTORS_PER_BLOCK, Time};
-use report::over_time::{Happened, Line};
+use report::over_time::{Happened, Line, OverTime};
 use rig::{
     AnyModel, BlockDevice, Caps, Class, DevError, FlashStats, Modelled, Reply, Request, Ticket,
 };
 use rt::Mutex;
 use std::cell::RefCell;
 use std::sync::Arc;
+use vfs::SyncRecord;
 
 /// The layer. It takes no virtual time.
 pub(crate) struct Meanwhile {
@@ -105,8 +106,18 @@ impl Meanwhile {
         });
     }
 
+    /// What was counted, with the syncs or, without any, the operations `called` of a measured part
+    /// that began at `begin`.
+    pub fn over_time(&self, called: Line, syncs: &[SyncRecord], begin: Time) -> Option<OverTime> {
+        let mut synced = Line::default();
+        for sync in syncs {
+            synced.called(sync.at + sync.took - begin, sync.took);
+        }
+        OverTime::of(self.end(), synced, called)
+    }
+
     /// It has ended: what happened.
-    pub fn end(&self) -> Line {
+    fn end(&self) -> Line {
         let Some(mut part) = self.part.lock().take() else {
             return Line::default();
         };

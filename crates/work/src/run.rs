@@ -8,6 +8,7 @@
 //! configurations give equal results, bit for bit.
 
 use crate::causes::{self, Watch, Watching};
+use crate::fsync_parts::{Spans, fsync_parts, spans};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::meanwhile::{Beside, Meanwhile};
 use crate::recording::{self, Recording, apps};
@@ -228,8 +229,8 @@ impl<'a> Meter<'a> {
         })?;
         let end = Reading::take(stack);
         let syncs = stack.vfs.take_syncs();
-        let over_time =
-            (self.beside.as_ref()).and_then(|beside| over_time(beside, called, &syncs, start.at));
+        let over_time = (self.beside.as_ref())
+            .and_then(|beside| beside.over_time(called, &syncs, Time(start.at.0)));
         background.stop()?;
         let mut fsyncs = Latencies::default();
         syncs.iter().for_each(|sync| fsyncs.add(sync.took));
@@ -248,21 +249,6 @@ impl<'a> Meter<'a> {
             notes: Vec::new(),
         })
     }
-}
-
-/// What `beside` has counted, with the syncs or, without any, the operations `called` of a measured
-/// part that began at `begin`.
-fn over_time(
-    beside: &Meanwhile,
-    called: Line,
-    syncs: &[SyncRecord],
-    begin: Nanos,
-) -> Option<OverTime> {
-    let mut synced = Line::default();
-    for sync in syncs {
-        synced.called(sync.at + sync.took - Time(begin.0), sync.took);
-    }
-    OverTime::of(beside.end(), synced, called)
 }
 
 /// Prepares any workload, runs its measured part, and checks what it left.
@@ -625,7 +611,7 @@ impl Taken {
             causes: self.causes.clone(),
             over_time: self.over_time.clone(),
             commits: counted.commits,
-            fsync_us: fsync_parts(&self.fsyncs, &counted),
+            fsync_us: fsync_parts(&self.fsyncs, (&counted.syncs, &counted.steps)),
             waits_us: counted.waits_us(),
             ops_by_kind: self
                 .kinds
@@ -664,61 +650,6 @@ fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
     (!profile.has_slc()).then_some(rated)
 }
 
-/// The parts of a mean fsync, in microseconds; they sum up to the mean duration of an fsync.
-fn fsync_parts(fsyncs: &Latencies, counted: &Reading) -> BTreeMap<String, f64> {
-    let count = fsyncs.count();
-    if count == 0 {
-        return BTreeMap::new();
-    }
-    let parts = breakdown(fsyncs.sum(), &counted.syncs, &counted.steps);
-    let mean = |nanos: f64| round(nanos / 1e3 / count as f64);
-    let parts = parts
-        .into_iter()
-        .map(|(part, nanos)| (part.to_string(), mean(nanos)));
-    parts.filter(|(_, us)| *us > 0.0).collect()
-}
-
-type Spans = BTreeMap<&'static str, Nanos>;
-
-/// The counters that were added between two readings.
-fn spans(start: &Spans, end: &Spans) -> Spans {
-    let earlier = |cause| start.get(cause).copied().unwrap_or_default();
-    end.iter()
-        .map(|(&cause, &span)| (cause, Nanos(span.0.saturating_sub(earlier(cause).0))))
-        .collect()
-}
-
-/// Splits the time of all fsyncs: into what the calls did themselves, and for their waiting for
-/// commits into the steps of the plan. Waiting that no step accounts for is `hand-over` (waking the
-/// commit task and back, commits of others that were under way); time that no part of a call
-/// accounts for is `other` (CPU time, locks). Where commits ran that no fsync waited for, the steps
-/// count in proportion.
-fn breakdown(all: Nanos, calls: &Spans, steps: &Spans) -> BTreeMap<&'static str, f64> {
-    let of = |part| calls.get(part).map_or(0.0, |span: &Nanos| span.0 as f64);
-    let commit = of("fsync-commit");
-    let stepped: f64 = steps.values().map(|span| span.0 as f64).sum();
-    let share = if stepped > commit {
-        commit / stepped
-    } else {
-        1.0
-    };
-    let mut parts: BTreeMap<&'static str, f64> = steps
-        .iter()
-        .map(|(&step, span)| (step, span.0 as f64 * share))
-        .collect();
-    for (part, call) in [
-        ("data", "fsync-data"),
-        ("home", "fsync-home"),
-        ("flush", "fsync-flush"),
-    ] {
-        *parts.entry(part).or_default() += of(call);
-    }
-    *parts.entry("hand-over").or_default() += commit - stepped * share;
-    let known: f64 = calls.values().map(|span| span.0 as f64).sum();
-    *parts.entry("other").or_default() += (all.0 as f64 - known).max(0.0);
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -742,34 +673,6 @@ mod tests {
             aside < 5e-6,
             "{aside} s beside the phases {:?}",
             run.phases_s
-        );
-    }
-
-    #[test]
-    fn the_parts_of_an_fsync_add_up() {
-        let us = Nanos::from_micros;
-        let calls: Spans = [
-            ("fsync-data", us(100)),
-            ("fsync-commit", us(500)),
-            ("fsync-flush", us(50)),
-        ]
-        .into();
-        let steps: Spans = [("flush", us(300)), ("log", us(150))].into();
-        let parts = breakdown(us(700), &calls, &steps);
-        let wanted = [
-            ("data", 100e3),
-            ("flush", 350e3),
-            ("hand-over", 50e3),
-            ("home", 0.0),
-            ("log", 150e3),
-            ("other", 50e3),
-        ];
-        assert_eq!(parts, wanted.into());
-        let timer_too: Spans = [("flush", us(750)), ("log", us(250))].into();
-        let parts = breakdown(us(700), &calls, &timer_too);
-        assert_eq!(
-            (parts["flush"], parts["log"], parts["hand-over"]),
-            (425e3, 125e3, 0.0)
         );
     }
 }

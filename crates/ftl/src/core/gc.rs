@@ -61,8 +61,8 @@ impl Ftl {
         self.collect(now, ORDINARY, units)?;
         Ok(Some(self.nand.all_free().max(now)))
     }
-    /// Empties the victim of a pool, or those that are emptied together, in one go; `false` if there
-    /// is none.
+    /// Empties the victim of a pool, or those that are emptied together, in one go; `false` if
+    /// there is none.
     pub(crate) fn collect_victim(&mut self, now: Time, pool: usize) -> Result<bool, FtlError> {
         if self.pick_victim(pool).is_none() {
             return Ok(false);

@@ -63,7 +63,8 @@ pub struct Packs {
     paths: Vec<PathBuf>,
     known: BTreeSet<String>,
     places: BTreeMap<Id, Place>,
-    /// Further places of results that are in several packs, as after two stores were brought together.
+    /// Further places of results that are in several packs, as after two stores were brought
+    /// together.
     more: BTreeMap<Id, Vec<Place>>,
     /// Those that were read last, by their numbers; the newest is at the end.
     open: VecDeque<(u32, File)>,
