@@ -19,8 +19,8 @@ pub(crate) const ORDINARY: usize = 0;
 pub(crate) const SLC: usize = 1;
 
 /// The victims of a pool: a block of the ordinary pool; of the SLC area the blocks that were
-/// written side by side. These are emptied row by row of all of them, so that what one command wrote on
-/// many dies does not come to lie on few.
+/// written side by side. These are emptied row by row of all of them, so that what one command
+/// wrote on many dies does not come to lie on few.
 #[derive(Clone, Debug, Default)]
 struct Emptying {
     blocks: Vec<u32>,

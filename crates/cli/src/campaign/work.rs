@@ -203,9 +203,9 @@ impl<'a> Bench<'a> {
 }
 
 /// The jobs in an order that no other worker has. A result is seen by others up to two seconds
-/// after it was begun, so workers on one plan that went the same way would make the same ones. Some that
-/// are neighbours in the plan stay together, because what is merged one after the other should
-/// lie in one file.
+/// after it was begun, so workers on one plan that went the same way would make the same ones.
+/// Some that are neighbours in the plan stay together, because what is merged one after the other
+/// should lie in one file.
 fn own_order<'a>(worker: &str, jobs: &[&'a Planned]) -> Vec<&'a Planned> {
     const TOGETHER_MAX: usize = 64;
     let together = (jobs.len() / TOGETHER_MAX).clamp(1, TOGETHER_MAX);

@@ -6,8 +6,8 @@
 //! row of all of them: so all dies work at once, and units that were written one after the other on
 //! many dies do not come to lie on few. A host write that finds no free block of the area waits
 //! until so many are folded; [`Ftl::fold_idle`] folds while the device is idle. A unit has the
-//! same tag in either place, so recovery need not know of folding: the copy keeps its birth version (ftl-I4), and the SLC block
-//! is erased only when the copies are durable (ftl-I2).
+//! same tag in either place, so recovery need not know of folding: the copy keeps its birth
+//! version (ftl-I4), and the SLC block is erased only when the copies are durable (ftl-I2).
 //!
 //! - I12 (area): the host stream opens blocks of the area and no other stream does; folding and
 //!   collection fill ordinary blocks. Folding leaves the reserve free, as the host does without an
