@@ -66,7 +66,10 @@ impl Mounted {
         let mut options = options.clone();
         if let Err(e) = ring::possible() {
             if options.transport == Transport::Uring {
-                return Err(no_ring(vfs, &format!("this process may not use io_uring ({e})")));
+                return Err(no_ring(
+                    vfs,
+                    &format!("this process may not use io_uring ({e})"),
+                ));
             }
             options.transport = Transport::Device;
         }
@@ -203,7 +206,9 @@ fn ring_of(
     let depth = desk.options.queue_depth;
     let started = (session.as_fd().try_clone_to_owned())
         .and_then(|device| Ring::start(&device, &Arc::new(desk), depth, tell));
-    started.map(Some).map_err(|e| format!("the kernel refuses it ({e})"))
+    started
+        .map(Some)
+        .map_err(|e| format!("the kernel refuses it ({e})"))
 }
 
 /// Unmounts the volume, which nobody has changed, because there is no ring.

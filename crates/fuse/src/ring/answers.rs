@@ -68,7 +68,15 @@ impl<'a> Writer<'a> {
             self.u32(time.nanos);
         }
         let mode = kind_bits(attr.kind) | u32::from(attr.perm);
-        for value in [mode, attr.nlink, attr.uid, attr.gid, attr.rdev, BLOCK_BYTES, 0] {
+        for value in [
+            mode,
+            attr.nlink,
+            attr.uid,
+            attr.gid,
+            attr.rdev,
+            BLOCK_BYTES,
+            0,
+        ] {
             self.u32(value);
         }
         self
@@ -163,9 +171,7 @@ mod tests {
         let mut room = [0; 512];
         let ttl = Duration::from_secs(1);
         let len = |writer: &Writer| writer.done().expect("room");
-        let bare = |room: &mut [u8]| {
-            len(Writer::new(room).bare_entry(5, FileKind::Dir, ttl))
-        };
+        let bare = |room: &mut [u8]| len(Writer::new(room).bare_entry(5, FileKind::Dir, ttl));
         assert_eq!(bare(&mut room), 128);
         let stat = FsStat::default();
         assert_eq!(len(Writer::new(&mut room).statfs_out(&stat)), 80);
@@ -181,6 +187,9 @@ mod tests {
     #[test]
     fn an_answer_without_room_is_an_error() {
         let mut room = [0; 12];
-        assert_eq!(Writer::new(&mut room).u64(1).u64(2).done(), Err(libc::ERANGE));
+        assert_eq!(
+            Writer::new(&mut room).u64(1).u64(2).done(),
+            Err(libc::ERANGE)
+        );
     }
 }

@@ -65,7 +65,9 @@ impl Ring {
     ) -> io::Result<Ring> {
         let queues = processors()?;
         let max_write = desk.options.max_write as usize;
-        let payload = max_write.next_multiple_of(PAGE_BYTES).max(PAYLOAD_BYTES_MIN);
+        let payload = max_write
+            .next_multiple_of(PAGE_BYTES)
+            .max(PAYLOAD_BYTES_MIN);
         let depth = depth.min(THREADS_MAX / queues).max(2);
         let all = queues * depth;
         let (registered, answers) = channel_named::<(usize, io::Result<()>)>("fuse ring", all);

@@ -116,14 +116,19 @@ impl Head {
 /// The structure of the request in the headers of an entry.
 pub(super) fn op_in(headers: &[u8]) -> [u8; OP_BYTES] {
     let found = headers.get(OP_AT..OP_AT + OP_BYTES);
-    found.and_then(|b| b.try_into().ok()).unwrap_or([0; OP_BYTES])
+    found
+        .and_then(|b| b.try_into().ok())
+        .unwrap_or([0; OP_BYTES])
 }
 
 /// What the kernel calls the request in the entry when it is answered, and the bytes of its
 /// payload.
 pub(super) fn delivered(headers: &[u8]) -> (u64, usize) {
     let fields = Fields(headers);
-    (fields.u64(COMMIT_ID_AT), fields.u32(PAYLOAD_SIZE_AT) as usize)
+    (
+        fields.u64(COMMIT_ID_AT),
+        fields.u32(PAYLOAD_SIZE_AT) as usize,
+    )
 }
 
 /// Puts the answer to the request `unique` into the headers of its entry: an error number of POSIX,
