@@ -25,6 +25,7 @@ mod sh;
 mod sqlite_race;
 mod test;
 mod tidy;
+mod uring;
 mod workspace;
 
 use clap::{Parser, Subcommand};

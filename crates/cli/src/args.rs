@@ -565,7 +565,7 @@ pub struct MountArgs {
     pub dir: Option<PathBuf>,
     /// Options: `remount` changes those of a mount that goes on; `scheme=PRESET` and other choices
     /// of the file system, `ro`, `allow_other`, `commit=SECONDS`, `errors=`, `writeback`,
-    /// `threads=`, `max_write=`, and those of mount(8).
+    /// `threads=`, `max_write=`, `transport=auto|uring|dev`, `queue_depth=`, and those of mount(8).
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stays in the foreground.

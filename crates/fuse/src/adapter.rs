@@ -14,7 +14,8 @@ mod answers;
 use crate::convert::{fallocate_mode, file_type, open_mode, rename_mode, time_set, unknown};
 use crate::groups::groups_of;
 use crate::notices::Notices;
-use crate::options::Options;
+use crate::options::{Options, Transport};
+use crate::ring::desk::ENTRIES;
 use crate::server::{Caller, Change, OpenMode, Server};
 use crate::source::Source;
 use answers::{NAME_TTL, empty, number, space, written, xattr};
@@ -30,20 +31,27 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 use vfs::{Creds, Errno, NoAccessTime, Requester, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
-/// Entries that a directory is asked for at a time.
-const ENTRIES: usize = 64;
+
+/// What the handshake with the kernel has brought; read after it.
+#[derive(Clone, Default)]
+pub(crate) struct Agreed {
+    /// The kernel leaves the umask to the file system.
+    pub unmasked: Arc<AtomicBool>,
+    /// Requests come over the ring as soon as it is registered.
+    pub ring: Arc<AtomicBool>,
+}
 
 /// The receiver of requests: `fuser` calls its methods.
 pub(crate) struct Adapter {
     server: Arc<Server>,
     options: Options,
-    /// The kernel leaves the umask to the file system.
-    unmasked: bool,
+    agreed: Agreed,
     /// The threads that read requests.
     leaders: Arc<Leaders>,
     source: Arc<Source>,
@@ -58,12 +66,13 @@ impl Adapter {
         options: Options,
         source: Arc<Source>,
         notices: Arc<Notices>,
+        agreed: Agreed,
         until: Sender<()>,
     ) -> Adapter {
         Adapter {
             server,
             options,
-            unmasked: false,
+            agreed,
             leaders: Leaders::new(),
             source,
             notices,
@@ -85,8 +94,9 @@ impl Adapter {
 
     /// The creator of a new inode, with this umask.
     fn maker(&self, request: &Request, umask: u32) -> Caller {
+        let unmasked = self.agreed.unmasked.load(Ordering::Relaxed);
         Caller {
-            umask: if self.unmasked { umask as u16 } else { 0 },
+            umask: if unmasked { umask as u16 } else { 0 },
             ..caller(request)
         }
     }
@@ -109,7 +119,6 @@ fn as_caller<T>(request: &Request, work: impl FnOnce() -> T) -> T {
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
         let wanted = [
-            InitFlags::FUSE_ASYNC_DIO,
             InitFlags::FUSE_ATOMIC_O_TRUNC,
             InitFlags::FUSE_CACHE_SYMLINKS,
             InitFlags::FUSE_DO_READDIRPLUS,
@@ -123,6 +132,14 @@ impl Filesystem for Adapter {
             // An older kernel without it does more work itself.
             let _ = config.add_capabilities(flag);
         }
+        if self.options.transport != Transport::Device {
+            let offered = config.add_capabilities(InitFlags::FUSE_OVER_IO_URING);
+            self.agreed.ring.store(offered.is_ok(), Ordering::Relaxed);
+        }
+        if !self.agreed.ring.load(Ordering::Relaxed) {
+            // Without it the kernel drops its pages after each direct write (ring-R4).
+            let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
+        }
         if self.options.writeback
             && config
                 .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
@@ -134,7 +151,8 @@ impl Filesystem for Adapter {
         if self.server.vfs().fs().obeys_acls() {
             let acls = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
             // A kernel without them applies the umask itself, and allows no ACL to be set.
-            self.unmasked = config.add_capabilities(acls).is_ok();
+            let unmasked = config.add_capabilities(acls).is_ok();
+            self.agreed.unmasked.store(unmasked, Ordering::Relaxed);
         }
         // Limits of the kernel win.
         let _ = config.set_max_write(self.options.max_write);
@@ -284,7 +302,7 @@ impl Filesystem for Adapter {
                 gid: request.gid(),
                 umask: 0,
             };
-            let Some(mode) = rename_mode(flags, owner) else {
+            let Some(mode) = rename_mode(flags.bits(), owner) else {
                 return reply.error(fuser::Errno::EINVAL);
             };
             let (from, to) = (

@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_types)]
 
 use crate::server::OpenMode;
-use fuser::{FileAttr, FileType, INodeNo, RenameFlags, TimeOrNow};
+use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use rt::WallTime;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vfs::{Creds, FallocateMode, FileKind, RenameMode, TimeSet};
@@ -68,15 +68,14 @@ pub(crate) fn open_mode(flags: i32, sync: bool) -> OpenMode {
     }
 }
 
-/// What a rename with these flags does; `owner` is that of a whiteout.
-pub(crate) fn rename_mode(flags: RenameFlags, owner: Creds) -> Option<RenameMode> {
-    const WHITEOUT_NO_REPLACE: RenameFlags =
-        RenameFlags::RENAME_WHITEOUT.union(RenameFlags::RENAME_NOREPLACE);
+/// What a rename with these flags (`RENAME_*`) does; `owner` is that of a whiteout.
+pub(crate) fn rename_mode(flags: u32, owner: Creds) -> Option<RenameMode> {
+    const WHITEOUT_NO_REPLACE: u32 = libc::RENAME_WHITEOUT | libc::RENAME_NOREPLACE;
     match flags {
-        f if f.is_empty() => Some(RenameMode::Replace),
-        RenameFlags::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
-        RenameFlags::RENAME_EXCHANGE => Some(RenameMode::Exchange),
-        RenameFlags::RENAME_WHITEOUT => Some(RenameMode::Whiteout(owner)),
+        0 => Some(RenameMode::Replace),
+        libc::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
+        libc::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        libc::RENAME_WHITEOUT => Some(RenameMode::Whiteout(owner)),
         WHITEOUT_NO_REPLACE => Some(RenameMode::WhiteoutNoReplace(owner)),
         _ => None,
     }
@@ -143,9 +142,9 @@ mod tests {
     #[test]
     fn what_a_mode_does_not_name_is_refused() {
         assert_eq!(fallocate_mode(libc::FALLOC_FL_PUNCH_HOLE), None);
-        let both = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_EXCHANGE;
+        let both = libc::RENAME_NOREPLACE | libc::RENAME_EXCHANGE;
         assert_eq!(rename_mode(both, Creds::default()), None);
-        let both = RenameFlags::RENAME_WHITEOUT | RenameFlags::RENAME_EXCHANGE;
+        let both = libc::RENAME_WHITEOUT | libc::RENAME_EXCHANGE;
         assert_eq!(rename_mode(both, Creds::default()), None);
         let mode = open_mode(libc::O_WRONLY | libc::O_DSYNC | libc::O_APPEND, false);
         assert_eq!(

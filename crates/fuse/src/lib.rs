@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! kernel <-> fuser <-> adapter --requests--> Server --inode operations--> Vfs
+//!        <-> io_uring <-> ring ---requests-->
 //! ```
 //!
 //! [`Server`] knows inodes, pins and POSIX, but no protocol: tests drive it without a kernel.
@@ -32,11 +33,12 @@ mod convert;
 mod groups;
 mod notices;
 mod options;
+mod ring;
 mod server;
 mod session;
 mod source;
 
-pub use options::{Access, Options, UnknownOption};
+pub use options::{Access, Options, Transport, UnknownOption};
 pub use server::{
     Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount, Server,
 };

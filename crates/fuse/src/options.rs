@@ -12,6 +12,23 @@ const READ_AHEAD_BYTES: u32 = 2 << 20;
 /// A worker that waits for an fsync is lost for others, so there are many.
 const THREADS: usize = 16;
 
+/// Entries of each queue of a ring: as many requests of one processor are under way at a time.
+const QUEUE_DEPTH: usize = 8;
+/// Most entries of a queue that can be asked for.
+const QUEUE_DEPTH_MAX: usize = 64;
+
+/// How requests of the kernel come here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transport {
+    /// Over io_uring where the kernel offers it, else through `/dev/fuse`.
+    #[default]
+    Auto,
+    /// Over io_uring, or there is no mount.
+    Uring,
+    /// Through `/dev/fuse`.
+    Device,
+}
+
 /// The users that may use the mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Access {
@@ -52,6 +69,11 @@ pub struct Options {
     pub read_ahead: u32,
     /// Requests that are worked on at the same time (`threads=`).
     pub threads: usize,
+    /// How requests come here (`transport=`).
+    pub transport: Transport,
+    /// Requests of one processor that are worked on at the same time over io_uring
+    /// (`queue_depth=`).
+    pub queue_depth: usize,
     /// How long the kernel may answer `stat` by itself (`attr_timeout=`).
     pub attr_timeout: Duration,
     /// `errors=`, which each file system understands in its own way.
@@ -75,6 +97,8 @@ impl Default for Options {
             max_write: MAX_WRITE_BYTES,
             read_ahead: READ_AHEAD_BYTES,
             threads: THREADS,
+            transport: Transport::default(),
+            queue_depth: QUEUE_DEPTH,
             attr_timeout: Duration::from_secs(1),
             errors: None,
             rest: Vec::new(),
@@ -140,6 +164,8 @@ impl Options {
             ("`max_write=`", self.max_write == other.max_write),
             ("`readahead=`", self.read_ahead == other.read_ahead),
             ("`threads=`", self.threads == other.threads),
+            ("`transport=`", self.transport == other.transport),
+            ("`queue_depth=`", self.queue_depth == other.queue_depth),
             ("`attr_timeout=`", self.attr_timeout == other.attr_timeout),
             ("`errors=`", self.errors == other.errors),
         ];
@@ -208,6 +234,19 @@ impl Options {
                 let bytes = bytes.filter(|n| (4096..=MAX_WRITE_BYTES).contains(n));
                 self.max_write = bytes.ok_or_else(|| bad(there_is))?;
             }
+            "transport" => {
+                self.transport = match value {
+                    "auto" => Transport::Auto,
+                    "uring" => Transport::Uring,
+                    "dev" => Transport::Device,
+                    _ => return Err(bad("transport=auto, uring or dev")),
+                };
+            }
+            "queue_depth" => {
+                let depth = value.parse().ok();
+                let depth = depth.filter(|n| (2..=QUEUE_DEPTH_MAX).contains(n));
+                self.queue_depth = depth.ok_or_else(|| bad("queue_depth=N, 2 to 64"))?;
+            }
             "readahead" => {
                 let there_is = "readahead=KIB, 0 to 16384";
                 let kib = value.parse::<u32>().ok().filter(|n| *n <= 16_384);
@@ -254,6 +293,14 @@ mod tests {
         assert_eq!(options.access_times, Some("noatime"));
         assert_eq!(options.access_times_kept(), AccessTimes::Never);
         assert!(!options.read_only);
+        let of_ring = Options::parse("transport=uring,queue_depth=4").expect("valid");
+        assert_eq!(
+            (of_ring.transport, of_ring.queue_depth),
+            (Transport::Uring, 4)
+        );
+        let differs = |text| of_ring.fixed_difference(&Options::parse(text).expect("valid"));
+        assert_eq!(differs("queue_depth=4"), Some("`transport=`"));
+        assert_eq!(differs("transport=uring"), Some("`queue_depth=`"));
         assert_eq!(Options::parse("").expect("valid"), Options::default());
     }
 
@@ -265,6 +312,9 @@ mod tests {
             "attr_timeout=-1",
             "threads",
             "readahead=x",
+            "transport=tcp",
+            "queue_depth=1",
+            "queue_depth=65",
         ] {
             let text = Options::parse(bad).expect_err(bad).to_string();
             assert!(text.contains(&format!("`{bad}`")), "{text}");

@@ -1,9 +1,11 @@
 //! A session: the life of a mount, from the handshake with the kernel to the unmounted, clean
 //! volume.
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Agreed};
 use crate::notices::Notices;
-use crate::options::{Access, Options};
+use crate::options::{Access, Options, Transport};
+use crate::ring::desk::Desk;
+use crate::ring::{self, Ring};
 use crate::server::Server;
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -14,10 +16,13 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use vfs::{AccessTimes, Vfs};
 
 /// What the kernel's side of a mount is opened through.
 const DEVICE: &str = "/dev/fuse";
+/// Allows the superuser to switch FUSE over io_uring on.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
 /// Why there is no mount; the volume is as clean as it was.
 #[derive(Debug)]
@@ -36,6 +41,8 @@ pub struct Mounted {
     server: Arc<Server>,
     requests: Arc<Source>,
     notices: Arc<Notices>,
+    /// None: requests come through the device.
+    ring: Option<Ring>,
     /// Ends with the last request.
     over: Receiver<()>,
     device: Option<String>,
@@ -56,6 +63,19 @@ impl Mounted {
         options: &Options,
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Mounted, MountError> {
+        let mut options = options.clone();
+        if let Err(e) = ring::possible() {
+            if options.transport == Transport::Uring {
+                return Err(no_ring(
+                    vfs,
+                    &format!("this process may not use io_uring ({e})"),
+                ));
+            }
+            options.transport = Transport::Device;
+        }
+        let options = &options;
+        let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
+        let teller = Arc::clone(&tell);
         let strict = options.errors.as_deref() == Some("panic");
         let notices = Arc::new(Notices::new());
         let kernel = Arc::clone(&notices);
@@ -64,15 +84,17 @@ impl Mounted {
             kernel,
             options.access_times_kept(),
             strict,
-            tell,
+            Box::new(move |what| teller(what)),
         ));
         let requests = Arc::new(Source::new());
         let (until, over) = channel_named("fuse session", 1);
+        let agreed = Agreed::default();
         let adapter = Adapter::new(
             Arc::clone(&server),
             options.clone(),
             Arc::clone(&requests),
             Arc::clone(&notices),
+            agreed.clone(),
             until,
         );
         let config = config(source, superuser, options);
@@ -81,11 +103,28 @@ impl Mounted {
                 let device = device_of(dir);
                 read_ahead(device.as_deref(), options.read_ahead);
                 notices.begin(session.notifier());
+                let desk = Desk {
+                    server: Arc::clone(&server),
+                    options: options.clone(),
+                    notices: Arc::clone(&notices),
+                    unmasked: Arc::clone(&agreed.unmasked),
+                    owner: rustix::process::geteuid().as_raw(),
+                };
+                let ring = match ring_of(&session, desk, &agreed, &tell) {
+                    Ok(ring) => ring,
+                    Err(why) if options.transport == Transport::Uring => {
+                        notices.end();
+                        drop(session);
+                        return Err(no_ring(vfs, &why));
+                    }
+                    Err(_) => None,
+                };
                 Ok(Mounted {
                     session,
                     server,
                     requests,
                     notices,
+                    ring,
                     over,
                     device,
                 })
@@ -102,6 +141,11 @@ impl Mounted {
     /// wherever else it is mounted, too.
     pub fn device(&self) -> Option<String> {
         self.device.clone()
+    }
+
+    /// Whether requests come over io_uring; else they come through `/dev/fuse`.
+    pub fn over_io_uring(&self) -> bool {
+        self.ring.is_some()
     }
 
     /// The requests' end, to sync or to shut down from outside.
@@ -137,9 +181,43 @@ impl Mounted {
             }
             false => running.join(),
         };
+        // A request that is under way is answered before the volume ends.
+        if let Some(ring) = self.ring {
+            ring.join();
+        }
         self.server.shut_down()?;
         ended.map_err(of_kernel)
     }
+}
+
+/// Starts the ring if it has been agreed on.
+fn ring_of(
+    session: &Session<Adapter>,
+    desk: Desk,
+    agreed: &Agreed,
+    tell: &Arc<dyn Fn(&str) + Send + Sync>,
+) -> Result<Option<Ring>, String> {
+    if !agreed.ring.load(Ordering::Relaxed) {
+        return match desk.options.transport {
+            Transport::Uring => Err("the kernel does not offer it".into()),
+            _ => Ok(None),
+        };
+    }
+    let depth = desk.options.queue_depth;
+    let started = (session.as_fd().try_clone_to_owned())
+        .and_then(|device| Ring::start(&device, &Arc::new(desk), depth, tell));
+    started
+        .map(Some)
+        .map_err(|e| format!("the kernel refuses it ({e})"))
+}
+
+/// Unmounts the volume, which nobody has changed, because there is no ring.
+fn no_ring(vfs: &Vfs, why: &str) -> MountError {
+    // A failure here would be the next mount's, too.
+    let _ = vfs.unmount();
+    MountError(io::Error::other(format!(
+        "transport=uring: {why}; Linux 6.14 and later have FUSE over io_uring, `echo Y > {SWITCH}` (as root) allows it; transport=auto does without"
+    )))
 }
 
 /// The library does not say what it is that could not be opened.

@@ -23,7 +23,7 @@ const fn aim(figure: Figure, ours: Side, other: Side, times: f64) -> Aim {
     }
 }
 
-const AIMS: [Aim; 14] = [
+const AIMS: [Aim; 20] = [
     aim(Figure::Write, Side::Jbd2, Side::Fuse2fs, 5.0),
     aim(Figure::Read, Side::Jbd2, Side::Fuse2fs, 2.0),
     aim(Figure::SqliteDelete, Side::Jbd2, Side::Fuse2fs, 2.0),
@@ -43,6 +43,12 @@ const AIMS: [Aim; 14] = [
         1.0,
     ),
     aim(Figure::SqliteWal, Side::EmmcDirect, Side::KernelDirect, 1.0),
+    aim(Figure::SqliteDelete, Side::EmmcUring, Side::Fuse2fs, 2.0),
+    aim(Figure::SqliteDelete, Side::EmmcUring, Side::Kernel, 1.2),
+    aim(Figure::SqliteWal, Side::EmmcUring, Side::Fuse2fs, 3.0),
+    aim(Figure::SqliteWal, Side::EmmcUring, Side::Kernel, 2.0),
+    aim(Figure::Names, Side::EmmcUring, Side::Fuse2fs, 12.0),
+    aim(Figure::Names, Side::EmmcUring, Side::Kernel, 0.2),
 ];
 
 /// Figures of all rounds, by side.

@@ -11,6 +11,7 @@ use super::sides::{Ground, Mount, Side};
 use crate::Result;
 use crate::sh::sh;
 use crate::test::need::{has_program, is_root};
+use crate::uring::{self, Switched};
 use crate::workspace;
 use std::path::PathBuf;
 
@@ -39,7 +40,7 @@ pub struct Args {
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
     /// Sides: fuse2fs, fuse2fs-big, kernel, kernel-direct, jbd2, jbd2-direct, emmc, emmc-direct,
-    /// f2fs, f2fsj
+    /// jbd2-uring, emmc-uring, f2fs, f2fsj
     #[arg(long, value_delimiter = ',')]
     sides: Vec<String>,
     /// Loads: seq, random, sqlite, names
@@ -56,7 +57,14 @@ pub struct Args {
 /// Runs `cargo xtask bench mount`.
 pub fn run(args: &Args) -> Result {
     check_machine()?;
-    let sides = chosen(&args.sides, &Side::ALL, Side::name)?;
+    let mut sides = chosen(&args.sides, &Side::ALL, Side::name)?;
+    if let Some(why) = uring::lacks().filter(|_| args.sides.is_empty()) {
+        eprintln!("without the sides over io_uring: {why}");
+        sides.retain(|side| !side.over_io_uring());
+    }
+    // Until the end of the run, however it ends.
+    let ring = sides.iter().any(|side| side.over_io_uring());
+    let _switched = ring.then(Switched::on).transpose()?;
     let loads = chosen(&args.loads, &LOADS, |l| l)?;
     let (amount, rounds) = match args.quick {
         true => (Amount::QUICK, 1),

@@ -30,6 +30,10 @@ pub enum Side {
     Emmc,
     /// Varve with preset `emmc`, and the host file opened for direct I/O.
     EmmcDirect,
+    /// Varve with preset `jbd2`, requests over io_uring.
+    Jbd2Uring,
+    /// Varve with preset `emmc`, requests over io_uring.
+    EmmcUring,
     /// Varve's F2FS as Linux has it: an fsync writes nodes, and checkpoints are 60 s apart.
     F2fs,
     /// Varve's F2FS with its journal.
@@ -47,7 +51,7 @@ enum Image {
 
 impl Side {
     /// All sides, in the order of a round.
-    pub const ALL: [Side; 10] = [
+    pub const ALL: [Side; 12] = [
         Side::Fuse2fs,
         Side::Fuse2fsBig,
         Side::Kernel,
@@ -56,6 +60,8 @@ impl Side {
         Side::Jbd2Direct,
         Side::Emmc,
         Side::EmmcDirect,
+        Side::Jbd2Uring,
+        Side::EmmcUring,
         Side::F2fs,
         Side::F2fsj,
     ];
@@ -71,9 +77,16 @@ impl Side {
             Side::Jbd2Direct => "jbd2-direct",
             Side::Emmc => "emmc",
             Side::EmmcDirect => "emmc-direct",
+            Side::Jbd2Uring => "jbd2-uring",
+            Side::EmmcUring => "emmc-uring",
             Side::F2fs => "f2fs",
             Side::F2fsj => "f2fsj",
         }
+    }
+
+    /// Whether its requests come over io_uring.
+    pub const fn over_io_uring(self) -> bool {
+        matches!(self, Side::Jbd2Uring | Side::EmmcUring)
     }
 
     const fn image(self) -> Image {
@@ -91,6 +104,8 @@ impl Side {
             Side::Jbd2Direct => Some("scheme=jbd2,direct"),
             Side::Emmc => Some("scheme=emmc"),
             Side::EmmcDirect => Some("scheme=emmc,direct"),
+            Side::Jbd2Uring => Some("scheme=jbd2"),
+            Side::EmmcUring => Some("scheme=emmc"),
             Side::F2fs => Some("scheme=checkpoint-60"),
             Side::F2fsj => Some("scheme=f2fsj"),
             Side::Fuse2fs | Side::Fuse2fsBig | Side::Kernel | Side::KernelDirect => None,
@@ -178,7 +193,8 @@ impl Ground {
         };
         match (side, side.varve_options()) {
             (_, Some(options)) => {
-                let mut options = format!("allow_other,{options}");
+                let transport = if side.over_io_uring() { "uring" } else { "dev" };
+                let mut options = format!("allow_other,transport={transport},{options}");
                 if let Some(more) = &self.options {
                     options = format!("{options},{more}");
                 }

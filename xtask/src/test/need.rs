@@ -4,6 +4,7 @@ use super::plan::{Need, Plan, Suite};
 use crate::book;
 use crate::conformance::{ltp, xfstests};
 use crate::python;
+use crate::uring;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,7 @@ pub struct Machine {
     guest: Option<String>,
     ltp: Option<String>,
     xfstests: Option<String>,
+    uring: Option<String>,
     mdbook: Option<String>,
     python: Option<String>,
 }
@@ -34,6 +36,7 @@ impl Machine {
                 .flatten(),
             ltp: ltp::source(None).err(),
             xfstests: xfstests::source(None).err(),
+            uring: uring::lacks(),
             python: suites
                 .iter()
                 .any(|suite| suite.need.contains(&Need::Python))
@@ -53,6 +56,7 @@ impl Machine {
             Need::Guest => self.guest.clone(),
             Need::Ltp => self.ltp.clone(),
             Need::Xfstests => self.xfstests.clone(),
+            Need::Uring => self.uring.clone(),
             Need::Mdbook => self.mdbook.clone(),
             Need::Python => self.python.clone(),
         });
@@ -117,6 +121,7 @@ mod tests {
             guest: None,
             ltp: None,
             xfstests: None,
+            uring: None,
             mdbook: None,
             python: None,
         }

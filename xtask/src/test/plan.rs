@@ -83,6 +83,8 @@ pub enum Need {
     Ltp,
     /// A built source tree of xfstests, which a variable names.
     Xfstests,
+    /// FUSE over io_uring, which is on while the suite runs.
+    Uring,
     /// The program mdbook.
     Mdbook,
     /// An environment of Python with what builds a wheel.

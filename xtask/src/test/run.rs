@@ -11,8 +11,9 @@
 
 use super::build::{self, Program};
 use super::need::Machine;
-use super::plan::{Plan, Suite};
+use super::plan::{Need, Plan, Suite};
 use super::tally::{Counts, Tally};
+use crate::uring::Switched;
 use crate::{Result, workspace};
 use std::fs::File;
 use std::io::Write;
@@ -28,6 +29,13 @@ pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally)
             tally.skip(&suite.name, &reason);
             continue;
         }
+        let _switched = match switched(suite) {
+            Ok(switched) => switched,
+            Err(reason) => {
+                tally.skip(&suite.name, &reason);
+                continue;
+            }
+        };
         if let Some(run) = &suite.run {
             report(suite, tally, || run_command(suite, run));
             continue;
@@ -38,6 +46,12 @@ pub fn all(plan: &Plan, suites: &[&Suite], machine: &Machine, tally: &mut Tally)
             Err(reason) => tally.skip(&suite.name, reason),
         }
     }
+}
+
+/// What the suite needs to be on while it runs.
+fn switched(suite: &Suite) -> Result<Option<Switched>> {
+    let asked = suite.need.contains(&Need::Uring);
+    asked.then(Switched::on).transpose()
 }
 
 /// Compiles the workspace, as a suite of its own.

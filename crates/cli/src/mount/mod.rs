@@ -138,6 +138,9 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         of_volume,
     )
     .map_err(|e| failed(format!("{name}: {e}")))?;
+    if mounted.over_io_uring() {
+        tell(format!("{name}: requests come over io_uring"));
+    }
     let server = mounted.server();
     let remounter = Remounter::new(plan, held);
     let asked = Arc::clone(&remounter);

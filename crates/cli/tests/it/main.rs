@@ -25,3 +25,4 @@ mod report;
 mod schema;
 mod serve;
 mod tools;
+mod uring;

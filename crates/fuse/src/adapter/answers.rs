@@ -12,8 +12,7 @@ use fuser::{
 use std::time::Duration;
 use vfs::{Attr, Errno, FileKind, FsStat};
 
-/// How long the kernel may keep a name: every change of one goes through it.
-pub(super) const NAME_TTL: Duration = Duration::from_secs(3600);
+pub(super) use crate::ring::desk::NAME_TTL;
 /// In the answer to a lookup: the name does not exist.
 const NO_NODE: u64 = 0;
 
@@ -32,7 +31,7 @@ impl Adapter {
         match done {
             Err(Errno::NoSpc) if cached => {
                 reply.error(number(Errno::NoSpc));
-                self.notices.drop_refused(ino, offset, len);
+                self.notices.drop_refused(ino.0, offset, len);
             }
             Ok(n) if direct => {
                 self.notices.answer_without_pages(ino, offset, n, reply);

@@ -15,7 +15,7 @@ mod cached;
 mod databases;
 mod ends;
 mod full;
-mod place;
+pub mod place;
 mod reserve;
 mod scale;
 mod ways;

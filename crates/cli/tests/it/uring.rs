@@ -1,0 +1,316 @@
+//! `varve mount` over io_uring: what comes back is what was written, a request that waits keeps no
+//! other one, and every end leaves a volume that is whole. Needs root, FUSE and the host's switch
+//! for FUSE over io_uring: its suite says so, and turns the switch on.
+
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    clippy::disallowed_macros
+)]
+
+use crate::mount::place::{Place, VARVE, must, run, unmount};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::fs::{FileExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Within which everything here has to happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(10);
+
+/// A mount in the foreground, whose words are kept.
+struct Daemon(Child);
+
+impl Daemon {
+    fn start(place: &Place, options: &str) -> Daemon {
+        let child = Command::new(VARVE)
+            .args(["mount", "-f", &place.image(), &place.at(), "-o", options])
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a program");
+        let daemon = Daemon(child);
+        until("the mount is up", || {
+            run("mountpoint", &[&place.at()]).0 == 0
+        });
+        daemon
+    }
+
+    fn ended(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the daemon ends", || {
+            status = self.0.try_wait().expect("a child");
+            status.is_some()
+        });
+        status.expect("it has ended")
+    }
+
+    /// All that it said; it has ended.
+    fn words(mut self) -> String {
+        let mut words = String::new();
+        let mut from = self.0.stderr.take().expect("a pipe");
+        from.read_to_string(&mut words).expect("text");
+        words
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // What a failed test left; a good one has waited for the end.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn until(what: &str, mut seen: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !seen() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "{what}: not within {PATIENCE:?}"
+        );
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Bytes that differ from place to place and from file to file.
+fn content(seed: usize, len: usize) -> Vec<u8> {
+    let byte = |at: usize| ((at / 4096).wrapping_mul(31) ^ at.wrapping_mul(seed + 7)) as u8;
+    (0..len).map(byte).collect()
+}
+
+fn make_all_kinds(dir: &Path) {
+    for (i, len) in [0, 1, 4095, 4096, 70_000, 9 << 20].into_iter().enumerate() {
+        fs::write(dir.join(format!("file-{i}")), content(i, len)).expect("room");
+    }
+    fs::create_dir(dir.join("many")).expect("a directory");
+    for i in 0..5000 {
+        fs::write(dir.join(format!("many/name-{i}")), []).expect("room");
+    }
+    symlink("t".repeat(3000), dir.join("link")).expect("a link");
+    fs::hard_link(dir.join("file-4"), dir.join("other")).expect("a link");
+    fs::rename(dir.join("many/name-0"), dir.join("many/renamed")).expect("a name");
+    fs::remove_file(dir.join("many/name-1")).expect("a name");
+    fs::copy(dir.join("file-5"), dir.join("copy")).expect("room");
+    let value = content(9, 2000);
+    let file = dir.join("file-4");
+    rustix::fs::setxattr(&file, "user.big", &value, rustix::fs::XattrFlags::CREATE).expect("room");
+    let holes = File::options().write(true).open(dir.join("file-5"));
+    let punch = rustix::fs::FallocateFlags::PUNCH_HOLE | rustix::fs::FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(holes.expect("there"), punch, 1 << 20, 1 << 20).expect("a hole");
+    let (code, _) = run("chmod", &["4750", &dir.join("file-1").to_string_lossy()]);
+    assert_eq!(code, 0);
+}
+
+fn expect_all_kinds(dir: &Path) {
+    for (i, len) in [0, 1, 4095, 4096, 70_000].into_iter().enumerate() {
+        let found = fs::read(dir.join(format!("file-{i}"))).expect("there");
+        assert!(found == content(i, len), "file-{i}");
+    }
+    let mut large = content(5, 9 << 20);
+    assert!(fs::read(dir.join("copy")).expect("there") == large, "copy");
+    large[1 << 20..2 << 20].fill(0);
+    assert!(
+        fs::read(dir.join("file-5")).expect("there") == large,
+        "file-5"
+    );
+    let mut names: Vec<_> = (fs::read_dir(dir.join("many")).expect("a directory"))
+        .map(|entry| entry.expect("an entry").file_name())
+        .collect();
+    names.sort();
+    let all = names.len();
+    names.dedup();
+    assert_eq!((all, names.len()), (4999, 4999), "each name once");
+    let target = fs::read_link(dir.join("link")).expect("a link");
+    assert_eq!(target.to_string_lossy(), "t".repeat(3000));
+    let mut value = vec![0; 4000];
+    let len = rustix::fs::getxattr(dir.join("file-4"), "user.big", &mut value).expect("there");
+    assert!(value[..len] == content(9, 2000), "the attribute");
+    let short = rustix::fs::getxattr(dir.join("file-4"), "user.big", &mut [0; 10]);
+    assert_eq!(short, Err(rustix::io::Errno::RANGE));
+    let mut list = vec![0; 200];
+    let len = rustix::fs::listxattr(dir.join("other"), &mut list).expect("there");
+    assert_eq!(&list[..len], b"user.big\0");
+    let said = must(
+        "stat",
+        &["-c", "%a %h", &dir.join("file-1").to_string_lossy()],
+    );
+    assert_eq!(said.trim(), "4750 1");
+}
+
+#[test]
+fn what_is_written_over_the_ring_is_read_again() {
+    for options in [
+        "transport=uring",
+        "transport=uring,writeback,max_write=4096,queue_depth=2",
+    ] {
+        let place = Place::new("ext4");
+        let mut daemon = Daemon::start(&place, options);
+        make_all_kinds(&place.dir());
+        expect_all_kinds(&place.dir());
+        unmount(VARVE, &place.at());
+        assert!(daemon.ended().success());
+        let words = daemon.words();
+        assert!(words.contains("requests come over io_uring"), "{words}");
+        place.check();
+        // From the volume, and by both transports alike.
+        for transport in ["uring", "dev"] {
+            place.mount(&format!("transport={transport}"));
+            expect_all_kinds(&place.dir());
+            place.umount();
+        }
+    }
+}
+
+#[test]
+fn the_device_can_be_asked_for() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=dev");
+    fs::write(place.dir().join("file"), b"x").expect("room");
+    unmount(VARVE, &place.at());
+    assert!(daemon.ended().success());
+    assert_eq!(daemon.words(), "");
+}
+
+/// A volume whose image lies on a file system that can be frozen.
+#[test]
+fn a_request_that_waits_for_the_medium_keeps_no_other_one() {
+    let host = Place::foreign(&[]);
+    host.mount_by_kernel();
+    let place = Place::new("ext4");
+    let image = host.dir().join("inner.img").to_string_lossy().to_string();
+    must(VARVE, &["mkfs", "--fs", "ext4", "--size", "64", &image]);
+    must(
+        VARVE,
+        &[
+            "mount",
+            &image,
+            &place.at(),
+            "-o",
+            "transport=uring,attr_timeout=0",
+        ],
+    );
+    let file = place.dir().join("file").to_string_lossy().to_string();
+    fs::write(&file, b"x").expect("room");
+    must("fsfreeze", &["-f", &host.at()]);
+    let fsync = |_| {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0", "sync", &file]);
+        command.spawn().expect("a program")
+    };
+    let mut waiting: Vec<_> = (0..3).map(fsync).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    let (code, said) = run(
+        "timeout",
+        &["10", "taskset", "-c", "0", "stat", "-c", "%s", &file],
+    );
+    let none_ended = (waiting.iter_mut()).all(|one| one.try_wait().is_ok_and(|s| s.is_none()));
+    must("fsfreeze", &["-u", &host.at()]);
+    assert_eq!((code, said.trim()), (0, "1"), "while fsyncs waited");
+    assert!(none_ended, "the fsyncs did wait");
+    for one in &mut waiting {
+        assert!(one.wait().expect("a child").success());
+    }
+    unmount(VARVE, &place.at());
+    must("e2fsck", &["-fn", &image]);
+    unmount("umount", &host.at());
+}
+
+/// Makes files and forces them, one after the other, until it fails or is told to stop; how many
+/// were forced.
+fn force_files(dir: &Path, name: &str, stop: &AtomicBool) -> usize {
+    for i in 0.. {
+        let file = File::create(dir.join(format!("{name}-{i}")));
+        let forced = file.and_then(|file| {
+            file.write_all_at(&content(i, 5000), 0)?;
+            file.sync_all()
+        });
+        if forced.is_err() || stop.load(Ordering::Relaxed) {
+            return if forced.is_ok() { i + 1 } else { i };
+        }
+    }
+    0
+}
+
+/// Forces files from several threads, has `end` done in the middle, and answers how many of each
+/// thread were forced.
+fn ended_by(dir: &Path, end: impl FnOnce()) -> Vec<usize> {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4)
+            .map(|n| (dir, &stop, format!("t{n}")))
+            .map(|(dir, stop, name)| scope.spawn(move || force_files(dir, &name, stop)))
+            .collect();
+        std::thread::sleep(Duration::from_millis(700));
+        end();
+        std::thread::sleep(Duration::from_millis(100));
+        stop.store(true, Ordering::Relaxed);
+        let done = threads.into_iter().map(|t| t.join().expect("no panic"));
+        done.collect()
+    })
+}
+
+fn expect_forced(place: &Place, forced: &[usize]) {
+    assert!(
+        forced.iter().all(|n| *n > 0),
+        "each was under way: {forced:?}"
+    );
+    place.mount("transport=uring");
+    for (n, count) in forced.iter().enumerate() {
+        for i in 0..*count {
+            let found = fs::read(place.dir().join(format!("t{n}-{i}")));
+            assert!(
+                found.is_ok_and(|f| f == content(i, 5000)),
+                "t{n}-{i} of {count}"
+            );
+        }
+    }
+    place.umount();
+    place.check();
+}
+
+#[test]
+fn a_kill_in_the_middle_ends_all_requests_and_loses_nothing_forced() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring,scheme=emmc");
+    let forced = ended_by(&place.dir(), || daemon.0.kill().expect("ours"));
+    daemon.ended();
+    must("umount", &["-l", &place.at()]);
+    expect_forced(&place, &forced);
+}
+
+#[test]
+fn a_broken_connection_in_the_middle_leaves_a_clean_volume() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring");
+    let said = must("mountpoint", &["-d", &place.at()]);
+    let minor = said.trim().split(':').nth(1).expect("a device").to_string();
+    let abort = format!("/sys/fs/fuse/connections/{minor}/abort");
+    if !Path::new(&abort).exists() {
+        // Another test may do so at the same time.
+        let _ = run(
+            "mount",
+            &["-t", "fusectl", "none", "/sys/fs/fuse/connections"],
+        );
+    }
+    let forced = ended_by(&place.dir(), || fs::write(&abort, "1").expect("root"));
+    must("umount", &["-l", &place.at()]);
+    assert!(daemon.ended().success(), "{}", daemon.words());
+    place.check();
+    expect_forced(&place, &forced);
+}
+
+#[test]
+fn a_signal_in_the_middle_leaves_a_clean_volume() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring");
+    let process = daemon.0.id().to_string();
+    let forced = ended_by(&place.dir(), || {
+        must("kill", &["-TERM", &process]);
+    });
+    assert!(daemon.ended().success(), "{}", daemon.words());
+    place.check();
+    expect_forced(&place, &forced);
+}

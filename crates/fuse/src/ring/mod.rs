@@ -1,0 +1,203 @@
+//! The ring: requests of the kernel over io_uring instead of reads and writes of `/dev/fuse`
+//! (Linux 6.14 and later, with the parameter `enable_uring` of the module `fuse`).
+//!
+//! ```text
+//! program on processor n --request--> queue n --entry--> thread, bound to processor n
+//!                        <--answer--  one system call answers and waits for the next request
+//! ```
+//!
+//! - R1 there is a queue for each processor that the host may have: the kernel uses the ring when
+//!   each queue has an entry, and lets every request wait until then. So rings are tried before the
+//!   handshake, and a registration that fails afterwards switches the connection back;
+//! - R2 an entry has a thread of its own: a request that waits for a commit keeps one entry of its
+//!   queue, and the kernel hands the next request to another one, the one used last first;
+//! - R3 forgets and interrupts, and all notices to the kernel, stay on `/dev/fuse`;
+//! - R4 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
+//!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
+//!   queue, while the entry has to be answered by its own.
+
+mod answers;
+pub(crate) mod desk;
+mod entry;
+mod wire;
+
+use desk::Desk;
+use entry::{Entry, Next};
+use rt::{JoinHandle, Sender, channel_named, spawn};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// Where the host tells which processors it may have.
+const POSSIBLE: &str = "/sys/devices/system/cpu/possible";
+/// Most threads of all queues together, unless a queue would get fewer than two.
+const THREADS_MAX: usize = 512;
+/// Smallest payload that the kernel takes, bytes.
+const PAYLOAD_BYTES_MIN: usize = 8192;
+const PAGE_BYTES: usize = 4096;
+
+/// The threads of a ring that the kernel uses.
+pub(crate) struct Ring {
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Whether this process may use rings.
+///
+/// # Errors
+/// The host has none, or forbids them.
+pub(crate) fn possible() -> io::Result<()> {
+    entry::probe().map(drop)
+}
+
+impl Ring {
+    /// Registers a ring of `depth` entries in each queue for the requests of `device`, for which it
+    /// has been agreed on, and answers them. `tell` gets a sentence when a thread ends before the
+    /// mount does.
+    ///
+    /// # Errors
+    /// A queue has no entry; the kernel uses the device from now on.
+    pub fn start(
+        device: &OwnedFd,
+        desk: &Arc<Desk>,
+        depth: usize,
+        tell: &Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> io::Result<Ring> {
+        let queues = processors()?;
+        let max_write = desk.options.max_write as usize;
+        let payload = max_write
+            .next_multiple_of(PAGE_BYTES)
+            .max(PAYLOAD_BYTES_MIN);
+        let depth = depth.min(THREADS_MAX / queues).max(2);
+        let all = queues * depth;
+        let (registered, answers) = channel_named::<(usize, io::Result<()>)>("fuse ring", all);
+        let mut threads = Vec::with_capacity(all);
+        for number in 0..all {
+            let queue = number % queues;
+            let worker = Worker {
+                queue,
+                payload,
+                device: device.try_clone()?,
+                desk: Arc::clone(desk),
+                tell: Arc::clone(tell),
+            };
+            let registered = registered.clone();
+            threads.push(spawn(&format!("fuse-ring-{queue}"), move || {
+                worker.run(registered);
+            }));
+        }
+        drop(registered);
+        let mut has_entry = vec![false; queues];
+        let mut why = None;
+        while let Ok((queue, done)) = answers.recv() {
+            match done {
+                Ok(()) => has_entry[queue] = true,
+                Err(e) => why = Some(e),
+            }
+        }
+        if has_entry.iter().all(|has| *has) {
+            return Ok(Ring { threads });
+        }
+        // R1. Threads with an entry wait until the mount ends.
+        entry::refuse(&mut entry::probe()?, device.as_fd())?;
+        Err(why.unwrap_or_else(|| io::Error::other("a thread ended")))
+    }
+
+    /// Waits for the end of all threads, which comes with that of the connection.
+    pub fn join(self) {
+        for thread in self.threads {
+            // No panic leaves a request, and outside of one nothing can be done about it.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What a thread of the ring works with.
+struct Worker {
+    queue: usize,
+    payload: usize,
+    device: OwnedFd,
+    desk: Arc<Desk>,
+    tell: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Worker {
+    fn run(self, registered: Sender<(usize, io::Result<()>)>) {
+        self.bind();
+        let entry = Entry::new(self.queue as u16, self.payload).and_then(|mut entry| {
+            entry.register(self.device.as_fd())?;
+            Ok(entry)
+        });
+        match entry {
+            Ok(entry) => {
+                let _ = registered.send((self.queue, Ok(())));
+                // Whoever waits for all threads waits for the last sender.
+                drop(registered);
+                self.serve(entry);
+            }
+            Err(e) => {
+                let _ = registered.send((self.queue, Err(e)));
+            }
+        }
+    }
+
+    /// Runs this thread where the programs run whose requests it answers. A processor that is off
+    /// sends no requests.
+    fn bind(&self) {
+        let mut set = rustix::thread::CpuSet::new();
+        if self.queue < rustix::thread::CpuSet::MAX_CPU {
+            set.set(self.queue);
+            let _ = rustix::thread::sched_setaffinity(None, &set);
+        }
+    }
+
+    fn serve(&self, mut entry: Entry) {
+        let mut next = entry.first();
+        loop {
+            match next {
+                Ok(Next::Request) => {}
+                Ok(Next::Over) => return,
+                Err(e) => {
+                    let queue = self.queue;
+                    return (self.tell)(&format!(
+                        "a thread of queue {queue} of the ring ended: {e}; others go on"
+                    ));
+                }
+            }
+            let request = entry.delivered();
+            let unique = request.head.unique;
+            let answer = self.desk.answer(request);
+            next = entry.answer(self.device.as_fd(), unique, answer);
+        }
+    }
+}
+
+/// How many processors the host may have: the kernel's number of queues.
+fn processors() -> io::Result<usize> {
+    let text = fs::read_to_string(POSSIBLE)?;
+    processors_in(&text).ok_or_else(|| io::Error::other(format!("{POSSIBLE}: `{}`", text.trim())))
+}
+
+/// Of a list as `0-3,8-11`, the number of its members.
+fn processors_in(text: &str) -> Option<usize> {
+    let count = |item: &str| {
+        let (first, last) = item.split_once('-').unwrap_or((item, item));
+        let (first, last) = (first.parse::<usize>().ok()?, last.parse::<usize>().ok()?);
+        (last.checked_sub(first)?).checked_add(1)
+    };
+    text.trim().split(',').map(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processors_are_counted() {
+        assert_eq!(processors_in("0-1\n"), Some(2));
+        assert_eq!(processors_in("0"), Some(1));
+        assert_eq!(processors_in("0-3,8-11,13"), Some(9));
+        assert_eq!(processors_in(""), None);
+        assert_eq!(processors_in("3-1"), None);
+    }
+}

@@ -1,0 +1,80 @@
+//! FUSE over io_uring: the host's switch for it, turned on for as long as something is tried.
+
+use crate::Result;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+/// Waits until its input ends, which it does with the process that holds the other end, however
+/// that one ends. No signal of the terminal ends it before.
+const KEEPER: &str = r#"trap '' INT TERM HUP QUIT; cat > /dev/null; echo "$1" > "$2""#;
+
+/// Why the switch cannot be turned here; `None` if it can.
+pub fn lacks() -> Option<String> {
+    lacks_at(Path::new(SWITCH))
+}
+
+fn lacks_at(switch: &Path) -> Option<String> {
+    let shown = switch.display();
+    match fs::File::options().write(true).open(switch) {
+        Ok(_) => None,
+        Err(e) => Some(format!(
+            "{shown}: {e}; FUSE over io_uring is there from Linux 6.14 on, and root switches it on"
+        )),
+    }
+}
+
+/// FUSE over io_uring is on. What the switch was before comes back when this is dropped, and when
+/// this process ends in any other way.
+pub struct Switched(Child);
+
+impl Switched {
+    /// Turns it on.
+    ///
+    /// # Errors
+    /// The host has no such switch, or refuses.
+    pub fn on() -> Result<Switched> {
+        Switched::at(Path::new(SWITCH))
+    }
+
+    fn at(switch: &Path) -> Result<Switched> {
+        let of_switch = |e: std::io::Error| format!("{}: {e}", switch.display());
+        let before = fs::read_to_string(switch).map_err(of_switch)?;
+        let keeper = Command::new("sh")
+            .args(["-c", KEEPER, "sh", before.trim()])
+            .arg(switch)
+            .stdin(Stdio::piped())
+            .spawn()
+            .map_err(|e| format!("sh, which turns the switch back: {e}"))?;
+        let switched = Switched(keeper);
+        fs::write(switch, "Y\n").map_err(of_switch)?;
+        Ok(switched)
+    }
+}
+
+impl Drop for Switched {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_is_turned_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let switch = folder.path().join("enable_uring");
+        assert!(lacks_at(&switch).is_some_and(|why| why.contains("6.14")));
+        fs::write(&switch, "N\n").expect("a file");
+        assert_eq!(lacks_at(&switch), None);
+        let read = || fs::read_to_string(&switch).expect("a file");
+        let on = Switched::at(&switch).expect("a switch");
+        assert_eq!(read(), "Y\n");
+        drop(on);
+        assert_eq!(read(), "N\n");
+    }
+}
