@@ -10,42 +10,37 @@
 #![allow(clippy::disallowed_types)]
 
 mod answers;
+mod handshake;
 
 use crate::convert::{fallocate_mode, file_type, open_mode, rename_mode, time_set, unknown};
 use crate::groups::groups_of;
 use crate::notices::Notices;
-use crate::options::{Options, Transport};
+use crate::options::Options;
 use crate::ring::desk::ENTRIES;
 use crate::server::{Caller, Change, OpenMode, Server};
 use crate::source::Source;
+use handshake::agree;
+
 use answers::{NAME_TTL, empty, number, space, written, xattr};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo,
-    InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
+pub(crate) use handshake::Agreed;
 use rt::{Asked, Leaders, Sender};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 use vfs::{Creds, Errno, NoAccessTime, Requester, SeekMode, XattrMode};
 
 /// Bytes from which on copying them takes longer than to call another thread.
 const LONG_BYTES: usize = 64 << 10;
-
-/// What the handshake with the kernel has brought; read after it.
-#[derive(Clone, Default)]
-pub(crate) struct Agreed {
-    /// The kernel leaves the umask to the file system.
-    pub unmasked: Arc<AtomicBool>,
-    /// Requests come over the ring as soon as it is registered.
-    pub ring: Arc<AtomicBool>,
-}
 
 /// The receiver of requests: `fuser` calls its methods.
 pub(crate) struct Adapter {
@@ -118,49 +113,7 @@ fn as_caller<T>(request: &Request, work: impl FnOnce() -> T) -> T {
 
 impl Filesystem for Adapter {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let wanted = [
-            InitFlags::FUSE_ATOMIC_O_TRUNC,
-            InitFlags::FUSE_CACHE_SYMLINKS,
-            InitFlags::FUSE_DO_READDIRPLUS,
-            InitFlags::FUSE_EXPORT_SUPPORT,
-            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-            InitFlags::FUSE_HAS_IOCTL_DIR,
-            InitFlags::FUSE_PARALLEL_DIROPS,
-            InitFlags::FUSE_READDIRPLUS_AUTO,
-        ];
-        for flag in wanted {
-            // An older kernel without it does more work itself.
-            let _ = config.add_capabilities(flag);
-        }
-        if self.options.transport != Transport::Device {
-            let offered = config.add_capabilities(InitFlags::FUSE_OVER_IO_URING);
-            self.agreed.ring.store(offered.is_ok(), Ordering::Relaxed);
-        }
-        if !self.agreed.ring.load(Ordering::Relaxed) {
-            // Without it the kernel drops its pages after each direct write (ring-R4).
-            let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        }
-        if self.options.writeback
-            && config
-                .add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE)
-                .is_err()
-        {
-            return Err(io::Error::from_raw_os_error(libc::EPROTONOSUPPORT));
-        }
-        // fuse-U5.
-        if self.server.vfs().fs().obeys_acls() {
-            let acls = InitFlags::FUSE_POSIX_ACL | InitFlags::FUSE_DONT_MASK;
-            // A kernel without them applies the umask itself, and allows no ACL to be set.
-            let unmasked = config.add_capabilities(acls).is_ok();
-            self.agreed.unmasked.store(unmasked, Ordering::Relaxed);
-        }
-        // Limits of the kernel win.
-        let _ = config.set_max_write(self.options.max_write);
-        if let Err(most) = config.set_max_readahead(self.options.max_write) {
-            let _ = config.set_max_readahead(most);
-        }
-        let _ = config.set_max_background(self.options.threads.max(16) as u16);
-        Ok(())
+        agree(config, &self.options, &self.server, &self.agreed)
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {

@@ -100,8 +100,8 @@ impl Notices {
     }
 
     /// Has the kernel drop its pages of the range soon, because they differ from what the file
-    /// holds (P4). The write that was refused has been answered, or is by a thread that does not wait
-    /// for this.
+    /// holds (P4). The write that was refused has been answered, or is by a thread that does not
+    /// wait for this.
     pub fn drop_refused(&self, number: u64, offset: u64, len: usize) {
         self.drop_soon(Written {
             ino: INodeNo(number),

@@ -63,17 +63,7 @@ impl Mounted {
         options: &Options,
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Mounted, MountError> {
-        let mut options = options.clone();
-        if let Err(e) = ring::possible() {
-            if options.transport == Transport::Uring {
-                return Err(no_ring(
-                    vfs,
-                    &format!("this process may not use io_uring ({e})"),
-                ));
-            }
-            options.transport = Transport::Device;
-        }
-        let options = &options;
+        let options = &with_ring(options).map_err(|why| no_ring(vfs, &why))?;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
         let teller = Arc::clone(&tell);
         let strict = options.errors.as_deref() == Some("panic");
@@ -188,6 +178,21 @@ impl Mounted {
         self.server.shut_down()?;
         ended.map_err(of_kernel)
     }
+}
+
+/// The options, without the ring where this process may have none.
+fn with_ring(options: &Options) -> Result<Options, String> {
+    let transport = match (ring::possible(), options.transport) {
+        (Ok(()), transport) => transport,
+        (Err(e), Transport::Uring) => {
+            return Err(format!("this process may not use io_uring ({e})"));
+        }
+        (Err(_), _) => Transport::Device,
+    };
+    Ok(Options {
+        transport,
+        ..options.clone()
+    })
 }
 
 /// Starts the ring if it has been agreed on.

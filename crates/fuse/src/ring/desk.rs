@@ -1,9 +1,8 @@
 //! Answers the requests of the ring with the calls of [`Server`] that the adapter of `/dev/fuse`
 //! uses, too.
 //!
-//! - D1 the payload holds the request first and then its answer: a function takes all that it needs
-//!   of the request before it writes;
-//! - D2 no panic leaves a request, and none is left unanswered (fuse-U2).
+//! The payload holds the request first and then its answer: a function takes all that it needs of
+//! the request before it writes. No panic leaves a request, and none is left unanswered (fuse-U2).
 
 use super::answers::{Writer, dirent_bytes};
 use super::entry::Delivered;
@@ -60,7 +59,7 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// Answers a request (D2).
+    /// Answers a request, also where that panics (fuse-U2).
     pub(super) fn answer(&self, mut request: Delivered<'_>) -> Answer {
         let head = request.head;
         if !self.may_ask(&head) {

@@ -6,15 +6,16 @@
 //!                        <--answer--  one system call answers and waits for the next request
 //! ```
 //!
-//! - R1 there is a queue for each processor that the host may have: the kernel uses the ring when
+//! - Q1 there is a queue for each processor that the host may have: the kernel uses the ring when
 //!   each queue has an entry, and lets every request wait until then. So rings are tried before the
 //!   handshake, and a registration that fails afterwards switches the connection back;
-//! - R2 an entry has a thread of its own: a request that waits for a commit keeps one entry of its
-//!   queue, and the kernel hands the next request to another one, the one used last first;
-//! - R3 forgets and interrupts, and all notices to the kernel, stay on `/dev/fuse`;
-//! - R4 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
+//! - Q2 the ring is agreed on without asynchronous direct transfers, so the kernel itself drops its
 //!   pages after each direct write (fuse-U8). Dropping them here needs a thread beside those of the
 //!   queue, while the entry has to be answered by its own.
+//!
+//! An entry has a thread of its own: a request that waits for a commit keeps one entry of its
+//! queue, and the kernel hands the next request to another one, the one used last first. Forgets
+//! and interrupts, and all notices to the kernel, stay on `/dev/fuse`.
 
 mod answers;
 pub(crate) mod desk;
@@ -98,7 +99,7 @@ impl Ring {
         if has_entry.iter().all(|has| *has) {
             return Ok(Ring { threads });
         }
-        // R1. Threads with an entry wait until the mount ends.
+        // ring-Q1. Threads with an entry wait until the mount ends.
         entry::refuse(&mut entry::probe()?, device.as_fd())?;
         Err(why.unwrap_or_else(|| io::Error::other("a thread ended")))
     }
