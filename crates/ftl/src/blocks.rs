@@ -37,18 +37,24 @@ impl Emptying {
             turn: 0,
         }
     }
-    /// A block is empty.
+    /// A block is empty: its last slot has moved, or the host has replaced it.
     fn leave(&mut self, block: u32) {
         if let Some(place) = self.blocks.iter().position(|b| *b == block) {
             self.blocks.remove(place);
             self.turn -= usize::from(place < self.turn);
+            self.wrap();
         }
     }
     /// The current row of a block has moved. The block may have left by that.
     fn step(&mut self, block: u32) {
         if self.blocks.get(self.turn) == Some(&block) {
             self.turn += 1;
+            self.wrap();
         }
+    }
+    /// Behind the last block the next row begins: without that nobody would look at the others any
+    /// more, and whoever waits for their end would wait for ever (slc-I12).
+    fn wrap(&mut self) {
         if self.turn >= self.blocks.len() {
             (self.row, self.turn) = (self.row + 1, 0);
         }
@@ -474,6 +480,36 @@ impl Blocks {
         assert_eq!(
             failing, counts.failing,
             "ftl-I1: count of failing blocks of pool {pool}"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Emptying;
+
+    /// The last of the victims leave while it is their turn, as when the host replaces all that they
+    /// hold between two steps.
+    #[test]
+    fn a_victim_that_leaves_in_its_turn_lets_the_others_go_on() {
+        let mut victims = Emptying::of(vec![7, 8, 9]);
+        victims.step(7);
+        victims.step(8);
+        victims.leave(9);
+        assert_eq!((victims.row, victims.turn), (1, 0));
+        victims.step(7);
+        victims.leave(8);
+        assert_eq!(
+            (&victims.blocks[..], victims.row, victims.turn),
+            (&[7][..], 2, 0)
+        );
+        // A row whose last slot was the block's last: it leaves, and is told of afterwards.
+        let mut victims = Emptying::of(vec![7, 8]);
+        victims.leave(7);
+        victims.step(7);
+        assert_eq!(
+            (&victims.blocks[..], victims.row, victims.turn),
+            (&[8][..], 0, 0)
         );
     }
 }

@@ -226,12 +226,17 @@ fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
         let errno = missing.errno();
         return Err(Error::Host { text, errno });
     };
+    let was_there = image.symlink_metadata().is_ok();
     let disk = Disk::create(image, bytes)?;
     let made = disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)));
     if made.is_err() {
-        // Half a file system would be in the way of the next attempt; the lock is still held. The
-        // first error is told.
-        let _ = std::fs::remove_file(image);
+        // Half a file system would be in the way of the next attempt; the lock is still held. An
+        // empty file that was there is empty again, and keeps its owner. The first error is told.
+        let emptied = std::fs::File::options().write(true).open(image);
+        let _ = match was_there {
+            true => emptied.and_then(|file| file.set_len(0)),
+            false => std::fs::remove_file(image),
+        };
     }
     made.map(|()| disk)
 }

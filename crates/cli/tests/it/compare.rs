@@ -248,7 +248,7 @@ fn wrong_words_are_named_with_the_right_ones() {
     );
     let same = "emmc,record=coalition+order=flush-ahead+home=copy-reliable";
     refused(&["--schemes", same], "ext4/emmc", "twice");
-    refused(&["--jobs", "0"], "--jobs", "zero");
+    refused(&["--jobs", "0"], "--jobs", "1 to 1024");
     refused(&["--wrong-option"], "--wrong-option", "--help");
     let spec = varve(&["compare", "--workload", "sqlite:rows=4"]);
     assert!(words(&spec).contains("rows") && words(&spec).contains("insert"));

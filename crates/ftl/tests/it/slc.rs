@@ -125,6 +125,23 @@ fn units_that_were_written_side_by_side_are_read_side_by_side_after_folding() {
     );
 }
 
+/// The host drops all that the second victim holds when it is its turn, then fills the area.
+#[test]
+fn a_victim_that_the_host_empties_between_two_steps_does_not_stop_folding() {
+    let mut ftl = device(10);
+    stream(&mut ftl, Time(0), 0..160);
+    let now = ftl.flush(Time(1 << 30)).unwrap();
+    // Rows of four units on two lanes: the first two blocks hold every other row of the first eight.
+    let now = ftl.fold_idle(now, 4).unwrap().unwrap();
+    assert_eq!(ftl.stats().fold_units, 4, "a row of the first");
+    for row in [1, 3, 5, 7] {
+        ftl.trim(now, row * 4..row * 4 + 4).unwrap();
+    }
+    stream(&mut ftl, now, 160..600);
+    assert!(ftl.slc_held() <= ftl.slc_units());
+    ftl.check();
+}
+
 #[test]
 fn reads_equal_a_naive_map_after_any_mix() {
     for seed in 0..8 {

@@ -55,7 +55,9 @@ impl Kind {
             (a, b) if a == b => a,
             (Kind::Natural, other @ (Kind::Int | Kind::Large | Kind::Float)) => other,
             (other @ (Kind::Int | Kind::Large | Kind::Float), Kind::Natural) => other,
-            (Kind::Int, Kind::Float) | (Kind::Float, Kind::Int) => Kind::Float,
+            (Kind::Int | Kind::Large, Kind::Float) | (Kind::Float, Kind::Int | Kind::Large) => {
+                Kind::Float
+            }
             _ => Kind::Text,
         }
     }

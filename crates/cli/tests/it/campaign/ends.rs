@@ -13,7 +13,7 @@ const MANY: [&str; 5] = [
     "--schemes",
     "jbd2,none",
     "--workload",
-    "ace:1,every=6",
+    "ace:1,every=2",
 ];
 
 /// A worker that has made a few results.

@@ -275,7 +275,7 @@ fn what_counts_for_nothing_is_refused() {
             2,
         );
         let name = option.split(' ').next().unwrap();
-        assert!(said.contains(name) && said.contains("--run"), "{said}");
+        assert!(said.contains(name) && said.contains("--image"), "{said}");
     }
 }
 
