@@ -488,8 +488,8 @@ impl Blocks {
 mod tests {
     use super::Emptying;
 
-    /// The last of the victims leave while it is their turn, as when the host replaces all that they
-    /// hold between two steps.
+    /// The last of the victims leave while it is their turn, as when the host replaces all that
+    /// they hold between two steps.
     #[test]
     fn a_victim_that_leaves_in_its_turn_lets_the_others_go_on() {
         let mut victims = Emptying::of(vec![7, 8, 9]);

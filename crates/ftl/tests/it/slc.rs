@@ -131,7 +131,7 @@ fn a_victim_that_the_host_empties_between_two_steps_does_not_stop_folding() {
     let mut ftl = device(10);
     stream(&mut ftl, Time(0), 0..160);
     let now = ftl.flush(Time(1 << 30)).unwrap();
-    // Rows of four units on two lanes: the first two blocks hold every other row of the first eight.
+    // Rows of four units on two lanes: each of the first two blocks has every other row.
     let now = ftl.fold_idle(now, 4).unwrap().unwrap();
     assert_eq!(ftl.stats().fold_units, 4, "a row of the first");
     for row in [1, 3, 5, 7] {
