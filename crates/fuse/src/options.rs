@@ -21,11 +21,11 @@ const QUEUE_DEPTH_MAX: usize = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Transport {
     /// Over io_uring where the kernel offers it, else through `/dev/fuse`.
-    #[default]
     Auto,
     /// Over io_uring, or there is no mount.
     Uring,
     /// Through `/dev/fuse`.
+    #[default]
     Device,
 }
 

@@ -19,6 +19,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{AccessTimes, Vfs};
 
+/// Bytes of a write below which there is no ring: the kernel puts an extended attribute of 64 KiB
+/// with its name into an entry without asking whether it has room.
+const RING_WRITE_MIN: u32 = 128 << 10;
 /// What the kernel's side of a mount is opened through.
 const DEVICE: &str = "/dev/fuse";
 /// Allows the superuser to switch FUSE over io_uring on.
@@ -182,12 +185,19 @@ impl Mounted {
 
 /// The options, without the ring where this process may have none.
 fn with_ring(options: &Options) -> Result<Options, String> {
-    let transport = match (ring::possible(), options.transport) {
-        (Ok(()), transport) => transport,
-        (Err(e), Transport::Uring) => {
-            return Err(format!("this process may not use io_uring ({e})"));
-        }
-        (Err(_), _) => Transport::Device,
+    let why = match (options.transport, ring::possible()) {
+        (Transport::Device, _) => return Ok(options.clone()),
+        (_, Err(e)) => Some(format!("this process may not use io_uring ({e})")),
+        (_, Ok(())) if options.max_write < RING_WRITE_MIN => Some(format!(
+            "max_write={} is too little for it, {RING_WRITE_MIN} is the least",
+            options.max_write
+        )),
+        (_, Ok(())) => None,
+    };
+    let transport = match (why, options.transport) {
+        (None, transport) => transport,
+        (Some(why), Transport::Uring) => return Err(why),
+        (Some(_), _) => Transport::Device,
     };
     Ok(Options {
         transport,
@@ -300,4 +310,22 @@ fn config(source: &str, superuser: bool, options: &Options) -> Config {
     config.n_threads = Some(options.threads);
     config.clone_fd = true;
     config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_whose_entries_are_too_small_for_the_kernel_is_none() {
+        let small = |transport| Options {
+            transport,
+            max_write: RING_WRITE_MIN - 4096,
+            ..Options::default()
+        };
+        assert!(with_ring(&small(Transport::Uring)).is_err());
+        let without = with_ring(&small(Transport::Auto)).expect("a mount without a ring");
+        assert_eq!(without.transport, Transport::Device);
+        assert_eq!(Options::default().transport, Transport::Device);
+    }
 }

@@ -144,7 +144,7 @@ fn expect_all_kinds(dir: &Path) {
 fn what_is_written_over_the_ring_is_read_again() {
     for options in [
         "transport=uring",
-        "transport=uring,writeback,max_write=4096,queue_depth=2",
+        "transport=uring,writeback,max_write=131072,queue_depth=2",
     ] {
         let place = Place::new("ext4");
         let mut daemon = Daemon::start(&place, options);
