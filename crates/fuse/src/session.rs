@@ -5,7 +5,7 @@ use crate::adapter::{Adapter, Agreed};
 use crate::notices::Notices;
 use crate::options::{Access, Options, Transport};
 use crate::ring::desk::Desk;
-use crate::ring::{self, Ring};
+use crate::ring::{Plan, Ring};
 use crate::server::Server;
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
@@ -66,7 +66,8 @@ impl Mounted {
         options: &Options,
         tell: Box<dyn Fn(&str) + Send + Sync>,
     ) -> Result<Mounted, MountError> {
-        let options = &with_ring(options).map_err(|why| no_ring(vfs, &why))?;
+        let (options, plan) = with_ring(options).map_err(|why| no_ring(vfs, &why))?;
+        let options = &options;
         let tell: Arc<dyn Fn(&str) + Send + Sync> = Arc::from(tell);
         let teller = Arc::clone(&tell);
         let strict = options.errors.as_deref() == Some("panic");
@@ -103,14 +104,13 @@ impl Mounted {
                     unmasked: Arc::clone(&agreed.unmasked),
                     owner: rustix::process::geteuid().as_raw(),
                 };
-                let ring = match ring_of(&session, desk, &agreed, &tell) {
+                let ring = match ring_of(&session, plan, desk, &agreed, &tell) {
                     Ok(ring) => ring,
-                    Err(why) if options.transport == Transport::Uring => {
+                    Err(why) => {
                         notices.end();
                         drop(session);
                         return Err(no_ring(vfs, &why));
                     }
-                    Err(_) => None,
                 };
                 Ok(Mounted {
                     session,
@@ -183,47 +183,59 @@ impl Mounted {
     }
 }
 
-/// The options, without the ring where this process may have none.
-fn with_ring(options: &Options) -> Result<Options, String> {
-    let why = match (options.transport, ring::possible()) {
-        (Transport::Device, _) => return Ok(options.clone()),
-        (_, Err(e)) => Some(format!("this process may not use io_uring ({e})")),
-        (_, Ok(())) if options.max_write < RING_WRITE_MIN => Some(format!(
+/// The options, without the ring where this process may have none; and what it needs.
+fn with_ring(options: &Options) -> Result<(Options, Option<Plan>), String> {
+    let plan = match options.transport {
+        Transport::Device => return Ok((options.clone(), None)),
+        _ if options.max_write < RING_WRITE_MIN => Err(format!(
             "max_write={} is too little for it, {RING_WRITE_MIN} is the least",
             options.max_write
         )),
-        (_, Ok(())) => None,
+        _ => Plan::new().map_err(|e| format!("this process may not use io_uring ({e})")),
     };
-    let transport = match (why, options.transport) {
-        (None, transport) => transport,
-        (Some(why), Transport::Uring) => return Err(why),
-        (Some(_), _) => Transport::Device,
-    };
-    Ok(Options {
-        transport,
-        ..options.clone()
-    })
+    match (plan, options.transport) {
+        (Ok(plan), _) => Ok((options.clone(), Some(plan))),
+        (Err(why), Transport::Uring) => Err(why),
+        (Err(_), _) => {
+            let options = Options {
+                transport: Transport::Device,
+                ..options.clone()
+            };
+            Ok((options, None))
+        }
+    }
 }
 
-/// Starts the ring if it has been agreed on.
+/// Starts the ring if it has been agreed on. `Ok(None)`: requests come through the device.
 fn ring_of(
     session: &Session<Adapter>,
+    plan: Option<Plan>,
     desk: Desk,
     agreed: &Agreed,
     tell: &Arc<dyn Fn(&str) + Send + Sync>,
 ) -> Result<Option<Ring>, String> {
-    if !agreed.ring.load(Ordering::Relaxed) {
-        return match desk.options.transport {
+    let transport = desk.options.transport;
+    let plan = plan.filter(|_| agreed.ring.load(Ordering::Relaxed));
+    let Some(plan) = plan else {
+        return match transport {
             Transport::Uring => Err("the kernel does not offer it".into()),
             _ => Ok(None),
         };
-    }
+    };
     let depth = desk.options.queue_depth;
-    let started = (session.as_fd().try_clone_to_owned())
-        .and_then(|device| Ring::start(&device, &Arc::new(desk), depth, tell));
-    started
-        .map(Some)
-        .map_err(|e| format!("the kernel refuses it ({e})"))
+    match Ring::start(plan, session.as_fd(), &Arc::new(desk), depth, tell) {
+        Ok(ring) => Ok(Some(ring)),
+        Err(refused) if transport == Transport::Uring || refused.stuck => {
+            Err(format!("it cannot be registered ({})", refused.why))
+        }
+        Err(refused) => {
+            let why = refused.why;
+            tell(&format!(
+                "requests come through {DEVICE}: the ring cannot be registered ({why})"
+            ));
+            Ok(None)
+        }
+    }
 }
 
 /// Unmounts the volume, which nobody has changed, because there is no ring.
@@ -231,7 +243,7 @@ fn no_ring(vfs: &Vfs, why: &str) -> MountError {
     // A failure here would be the next mount's, too.
     let _ = vfs.unmount();
     MountError(io::Error::other(format!(
-        "transport=uring: {why}; Linux 6.14 and later have FUSE over io_uring, `echo Y > {SWITCH}` (as root) allows it; transport=auto does without"
+        "requests over io_uring: {why}; Linux 6.14 and later have FUSE over io_uring, `echo Y > {SWITCH}` (as root) allows it; transport=auto does without"
     )))
 }
 
@@ -325,7 +337,8 @@ mod tests {
         };
         assert!(with_ring(&small(Transport::Uring)).is_err());
         let without = with_ring(&small(Transport::Auto)).expect("a mount without a ring");
-        assert_eq!(without.transport, Transport::Device);
+        assert_eq!(without.0.transport, Transport::Device);
+        assert!(without.1.is_none());
         assert_eq!(Options::default().transport, Transport::Device);
     }
 }

@@ -59,7 +59,7 @@ pub use power::{PowerLost, power_cut, powered, sleep_until_power};
 pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
 pub use sim::{Outcome, Sim};
-pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn};
+pub use spawn::{JoinHandle, Scope, ScopedJoinHandle, scope, spawn, try_spawn};
 pub use time::{
     charge, charge_each, charge_run, charged, now, rng, sleep, sleep_until, task_name, task_number,
     trace, trace_str, wall, yield_now,

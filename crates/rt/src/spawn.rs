@@ -33,16 +33,24 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     f: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
-    JoinHandle(match core() {
+    try_spawn(name, f).expect("the system starts a thread")
+}
+
+/// Starts a task that runs `f`, for callers that can do without it.
+///
+/// # Errors
+/// The system has no room for another thread.
+#[track_caller]
+pub fn try_spawn<T: Send + 'static>(
+    name: &str,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> std::io::Result<JoinHandle<T>> {
+    let kind = match core() {
         // SAFETY: `f` borrows nothing.
         Some(core) => Kind::Sim(unsafe { spawn_in(core, name, f, || ()) }),
-        None => Kind::Real(
-            std::thread::Builder::new()
-                .name(name.into())
-                .spawn(f)
-                .expect("the system starts a thread"),
-        ),
-    })
+        None => Kind::Real(std::thread::Builder::new().name(name.into()).spawn(f)?),
+    };
+    Ok(JoinHandle(kind))
 }
 
 /// # Safety

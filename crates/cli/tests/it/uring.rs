@@ -319,3 +319,78 @@ fn a_signal_in_the_middle_leaves_a_clean_volume() {
     place.check();
     expect_forced(&place, &forced);
 }
+
+/// A remount is answered by a thread that is bound to a processor; the tasks of the volume, which
+/// begin then, are not.
+#[test]
+fn a_remount_leaves_the_tasks_of_the_volume_on_all_processors() {
+    let place = Place::new("ext4");
+    let mut daemon = Daemon::start(&place, "transport=uring");
+    let process = daemon.0.id();
+    let masks = || {
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("the daemon");
+        let status = |task: fs::DirEntry| {
+            let path = task.path();
+            let name = fs::read_to_string(path.join("comm")).ok()?;
+            let status = fs::read_to_string(path.join("status")).ok()?;
+            let mask = status
+                .lines()
+                .find(|l| l.starts_with("Cpus_allowed_list"))?;
+            Some((name, mask.to_string()))
+        };
+        let all = tasks.filter_map(|task| status(task.expect("a task")));
+        let mut masks: Vec<_> = all
+            .filter(|(name, _)| !name.starts_with("fuse-ring"))
+            .collect();
+        masks.sort();
+        masks
+    };
+    let before = masks();
+    assert!(
+        before.iter().all(|(_, mask)| *mask == before[0].1),
+        "{before:?}"
+    );
+    must(VARVE, &["mount", "-o", "remount,commit=2", &place.at()]);
+    let after = masks();
+    assert!(
+        after.iter().all(|(_, mask)| *mask == before[0].1),
+        "{after:?}"
+    );
+    place.umount();
+    assert!(daemon.ended().success(), "{}", daemon.words());
+}
+
+/// With too few descriptors there is a mount that answers, or none.
+#[test]
+fn a_ring_that_cannot_begin_leaves_no_mount_that_waits_for_it() {
+    let place = Place::new("ext4");
+    let mut mounted = 0;
+    for files in (16..64).step_by(4) {
+        let options = ["mount", &place.image(), &place.at(), "-o", "transport=auto"];
+        let limit = format!("--nofile={files}");
+        let (code, said) = run(
+            "timeout",
+            &[&["20", "prlimit", &limit, VARVE], &options[..]].concat(),
+        );
+        assert_ne!(
+            code, 124,
+            "with {files} descriptors the mount hangs: {said}"
+        );
+        let (answer, _) = run("timeout", &["10", "stat", &place.at()]);
+        assert_ne!(
+            answer, 124,
+            "with {files} descriptors nothing is answered: {said}"
+        );
+        let up = answer == 0 && run("mountpoint", &[&place.at()]).0 == 0;
+        match code == 0 && up {
+            true => {
+                unmount(VARVE, &place.at());
+                mounted += 1;
+            }
+            // With very few the daemon ends at once, whatever the transport.
+            false => drop(run("umount", &["-l", &place.at()])),
+        }
+        place.check();
+    }
+    assert!(mounted > 0, "64 descriptors are enough");
+}

@@ -11,7 +11,7 @@ use crate::convert::{fallocate_mode, open_mode, rename_mode};
 use crate::groups::groups_of;
 use crate::notices::Notices;
 use crate::options::{Access, Options};
-use crate::server::{Caller, Change, OpenMode, Server};
+use crate::server::{Caller, Change, OpenMode, REMOUNT_XATTR, Server};
 use rt::WallTime;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -56,6 +56,12 @@ pub(crate) struct Desk {
     pub unmasked: Arc<AtomicBool>,
     /// The user who has mounted.
     pub owner: u32,
+}
+
+/// Whether the answer mounts the volume again, whose tasks begin then.
+pub(super) fn starts_threads(request: &Delivered<'_>) -> bool {
+    let name = &request.payload[..request.given];
+    request.head.opcode == opcode::GETXATTR && name.starts_with(REMOUNT_XATTR.as_bytes())
 }
 
 impl Desk {

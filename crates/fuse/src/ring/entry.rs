@@ -13,7 +13,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Submissions with room for the command of a driver.
-type Ring = IoUring<squeue::Entry128, cqueue::Entry>;
+pub(super) type Ring = IoUring<squeue::Entry128, cqueue::Entry>;
 
 /// Entries of the ring of io_uring: one request is under way at a time.
 const SUBMISSIONS: u32 = 2;
@@ -160,10 +160,21 @@ impl Entry {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                // A request may be under way: whoever sent it waits for this thread.
+                Err(e) if is_short(&e) => rt::sleep(SHORT_PAUSE),
                 Err(e) => return Err(e),
             }
         }
     }
+}
+
+/// How long a thread waits until the host may have again what it lacks.
+const SHORT_PAUSE: base::Nanos = base::Nanos(1_000_000);
+
+/// Whether the host lacks memory or room at the moment.
+fn is_short(e: &io::Error) -> bool {
+    let errno = e.raw_os_error();
+    matches!(errno, Some(libc::EAGAIN | libc::EBUSY | libc::ENOMEM))
 }
 
 /// Whether the kernel answers a command with this number when the mount has gone.

@@ -23,11 +23,12 @@ mod entry;
 mod wire;
 
 use desk::Desk;
-use entry::{Entry, Next};
-use rt::{JoinHandle, Sender, channel_named, spawn};
+use entry::{Delivered, Entry, Next};
+use rt::{JoinHandle, Sender, channel_named, try_spawn};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Where the host tells which processors it may have.
@@ -43,12 +44,29 @@ pub(crate) struct Ring {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Whether this process may use rings.
-///
-/// # Errors
-/// The host has none, or forbids them.
-pub(crate) fn possible() -> io::Result<()> {
-    entry::probe().map(drop)
+/// What is needed before the handshake agrees on a ring (ring-Q1).
+pub(crate) struct Plan {
+    queues: usize,
+    /// Switches the connection back.
+    back: entry::Ring,
+}
+
+impl Plan {
+    /// # Errors
+    /// The host has no rings, or forbids them to this process.
+    pub fn new() -> io::Result<Plan> {
+        let queues = processors()?;
+        let back = entry::probe()?;
+        Ok(Plan { queues, back })
+    }
+}
+
+/// There is no ring.
+pub(crate) struct Refused {
+    /// Why.
+    pub why: io::Error,
+    /// The kernel could not be told, so it waits for the ring and the mount is of no use.
+    pub stuck: bool,
 }
 
 impl Ring {
@@ -57,14 +75,30 @@ impl Ring {
     /// mount does.
     ///
     /// # Errors
-    /// A queue has no entry; the kernel uses the device from now on.
+    /// A queue has no entry; the kernel uses the device from now on, unless it is stuck.
     pub fn start(
-        device: &OwnedFd,
+        plan: Plan,
+        device: BorrowedFd<'_>,
+        desk: &Arc<Desk>,
+        depth: usize,
+        tell: &Arc<dyn Fn(&str) + Send + Sync>,
+    ) -> Result<Ring, Refused> {
+        let Plan { queues, mut back } = plan;
+        Ring::begin(queues, device, desk, depth, tell).map_err(|why| {
+            // ring-Q1. Threads with an entry wait until the mount ends.
+            let stuck = entry::refuse(&mut back, device).is_err();
+            Refused { why, stuck }
+        })
+    }
+
+    fn begin(
+        queues: usize,
+        device: BorrowedFd<'_>,
         desk: &Arc<Desk>,
         depth: usize,
         tell: &Arc<dyn Fn(&str) + Send + Sync>,
     ) -> io::Result<Ring> {
-        let queues = processors()?;
+        let device = Arc::new(device.try_clone_to_owned()?);
         let max_write = desk.options.max_write as usize;
         let payload = max_write
             .next_multiple_of(PAGE_BYTES)
@@ -73,35 +107,42 @@ impl Ring {
         let all = queues * depth;
         let (registered, answers) = channel_named::<(usize, io::Result<()>)>("fuse ring", all);
         let mut threads = Vec::with_capacity(all);
+        let mut why = None;
+        let given = rustix::thread::sched_getaffinity(None).ok();
         for number in 0..all {
             let queue = number % queues;
             let worker = Worker {
                 queue,
                 payload,
-                device: device.try_clone()?,
+                given,
+                device: Arc::clone(&device),
                 desk: Arc::clone(desk),
                 tell: Arc::clone(tell),
             };
             let registered = registered.clone();
-            threads.push(spawn(&format!("fuse-ring-{queue}"), move || {
-                worker.run(registered);
-            }));
+            match try_spawn(&format!("fuse-ring-{queue}"), move || {
+                worker.run(registered)
+            }) {
+                Ok(thread) => threads.push(thread),
+                // Fewer do, as long as each queue has one.
+                Err(e) => {
+                    why = Some(e);
+                    break;
+                }
+            }
         }
         drop(registered);
         let mut has_entry = vec![false; queues];
-        let mut why = None;
         while let Ok((queue, done)) = answers.recv() {
             match done {
                 Ok(()) => has_entry[queue] = true,
                 Err(e) => why = Some(e),
             }
         }
-        if has_entry.iter().all(|has| *has) {
-            return Ok(Ring { threads });
+        match has_entry.iter().all(|has| *has) {
+            true => Ok(Ring { threads }),
+            false => Err(why.unwrap_or_else(|| io::Error::other("a thread ended"))),
         }
-        // ring-Q1. Threads with an entry wait until the mount ends.
-        entry::refuse(&mut entry::probe()?, device.as_fd())?;
-        Err(why.unwrap_or_else(|| io::Error::other("a thread ended")))
     }
 
     /// Waits for the end of all threads, which comes with that of the connection.
@@ -117,7 +158,9 @@ impl Ring {
 struct Worker {
     queue: usize,
     payload: usize,
-    device: OwnedFd,
+    /// The processors that the mount may use; none: the host does not say.
+    given: Option<CpuSet>,
+    device: Arc<OwnedFd>,
     desk: Arc<Desk>,
     tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
@@ -142,14 +185,27 @@ impl Worker {
         }
     }
 
-    /// Runs this thread where the programs run whose requests it answers. A processor that is off
-    /// sends no requests.
+    /// Runs this thread where the programs run whose requests it answers, if the mount may use that
+    /// processor. One that is off sends no requests.
     fn bind(&self) {
-        let mut set = rustix::thread::CpuSet::new();
-        if self.queue < rustix::thread::CpuSet::MAX_CPU {
-            set.set(self.queue);
-            let _ = rustix::thread::sched_setaffinity(None, &set);
+        let mut own = CpuSet::new();
+        let may = (self.given)
+            .is_some_and(|given| self.queue < CpuSet::MAX_CPU && given.is_set(self.queue));
+        if may {
+            own.set(self.queue);
+            let _ = sched_setaffinity(None, &own);
         }
+    }
+
+    /// Answers a request that starts threads where all processors of the mount are theirs: a thread
+    /// has those of the one that started it.
+    fn answer_unbound(&self, request: Delivered<'_>) -> Result<usize, i32> {
+        if let Some(given) = &self.given {
+            let _ = sched_setaffinity(None, given);
+        }
+        let answer = self.desk.answer(request);
+        self.bind();
+        answer
     }
 
     fn serve(&self, mut entry: Entry) {
@@ -167,7 +223,10 @@ impl Worker {
             }
             let request = entry.delivered();
             let unique = request.head.unique;
-            let answer = self.desk.answer(request);
+            let answer = match desk::starts_threads(&request) {
+                true => self.answer_unbound(request),
+                false => self.desk.answer(request),
+            };
             next = entry.answer(self.device.as_fd(), unique, answer);
         }
     }
