@@ -71,7 +71,9 @@ def test_two_results_of_one_job_are_both_kept(tmp_path):
             tar.addfile(info, io.BytesIO(content))
         return found.getvalue()
 
-    for text in [b"one", b"one", b"other"]:
+    (tmp_path / "again" / "ab").mkdir(parents=True)
+    (tmp_path / "again" / "ab" / "ab01").write_bytes(b'{"by": "the second run"}\none')
+    for text in [b"one", b"one", b"other", b"third"]:
         varve.campaigns._take_in(archive(text), tmp_path)
     kept = {p.relative_to(tmp_path).parts[0]: p.read_bytes() for p in tmp_path.rglob("ab01")}
     assert {name: content.split(b"\n")[1] for name, content in kept.items()} == {"results": b"one", "again": b"other"}

@@ -24,6 +24,9 @@ const ESTALE: c_int = 116;
 /// between two looks.
 const LOOKS: u32 = 100;
 const LOOK: base::Nanos = base::Nanos(10_000_000);
+/// How long the end of a process waits for its images: half a minute.
+const PATIENCE_LOOKS: u32 = 6000;
+const PATIENCE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 struct Image {
     /// The SQLite that hears of failures.
@@ -143,9 +146,14 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
 )]
 pub extern "C" fn sync_all() {
     let writer = std::thread::Builder::new().spawn(|| drop(rt::foreign(write_all)));
-    if let Ok(writer) = writer {
-        // A fault was told where it happened; the process ends in any case.
-        let _ = writer.join();
+    let Ok(writer) = writer else { return };
+    // The end may have been asked for within a call that holds what the writer needs, so it is not
+    // waited for without a limit. A fault was told where it happened.
+    for _ in 0..PATIENCE_LOOKS {
+        if writer.is_finished() {
+            return;
+        }
+        std::thread::sleep(PATIENCE_LOOK);
     }
 }
 

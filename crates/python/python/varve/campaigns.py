@@ -163,9 +163,10 @@ def _take_in(archive: bytes, store: Path) -> None:
                 if parts[0] != "results" or _text(content.read()) == _text(target.read_bytes()):
                     continue
                 # Two workers gave one job two results: both are kept, and `merge` names them.
-                target = store.joinpath("again", *parts[1:])
+                first, target = target, store.joinpath("again", *parts[1:])
                 content.seek(0)
-                if target.exists():
+                if target.exists() and _text(target.read_bytes()) != _text(first.read_bytes()):
+                    # One that contradicts is there already.
                     continue
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as part:
