@@ -485,6 +485,18 @@ impl Blocks {
 }
 
 #[cfg(test)]
+impl Blocks {
+    /// Makes `block` the ordinary victim.
+    pub fn set_victim(&mut self, block: u32) {
+        self.pools[ORDINARY].victims = Emptying::of(vec![block]);
+    }
+    /// Lets a closed block look as worn as if it had been erased so many times more.
+    pub fn wear_out(&mut self, block: u32, erases: u32) {
+        self.info(block).erases += erases;
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::Emptying;
 
@@ -511,17 +523,5 @@ mod tests {
             (&victims.blocks[..], victims.row, victims.turn),
             (&[8][..], 0, 0)
         );
-    }
-}
-
-#[cfg(test)]
-impl Blocks {
-    /// Makes `block` the ordinary victim.
-    pub fn set_victim(&mut self, block: u32) {
-        self.pools[ORDINARY].victims = Emptying::of(vec![block]);
-    }
-    /// Lets a closed block look as worn as if it had been erased so many times more.
-    pub fn wear_out(&mut self, block: u32, erases: u32) {
-        self.info(block).erases += erases;
     }
 }

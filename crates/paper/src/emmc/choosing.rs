@@ -443,7 +443,7 @@ fn by_card(measured: &Measured, column: usize) -> String {
 
 fn reproduce() -> String {
     let mut text = String::from(
-        "\n## The runs\n\nColumns are device strings, rows workloads of\n\n    varve compare --size 128 --timers off --timing TIMING --device CARD --workload USE \\\n        \
+        "\n## The runs\n\nColumns are device strings, rows workloads of\n\n    varve compare --scheduler none --size 128 --timers off --timing TIMING --device CARD --workload USE \\\n        \
          --schemes jbd2,coalition,flush-ahead,emmc,coalition-paper,jbd2+order=adaptive,fast-commit,fast-commit+order=adaptive,adaptive,none\n\n| column | timing | card |\n|---|---|---|\n",
     );
     for column in &COLUMNS {
