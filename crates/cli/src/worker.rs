@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use work::fsck::{Verdict, second_opinion};
 use work::{Recorder, RunConfig};
@@ -73,17 +74,46 @@ pub enum Checked {
     NotInstalled,
 }
 
+/// Environment variable of a worker: the process that started it.
+const PARENT: &str = "VARVE_WORKER_OF";
+
+/// A command that starts `program` as a worker of this process.
+pub fn worker(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .env("TZ", "UTC")
+        .env(PARENT, std::process::id().to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        // An interrupt of the terminal is for the parent, which ends its workers.
+        .process_group(0);
+    command
+}
+
 /// Called by a worker when it begins: it will not outlive the thread that started it, however that
-/// thread ends. A worker whose parent has already gone finds its standard input closed.
-pub fn stay_with_parent() {
-    use rustix::process::{Signal, set_parent_process_death_signal};
+/// thread ends.
+///
+/// # Errors
+/// The process that started it has gone already.
+pub fn stay_with_parent() -> Result<(), Failure> {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
     // Without it a worker whose parent was killed works to the end of its task.
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
+    // A parent that ended before that line sends nothing any more, and its task may stand complete
+    // in standard input.
+    let parent = std::env::var(PARENT).ok();
+    let now = getppid().map_or(0, |pid| pid.as_raw_nonzero().get());
+    match parent {
+        Some(pid) if pid != now.to_string() => {
+            Err(failed("the process that started this worker has ended"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs as the worker: reads one configuration and answers the result of its run.
 pub fn serve() -> Result<(), Failure> {
-    stay_with_parent();
+    stay_with_parent()?;
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(failed)?;
     let job: Job = serde_json::from_str(&text).map_err(failed)?;
@@ -181,13 +211,8 @@ pub fn ask<T: DeserializeOwned, R>(
 ) -> Result<R, Failure> {
     let why = |e: &dyn std::fmt::Display| failed(format!("worker for {what}: {e}"));
     let program = std::env::current_exe().map_err(|e| why(&e))?;
-    let mut child = Command::new(program)
+    let mut child = worker(&program)
         .arg(subcommand)
-        .env("TZ", "UTC")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        // An interrupt of the terminal is for the parent, which ends its workers.
-        .process_group(0)
         .spawn()
         .map_err(|e| why(&e))?;
     let guard = stop.guard(&child);

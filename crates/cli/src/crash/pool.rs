@@ -11,9 +11,8 @@ use crate::stop::{Guard, Stop};
 use crash::campaign::Explored;
 use crash::plan::Job;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -69,14 +68,9 @@ impl<'s> Worker<'s> {
     /// # Errors
     /// The host refuses.
     pub fn start(stop: &'s Stop, program: &Program) -> std::io::Result<Worker<'s>> {
-        let mut child = Command::new(&program.path)
+        let mut child = crate::worker::worker(&program.path)
             .args(&program.args)
-            .env("TZ", "UTC")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // An interrupt of the terminal is for the parent, which ends its workers.
-            .process_group(0)
             .spawn()?;
         let guard = Some(stop.guard(&child));
         let stdin = child.stdin.take().expect("standard input is piped");

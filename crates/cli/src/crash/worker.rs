@@ -36,7 +36,7 @@ pub enum Line {
 
 /// Works until standard input ends.
 pub fn serve() -> Result<(), Failure> {
-    crate::worker::stay_with_parent();
+    crate::worker::stay_with_parent()?;
     let mut volumes = Volumes::default();
     for line in std::io::stdin().lock().lines() {
         let task: Task = serde_json::from_str(&line.map_err(failed)?).map_err(failed)?;

@@ -149,6 +149,20 @@ fn workers_do_not_outlive_a_command_that_was_killed() {
     }
 }
 
+/// A worker that begins after its command was killed gets no signal any more, and its task may stand
+/// complete in its input.
+#[test]
+fn a_worker_whose_command_has_ended_does_not_begin() {
+    for name in ["worker", "crash-worker", "paper-worker"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.arg(name).env("VARVE_WORKER_OF", "1");
+        let out = command.stdin(Stdio::null()).output().unwrap();
+        let said = text(&out.stderr);
+        assert!(said.contains("has ended"), "{name}: {said}");
+        assert_eq!(out.status.code(), Some(1), "{name}");
+    }
+}
+
 /// An interrupt before anything is complete leaves nothing, and says so.
 #[test]
 fn nothing_complete_nothing_written() {
