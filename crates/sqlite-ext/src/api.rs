@@ -7,6 +7,9 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 /// The oldest SQLite that knows `SQLITE_OK_LOAD_PERMANENTLY`: 3.14.
 pub const OLDEST: c_int = 3_014_000;
 
+/// The first SQLite that tells the keys of a URI: 3.31.
+const KEYS_SINCE: c_int = 3_031_000;
+
 /// A connection; only SQLite looks into it.
 #[repr(C)]
 pub struct sqlite3 {
@@ -62,6 +65,9 @@ pub struct sqlite3_api_routines {
     pub auto_extension: unsafe extern "C" fn(Option<unsafe extern "C" fn()>) -> c_int,
     gap_197: [usize; 4],
     pub malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
+    gap_245: [usize; 47],
+    /// In the table since [`KEYS_SINCE`].
+    pub uri_key: unsafe extern "C" fn(*const c_char, c_int) -> *const c_char,
 }
 
 /// Checks the version of the SQLite whose table this is.
@@ -133,6 +139,26 @@ impl Api {
         }
     }
 
+    /// The keys of the parameters of the URI by which a database was opened; none if this SQLite
+    /// cannot tell them.
+    ///
+    /// # Safety
+    /// `name` was passed to xOpen for a main database.
+    pub unsafe fn uri_keys(self, name: *const c_char) -> Vec<Vec<u8>> {
+        // SAFETY: the caller's promise; the function is looked at if it is in the table, and its
+        // answer is null behind the last key, or a text that lives as long as `name`.
+        unsafe {
+            if (self.0.libversion_number)() < KEYS_SINCE {
+                return Vec::new();
+            }
+            let key = |n| {
+                let key = (self.0.uri_key)(name, n);
+                (!key.is_null()).then(|| CStr::from_ptr(key).to_bytes().to_vec())
+            };
+            (0..).map_while(key).collect()
+        }
+    }
+
     /// A copy of `text` in memory that SQLite frees; null if there is none.
     pub fn allocated(self, text: &CStr) -> *mut c_char {
         let bytes = text.to_bytes_with_nul();
@@ -163,7 +189,7 @@ mod tests {
     #[test]
     fn functions_stand_where_the_header_of_sqlite_has_them() {
         let ours = places!(libversion_number result_null result_text vfs_find vfs_register
-            create_function_v2 uri_boolean uri_parameter auto_extension malloc64);
+            create_function_v2 uri_boolean uri_parameter auto_extension malloc64 uri_key);
         let mut program = String::from("#include <sqlite3ext.h>\n#include <stddef.h>\n");
         // The header has a macro for each function; `log` is `xLog` in no version.
         for (name, place) in ours.iter().chain(&places!(log)) {

@@ -5,6 +5,11 @@ use sqlite_vfs::ffi;
 use std::ffi::{CStr, c_char, c_int};
 use varve::Kind;
 
+/// The parameters that count here: ours, and those that SQLite itself reads.
+const KNOWN: [&str; 9] = [
+    "create", "fs", "options", "psow", "vfs", "mode", "cache", "immutable", "nolock",
+];
+
 /// How an image is made and mounted.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Wish {
@@ -22,7 +27,7 @@ pub struct Wish {
 /// `name` was passed to xOpen for a main database, and `flags` with it.
 ///
 /// # Errors
-/// A value that is not valid, as a text for the user.
+/// A parameter that does not exist, or a value that is not valid, as a text for the user.
 pub unsafe fn wish(api: Api, name: *const c_char, flags: c_int) -> Result<Wish, String> {
     // SAFETY: the caller's promise.
     let text = |key: &CStr| match unsafe { api.uri_parameter(name, key) } {
@@ -31,12 +36,30 @@ pub unsafe fn wish(api: Api, name: *const c_char, flags: c_int) -> Result<Wish, 
             .map(Some)
             .map_err(|_| format!("the parameter {} is no UTF-8", key.to_string_lossy())),
     };
+    // SAFETY: the caller's promise.
+    check_keys(unsafe { api.uri_keys(name) })?;
     let create = text(c"create")?.map(|value| size(&value)).transpose()?;
     Ok(Wish {
         create: create.filter(|_| flags & ffi::SQLITE_OPEN_CREATE != 0),
         kind: text(c"fs")?.map(|value| kind(&value)).transpose()?,
         options: text(c"options")?,
     })
+}
+
+/// Refuses a parameter that nobody reads: one that is misspelt would be ignored in silence. Keys
+/// that begin with `_` belong to the drivers of some languages, which leave them in the URI.
+fn check_keys(keys: Vec<Vec<u8>>) -> Result<(), String> {
+    let known = |key: &Vec<u8>| {
+        key.starts_with(b"_") || KNOWN.iter().any(|known| known.as_bytes() == key.as_slice())
+    };
+    match keys.into_iter().find(|key| !known(key)) {
+        None => Ok(()),
+        Some(key) => Err(format!(
+            "the parameter `{}` is unknown; there are: {}",
+            String::from_utf8_lossy(&key),
+            KNOWN.join(", ")
+        )),
+    }
 }
 
 /// A size with a binary suffix; a bare number is bytes.
@@ -72,6 +95,14 @@ fn kind(text: &str) -> Result<Kind, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_that_nobody_reads_is_refused_by_name() {
+        let keys = |keys: &[&str]| check_keys(keys.iter().map(|k| k.as_bytes().to_vec()).collect());
+        assert_eq!(keys(&["vfs", "create", "_busy_timeout"]), Ok(()));
+        let e = keys(&["vfs", "creat"]).unwrap_err();
+        assert!(e.contains("`creat` is unknown; there are: create, fs"), "{e}");
+    }
 
     #[test]
     fn sizes_have_binary_suffixes() {

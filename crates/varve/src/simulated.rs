@@ -13,7 +13,8 @@
 //! ```
 
 use crate::{Error, Result};
-use crash::{CrashConfig, Judge, Opinion, Script, Target, ops::Stress};
+use crash::subject::Spec;
+use crash::{CrashConfig, Judge, Opinion, Script, Target};
 use rig::{Config, Fs};
 use std::fmt::Display;
 use work::RunConfig;
@@ -25,25 +26,30 @@ pub use report::results::Run;
 pub struct Experiment {
     device: String,
     workload: String,
-    bytes: u64,
+    bytes: Option<u64>,
     seed: u64,
 }
 
+/// Bytes of the device of a comparison whose size nobody said.
+const COMPARED_BYTES: u64 = 1 << 30;
+
 impl Experiment {
-    /// A workload, as `varve compare --workload` takes it, on a device profile, as `--device` does.
+    /// A workload on a device profile, as `--device` takes it. [`compare`] takes the workloads of
+    /// `varve compare --workload`, [`crash`] those of `varve crash --workload` that work on files.
     pub fn new(device: impl Into<String>, workload: impl Into<String>) -> Experiment {
         Experiment {
             device: device.into(),
             workload: workload.into(),
-            bytes: 1 << 30,
+            bytes: None,
             seed: 1,
         }
     }
 
-    /// Size of the device, bytes; 1 GiB by default.
+    /// Size of the device, bytes. By default it is 1 GiB for [`compare`], and for [`crash`] a small
+    /// one, each of whose cuts is recovered and judged sooner.
     #[must_use]
     pub fn bytes(mut self, bytes: u64) -> Experiment {
-        self.bytes = bytes;
+        self.bytes = Some(bytes);
         self
     }
 
@@ -81,7 +87,7 @@ fn stack(experiment: &Experiment, scheme: &str) -> Result<Config> {
     if matches!(scheme, rig::Scheme::F2fs(_)) {
         stack.fs = Fs::F2fs;
     }
-    stack.bytes = experiment.bytes;
+    stack.bytes = experiment.bytes.unwrap_or(COMPARED_BYTES);
     let profile = rig::Profile::open(&experiment.device).map_err(failed)?;
     stack.scheduler = Some(profile.scheduler());
     stack.check().map_err(failed)?;
@@ -104,27 +110,30 @@ pub struct Cuts {
     pub bytes_lost: u64,
 }
 
-/// Two tasks make, write, sync, rename and remove files on a device that keeps nothing but what its
-/// profile promises; `cuts` cuts of power at random moments are recovered and judged by what syncs
-/// had promised.
+/// Runs the workload of `experiment` on a device that keeps nothing but what its profile promises;
+/// `cuts` cuts of power at random moments are recovered, and judged by what syncs had promised.
+///
+/// The workload is a list of operations of the caller's (`script:create /a; write /a 0+8k; fsync
+/// /a`, tasks parted by `|`), a seeded mix (`mix:tasks=2,ops=40`), or `@FILE`, `known:NAME`,
+/// `ace:LENGTH#NUMBER`, `fsync:...`, `files:...`; `docs/use/crash-testing.md` has them all.
 ///
 /// # Errors
-/// [`Error::Simulation`]: an unknown scheme or device; a run that fails.
-pub fn crash(device: &str, scheme: &str, seed: u64, cuts: usize) -> Result<Cuts> {
+/// [`Error::Simulation`]: an unknown scheme, device or workload, an operation that is not possible
+/// where it stands, with line and column; a workload of SQLite, which [`compare`] runs; a run that
+/// fails.
+pub fn crash(experiment: &Experiment, scheme: &str, cuts: usize) -> Result<Cuts> {
+    let Experiment { device, seed, .. } = experiment;
+    let seed = *seed;
+    let script = script(experiment)?;
     let scheme: rig::Scheme = scheme.parse().map_err(failed)?;
     let mut stack = crash::small_volume(scheme, device, seed);
     if matches!(scheme, rig::Scheme::F2fs(_)) {
         stack.fs = Fs::F2fs;
     }
+    stack.bytes = experiment.bytes.unwrap_or(stack.bytes);
     stack.check().map_err(failed)?;
     let target = Target::Profile(blockdev::Adversary::default());
     let volume = crash::Volume::new(&stack, &target).map_err(failed)?;
-    let script = Script::Mixed {
-        tasks: 2,
-        ops: 40,
-        stress: Stress::Swarm,
-        free: None,
-    };
     let config = CrashConfig::new(stack, target, seed, script, cuts);
     let recording = crash::record(&config, &volume).map_err(failed)?;
     if let Some(why) = recording.failure {
@@ -142,4 +151,20 @@ pub fn crash(device: &str, scheme: &str, seed: u64, cuts: usize) -> Result<Cuts>
         found.bytes_lost += judged.loss.bytes;
     }
     Ok(found)
+}
+
+/// What the tasks of a run that is cut do.
+fn script(experiment: &Experiment) -> Result<Script> {
+    match Spec::parse(&experiment.workload).map_err(failed)? {
+        Spec::Script(script) => Ok(script.script()),
+        Spec::Mix(mix) => Ok(mix.script()),
+        spec @ Spec::Compare(_) => match spec.fixed(experiment.seed) {
+            Some(fixed) => Ok(fixed.script()),
+            None => Err(Error::Simulation(format!(
+                "{}: `crash` cuts workloads on files, as script:, mix:, known:, fsync: and \
+                 files:; `varve crash --workload` cuts SQLite, too",
+                experiment.workload
+            ))),
+        },
+    }
 }

@@ -79,6 +79,23 @@ fn images_that_are_not_valid() {
     assert!(text.contains("holds no ext4, ext3 or F2FS"), "{text}");
 }
 
+/// SQLite itself ignores a parameter that nobody reads.
+#[test]
+fn a_parameter_that_is_unknown_is_an_error_with_its_name() {
+    let place = Place::new();
+    for (unknown, name) in [
+        ("creat=64M", "creat"),
+        ("create=64M&option=ro", "option"),
+        ("create=64M&modeof=x", "modeof"),
+    ] {
+        let text = refused(&place, &format!("file:app.img:/a.db?vfs=varve&{unknown}"));
+        assert!(text.contains(&format!("the parameter `{name}` is unknown; there are: create")), "{text}");
+        assert!(!place.path().join("app.img").exists(), "{unknown}");
+    }
+    let uri = "file:app.img:/a.db?vfs=varve&create=64M&mode=rwc&cache=private&_fk=1";
+    assert_eq!(place.shell(&format!(".open '{uri}'\ncreate table t(v);\n.tables\n")), "t\n");
+}
+
 /// What is written to an image that was moved away would be lost with it.
 #[test]
 fn an_image_that_was_replaced_is_refused_while_the_old_one_is_open() {
