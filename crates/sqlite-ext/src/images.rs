@@ -3,18 +3,26 @@
 use crate::api::Api;
 use crate::name::Name;
 use crate::said;
+use crate::share::{ENDED, Listener, Session, connect};
 use crate::uri::Wish;
 use rt::Mutex;
 use sqlite_vfs::{Mount, Options, ffi};
 use std::ffi::c_int;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use varve::{Disk, Error, Format, Kind, Volume};
 
 /// Held while an image is mounted or unmounted, so that whoever opens one that is being unmounted
 /// waits for the end of that.
 static IMAGES: Mutex<Vec<Image>> = Mutex::named("sqlite-ext images", Vec::new());
+
+/// The images that other processes serve to this one.
+static SESSIONS: Mutex<Vec<Weak<Session>>> = Mutex::named("sqlite-ext sessions", Vec::new());
+
+/// Held while a session begins. Who does that holds no other lock of ours: two processes that
+/// connect to each other would wait in a circle.
+static CONNECTING: Mutex<()> = Mutex::named("sqlite-ext connecting", ());
 
 /// Numbers of errors on Linux.
 const EBUSY: c_int = 16;
@@ -28,6 +36,15 @@ const LOOK: base::Nanos = base::Nanos(10_000_000);
 const PATIENCE_LOOKS: u32 = 6000;
 const PATIENCE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
+/// How often an image that is in use is tried, and the pause between two tries: one that is being
+/// made or unmounted has nobody who serves it for a moment.
+const TRIES: u32 = 20;
+const BETWEEN_TRIES: base::Nanos = base::Nanos(10_000_000);
+
+/// Why an image is refused that is not the one whose databases are open.
+const REPLACED: &str = "was renamed, removed or replaced while databases in it are open; close \
+                        these connections first";
+
 struct Image {
     /// The SQLite that hears of failures.
     api: Api,
@@ -36,8 +53,18 @@ struct Image {
     file: (u64, u64),
     volume: Volume,
     mount: Arc<Mount>,
-    /// Files of SQLite, and calls that are using it.
+    /// Files of SQLite, calls that are using it, and other processes.
     users: usize,
+    /// Lets other processes in.
+    listener: Option<Listener>,
+}
+
+/// Where the databases of an image are.
+pub enum Home {
+    /// Mounted by this process.
+    Here(Arc<Mount>),
+    /// Mounted by another one, which serves it.
+    There(Arc<Session>),
 }
 
 /// Why an image cannot be used.
@@ -49,9 +76,20 @@ pub struct Refusal {
     pub errno: c_int,
     /// For the user: what, where, why.
     pub text: String,
+    /// Another process has the image, which may serve it.
+    pub is_in_use: bool,
 }
 
 impl Refusal {
+    fn busy(image: &Path, errno: c_int, why: &str) -> Refusal {
+        Refusal {
+            code: ffi::SQLITE_BUSY,
+            errno,
+            text: format!("{}: {why}", image.display()),
+            is_in_use: false,
+        }
+    }
+
     fn of(image: &Path, e: &Error) -> Refusal {
         let text = e.to_string();
         let shown = image.display().to_string();
@@ -59,30 +97,116 @@ impl Refusal {
             true => text,
             false => format!("{shown}: {text}"),
         };
-        let code = match e.kind() {
-            std::io::ErrorKind::ResourceBusy => ffi::SQLITE_BUSY,
-            _ => ffi::SQLITE_CANTOPEN,
-        };
-        let errno = e.errno();
-        Refusal { code, errno, text }
+        let is_in_use = e.kind() == std::io::ErrorKind::ResourceBusy;
+        Refusal {
+            code: match is_in_use {
+                true => ffi::SQLITE_BUSY,
+                false => ffi::SQLITE_CANTOPEN,
+            },
+            errno: e.errno(),
+            text,
+            is_in_use,
+        }
     }
 }
 
-/// The mount of an image, which stays until [`release`]; mounts it if nobody in this process has.
+/// The home of an image. A mount stays until [`release`]; the image is mounted if nobody has.
 ///
 /// # Errors
-/// It cannot be made or mounted, was mounted by the process that this one forked from, or was
-/// replaced since it was mounted.
-pub fn acquire(api: Api, image: &Path, wish: &Wish) -> Result<Arc<Mount>, Refusal> {
+/// It cannot be made or mounted, was mounted by the process that this one forked from, was replaced
+/// since it was mounted, or is in use by somebody who does not serve it.
+pub fn acquire(api: Api, image: &Path, wish: &Wish) -> Result<Home, Refusal> {
+    let mut left = TRIES;
+    loop {
+        if let Some(session) = known_session(image)? {
+            return Ok(Home::There(session));
+        }
+        let refusal = match mount_here(api, image, wish) {
+            Ok(home) => return Ok(home),
+            Err(refusal) if refusal.is_in_use => refusal,
+            Err(refusal) => return Err(refusal),
+        };
+        if let Some(session) = session(api, image)? {
+            return Ok(Home::There(session));
+        }
+        if left == 0 {
+            return Err(refusal);
+        }
+        left -= 1;
+        rt::sleep(BETWEEN_TRIES);
+    }
+}
+
+/// As mounted by this process, or mounted now.
+fn mount_here(api: Api, image: &Path, wish: &Wish) -> Result<Home, Refusal> {
     let mut images = IMAGES.lock();
     if let Some(mount) = used(&mut images, image)? {
-        return Ok(mount);
+        return Ok(Home::Here(mount));
     }
     let mounted = mounted(api, image, wish);
     let mounted = mounted.map_err(|e| Refusal::of(image, &e))?;
     let mount = Arc::clone(&mounted.mount);
+    if let Some(listener) = &mounted.listener {
+        listener.start(api);
+    }
     images.push(mounted);
-    Ok(mount)
+    Ok(Home::Here(mount))
+}
+
+/// The session of an image; connects to whoever serves it. `None`: nobody does.
+fn session(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> {
+    let connecting = CONNECTING.lock();
+    if let Some(session) = known_session(image)? {
+        return Ok(Some(session));
+    }
+    let session = connect(api, image)?;
+    let known = session.as_ref().map(Arc::downgrade);
+    SESSIONS.lock().extend(known);
+    drop(connecting);
+    Ok(session)
+}
+
+/// The session of an image, if there is one that is used.
+///
+/// While a database is open whose session has ended, or whose image is another file than its path
+/// leads to, nothing of that path is opened: SQLite would make its journal in another mount than
+/// the one that has the database, and a later recovery would roll that journal back.
+fn known_session(image: &Path) -> Result<Option<Arc<Session>>, Refusal> {
+    let file = identity(image);
+    let mut sessions = SESSIONS.lock();
+    sessions.retain(|session| session.strong_count() > 0);
+    let mut there = sessions.iter().filter_map(Weak::upgrade);
+    let Some(session) = there.find(|session| session.is_of(image, file)) else {
+        return Ok(None);
+    };
+    if session.is_of_another_process() {
+        return Err(forked(image));
+    }
+    if !session.is_alive() {
+        return Err(Refusal::busy(image, ESTALE, ENDED));
+    }
+    match session.leads_to(file) {
+        true => Ok(Some(session)),
+        false => Err(Refusal::busy(image, ESTALE, REPLACED)),
+    }
+}
+
+/// For the client of another process: the mount of an image of this one, for one more user.
+pub fn join(file: (u64, u64)) -> Option<Arc<Mount>> {
+    let mut images = IMAGES.lock();
+    let there = images.iter_mut().find(|image| image.file == file)?;
+    if there.mount.is_of_another_process() {
+        return None;
+    }
+    there.users += 1;
+    Some(Arc::clone(&there.mount))
+}
+
+/// This process is a fork of the one that uses the image.
+fn forked(image: &Path) -> Refusal {
+    let why = "is mounted by the process that this one forked from; open databases after a fork, \
+               or start processes without one (Python: the method `spawn`)";
+    Refusal::busy(image, EBUSY, why)
 }
 
 /// The mount of an image that is mounted, for one more user; `None` if it is not.
@@ -92,21 +216,12 @@ fn used(images: &mut [Image], image: &Path) -> Result<Option<Arc<Mount>>, Refusa
     let Some(there) = images.iter_mut().find(same) else {
         return Ok(None);
     };
-    let refused = |errno, why: &str| Refusal {
-        code: ffi::SQLITE_BUSY,
-        errno,
-        text: format!("{}: {why}", image.display()),
-    };
     if there.mount.is_of_another_process() {
-        let why = "is mounted by the process that this one forked from; open databases after a \
-                   fork, or start processes without one (Python: the method `spawn`)";
-        return Err(refused(EBUSY, why));
+        return Err(forked(image));
     }
     if Some(there.file) != file {
         // What is written there would go into a file that has another name, or none.
-        let why = "was renamed, removed or replaced while databases in it are open; close these \
-                   connections first";
-        return Err(refused(ESTALE, why));
+        return Err(Refusal::busy(image, ESTALE, REPLACED));
     }
     there.users += 1;
     Ok(Some(Arc::clone(&there.mount)))
@@ -124,7 +239,12 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
         return ffi::SQLITE_OK;
     }
     let image = images.swap_remove(at);
-    match image.volume.unmount() {
+    let unmounted = image.volume.unmount();
+    // Not sooner: who connects meanwhile waits, and then finds the image free.
+    if let Some(listener) = image.listener {
+        listener.end();
+    }
+    match unmounted {
         Ok(()) => ffi::SQLITE_OK,
         Err(not) => {
             let errno = not.error.errno();
@@ -192,6 +312,9 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         Err(e) if is_write_protected(&e) => Disk::open_read_only(image)?,
         other => other?,
     };
+    let file = identity(image).unwrap_or_default();
+    // Before the mount, which may take long: who finds the image locked finds somebody to ask.
+    let sharer = Listener::new(file);
     let options = wish.options.as_deref().unwrap_or_default();
     let mut read_only = options.split(',').any(|option| option == "ro");
     let volume = match Volume::mount(&disk, options) {
@@ -213,10 +336,10 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
     let told = Options {
         read_only,
         batch_atomic: true,
+        shared_index: true,
         ..Options::default()
     };
     let mount = Mount::of_this_process(vfs, told, listener);
-    let file = identity(image).unwrap_or_default();
     Ok(Image {
         api,
         path: image.into(),
@@ -224,6 +347,7 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
         volume,
         mount: Arc::new(mount),
         users: 1,
+        listener: sharer,
     })
 }
 
@@ -278,9 +402,11 @@ fn is_write_protected(e: &Error) -> bool {
 ///
 /// # Errors
 /// As [`acquire`].
-pub fn with<R>(api: Api, name: &Name, f: impl FnOnce(&Mount) -> R) -> Result<R, Refusal> {
-    let mount = acquire(api, &name.image, &Wish::default())?;
-    let done = f(&mount);
-    release(&mount);
+pub fn with<R>(api: Api, name: &Name, f: impl FnOnce(&Home) -> R) -> Result<R, Refusal> {
+    let home = acquire(api, &name.image, &Wish::default())?;
+    let done = f(&home);
+    if let Home::Here(mount) = &home {
+        release(mount);
+    }
     Ok(done)
 }

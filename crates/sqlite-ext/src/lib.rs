@@ -11,10 +11,13 @@
 //!   which SQLite makes of it, lead to the same image ([`name`]).
 //! - **E4** An image is mounted once per process, from the first file that SQLite opens in it to
 //!   the last that it closes ([`images`]), so that all connections see each other's locks and WAL
-//!   index. The lock of the image keeps other processes out, and ends with the mount, whoever has
+//!   index. The lock of the image keeps other mounts out, and ends with the mount, whoever has
 //!   forked meanwhile. A path that has come to lead to another file is refused until then.
 //! - **E5** A process that forked from the one that mounted uses nothing of the mount: the tasks
 //!   of the mount are threads that a fork does not copy.
+//! - **E6** Other processes reach the image through the one that mounted it, which has all locks
+//!   and whose memory the WAL index is ([`share`]). Their locks are free once all that they had
+//!   asked for is done.
 
 #![allow(clippy::missing_safety_doc)] // The entry points are called by SQLite alone.
 
@@ -24,6 +27,7 @@ mod entry;
 mod images;
 mod name;
 mod said;
+mod share;
 mod table;
 mod uri;
 

@@ -13,6 +13,8 @@ static LAST: Mutex<Option<Failure>> = Mutex::named("sqlite-ext last failure", No
 struct Failure {
     errno: c_int,
     text: CString,
+    /// How many there were before it.
+    before: u64,
 }
 
 /// Notes a failure and writes it to SQLite's log.
@@ -20,7 +22,26 @@ pub fn say(api: Api, code: c_int, errno: c_int, text: &str) {
     let text: Vec<u8> = text.bytes().filter(|&b| b != 0).collect();
     let text = CString::new(text).expect("the zeros were taken out");
     api.log(code, &text);
-    *LAST.lock() = Some(Failure { errno, text });
+    let mut last = LAST.lock();
+    let before = last.as_ref().map_or(0, |last| last.before + 1);
+    *last = Some(Failure {
+        errno,
+        text,
+        before,
+    });
+}
+
+/// How many failures there were.
+pub fn count() -> u64 {
+    LAST.lock().as_ref().map_or(0, |last| last.before + 1)
+}
+
+/// Number and text of the last failure, if there were more than `count`. It may be one of another
+/// task, as [`last_errno`] may.
+pub fn since(count: u64) -> Option<(c_int, Vec<u8>)> {
+    let last = LAST.lock();
+    let last = last.as_ref().filter(|last| last.before >= count)?;
+    Some((last.errno, last.text.to_bytes().to_vec()))
 }
 
 /// The number of the last failure, for xGetLastError.

@@ -1,12 +1,12 @@
 //! The border to C: the `sqlite3_vfs` named `varve`, one for each SQLite that loads us.
 
 use crate::api::Api;
-use crate::images::{self, Refusal};
+use crate::images::{self, Home, Refusal};
 use crate::name::Name;
 use crate::uri::Wish;
-use crate::{defaults, said, uri};
-use sqlite_vfs::ffi::{self, sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
-use sqlite_vfs::{Host, METHODS, RawFile, Request};
+use crate::{defaults, said, share, uri};
+use sqlite_vfs::ffi::{self, sqlite3_file, sqlite3_vfs};
+use sqlite_vfs::{Calls, Ended, Host, Options, RawFile, Request};
 use std::ffi::{CStr, c_char, c_int};
 
 /// The name of the VFS.
@@ -72,12 +72,6 @@ pub unsafe fn make(api: Api, below: *mut sqlite3_vfs) -> *mut sqlite3_vfs {
     Box::into_raw(Box::new(vfs))
 }
 
-/// The functions of an open file: those of every Varve VFS, but closing the last one unmounts.
-static FILE: sqlite3_io_methods = sqlite3_io_methods {
-    xClose: Some(x_close),
-    ..METHODS
-};
-
 /// Runs a callback; a failure is noted with its text, and so is a panic (sqlite-S3).
 fn guarded(api: Api, broken: c_int, f: impl FnOnce() -> Result<c_int, Refusal>) -> c_int {
     let refusal = match rt::foreign(f) {
@@ -90,8 +84,12 @@ fn guarded(api: Api, broken: c_int, f: impl FnOnce() -> Result<c_int, Refusal>) 
                 "a fault in the extension: {}",
                 said.unwrap_or("it panicked")
             );
-            let (code, errno) = (broken, 5);
-            Refusal { code, errno, text }
+            Refusal {
+                code: broken,
+                errno: 5,
+                text,
+                is_in_use: false,
+            }
         }
     };
     said::say(api, refusal.code, refusal.errno, &refusal.text);
@@ -100,8 +98,12 @@ fn guarded(api: Api, broken: c_int, f: impl FnOnce() -> Result<c_int, Refusal>) 
 
 /// A name that cannot be used.
 fn unfit(text: String) -> Refusal {
-    let (code, errno) = (ffi::SQLITE_CANTOPEN, 22);
-    Refusal { code, errno, text }
+    Refusal {
+        code: ffi::SQLITE_CANTOPEN,
+        errno: 22,
+        text,
+        is_in_use: false,
+    }
 }
 
 /// # Safety
@@ -133,50 +135,57 @@ unsafe extern "C" fn x_open(
                 true => uri::wish(api, name, flags).map_err(unfit)?,
                 false => Wish::default(),
             };
-            let mount = images::acquire(api, &place.image, &wish)?;
-            let by_default = mount.options().powersafe_overwrite;
-            let psow = c_int::from(by_default);
-            let request = Request {
-                path: Some(place.path),
-                flags,
-                powersafe_overwrite: match is_main {
-                    true => (api.routines().uri_boolean)(name, c"psow".as_ptr(), psow) != 0,
-                    false => by_default,
-                },
+            let home = images::acquire(api, &place.image, &wish)?;
+            let psow = match is_main {
+                true => (api.routines().uri_boolean)(name, c"psow".as_ptr(), psow_default()) != 0,
+                false => psow_default() != 0,
             };
-            match sqlite_vfs::open(&mount, request) {
-                Ok((file, flags)) => {
+            match opened(home, place.path, flags, psow) {
+                Ok((file, flags, ended)) => {
                     let host = Host {
                         name: NAME,
                         malloc64: api.routines().malloc64,
                     };
-                    sqlite_vfs::install(out, file, host, &FILE);
+                    sqlite_vfs::install(out, file, host, ended);
                     if !out_flags.is_null() {
                         *out_flags = flags;
                     }
                     Ok(ffi::SQLITE_OK)
                 }
-                Err(code) => {
-                    images::release(&mount);
-                    Ok(code)
-                }
+                Err(code) => Ok(code),
             }
         })
     }
 }
 
-unsafe extern "C" fn x_close(file: *mut sqlite3_file) -> c_int {
-    // SAFETY: SQLite closes an open file of ours once.
-    unsafe {
-        let mount = sqlite_vfs::mount_of(file);
-        let code = METHODS.xClose.map_or(ffi::SQLITE_OK, |close| close(file));
-        if mount.is_of_another_process() {
-            return code;
+fn psow_default() -> c_int {
+    c_int::from(Options::default().powersafe_overwrite)
+}
+
+/// An open file, the flags that came true, and what its end is followed by.
+type Opened = (Box<dyn Calls>, c_int, Option<Ended>);
+
+fn opened(home: Home, path: Vec<u8>, flags: c_int, psow: bool) -> Result<Opened, c_int> {
+    let mount = match home {
+        Home::There(session) => {
+            let (file, flags) = share::open(&session, &path, flags, psow)?;
+            return Ok((Box::new(file), flags, None));
         }
-        let released = rt::foreign(|| images::release(&mount));
-        match released.unwrap_or(ffi::SQLITE_IOERR_CLOSE) {
-            ffi::SQLITE_OK => code,
-            refused => refused,
+        Home::Here(mount) => mount,
+    };
+    let request = Request {
+        path: Some(path),
+        flags,
+        powersafe_overwrite: psow,
+    };
+    match sqlite_vfs::open(&mount, request) {
+        Ok((file, flags)) => {
+            let ended: Ended = Box::new(move || images::release(&mount));
+            Ok((Box::new(file), flags, Some(ended)))
+        }
+        Err(code) => {
+            images::release(&mount);
+            Err(code)
         }
     }
 }
@@ -191,8 +200,9 @@ unsafe extern "C" fn x_delete(
         let api = data(vfs).api;
         guarded(api, ffi::SQLITE_IOERR_DELETE, || {
             let place = parsed(name)?;
-            images::with(api, &place, |mount| {
-                sqlite_vfs::delete(mount, &place.path, sync_dir & 1 != 0)
+            images::with(api, &place, |home| match home {
+                Home::Here(mount) => sqlite_vfs::delete(mount, &place.path, sync_dir & 1 != 0),
+                Home::There(session) => share::delete(session, &place.path, sync_dir & 1 != 0),
             })
         })
     }
@@ -210,8 +220,12 @@ unsafe extern "C" fn x_access(
         let api = data(vfs).api;
         guarded(api, ffi::SQLITE_IOERR_ACCESS, || {
             let place = parsed(name)?;
-            images::with(api, &place, |mount| {
-                match sqlite_vfs::exists(mount, &place.path, flags) {
+            images::with(api, &place, |home| {
+                let found = match home {
+                    Home::Here(mount) => sqlite_vfs::exists(mount, &place.path, flags),
+                    Home::There(session) => share::exists(session, &place.path, flags),
+                };
+                match found {
                     Ok(yes) => {
                         *out = c_int::from(yes);
                         ffi::SQLITE_OK

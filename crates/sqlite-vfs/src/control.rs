@@ -5,6 +5,7 @@
 //! Not supported is memory mapping: pages are always copied, and xFetch returns nothing.
 
 use crate::batch;
+use crate::calls::Calls;
 use crate::error::During;
 use crate::ffi;
 use crate::file::SqliteFile;
@@ -14,53 +15,106 @@ use std::ffi::{c_char, c_int, c_void};
 /// Bytes between the probe writes that allocate space for SIZE_HINT.
 const BLOCK_BYTES: u64 = base::BLOCK_BYTES as u64;
 
+/// The form of an operation's argument.
+enum Argument {
+    Int,
+    Long,
+    Text,
+    /// It has none that is looked at.
+    Nothing,
+}
+
+fn argument(op: c_int) -> Option<Argument> {
+    Some(match op {
+        ffi::SQLITE_FCNTL_LOCKSTATE
+        | ffi::SQLITE_FCNTL_LAST_ERRNO
+        | ffi::SQLITE_FCNTL_CHUNK_SIZE
+        | ffi::SQLITE_FCNTL_PERSIST_WAL
+        | ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE
+        | ffi::SQLITE_FCNTL_HAS_MOVED
+        | ffi::SQLITE_FCNTL_EXTERNAL_READER => Argument::Int,
+        ffi::SQLITE_FCNTL_SIZE_HINT => Argument::Long,
+        ffi::SQLITE_FCNTL_VFSNAME | ffi::SQLITE_FCNTL_TEMPFILENAME => Argument::Text,
+        ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE
+        | ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE
+        | ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => Argument::Nothing,
+        _ => return None,
+    })
+}
+
 /// # Safety
 /// `arg` is what SQLite passes with `op`.
 pub(crate) unsafe fn file_control(
-    file: &mut SqliteFile,
+    file: &mut dyn Calls,
     host: &Host,
     op: c_int,
     arg: *mut c_void,
 ) -> c_int {
-    let int = arg.cast::<c_int>();
     // SAFETY: per operation, SQLite documents what `arg` points to: an int, an i64 or a char*,
     // valid for this call.
     unsafe {
-        match op {
-            ffi::SQLITE_FCNTL_LOCKSTATE => *int = file.level as c_int,
-            ffi::SQLITE_FCNTL_LAST_ERRNO => *int = file.last_errno,
-            ffi::SQLITE_FCNTL_CHUNK_SIZE => file.chunk = u64::try_from(*int).unwrap_or(0),
-            ffi::SQLITE_FCNTL_SIZE_HINT => {
-                let size = u64::try_from(*arg.cast::<i64>()).unwrap_or(0);
-                return size_hint(file, size);
+        match argument(op) {
+            None => ffi::SQLITE_NOTFOUND,
+            Some(Argument::Nothing) => file.control(op, 0).0,
+            Some(Argument::Int) => {
+                let place = arg.cast::<c_int>();
+                let (code, value) = file.control(op, i64::from(*place));
+                *place = value as c_int;
+                code
             }
-            ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => return batch::begin(file),
-            ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => return batch::commit(file),
-            ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => return batch::roll_back(file),
-            ffi::SQLITE_FCNTL_PERSIST_WAL => mode_bit(&mut file.persist_wal, &mut *int),
-            ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => {
-                mode_bit(&mut file.powersafe_overwrite, &mut *int);
+            Some(Argument::Long) => {
+                let place = arg.cast::<i64>();
+                let (code, value) = file.control(op, *place);
+                *place = value;
+                code
             }
-            ffi::SQLITE_FCNTL_VFSNAME => {
-                *arg.cast::<*mut c_char>() = allocated(host, host.name.to_bytes())
+            Some(Argument::Text) => {
+                let text = match op {
+                    ffi::SQLITE_FCNTL_VFSNAME => Some(host.name.to_bytes().to_vec()),
+                    _ => file.temp_name(),
+                };
+                let Some(text) = text else {
+                    return ffi::SQLITE_IOERR;
+                };
+                *arg.cast::<*mut c_char>() = allocated(host, &text);
+                ffi::SQLITE_OK
             }
-            ffi::SQLITE_FCNTL_TEMPFILENAME => {
-                *arg.cast::<*mut c_char>() = allocated(host, &file.mount.free_temp_name());
-            }
-            ffi::SQLITE_FCNTL_HAS_MOVED => *int = c_int::from(has_moved(file)),
-            ffi::SQLITE_FCNTL_EXTERNAL_READER => *int = 0,
-            _ => return ffi::SQLITE_NOTFOUND,
         }
     }
-    ffi::SQLITE_OK
 }
 
-/// Negative asks, 0 and 1 set.
-fn mode_bit(bit: &mut bool, arg: &mut c_int) {
-    match *arg {
-        n if n < 0 => *arg = c_int::from(*bit),
-        n => *bit = n != 0,
+/// An operation whose argument is a number: the code, and the number that takes its place.
+pub(crate) fn number(file: &mut SqliteFile, op: c_int, value: i64) -> (c_int, i64) {
+    let answer = match op {
+        ffi::SQLITE_FCNTL_LOCKSTATE => file.level as i64,
+        ffi::SQLITE_FCNTL_LAST_ERRNO => i64::from(file.last_errno),
+        ffi::SQLITE_FCNTL_CHUNK_SIZE => {
+            file.chunk = u64::try_from(value).unwrap_or(0);
+            value
+        }
+        ffi::SQLITE_FCNTL_SIZE_HINT => {
+            let size = u64::try_from(value).unwrap_or(0);
+            return (size_hint(file, size), value);
+        }
+        ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => return (batch::begin(file), value),
+        ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => return (batch::commit(file), value),
+        ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => return (batch::roll_back(file), value),
+        ffi::SQLITE_FCNTL_PERSIST_WAL => mode_bit(&mut file.persist_wal, value),
+        ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE => mode_bit(&mut file.powersafe_overwrite, value),
+        ffi::SQLITE_FCNTL_HAS_MOVED => i64::from(has_moved(file)),
+        ffi::SQLITE_FCNTL_EXTERNAL_READER => 0,
+        _ => return (ffi::SQLITE_NOTFOUND, value),
+    };
+    (ffi::SQLITE_OK, answer)
+}
+
+/// Negative asks, 0 and 1 set; answers the bit, or what was set.
+fn mode_bit(bit: &mut bool, value: i64) -> i64 {
+    if value < 0 {
+        return i64::from(*bit);
     }
+    *bit = value != 0;
+    value
 }
 
 /// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix

@@ -1,14 +1,18 @@
-//! An open file of SQLite: reading, writing, syncing, locking. This code has no raw pointers; the
-//! border to C is in `io`.
+//! An open file of SQLite: reading, writing, syncing, locking. The border to C is in `io`.
 
 use crate::batch::{self, Batch};
+use crate::calls::Calls;
+use crate::control;
 use crate::error::During;
 use crate::ffi;
 use crate::locks::Level;
 use crate::mount::{Mount, Node};
 use crate::options::SyncCall;
 use crate::shm::{Held, Shm};
-use std::ffi::c_int;
+use rt::Payload;
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vfs::{FsError, FsResult, OpenFlags};
@@ -48,8 +52,65 @@ impl SqliteFile {
         }
     }
 
+
+    fn read_file(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
+        match self.file.read_at(offset, buf) {
+            Ok(n) if n == buf.len() => ffi::SQLITE_OK,
+            Ok(n) => {
+                buf[n..].fill(0);
+                ffi::SQLITE_IOERR_SHORT_READ
+            }
+            Err(error) => self.fail(During::Read, &error),
+        }
+    }
+
+
+
+
+
+
+    /// Maps the WAL index if this connection has not yet, and calls `f` with it.
+    pub(crate) fn with_shm<R>(&mut self, f: impl FnOnce(&mut Shm, &mut Held) -> R) -> Option<R> {
+        let node = self.node.as_ref()?;
+        let mut shm = node.shm.lock();
+        let held = self.shm.get_or_insert_with(|| shm.attach());
+        Some(f(&mut shm, held))
+    }
+
+
+    /// The memory of a region of the WAL index, for another process to map; `None` if it does not
+    /// exist and `extend` is false. The mount was made with
+    /// [`Options::shared_index`](crate::Options::shared_index).
+    ///
+    /// # Errors
+    /// SQLite's code.
+    pub fn shared_region(
+        &mut self,
+        region: usize,
+        bytes: usize,
+        extend: bool,
+    ) -> Result<Option<OwnedFd>, c_int> {
+        if self.shm_map(region, bytes, extend)?.is_null() {
+            return Ok(None);
+        }
+        let memory = self.with_shm(|shm, _| shm.memory(region));
+        match memory.flatten() {
+            Some(memory) => Ok(Some(memory)),
+            None => Err(ffi::SQLITE_IOERR_SHMMAP),
+        }
+    }
+
+    /// Whether transactions need no journal file; main databases only.
+    pub(crate) fn takes_batches(&self) -> bool {
+        let mount = &self.mount;
+        self.node.is_some() && mount.options.batch_atomic && mount.vfs.has_atomic_writes()
+    }
+
+}
+
+impl Calls for SqliteFile {
     /// Fills `buf`, with zeros beyond the end of the file.
-    pub(crate) fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
         let code = self.read_file(offset, buf);
         let Some(batch) = &self.batch else {
             return code;
@@ -64,18 +125,7 @@ impl SqliteFile {
         }
     }
 
-    fn read_file(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
-        match self.file.read_at(offset, buf) {
-            Ok(n) if n == buf.len() => ffi::SQLITE_OK,
-            Ok(n) => {
-                buf[n..].fill(0);
-                ffi::SQLITE_IOERR_SHORT_READ
-            }
-            Err(error) => self.fail(During::Read, &error),
-        }
-    }
-
-    pub(crate) fn write(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
+    fn write(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
         if let Some(batch) = &mut self.batch {
             batch.write(offset, data);
             return ffi::SQLITE_OK;
@@ -98,7 +148,7 @@ impl SqliteFile {
     }
 
     /// Rounded up to whole chunks, as the unix VFS does.
-    pub(crate) fn truncate(&mut self, size: u64) -> c_int {
+    fn truncate(&mut self, size: u64) -> c_int {
         if self.batch.is_some() {
             // SQLite truncates after the batch.
             return ffi::SQLITE_IOERR_TRUNCATE;
@@ -116,7 +166,7 @@ impl SqliteFile {
 
     /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and
     /// Linux has no stronger sync.
-    pub(crate) fn sync(&mut self) -> c_int {
+    fn sync(&mut self) -> c_int {
         let result = sync(&self.mount, &self.file);
         let code = self.outcome(During::Sync, result);
         if code != ffi::SQLITE_OK || !self.sync_dir {
@@ -128,14 +178,14 @@ impl SqliteFile {
         code
     }
 
-    pub(crate) fn size(&mut self) -> Result<u64, c_int> {
+    fn size(&mut self) -> Result<u64, c_int> {
         let attr = self.file.stat();
         let written = self.batch.as_ref().map_or(0, Batch::end);
         attr.map(|a| a.size.max(written))
             .map_err(|e| self.fail(During::Stat, &e))
     }
 
-    pub(crate) fn lock(&mut self, want: c_int) -> c_int {
+    fn lock(&mut self, want: c_int) -> c_int {
         let (Some(want), Some(node)) = (Level::from_code(want), &self.node) else {
             return ffi::SQLITE_OK;
         };
@@ -144,31 +194,32 @@ impl SqliteFile {
             Err(crate::locks::Busy) => ffi::SQLITE_BUSY,
         }
     }
-    pub(crate) fn unlock(&mut self, to: c_int) -> c_int {
+
+    fn unlock(&mut self, to: c_int) -> c_int {
         if let (Some(to), Some(node)) = (Level::from_code(to), &self.node) {
             node.locks.lock().unlock(&mut self.level, to);
         }
         ffi::SQLITE_OK
     }
-    pub(crate) fn is_reserved(&self) -> bool {
+
+    fn is_reserved(&mut self) -> Result<bool, c_int> {
         let node = self.node.as_ref();
-        node.is_some_and(|node| node.locks.lock().is_reserved())
+        Ok(node.is_some_and(|node| node.locks.lock().is_reserved()))
     }
 
-    /// Maps the WAL index if this connection has not yet, and calls `f` with it.
-    pub(crate) fn with_shm<R>(&mut self, f: impl FnOnce(&mut Shm, &mut Held) -> R) -> Option<R> {
-        let node = self.node.as_ref()?;
-        let mut shm = node.shm.lock();
-        let held = self.shm.get_or_insert_with(|| shm.attach());
-        Some(f(&mut shm, held))
-    }
-    pub(crate) fn unmap_shm(&mut self) {
-        if let (Some(held), Some(node)) = (self.shm.take(), &self.node) {
-            node.shm.lock().detach(held);
-        }
+    fn control(&mut self, op: c_int, value: i64) -> (c_int, i64) {
+        control::number(self, op, value)
     }
 
-    pub(crate) fn device_characteristics(&self) -> c_int {
+    fn temp_name(&mut self) -> Option<Vec<u8>> {
+        Some(self.mount.free_temp_name())
+    }
+
+    fn sector_bytes(&mut self) -> c_int {
+        self.mount.options.sector_bytes
+    }
+
+    fn device_characteristics(&mut self) -> c_int {
         let powersafe = if self.powersafe_overwrite {
             ffi::SQLITE_IOCAP_POWERSAFE_OVERWRITE
         } else {
@@ -182,14 +233,50 @@ impl SqliteFile {
         powersafe | batch | ffi::SQLITE_IOCAP_SUBPAGE_READ
     }
 
-    /// Whether transactions need no journal file; main databases only.
-    pub(crate) fn takes_batches(&self) -> bool {
-        let mount = &self.mount;
-        self.node.is_some() && mount.options.batch_atomic && mount.vfs.has_atomic_writes()
+    fn shm_map(
+        &mut self,
+        region: usize,
+        bytes: usize,
+        extend: bool,
+    ) -> Result<*mut c_void, c_int> {
+        let found = self.with_shm(|shm, _| shm.region(region, bytes, extend));
+        match found {
+            Some(Some(start)) => Ok(start.cast()),
+            _ => Err(ffi::SQLITE_IOERR_SHMMAP),
+        }
     }
 
-    pub(crate) fn close(mut self) -> c_int {
-        self.unmap_shm();
+    fn shm_lock(&mut self, slots: Range<usize>, flags: c_int) -> c_int {
+        if self.shm.is_none() {
+            return ffi::SQLITE_IOERR_SHMLOCK;
+        }
+        let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
+        let done = self.with_shm(|shm, held| {
+            if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
+                shm.unlock(held, slots);
+                return Ok(());
+            }
+            shm.lock(held, slots, exclusive)
+        });
+        match done {
+            Some(Ok(())) => ffi::SQLITE_OK,
+            Some(Err(crate::shm::Busy)) => ffi::SQLITE_BUSY,
+            None => ffi::SQLITE_IOERR_SHMLOCK,
+        }
+    }
+
+    fn shm_unmap(&mut self) {
+        if let (Some(held), Some(node)) = (self.shm.take(), &self.node) {
+            node.shm.lock().detach(held);
+        }
+    }
+
+    fn idle(&mut self) {
+        self.mount.idle_calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn close(mut self: Box<Self>) -> c_int {
+        self.shm_unmap();
         self.unlock(Level::None as c_int);
         if let Some(node) = self.node.take() {
             self.mount.put(node);
@@ -199,6 +286,14 @@ impl SqliteFile {
             Ok(()) => ffi::SQLITE_OK,
             Err(error) => self.mount.fail(During::Close, &self.path, &error),
         }
+    }
+
+    fn is_of_another_process(&self) -> bool {
+        self.mount.is_of_another_process()
+    }
+
+    fn keep_panic(&self, payload: Payload) {
+        self.mount.keep_panic(payload);
     }
 }
 

@@ -1,13 +1,11 @@
 //! The border to C: `sqlite3_io_methods`. Each callback is an `rt::foreign` (sqlite-S3); the work
-//! is in `file`, `control`, `shm`.
+//! is done by what is behind [`Calls`].
 
+use crate::calls::Calls;
 use crate::control;
 use crate::ffi;
-use crate::file::SqliteFile;
-use crate::mount::Mount;
 use crate::shm;
 use std::ffi::{CStr, c_int, c_void};
-use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 
 /// Our `sqlite3_file`: SQLite allocates it, we put our state behind the pointer.
@@ -26,10 +24,14 @@ pub struct Host {
     pub malloc64: unsafe extern "C" fn(u64) -> *mut c_void,
 }
 
+/// Called when a file is closed; answers SQLite's code.
+pub type Ended = Box<dyn FnOnce() -> c_int>;
+
 /// What the pointer leads to.
 struct State {
-    file: SqliteFile,
+    file: Box<dyn Calls>,
     host: Host,
+    ended: Option<Ended>,
 }
 
 /// The functions of our files.
@@ -55,33 +57,25 @@ pub static METHODS: ffi::sqlite3_io_methods = ffi::sqlite3_io_methods {
     xUnfetch: Some(unfetch),
 };
 
-/// Turns what SQLite allocated into an open file with the functions `methods`: [`METHODS`], or some
-/// that lead to them.
+/// Turns what SQLite allocated into an open file. `ended` is called after the file was closed.
 ///
 /// # Safety
 /// `out` points to `szOsFile` bytes of ours.
 pub unsafe fn install(
     out: *mut ffi::sqlite3_file,
-    file: SqliteFile,
+    file: Box<dyn Calls>,
     host: Host,
-    methods: &'static ffi::sqlite3_io_methods,
+    ended: Option<Ended>,
 ) {
-    let state = Box::into_raw(Box::new(State { file, host }));
+    let state = Box::into_raw(Box::new(State { file, host, ended }));
     let raw = RawFile {
-        base: ffi::sqlite3_file { pMethods: methods },
+        base: ffi::sqlite3_file {
+            pMethods: &raw const METHODS,
+        },
         state,
     };
     // SAFETY: the caller's promise; szOsFile is the size of RawFile.
     unsafe { out.cast::<RawFile>().write(raw) };
-}
-
-/// The mount of an open file.
-///
-/// # Safety
-/// `file` was made by [`install`] and not closed.
-pub unsafe fn mount_of(file: *mut ffi::sqlite3_file) -> Arc<Mount> {
-    // SAFETY: the caller's promise.
-    Arc::clone(unsafe { &(*(*file.cast::<RawFile>()).state).file.mount })
 }
 
 /// Runs a callback on the state of `file`; a panic becomes SQLITE_IOERR.
@@ -92,14 +86,13 @@ unsafe fn call(file: *mut ffi::sqlite3_file, f: impl FnOnce(&mut State) -> c_int
     // SAFETY: the caller's promise. A connection is used by one task at a time (sqlite-S5), so this
     // is the only reference.
     let state = unsafe { &mut *(*file.cast::<RawFile>()).state };
-    let mount = Arc::clone(&state.file.mount);
-    if mount.is_of_another_process() {
+    if state.file.is_of_another_process() {
         return ffi::SQLITE_IOERR;
     }
     match rt::foreign(|| f(state)) {
         Ok(code) => code,
         Err(payload) => {
-            mount.keep_panic(payload);
+            state.file.keep_panic(payload);
             ffi::SQLITE_IOERR
         }
     }
@@ -135,18 +128,18 @@ unsafe extern "C" fn close(file: *mut ffi::sqlite3_file) -> c_int {
         raw.base.pMethods = std::ptr::null();
         Box::from_raw(std::mem::replace(&mut raw.state, std::ptr::null_mut()))
     };
-    let mount = Arc::clone(&state.file.mount);
-    if mount.is_of_another_process() {
-        // The file belongs to the process that mounted, where it goes on.
+    if state.file.is_of_another_process() {
+        // The file belongs to the process that opened it, where it goes on.
         std::mem::forget(state);
         return ffi::SQLITE_OK;
     }
-    match rt::foreign(|| state.file.close()) {
-        Ok(code) => code,
-        Err(payload) => {
-            mount.keep_panic(payload);
-            ffi::SQLITE_IOERR_CLOSE
-        }
+    let State { file, ended, .. } = *state;
+    // The file is gone after a panic, and so is who would hear of it.
+    let closed = rt::foreign(|| file.close()).unwrap_or(ffi::SQLITE_IOERR_CLOSE);
+    let ended = ended.map(|ended| rt::foreign(ended).unwrap_or(ffi::SQLITE_IOERR_CLOSE));
+    match ended {
+        None | Some(ffi::SQLITE_OK) => closed,
+        Some(refused) => refused,
     }
 }
 
@@ -231,7 +224,10 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::sqlite3_file, out: *mut
     // SAFETY: an open file and a place for the answer.
     unsafe {
         call(file, |state| {
-            *out = c_int::from(state.file.is_reserved());
+            match state.file.is_reserved() {
+                Ok(yes) => *out = c_int::from(yes),
+                Err(code) => return code,
+            }
             ffi::SQLITE_OK
         })
     }
@@ -245,7 +241,7 @@ unsafe extern "C" fn file_control(
     // SAFETY: an open file, and the argument that belongs to `op`.
     unsafe {
         call(file, |state| {
-            control::file_control(&mut state.file, &state.host, op, arg)
+            control::file_control(&mut *state.file, &state.host, op, arg)
         })
     }
 }
@@ -253,9 +249,7 @@ unsafe extern "C" fn file_control(
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: an open file.
     unsafe {
-        property(file, SECTOR_BYTES, |state| {
-            state.file.mount.options.sector_bytes
-        })
+        property(file, SECTOR_BYTES, |state| state.file.sector_bytes())
     }
 }
 
@@ -278,13 +272,10 @@ unsafe extern "C" fn shm_map(
             let (Ok(region), Ok(bytes)) = (usize::try_from(region), usize::try_from(bytes)) else {
                 return ffi::SQLITE_IOERR_SHMMAP;
             };
-            let found = state
-                .file
-                .with_shm(|shm, _| shm.region(region, bytes, extend != 0));
-            let Some(Some(start)) = found else {
-                return ffi::SQLITE_IOERR_SHMMAP;
-            };
-            *out = start.cast();
+            match state.file.shm_map(region, bytes, extend != 0) {
+                Ok(start) => *out = start,
+                Err(code) => return code,
+            }
             ffi::SQLITE_OK
         })
     }
@@ -299,20 +290,8 @@ unsafe extern "C" fn shm_lock(
     // SAFETY: an open file.
     unsafe {
         call(file, |state| {
-            let (Some(slots), true) = (shm::slots(first, count), state.file.shm.is_some()) else {
-                return ffi::SQLITE_IOERR_SHMLOCK;
-            };
-            let exclusive = flags & ffi::SQLITE_SHM_EXCLUSIVE != 0;
-            let done = state.file.with_shm(|shm, held| {
-                if flags & ffi::SQLITE_SHM_UNLOCK != 0 {
-                    shm.unlock(held, slots);
-                    return Ok(());
-                }
-                shm.lock(held, slots, exclusive)
-            });
-            match done {
-                Some(Ok(())) => ffi::SQLITE_OK,
-                Some(Err(shm::Busy)) => ffi::SQLITE_BUSY,
+            match shm::slots(first, count) {
+                Some(slots) => state.file.shm_lock(slots, flags),
                 None => ffi::SQLITE_IOERR_SHMLOCK,
             }
         })
@@ -329,7 +308,7 @@ unsafe extern "C" fn shm_unmap(file: *mut ffi::sqlite3_file, _delete: c_int) -> 
     // SAFETY: an open file.
     unsafe {
         call(file, |state| {
-            state.file.unmap_shm();
+            state.file.shm_unmap();
             ffi::SQLITE_OK
         })
     }
@@ -367,7 +346,7 @@ unsafe fn another_may_run(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: the caller's promise.
     unsafe {
         call(file, |state| {
-            state.file.mount.idle_calls.fetch_add(1, Ordering::Relaxed);
+            state.file.idle();
             ffi::SQLITE_OK
         })
     }

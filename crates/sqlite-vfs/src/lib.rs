@@ -5,9 +5,10 @@
 //!
 //! The rules stand in `varve-sqlite`. Kept here are sqlite-S3 (a panic goes no further than a
 //! callback, [`Mount::take_panic`]), sqlite-S6 (which syncs there are, [`Options::sync_call`]) and
-//! sqlite-S7 (the WAL index is memory of the process).
+//! sqlite-S7 (the WAL index is memory, and no file).
 
 mod batch;
+mod calls;
 mod control;
 mod error;
 pub mod ffi;
@@ -18,12 +19,16 @@ mod mount;
 mod open;
 mod options;
 mod pathname;
+mod region;
 mod shm;
 
+pub use calls::Calls;
 pub use error::During;
 pub use file::SqliteFile;
-pub use io::{Host, METHODS, RawFile, install, mount_of};
-pub use mount::{Listener, Mount};
+pub use io::{Ended, Host, RawFile, install};
+pub use mount::{Listener, Mount, this_process};
 pub use open::{Request, delete, exists, open};
 pub use options::{Options, SyncCall};
 pub use pathname::{FullPath, full};
+pub use region::Region;
+pub use shm::slots;

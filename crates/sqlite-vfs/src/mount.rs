@@ -125,7 +125,7 @@ impl Mount {
         let node = Arc::new(Node {
             ino,
             locks: Mutex::named("sqlite file lock", FileLocks::default()),
-            shm: Mutex::named("sqlite wal index", Shm::default()),
+            shm: Mutex::named("sqlite wal index", Shm::new(self.options.shared_index)),
         });
         nodes.insert(ino, Arc::downgrade(&node));
         node
@@ -195,8 +195,8 @@ impl Mount {
     }
 }
 
-/// The number is compared and nothing else, so it changes no run.
+/// The number of the process. It is compared and nothing else, so it changes no run.
 #[allow(clippy::disallowed_methods)]
-fn this_process() -> u32 {
+pub fn this_process() -> u32 {
     std::process::id()
 }

@@ -31,6 +31,8 @@ pub struct Options {
     /// (`SQLITE_IOCAP_BATCH_ATOMIC`). It counts for an SQLite that is compiled with
     /// `SQLITE_ENABLE_BATCH_ATOMIC_WRITE`.
     pub batch_atomic: bool,
+    /// The WAL index lies in memory that other processes can map; in the real world only.
+    pub shared_index: bool,
 }
 
 impl Default for Options {
@@ -41,6 +43,7 @@ impl Default for Options {
             sector_bytes: 4096,
             read_only: false,
             batch_atomic: false,
+            shared_index: false,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The WAL index of one database: regions of shared memory and eight locks (sqlite-S7).
 
 pub(crate) use crate::locks::Busy;
+use crate::region::Region;
+use std::os::fd::OwnedFd;
 
 /// Locks of the WAL index (`SQLITE_SHM_NLOCK`).
 const LOCKS: usize = 8;
@@ -8,37 +10,6 @@ const LOCKS: usize = 8;
 const REGION_BYTES_MAX: usize = 1 << 20;
 /// Most regions: each indexes 4096 frames, so this is a WAL of 2^28 frames.
 const REGIONS_MAX: usize = 1 << 16;
-
-/// One region: zeroed words whose address does not change. SQLite's connections read and write it
-/// concurrently, so no reference into it is ever made.
-struct Region {
-    start: *mut u64,
-    words: usize,
-}
-
-// SAFETY: a region is plain memory that is reached through the raw pointer only. SQLite orders
-// accesses to it by its own locks and by barriers (xShmBarrier), in all its connections.
-unsafe impl Send for Region {}
-
-impl Region {
-    fn new(bytes: usize) -> Region {
-        let words = bytes.div_ceil(size_of::<u64>());
-        let memory = vec![0u64; words].into_boxed_slice();
-        Region {
-            start: Box::into_raw(memory).cast(),
-            words,
-        }
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        let memory = std::ptr::slice_from_raw_parts_mut(self.start, self.words);
-        // SAFETY: `start` and `words` come from Box::into_raw in `new`. Regions are dropped when no
-        // connection has the index mapped (Shm::detach), so SQLite holds no pointer any more.
-        drop(unsafe { Box::from_raw(memory) });
-    }
-}
 
 /// What one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -55,9 +26,19 @@ pub(crate) struct Shm {
     locks: [i32; LOCKS],
     /// Connections that have it mapped.
     users: u32,
+    /// The regions are shared with other processes.
+    is_shared: bool,
 }
 
 impl Shm {
+    /// An index without regions; `is_shared`: with other processes, too.
+    pub(crate) fn new(is_shared: bool) -> Shm {
+        Shm {
+            is_shared,
+            ..Shm::default()
+        }
+    }
+
     /// One more connection maps the index.
     pub(crate) fn attach(&mut self) -> Held {
         self.users += 1;
@@ -79,7 +60,7 @@ impl Shm {
         }
     }
     /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond
-    /// the limits.
+    /// the limits, or there is no memory.
     pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
         if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
             return None;
@@ -88,9 +69,16 @@ impl Shm {
             return Some(std::ptr::null_mut());
         }
         while self.regions.len() <= index {
-            self.regions.push(Region::new(bytes));
+            self.regions.push(match self.is_shared {
+                true => Region::shared(bytes).ok()?,
+                false => Region::new(bytes),
+            });
         }
-        Some(self.regions[index].start)
+        Some(self.regions[index].start())
+    }
+    /// The file behind region `index`, for another process; `None` if there is none.
+    pub(crate) fn memory(&self, index: usize) -> Option<OwnedFd> {
+        self.regions.get(index)?.file()
     }
     /// Takes locks `slots`, shared (one lock only) or exclusive.
     pub(crate) fn lock(
@@ -136,7 +124,7 @@ fn mask(slots: &std::ops::Range<usize>) -> u8 {
 }
 
 /// `first` and `count` of xShmLock as a range, if they are in bounds.
-pub(crate) fn slots(first: i32, count: i32) -> Option<std::ops::Range<usize>> {
+pub fn slots(first: i32, count: i32) -> Option<std::ops::Range<usize>> {
     let first = usize::try_from(first).ok()?;
     let count = usize::try_from(count).ok().filter(|n| *n > 0)?;
     let end = first.checked_add(count)?;

@@ -6,7 +6,7 @@
 
 use crate::process;
 use libsqlite3_sys as ffi;
-use sqlite_vfs::{During, Host, METHODS, Mount, RawFile, Request};
+use sqlite_vfs::{During, Host, Mount, RawFile, Request};
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -188,7 +188,7 @@ unsafe extern "C" fn x_open(
                         name: slot.name(),
                         malloc64: ffi::sqlite3_malloc64,
                     };
-                    sqlite_vfs::install(out.cast(), file, host, &METHODS);
+                    sqlite_vfs::install(out.cast(), Box::new(file), host, None);
                     if !out_flags.is_null() {
                         *out_flags = flags;
                     }
