@@ -7,7 +7,15 @@ use varve::Kind;
 
 /// The parameters that count here: ours, and those that SQLite itself reads.
 const KNOWN: [&str; 9] = [
-    "create", "fs", "options", "psow", "vfs", "mode", "cache", "immutable", "nolock",
+    "create",
+    "fs",
+    "options",
+    "psow",
+    "vfs",
+    "mode",
+    "cache",
+    "immutable",
+    "nolock",
 ];
 
 /// How an image is made and mounted.
@@ -101,7 +109,10 @@ mod tests {
         let keys = |keys: &[&str]| check_keys(keys.iter().map(|k| k.as_bytes().to_vec()).collect());
         assert_eq!(keys(&["vfs", "create", "_busy_timeout"]), Ok(()));
         let e = keys(&["vfs", "creat"]).unwrap_err();
-        assert!(e.contains("`creat` is unknown; there are: create, fs"), "{e}");
+        assert!(
+            e.contains("`creat` is unknown; there are: create, fs"),
+            "{e}"
+        );
     }
 
     #[test]

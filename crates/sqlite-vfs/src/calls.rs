@@ -46,12 +46,7 @@ pub trait Calls {
     ///
     /// # Errors
     /// SQLite's code.
-    fn shm_map(
-        &mut self,
-        region: usize,
-        bytes: usize,
-        extend: bool,
-    ) -> Result<*mut c_void, c_int>;
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<*mut c_void, c_int>;
     /// xShmLock.
     fn shm_lock(&mut self, slots: Range<usize>, flags: c_int) -> c_int;
     /// xShmUnmap.

@@ -52,7 +52,6 @@ impl SqliteFile {
         }
     }
 
-
     fn read_file(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
         match self.file.read_at(offset, buf) {
             Ok(n) if n == buf.len() => ffi::SQLITE_OK,
@@ -64,11 +63,6 @@ impl SqliteFile {
         }
     }
 
-
-
-
-
-
     /// Maps the WAL index if this connection has not yet, and calls `f` with it.
     pub(crate) fn with_shm<R>(&mut self, f: impl FnOnce(&mut Shm, &mut Held) -> R) -> Option<R> {
         let node = self.node.as_ref()?;
@@ -76,7 +70,6 @@ impl SqliteFile {
         let held = self.shm.get_or_insert_with(|| shm.attach());
         Some(f(&mut shm, held))
     }
-
 
     /// The memory of a region of the WAL index, for another process to map; `None` if it does not
     /// exist and `extend` is false. The mount was made with
@@ -105,7 +98,6 @@ impl SqliteFile {
         let mount = &self.mount;
         self.node.is_some() && mount.options.batch_atomic && mount.vfs.has_atomic_writes()
     }
-
 }
 
 impl Calls for SqliteFile {
@@ -233,12 +225,7 @@ impl Calls for SqliteFile {
         powersafe | batch | ffi::SQLITE_IOCAP_SUBPAGE_READ
     }
 
-    fn shm_map(
-        &mut self,
-        region: usize,
-        bytes: usize,
-        extend: bool,
-    ) -> Result<*mut c_void, c_int> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<*mut c_void, c_int> {
         let found = self.with_shm(|shm, _| shm.region(region, bytes, extend));
         match found {
             Some(Some(start)) => Ok(start.cast()),

@@ -248,9 +248,7 @@ unsafe extern "C" fn file_control(
 
 unsafe extern "C" fn sector_size(file: *mut ffi::sqlite3_file) -> c_int {
     // SAFETY: an open file.
-    unsafe {
-        property(file, SECTOR_BYTES, |state| state.file.sector_bytes())
-    }
+    unsafe { property(file, SECTOR_BYTES, |state| state.file.sector_bytes()) }
 }
 
 unsafe extern "C" fn device_characteristics(file: *mut ffi::sqlite3_file) -> c_int {
@@ -289,11 +287,9 @@ unsafe extern "C" fn shm_lock(
 ) -> c_int {
     // SAFETY: an open file.
     unsafe {
-        call(file, |state| {
-            match shm::slots(first, count) {
-                Some(slots) => state.file.shm_lock(slots, flags),
-                None => ffi::SQLITE_IOERR_SHMLOCK,
-            }
+        call(file, |state| match shm::slots(first, count) {
+            Some(slots) => state.file.shm_lock(slots, flags),
+            None => ffi::SQLITE_IOERR_SHMLOCK,
         })
     }
 }

@@ -57,10 +57,7 @@ impl Region {
     ///
     /// # Errors
     /// Those of fstat and mmap.
-    pub fn of_another_process(
-        memory: OwnedFd,
-        bytes: usize,
-    ) -> rustix::io::Result<Option<Region>> {
+    pub fn of_another_process(memory: OwnedFd, bytes: usize) -> rustix::io::Result<Option<Region>> {
         let words = bytes.div_ceil(size_of::<u64>());
         let there = rustix::fs::fstat(&memory)?.st_size;
         if u64::try_from(there).unwrap_or(0) < (words * size_of::<u64>()) as u64 {

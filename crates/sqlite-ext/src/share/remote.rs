@@ -210,12 +210,7 @@ impl Calls for RemoteFile {
         self.characteristics
     }
 
-    fn shm_map(
-        &mut self,
-        region: usize,
-        bytes: usize,
-        extend: bool,
-    ) -> Result<*mut c_void, c_int> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<*mut c_void, c_int> {
         match self.regions.get(region) {
             Some(Some(mapped)) => Ok(mapped.start().cast()),
             _ => self.map(region, bytes, extend),

@@ -92,7 +92,9 @@ fn attend(api: Api, mut link: Link, file: (u64, u64), is_many: bool) {
         return;
     };
     let why = match is_many {
-        true => Some(format!("is in use by {CLIENTS_MAX} processes, which is the most")),
+        true => Some(format!(
+            "is in use by {CLIENTS_MAX} processes, which is the most"
+        )),
         false => objection(&hello, file),
     };
     if let Some(why) = why {

@@ -158,8 +158,8 @@ impl Link {
     /// The kernel does not say who is at the other end.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         let peer = peer(&socket)?;
-        let life = Pid::from_raw(peer.process)
-            .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let life =
+            Pid::from_raw(peer.process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
         Ok(Link {
             socket,
             peer,

@@ -1,6 +1,6 @@
 //! What is refused, each with a text that says what, where and what to do.
 
-use crate::common::{Place, text_of};
+use crate::common::Place;
 
 /// What the shell says of opening `uri`, and the text of `varve_error()`.
 fn refused(place: &Place, uri: &str) -> String {
@@ -89,11 +89,19 @@ fn a_parameter_that_is_unknown_is_an_error_with_its_name() {
         ("create=64M&modeof=x", "modeof"),
     ] {
         let text = refused(&place, &format!("file:app.img:/a.db?vfs=varve&{unknown}"));
-        assert!(text.contains(&format!("the parameter `{name}` is unknown; there are: create")), "{text}");
+        assert!(
+            text.contains(&format!(
+                "the parameter `{name}` is unknown; there are: create"
+            )),
+            "{text}"
+        );
         assert!(!place.path().join("app.img").exists(), "{unknown}");
     }
     let uri = "file:app.img:/a.db?vfs=varve&create=64M&mode=rwc&cache=private&_fk=1";
-    assert_eq!(place.shell(&format!(".open '{uri}'\ncreate table t(v);\n.tables\n")), "t\n");
+    assert_eq!(
+        place.shell(&format!(".open '{uri}'\ncreate table t(v);\n.tables\n")),
+        "t\n"
+    );
 }
 
 /// What is written to an image that was moved away would be lost with it.
@@ -143,27 +151,5 @@ fn a_full_volume_is_a_full_disk_and_loses_nothing() {
     );
     assert!(text.contains("database or disk is full"), "{text}");
     assert!(text.contains("1\nok\n"), "{text}");
-    place.e2fsck();
-}
-
-#[test]
-fn another_process_hears_that_the_image_is_in_use() {
-    let place = Place::new();
-    let out = place.python(
-        "
-a = db(); a.execute('create table t(v)'); a.commit()
-import subprocess
-other = subprocess.run(['sqlite3', '-cmd', '.load ./varve', ':memory:',
-    '.open file:app.img:/app.db?vfs=varve', 'select varve_error()'],
-    capture_output=True, text=True)
-print(other.stderr, other.stdout)
-a.execute('insert into t values(1)'); a.commit(); a.close()
-b = db(); print('rows', b.execute('select count(*) from t').fetchone()[0]); b.close()
-",
-    );
-    let text = text_of(&out);
-    assert!(text.contains("database is locked"), "{text}");
-    assert!(text.contains("app.img: is in use by"), "{text}");
-    assert!(text.contains("rows 1"), "{text}");
     place.e2fsck();
 }

@@ -2,6 +2,7 @@
 
 mod common;
 mod errors;
+mod processes;
 mod programs;
 mod python;
 mod shell;
