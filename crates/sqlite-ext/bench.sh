@@ -1,7 +1,8 @@
 #!/bin/sh
 # SQLite on the extension against SQLite on the kernel's ext4 over a loop device, both on files of one
 # folder: transactions of one row in a second, the best of ROUNDS, and how many times as fast. The same program
-# and the same SQLite, compiled with batches of writes. Needs root, a C compiler and mke2fs.
+# and the same SQLite; `batch` is compiled with batches of writes, against DELETE, and the last two lines are of a process
+# that another one serves. Needs root, a C compiler and mke2fs.
 # OPTIONS in the environment are those of the mount, as scheme=adaptive.
 # usage: bench.sh FOLDER EXTENSION SQLITE3_C_FOLDER [COUNT [ROUNDS]]
 set -eu
@@ -44,6 +45,18 @@ for mode in delete truncate wal; do
     best "varve_$mode" "$program-plain" "$image" "$mode" "$count" "$extension"
 done
 best varve_batch "$program" "$image" delete "$count" "$extension"
+# The same by a process that another one serves.
+mkfifo "$folder/hold"
+"$program-plain" "file:$folder/varve.img:/first.db?vfs=varve" delete 1 "$extension" hold \
+    <"$folder/hold" >"$folder/first" &
+exec 3>"$folder/hold"
+until [ -s "$folder/first" ]; do sleep 0.1; done
+for mode in delete wal; do
+    best "served_$mode" "$program-plain" "$image" "$mode" "$count" "$extension"
+done
+exec 3>&-
+wait
+rm "$folder/hold"
 ratio() {
     awk -v a="$2" -v b="$3" -v name="$1" 'BEGIN { printf "%-10s %8d %8d %6.2f\n", name, b, a, a / b }'
 }
@@ -52,3 +65,5 @@ ratio delete "$varve_delete" "$kernel_delete"
 ratio truncate "$varve_truncate" "$kernel_truncate"
 ratio wal "$varve_wal" "$kernel_wal"
 ratio batch "$varve_batch" "$kernel_delete"
+ratio "delete, 2" "$served_delete" "$kernel_delete"
+ratio "wal, 2" "$served_wal" "$kernel_wal"

@@ -1,6 +1,6 @@
 /* Transactions of one row each, in one connection that stays open: what bench.sh measures.
- * usage: transactions URI JOURNAL_MODE COUNT [EXTENSION]
- * It prints transactions in a second. */
+ * usage: transactions URI JOURNAL_MODE COUNT [EXTENSION [hold]]
+ * It prints transactions in a second. With `hold` it keeps the database open until its input ends. */
 #define _POSIX_C_SOURCE 199309L
 #include <sqlite3.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ static double seconds(void) {
 
 int main(int argc, char **argv) {
     if (argc < 4) {
-        fprintf(stderr, "usage: %s URI JOURNAL_MODE COUNT [EXTENSION]\n", argv[0]);
+        fprintf(stderr, "usage: %s URI JOURNAL_MODE COUNT [EXTENSION [hold]]\n", argv[0]);
         return 2;
     }
     if (argc > 4) {
@@ -67,5 +67,10 @@ int main(int argc, char **argv) {
     }
     printf("%.0f\n", count / (seconds() - start));
     sqlite3_finalize(insert);
+    if (argc > 5) {
+        fflush(stdout);
+        while (getchar() != EOF) {
+        }
+    }
     return sqlite3_close(db);
 }

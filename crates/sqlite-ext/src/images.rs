@@ -336,6 +336,7 @@ fn mounted(api: Api, image: &Path, wish: &Wish) -> Result<Image, Error> {
     let told = Options {
         read_only,
         batch_atomic: true,
+        hold_journals: true,
         shared_index: true,
         ..Options::default()
     };

@@ -33,6 +33,20 @@ impl Batch {
         ends.max().unwrap_or(0)
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Bytes of all writes.
+    pub fn bytes(&self) -> usize {
+        self.0.iter().map(|(_, data)| data.len()).sum()
+    }
+
+    /// Each write with its offset.
+    pub fn parts(&self) -> &[(u64, Bytes)] {
+        &self.0
+    }
+
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         self.0.push((offset, Bytes::copy_from_slice(data)));
     }

@@ -20,6 +20,8 @@ enum Argument {
     Int,
     Long,
     Text,
+    /// Whether there is any counts.
+    Presence,
     /// It has none that is looked at.
     Nothing,
 }
@@ -35,6 +37,7 @@ fn argument(op: c_int) -> Option<Argument> {
         | ffi::SQLITE_FCNTL_EXTERNAL_READER => Argument::Int,
         ffi::SQLITE_FCNTL_SIZE_HINT => Argument::Long,
         ffi::SQLITE_FCNTL_VFSNAME | ffi::SQLITE_FCNTL_TEMPFILENAME => Argument::Text,
+        ffi::SQLITE_FCNTL_SYNC => Argument::Presence,
         ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE
         | ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE
         | ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => Argument::Nothing,
@@ -56,6 +59,7 @@ pub(crate) unsafe fn file_control(
         match argument(op) {
             None => ffi::SQLITE_NOTFOUND,
             Some(Argument::Nothing) => file.control(op, 0).0,
+            Some(Argument::Presence) => file.control(op, i64::from(!arg.is_null())).0,
             Some(Argument::Int) => {
                 let place = arg.cast::<c_int>();
                 let (code, value) = file.control(op, i64::from(*place));
@@ -96,6 +100,8 @@ pub(crate) fn number(file: &mut SqliteFile, op: c_int, value: i64) -> (c_int, i6
             let size = u64::try_from(value).unwrap_or(0);
             return (size_hint(file, size), value);
         }
+        // The name of a super-journal comes with it if the transaction covers several databases.
+        ffi::SQLITE_FCNTL_SYNC => return (file.commit_kept(value != 0), value),
         ffi::SQLITE_FCNTL_BEGIN_ATOMIC_WRITE => return (batch::begin(file), value),
         ffi::SQLITE_FCNTL_COMMIT_ATOMIC_WRITE => return (batch::commit(file), value),
         ffi::SQLITE_FCNTL_ROLLBACK_ATOMIC_WRITE => return (batch::roll_back(file), value),
@@ -120,8 +126,8 @@ fn mode_bit(bit: &mut bool, value: i64) -> i64 {
 /// With a chunk size, allocates the file up to `size`: one byte into each new block, as the unix
 /// VFS without `posix_fallocate`.
 fn size_hint(file: &mut SqliteFile, size: u64) -> c_int {
-    // A batch allocates when it is committed.
-    if file.chunk == 0 || file.batch.is_some() {
+    // A batch allocates when it is committed, and so does what is kept.
+    if file.chunk == 0 || file.batch.is_some() || !file.pending.is_empty() {
         return ffi::SQLITE_OK;
     }
     let old = match file.size() {

@@ -37,6 +37,12 @@ pub struct SqliteFile {
     pub(crate) batch: Option<Batch>,
     /// The last batch was refused, and nothing was written since.
     pub(crate) batch_refused: bool,
+    /// This is a rollback journal, and this is its database.
+    pub(crate) journal_of: Option<Arc<Node>>,
+    /// The journal is held, and this file is the one that began it.
+    pub(crate) holds: bool,
+    /// Writes of a database whose journal is held.
+    pub(crate) pending: Batch,
 }
 
 impl SqliteFile {
@@ -52,8 +58,31 @@ impl SqliteFile {
         }
     }
 
+    /// Writes to the file itself.
+    pub(crate) fn write_file(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
+        match batch::before_write(self) {
+            ffi::SQLITE_OK => {}
+            failed => return failed,
+        }
+        while !data.is_empty() {
+            match self.file.write_at(offset, data) {
+                Ok(0) => return ffi::SQLITE_FULL,
+                Ok(n) => {
+                    offset += n as u64;
+                    data = &data[n..];
+                }
+                Err(error) => return self.fail(During::Write, &error),
+            }
+        }
+        ffi::SQLITE_OK
+    }
+
     fn read_file(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
-        match self.file.read_at(offset, buf) {
+        let read = match self.read_held(offset, buf) {
+            Some(n) => Ok(n),
+            None => self.file.read_at(offset, buf),
+        };
+        match read {
             Ok(n) if n == buf.len() => ffi::SQLITE_OK,
             Ok(n) => {
                 buf[n..].fill(0);
@@ -104,8 +133,10 @@ impl Calls for SqliteFile {
     /// Fills `buf`, with zeros beyond the end of the file.
     fn read(&mut self, offset: u64, buf: &mut [u8]) -> c_int {
         let code = self.read_file(offset, buf);
-        let Some(batch) = &self.batch else {
-            return code;
+        let batch = match &self.batch {
+            None if self.pending.is_empty() => return code,
+            None => &self.pending,
+            Some(batch) => batch,
         };
         match code {
             ffi::SQLITE_OK | ffi::SQLITE_IOERR_SHORT_READ => batch.read_over(offset, buf),
@@ -117,26 +148,18 @@ impl Calls for SqliteFile {
         }
     }
 
-    fn write(&mut self, mut offset: u64, mut data: &[u8]) -> c_int {
+    fn write(&mut self, offset: u64, data: &[u8]) -> c_int {
         if let Some(batch) = &mut self.batch {
             batch.write(offset, data);
             return ffi::SQLITE_OK;
         }
-        match batch::before_write(self) {
-            ffi::SQLITE_OK => {}
-            failed => return failed,
+        if let Some(code) = self.write_held(offset, data) {
+            return code;
         }
-        while !data.is_empty() {
-            match self.file.write_at(offset, data) {
-                Ok(0) => return ffi::SQLITE_FULL,
-                Ok(n) => {
-                    offset += n as u64;
-                    data = &data[n..];
-                }
-                Err(error) => return self.fail(During::Write, &error),
-            }
+        if let Some(code) = self.keep_write(offset, data) {
+            return code;
         }
-        ffi::SQLITE_OK
+        self.write_file(offset, data)
     }
 
     /// Rounded up to whole chunks, as the unix VFS does.
@@ -144,6 +167,15 @@ impl Calls for SqliteFile {
         if self.batch.is_some() {
             // SQLite truncates after the batch.
             return ffi::SQLITE_IOERR_TRUNCATE;
+        }
+        if let Some(code) = self.truncate_held(size) {
+            return code;
+        }
+        if !self.pending.is_empty() {
+            match self.settle() {
+                ffi::SQLITE_OK => {}
+                failed => return failed,
+            }
         }
         let size = match self.chunk {
             0 => size,
@@ -153,12 +185,23 @@ impl Calls for SqliteFile {
         if self.node.is_none() {
             self.mount.journal_ended();
         }
-        self.outcome(During::Truncate, result)
+        let code = self.outcome(During::Truncate, result);
+        if code == ffi::SQLITE_OK {
+            self.hold_if_empty();
+        }
+        code
     }
 
     /// sqlite-S6. `flags` are ignored: fdatasync writes what SQLite needs, the size included, and
     /// Linux has no stronger sync.
     fn sync(&mut self) -> c_int {
+        if let Some(code) = self.sync_held() {
+            return code;
+        }
+        match self.commit_kept(false) {
+            ffi::SQLITE_OK => {}
+            failed => return failed,
+        }
         let result = sync(&self.mount, &self.file);
         let code = self.outcome(During::Sync, result);
         if code != ffi::SQLITE_OK || !self.sync_dir {
@@ -171,8 +214,11 @@ impl Calls for SqliteFile {
     }
 
     fn size(&mut self) -> Result<u64, c_int> {
+        if let Some(size) = self.size_held() {
+            return Ok(size);
+        }
         let attr = self.file.stat();
-        let written = self.batch.as_ref().map_or(0, Batch::end);
+        let written = self.batch.as_ref().unwrap_or(&self.pending).end();
         attr.map(|a| a.size.max(written))
             .map_err(|e| self.fail(During::Stat, &e))
     }
@@ -189,6 +235,10 @@ impl Calls for SqliteFile {
 
     fn unlock(&mut self, to: c_int) -> c_int {
         if let (Some(to), Some(node)) = (Level::from_code(to), &self.node) {
+            if to <= Level::Shared {
+                // held-H3.
+                self.pending = Batch::default();
+            }
             node.locks.lock().unlock(&mut self.level, to);
         }
         ffi::SQLITE_OK
@@ -264,9 +314,10 @@ impl Calls for SqliteFile {
 
     fn close(mut self: Box<Self>) -> c_int {
         self.shm_unmap();
+        self.drop_held();
         self.unlock(Level::None as c_int);
-        if let Some(node) = self.node.take() {
-            self.mount.put(node);
+        for node in [self.node.take(), self.journal_of.take()] {
+            node.into_iter().for_each(|node| self.mount.put(node));
         }
         self.mount.files.fetch_sub(1, Ordering::Relaxed);
         match self.file.close() {

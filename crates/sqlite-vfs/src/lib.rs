@@ -13,6 +13,7 @@ mod control;
 mod error;
 pub mod ffi;
 mod file;
+mod held;
 mod io;
 mod locks;
 mod mount;

@@ -1,6 +1,7 @@
 //! State that the connections on one mounted volume share.
 
 use crate::error::{self, During};
+use crate::held::Journal;
 use crate::locks::FileLocks;
 use crate::options::Options;
 use crate::shm::Shm;
@@ -11,11 +12,13 @@ use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use vfs::{Errno, FsError, FsResult, Vfs};
 
-/// Locks and WAL index of one database file, shared by all its open files.
+/// Locks, WAL index and held journal of one database file, shared by all its open files.
 pub(crate) struct Node {
     pub(crate) ino: Ino,
     pub(crate) locks: Mutex<FileLocks>,
     pub(crate) shm: Mutex<Shm>,
+    /// Its rollback journal.
+    pub(crate) journal: Mutex<Journal>,
 }
 
 /// A [`Vfs`] as SQLite sees it.
@@ -116,6 +119,11 @@ impl Mount {
         Ok(())
     }
 
+    /// Whether rollback journals are held in memory here.
+    pub(crate) fn holds_journals(&self) -> bool {
+        self.options.hold_journals && self.vfs.has_atomic_writes()
+    }
+
     /// The node of an inode that the caller holds open.
     pub(crate) fn node(&self, ino: Ino) -> Arc<Node> {
         let mut nodes = self.nodes.lock();
@@ -126,6 +134,7 @@ impl Mount {
             ino,
             locks: Mutex::named("sqlite file lock", FileLocks::default()),
             shm: Mutex::named("sqlite wal index", Shm::new(self.options.shared_index)),
+            journal: Mutex::named("sqlite held journal", Journal::default()),
         });
         nodes.insert(ino, Arc::downgrade(&node));
         node

@@ -1,10 +1,11 @@
 //! xOpen, xDelete and xAccess, in code without raw pointers: flags, permissions, temporary files.
 
+use crate::batch::Batch;
 use crate::error::During;
 use crate::ffi;
 use crate::file::{SqliteFile, sync_parent};
 use crate::locks::Level;
-use crate::mount::Mount;
+use crate::mount::{Mount, Node};
 use std::ffi::c_int;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -57,8 +58,12 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
             ffi::SQLITE_OPEN_MAIN_JOURNAL | ffi::SQLITE_OPEN_SUPER_JOURNAL | ffi::SQLITE_OPEN_WAL
         );
     let node = (kind == ffi::SQLITE_OPEN_MAIN_DB).then(|| mount.node(file.ino()));
+    let journal_of = match kind {
+        ffi::SQLITE_OPEN_MAIN_JOURNAL if mount.holds_journals() => database_of(mount, &path),
+        _ => None,
+    };
     mount.files.fetch_add(1, Ordering::Relaxed);
-    let file = SqliteFile {
+    let mut file = SqliteFile {
         mount: Arc::clone(mount),
         file,
         path,
@@ -72,7 +77,11 @@ pub fn open(mount: &Arc<Mount>, request: Request) -> Result<(SqliteFile, c_int),
         last_errno: 0,
         batch: None,
         batch_refused: false,
+        journal_of,
+        holds: false,
+        pending: Batch::default(),
     };
+    file.hold_if_empty();
     Ok((file, flags))
 }
 
@@ -159,6 +168,18 @@ fn wanted(flags: c_int) -> OpenFlags {
     })
 }
 
+/// The path of the database whose journal this is: its name has `-journal` or `-wal` behind it.
+fn database_path(journal: &[u8]) -> Option<&[u8]> {
+    let end = journal.iter().rposition(|&b| b == b'-')?;
+    Some(&journal[..end])
+}
+
+/// The node of the database whose journal this is. Whoever opens the journal has the database open.
+fn database_of(mount: &Mount, journal: &[u8]) -> Option<Arc<Node>> {
+    let attr = mount.vfs.stat(database_path(journal)?).ok()?;
+    Some(mount.node(attr.ino))
+}
+
 /// Permission bits of a file that is made, and the owner of the database if a journal must be given
 /// to it.
 fn permissions(mount: &Mount, path: &[u8], flags: c_int) -> (u16, Option<(u32, u32)>) {
@@ -168,12 +189,7 @@ fn permissions(mount: &Mount, path: &[u8], flags: c_int) -> (u16, Option<(u32, u
     if flags & (ffi::SQLITE_OPEN_WAL | ffi::SQLITE_OPEN_MAIN_JOURNAL) == 0 {
         return (DATABASE_PERM, None);
     }
-    // The journal's name is the database's with `-journal` or `-wal` behind it.
-    let database = path
-        .iter()
-        .rposition(|&b| b == b'-')
-        .map(|end| &path[..end]);
-    match database.map(|database| mount.vfs.stat(database)) {
+    match database_path(path).map(|database| mount.vfs.stat(database)) {
         Some(Ok(attr)) => (attr.perm & 0o777, Some((attr.uid, attr.gid))),
         _ => (DATABASE_PERM, None),
     }
@@ -193,7 +209,14 @@ fn give_to(file: &vfs::File, uid: u32, gid: u32) -> vfs::FsResult<()> {
 }
 
 /// Removes a file, and makes that durable if asked to.
+///
+/// An empty journal is none, so where journals are held its end needs no sync: that of the database
+/// has made durable whatever an earlier journal at this path had left.
 pub fn delete(mount: &Mount, path: &[u8], sync_dir: bool) -> c_int {
+    let is_nothing = mount.holds_journals()
+        && mount.vfs.sync_keeps_order()
+        && mount.vfs.lstat(path).is_ok_and(|attr| attr.size == 0);
+    let sync_dir = sync_dir && !is_nothing;
     if let Err(error) = mount.vfs.unlink(path) {
         return mount.fail(During::Delete, path, &error);
     }

@@ -31,6 +31,9 @@ pub struct Options {
     /// (`SQLITE_IOCAP_BATCH_ATOMIC`). It counts for an SQLite that is compiled with
     /// `SQLITE_ENABLE_BATCH_ATOMIC_WRITE`.
     pub batch_atomic: bool,
+    /// Rollback journals are held in memory, and transactions are atomic writes of the file system,
+    /// where that has any: as `batch_atomic`, for an SQLite that knows of no batches (`held`).
+    pub hold_journals: bool,
     /// The WAL index lies in memory that other processes can map; in the real world only.
     pub shared_index: bool,
 }
@@ -43,6 +46,7 @@ impl Default for Options {
             sector_bytes: 4096,
             read_only: false,
             batch_atomic: false,
+            hold_journals: false,
             shared_index: false,
         }
     }

@@ -120,3 +120,35 @@ impl Drop for Region {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_mappings_are_the_same_memory_and_its_size_stays() {
+        let region = Region::shared(32_768).unwrap();
+        // Others get the file as it is.
+        let file = region.file().unwrap();
+        assert!(ftruncate(&file, 0).is_err() && ftruncate(&file, 1 << 20).is_err());
+        let other = Region::of_another_process(region.file().unwrap(), 32_768);
+        let other = other.unwrap().unwrap();
+        assert_ne!(region.start(), other.start());
+        // SAFETY: both have 4096 words, and nobody else knows them.
+        unsafe {
+            region.start().add(4095).write_volatile(7);
+            assert_eq!(other.start().add(4095).read_volatile(), 7);
+        }
+        drop(region);
+        // SAFETY: as above; the memory lives as long as a mapping.
+        assert_eq!(unsafe { other.start().add(4095).read_volatile() }, 7);
+    }
+
+    #[test]
+    fn memory_that_is_too_short_is_not_mapped() {
+        let region = Region::shared(4096).unwrap();
+        let found = Region::of_another_process(region.file().unwrap(), 32_768).unwrap();
+        assert!(found.is_none());
+        assert!(Region::new(8).file().is_none());
+    }
+}

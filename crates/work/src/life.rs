@@ -1,7 +1,7 @@
 //! One life of a stack: a simulation of its own from mount to unmount. Nothing in memory can leak
 //! into the next life, because only the device is handed on.
 
-use crate::workload::Workload;
+use crate::workload::{Batch, Workload};
 use crate::{RunConfig, RunError};
 use rig::{AnyModel, BlockDevice, Clock, Config, Stack};
 use rt::{Sim, SimConfig};
@@ -85,7 +85,8 @@ pub fn live_in<T>(
     let sim = on_host(sim, &config.stack)?;
     let options = sqlite::Options {
         powersafe_overwrite: workload.powersafe_overwrite(),
-        batch_atomic: workload.batch_atomic(),
+        batch_atomic: workload.batch() == Batch::On,
+        hold_journals: workload.batch() == Batch::Held,
         ..sqlite::Options::default()
     };
     let outcome = Sim::new(sim).run(|| mounted(&config.stack, options, (model, between), body));

@@ -40,6 +40,16 @@ pub fn made(folder: Option<&Path>, which: usize) -> Result<Device, String> {
 }
 
 impl Device {
+    /// Makes the host forget what it keeps of a file in memory.
+    pub fn forget(&self) -> Result<(), String> {
+        let Device::File(file) = self else {
+            return Ok(());
+        };
+        file.sync_all().map_err(|e| e.to_string())?;
+        let all = rustix::fs::Advice::DontNeed;
+        rustix::fs::fadvise(file, 0, None, all).map_err(|e| e.to_string())
+    }
+
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         match self {
             Device::Memory(bytes) => {

@@ -14,7 +14,8 @@ pub struct Amount {
 /// A load and its name.
 pub struct Load {
     pub name: &'static str,
-    /// The volume is mounted anew before it, so that no cache of a library has anything.
+    /// The volume is mounted anew before it, so that no cache has anything: none of a library, and
+    /// not the host's.
     pub fresh: bool,
     pub run: fn(&dyn Side, &Amount) -> Result<Duration, String>,
 }

@@ -81,6 +81,7 @@ fn run(args: &Args) -> Result<(), String> {
             for (load, times) in LOADS.iter().zip(&mut times) {
                 if load.fresh {
                     side.end()?;
+                    device.forget()?;
                     side = sides::mounted(which, device.clone())?;
                 }
                 times[which].push(measured(load, &*side, &args.amount)?);

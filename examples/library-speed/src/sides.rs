@@ -16,8 +16,6 @@ pub trait Side {
     fn look_up(&self, path: &str) -> Result<u64, String>;
     /// A file to read and write.
     fn open<'a>(&'a self, path: &str) -> Result<Box<dyn Open + 'a>, String>;
-    /// Makes everything durable.
-    fn sync(&self) -> Result<(), String>;
     fn end(self: Box<Self>) -> Result<(), String>;
 }
 
@@ -92,9 +90,6 @@ impl Side for Ours {
         let file = options.open(&self.volume, path).map_err(text)?;
         Ok(Box::new(file))
     }
-    fn sync(&self) -> Result<(), String> {
-        self.volume.sync().map_err(text)
-    }
     fn end(self: Box<Self>) -> Result<(), String> {
         self.volume.unmount().map_err(text)?;
         match self.disk.check().map_err(text)?.is_clean() {
@@ -153,9 +148,6 @@ impl Side for Theirs {
             fs: &self.fs,
             inode,
         }))
-    }
-    fn sync(&self) -> Result<(), String> {
-        self.fs.flush().map_err(text)
     }
     fn end(self: Box<Self>) -> Result<(), String> {
         self.fs.finish().map_err(text)

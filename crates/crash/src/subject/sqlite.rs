@@ -27,7 +27,7 @@ use vfs::Vfs;
 use work::RunError;
 use work::run::DATABASE;
 use work::workload::sqlite::{self, Table, Transaction};
-use work::workload::{JournalMode, SqliteSpec, Synchronous};
+use work::workload::{Batch, JournalMode, SqliteSpec, Synchronous};
 
 /// A workload of SQLite transactions.
 pub struct Transactions {
@@ -65,7 +65,8 @@ impl Subject for Transactions {
 fn options(spec: &SqliteSpec) -> ::sqlite::Options {
     ::sqlite::Options {
         powersafe_overwrite: spec.powersafe_overwrite,
-        batch_atomic: spec.batch_atomic,
+        batch_atomic: spec.batch == Batch::On,
+        hold_journals: spec.batch == Batch::Held,
         ..::sqlite::Options::default()
     }
 }

@@ -109,6 +109,37 @@ fn sqlite_with_atomic_writes_loses_no_acknowledged_transaction() {
     }
 }
 
+/// The rows before the first transaction are too many for one atomic write, so they have a journal
+/// file, whose removal is durable with `extra`.
+#[test]
+fn sqlite_whose_journal_is_held_keeps_what_it_acknowledged() {
+    for (scheme, modes) in [
+        ("jbd2", "journal=delete,synchronous=full"),
+        (
+            "jbd2",
+            "journal=delete,synchronous=extra,prefill=300,value=2000",
+        ),
+        ("emmc", "journal=truncate,synchronous=full"),
+        (
+            "coalition",
+            "journal=persist,synchronous=full,prefill=300,value=2000",
+        ),
+        ("flush-ahead", "journal=delete,synchronous=full"),
+        ("adaptive", "journal=persist,synchronous=normal"),
+    ] {
+        assert_kept(scheme, &format!("sqlite:{SHORT},{modes},batch=held"));
+    }
+    for (scheme, modes) in [
+        ("checkpoint-60", "journal=delete,synchronous=full"),
+        ("f2fsj", "journal=truncate,synchronous=normal"),
+    ] {
+        let text = &format!("sqlite:insert=2,update=2,delete=1,{modes},batch=held");
+        let explored = explored(scheme, "spec:nvme", text);
+        let first = explored.findings.first();
+        assert!(first.is_none(), "{scheme}, {text}: {first:?}");
+    }
+}
+
 #[test]
 fn sqlite_without_syncs_or_journal_is_seen_to_lose() {
     let off = format!("sqlite:{SHORT},journal=truncate,synchronous=off");

@@ -33,7 +33,7 @@ pub use fsync::FsyncSpec;
 pub use replay::own_time;
 pub use replay_spec::{AppSpec, Pace, Pacing, ReplaySpec};
 pub use spec::Workload;
-pub use sqlite_spec::{JournalMode, SqliteSpec, Synchronous};
+pub use sqlite_spec::{Batch, JournalMode, SqliteSpec, Synchronous};
 pub use values::SpecError;
 
 use base::{Nanos, Time};

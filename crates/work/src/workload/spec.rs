@@ -6,8 +6,8 @@
 //! defaults have to stay; and variables of a model of Filebench that nobody set.
 
 use super::{
-    AppSpec, Background, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SpecError, SqliteSpec, bench,
-    sets,
+    AppSpec, Background, Batch, BenchSpec, FilesSpec, FsyncSpec, ReplaySpec, SpecError, SqliteSpec,
+    bench, sets,
 };
 use std::fmt;
 use std::str::FromStr;
@@ -135,9 +135,12 @@ impl Workload {
 }
 
 impl Workload {
-    /// True if SQLite's transactions are atomic writes (see [`SqliteSpec::batch_atomic`]).
-    pub fn batch_atomic(&self) -> bool {
-        matches!(self, Workload::Sqlite(spec) if spec.batch_atomic)
+    /// Whether SQLite's transactions are atomic writes.
+    pub fn batch(&self) -> Batch {
+        match self {
+            Workload::Sqlite(spec) => spec.batch,
+            _ => Batch::Off,
+        }
     }
 }
 

@@ -27,8 +27,8 @@ pub struct SqliteSpec {
     /// ("powersafe overwrite"), which is its default on Linux. It is false on a device that can
     /// leave a sector as garbage; SQLite then pads its log to whole sectors.
     pub powersafe_overwrite: bool,
-    /// A transaction is one atomic write of the file system and has no journal file (`batch=on`).
-    pub batch_atomic: bool,
+    /// Whether a transaction is one atomic write of the file system.
+    pub batch: Batch,
     /// What runs beside it.
     pub background: Background,
 }
@@ -44,9 +44,22 @@ impl Default for SqliteSpec {
             journal: JournalMode::Truncate,
             synchronous: Synchronous::Full,
             powersafe_overwrite: true,
-            batch_atomic: false,
+            batch: Batch::Off,
             background: Background::default(),
         }
+    }
+}
+
+base::words! {
+    /// Whether a transaction of SQLite is one atomic write of the file system.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum Batch: "kind of batch" {
+        /// It has a journal file.
+        Off => "off",
+        /// SQLite hands its pages over as a batch, and makes no journal file.
+        On => "on",
+        /// SQLite knows of no batches, and its journal is held in memory.
+        Held => "held",
     }
 }
 
@@ -102,7 +115,7 @@ impl SqliteSpec {
             "journal" => self.journal = value.parse()?,
             "synchronous" => self.synchronous = value.parse()?,
             "psow" => self.powersafe_overwrite = switch(value)?,
-            "batch" => self.batch_atomic = switch(value)?,
+            "batch" => self.batch = value.parse()?,
             _ if self.background.set(name, value)? => {}
             _ => return Err(key("sqlite", name, Self::KEYS)),
         }
@@ -134,7 +147,11 @@ impl fmt::Display for SqliteSpec {
             self.deletes, self.value_chars
         )?;
         // Named only where it is on, so that a text is the same with and without this parameter.
-        let batch = if self.batch_atomic { "batch=on," } else { "" };
+        let batch = match self.batch {
+            Batch::Off => "",
+            Batch::On => "batch=on,",
+            Batch::Held => "batch=held,",
+        };
         write!(
             f,
             "synchronous={synchronous},psow={psow},{batch}{}",
