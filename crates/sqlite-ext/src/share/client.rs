@@ -76,8 +76,8 @@ impl Session {
         answer
     }
 
-    /// As [`ask`](Session::ask): SQLite's code, with the answer where there is one. What failed over
-    /// there is told here.
+    /// As [`ask`](Session::ask): SQLite's code, with the answer where there is one. What failed
+    /// over there is told here.
     pub fn call(&self, head: Head, data: &[u8]) -> (c_int, Option<Message>) {
         let Some(answer) = self.ask(head, data) else {
             return (ffi::SQLITE_IOERR, None);
