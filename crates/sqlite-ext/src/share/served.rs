@@ -5,9 +5,9 @@
 use super::wire::{Ask, DATA_MAX, Head, Message};
 use crate::api::Api;
 use crate::said;
-use base::Map;
 use rustix::fd::OwnedFd;
 use sqlite_vfs::{Calls, Mount, Request, SqliteFile, ffi};
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const FILES_MAX: usize = 4096;
 pub struct Served {
     api: Api,
     mount: Arc<Mount>,
-    files: Map<u32, Box<SqliteFile>>,
+    files: BTreeMap<u32, Box<SqliteFile>>,
     next: u32,
 }
 
@@ -56,7 +56,7 @@ impl Served {
         Served {
             api,
             mount,
-            files: Map::default(),
+            files: BTreeMap::new(),
             next: 1,
         }
     }
