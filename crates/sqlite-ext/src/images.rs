@@ -38,7 +38,7 @@ const PATIENCE_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
 
 /// How often an image that is in use is tried, and the pause between two tries: one that is being
 /// made or unmounted has nobody who serves it for a moment.
-const TRIES: u32 = 20;
+const TRIES: u32 = 50;
 const BETWEEN_TRIES: base::Nanos = base::Nanos(10_000_000);
 
 /// Why an image is refused that is not the one whose databases are open.
@@ -76,7 +76,7 @@ pub struct Refusal {
     pub errno: c_int,
     /// For the user: what, where, why.
     pub text: String,
-    /// Another process has the image, which may serve it.
+    /// Another process has the image, which may serve it, or is making it.
     pub is_in_use: bool,
 }
 
@@ -97,7 +97,7 @@ impl Refusal {
             true => text,
             false => format!("{shown}: {text}"),
         };
-        let is_in_use = e.kind() == std::io::ErrorKind::ResourceBusy;
+        let is_in_use = is_in_use(e);
         Refusal {
             code: match is_in_use {
                 true => ffi::SQLITE_BUSY,
@@ -144,7 +144,10 @@ fn mount_here(api: Api, image: &Path, wish: &Wish) -> Result<Home, Refusal> {
         return Ok(Home::Here(mount));
     }
     let mounted = mounted(api, image, wish);
-    let mounted = mounted.map_err(|e| Refusal::of(image, &e))?;
+    let mounted = mounted.map_err(|e| Refusal {
+        is_in_use: is_in_use(&e) || is_being_made(&e, wish),
+        ..Refusal::of(image, &e)
+    })?;
     let mount = Arc::clone(&mounted.mount);
     if let Some(listener) = &mounted.listener {
         listener.start(api);
@@ -241,9 +244,7 @@ pub fn release(mount: &Arc<Mount>) -> c_int {
     let image = images.swap_remove(at);
     let unmounted = image.volume.unmount();
     // Not sooner: who connects meanwhile waits, and then finds the image free.
-    if let Some(listener) = image.listener {
-        listener.end();
-    }
+    drop(image.listener);
     match unmounted {
         Ok(()) => ffi::SQLITE_OK,
         Err(not) => {
@@ -362,7 +363,9 @@ fn made(image: &Path, wish: &Wish, missing: Error) -> Result<Disk, Error> {
     let was_there = image.symlink_metadata().is_ok();
     let disk = Disk::create(image, bytes)?;
     let made = disk.format(&Format::new(wish.kind.unwrap_or(Kind::Ext4)));
-    if made.is_err() {
+    // `Disk::create` found it empty under the lock, so what is in it is from this call, unless
+    // somebody writes without a lock.
+    if made.as_ref().is_err_and(|e| !matches!(e, Error::HoldsData)) {
         // Half a file system would be in the way of the next attempt; the lock is still held. An
         // empty file that was there is empty again, and keeps its owner. The first error is told.
         let emptied = std::fs::File::options().write(true).open(image);
@@ -390,6 +393,18 @@ fn is_blank(image: &Path, bytes: u64) -> bool {
     // ENXIO: there is no data behind the offset.
     let data = rustix::fs::seek(&file, rustix::fs::SeekFrom::Data(0));
     is_file && data == Err(rustix::io::Errno::NXIO)
+}
+
+fn is_in_use(e: &Error) -> bool {
+    e.kind() == std::io::ErrorKind::ResourceBusy
+}
+
+/// Whether an image that was to be made may be one that another process made at the same time: it
+/// was too short when it was opened, or had content when it was made.
+fn is_being_made(e: &Error, wish: &Wish) -> bool {
+    let is_unfit =
+        |errno: i32| std::io::Error::from_raw_os_error(errno).kind() == std::io::ErrorKind::InvalidInput;
+    wish.create.is_some() && matches!(e, Error::Host { errno, .. } if is_unfit(*errno))
 }
 
 fn is_write_protected(e: &Error) -> bool {

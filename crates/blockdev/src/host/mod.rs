@@ -92,7 +92,8 @@ impl HostFile {
     /// Makes an image file of `bytes` zeros, or uses an empty one, for reading and writing.
     ///
     /// # Errors
-    /// As [`HostFile::open`]; the file exists and is not empty.
+    /// As [`HostFile::open`]; the file exists and is not empty. It is in use also if another
+    /// process made it, or removed it, during the call.
     pub fn create(
         path: impl AsRef<Path>,
         bytes: u64,
@@ -116,6 +117,7 @@ impl HostFile {
             return Err(HostError::unfit(path, "has content already"));
         }
         busy::lock(path, &file, &meta, true)?;
+        refuse_made_meanwhile(path, &file)?;
         file.set_len(bytes).map_err(|e| {
             if is_new {
                 // An empty file would be in the way of the next attempt. The first error is told.
@@ -282,6 +284,22 @@ impl HostFile {
         }
         place.set_bytes(bytes);
         HostFile::on(Arc::new(place), io)
+    }
+}
+
+/// Between the opening of an empty file and its lock another process may have made an image of it,
+/// or removed it. Extending it would cut that image, or make one that has no name.
+fn refuse_made_meanwhile(path: &Path, file: &File) -> Result<(), HostError> {
+    let locked = file
+        .metadata()
+        .map_err(HostError::host(path, "its status"))?;
+    let same = |named: Metadata| (named.dev(), named.ino()) == (locked.dev(), locked.ino());
+    match locked.len() == 0 && std::fs::metadata(path).is_ok_and(same) {
+        true => Ok(()),
+        false => Err(HostError::in_use(
+            path,
+            "another program, which has just made or removed it; try again",
+        )),
     }
 }
 

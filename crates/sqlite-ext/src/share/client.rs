@@ -66,10 +66,16 @@ impl Session {
         let answer = {
             let mut link = self.link.lock();
             let asked = link.send(head, data, None);
-            asked.and_then(|()| link.receive(None)).unwrap_or_default()
+            asked.and_then(|()| link.receive(None))
+        };
+        let (answer, why) = match answer {
+            Ok(answer) => (answer, None),
+            Err(e) => (None, Some(e)),
         };
         if answer.is_none() && self.alive.swap(false, Ordering::AcqRel) {
-            let text = format!("{}: {ENDED}", self.image.display());
+            let why = why.filter(|e| e.raw_os_error().is_none()).map(|e| e.to_string());
+            let why = why.map_or_else(String::new, |e| format!("{e}; "));
+            let text = format!("{}: {why}{ENDED}", self.image.display());
             let errno = Errno::PIPE.raw_os_error();
             said::say(self.api, ffi::SQLITE_IOERR, errno, &text);
         }
@@ -92,6 +98,15 @@ impl Session {
     }
 }
 
+/// A process that forked from this one holds the socket, too, and would keep the image in use.
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.is_of_another_process() {
+            self.link.lock().end();
+        }
+    }
+}
+
 /// Connects to the process that serves `image`. `None`: nobody does.
 ///
 /// # Errors
@@ -111,6 +126,8 @@ pub fn connect(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> 
         return Ok(None);
     };
     let file = (meta.dev(), meta.ino());
+    // Anybody may take a name, so who cannot be trusted is no reason to ask nobody else.
+    let mut distrusted = None;
     for try_ in 0..NAMES {
         let Some(mut link) = linked(file, try_) else {
             continue;
@@ -118,7 +135,8 @@ pub fn connect(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> 
         let user = link.peer().user;
         if ![0, meta.uid(), rustix::process::geteuid().as_raw()].contains(&user) {
             let why = format!("is in use, and user {user}, who is not its owner, answers for it");
-            return Err(refused(why));
+            distrusted = Some(refused(why));
+            continue;
         }
         let hello = Head {
             what: MAGIC,
@@ -145,12 +163,16 @@ pub fn connect(api: Api, image: &Path) -> Result<Option<Arc<Session>>, Refusal> 
             Err(e) => return Err(refused(format!("the process that has it mounted: {e}"))),
         }
     }
-    Ok(None)
+    distrusted.map_or(Ok(None), Err)
 }
 
+/// `None`: nobody answers to the name, or so many wait there that there is no place for one more.
 fn linked(file: (u64, u64), try_: u32) -> Option<Link> {
     let socket = wire::socket().ok()?;
     let address = wire::address(file, try_).ok()?;
+    // A connection that may block waits for ever at a process that is stopped.
+    rustix::io::ioctl_fionbio(&socket, true).ok()?;
     rustix::net::connect(&socket, &address).ok()?;
+    rustix::io::ioctl_fionbio(&socket, false).ok()?;
     Link::new(socket).ok()
 }

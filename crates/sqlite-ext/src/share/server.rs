@@ -19,7 +19,10 @@ const BACKLOG: i32 = 64;
 /// Most processes that are served at once.
 const CLIENTS_MAX: usize = 128;
 /// How long a process that has connected may take to say what it wants, seconds.
-const PATIENCE: i64 = 10;
+const PATIENCE: i64 = 1;
+/// Most connections that have not shown yet that they may write: anybody may connect, and each
+/// takes a thread and a few descriptors of this process.
+const UNPROVEN_MAX: usize = 32;
 /// Descriptors have run out: somebody may close one soon.
 const PAUSE: base::Nanos = base::Nanos::from_millis(10);
 
@@ -27,6 +30,7 @@ const PAUSE: base::Nanos = base::Nanos::from_millis(10);
 pub struct Listener {
     socket: Arc<OwnedFd>,
     file: (u64, u64),
+    process: u32,
 }
 
 impl Listener {
@@ -43,61 +47,104 @@ impl Listener {
         Some(Listener {
             socket: Arc::new(socket),
             file,
+            process: sqlite_vfs::this_process(),
         })
     }
 
     /// Serves whoever connects, until the end.
     pub fn start(&self, api: Api) {
-        let (socket, file) = (Arc::clone(&self.socket), self.file);
-        // Without a thread nobody is served, and others wait until they have no more patience.
-        let started = rt::try_spawn("sqlite-ext listener", move || serve(api, &socket, file));
+        let ending = Ending(Arc::clone(&self.socket));
+        let file = self.file;
+        // Without a thread nobody is served, and the socket ends with what it was to run.
+        let started = rt::try_spawn("sqlite-ext listener", move || serve(api, &ending.0, file));
         drop(started);
     }
+}
 
-    /// Lets nobody in any more, also where a process that forked holds a copy of the socket.
-    pub fn end(self) {
-        let _ = shutdown(&*self.socket, Shutdown::Both);
+/// Lets nobody in any more, also where a process that forked holds a copy of the socket. The fork
+/// itself ends nothing: the socket serves the process that it forked from.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if self.process == sqlite_vfs::this_process() {
+            let _ = shutdown(&*self.socket, Shutdown::Both);
+        }
+    }
+}
+
+/// Ends a socket that nobody serves: who connects to it would wait in vain.
+struct Ending(Arc<OwnedFd>);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = shutdown(&*self.0, Shutdown::Both);
+    }
+}
+
+/// One of a limited number, given back when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+impl Place {
+    /// `None`: all of `most` are taken.
+    fn of(taken: &Arc<AtomicUsize>, most: usize) -> Option<Place> {
+        let one_more = |n: usize| (n < most).then_some(n + 1);
+        let took = taken.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
+        took.is_ok().then(|| Place(Arc::clone(taken)))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 fn serve(api: Api, socket: &OwnedFd, file: (u64, u64)) {
-    let clients = Arc::new(AtomicUsize::new(0));
+    let (unproven, clients) = (Arc::default(), Arc::default());
     loop {
         match accept_with(socket, SocketFlags::CLOEXEC) {
             Ok(client) => {
+                // Without a place or a thread the socket is dropped, and the client hears that.
+                let Some(place) = Place::of(&unproven, UNPROVEN_MAX) else {
+                    continue;
+                };
                 let clients = Arc::clone(&clients);
-                clients.fetch_add(1, Ordering::Relaxed);
-                // Without a thread the socket is dropped, and the client hears that.
                 let started = rt::try_spawn("sqlite-ext client", move || {
                     if let Ok(link) = Link::new(client) {
-                        let is_many = clients.load(Ordering::Relaxed) > CLIENTS_MAX;
                         // What panics is within a call, and is answered.
-                        let _ = rt::foreign(|| attend(api, link, file, is_many));
+                        let _ = rt::foreign(|| attend(api, link, file, place, &clients));
                     }
-                    clients.fetch_sub(1, Ordering::Relaxed);
                 });
                 drop(started);
             }
             Err(Errno::INTR | Errno::CONNABORTED) => {}
-            Err(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM) => rt::sleep(PAUSE),
             // The listener has ended.
-            Err(_) => return,
+            Err(Errno::INVAL | Errno::BADF) => return,
+            // Descriptors or memory have run out.
+            Err(_) => rt::sleep(PAUSE),
         }
     }
 }
 
 /// Serves one process, until it is gone.
-fn attend(api: Api, mut link: Link, file: (u64, u64), is_many: bool) {
+fn attend(
+    api: Api,
+    mut link: Link,
+    file: (u64, u64),
+    unproven: Place,
+    clients: &Arc<AtomicUsize>,
+) {
     let Ok(Some(hello)) = link.receive(Some(PATIENCE)) else {
         return;
     };
-    let why = match is_many {
-        true => Some(format!(
-            "is in use by {CLIENTS_MAX} processes, which is the most"
-        )),
-        false => objection(&hello, file),
+    let objection = objection(&hello, file);
+    // Places are for those who may write the image.
+    let place = match objection {
+        None => Place::of(clients, CLIENTS_MAX),
+        Some(_) => None,
     };
-    if let Some(why) = why {
+    if place.is_none() {
+        let many = || format!("is in use by {CLIENTS_MAX} processes, which is the most");
+        let why = objection.unwrap_or_else(many);
         let no = Head {
             what: ffi::SQLITE_BUSY as u32,
             ..Head::default()
@@ -105,6 +152,7 @@ fn attend(api: Api, mut link: Link, file: (u64, u64), is_many: bool) {
         let _ = link.send(no, why.as_bytes(), None);
         return;
     }
+    drop((hello, unproven));
     // One that is not there has just been unmounted: the client tries to mount it.
     let Some(mount) = images::join(file) else {
         return;

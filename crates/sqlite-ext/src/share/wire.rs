@@ -6,8 +6,8 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    recvmsg, sendmsg, socket_with,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
+    recvmsg, sendmsg, shutdown, socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -155,11 +155,16 @@ impl Link {
     /// Over a socket that is connected.
     ///
     /// # Errors
-    /// The kernel does not say who is at the other end.
+    /// The kernel does not say who is at the other end, or that process has ended.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         let peer = peer(&socket)?;
-        let life =
-            Pid::from_raw(peer.process).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let life = match Pid::from_raw(peer.process).map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+            Some(Ok(life)) => Some(life),
+            // A process that forked from it holds the socket, and nobody answers.
+            Some(Err(Errno::SRCH)) => return Err(Errno::SRCH.into()),
+            // Its end is not seen: it is not visible, or the kernel is old.
+            Some(Err(_)) | None => None,
+        };
         Ok(Link {
             socket,
             peer,
@@ -170,6 +175,12 @@ impl Link {
 
     pub fn peer(&self) -> Peer {
         self.peer
+    }
+
+    /// Ends the connection, also where a process that forked holds a copy of the socket.
+    pub fn end(&self) {
+        // It is gone if this fails.
+        let _ = shutdown(&self.socket, Shutdown::Both);
     }
 
     /// Sends a message of at most [`DATA_MAX`] bytes.
@@ -222,6 +233,11 @@ impl Link {
         });
         if came.bytes == 0 {
             return Ok(None);
+        }
+        if came.flags.contains(ReturnFlags::CTRUNC) {
+            let what = "a descriptor that came with a message could not be taken: this process \
+                        has as many open as it may (`ulimit -n`)";
+            return Err(io::Error::other(what));
         }
         if came.bytes < HEAD_BYTES || came.flags.contains(ReturnFlags::TRUNC) {
             let what = format!("a message of {} bytes", came.bytes);
