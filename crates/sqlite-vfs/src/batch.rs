@@ -22,9 +22,14 @@ use base::Bytes;
 use std::ffi::c_int;
 use vfs::{Errno, FsError};
 
-/// The writes, in their order.
+/// Most bytes that a batch takes in memory; no transaction of a file system is as large.
+const BATCH_MAX: usize = 64 << 20;
+/// What a write takes beside its bytes.
+const PART_BYTES: usize = 64;
+
+/// The writes, in their order, and the bytes of all.
 #[derive(Default)]
-pub(crate) struct Batch(Vec<(u64, Bytes)>);
+pub(crate) struct Batch(Vec<(u64, Bytes)>, usize);
 
 impl Batch {
     /// The end of the write that goes farthest.
@@ -39,7 +44,13 @@ impl Batch {
 
     /// Bytes of all writes.
     pub fn bytes(&self) -> usize {
-        self.0.iter().map(|(_, data)| data.len()).sum()
+        self.1
+    }
+
+    /// Whether a write of so many bytes may be added.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let parts = (self.0.len() + 1).saturating_mul(PART_BYTES);
+        self.1.saturating_add(bytes).saturating_add(parts) <= BATCH_MAX
     }
 
     /// Each write with its offset.
@@ -49,6 +60,7 @@ impl Batch {
 
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         self.0.push((offset, Bytes::copy_from_slice(data)));
+        self.1 += data.len();
     }
 
     /// Puts what the batch has of `offset..` over `buf`.
@@ -134,6 +146,19 @@ mod tests {
         let mut buf = *b"0123456789AB";
         batch.read_over(2, &mut buf[2..]);
         assert_eq!(&buf, b"0123aabbbbAB");
-        assert_eq!(batch.end(), 10);
+        assert_eq!((batch.end(), batch.bytes()), (10, 8));
+    }
+
+    #[test]
+    fn a_batch_has_an_end_for_writes_of_any_size() {
+        assert!(Batch::default().has_room(1 << 20));
+        assert!(!Batch::default().has_room(BATCH_MAX));
+        let mut batch = Batch::default();
+        let mut writes = 0;
+        while batch.has_room(1) {
+            batch.write(0, b"x");
+            writes += 1;
+        }
+        assert!(writes < BATCH_MAX / PART_BYTES);
     }
 }

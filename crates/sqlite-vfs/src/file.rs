@@ -100,8 +100,8 @@ impl SqliteFile {
         Some(f(&mut shm, held))
     }
 
-    /// The memory of a region of the WAL index, for another process to map; `None` if it does not
-    /// exist and `extend` is false. The mount was made with
+    /// The memory of all regions of the WAL index, for another process to map; `None` if `region`
+    /// does not exist and `extend` is false. The mount was made with
     /// [`Options::shared_index`](crate::Options::shared_index).
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl SqliteFile {
         if self.shm_map(region, bytes, extend)?.is_null() {
             return Ok(None);
         }
-        let memory = self.with_shm(|shm, _| shm.memory(region));
+        let memory = self.with_shm(|shm, _| shm.memory());
         match memory.flatten() {
             Some(memory) => Ok(Some(memory)),
             None => Err(ffi::SQLITE_IOERR_SHMMAP),
@@ -150,8 +150,14 @@ impl Calls for SqliteFile {
 
     fn write(&mut self, offset: u64, data: &[u8]) -> c_int {
         if let Some(batch) = &mut self.batch {
-            batch.write(offset, data);
-            return ffi::SQLITE_OK;
+            return match batch.has_room(data.len()) {
+                true => {
+                    batch.write(offset, data);
+                    ffi::SQLITE_OK
+                }
+                // SQLite makes the transaction again, with a journal.
+                false => ffi::SQLITE_IOERR_WRITE,
+            };
         }
         if let Some(code) = self.write_held(offset, data) {
             return code;
@@ -179,7 +185,10 @@ impl Calls for SqliteFile {
         }
         let size = match self.chunk {
             0 => size,
-            chunk => size.next_multiple_of(chunk),
+            chunk => match size.checked_next_multiple_of(chunk) {
+                Some(size) => size,
+                None => return ffi::SQLITE_IOERR_TRUNCATE,
+            },
         };
         let result = self.file.truncate(size);
         if self.node.is_none() {

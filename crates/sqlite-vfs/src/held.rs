@@ -198,7 +198,7 @@ impl SqliteFile {
             return None;
         }
         let bytes = self.pending.bytes().saturating_add(data.len());
-        if bytes <= HELD_MAX && !self.batch_refused {
+        if bytes <= HELD_MAX && self.pending.has_room(data.len()) && !self.batch_refused {
             self.pending.write(offset, data);
             return Some(ffi::SQLITE_OK);
         }

@@ -32,4 +32,4 @@ pub use open::{Request, delete, exists, open};
 pub use options::{Options, SyncCall};
 pub use pathname::{FullPath, full};
 pub use region::Region;
-pub use shm::slots;
+pub use shm::{SHARED_REGION_BYTES, SHARED_REGIONS_MAX, slots};

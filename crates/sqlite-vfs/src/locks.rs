@@ -51,6 +51,10 @@ impl FileLocks {
         if *mine >= want {
             return Ok(());
         }
+        // SQLite does not ask for these; the count of sharers would not be true any more.
+        if (*mine == Level::None) != (want == Level::Shared) || want == Level::Pending {
+            return Err(Busy);
+        }
         let others_write = self.writer > Level::None && *mine < Level::Reserved;
         match want {
             Level::None => {}
@@ -86,9 +90,9 @@ impl FileLocks {
         Ok(())
     }
 
-    /// Weakens the lock of a connection to `Shared` or `None`.
+    /// Weakens the lock of a connection to `Shared` or `None`; other levels change nothing.
     pub(crate) fn unlock(&mut self, mine: &mut Level, to: Level) {
-        if *mine <= to {
+        if *mine <= to || to > Level::Shared {
             return;
         }
         if *mine >= Level::Reserved {
@@ -155,5 +159,28 @@ mod tests {
         locks.unlock(&mut b, None);
         locks.lock(&mut a, Exclusive).unwrap();
         assert_eq!(locks.lock(&mut b, Shared), Err(Busy));
+    }
+
+    /// What a client of another process says is not trusted.
+    #[test]
+    fn a_step_that_sqlite_does_not_take_changes_nothing() {
+        let mut locks = FileLocks::default();
+        let (mut reader, mut hostile) = (None, None);
+        locks.lock(&mut reader, Shared).unwrap();
+        for want in [Reserved, Pending, Exclusive] {
+            assert_eq!(locks.lock(&mut hostile, want), Err(Busy));
+        }
+        assert_eq!(hostile, None);
+        locks.lock(&mut hostile, Shared).unwrap();
+        assert_eq!(locks.lock(&mut hostile, Pending), Err(Busy));
+        locks.lock(&mut hostile, Reserved).unwrap();
+        locks.unlock(&mut hostile, Reserved);
+        assert!(locks.is_reserved());
+        assert_eq!(locks.lock(&mut hostile, Exclusive), Err(Busy));
+        locks.unlock(&mut hostile, Reserved);
+        assert_eq!((hostile, locks.is_reserved()), (Pending, true));
+        locks.unlock(&mut hostile, None);
+        locks.unlock(&mut reader, None);
+        assert!(locks.sharers == 0 && !locks.is_reserved());
     }
 }

@@ -1,4 +1,4 @@
-//! One region of a WAL index: zeroed words whose address does not change. SQLite's connections read
+//! Memory of a WAL index: zeroed words whose address does not change. SQLite's connections read
 //! and write it concurrently, so no reference into it is ever made.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
@@ -11,9 +11,11 @@ enum Memory {
     Own,
     /// In a file without a name, which other processes map too.
     Shared(OwnedFd),
+    /// In such a file of another process; the mapping needs no descriptor.
+    Mapped,
 }
 
-/// A region. It may be shared with other processes.
+/// A region, or all regions of an index that is shared with other processes.
 pub struct Region {
     start: *mut u64,
     words: usize,
@@ -36,7 +38,7 @@ impl Region {
         }
     }
 
-    /// A region for the connections of several processes. Its size is sealed: a process that cut it
+    /// Memory for the connections of several processes, which takes room as it is touched. Its size is sealed: a process that cut it
     /// would end the others, which touch memory that is gone.
     pub(crate) fn shared(bytes: usize) -> rustix::io::Result<Region> {
         let words = bytes.div_ceil(size_of::<u64>());
@@ -67,8 +69,13 @@ impl Region {
         Ok(Some(Region {
             start,
             words,
-            memory: Memory::Shared(memory),
+            memory: Memory::Mapped,
         }))
+    }
+
+    /// Its size, bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words * size_of::<u64>()
     }
 
     /// The address of its first word.
@@ -79,7 +86,7 @@ impl Region {
     /// The file behind a shared one; `None`: it is not shared, or descriptors have run out.
     pub(crate) fn file(&self) -> Option<OwnedFd> {
         match &self.memory {
-            Memory::Own => None,
+            Memory::Own | Memory::Mapped => None,
             Memory::Shared(memory) => memory.try_clone().ok(),
         }
     }
@@ -111,7 +118,7 @@ impl Drop for Region {
                 // SAFETY: `start` and `words` come from Box::into_raw in `new`.
                 drop(unsafe { Box::from_raw(memory) });
             }
-            Memory::Shared(_) => {
+            Memory::Shared(_) | Memory::Mapped => {
                 let bytes = self.words * size_of::<u64>();
                 // SAFETY: mapped by `map` with this length, and unmapped nowhere else. Memory that
                 // cannot be unmapped stays mapped, which harms nobody.

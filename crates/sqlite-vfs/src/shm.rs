@@ -6,10 +6,16 @@ use std::os::fd::OwnedFd;
 
 /// Locks of the WAL index (`SQLITE_SHM_NLOCK`).
 const LOCKS: usize = 8;
-/// Largest region that is served, bytes; SQLite asks for 32 KiB.
+/// Largest region that is served to the connections of this process, bytes.
 const REGION_BYTES_MAX: usize = 1 << 20;
 /// Most regions: each indexes 4096 frames, so this is a WAL of 2^28 frames.
 const REGIONS_MAX: usize = 1 << 16;
+/// Bytes of each region that other processes share: what SQLite asks for. One that is shorter than
+/// another process takes it for would end it when it touches what is not there.
+pub const SHARED_REGION_BYTES: usize = 32 << 10;
+/// Most regions that are shared: a WAL of 2^24 frames. They lie in one file, so that a process that
+/// asks for all of them takes one descriptor and one mapping.
+pub const SHARED_REGIONS_MAX: usize = 1 << 12;
 
 /// What one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,20 +27,86 @@ pub(crate) struct Held {
 /// The index of one database.
 #[derive(Default)]
 pub(crate) struct Shm {
-    regions: Vec<Region>,
+    regions: Regions,
     /// Number of shared holders, or -1 for an exclusive one.
     locks: [i32; LOCKS],
     /// Connections that have it mapped.
     users: u32,
-    /// The regions are shared with other processes.
-    is_shared: bool,
+}
+
+enum Regions {
+    /// For the connections of this process.
+    Own(Vec<Region>),
+    /// For those of others, too: so many regions that are there, and the memory of all.
+    Shared(usize, Option<Region>),
+}
+
+impl Default for Regions {
+    fn default() -> Regions {
+        Regions::Own(Vec::new())
+    }
+}
+
+impl Regions {
+    fn clear(&mut self) {
+        match self {
+            Regions::Own(regions) => regions.clear(),
+            Regions::Shared(there, memory) => (*there, *memory) = (0, None),
+        }
+    }
+
+    fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+        match self {
+            Regions::Own(regions) => own(regions, index, bytes, extend),
+            Regions::Shared(there, memory) => shared(there, memory, index, bytes, extend),
+        }
+    }
+}
+
+fn own(regions: &mut Vec<Region>, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
+    if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
+        return None;
+    }
+    if index >= regions.len() && !extend {
+        return Some(std::ptr::null_mut());
+    }
+    while regions.len() <= index {
+        regions.push(Region::new(bytes));
+    }
+    let region = &regions[index];
+    // The first to ask for it decided its size.
+    (region.bytes() >= bytes).then(|| region.start())
+}
+
+fn shared(
+    there: &mut usize,
+    memory: &mut Option<Region>,
+    index: usize,
+    bytes: usize,
+    extend: bool,
+) -> Option<*mut u64> {
+    if index >= SHARED_REGIONS_MAX || bytes != SHARED_REGION_BYTES {
+        return None;
+    }
+    if index >= *there && !extend {
+        return Some(std::ptr::null_mut());
+    }
+    if memory.is_none() {
+        *memory = Some(Region::shared(SHARED_REGIONS_MAX * SHARED_REGION_BYTES).ok()?);
+    }
+    *there = (*there).max(index + 1);
+    let start = memory.as_ref()?.start();
+    Some(start.wrapping_byte_add(index * SHARED_REGION_BYTES))
 }
 
 impl Shm {
     /// An index without regions; `is_shared`: with other processes, too.
     pub(crate) fn new(is_shared: bool) -> Shm {
         Shm {
-            is_shared,
+            regions: match is_shared {
+                true => Regions::Shared(0, None),
+                false => Regions::default(),
+            },
             ..Shm::default()
         }
     }
@@ -60,25 +132,16 @@ impl Shm {
         }
     }
     /// Address of region `index`; null if it does not exist and `extend` is false. `None`: beyond
-    /// the limits, or there is no memory.
+    /// the limits, longer than the region that is there, or there is no memory.
     pub(crate) fn region(&mut self, index: usize, bytes: usize, extend: bool) -> Option<*mut u64> {
-        if index >= REGIONS_MAX || bytes == 0 || bytes > REGION_BYTES_MAX {
-            return None;
-        }
-        if index >= self.regions.len() && !extend {
-            return Some(std::ptr::null_mut());
-        }
-        while self.regions.len() <= index {
-            self.regions.push(match self.is_shared {
-                true => Region::shared(bytes).ok()?,
-                false => Region::new(bytes),
-            });
-        }
-        Some(self.regions[index].start())
+        self.regions.region(index, bytes, extend)
     }
-    /// The file behind region `index`, for another process; `None` if there is none.
-    pub(crate) fn memory(&self, index: usize) -> Option<OwnedFd> {
-        self.regions.get(index)?.file()
+    /// The file behind all regions, for another process; `None` if there is none.
+    pub(crate) fn memory(&self) -> Option<OwnedFd> {
+        match &self.regions {
+            Regions::Own(_) => None,
+            Regions::Shared(_, memory) => memory.as_ref()?.file(),
+        }
     }
     /// Takes locks `slots`, shared (one lock only) or exclusive.
     pub(crate) fn lock(
@@ -182,5 +245,39 @@ mod tests {
         for (first, count) in [(-1, 1), (0, 0), (0, 9), (8, 1), (1, i32::MAX)] {
             assert_eq!(slots(first, count), None);
         }
+    }
+
+    #[test]
+    fn a_region_is_not_handed_out_as_longer_than_it_is() {
+        let mut shm = Shm::default();
+        assert!(shm.region(0, 8, true).is_some());
+        assert_eq!(shm.region(0, 32_768, false), None);
+        let mut shm = Shm::new(true);
+        for bytes in [8, 32_760, 32_776, 65_536] {
+            assert_eq!(shm.region(0, bytes, true), None);
+        }
+        assert!(shm.memory().is_none());
+    }
+
+    #[test]
+    fn shared_regions_lie_in_one_file() {
+        let mut shm = Shm::new(true);
+        let held = shm.attach();
+        assert_eq!(shm.region(1 << 16, 32_768, true), None);
+        assert_eq!(shm.region(SHARED_REGIONS_MAX, 32_768, true), None);
+        assert_eq!(shm.region(0, 32_768, false), Some(std::ptr::null_mut()));
+        let last = shm.region(SHARED_REGIONS_MAX - 1, 32_768, true).unwrap();
+        let first = shm.region(0, 32_768, false).unwrap();
+        assert_eq!(last as usize - first as usize, (SHARED_REGIONS_MAX - 1) * 32_768);
+        let bytes = SHARED_REGIONS_MAX * SHARED_REGION_BYTES;
+        let other = Region::of_another_process(shm.memory().unwrap(), bytes);
+        let other = other.unwrap().unwrap();
+        // SAFETY: both mappings have that many bytes, and nobody else knows them.
+        unsafe {
+            last.add(4095).write_volatile(7);
+            assert_eq!(other.start().add(bytes / 8 - 1).read_volatile(), 7);
+        }
+        shm.detach(held);
+        assert!(shm.memory().is_none());
     }
 }

@@ -4,7 +4,9 @@ use super::client::Session;
 use super::wire::{Ask, DATA_MAX, Head};
 use crate::said;
 use rt::Payload;
-use sqlite_vfs::{Calls, Region, ffi};
+use rustix::fd::OwnedFd;
+use sqlite_vfs::{Calls, Region, SHARED_REGION_BYTES, SHARED_REGIONS_MAX, ffi};
+use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,7 +17,10 @@ pub struct RemoteFile {
     number: u32,
     sector_bytes: c_int,
     characteristics: c_int,
-    regions: Vec<Option<Region>>,
+    /// The WAL index of the process that serves, once it was asked for.
+    index: Option<Region>,
+    /// Regions of it that are there.
+    regions: BTreeSet<usize>,
 }
 
 /// Opens a file over there; answers it with the flags that came true.
@@ -41,7 +46,8 @@ pub fn open(
                 number: answer.head.a as u32,
                 sector_bytes: 0,
                 characteristics: 0,
-                regions: Vec::new(),
+                index: None,
+                regions: BTreeSet::new(),
             };
             file.look_at_device();
             Ok((file, answer.head.b as c_int))
@@ -116,15 +122,33 @@ impl RemoteFile {
         if answer.head.a == 0 {
             return Ok(std::ptr::null_mut());
         }
-        let memory = answer.descriptor.ok_or(ffi::SQLITE_IOERR_SHMMAP)?;
-        let mapped = Region::of_another_process(memory, bytes).ok().flatten();
-        let mapped = mapped.ok_or(ffi::SQLITE_IOERR_SHMMAP)?;
-        let start = mapped.start().cast();
-        if self.regions.len() <= region {
-            self.regions.resize_with(region + 1, || None);
+        if self.index.is_none() {
+            self.index = Some(self.index_of(answer.descriptor)?);
         }
-        self.regions[region] = Some(mapped);
-        Ok(start)
+        self.regions.insert(region);
+        self.address(region).ok_or(ffi::SQLITE_IOERR_SHMMAP)
+    }
+
+    /// The index over there, mapped.
+    fn index_of(&self, memory: Option<OwnedFd>) -> Result<Region, c_int> {
+        let told = |why: &str| {
+            let code = ffi::SQLITE_IOERR_SHMMAP;
+            let text = format!("the WAL index of the process that has the image mounted: {why}");
+            said::say(self.session.api(), code, 5, &text);
+            code
+        };
+        let memory = memory.ok_or_else(|| told("it came without its memory"))?;
+        let bytes = SHARED_REGIONS_MAX * SHARED_REGION_BYTES;
+        let mapped = Region::of_another_process(memory, bytes);
+        let mapped = mapped.map_err(|e| told(&e.to_string()))?;
+        mapped.ok_or_else(|| told("its memory is too short"))
+    }
+
+    /// Where a region that is there lies.
+    fn address(&self, region: usize) -> Option<*mut c_void> {
+        let start = self.index.as_ref()?.start();
+        let is_there = region < SHARED_REGIONS_MAX && self.regions.contains(&region);
+        is_there.then(|| start.wrapping_byte_add(region * SHARED_REGION_BYTES).cast())
     }
 }
 
@@ -211,9 +235,9 @@ impl Calls for RemoteFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Result<*mut c_void, c_int> {
-        match self.regions.get(region) {
-            Some(Some(mapped)) => Ok(mapped.start().cast()),
-            _ => self.map(region, bytes, extend),
+        match self.address(region) {
+            Some(start) => Ok(start),
+            None => self.map(region, bytes, extend),
         }
     }
 
@@ -225,6 +249,7 @@ impl Calls for RemoteFile {
     fn shm_unmap(&mut self) {
         self.code(Ask::ShmUnmap, 0, 0);
         self.regions.clear();
+        self.index = None;
     }
 
     fn idle(&mut self) {}

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// Most files that one client may have open.
 const FILES_MAX: usize = 4096;
+/// No offset of a client lies behind this: SQLite's are positive numbers, and sums stay so.
+const OFFSET_MAX: u64 = i64::MAX as u64 - (1 << 32);
 
 /// The client's files.
 pub struct Served {
@@ -145,6 +147,7 @@ impl Served {
 
 fn on_file(file: &mut SqliteFile, ask: Ask, (a, b): (u64, u64), data: &[u8]) -> Answer {
     match ask {
+        Ask::Read | Ask::Write | Ask::Truncate if a > OFFSET_MAX => Answer::code(ffi::SQLITE_IOERR),
         Ask::Read => read(file, a, b),
         Ask::Write => Answer::code(file.write(a, data)),
         Ask::Truncate => Answer::code(file.truncate(a)),
