@@ -402,8 +402,9 @@ fn is_in_use(e: &Error) -> bool {
 /// Whether an image that was to be made may be one that another process made at the same time: it
 /// was too short when it was opened, or had content when it was made.
 fn is_being_made(e: &Error, wish: &Wish) -> bool {
-    let is_unfit =
-        |errno: i32| std::io::Error::from_raw_os_error(errno).kind() == std::io::ErrorKind::InvalidInput;
+    let is_unfit = |errno: i32| {
+        std::io::Error::from_raw_os_error(errno).kind() == std::io::ErrorKind::InvalidInput
+    };
     wish.create.is_some() && matches!(e, Error::Host { errno, .. } if is_unfit(*errno))
 }
 

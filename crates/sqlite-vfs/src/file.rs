@@ -122,6 +122,11 @@ impl SqliteFile {
         }
     }
 
+    /// Whether it is a main database, which has locks.
+    pub fn is_database(&self) -> bool {
+        self.node.is_some()
+    }
+
     /// Whether transactions need no journal file; main databases only.
     pub(crate) fn takes_batches(&self) -> bool {
         let mount = &self.mount;

@@ -268,7 +268,10 @@ mod tests {
         assert_eq!(shm.region(0, 32_768, false), Some(std::ptr::null_mut()));
         let last = shm.region(SHARED_REGIONS_MAX - 1, 32_768, true).unwrap();
         let first = shm.region(0, 32_768, false).unwrap();
-        assert_eq!(last as usize - first as usize, (SHARED_REGIONS_MAX - 1) * 32_768);
+        assert_eq!(
+            last as usize - first as usize,
+            (SHARED_REGIONS_MAX - 1) * 32_768
+        );
         let bytes = SHARED_REGIONS_MAX * SHARED_REGION_BYTES;
         let other = Region::of_another_process(shm.memory().unwrap(), bytes);
         let other = other.unwrap().unwrap();

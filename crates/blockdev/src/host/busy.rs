@@ -221,6 +221,29 @@ mod tests {
         }
     }
 
+    #[test]
+    fn an_image_that_was_made_or_removed_before_the_lock_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("image");
+        let options = HostOptions::write();
+        let in_use = |made: Result<HostFile, HostError>| {
+            assert!(matches!(made.err(), Some(HostError::InUse { .. })));
+        };
+        in_use(HostFile::created(&path, 1 << 20, &options, || {
+            fs::write(&path, [7; 100]).unwrap();
+        }));
+        assert_eq!(fs::read(&path).unwrap(), [7; 100]);
+        fs::remove_file(&path).unwrap();
+        in_use(HostFile::created(&path, 1 << 20, &options, || {
+            fs::remove_file(&path).unwrap();
+        }));
+        in_use(HostFile::created(&path, 1 << 20, &options, || {
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, []).unwrap();
+        }));
+        HostFile::create(&path, 1 << 20, &options).unwrap();
+    }
+
     /// A forked process has such a copy, and may live on for long.
     #[test]
     fn a_copy_of_the_descriptor_does_not_keep_the_lock() {

@@ -99,7 +99,16 @@ impl HostFile {
         bytes: u64,
         options: &HostOptions,
     ) -> Result<HostFile, HostError> {
-        let path = path.as_ref();
+        HostFile::created(path.as_ref(), bytes, options, || ())
+    }
+
+    /// `before_lock` runs when the file is open and not locked yet.
+    fn created(
+        path: &Path,
+        bytes: u64,
+        options: &HostOptions,
+        before_lock: impl FnOnce(),
+    ) -> Result<HostFile, HostError> {
         let host = |doing| HostError::host(path, doing);
         let mut how = File::options();
         how.read(true).write(true).truncate(false);
@@ -116,6 +125,7 @@ impl HostFile {
         if meta.len() != 0 || meta.file_type().is_block_device() {
             return Err(HostError::unfit(path, "has content already"));
         }
+        before_lock();
         busy::lock(path, &file, &meta, true)?;
         refuse_made_meanwhile(path, &file)?;
         file.set_len(bytes).map_err(|e| {

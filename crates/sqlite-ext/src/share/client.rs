@@ -73,7 +73,9 @@ impl Session {
             Err(e) => (None, Some(e)),
         };
         if answer.is_none() && self.alive.swap(false, Ordering::AcqRel) {
-            let why = why.filter(|e| e.raw_os_error().is_none()).map(|e| e.to_string());
+            let why = why
+                .filter(|e| e.raw_os_error().is_none())
+                .map(|e| e.to_string());
             let why = why.map_or_else(String::new, |e| format!("{e}; "));
             let text = format!("{}: {why}{ENDED}", self.image.display());
             let errno = Errno::PIPE.raw_os_error();

@@ -136,9 +136,12 @@ impl Served {
         }
     }
 
-    /// Closes what the client has left open, which frees its locks.
+    /// Closes what the client has left open, which frees its locks. Journals first: a transaction
+    /// that was not committed is given up before another connection may lock its database.
     pub fn close_all(&mut self) {
-        for (_, file) in std::mem::take(&mut self.files) {
+        let files = std::mem::take(&mut self.files).into_values();
+        let (databases, others): (Vec<_>, Vec<_>) = files.partition(|file| file.is_database());
+        for file in others.into_iter().chain(databases) {
             // A failure was told where it happened.
             let _ = rt::foreign(|| file.close());
         }

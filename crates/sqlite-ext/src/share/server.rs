@@ -126,13 +126,7 @@ fn serve(api: Api, socket: &OwnedFd, file: (u64, u64)) {
 }
 
 /// Serves one process, until it is gone.
-fn attend(
-    api: Api,
-    mut link: Link,
-    file: (u64, u64),
-    unproven: Place,
-    clients: &Arc<AtomicUsize>,
-) {
+fn attend(api: Api, mut link: Link, file: (u64, u64), unproven: Place, clients: &Arc<AtomicUsize>) {
     let Ok(Some(hello)) = link.receive(Some(PATIENCE)) else {
         return;
     };

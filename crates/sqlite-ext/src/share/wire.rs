@@ -6,8 +6,8 @@ use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType,
-    recvmsg, sendmsg, shutdown, socket_with,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
+    SocketType, recvmsg, sendmsg, shutdown, socket_with,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -158,7 +158,8 @@ impl Link {
     /// The kernel does not say who is at the other end, or that process has ended.
     pub fn new(socket: OwnedFd) -> io::Result<Link> {
         let peer = peer(&socket)?;
-        let life = match Pid::from_raw(peer.process).map(|pid| pidfd_open(pid, PidfdFlags::empty())) {
+        let life = match Pid::from_raw(peer.process).map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+        {
             Some(Ok(life)) => Some(life),
             // A process that forked from it holds the socket, and nobody answers.
             Some(Err(Errno::SRCH)) => return Err(Errno::SRCH.into()),

@@ -209,6 +209,92 @@ print(db().execute('select count(*) from t').fetchone()[0])
     assert!(text.ends_with("True\n0\n"), "{text}");
 }
 
+/// Whoever is first makes the image; nobody takes it away again.
+#[test]
+fn processes_that_make_an_image_at_once_share_it() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+WORK = '''
+sys.stdin.readline()
+c = db(isolation_level=None)
+c.execute('create table if not exists t(v)')
+c.execute('insert into t values(1)')
+c.close()
+'''
+for n in range(8):
+    others = [other(WORK) for _ in range(5)]
+    time.sleep(.3)
+    for o in others: o.stdin.write(chr(10)); o.stdin.flush()
+    # One whose server has ended is refused, and has written nothing.
+    ended = [s for s in map(said, others) if s]
+    for s in ended:
+        if 'disk I/O error' not in s and 'database is locked' not in s: print(s)
+    c = db(uri='')
+    count = c.execute('select count(*) from t').fetchone()[0]
+    if not 5 - len(ended) <= count <= 5: print(count, ended)
+    c.close(); os.remove('app.img')
+",
+    );
+    assert_eq!(text, "");
+}
+
+/// Connections that say nothing, and more than wait to be accepted.
+#[test]
+fn a_queue_of_connections_is_no_end_of_waiting() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+import socket
+a = db(isolation_level=None); a.execute('create table t(v)')
+at = os.stat('app.img')
+name = lambda n: '\\0varve-sqlite-%x-%x-%d' % (at.st_dev, at.st_ino, n)
+def silent(n):
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.setblocking(False)
+    try: s.connect(name(n))
+    except BlockingIOError: pass
+    return s
+all_ = [silent(0) for _ in range(300)]
+threads = len(os.listdir('/proc/self/task'))
+print(threads < 50)
+time.sleep(2.5)
+print(said(other('print(db(uri=str()).execute(\"select count(*) from t\").fetchone())')))
+a.close()
+# A name that nobody serves, with a full queue.
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(name(0)); s.listen(0)
+all_ += [silent(0) for _ in range(3)]
+import fcntl
+f = open('app.img', 'r+b'); fcntl.flock(f, fcntl.LOCK_EX)
+start = time.time()
+print('is in use by' in said(other('''
+try: db(uri='', timeout=60)
+except sqlite3.OperationalError as e: print(e, '|', why())
+''')), time.time() - start < 20)
+",
+    );
+    assert_eq!(text, "True\n(0,)\nTrue True\n");
+}
+
+/// Messages that would take all descriptors of the process that mounted, or end it.
+#[test]
+fn a_client_that_asks_for_too_much_of_an_index_gets_nothing() {
+    let place = Place::new();
+    let program = STRANGERS.split("print(code(").next().unwrap();
+    let more = "
+open_ = head(1, 0, 0x106, 1) + b'/b.db'
+EXTEND = 2**63
+ask = lambda region, bytes: head(14, 1, region, bytes | EXTEND)
+before = len(os.listdir('/proc/self/fd'))
+asked = [ask(0, 8), ask(65535, 32768), ask(4096, 32768), ask(0, 65536), ask(4095, 32768)]
+print([code(r) for r in hello(head(MAGIC), more=[open_] + asked)])
+print(len(os.listdir('/proc/self/fd')) - before < 20)
+";
+    let text = python(&place, &format!("{program}\n{more}"));
+    assert_eq!(text, "[0, 0, 5386, 5386, 5386, 5386, 0]\nTrue\n");
+}
+
 /// Programs that connect and are no extension: none gets in, and none harms the process that
 /// mounted.
 #[test]
