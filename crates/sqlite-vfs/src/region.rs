@@ -38,8 +38,8 @@ impl Region {
         }
     }
 
-    /// Memory for the connections of several processes, which takes room as it is touched. Its size is sealed: a process that cut it
-    /// would end the others, which touch memory that is gone.
+    /// Memory for the connections of several processes, which takes room as it is touched. Its
+    /// size is sealed: a process that cut it would end the others, which touch memory that is gone.
     pub(crate) fn shared(bytes: usize) -> rustix::io::Result<Region> {
         let words = bytes.div_ceil(size_of::<u64>());
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
