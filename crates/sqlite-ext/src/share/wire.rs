@@ -330,6 +330,20 @@ mod tests {
     }
 
     #[test]
+    fn a_descriptor_that_is_lost_on_its_way_is_an_error() {
+        let (a, mut b) = ends();
+        let sent = std::fs::File::open("/dev/null").unwrap();
+        let rights = [sent.as_fd(); 16];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
+        let mut beside = SendAncillaryBuffer::new(&mut space);
+        assert!(beside.push(SendAncillaryMessage::ScmRights(&rights)));
+        let parts = [IoSlice::new(&[0; HEAD_BYTES])];
+        sendmsg(&a.socket, &parts, &mut beside, SendFlags::NOSIGNAL).unwrap();
+        let why = b.receive(Some(5)).unwrap_err().to_string();
+        assert!(why.contains("ulimit -n"), "{why}");
+    }
+
+    #[test]
     fn what_is_no_message_is_an_error() {
         let (mut a, mut b) = ends();
         assert_eq!(

@@ -240,6 +240,36 @@ for n in range(8):
     assert_eq!(text, "");
 }
 
+/// A child that a client forked holds its socket, too.
+#[test]
+fn a_child_of_a_client_does_not_keep_the_image() {
+    let place = Place::new();
+    let text = python(
+        &place,
+        "
+import fcntl
+a = db(isolation_level=None); a.execute('create table t(v)')
+o = other('''
+c = db(uri='', isolation_level=None); c.execute('insert into t values(1)')
+child = os.fork()
+if child == 0:
+    sys.stdin.readline(); os._exit(0)
+c.close(); print('closed', flush=True); os.waitpid(child, 0)
+''')
+print(o.stdout.readline().strip())
+a.close()
+free = False
+with open('app.img', 'r+b') as f:
+    for n in range(200):
+        try: fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); free = True; break
+        except BlockingIOError: time.sleep(.01)
+print(free)
+said(o)
+",
+    );
+    assert_eq!(text, "closed\nTrue\n");
+}
+
 /// Connections that say nothing, and more than wait to be accepted.
 #[test]
 fn a_queue_of_connections_is_no_end_of_waiting() {
@@ -263,7 +293,12 @@ time.sleep(2.5)
 print(said(other('print(db(uri=str()).execute(\"select count(*) from t\").fetchone())')))
 a.close()
 # A name that nobody serves, with a full queue.
-s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET); s.bind(name(0)); s.listen(0)
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+for _ in range(500):
+    # The thread that served it ends a moment after the image.
+    try: s.bind(name(0)); break
+    except OSError: time.sleep(.01)
+s.listen(0)
 all_ += [silent(0) for _ in range(3)]
 import fcntl
 f = open('app.img', 'r+b'); fcntl.flock(f, fcntl.LOCK_EX)
