@@ -14,17 +14,20 @@ mod calibrate;
 mod circles;
 mod conformance;
 mod crosscheck;
+mod deny;
 mod dist;
 mod host_sqlite;
 mod layers;
 mod lint;
 mod msrv;
 mod mutants;
+mod publish;
 mod python;
 mod sh;
 mod sqlite_race;
 mod test;
 mod tidy;
+mod tools;
 mod uring;
 mod workspace;
 
@@ -69,6 +72,10 @@ enum Task {
     CalibrateCpu(calibrate::Args),
     /// Make what people install: archive, Debian package, list of parts, checksums
     Dist(dist::Args),
+    /// Licences, sources and known vulnerabilities of what Varve is built of
+    Deny(deny::Args),
+    /// Pack and document every crate that may be published, without a warning
+    PublishCheck(publish::Args),
     /// Build the wheel of the Python package, and test it
     Python(python::Args),
     /// Look for races of SQLite's write-ahead log, with the sources of another SQLite
@@ -92,6 +99,8 @@ fn main() -> ExitCode {
         Task::Mutants(args) => mutants::run(&args),
         Task::CalibrateCpu(args) => calibrate::run(&args),
         Task::Dist(args) => dist::run(&args),
+        Task::Deny(args) => deny::run(&args),
+        Task::PublishCheck(args) => publish::run(&args),
         Task::Python(args) => python::run(&args),
         Task::SqliteRace(args) => sqlite_race::run(&args),
         Task::InTheGuest => crosscheck::f2fs_traffic::guest(),

@@ -210,7 +210,7 @@ impl FtlStats {
     }
 }
 
-/// Counters from before quiet work: see [`Ftl::begin_quiet`].
+/// Counters from before quiet work: see `Ftl::begin_quiet`.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet {
     pub(crate) stats: FtlStats,

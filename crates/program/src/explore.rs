@@ -12,7 +12,7 @@
 //!   numbers. Only an exploration that was stopped is another one each time.
 //!
 //! Memory is bounded by what is kept: about 100 bytes for each distinct tree, one state for each of
-//! [`Job::groups_max`] groups of bad ones and each model, and [`QUEUE`] states for each worker that
+//! [`Job::groups_max`] groups of bad ones and each model, and `QUEUE` states for each worker that
 //! wait. States share the pages that they have in common.
 
 use crate::apply::complete;

@@ -6,11 +6,11 @@
 //! Rules, each with the place that enforces it:
 //!
 //! - **S1** SQLite takes time, sleep and randomness from `rt` only: through the default VFS, which
-//!   is ours for the whole process and passes everything else to SQLite's own ([`process`]), and
+//!   is ours for the whole process and passes everything else to SQLite's own (`process`), and
 //!   through the VFS of a [`Registration`].
 //! - **S2** Random numbers depend on the simulation only: in a simulation each request reseeds
 //!   SQLite's one generator from the simulation's stream. So simulations on several OS threads do
-//!   not disturb each other ([`process`]).
+//!   not disturb each other (`process`).
 //! - **S3** No panic crosses a frame of C: each callback is an `rt::foreign`, answers SQLITE_IOERR,
 //!   and keeps the payload ([`Registration::take_panic`]).
 //! - **S4** A callback that holds a lock of SQLite (only xRandomness does) never waits.

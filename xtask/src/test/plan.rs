@@ -69,7 +69,7 @@ impl Suite {
 
 /// What a suite may need of the machine.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// The super-user.
     Root,
@@ -87,6 +87,8 @@ pub enum Need {
     Uring,
     /// The program mdbook.
     Mdbook,
+    /// The program cargo-deny.
+    CargoDeny,
     /// An environment of Python with what builds a wheel.
     Python,
 }
