@@ -171,6 +171,9 @@ pub struct ReportArgs {
     /// Percent by which a figure may be worse.
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]
     pub tolerance: f64,
+    /// Prints JSON instead of a table.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(Subcommand)]
@@ -598,6 +601,9 @@ pub struct RecoverArgs {
     /// Writes nothing: says what would be done.
     #[arg(short = 'n', long)]
     pub dry_run: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]
@@ -641,6 +647,9 @@ pub struct MkfsArgs {
     /// Writes over a file that holds data.
     #[arg(long)]
     pub force: bool,
+    /// Prints JSON instead of text.
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use super::shell::{LOOK, Shell};
 use crate::args::CrashArgs;
 use crate::failure::{Failure, failed, tell, usage};
 use crate::mount::{let_go, let_go_unused};
-use crate::out::{OutFolder, say};
+use crate::out::{self, OutFolder, say};
 use crate::stop::{Part, Stop};
 use crash::program::{
     Bad, Court, Explored, HostCourt, Judge, Recorded, RecordedDevice, Room, explore, load,
@@ -221,7 +221,7 @@ fn results(args: &CrashArgs, explored: &Explored) -> Value {
     let first = explored.first.as_ref();
     let judge = args.judge.first().or(args.program.check.as_ref());
     json!({
-        "schema": 1, "command": "crash --run", "run": args.run, "log": args.log, "judge": judge,
+        "schema": 1, "command": "crash --run", "run": args.run, "log": args.log.as_deref().map(out::path), "judge": judge,
         "fs": args.kernel.fs, "mount": args.kernel.fs.as_ref().map(|_| &args.kernel.mount),
         "mode": args.reach().mode,
         "writes": explored.writes, "flushes": explored.flushes, "acks": explored.acks,
