@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> Result {
         println!("deny: vulnerabilities were not looked for: the list cannot be fetched");
         return Ok(());
     }
-    judge(&program, &["check", "--disable-fetch", "advisories"])?;
+    judge(&program, &["--offline", "check", "advisories"])?;
     println!("deny: no known vulnerability");
     Ok(())
 }

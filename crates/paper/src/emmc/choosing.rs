@@ -238,7 +238,7 @@ const TOOLS: &str = "
 
 - **Another program may have to recover the volume** (Linux, e2fsck, a rescue system): take a scheme with `record=full` or `record=fast`: `jbd2`,
   `flush-ahead`, `jbd2+order=adaptive`, `fast-commit`, `fast-commit+order=adaptive`. Fast commits are for the recovery of Linux itself (from 5.10):
-  e2fsck 1.47 loses what lies before them ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
+  e2fsck 1.47 may lose them and what lies before them ([fast-commit.md](../results/fast-commit.md#what-it-risks)). Coalition logs are refused by others while they are not empty; after an unmount, or a recovery by
   Varve, everybody reads the volume ([coalition.md](../format/coalition.md)).
 - **The card does not protect stored data** (`WR_REL_SET` off), or leaves garbage in a sector that it was writing and has no reliable writes: no scheme is safe. A cut may
   damage data that was synced long ago, or the one superblock of the log, and the mount is refused by name then. Coalitions log whole blocks first there, and lose most
