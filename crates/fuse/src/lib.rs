@@ -42,6 +42,7 @@ mod source;
 pub use options::{Access, Options, Transport, UnknownOption};
 pub use room::Room;
 pub use server::{
-    Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount, Server,
+    Again, Caller, Change, KernelCache, NoCache, OpenMode, Opened, REMOUNT_XATTR, Remount,
+    Remounter, Server,
 };
 pub use session::{MountError, Mounted};

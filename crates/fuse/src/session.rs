@@ -7,7 +7,7 @@ use crate::options::{Access, Options, Transport};
 use crate::ring::desk::Desk;
 use crate::ring::{Plan, Ring};
 use crate::room::Room;
-use crate::server::Server;
+use crate::server::{Remounter, Server};
 use crate::source::Source;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rt::{Receiver, channel_named};
@@ -55,7 +55,7 @@ pub struct Mounted {
 impl Mounted {
     /// Mounts `vfs` on `dir`. `source` is what the table of mounts calls it; `superuser` says
     /// whether devices and set-user-ID may work; `tell` gets a sentence when the file system fails
-    /// for good.
+    /// for good; `remounter` lets the superuser remount.
     ///
     /// # Errors
     /// The host refuses; `vfs` has been unmounted then.
@@ -66,6 +66,7 @@ impl Mounted {
         superuser: bool,
         options: &Options,
         tell: Box<dyn Fn(&str) + Send + Sync>,
+        remounter: Option<Remounter>,
     ) -> Result<Mounted, MountError> {
         let (options, plan) = with_ring(options).map_err(|why| no_ring(vfs, &why))?;
         let options = &options;
@@ -83,6 +84,9 @@ impl Mounted {
             strict,
             Box::new(move |what| teller(what)),
         ));
+        if let Some(remounter) = remounter {
+            server.remount_by(remounter);
+        }
         let requests = Arc::new(Source::new());
         let (until, over) = channel_named("fuse session", 1);
         let agreed = Agreed::default();

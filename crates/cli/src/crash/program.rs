@@ -148,6 +148,7 @@ fn run(device: &Arc<RecordedDevice>, command: &str, stop: &Stop) -> Result<(), F
         superuser,
         &options,
         of_volume,
+        None,
     )
     .map_err(|e| failed(format!("mounting the recorded device: {e}")))?;
     let place = mounted.device().unwrap_or_default();

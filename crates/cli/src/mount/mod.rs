@@ -131,15 +131,21 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
     let (tell_end, events) = channel();
     let session = Session::wait(tell_end.clone())?;
     let watch = Watch::wait(signals, tell_end)?;
+    let (vfs, options) = (Arc::clone(held.vfs()), held.options.clone());
+    let remounter = Remounter::new(plan, held);
+    let asked = Arc::clone(&remounter);
+    let remount = Box::new(move |words: &str| Arc::clone(&asked).prepare(words));
     let mounted = Mounted::new(
-        held.vfs(),
+        &vfs,
         &place,
         &image,
         superuser,
-        &held.options,
+        &options,
         of_volume,
+        Some(remount),
     )
     .map_err(|e| failed(format!("{name}: {e}")))?;
+    drop(vfs);
     match mounted.over_io_uring() {
         true => tell(format!("{name}: requests come over io_uring")),
         false if options.transport == Transport::Auto => {
@@ -148,9 +154,6 @@ fn serve(plan: Plan, options: &Options, as_daemon: bool) -> Result<(), Failure> 
         false => {}
     }
     let server = mounted.server();
-    let remounter = Remounter::new(plan, held);
-    let asked = Arc::clone(&remounter);
-    server.remount_by(Box::new(move |words| Arc::clone(&asked).prepare(words)));
     let device = mounted.device().unwrap_or_default();
     let verdict = Arc::new(Verdict::listen(&device));
     watch.begin(name, device.clone());

@@ -127,6 +127,14 @@ fn mount(folder: &Path, served: &Arc<Served>) -> Result<Mounted, Failure> {
     let superuser = rustix::process::geteuid().is_root();
     let of_volume = Box::new(|what: &str| tell(what));
     let vfs = OneFile::new(served.clone()).mounted();
-    Mounted::new(&vfs, folder, "varve-serve", superuser, &options, of_volume)
-        .map_err(|e| failed(format!("{}: {e}", folder.display())))
+    Mounted::new(
+        &vfs,
+        folder,
+        "varve-serve",
+        superuser,
+        &options,
+        of_volume,
+        None,
+    )
+    .map_err(|e| failed(format!("{}: {e}", folder.display())))
 }

@@ -47,8 +47,8 @@ const SET_MTIME_NOW: u32 = 1 << 8;
 /// How often and how many times at most the end of removed files is looked for; how many times of
 /// those that are open.
 const FORGET_LOOK: base::Nanos = base::Nanos(1_000_000);
-const FORGET_LOOKS: u32 = 1000;
-const OPEN_LOOKS: u32 = 100;
+const FORGET_LOOKS: u32 = 2000;
+const OPEN_LOOKS: u32 = 500;
 
 /// The length of an answer, or an error number.
 type Answer = Result<usize, i32>;
