@@ -7,6 +7,7 @@
 //! part or better: the rate goes on day and night, collection copies no more than it did, and
 //! erases are spread evenly over the blocks.
 
+use crate::best::best;
 use crate::metrics::round;
 use crate::results::{Flash, Run};
 use schemars::JsonSchema;
@@ -114,25 +115,22 @@ fn span(years: f64) -> String {
     }
 }
 
-/// The life of the device in a sentence: under the first run and under the run that wears it least.
+/// The life of the device in a sentence: under the first run and under the one with a journal that
+/// wears it least.
 /// `None` where no run says how long it lives.
 pub fn sentence(runs: &[Run]) -> Option<String> {
     let lives = |run: &Run| run.wear.and_then(|wear| wear.years);
     let first = runs.iter().find(|run| lives(run).is_some())?;
     let wear = first.wear?;
     let name = |run: &Run| format!("{} with {}/{}", life(run), run.fs, run.scheme);
-    let longest = runs
-        .iter()
-        .filter(|run| lives(run) > lives(first))
-        .max_by(|a, b| {
-            lives(a)
-                .partial_cmp(&lives(b))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+    let best = best(runs, lives);
+    let longest = best.map(|best| best.safe);
+    let longest = longest.filter(|run| lives(run) > lives(first));
     let most = longest.map_or(String::new(), |run| format!(" and in {}", name(run)));
+    let beside = best.map_or(String::new(), |best| best.beside(life));
     Some(format!(
         "At the rate of this run, day and night, the device is worn out (each of its {} blocks erased {} times) in {}{most}. \
-         At a tenth of the rate, or of ten times the size, it lives ten times as long.",
+         At a tenth of the rate, or of ten times the size, it lives ten times as long.{beside}",
         wear.blocks,
         wear.rated_erases,
         name(first)
