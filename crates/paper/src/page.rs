@@ -7,7 +7,7 @@ use report::{Pair, Plot, plot, row, scrolled, whole};
 use std::collections::BTreeMap;
 
 /// The caption of a plot of published and measured values.
-const PAIRS: &str = "The band is what agrees; published values are diamonds, measured ones dots. What has no band is of another machine and not compared.";
+const PAIRS: &str = "Bands are what agrees, diamonds what is published, dots what is measured. Without a band nothing is compared.";
 /// Rows in one plot of published and measured values, at most.
 const PAIRS_MAX: usize = 40;
 /// A table with so many rows is shown unfolded.

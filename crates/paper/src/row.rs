@@ -31,7 +31,6 @@ pub struct Report {
     pub rows: Vec<Row>,
     /// The figures with their points, measured and published, in the order of the page. What the
     /// page draws of the rows themselves is not here again.
-    #[serde(default)]
     pub plots: Vec<Drawn>,
 }
 

@@ -15,6 +15,7 @@
         labelColor: ink, titleColor: ink, domainColor: ink, tickColor: ink, gridColor: line,
         labelFontSize: 12, titleFontSize: 12, titleFontWeight: "normal",
       },
+      axisQuantitative: { labelOverlap: "greedy", labelSeparation: 8 },
       axisX: { labelLimit: 150 },
       axisY: { labelLimit: width - 24 },
       legend: {
@@ -26,8 +27,8 @@
       header: { labelColor: ink, titleColor: ink },
       // Published values are seen on bars of any colour.
       style: {
-        published: { filled: true, fill: dark.matches ? "#14171a" : "#fff", stroke: ink },
-        outline: { filled: false, stroke: ink },
+        published: { filled: true, color: dark.matches ? "#14171a" : "#fff", stroke: ink },
+        outline: { filled: false, color: ink },
         level: { color: ink },
         agrees: { color: ink },
       },

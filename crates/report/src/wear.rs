@@ -164,6 +164,27 @@ mod tests {
     }
 
     #[test]
+    fn the_longest_life_is_that_of_a_scheme_with_a_journal() {
+        let run = |scheme: &str, years: f64| {
+            let mut run = crate::page::some_run(scheme);
+            run.wear = Some(Wear {
+                years: Some(years),
+                ..Wear::default()
+            });
+            run
+        };
+        let runs = [run("jbd2", 2.0), run("emmc", 3.0), run("none", 4.0)];
+        let told = sentence(&runs).expect("a life");
+        assert!(
+            told.contains("in 2.0 years with ext4/jbd2 and in 3.0 years with ext4/emmc. ")
+                && told.ends_with(" ext4/none has 4.0 years, and keeps nothing at a power cut."),
+            "{told}"
+        );
+        let told = sentence(&runs[..1]).expect("a life");
+        assert!(told.ends_with("ten times as long."), "{told}");
+    }
+
+    #[test]
     fn erases_are_counted_by_block() {
         let erased = Erased::of(&[0, 2, 2, 4]).unwrap();
         assert_eq!(erased.words(), "0 / 2.00 / 4");

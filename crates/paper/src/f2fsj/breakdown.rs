@@ -419,11 +419,8 @@ fn plotted(shown: &Shown) -> (String, plot::Plot) {
     let title = format!("{}: time of journaling", shown.name);
     let unit = "over that of JBD2 in ext4";
     let drawn = plot::stacked_beside(&title, unit, &parts.map(String::from), &bars);
-    let caption = format!(
-        "{}: less is better. Room is the wait for homes to be written. What the paper does not tell of ext4 is the rest of its whole.",
-        shown.name
-    );
-    (caption, drawn)
+    let caption = "Less is better. Room is the wait for homes to be written. What the paper does not tell of ext4 is the rest of its whole.";
+    (caption.into(), drawn)
 }
 
 /// The published shares of JBD2's time on an operation, in the order of the parts of the plot.

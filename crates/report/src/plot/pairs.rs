@@ -1,6 +1,5 @@
 //! The plot of published values beside measured ones, a line for each.
 
-use super::published::symbols;
 use super::{COLOURS, LINE_HEIGHT, LINEAR_SPAN, Plot, PlotPoint, text};
 use serde_json::{Value, json};
 
@@ -40,7 +39,9 @@ pub fn pairs(title: &str, unit: &str, all: &[Pair]) -> Plot {
             let room = 0.04 * (right - left);
             // Where nothing is negative, the axis begins at 0.
             let below = if left < 0.0 { room } else { 0.0 };
-            (left - below, right + room)
+            // Values that are all 0 need an axis, too.
+            let above = if right > left { room } else { 1.0 };
+            (left - below, right + above)
         }
     };
     let value = |pair: &Pair| {
@@ -62,7 +63,7 @@ pub fn pairs(title: &str, unit: &str, all: &[Pair]) -> Plot {
     let place = |field: &str| json!({"field": field, "type": "quantitative", "title": unit, "scale": scale});
     let shape = |name: &str| {
         let scale = json!({"domain": ["published", "measured"], "range": ["diamond", "circle"]});
-        json!({"datum": name, "type": "nominal", "scale": scale, "legend": symbols()})
+        json!({"datum": name, "type": "nominal", "scale": scale, "legend": {}})
     };
     let spec = json!({
         "height": {"step": LINE_HEIGHT},

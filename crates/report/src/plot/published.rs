@@ -147,6 +147,7 @@ struct Channels {
     x: Value,
     y: Value,
     offset: Option<Value>,
+    colour: Value,
 }
 
 impl Channels {
@@ -156,6 +157,7 @@ impl Channels {
             x: encoding["x"].clone(),
             y: encoding["y"].clone(),
             offset: encoding.get("xOffset").cloned(),
+            colour: encoding["color"].clone(),
         }
     }
 
@@ -174,16 +176,17 @@ impl Channels {
                 encoding.insert("x".into(), Self::field(self.x.clone(), "at"))
             }
         };
+        if let (None, Some(_)) = (&self.offset, &mark.series) {
+            // Where no bar says whose it is, its edge has the colour of the line.
+            let mut edge = Self::field(self.colour.clone(), "series");
+            edge["legend"] = Value::Null;
+            encoding.insert("stroke".into(), edge);
+        }
         if let (Some(offset), Some(_), At::Group(_)) = (&self.offset, &mark.series, &mark.at) {
             encoding.insert("xOffset".into(), Self::field(offset.clone(), "series"));
         }
         encoding
     }
-}
-
-/// A legend of shapes: outlines that are seen on light and on dark.
-pub(super) fn symbols() -> Value {
-    json!({"symbolStrokeColor": "#787878", "symbolFillColor": "transparent"})
 }
 
 fn layer(values: &[Value], mark: Value, encoding: Map<String, Value>) -> Value {
@@ -223,8 +226,12 @@ fn layers(channels: &Channels, mark: &Mark) -> Vec<Value> {
         _ => drop(encoding.insert("y".into(), Channels::field(channels.y.clone(), "value"))),
     }
     let scale = json!({"domain": ["published"], "range": ["diamond"]});
-    let shape =
-        json!({"datum": "published", "type": "nominal", "scale": scale, "legend": symbols()});
+    // A diamond whose edge has the colour of its line has an edge without colour in the legend.
+    let legend = match encoding.contains_key("stroke") {
+        true => json!({"symbolStrokeColor": "#787878"}),
+        false => json!({}),
+    };
+    let shape = json!({"datum": "published", "type": "nominal", "scale": scale, "legend": legend});
     encoding.insert("shape".into(), shape);
     let diamond = json!({
         "type": "point", "style": "published", "size": DIAMOND, "opacity": 1,
