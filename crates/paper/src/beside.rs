@@ -1,4 +1,4 @@
-//! Published values as marks in the plots of a report, and what a caption says where there are none.
+//! Published values as marks in the plots of a report, and what a caption says where there is none.
 
 use crate::{Class, Published};
 use report::plot::{At, Mark, Says};
