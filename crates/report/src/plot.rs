@@ -397,14 +397,19 @@ pub fn over_time(title: &str, over: &OverTime, range: (f64, f64)) -> Plot {
     };
     let lines = (0..over.len()).map(line).collect();
     let unit = format!("{}, microseconds", over.of);
-    let points = [("mean", &over.mean_us), ("longest", &over.max_us)];
-    let points = points.into_iter().flat_map(|(name, us)| {
+    let plot = Plot::new(title, spec, head.map(String::from).into(), lines);
+    plot.showing(&unit, Some("virtual seconds"), points_of(over).into_iter())
+}
+
+/// The mean and the longest call of each bin in which one ended.
+fn points_of(over: &OverTime) -> Vec<PlotPoint> {
+    let all = [("mean", &over.mean_us), ("longest", &over.max_us)];
+    let points = all.into_iter().flat_map(|(name, us)| {
         let at = |n: usize| ((n as f64 + 0.5) * over.bin_s, us[n]);
         let calls = (0..over.len()).filter(|n| over.calls[*n] > 0);
         calls.filter_map(move |n| PlotPoint::of_line(name, at(n)))
     });
-    let plot = Plot::new(title, spec, head.map(String::from).into(), lines);
-    plot.showing(&unit, Some("virtual seconds"), points)
+    points.collect()
 }
 
 #[cfg(test)]

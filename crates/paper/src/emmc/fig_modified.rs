@@ -8,7 +8,7 @@ use super::plan::{COALITION, FIG8, Plan, Source};
 use super::{characterised, published};
 use crate::PaperError;
 use crate::characterise::{Distribution, Role, Traffic};
-use crate::{Row, Section};
+use crate::{Published, Row, Section};
 use base::BLOCK_BYTES;
 use report::plot::{self, At, Mark, Says};
 use std::collections::BTreeMap;
@@ -192,13 +192,6 @@ pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         .map(|(s, t)| (s.name(), t.modified_per_commit.cdf(1.0)))
         .collect();
     let drawn = plot::cdf("Modified metadata of a commit", "bytes", &cdfs);
-    let published = table.get("Fig 9", item, None);
-    let median = At::X(published.value.unwrap_or_default() * BLOCK_BYTES as f64);
-    let half = published.mark(None, median).map(|mark| Mark {
-        says: Says::Least(0.5),
-        ..mark
-    });
-    let marks: Vec<_> = half.into_iter().collect();
     let head = [
         "app",
         "modified bytes, mean",
@@ -228,7 +221,17 @@ pub fn commits(plan: &Plan, outcomes: &Outcomes) -> Result<Section, PaperError> 
         )],
         plots: vec![(
             "A line an app. A published median of at most so much is half of the commits, or more, at or below it.".into(),
-            drawn.beside(&marks),
+            drawn.beside(half(table.get("Fig 9", item, None)).as_slice()),
         )],
+    })
+}
+
+/// A published median of at most so much, as half of the commits or more at or below it.
+fn half(published: &Published) -> Option<Mark> {
+    let median = published.value? * BLOCK_BYTES as f64;
+    let mark = published.mark(None, At::X(median))?;
+    Some(Mark {
+        says: Says::Least(0.5),
+        ..mark
     })
 }

@@ -91,20 +91,22 @@ pub fn pairs(title: &str, unit: &str, all: &[Pair]) -> Plot {
         ],
     });
     let head = ["value", "published", "agrees from", "to", "measured", ""].map(String::from);
-    let line = |pair: &Pair| {
-        let cell = |x: Option<f64>| x.map_or_else(String::new, text);
-        vec![
-            pair.name.clone(),
-            cell(pair.published),
-            cell(pair.agrees.0),
-            cell(pair.agrees.1),
-            text(pair.measured),
-            pair.verdict.clone(),
-        ]
-    };
     let lines = all.iter().map(line).collect();
     let points = all.iter().flat_map(points);
     Plot::new(title, spec, head.into(), lines).showing(unit, None, points)
+}
+
+/// The pair as a row of the table.
+fn line(pair: &Pair) -> Vec<String> {
+    let cell = |x: Option<f64>| x.map_or_else(String::new, text);
+    vec![
+        pair.name.clone(),
+        cell(pair.published),
+        cell(pair.agrees.0),
+        cell(pair.agrees.1),
+        text(pair.measured),
+        pair.verdict.clone(),
+    ]
 }
 
 /// The published and the measured value as points of the plot.
