@@ -19,7 +19,8 @@ const PROBE: &str = r"<script>
   // What is drawn outside of the frame of its plot cannot be seen.
   const cut = texts.filter(t => {
     const [own, frame] = [t.getBoundingClientRect(), t.ownerSVGElement.getBoundingClientRect()];
-    return t.textContent && own.width > 0 && (own.right > frame.right + 2 || own.left < frame.left - 2);
+    const hidden = t.getAttribute('opacity') === '0' || getComputedStyle(t).opacity === '0';
+    return !hidden && t.textContent && own.width > 0 && (own.right > frame.right + 2 || own.left < frame.left - 2);
   }).map(t => t.textContent);
   const labels = p => [...p.querySelectorAll('svg .role-legend-label text')].map(t => t.textContent);
   const bars = p => [...p.querySelectorAll('svg .role-axis-label text')].map(t => t.textContent);
@@ -91,9 +92,15 @@ pub fn look(page: &Path, width: u32) -> Value {
 
 /// The headings, figures and tables of a page, a line each. No figure that was measured is in it.
 pub fn structure(seen: &Value) -> String {
-    let mut lines = String::new();
+    let (mut lines, mut of_findings) = (String::new(), false);
     for part in seen["parts"].as_array().into_iter().flatten() {
         let (kind, value) = part.as_object().unwrap().iter().next().unwrap();
+        if kind == "h2" {
+            of_findings = value == "Findings";
+        } else if of_findings {
+            // What was found is content.
+            continue;
+        }
         let line = match kind.as_str() {
             "figure" => figure(&seen["figures"][value.as_u64().unwrap() as usize]),
             "table" => {
