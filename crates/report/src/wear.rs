@@ -7,6 +7,7 @@
 //! part or better: the rate goes on day and night, collection copies no more than it did, and
 //! erases are spread evenly over the blocks.
 
+use crate::best::best;
 use crate::metrics::round;
 use crate::results::{Flash, Run};
 use schemars::JsonSchema;
@@ -114,25 +115,22 @@ fn span(years: f64) -> String {
     }
 }
 
-/// The life of the device in a sentence: under the first run and under the run that wears it least.
+/// The life of the device in a sentence: under the first run and under the one with a journal that
+/// wears it least.
 /// `None` where no run says how long it lives.
 pub fn sentence(runs: &[Run]) -> Option<String> {
     let lives = |run: &Run| run.wear.and_then(|wear| wear.years);
     let first = runs.iter().find(|run| lives(run).is_some())?;
     let wear = first.wear?;
     let name = |run: &Run| format!("{} with {}/{}", life(run), run.fs, run.scheme);
-    let longest = runs
-        .iter()
-        .filter(|run| lives(run) > lives(first))
-        .max_by(|a, b| {
-            lives(a)
-                .partial_cmp(&lives(b))
-                .unwrap_or(std::cmp::Ordering::Equal)
-        });
+    let best = best(runs, lives);
+    let longest = best.map(|best| best.safe);
+    let longest = longest.filter(|run| lives(run) > lives(first));
     let most = longest.map_or(String::new(), |run| format!(" and in {}", name(run)));
+    let beside = best.map_or(String::new(), |best| best.beside(life));
     Some(format!(
         "At the rate of this run, day and night, the device is worn out (each of its {} blocks erased {} times) in {}{most}. \
-         At a tenth of the rate, or of ten times the size, it lives ten times as long.",
+         At a tenth of the rate, or of ten times the size, it lives ten times as long.{beside}",
         wear.blocks,
         wear.rated_erases,
         name(first)
@@ -163,6 +161,27 @@ mod tests {
         assert!((wear.host_tb.unwrap() - 2560.0 * 4096.0 * 30_000.0 / 1e12).abs() < 1e-6);
         let idle = Wear::of(rated, &Flash::default(), 3600.0, 50);
         assert_eq!((idle.years, idle.ops, idle.host_tb), (None, None, None));
+    }
+
+    #[test]
+    fn the_longest_life_is_that_of_a_scheme_with_a_journal() {
+        let run = |scheme: &str, years: f64| {
+            let mut run = crate::page::some_run(scheme);
+            run.wear = Some(Wear {
+                years: Some(years),
+                ..Wear::default()
+            });
+            run
+        };
+        let runs = [run("jbd2", 2.0), run("emmc", 3.0), run("none", 4.0)];
+        let told = sentence(&runs).expect("a life");
+        assert!(
+            told.contains("in 2.0 years with ext4/jbd2 and in 3.0 years with ext4/emmc. ")
+                && told.ends_with(" ext4/none has 4.0 years, and keeps nothing at a power cut."),
+            "{told}"
+        );
+        let told = sentence(&runs[..1]).expect("a life");
+        assert!(told.ends_with("ten times as long."), "{told}");
     }
 
     #[test]

@@ -234,13 +234,19 @@ fn complete(args: &PaperArgs, table: &Table, sections: &[Section]) -> Result<(),
     if !args.only.is_empty() {
         return Ok(());
     }
-    let wrong = study::unanswered(table, sections);
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => Err(failed(format!(
-            "published values without a row, or with two:\n{}",
-            wrong.join("\n")
-        ))),
+    let wrong = [
+        (
+            "published values without a row, or with two",
+            study::unanswered(table, sections),
+        ),
+        (
+            "plots that neither show a published value nor say that there is none",
+            study::silent(sections),
+        ),
+    ];
+    match wrong.into_iter().find(|(_, names)| !names.is_empty()) {
+        None => Ok(()),
+        Some((what, names)) => Err(failed(format!("{what}:\n{}", names.join("\n")))),
     }
 }
 

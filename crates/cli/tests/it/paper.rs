@@ -45,6 +45,26 @@ fn same_seed_same_bytes_on_one_and_two_processes() {
     );
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 5 * 8, "five rows of each app");
+    let [plot] = &report["plots"].as_array().unwrap()[..] else {
+        panic!("one figure: {}", report["plots"]);
+    };
+    assert_eq!(plot["title"], "Journal block ratio");
+    let points = plot["points"].as_array().unwrap();
+    let published = |point: &&Value| point["published"] == true;
+    assert_eq!(points.iter().filter(published).count(), 2 * 8);
+    assert_eq!(
+        points.len(),
+        (4 + 2) * 8,
+        "four schemes, of which two are published"
+    );
+    let of_chrome = points
+        .iter()
+        .find(|p| published(p) && p["group"] == "chrome");
+    let of_chrome = of_chrome.unwrap();
+    assert_eq!(
+        (&of_chrome["series"], &of_chrome["y"]),
+        (&"jbd2".into(), &0.73.into())
+    );
     let mut kinds = BTreeMap::new();
     for row in rows {
         let kind = row["kind"].as_str().unwrap();

@@ -77,15 +77,25 @@ fn states(report: &CampaignReport) -> Markup {
     };
     report::scrolled(&html! {
         table {
-            thead { tr { th { "scheme" } th.text { "workload" } th.text { "device" } @for h in head { th { (h) } } } }
+            (heads(["scheme", "workload", "device"], &head))
             tbody {
                 @for ((scheme, class, device), cases) in report.groups(|c| (c.scheme.clone(), c.class.clone(), c.device.clone())) {
-                    tr { td { (scheme) } td.text { (class) } td.text { (device) } (row(&cases)) }
+                    tr { th scope="row" { (scheme) } td.text { (class) } td.text { (device) } (row(&cases)) }
                 }
-                tr { th { "all" } td {} td {} (row(&report.cases.iter().collect::<Vec<_>>())) }
+                tr { th scope="row" { "all" } td {} td {} (row(&report.cases.iter().collect::<Vec<_>>())) }
             }
         }
     })
+}
+
+/// The heads of a table: of texts, then of numbers.
+fn heads(texts: [&str; 3], numbers: &[&str]) -> Markup {
+    html! {
+        thead { tr {
+            @for text in texts { th.text scope="col" { (text) } }
+            @for number in numbers { th scope="col" { (number) } }
+        } }
+    }
 }
 
 /// What was lost, by class of workload, with the schemes side by side.
@@ -104,11 +114,11 @@ fn losses(report: &CampaignReport) -> Markup {
     ];
     report::scrolled(&html! {
         table {
-            thead { tr { th { "workload" } th.text { "device" } th.text { "scheme" } @for h in head { th { (h) } } } }
+            (heads(["workload", "device", "scheme"], &head))
             tbody {
                 @for ((class, device), cases) in report.groups(|c| (c.class.clone(), c.device.clone())) {
                     @for (scheme, loss) in by_scheme(&cases) {
-                        tr { td { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(&loss)) }
+                        tr { th scope="row" { (class) } td.text { (device) } td.text { (scheme) } (loss_cells(&loss)) }
                     }
                 }
             }
