@@ -1,6 +1,7 @@
 //! Device profiles: TOML tables with the source of each number beside it, from which device models
 //! are built.
 
+mod areas;
 mod description;
 mod file;
 mod flash;
@@ -14,6 +15,7 @@ use flash::{Chips, Flash, Translation};
 use nvme::NvmeProfile;
 use raw::RawProfile;
 
+pub use areas::{CellArea, CellAreas};
 pub use description::Description;
 pub use recovering::Recovering;
 pub use slc::SlcProfile;
@@ -388,14 +390,6 @@ impl Profile {
             Kind::Raw(p) => p.sized(units).map(Some),
             Kind::Nvme(p) => p.sized(units).map(Some),
         })
-    }
-    /// True if some of the cells are used with one bit each, in front of the others.
-    pub fn has_slc(&self) -> bool {
-        match &self.kind {
-            Kind::Plain(_) | Kind::Raw(_) => false,
-            Kind::Emmc(p) => p.slc.on,
-            Kind::Nvme(p) => p.slc.on,
-        }
     }
     fn foreign(&self, media: &Media) -> ProfileError {
         ProfileError::Media {

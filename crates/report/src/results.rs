@@ -63,8 +63,7 @@ pub struct Run {
     pub journal_block_ratio: f64,
     /// Flash operations; absent for a device without flash below.
     pub flash: Option<Flash>,
-    /// Wear and life; absent for a device without flash, and for one with cells of two kinds (an
-    /// SLC area), whose programs are not counted apart.
+    /// Wear and life; absent for a device without flash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wear: Option<Wear>,
     /// How often the blocks were erased since the device was new; absent without flash.

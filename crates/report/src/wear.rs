@@ -1,11 +1,11 @@
 //! How long a device lives under a workload: what its chips are rated for, over what the measured
-//! part programmed.
+//! part uses up of them.
 //!
-//! Erases are predicted from programs and not counted, because a short run on a fresh device
-//! programs free blocks and erases none; in the long run each block is erased once for each time
-//! that its pages were programmed. The prediction takes three things as they are in the measured
-//! part or better: the rate goes on day and night, collection copies no more than it did, and
-//! erases are spread evenly over the blocks.
+//! Erases are predicted and not counted, because a short run on a fresh device uses free blocks and
+//! erases none; in the long run each block is erased once each time that it was filled. Who fills in
+//! [`Due`] says by [`Basis`] how far collection had settled. The prediction takes two things as they
+//! are in the measured part: the rate goes on day and night, and erases are spread evenly over the
+//! blocks of each kind of cells.
 
 use crate::metrics::round;
 use crate::results::{Flash, Run};
@@ -15,30 +15,134 @@ use std::collections::BTreeMap;
 
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 const UNIT_BYTES: f64 = 4096.0;
+/// Lives that differ by less than this share are told as one figure.
+const SAME: f64 = 0.05;
 
-/// The chips of a device.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Rated {
+/// Blocks of one kind of cells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Area {
     /// Erases that each block is rated for.
     pub erases: u32,
     /// Number of blocks.
     pub blocks: u32,
-    /// Pages of a block.
-    pub pages_per_block: u32,
+}
+
+impl Area {
+    fn all(&self) -> f64 {
+        f64::from(self.erases) * f64::from(self.blocks)
+    }
+}
+
+/// The chips of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rated {
+    /// The ordinary blocks, those of the map included.
+    pub ordinary: Area,
+    /// The blocks of the SLC area; `None` if there is none.
+    pub slc: Option<Area>,
+}
+
+/// Erases that operations come to in the long run.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Due {
+    /// Of ordinary blocks, those of the map included.
+    pub ordinary: f64,
+    /// Of blocks of the SLC area.
+    pub slc: f64,
+}
+
+/// How the erases are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// By what the measured part filled, while collection may still have to begin or to grow: the
+    /// device lives that long at most.
+    #[default]
+    AtMost,
+    /// By what the measured part filled. So little of the device holds data that collection finds
+    /// empty blocks.
+    Roomy,
+    /// By what the measured part filled, which is more than the whole device several times over.
+    Long,
+    /// The commands of the measured part were given to the device again and again, until the erases
+    /// of a repetition did not change any more.
+    Repeated,
+    /// The same, and they still changed when the repetitions were ended: at most.
+    Unsettled,
+}
+
+impl Basis {
+    /// True if the device may live shorter than is told.
+    pub fn at_most(self) -> bool {
+        matches!(self, Basis::AtMost | Basis::Unsettled)
+    }
+    /// Why, in a sentence for people.
+    pub fn words(self) -> &'static str {
+        match self {
+            Basis::AtMost => {
+                "At most, because the run was too short for garbage collection to settle and its commands were not repeated."
+            }
+            Basis::Roomy => {
+                "Little of the device holds data, so that garbage collection finds empty blocks; on a fuller one it lives shorter."
+            }
+            Basis::Long => "The run filled the device several times over.",
+            Basis::Repeated => {
+                "The commands of the run were repeated on the device until the erases of a repetition settled."
+            }
+            Basis::Unsettled => {
+                "At most, because the erases still grew when the commands of the run had filled the device many times over."
+            }
+        }
+    }
+}
+
+/// What is known of the erases of the measured part.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Known {
+    /// The erases.
+    pub due: Due,
+    /// The most that they may be, where the run is too short to tell whether its data would be
+    /// written to the same places again.
+    pub most: Option<Due>,
+    /// How they are known.
+    pub basis: Basis,
+}
+
+/// Wear of the SLC area by the measured part.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct SlcWear {
+    /// Erases that each block of the area is rated for: `slc.endurance` of the profile.
+    pub rated_erases: u32,
+    /// Blocks of the area.
+    pub blocks: u32,
+    /// Erases of its blocks that the measured part comes to, in the long run.
+    pub erases_due: f64,
+    /// True if the area is worn out before the ordinary blocks are.
+    pub first: bool,
 }
 
 /// Wear by the measured part, and the life of the device if it goes on like that.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Wear {
-    /// Erases that each block is rated for: `nand.endurance` of the profile.
+    /// Erases that each ordinary block is rated for: `nand.endurance` of the profile.
     pub rated_erases: u32,
-    /// Blocks of the chips.
+    /// Ordinary blocks of the chips.
     pub blocks: u32,
-    /// Erases that the programs of the measured part come to, in the long run.
+    /// Erases of ordinary blocks that the measured part comes to, in the long run.
     pub erases_due: f64,
-    /// Years until all rated erases are used; absent if nothing was programmed.
+    /// The wear of the SLC area; absent if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slc: Option<SlcWear>,
+    /// How the erases are known.
+    #[serde(default)]
+    pub basis: Basis,
+    /// Years until all rated erases of one kind of cells are used; absent if nothing was programmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub years: Option<f64>,
+    /// Fewest years, where the run is too short to tell whether its data would be written to the same
+    /// places again; absent where that does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub years_least: Option<f64>,
     /// Operations until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops: Option<f64>,
@@ -47,20 +151,54 @@ pub struct Wear {
     pub host_tb: Option<f64>,
 }
 
+/// How many times over the chips bear what `due` stands for.
+fn times(rated: &Rated, due: &Due) -> Option<f64> {
+    let of = |area: &Area, due: f64| (due > 0.0).then(|| area.all() / due);
+    let ordinary = of(&rated.ordinary, due.ordinary);
+    let slc = rated.slc.and_then(|area| of(&area, due.slc));
+    match (ordinary, slc) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
 impl Wear {
     /// The wear by `ops` operations in `seconds`, which did `flash` to chips that are `rated`.
-    pub fn of(rated: Rated, flash: &Flash, seconds: f64, ops: u64) -> Wear {
-        let due = flash.programs as f64 / f64::from(rated.pages_per_block);
-        let total = f64::from(rated.erases) * f64::from(rated.blocks);
-        let until = |amount: f64| (due > 0.0).then(|| round(amount * total / due));
+    pub fn of(rated: Rated, known: Known, flash: &Flash, (seconds, ops): (f64, u64)) -> Wear {
+        let due = known.due;
+        let times_over = times(&rated, &due);
+        let until = |amount: f64| times_over.map(|times| round(amount * times));
+        let share = |area: &Area, due: f64| due / area.all();
+        let slc = rated.slc.map(|area| SlcWear {
+            rated_erases: area.erases,
+            blocks: area.blocks,
+            erases_due: round(due.slc),
+            first: share(&area, due.slc) > share(&rated.ordinary, due.ordinary),
+        });
+        let years = until(seconds / YEAR_SECONDS);
+        let least = known.most.and_then(|most| times(&rated, &most));
+        let least = least.map(|times| round(seconds / YEAR_SECONDS * times));
         Wear {
-            rated_erases: rated.erases,
-            blocks: rated.blocks,
-            erases_due: round(due),
-            years: until(seconds / YEAR_SECONDS),
+            rated_erases: rated.ordinary.erases,
+            blocks: rated.ordinary.blocks,
+            erases_due: round(due.ordinary),
+            slc,
+            basis: known.basis,
+            years,
+            years_least: least.filter(|least| years.is_some_and(|y| *least < y * (1.0 - SAME))),
             ops: until(ops as f64),
             host_tb: until(flash.host_pages as f64 * UNIT_BYTES / 1e12),
         }
+    }
+    /// The life in words, as `6.1 years`, `at most 6.1 years` or `5.0 to 6.1 years`; `None` if
+    /// nothing was programmed.
+    pub fn life(&self) -> Option<String> {
+        let years = self.years?;
+        Some(match (self.years_least, self.basis.at_most()) {
+            (Some(least), _) => format!("{} to {}", span(least), span(years)),
+            (None, true) => format!("at most {}", span(years)),
+            (None, false) => span(years),
+        })
     }
 }
 
@@ -99,10 +237,10 @@ impl Erased {
     }
 }
 
-/// The life of the device under a run, as `6.1 years`; `-` where there is none to tell.
+/// The life of the device under a run, as [`Wear::life`]; `-` where there is none to tell.
 pub fn life(run: &Run) -> String {
-    let years = run.wear.and_then(|wear| wear.years);
-    years.map_or("-".into(), span)
+    let words = run.wear.and_then(|wear| wear.life());
+    words.unwrap_or("-".into())
 }
 
 fn span(years: f64) -> String {
@@ -131,38 +269,124 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
         });
     let most = longest.map_or(String::new(), |run| format!(" and in {}", name(run)));
     Some(format!(
-        "At the rate of this run, day and night, the device is worn out (each of its {} blocks erased {} times) in {}{most}. \
-         At a tenth of the rate, or of ten times the size, it lives ten times as long.",
-        wear.blocks,
-        wear.rated_erases,
-        name(first)
+        "At the rate of this run, day and night, the device is worn out ({}) in {}{most}. \
+         At a tenth of the rate, or of ten times the size, it lives ten times as long. {}{}",
+        worn(&wear),
+        name(first),
+        wear.basis.words(),
+        if wear.years_least.is_some() { RANGE } else { "" }
     ))
+}
+
+/// What a life that is a range says.
+const RANGE: &str = " The longer life is that of data which goes to the same places again, the shorter one that of data \
+     which goes anywhere among what is stored; a longer run would tell which.";
+
+/// What worn out means, by the kind of cells that is the first to be.
+fn worn(wear: &Wear) -> String {
+    let of = |blocks, erases| format!("each of its {blocks} blocks erased {erases} times");
+    match wear.slc {
+        None => of(wear.blocks, wear.rated_erases),
+        Some(slc) if slc.first => format!(
+            "each of the {} blocks of its SLC area, which come first, erased {} times",
+            slc.blocks, slc.rated_erases
+        ),
+        Some(_) => format!(
+            "each of its {} blocks behind the SLC area, which lasts longer, erased {} times",
+            wear.blocks, wear.rated_erases
+        ),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn life_is_rated_erases_over_erases_due() {
-        let rated = Rated {
-            erases: 3000,
-            blocks: 100,
-            pages_per_block: 128,
-        };
-        let flash = Flash {
+    const CHIPS: Area = Area {
+        erases: 3000,
+        blocks: 100,
+    };
+
+    fn known(ordinary: f64, slc: f64) -> Known {
+        Known {
+            due: Due { ordinary, slc },
+            most: None,
+            basis: Basis::Repeated,
+        }
+    }
+
+    fn flash() -> Flash {
+        Flash {
             programs: 1280,
             host_pages: 2560,
             ..Flash::default()
+        }
+    }
+
+    #[test]
+    fn life_is_rated_erases_over_erases_due() {
+        let rated = Rated {
+            ordinary: CHIPS,
+            slc: None,
         };
         // 10 erases in an hour of 300000: 30000 hours.
-        let wear = Wear::of(rated, &flash, 3600.0, 50);
+        let wear = Wear::of(rated, known(10.0, 0.0), &flash(), (3600.0, 50));
         assert_eq!(wear.erases_due, 10.0);
         assert!((wear.years.unwrap() - 30_000.0 / 24.0 / 365.25).abs() < 1e-5);
         assert_eq!(wear.ops, Some(1_500_000.0));
         assert!((wear.host_tb.unwrap() - 2560.0 * 4096.0 * 30_000.0 / 1e12).abs() < 1e-6);
-        let idle = Wear::of(rated, &Flash::default(), 3600.0, 50);
+        assert_eq!(wear.life().unwrap(), "3.4 years");
+        let idle = Wear::of(rated, known(0.0, 0.0), &Flash::default(), (3600.0, 50));
         assert_eq!((idle.years, idle.ops, idle.host_tb), (None, None, None));
+    }
+
+    #[test]
+    fn of_two_kinds_of_cells_the_one_that_is_worn_first_decides() {
+        let slc = Area {
+            erases: 30_000,
+            blocks: 5,
+        };
+        let rated = Rated {
+            ordinary: CHIPS,
+            slc: Some(slc),
+        };
+        // 300000 erases of ordinary blocks at 10 an hour, 150000 of the area at 10 or at 4.
+        let hours = |slc| {
+            let wear = Wear::of(rated, known(10.0, slc), &flash(), (3600.0, 50));
+            let words = worn(&wear);
+            (wear.ops.unwrap() / 50.0, wear.slc.unwrap().first, words)
+        };
+        let (by_slc, first, words) = hours(10.0);
+        assert_eq!((by_slc, first), (15_000.0, true));
+        assert!(words.contains("5 blocks of its SLC area, which come first, erased 30000"));
+        let (by_ordinary, first, words) = hours(4.0);
+        assert_eq!((by_ordinary, first), (30_000.0, false));
+        assert!(words.contains("100 blocks behind the SLC area"));
+    }
+
+    #[test]
+    fn what_is_not_known_is_told_as_a_bound() {
+        let rated = Rated {
+            ordinary: CHIPS,
+            slc: None,
+        };
+        let of = |basis, most: f64| {
+            let most = Due {
+                ordinary: most,
+                slc: 0.0,
+            };
+            let known = Known {
+                basis,
+                most: Some(most),
+                ..known(10.0, 0.0)
+            };
+            let wear = Wear::of(rated, known, &flash(), (3600.0, 50));
+            wear.life().unwrap()
+        };
+        assert_eq!(of(Basis::Repeated, 20.0), "1.7 years to 3.4 years");
+        assert_eq!(of(Basis::Repeated, 10.2), "3.4 years");
+        assert_eq!(of(Basis::AtMost, 10.0), "at most 3.4 years");
+        assert_eq!(of(Basis::Unsettled, 10.0), "at most 3.4 years");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use blockdev::{
 pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;
 pub use ctrl::{
-    AnyModel, Cause, Description, Media, Operation, Profile, ProfileError, Recovering, SavedDevice,
+    AnyModel, Cause, CellArea, CellAreas, Description, Media, Operation, Profile, ProfileError, Recovering, SavedDevice,
     Span, StateError,
 };
 pub use error::RigError;

@@ -16,6 +16,7 @@ mod meanwhile;
 mod recorder;
 pub mod recording;
 pub mod run;
+mod wear;
 pub mod workload;
 
 pub use config::RunConfig;

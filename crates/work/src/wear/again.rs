@@ -1,0 +1,193 @@
+//! Gives the commands of a measured part to the device again and again, until the erases of a
+//! repetition settle.
+//!
+//! A short run says little of the erases that it will come to: a fresh device has free blocks, so
+//! that collection copies nothing yet, and an SLC area that is not full folds nothing. Repeating the
+//! commands at their own pace brings the model there, with all that its firmware does in idle time.
+//! A command is not given before those have ended whose end its submitter knew.
+
+use super::keep::Command;
+use base::collections::mix;
+use base::{BLOCK_BYTES, SECTORS_PER_BLOCK, Time};
+use report::wear::Due;
+use rig::{AnyModel, Class, FlashStats, Model, Op, Piece, Request};
+
+/// Repetitions settled when two windows differ by no more than this share.
+const SAME: f64 = 0.01;
+/// A window fills this many blocks at least, so that a single one is less than [`SAME`].
+const WINDOW_BLOCKS: f64 = 100.0;
+/// Erases lag behind filled blocks by the blocks that are open; a share covers what else differs.
+const LAG: f64 = 0.03;
+/// Repetitions end when they have filled the device so many times.
+const MOST_FILLS: f64 = 8.0;
+/// They end as well after so many units of 4 KiB, which bounds the time that they take.
+const MOST_UNITS: u64 = 6_000_000;
+/// Tries to find a run of stored units of the length wanted.
+const TRIES: u64 = 16;
+
+/// Where data goes in a repetition.
+pub(super) enum Places {
+    /// To the places of the measured part.
+    Same,
+    /// Anywhere among the units that hold something.
+    Anywhere { mapped: Vec<u32>, seed: u64 },
+}
+
+impl Places {
+    /// The request as this repetition gives it.
+    fn of(&mut self, request: &Request) -> Request {
+        let mut request = request.clone();
+        if let Places::Anywhere { mapped, seed } = self {
+            match &mut request.op {
+                Op::Write { lba, pieces, .. } => *lba = elsewhere(*lba, pieces, mapped, seed),
+                Op::Pack { writes } => {
+                    // Places of a pack must differ, so one of its writes moves at most.
+                    if let [write] = &mut writes[..] {
+                        write.lba = elsewhere(write.lba, &write.pieces, mapped, seed);
+                    }
+                }
+                _ => {}
+            }
+        }
+        request
+    }
+}
+
+/// Another place for file data: a run of units that hold something, of the same length.
+fn elsewhere(lba: base::Lba, pieces: &[Piece], mapped: &[u32], seed: &mut u64) -> base::Lba {
+    let bytes: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
+    let whole = bytes % BLOCK_BYTES == 0 && lba.0 % SECTORS_PER_BLOCK == 0;
+    let units = bytes / BLOCK_BYTES;
+    if !whole || units == 0 || pieces.iter().any(|piece| piece.class != Class::Data) {
+        return lba;
+    }
+    for _ in 0..TRIES {
+        *seed = mix(seed.wrapping_add(1));
+        let at = (*seed % mapped.len().max(1) as u64) as usize;
+        let (Some(first), Some(last)) = (mapped.get(at), mapped.get(at + units - 1)) else {
+            continue;
+        };
+        if (last - first) as usize == units - 1 {
+            return base::Lba(u64::from(*first) * SECTORS_PER_BLOCK);
+        }
+    }
+    lba
+}
+
+/// What repetitions came to.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Settled {
+    /// Erases due by one repetition, at the end.
+    pub due: Due,
+    /// Whether they had settled.
+    pub settled: bool,
+}
+
+/// Erases due by what was used up.
+pub(super) fn due(flash: &FlashStats) -> Due {
+    let used = flash.used;
+    Due {
+        ordinary: (used.ordinary + used.map) as f64 / 1000.0,
+        slc: used.slc as f64 / 1000.0,
+    }
+}
+
+/// A device with the commands that it is given.
+pub(super) struct Again<'a> {
+    pub model: AnyModel,
+    pub commands: &'a [Command],
+    /// The time up to which the device has worked.
+    pub now: Time,
+    /// Blocks that take data.
+    pub blocks: u32,
+}
+
+/// Repetitions that are looked at together.
+struct Window {
+    /// Erases due by one repetition.
+    due: Due,
+    /// Blocks filled, and blocks erased, by all of them.
+    filled: f64,
+    erased: f64,
+    units: u64,
+}
+
+impl Again<'_> {
+    /// Repeats until the erases of a repetition settle, or long enough; `None` if the device refuses
+    /// a command.
+    pub fn settle(mut self, mut places: Places) -> Option<Settled> {
+        let (mut filled, mut units) = (0.0, 0);
+        let mut before: Option<Due> = None;
+        let mut alike = 0;
+        loop {
+            let window = self.window(&mut places)?;
+            (filled, units) = (filled + window.filled, units + window.units);
+            let same = before.is_some_and(|before| close(&before, &window.due));
+            let steady = window.erased >= window.filled * (1.0 - LAG);
+            // A slow growth looks like none from one window to the next, so three have to agree.
+            alike = if same && steady { alike + 1 } else { 0 };
+            let settled = alike >= 2;
+            let enough = filled >= MOST_FILLS * f64::from(self.blocks) || units >= MOST_UNITS;
+            if settled || enough || window.filled == 0.0 {
+                return Some(Settled {
+                    due: window.due,
+                    settled: settled || window.filled == 0.0,
+                });
+            }
+            before = Some(window.due);
+        }
+    }
+
+    fn flash(&self) -> FlashStats {
+        self.model.flash_stats().unwrap_or_default()
+    }
+
+    /// Repeats until half of the device, and [`WINDOW_BLOCKS`], were filled.
+    fn window(&mut self, places: &mut Places) -> Option<Window> {
+        let wanted = WINDOW_BLOCKS.max(f64::from(self.blocks) / 2.0);
+        let before = self.flash();
+        let mut repetitions = 0.0;
+        loop {
+            self.once(places)?;
+            repetitions += 1.0;
+            let since = self.flash().since(&before);
+            let all = due(&since);
+            let filled = all.ordinary + all.slc;
+            if filled >= wanted || filled == 0.0 || since.host_pages >= MOST_UNITS {
+                let due = Due {
+                    ordinary: all.ordinary / repetitions,
+                    slc: all.slc / repetitions,
+                };
+                return Some(Window {
+                    due,
+                    filled,
+                    erased: since.erases as f64,
+                    units: since.host_pages,
+                });
+            }
+        }
+    }
+
+    /// One repetition.
+    fn once(&mut self, places: &mut Places) -> Option<()> {
+        let mut ends: Vec<Time> = Vec::with_capacity(self.commands.len());
+        let (mut at, mut known, mut ended) = (self.now, 0, self.now);
+        for command in self.commands {
+            for end in &ends[known..command.ended] {
+                ended = ended.max(*end);
+            }
+            known = known.max(command.ended);
+            at = (at + command.after).max(ended);
+            let completion = self.model.execute(at, places.of(&command.request));
+            completion.result.ok()?;
+            ends.push(completion.at);
+        }
+        self.now = ends.iter().copied().fold(at, Time::max);
+        Some(())
+    }
+}
+
+fn close(one: &Due, other: &Due) -> bool {
+    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b);
+    near(one.ordinary, other.ordinary) && near(one.slc, other.slc)
+}

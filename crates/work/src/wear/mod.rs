@@ -1,0 +1,120 @@
+//! The erases that a run comes to in the long run, and how they are known.
+
+mod again;
+mod keep;
+
+pub(crate) use keep::{Keep, Keeping, Kept};
+
+use again::{Again, Places, due};
+use base::{BLOCK_BYTES, Nanos, Time};
+use report::wear::{Area, Basis, Due, Known, Rated};
+use rig::{AnyModel, CellArea, FlashStats, Profile};
+
+/// Collection finds empty blocks where no more than this share of the cells holds data: random
+/// writes over so much of them copy less than a hundredth of what they write (`ftl::theory`).
+const ROOMY: f64 = 0.15;
+/// A run that filled the device so many times is as long as it takes.
+const LONG: f64 = 4.0;
+/// Idle time before the first repetition, longer than any background work.
+const PAUSE: Nanos = Nanos(600_000_000_000);
+
+/// What the chips of a device of this profile are rated for; `None` for one without flash.
+pub(crate) fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
+    let areas = profile.areas(bytes).ok()??;
+    let of = |area: CellArea| Area {
+        erases: area.erases,
+        blocks: area.blocks,
+    };
+    Some(Rated {
+        ordinary: of(areas.ordinary),
+        slc: areas.slc.map(of),
+    })
+}
+
+/// The erases by what the measured part used up, which nothing was repeated of.
+pub(crate) fn counted(flash: &FlashStats) -> Known {
+    Known {
+        due: due(flash),
+        most: None,
+        basis: Basis::AtMost,
+    }
+}
+
+/// A measured part, with what it left.
+pub(crate) struct Ran<'a> {
+    /// What it did to the flash.
+    pub flash: &'a FlashStats,
+    /// Its commands.
+    pub kept: &'a Kept,
+    /// The device after the run, and the time of the end of the measured part.
+    pub model: &'a AnyModel,
+    pub end: Time,
+}
+
+impl Ran<'_> {
+    /// The erases that this part comes to.
+    pub fn known(&self, rated: &Rated, profile: &Profile, bytes: u64) -> Known {
+        let counted = counted(self.flash);
+        let (slc, filled) = (rated.slc, counted.due.ordinary + counted.due.slc);
+        let used = self.share_used(profile, bytes).unwrap_or(1.0);
+        if slc.is_none() && used <= ROOMY {
+            return Known {
+                basis: Basis::Roomy,
+                ..counted
+            };
+        }
+        let blocks = rated.ordinary.blocks + slc.map_or(0, |area| area.blocks);
+        if self.kept.over {
+            return match filled >= LONG * f64::from(blocks) {
+                true => Known {
+                    basis: Basis::Long,
+                    ..counted
+                },
+                false => counted,
+            };
+        }
+        self.repeated(blocks, used > ROOMY).unwrap_or(counted)
+    }
+
+    /// The share of the ordinary cells that holds data.
+    fn share_used(&self, profile: &Profile, bytes: u64) -> Option<f64> {
+        let chips = profile.chips(bytes).ok()??;
+        let all = f64::from(chips.blocks())
+            * f64::from(chips.pages_per_block)
+            * f64::from(chips.page_bytes);
+        Some(self.model.mapped().len() as f64 * BLOCK_BYTES as f64 / all)
+    }
+
+    /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much of
+    /// it holds data that it matters where new data goes.
+    fn repeated(&self, blocks: u32, full: bool) -> Option<Known> {
+        let again = || Again {
+            model: self.model.clone(),
+            commands: &self.kept.commands,
+            now: self.end + PAUSE,
+            blocks,
+        };
+        let same = again().settle(Places::Same)?;
+        let anywhere = Places::Anywhere {
+            mapped: self.model.mapped(),
+            seed: 1,
+        };
+        let other = match full {
+            true => again().settle(anywhere),
+            false => None,
+        };
+        let most = other.map(|other| Due {
+            ordinary: other.due.ordinary.max(same.due.ordinary),
+            slc: other.due.slc.max(same.due.slc),
+        });
+        let settled = same.settled && other.is_none_or(|other| other.settled);
+        Some(Known {
+            due: same.due,
+            most,
+            basis: match settled {
+                true => Basis::Repeated,
+                false => Basis::Unsettled,
+            },
+        })
+    }
+}
