@@ -101,9 +101,9 @@ impl Basis {
 pub struct Known {
     /// The erases.
     pub due: Due,
-    /// The most that they may be, where the run is too short to tell whether its data would be
-    /// written to the same places again.
-    pub most: Option<Due>,
+    /// The fewest and the most that they may be: all data to the places of the measured part again,
+    /// and all of it anywhere among what is stored. `None` where that does not matter.
+    pub bounds: Option<(Due, Due)>,
     /// How they are known.
     pub basis: Basis,
 }
@@ -139,10 +139,10 @@ pub struct Wear {
     /// Years until all rated erases of one kind of cells are used; absent if nothing was programmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub years: Option<f64>,
-    /// Fewest years, where the run is too short to tell whether its data would be written to the same
-    /// places again; absent where that does not matter.
+    /// Fewest and most years, if all data went anywhere among what is stored, or to the places of the
+    /// measured part again; absent where that makes little difference.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub years_least: Option<f64>,
+    pub years_range: Option<(f64, f64)>,
     /// Operations until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ops: Option<f64>,
@@ -176,8 +176,12 @@ impl Wear {
             first: share(&area, due.slc) > share(&rated.ordinary, due.ordinary),
         });
         let years = until(seconds / YEAR_SECONDS);
-        let least = known.most.and_then(|most| times(&rated, &most));
-        let least = least.map(|times| round(seconds / YEAR_SECONDS * times));
+        let years_by = |due: &Due| Some(round(seconds / YEAR_SECONDS * times(&rated, due)?));
+        let range = known.bounds.and_then(|(fewest, most)| {
+            let (low, high) = (years_by(&most)?, years_by(&fewest)?);
+            let (low, high) = (low.min(years?), high.max(years?));
+            (low < high * (1.0 - SAME)).then_some((low, high))
+        });
         Wear {
             rated_erases: rated.ordinary.erases,
             blocks: rated.ordinary.blocks,
@@ -185,20 +189,21 @@ impl Wear {
             slc,
             basis: known.basis,
             years,
-            years_least: least.filter(|least| years.is_some_and(|y| *least < y * (1.0 - SAME))),
+            years_range: range,
             ops: until(ops as f64),
             host_tb: until(flash.host_pages as f64 * UNIT_BYTES / 1e12),
         }
     }
-    /// The life in words, as `6.1 years`, `at most 6.1 years` or `5.0 to 6.1 years`; `None` if
+    /// The life in words, as `6.1 years`, `at most 6.1 years` or `6.1 years (5.0 to 6.9)`; `None` if
     /// nothing was programmed.
     pub fn life(&self) -> Option<String> {
         let years = self.years?;
-        Some(match (self.years_least, self.basis.at_most()) {
-            (Some(least), _) => format!("{} to {}", span(least), span(years)),
-            (None, true) => format!("at most {}", span(years)),
-            (None, false) => span(years),
-        })
+        let bound = if self.basis.at_most() { "at most " } else { "" };
+        let range = self.years_range.map_or(String::new(), |(low, high)| {
+            let (per_year, _) = unit(years);
+            format!(" ({:.1} to {:.1})", low * per_year, high * per_year)
+        });
+        Some(format!("{bound}{}{range}", span(years)))
     }
 }
 
@@ -243,13 +248,18 @@ pub fn life(run: &Run) -> String {
     words.unwrap_or("-".into())
 }
 
-fn span(years: f64) -> String {
-    let days = years * 365.25;
-    match (years, days) {
-        (y, _) if y >= 1.0 => format!("{y:.1} years"),
-        (_, d) if d >= 1.0 => format!("{d:.1} days"),
-        (_, d) => format!("{:.1} hours", d * 24.0),
+/// The unit that one would tell so many years in: how many of it are a year, and its name.
+fn unit(years: f64) -> (f64, &'static str) {
+    match years {
+        y if y >= 1.0 => (1.0, "years"),
+        y if y * 365.25 >= 1.0 => (365.25, "days"),
+        _ => (365.25 * 24.0, "hours"),
     }
+}
+
+fn span(years: f64) -> String {
+    let (per_year, name) = unit(years);
+    format!("{:.1} {name}", years * per_year)
 }
 
 /// The life of the device in a sentence: under the first run and under the run that wears it least.
@@ -274,13 +284,13 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
         worn(&wear),
         name(first),
         wear.basis.words(),
-        if wear.years_least.is_some() { RANGE } else { "" }
+        if wear.years_range.is_some() { RANGE } else { "" }
     ))
 }
 
 /// What a life that is a range says.
-const RANGE: &str = " The longer life is that of data which goes to the same places again, the shorter one that of data \
-     which goes anywhere among what is stored; a longer run would tell which.";
+const RANGE: &str = " The range is that of data which goes anywhere among what is stored, and of data which goes to the \
+     same places again; a longer run would tell more.";
 
 /// What worn out means, by the kind of cells that is the first to be.
 fn worn(wear: &Wear) -> String {
@@ -310,7 +320,7 @@ mod tests {
     fn known(ordinary: f64, slc: f64) -> Known {
         Known {
             due: Due { ordinary, slc },
-            most: None,
+            bounds: None,
             basis: Basis::Repeated,
         }
     }
@@ -365,28 +375,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_told_as_a_bound() {
+    fn what_is_not_known_is_told_as_a_bound_or_a_range() {
         let rated = Rated {
             ordinary: CHIPS,
             slc: None,
         };
-        let of = |basis, most: f64| {
-            let most = Due {
-                ordinary: most,
-                slc: 0.0,
-            };
+        let of = |basis, fewest: f64, most: f64| {
+            let due = |ordinary| Due { ordinary, slc: 0.0 };
             let known = Known {
                 basis,
-                most: Some(most),
+                bounds: Some((due(fewest), due(most))),
                 ..known(10.0, 0.0)
             };
             let wear = Wear::of(rated, known, &flash(), (3600.0, 50));
             wear.life().unwrap()
         };
-        assert_eq!(of(Basis::Repeated, 20.0), "1.7 years to 3.4 years");
-        assert_eq!(of(Basis::Repeated, 10.2), "3.4 years");
-        assert_eq!(of(Basis::AtMost, 10.0), "at most 3.4 years");
-        assert_eq!(of(Basis::Unsettled, 10.0), "at most 3.4 years");
+        assert_eq!(of(Basis::Repeated, 8.0, 20.0), "3.4 years (1.7 to 4.3)");
+        assert_eq!(of(Basis::Repeated, 10.0, 10.2), "3.4 years");
+        assert_eq!(of(Basis::AtMost, 10.0, 10.0), "at most 3.4 years");
+        assert_eq!(of(Basis::Unsettled, 10.0, 10.0), "at most 3.4 years");
     }
 
     #[test]

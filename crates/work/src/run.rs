@@ -108,7 +108,7 @@ pub fn run_through(
     })?;
     let profile = config.stack.profile()?;
     let measured = life.value.measured();
-    let known = life.value.known(&life.model, &profile, config.stack.bytes);
+    let known = life.value.known(&life.model, &profile, &config.stack);
     let mut run = life
         .value
         .into_run(config, &workload, (&profile, known), life.trace_hash);
@@ -573,14 +573,15 @@ impl Taken {
     }
 
     /// The erases that this part comes to in the long run, by the device that it left.
-    fn known(&self, model: &AnyModel, profile: &Profile, bytes: u64) -> Option<Known> {
+    fn known(&self, model: &AnyModel, profile: &Profile, stack: &rig::Config) -> Option<Known> {
         let ran = Ran {
             flash: &self.counted().flash?,
             kept: self.kept.as_ref()?,
             model,
             end: Time(self.end.at.0),
+            appends: stack.fs == rig::Fs::F2fs,
         };
-        Some(ran.known(&rated(profile, bytes)?, profile, bytes))
+        Some(ran.known(&rated(profile, stack.bytes)?, profile, stack.bytes))
     }
 
     fn into_run(

@@ -7,10 +7,10 @@
 //! A command is not given before those have ended whose end its submitter knew.
 
 use super::keep::Command;
-use base::collections::mix;
-use base::{BLOCK_BYTES, SECTORS_PER_BLOCK, Time};
+use super::places::Places;
+use base::Time;
 use report::wear::Due;
-use rig::{AnyModel, Class, FlashStats, Model, Op, Piece, Request};
+use rig::{AnyModel, FlashStats, Model};
 
 /// Repetitions settled when two windows differ by no more than this share.
 const SAME: f64 = 0.01;
@@ -22,57 +22,6 @@ const LAG: f64 = 0.03;
 const MOST_FILLS: f64 = 8.0;
 /// They end as well after so many units of 4 KiB, which bounds the time that they take.
 const MOST_UNITS: u64 = 6_000_000;
-/// Tries to find a run of stored units of the length wanted.
-const TRIES: u64 = 16;
-
-/// Where data goes in a repetition.
-pub(super) enum Places {
-    /// To the places of the measured part.
-    Same,
-    /// Anywhere among the units that hold something.
-    Anywhere { mapped: Vec<u32>, seed: u64 },
-}
-
-impl Places {
-    /// The request as this repetition gives it.
-    fn of(&mut self, request: &Request) -> Request {
-        let mut request = request.clone();
-        if let Places::Anywhere { mapped, seed } = self {
-            match &mut request.op {
-                Op::Write { lba, pieces, .. } => *lba = elsewhere(*lba, pieces, mapped, seed),
-                Op::Pack { writes } => {
-                    // Places of a pack must differ, so one of its writes moves at most.
-                    if let [write] = &mut writes[..] {
-                        write.lba = elsewhere(write.lba, &write.pieces, mapped, seed);
-                    }
-                }
-                _ => {}
-            }
-        }
-        request
-    }
-}
-
-/// Another place for file data: a run of units that hold something, of the same length.
-fn elsewhere(lba: base::Lba, pieces: &[Piece], mapped: &[u32], seed: &mut u64) -> base::Lba {
-    let bytes: usize = pieces.iter().map(|piece| piece.bytes.len()).sum();
-    let whole = bytes % BLOCK_BYTES == 0 && lba.0 % SECTORS_PER_BLOCK == 0;
-    let units = bytes / BLOCK_BYTES;
-    if !whole || units == 0 || pieces.iter().any(|piece| piece.class != Class::Data) {
-        return lba;
-    }
-    for _ in 0..TRIES {
-        *seed = mix(seed.wrapping_add(1));
-        let at = (*seed % mapped.len().max(1) as u64) as usize;
-        let (Some(first), Some(last)) = (mapped.get(at), mapped.get(at + units - 1)) else {
-            continue;
-        };
-        if (last - first) as usize == units - 1 {
-            return base::Lba(u64::from(*first) * SECTORS_PER_BLOCK);
-        }
-    }
-    lba
-}
 
 /// What repetitions came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -110,6 +59,15 @@ struct Window {
     filled: f64,
     erased: f64,
     units: u64,
+    repetitions: f64,
+}
+
+impl Window {
+    /// True if the erases of a repetition are those of the window before, but for a single block.
+    fn like(&self, before: &Due) -> bool {
+        let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b) + 1.0 / self.repetitions;
+        near(self.due.ordinary, before.ordinary) && near(self.due.slc, before.slc)
+    }
 }
 
 impl Again<'_> {
@@ -122,7 +80,7 @@ impl Again<'_> {
         loop {
             let window = self.window(&mut places)?;
             (filled, units) = (filled + window.filled, units + window.units);
-            let same = before.is_some_and(|before| close(&before, &window.due));
+            let same = before.is_some_and(|before| window.like(&before));
             let steady = window.erased >= window.filled * (1.0 - LAG);
             // A slow growth looks like none from one window to the next, so three have to agree.
             alike = if same && steady { alike + 1 } else { 0 };
@@ -163,6 +121,7 @@ impl Again<'_> {
                     filled,
                     erased: since.erases as f64,
                     units: since.host_pages,
+                    repetitions,
                 });
             }
         }
@@ -172,6 +131,7 @@ impl Again<'_> {
     fn once(&mut self, places: &mut Places) -> Option<()> {
         let mut ends: Vec<Time> = Vec::with_capacity(self.commands.len());
         let (mut at, mut known, mut ended) = (self.now, 0, self.now);
+        places.turn();
         for command in self.commands {
             for end in &ends[known..command.ended] {
                 ended = ended.max(*end);
@@ -185,9 +145,4 @@ impl Again<'_> {
         self.now = ends.iter().copied().fold(at, Time::max);
         Some(())
     }
-}
-
-fn close(one: &Due, other: &Due) -> bool {
-    let near = |a: f64, b: f64| (a - b).abs() <= SAME * a.max(b);
-    near(one.ordinary, other.ordinary) && near(one.slc, other.slc)
 }

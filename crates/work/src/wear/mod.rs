@@ -2,12 +2,14 @@
 
 mod again;
 mod keep;
+mod places;
 
 pub(crate) use keep::{Keep, Keeping, Kept};
 
-use again::{Again, Places, due};
+use again::{Again, Settled, due};
 use base::{BLOCK_BYTES, Nanos, Time};
 use report::wear::{Area, Basis, Due, Known, Rated};
+use places::Places;
 use rig::{AnyModel, CellArea, FlashStats, Profile};
 
 /// Collection finds empty blocks where no more than this share of the cells holds data: random
@@ -35,7 +37,7 @@ pub(crate) fn rated(profile: &Profile, bytes: u64) -> Option<Rated> {
 pub(crate) fn counted(flash: &FlashStats) -> Known {
     Known {
         due: due(flash),
-        most: None,
+        bounds: None,
         basis: Basis::AtMost,
     }
 }
@@ -49,6 +51,9 @@ pub(crate) struct Ran<'a> {
     /// The device after the run, and the time of the end of the measured part.
     pub model: &'a AnyModel,
     pub end: Time,
+    /// True for a file system that appends everything: it writes no place again before it has gone
+    /// around, whatever its files do.
+    pub appends: bool,
 }
 
 impl Ran<'_> {
@@ -64,16 +69,16 @@ impl Ran<'_> {
             };
         }
         let blocks = rated.ordinary.blocks + slc.map_or(0, |area| area.blocks);
-        if self.kept.over {
-            return match filled >= LONG * f64::from(blocks) {
-                true => Known {
-                    basis: Basis::Long,
-                    ..counted
-                },
-                false => counted,
+        if filled >= LONG * f64::from(blocks) {
+            return Known {
+                basis: Basis::Long,
+                ..counted
             };
         }
-        self.repeated(blocks, used > ROOMY).unwrap_or(counted)
+        match self.kept.over {
+            true => counted,
+            false => self.repeated(blocks, used > ROOMY).unwrap_or(counted),
+        }
     }
 
     /// The share of the ordinary cells that holds data.
@@ -88,33 +93,33 @@ impl Ran<'_> {
     /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much of
     /// it holds data that it matters where new data goes.
     fn repeated(&self, blocks: u32, full: bool) -> Option<Known> {
-        let again = || Again {
-            model: self.model.clone(),
-            commands: &self.kept.commands,
-            now: self.end + PAUSE,
-            blocks,
+        let again = |places| {
+            let again = Again {
+                model: self.model.clone(),
+                commands: &self.kept.commands,
+                now: self.end + PAUSE,
+                blocks,
+            };
+            again.settle(places)
         };
-        let same = again().settle(Places::Same)?;
-        let anywhere = Places::Anywhere {
-            mapped: self.model.mapped(),
-            seed: 1,
-        };
-        let other = match full {
-            true => again().settle(anywhere),
-            false => None,
-        };
-        let most = other.map(|other| Due {
-            ordinary: other.due.ordinary.max(same.due.ordinary),
-            slc: other.due.slc.max(same.due.slc),
-        });
-        let settled = same.settled && other.is_none_or(|other| other.settled);
-        Some(Known {
-            due: same.due,
-            most,
-            basis: match settled {
-                true => Basis::Repeated,
-                false => Basis::Unsettled,
-            },
-        })
+        let same = again(Places::same())?;
+        if !full || self.appends {
+            return Some(known(same, None));
+        }
+        let mapped = self.model.mapped();
+        let likely = again(Places::estimated(&self.kept.commands, &mapped))?;
+        let anywhere = again(Places::anywhere(&self.kept.commands, &mapped))?;
+        Some(known(likely, Some((same.due, anywhere.due))))
+    }
+}
+
+fn known(settled: Settled, bounds: Option<(Due, Due)>) -> Known {
+    Known {
+        due: settled.due,
+        bounds,
+        basis: match settled.settled {
+            true => Basis::Repeated,
+            false => Basis::Unsettled,
+        },
     }
 }

@@ -43,6 +43,6 @@ fn explore() {
         let l = long.wear.unwrap();
         let fl = long.flash.unwrap();
         let fs = short.flash.unwrap();
-        println!("{case}\n  {t1:?} {t2:?} host {} {} programs {} naive {:.1} due*10 {:.1} slc {:.1} | counted {} | long due {:.1} {:.1} {:?}/{:?} life {:?} {:?}", fs.host_pages, fl.host_pages, fs.programs, fs.programs as f64 / 128.0 * 10.0, w.erases_due*10.0, w.slc.map_or(0.0,|s|s.erases_due*10.0), fl.erases, l.erases_due, l.slc.map_or(0.0,|s|s.erases_due), w.basis, l.basis, w.life(), l.life());
+        println!("{case}\n  {t1:?} {t2:?} host {} {} programs {} naive {:.1} due*10 {:.1} slc {:.1} | counted {} naive {:.1} | long due {:.1} {:.1} {:?}/{:?} life {:?} {:?}", fs.host_pages, fl.host_pages, fs.programs, fs.programs as f64 / 128.0 * 10.0, w.erases_due*10.0, w.slc.map_or(0.0,|s|s.erases_due*10.0), fl.erases, fl.programs as f64 / 128.0, l.erases_due, l.slc.map_or(0.0,|s|s.erases_due), w.basis, l.basis, w.life(), l.life());
     }
 }
