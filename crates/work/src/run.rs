@@ -108,7 +108,7 @@ pub fn run_through(
     })?;
     let profile = config.stack.profile()?;
     let measured = life.value.measured();
-    let known = life.value.known(&life.model, &profile, &config.stack);
+    let known = life.value.known(&life.model, &profile, (config, &workload, &recorded));
     let mut run = life
         .value
         .into_run(config, &workload, (&profile, known), life.trace_hash);
@@ -573,15 +573,22 @@ impl Taken {
     }
 
     /// The erases that this part comes to in the long run, by the device that it left.
-    fn known(&self, model: &AnyModel, profile: &Profile, stack: &rig::Config) -> Option<Known> {
+    fn known(
+        &self,
+        model: &AnyModel,
+        profile: &Profile,
+        (config, workload, recording): (&RunConfig, &Workload, &Recording),
+    ) -> Option<Known> {
         let ran = Ran {
             flash: &self.counted().flash?,
             kept: self.kept.as_ref()?,
             model,
             end: Time(self.end.at.0),
-            appends: stack.fs == rig::Fs::F2fs,
+            config,
+            workload,
+            recording,
         };
-        Some(ran.known(&rated(profile, stack.bytes)?, profile, stack.bytes))
+        Some(ran.known(&rated(profile, config.stack.bytes)?, profile))
     }
 
     fn into_run(

@@ -1,16 +1,21 @@
 //! The erases that a run comes to in the long run, and how they are known.
 
 mod again;
+mod calls;
 mod keep;
 mod places;
 
 pub(crate) use keep::{Keep, Keeping, Kept};
 
+use crate::RunConfig;
+use crate::recording::Recording;
+use crate::workload::{Pacing, Workload};
+
 use again::{Again, Settled, due};
 use base::{BLOCK_BYTES, Nanos, Time};
 use report::wear::{Area, Basis, Due, Known, Rated};
 use places::Places;
-use rig::{AnyModel, CellArea, FlashStats, Profile};
+use rig::{AnyModel, CellArea, FlashStats, Fs, Profile};
 
 /// Collection finds empty blocks where no more than this share of the cells holds data: random
 /// writes over so much of them copy less than a hundredth of what they write (`ftl::theory`).
@@ -51,14 +56,16 @@ pub(crate) struct Ran<'a> {
     /// The device after the run, and the time of the end of the measured part.
     pub model: &'a AnyModel,
     pub end: Time,
-    /// True for a file system that appends everything: it writes no place again before it has gone
-    /// around, whatever its files do.
-    pub appends: bool,
+    /// The run, and its recording if it has one.
+    pub config: &'a RunConfig,
+    pub workload: &'a Workload,
+    pub recording: &'a Recording,
 }
 
 impl Ran<'_> {
     /// The erases that this part comes to.
-    pub fn known(&self, rated: &Rated, profile: &Profile, bytes: u64) -> Known {
+    pub fn known(&self, rated: &Rated, profile: &Profile) -> Known {
+        let bytes = self.config.stack.bytes;
         let counted = counted(self.flash);
         let (slc, filled) = (rated.slc, counted.due.ordinary + counted.due.slc);
         let used = self.share_used(profile, bytes).unwrap_or(1.0);
@@ -75,10 +82,36 @@ impl Ran<'_> {
                 ..counted
             };
         }
-        match self.kept.over {
-            true => counted,
-            false => self.repeated(blocks, used > ROOMY).unwrap_or(counted),
-        }
+        let known = match self.pacing() {
+            Some(pacing) => self.calls_repeated(pacing),
+            None if self.kept.over => None,
+            None => self.commands_repeated(blocks, used > ROOMY),
+        };
+        known.unwrap_or(counted)
+    }
+
+    /// The pace of a recording that nothing runs beside.
+    fn pacing(&self) -> Option<Pacing> {
+        let pacing = match self.workload {
+            Workload::Replay(spec) => spec.pacing,
+            Workload::App(spec) => spec.pacing,
+            _ => return None,
+        };
+        self.workload.background().is_nothing().then_some(pacing)
+    }
+
+    /// The erases of a repetition of the calls; `None` if one of them fails.
+    fn calls_repeated(&self, pacing: Pacing) -> Option<Known> {
+        let model = self.model.clone();
+        let repeated = calls::repeated(self.config, (self.recording, pacing), model).ok()?;
+        Some(Known {
+            due: repeated.due,
+            bounds: None,
+            basis: match repeated.settled {
+                true => Basis::Repeated,
+                false => Basis::Unsettled,
+            },
+        })
     }
 
     /// The share of the ordinary cells that holds data.
@@ -92,7 +125,7 @@ impl Ran<'_> {
 
     /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much of
     /// it holds data that it matters where new data goes.
-    fn repeated(&self, blocks: u32, full: bool) -> Option<Known> {
+    fn commands_repeated(&self, blocks: u32, full: bool) -> Option<Known> {
         let again = |places| {
             let again = Again {
                 model: self.model.clone(),
@@ -103,7 +136,8 @@ impl Ran<'_> {
             again.settle(places)
         };
         let same = again(Places::same())?;
-        if !full || self.appends {
+        // F2FS appends: it writes no place again before it has gone around.
+        if !full || self.config.stack.fs == Fs::F2fs {
             return Some(known(same, None));
         }
         let mapped = self.model.mapped();
