@@ -3,6 +3,7 @@
 
 mod areas;
 mod description;
+mod energy;
 mod file;
 mod flash;
 mod nvme;
@@ -17,6 +18,7 @@ use raw::RawProfile;
 
 pub use areas::{CellArea, CellAreas};
 pub use description::Description;
+pub use energy::{DieTimes, EnergyProfile};
 pub use recovering::Recovering;
 pub use slc::SlcProfile;
 
@@ -157,6 +159,7 @@ struct EmmcProfile {
     nand: Chips,
     ftl: Translation,
     slc: SlcProfile,
+    energy: Option<EnergyProfile>,
     default_timing: String,
     timing: BTreeMap<String, EmmcTiming>,
 }
@@ -410,7 +413,7 @@ impl Profile {
             Kind::Raw(p) => p.check(),
             Kind::Nvme(p) => p.check(),
         };
-        let checked = self.host().check().and(checked);
+        let checked = self.host().check().and(checked).and(self.check_energy());
         checked.map_err(|what| ProfileError::Invalid {
             profile: self.name().into(),
             what,

@@ -8,7 +8,6 @@
 
 pub mod characterise;
 pub mod emmc;
-pub mod energy;
 mod error;
 mod experiment;
 pub mod f2fsj;

@@ -5,6 +5,7 @@
 //! could run one.
 
 pub mod causes;
+pub mod energy;
 pub mod fio;
 pub mod hdr;
 pub mod metrics;

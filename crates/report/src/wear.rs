@@ -64,17 +64,21 @@ pub enum Basis {
     Roomy,
     /// By what the measured part filled, which is more than the whole device several times over.
     Long,
-    /// The commands of the measured part were given to the device again and again, until the erases
-    /// of a repetition did not change any more.
+    /// The calls of a recording, or else the commands of the measured part, were repeated on a copy of
+    /// the device, until the erases of a repetition did not change any more.
     Repeated,
-    /// The same, and they still changed when the repetitions were ended: at most.
+    /// The same, and they still changed when the repetitions were ended: about.
     Unsettled,
 }
 
 impl Basis {
-    /// True if the device may live shorter than is told.
-    pub fn at_most(self) -> bool {
-        matches!(self, Basis::AtMost | Basis::Unsettled)
+    /// What the life is told with: `at most `, `about `, or nothing.
+    fn bound(self) -> &'static str {
+        match self {
+            Basis::AtMost => "at most ",
+            Basis::Unsettled => "about ",
+            Basis::Roomy | Basis::Long | Basis::Repeated => "",
+        }
     }
     /// Why, in a sentence for people.
     pub fn words(self) -> &'static str {
@@ -87,10 +91,10 @@ impl Basis {
             }
             Basis::Long => "The run filled the device several times over.",
             Basis::Repeated => {
-                "The commands of the run were repeated on the device until the erases of a repetition settled."
+                "The run was repeated on a copy of the device, until the erases of a repetition settled."
             }
             Basis::Unsettled => {
-                "At most, because the erases still grew when the commands of the run had filled the device many times over."
+                "About, because the erases still changed when the run had been repeated."
             }
         }
     }
@@ -198,7 +202,7 @@ impl Wear {
     /// nothing was programmed.
     pub fn life(&self) -> Option<String> {
         let years = self.years?;
-        let bound = if self.basis.at_most() { "at most " } else { "" };
+        let bound = self.basis.bound();
         let range = self.years_range.map_or(String::new(), |(low, high)| {
             let (per_year, _) = unit(years);
             format!(" ({:.1} to {:.1})", low * per_year, high * per_year)
@@ -284,7 +288,11 @@ pub fn sentence(runs: &[Run]) -> Option<String> {
         worn(&wear),
         name(first),
         wear.basis.words(),
-        if wear.years_range.is_some() { RANGE } else { "" }
+        if wear.years_range.is_some() {
+            RANGE
+        } else {
+            ""
+        }
     ))
 }
 
@@ -393,7 +401,7 @@ mod tests {
         assert_eq!(of(Basis::Repeated, 8.0, 20.0), "3.4 years (1.7 to 4.3)");
         assert_eq!(of(Basis::Repeated, 10.0, 10.2), "3.4 years");
         assert_eq!(of(Basis::AtMost, 10.0, 10.0), "at most 3.4 years");
-        assert_eq!(of(Basis::Unsettled, 10.0, 10.0), "at most 3.4 years");
+        assert_eq!(of(Basis::Unsettled, 10.0, 10.0), "about 3.4 years");
     }
 
     #[test]

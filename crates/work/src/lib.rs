@@ -8,6 +8,7 @@
 pub mod blocktrace;
 mod causes;
 mod config;
+pub mod energy;
 mod error;
 pub mod fsck;
 mod fsync_parts;

@@ -8,16 +8,17 @@
 //! configurations give equal results, bit for bit.
 
 use crate::causes::{self, Watch, Watching};
+use crate::energy;
 use crate::fsync_parts::{Spans, fsync_parts, spans};
 use crate::life::{Between, directly, live, live_in, live_through};
 use crate::meanwhile::{Beside, Meanwhile};
 use crate::recording::{self, Recording, apps};
+use crate::wear::{self, Keep, Keeping, Kept, Ran, rated};
 use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
 use crate::workload::sqlite::{self, Transaction};
-use crate::wear::{self, Keep, Keeping, Kept, Ran, rated};
 use crate::workload::{
     Aging, AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec,
     SqliteSpec, Told, Workload,
@@ -30,7 +31,7 @@ use report::metrics::{Latencies, micros, round};
 use report::over_time::{Line, OverTime};
 use report::results::{Device, Flash, Kind, LatencyTable, Run};
 use report::samples::Samples;
-use report::wear::{Erased, Known, Wear};
+use report::wear::{Erased, Known};
 use rig::{AnyModel, Class, DeviceStats, FlashStats, Profile, Stack};
 use rt::SimConfig;
 use std::collections::BTreeMap;
@@ -108,7 +109,9 @@ pub fn run_through(
     })?;
     let profile = config.stack.profile()?;
     let measured = life.value.measured();
-    let known = life.value.known(&life.model, &profile, (config, &workload, &recorded));
+    let known = life
+        .value
+        .known(&life.model, &profile, (config, &workload, &recorded));
     let mut run = life
         .value
         .into_run(config, &workload, (&profile, known), life.trace_hash);
@@ -604,9 +607,8 @@ impl Taken {
         let ops = self.ops.count();
         let flash = counted.flash();
         let known = known.or(counted.flash.as_ref().map(wear::counted));
-        let rated = rated(profile, config.stack.bytes).zip(known);
-        let wear = (rated.zip(flash.as_ref()))
-            .map(|((rated, known), flash)| Wear::of(rated, known, flash, (seconds, ops)));
+        let rated = rated(profile, config.stack.bytes);
+        let wear = wear::told(rated, known, flash.as_ref(), (seconds, ops));
         let blocks = counted.blocks();
         let all: u64 = blocks.values().sum();
         let journal: u64 = blocks
@@ -614,13 +616,16 @@ impl Taken {
             .filter(|(class, _)| class.starts_with("journal") || *class == Class::Coalition.word())
             .map(|(_, n)| n)
             .sum();
+        let device = Device {
+            profile: config.stack.device.clone(),
+            commands: counted.device,
+        };
+        let slc = rated.is_some_and(|rated| rated.slc.is_some());
+        let energy_j = energy::joules(profile, &device, flash.as_ref(), (all, seconds, slc));
         Run {
             fs: config.stack.fs.to_string(),
             scheme: config.stack.scheme_text(),
-            device: Device {
-                profile: config.stack.device.clone(),
-                commands: counted.device,
-            },
+            device,
             timing: profile.timing().into(),
             workload: workload.to_string(),
             virtual_seconds: round(seconds),
@@ -644,6 +649,7 @@ impl Taken {
             wear,
             flash,
             erased: None,
+            energy_j,
             causes: self.causes.clone(),
             over_time: self.over_time.clone(),
             commits: counted.commits,

@@ -64,7 +64,10 @@ mod tests {
     fn the_blocks_of_the_slc_area_are_not_counted_twice() {
         let areas = |name: &str| {
             let profile = Profile::open(name).unwrap();
-            let all = profile.chips(256 << 20).unwrap().map(|chips| chips.blocks());
+            let all = profile
+                .chips(256 << 20)
+                .unwrap()
+                .map(|chips| chips.blocks());
             (profile.areas(256 << 20).unwrap(), all)
         };
         let (plain, all) = areas("emmc-odroid-xu4");

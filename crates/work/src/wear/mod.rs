@@ -13,8 +13,9 @@ use crate::workload::{Pacing, Workload};
 
 use again::{Again, Settled, due};
 use base::{BLOCK_BYTES, Nanos, Time};
-use report::wear::{Area, Basis, Due, Known, Rated};
 use places::Places;
+use report::results::Flash;
+use report::wear::{Area, Basis, Due, Known, Rated, Wear};
 use rig::{AnyModel, CellArea, FlashStats, Fs, Profile};
 
 /// Collection finds empty blocks where no more than this share of the cells holds data: random
@@ -45,6 +46,16 @@ pub(crate) fn counted(flash: &FlashStats) -> Known {
         bounds: None,
         basis: Basis::AtMost,
     }
+}
+
+/// The wear by `ops` operations in `seconds`; `None` for a device without flash.
+pub(crate) fn told(
+    rated: Option<Rated>,
+    known: Option<Known>,
+    flash: Option<&Flash>,
+    measured: (f64, u64),
+) -> Option<Wear> {
+    Some(Wear::of(rated?, known?, flash?, measured))
 }
 
 /// A measured part, with what it left.

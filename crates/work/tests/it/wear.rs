@@ -3,46 +3,128 @@
 
 use report::results::Run;
 use report::wear::Basis;
-use rig::{Config, Fs, Preset};
+use rig::{Config, Preset};
+use rt::SimConfig;
 use varve_work::RunConfig;
-use varve_work::run::run;
+use varve_work::run::{run, run_in};
 
 /// The profile as it is, blocks of 128 pages.
 const CARD: &str = "emmc-odroid-xu4";
 
-fn ran_on(scheme: &str, device: &str, mib: u64, workload: &str) -> Run {
+fn config(scheme: &str, device: &str, workload: &str) -> RunConfig {
     let mut stack = Config::new(Preset::default(), device, 1);
-    if scheme.starts_with("checkpoint") {
-        stack.fs = Fs::F2fs;
-    }
     stack.set_scheme(scheme).unwrap();
-    stack.bytes = mib << 20;
-    let config = RunConfig {
+    stack.bytes = 64 << 20;
+    RunConfig {
         stack,
         workload: workload.into(),
         seed: 1,
         recording: None,
-    };
-    match run(&config, &mut |_, _| {}) {
+    }
+}
+
+fn ran(scheme: &str, device: &str, workload: &str) -> Run {
+    match run(&config(scheme, device, workload), &mut |_, _| {}) {
         Ok(finished) => finished.run,
         Err(e) => panic!("{scheme} on {device}, {workload}: {e}"),
     }
 }
 
-#[test]
-fn explore() {
-    let list = std::env::var("CASES").unwrap();
-    for case in list.lines().filter(|l| !l.trim().is_empty()) {
-        let f: Vec<&str> = case.split_whitespace().collect();
-        let t = std::time::Instant::now();
-        let short = ran_on(f[0], f[1], f[2].parse().unwrap(), f[3]);
-        let t1 = t.elapsed();
-        let long = ran_on(f[0], f[1], f[2].parse().unwrap(), f[4]);
-        let t2 = t.elapsed();
-        let w = short.wear.unwrap();
-        let l = long.wear.unwrap();
-        let fl = long.flash.unwrap();
-        let fs = short.flash.unwrap();
-        println!("{case}\n  {t1:?} {t2:?} host {} {} programs {} naive {:.1} due*10 {:.1} slc {:.1} | counted {} naive {:.1} | long due {:.1} {:.1} {:?}/{:?} life {:?} {:?}", fs.host_pages, fl.host_pages, fs.programs, fs.programs as f64 / 128.0 * 10.0, w.erases_due*10.0, w.slc.map_or(0.0,|s|s.erases_due*10.0), fl.erases, fl.programs as f64 / 128.0, l.erases_due, l.slc.map_or(0.0,|s|s.erases_due), w.basis, l.basis, w.life(), l.life());
+/// Erases that the layer counts over a run of which nothing is repeated.
+fn counted(scheme: &str, device: &str, workload: &str) -> f64 {
+    let config = config(scheme, device, workload);
+    match run_in(&config, SimConfig::seeded(1)) {
+        Ok(run) => run.flash.expect("the card has flash").erases as f64,
+        Err(e) => panic!("{scheme} on {device}, {workload}: {e}"),
     }
+}
+
+/// Ten times the erases that `short` predicts are those `counted` over a run ten times as long,
+/// within 5 %.
+fn agree(short: &Run, counted: f64) {
+    let wear = short.wear.expect("the card has flash");
+    let slc = wear.slc.map_or(0.0, |slc| slc.erases_due);
+    let predicted = 10.0 * (wear.erases_due + slc);
+    let off = predicted / counted - 1.0;
+    let (scheme, device, workload) = (&short.scheme, &short.device.profile, &short.workload);
+    assert!(
+        off.abs() <= 0.05,
+        "{scheme} on {device}, {workload}: {predicted} predicted ({:?}), {counted} counted",
+        wear.basis
+    );
+}
+
+#[test]
+fn a_benchmark_on_a_device_that_was_written_over_predicts_the_erases_of_a_longer_one() {
+    for scheme in ["jbd2", "emmc"] {
+        let of = |count: u32| format!("jobs:file=16m,warm=4000,count={count}");
+        let short = ran(scheme, CARD, &of(1500));
+        agree(&short, counted(scheme, CARD, &of(15_000)));
+        // Writes to random places of a file are few of them in a short run.
+        let wear = short.wear.unwrap();
+        let (least, most) = wear.years_range.expect("another place costs more");
+        assert!(least <= wear.years.unwrap() && wear.years.unwrap() < most);
+        // The life that is told is what these erases use up of all that the blocks are rated for.
+        let all = f64::from(wear.rated_erases) * f64::from(wear.blocks);
+        let years = all / wear.erases_due * short.virtual_seconds / (365.25 * 86_400.0);
+        assert!((wear.years.unwrap() / years - 1.0).abs() < 0.01, "{wear:?}");
+    }
+}
+
+/// A fifth too few erases would be predicted by the pages that the short runs programmed.
+#[test]
+fn a_recording_on_a_volume_in_use_predicts_the_erases_of_a_longer_one() {
+    for (scheme, app, seconds) in [
+        ("jbd2", "facebook", 100),
+        ("jbd2", "twitter", 300),
+        ("jbd2", "chrome", 100),
+        ("emmc", "facebook", 100),
+    ] {
+        let of = |seconds| format!("app:{app},seconds={seconds},aged=50");
+        let short = ran(scheme, CARD, &of(seconds));
+        agree(&short, counted(scheme, CARD, &of(10 * seconds)));
+    }
+}
+
+#[test]
+fn the_wear_of_a_device_with_an_slc_area_is_that_of_both_kinds_of_cells() {
+    let card = "emmc-odroid-xu4,slc.on=true,slc.mib=16";
+    let (short, long) = [300, 3000]
+        .map(|seconds| format!("app:twitter,seconds={seconds},aged=50"))
+        .into();
+    let run = ran("jbd2", card, &short);
+    agree(&run, counted("jbd2", card, &long));
+    let slc = run.wear.unwrap().slc.unwrap();
+    // Everything goes through the area, in blocks of half the pages.
+    assert!(
+        slc.erases_due > run.wear.unwrap().erases_due && slc.blocks == 16,
+        "{slc:?}"
+    );
+    let (short, long) = [60, 600]
+        .map(|seconds| format!("app:facebook,seconds={seconds}"))
+        .into();
+    let run = ran("emmc", "ufs-generic", &short);
+    agree(&run, counted("emmc", "ufs-generic", &long));
+}
+
+#[test]
+fn what_a_life_is_known_by_is_told() {
+    let wear = |device: &str| ran("jbd2", device, "fsync:count=20").wear;
+    assert_eq!(wear(CARD).unwrap().basis, Basis::Roomy);
+    assert!(
+        wear("emmc-odroid-xu4,slc.on=true,slc.mib=16")
+            .unwrap()
+            .slc
+            .is_some()
+    );
+    assert_eq!(wear("loop-like"), None);
+    // Of a run that nothing is repeated of the life is an upper bound.
+    let alone = run_in(
+        &config("jbd2", CARD, "fsync:count=20"),
+        SimConfig::seeded(1),
+    )
+    .unwrap();
+    let alone = alone.wear.unwrap();
+    assert_eq!(alone.basis, Basis::AtMost);
+    assert!(alone.life().unwrap().starts_with("at most"));
 }

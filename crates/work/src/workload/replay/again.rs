@@ -48,10 +48,16 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// The file system fails.
     pub(crate) fn begin_again(&self) -> Result<(), RunError> {
-        let first: BTreeMap<&str, u64> =
-            (self.recording.files.iter()).map(|(path, bytes)| (&path[..], *bytes)).collect();
+        let first: BTreeMap<&str, u64> = (self.recording.files.iter())
+            .map(|(path, bytes)| (&path[..], *bytes))
+            .collect();
         let folders: BTreeSet<&str> = self.recording.folders.iter().map(|f| &f[..]).collect();
-        for path in self.plan.sizes.keys().filter(|path| !first.contains_key(&path[..])) {
+        for path in self
+            .plan
+            .sizes
+            .keys()
+            .filter(|path| !first.contains_key(&path[..]))
+        {
             self.vfs.unlink(path)?;
         }
         // Those inside of others come later in the order, so they go first.
@@ -75,7 +81,9 @@ impl<'a> Replay<'a> {
 
     /// Gives a file its size, and makes it if it is not there.
     fn resize(&self, n: usize, path: &str, bytes: u64) -> Result<(), RunError> {
-        let file = self.vfs.open(path, OpenFlags::READ_WRITE | OpenFlags::CREATE, 0o644)?;
+        let file = self
+            .vfs
+            .open(path, OpenFlags::READ_WRITE | OpenFlags::CREATE, 0o644)?;
         let has = self.plan.sizes.get(path).copied().unwrap_or(0);
         let done = match has > bytes {
             true => file.truncate(bytes).map_err(Into::into),
