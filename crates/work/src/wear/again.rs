@@ -20,8 +20,8 @@ const WINDOW_BLOCKS: f64 = 100.0;
 const LAG: f64 = 0.03;
 /// Repetitions end when they have filled the device so many times.
 const MOST_FILLS: f64 = 8.0;
-/// They end as well after so many units of 4 KiB, which bounds the time that they take.
-const MOST_UNITS: u64 = 6_000_000;
+/// They end as well after so many units of 4 KiB, which bounds the time that they take to seconds.
+const MOST_UNITS: u64 = 1_000_000;
 
 /// What repetitions came to.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -49,6 +49,11 @@ pub(super) struct Again<'a> {
     pub now: Time,
     /// Blocks that take data.
     pub blocks: u32,
+    /// Blocks of the SLC area to be filled before anything is judged, so that it folds as in the
+    /// long run.
+    pub lead: u32,
+    /// True if collection has to work before anything is judged.
+    pub collects: bool,
 }
 
 /// Repetitions that are looked at together.
@@ -74,14 +79,16 @@ impl Again<'_> {
     /// Repeats until the erases of a repetition settle, or long enough; `None` if the device refuses
     /// a command.
     pub fn settle(mut self, mut places: Places) -> Option<Settled> {
-        let (mut filled, mut units) = (0.0, 0);
+        let (mut filled, mut units, mut slc) = (0.0, 0, 0.0);
         let mut before: Option<Due> = None;
         let mut alike = 0;
         loop {
             let window = self.window(&mut places)?;
             (filled, units) = (filled + window.filled, units + window.units);
             let same = before.is_some_and(|before| window.like(&before));
-            let steady = window.erased >= window.filled * (1.0 - LAG);
+            slc += window.due.slc * window.repetitions;
+            let works = !self.collects || window.erased >= window.filled * (1.0 - LAG);
+            let steady = works && slc >= f64::from(self.lead);
             // A slow growth looks like none from one window to the next, so three have to agree.
             alike = if same && steady { alike + 1 } else { 0 };
             let settled = alike >= 2;
@@ -100,9 +107,9 @@ impl Again<'_> {
         self.model.flash_stats().unwrap_or_default()
     }
 
-    /// Repeats until half of the device, and [`WINDOW_BLOCKS`], were filled.
+    /// Repeats until an eighth of the device, and [`WINDOW_BLOCKS`], were filled.
     fn window(&mut self, places: &mut Places) -> Option<Window> {
-        let wanted = WINDOW_BLOCKS.max(f64::from(self.blocks) / 2.0);
+        let wanted = WINDOW_BLOCKS.max(f64::from(self.blocks) / 8.0);
         let before = self.flash();
         let mut repetitions = 0.0;
         loop {

@@ -86,7 +86,8 @@ impl Ran<'_> {
                 ..counted
             };
         }
-        let blocks = rated.ordinary.blocks + slc.map_or(0, |area| area.blocks);
+        let area = slc.map_or(0, |area| area.blocks);
+        let (blocks, lead) = (rated.ordinary.blocks + area, 2 * area);
         if filled >= LONG * f64::from(blocks) {
             return Known {
                 basis: Basis::Long,
@@ -96,7 +97,7 @@ impl Ran<'_> {
         let known = match self.pacing() {
             Some(pacing) => self.calls_repeated(pacing),
             None if self.kept.over => None,
-            None => self.commands_repeated(blocks, used > ROOMY),
+            None => self.commands_repeated((blocks, lead), used > ROOMY),
         };
         known.unwrap_or(counted)
     }
@@ -136,13 +137,15 @@ impl Ran<'_> {
 
     /// The erases of a repetition; `None` if the device refuses the commands. With `full`, so much of
     /// it holds data that it matters where new data goes.
-    fn commands_repeated(&self, blocks: u32, full: bool) -> Option<Known> {
+    fn commands_repeated(&self, (blocks, lead): (u32, u32), full: bool) -> Option<Known> {
         let again = |places| {
             let again = Again {
                 model: self.model.clone(),
                 commands: &self.kept.commands,
                 now: self.end + PAUSE,
                 blocks,
+                lead,
+                collects: full,
             };
             again.settle(places)
         };
