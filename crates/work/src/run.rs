@@ -18,7 +18,7 @@ use crate::workload::bench::room;
 use crate::workload::files::{FilesRun, Phase};
 use crate::workload::fsync::FsyncRun;
 use crate::workload::replay::Replay;
-use crate::workload::sqlite::{self, Transaction};
+use crate::workload::sqlite;
 use crate::workload::{
     Aging, AppSpec, Background, BenchSpec, Done, FilesSpec, FsyncSpec, Pacing, ReplaySpec,
     SqliteSpec, Told, Workload,
@@ -74,6 +74,18 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
     run_through(config, &directly, None, progress)
 }
 
+/// Like [`run`], but nothing is repeated to know how long the device lives, which can take longer
+/// than the run: `wear` has an upper bound.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_once(
+    config: &RunConfig,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    ran(config, (&directly, false), None, progress)
+}
+
 /// Like [`run`], with something of the caller's between the queue and the device, which sees every
 /// command from the mount on; and with a place where single operations are noted.
 ///
@@ -82,6 +94,16 @@ pub fn run(config: &RunConfig, progress: &mut dyn FnMut(u64, u64)) -> Result<Fin
 pub fn run_through(
     config: &RunConfig,
     between: Between<'_>,
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    ran(config, (between, true), samples, progress)
+}
+
+/// One run; with `repeats` what its wear comes to is looked for.
+fn ran(
+    config: &RunConfig,
+    (between, repeats): (Between<'_>, bool),
     samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
@@ -103,7 +125,7 @@ pub fn run_through(
         let mut meter = Meter::on(stack, config.seed, progress);
         meter.watch = watching.watch();
         meter.beside = beside.layer();
-        meter.keep = keeping.layer();
+        meter.keep = keeping.layer().filter(|_| repeats);
         meter.samples = samples;
         measure(&mut meter, registration, what)
     })?;
@@ -306,7 +328,7 @@ fn measure_sqlite(
             done(Told::now(kind, took));
         })?)
     })?;
-    check_table(&db, spec, &transactions)?;
+    sqlite::check(&db, spec, &transactions)?;
     db.close().map_err(|(_, e)| e)?;
     Ok(taken)
 }
@@ -403,30 +425,6 @@ fn measure_recording(
     }
     replay.check()?;
     Ok(taken)
-}
-
-fn check_table(
-    db: &rusqlite::Connection,
-    spec: &SqliteSpec,
-    transactions: &[Transaction],
-) -> Result<(), RunError> {
-    if let Some(findings) = sqlite::integrity(db)? {
-        return Err(RunError::Check(format!(
-            "PRAGMA integrity_check says: {findings}"
-        )));
-    }
-    let mut wanted = sqlite::prefill(spec);
-    transactions.iter().for_each(|t| t.apply(&mut wanted));
-    let found = sqlite::read_table(db)?;
-    if found != wanted {
-        let what = format!(
-            "the table has {} rows that differ from the {} written",
-            found.len(),
-            wanted.len()
-        );
-        return Err(RunError::Check(what));
-    }
-    Ok(())
 }
 
 /// Everything taken while the workload ran.
