@@ -122,6 +122,15 @@ impl AnyModel {
             AnyModel::Plain(_) => Vec::new(),
         }
     }
+    /// Units of 4 KiB that hold something, ascending; empty for a device without flash.
+    pub fn mapped(&self) -> Vec<u32> {
+        match self {
+            AnyModel::Emmc(m) => m.card().firmware().mapped(),
+            AnyModel::Raw(m) => m.firmware().mapped(),
+            AnyModel::Nvme(m) => m.controller().firmware().mapped(),
+            AnyModel::Plain(_) => Vec::new(),
+        }
+    }
     /// The fields of the card's EXT_CSD register in words; empty for a device that is no eMMC.
     pub fn ext_csd(&self) -> Vec<FieldText> {
         match self {

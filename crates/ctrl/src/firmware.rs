@@ -695,6 +695,7 @@ impl Firmware {
                 .transparent
                 .as_ref()
                 .map_or_else(TransparentStats::default, Transparent::stats),
+            used: self.blocks_used(),
         }
     }
 }

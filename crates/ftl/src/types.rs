@@ -78,6 +78,8 @@ pub struct FtlStats {
     pub owner_records: u64,
     /// NAND block erases.
     pub erases: u64,
+    /// Erases of blocks of the map areas; they are part of `erases`.
+    pub map_erases: u64,
     /// Slots programmed empty because a row had to be closed early.
     pub padded: u64,
     /// Units written anew because their page could only just be read.
@@ -182,6 +184,10 @@ impl FtlStats {
     /// Counts a checkpoint that is begun.
     pub(crate) fn checkpoint(&mut self) {
         self.checkpoints += 1;
+    }
+    /// Counts the erase of a block of a map area.
+    pub(crate) fn map_erase(&mut self) {
+        self.map_erases += 1;
     }
     /// Counts programs of pages for a cause.
     pub(crate) fn program(&mut self, cause: nand::Cause, pages: u64) {

@@ -9,7 +9,6 @@
 mod beside;
 pub mod characterise;
 pub mod emmc;
-pub mod energy;
 mod error;
 mod experiment;
 pub mod f2fsj;

@@ -6,6 +6,7 @@
 
 mod best;
 pub mod causes;
+pub mod energy;
 pub mod fio;
 pub mod hdr;
 pub mod metrics;

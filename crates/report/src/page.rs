@@ -190,6 +190,7 @@ mod tests {
                 ..Causes::default()
             }),
             erased: None,
+            energy_j: None,
             over_time: None,
             waits_us: [("flush".to_string(), 1500.0)].into(),
             phases_s: Default::default(),

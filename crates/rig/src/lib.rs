@@ -33,8 +33,8 @@ pub use blockdev::{
 pub use config::{Config, Data, Fs, identity};
 pub use ctrl::counting;
 pub use ctrl::{
-    AnyModel, Cause, Description, Media, Operation, Profile, ProfileError, Recovering, SavedDevice,
-    Span, StateError,
+    AnyModel, Cause, CellArea, CellAreas, Description, DieTimes, EnergyProfile, Media, Operation,
+    Profile, ProfileError, Recovering, SavedDevice, Span, StateError,
 };
 pub use error::RigError;
 pub use ext4::DataMode;

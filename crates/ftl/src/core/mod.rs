@@ -43,7 +43,7 @@ pub(crate) mod streams;
 mod tests;
 mod verify;
 
-pub use health::Health;
+pub use health::{Health, Used};
 pub use mutant::MUTANTS;
 
 use crate::blocks::Blocks;

@@ -2,6 +2,7 @@
 
 use super::{classes, name, per_op};
 use crate::causes::{self, By};
+use crate::energy;
 use crate::results::Run;
 use crate::shell::{row, scrolled};
 use crate::wear::{self, Erased};
@@ -37,6 +38,7 @@ pub(super) fn summary(runs: &[Run]) -> Markup {
         "flushes/op",
         "FUA/op",
         "programs/op",
+        "mJ/op",
         "life",
     ]);
     let first = runs.first().map_or(0.0, |r| r.ops_per_s);
@@ -55,6 +57,7 @@ pub(super) fn summary(runs: &[Run]) -> Markup {
                 || "-".into(),
                 |f| format!("{:.2}", per_op(r, Some(f.programs))),
             ),
+            energy::per_op(r.energy_j.as_ref(), r.ops),
             wear::life(r),
         ]
     })
@@ -132,6 +135,7 @@ pub(super) fn device(runs: &[Run]) -> Markup {
         "map programs",
         "programmed/written",
         "erases due",
+        "erases due, SLC area",
         "host TB until worn",
         "erases of a block: least / mean / most",
     ]);
@@ -158,6 +162,11 @@ pub(super) fn device(runs: &[Run]) -> Markup {
         let figure = |x: Option<f64>| x.map_or("-".into(), |x| format!("{x:.2}"));
         cells.push(figure(r.flash.as_ref().map(|f| f.write_amplification)));
         cells.push(figure(r.wear.map(|w| w.erases_due)));
+        let slc = r.wear.and_then(|w| w.slc);
+        cells.push(slc.map_or("none".into(), |slc| {
+            let first = if slc.first { ", worn out first" } else { "" };
+            format!("{:.2}{first}", slc.erases_due)
+        }));
         cells.push(figure(r.wear.and_then(|w| w.host_tb)));
         cells.push(r.erased.as_ref().map_or("-".into(), Erased::words));
         cells

@@ -13,6 +13,7 @@
 //!
 //! So a write or open of one thread may run beside an fsync of another, as it did in the recording.
 
+mod again;
 mod plan;
 
 pub use plan::own_time;
