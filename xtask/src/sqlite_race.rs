@@ -32,7 +32,10 @@ pub struct Args {
     /// Workloads
     #[arg(long, default_value_t = 20)]
     workloads: u64,
-    /// Schedules of each of the six kinds for each workload
+    /// Kinds of schedules: delay, random, pct-2, pct-3, pct-5, stalls, ten-stalls; or all
+    #[arg(long, default_value = "all", value_name = "LIST")]
+    kinds: String,
+    /// Schedules of each kind for each workload
     #[arg(long, default_value_t = 2000)]
     schedules: u64,
     /// Number of the first workload
@@ -76,7 +79,10 @@ pub fn run(args: &Args) -> Result {
         .env("CFLAGS", shared_memory_calls(&root));
     match &args.replay {
         Some(line) => search.arg(line),
-        None => search.args([args.workloads, args.first, args.schedules].map(|n| n.to_string())),
+        None => {
+            let numbers = [args.workloads, args.first, args.schedules];
+            search.arg(&args.kinds).args(numbers.map(|n| n.to_string()))
+        }
     };
     let status = search.status().map_err(|e| format!("cargo: {e}"))?;
     match status.code() {

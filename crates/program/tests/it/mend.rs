@@ -64,6 +64,56 @@ fn each_program_gets_the_syncs_that_it_lacks() {
     assert_eq!(mends(&programs::two_roots()), roots);
 }
 
+/// All writes of a file are of one site, but only the one in front of the root needs a sync.
+#[test]
+fn a_site_is_parted_by_the_calls_around_it() {
+    let mut script = Script::new().with_file("data", &[0; 4 * 4096]);
+    for turn in 1..4_u8 {
+        let page = u64::from(turn) * 2;
+        script.write("data", page * 4096, &[turn; 4096]);
+        script.write("data", (page + 1) * 4096, &[turn; 4096]);
+        script.write("data", 0, &[turn]).ack(&turn.to_string());
+    }
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let data = content(tree, "data").unwrap_or_default();
+            let turn = data.first().copied().unwrap_or(0);
+            let begin = usize::from(turn) * 8192;
+            let pages = data.get(begin..begin + 8192);
+            let whole = turn == 0 || pages.is_some_and(|p| p.iter().all(|&byte| byte == turn));
+            match whole && usize::from(turn) >= told.len() {
+                true => Verdict::Good,
+                false => Verdict::Bad("the root leads to what is not there".into()),
+            }
+        },
+    };
+    let roots = ["2 6 10: fdatasync(data)", "3 7 11: fdatasync(data)"];
+    assert_eq!(mends(&program), roots);
+}
+
+/// One durable call comes before what is lost, the other behind it: the sync stands between those.
+#[test]
+fn a_sync_stands_before_the_durable_call_that_comes_behind_the_lost_one() {
+    let mut script = Script::new().with_file("db", &[0; 8192]);
+    script.create("undo").write("undo", 0, &[1; 4096]);
+    script.fsync("undo").fsync("");
+    script.write("db", 0, &[1]).write("db", 4096, &[1]);
+    script.unlink("undo");
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, _| {
+            let db = content(tree, "db").unwrap_or_default();
+            let undo = content(tree, "undo").is_some();
+            match undo || db[0] == db[4096] {
+                true => Verdict::Good,
+                false => Verdict::Bad("half of the change, and nothing undoes it".into()),
+            }
+        },
+    };
+    assert_eq!(mends(&program), ["6: fdatasync(db)"]);
+}
+
 #[test]
 fn what_no_sync_mends_is_told() {
     let suggestion = mend(&programs::rewrite(), &Posix::default());

@@ -11,7 +11,7 @@ mod schedules;
 mod search;
 
 use rt::SimConfig;
-use schedules::{Limits, search_all};
+use schedules::{Limits, kinds, search_all};
 use search::{Shape, search};
 use std::process::ExitCode;
 use varve_sqlite::{Points, rusqlite};
@@ -22,11 +22,11 @@ pub extern "C" fn varve_shared_memory() {
     varve_sqlite::shared_memory();
 }
 
-const USAGE: &str = "wal_race: POINTS WORKLOADS FIRST SCHEDULES, or POINTS and one replay line in \
-                     quotes; POINTS is vfs, mutexes or memory";
+const USAGE: &str = "wal_race: POINTS KINDS WORKLOADS FIRST SCHEDULES, or POINTS and one replay line \
+                     in quotes; POINTS is vfs, mutexes or memory, KINDS all or a list with commas";
 
-/// `wal_race POINTS WORKLOADS FIRST SCHEDULES` searches, `wal_race POINTS REPLAY-LINE` runs one
-/// schedule again.
+/// `wal_race POINTS KINDS WORKLOADS FIRST SCHEDULES` searches, `wal_race POINTS REPLAY-LINE` runs
+/// one schedule again.
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let Some((points, rest)) = args.split_first().and_then(|(p, r)| Some((named(p)?, r))) else {
@@ -47,16 +47,27 @@ fn main() -> ExitCode {
     if let [line] = rest {
         return replay(line, shape);
     }
-    let numbers: Result<Vec<u64>, _> = rest.iter().map(|n| n.parse()).collect();
+    match limits(rest) {
+        Ok(limits) => ExitCode::from(u8::from(search_all(&limits, shape) > 0)),
+        Err(why) => {
+            eprintln!("wal_race: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// KINDS WORKLOADS FIRST SCHEDULES.
+fn limits(args: &[String]) -> Result<Limits, String> {
+    let (list, numbers) = args.split_first().ok_or(USAGE)?;
+    let numbers: Result<Vec<u64>, _> = numbers.iter().map(|n| n.parse()).collect();
     let Ok(&[workloads, first, schedules]) = numbers.as_deref() else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
+        return Err(USAGE.into());
     };
-    let limits = Limits {
-        workloads: first..first + workloads,
+    Ok(Limits {
+        workloads: first..first.saturating_add(workloads),
         schedules,
-    };
-    ExitCode::from(u8::from(search_all(&limits, shape) > 0))
+        kinds: kinds(list)?,
+    })
 }
 
 fn named(word: &str) -> Option<Points> {

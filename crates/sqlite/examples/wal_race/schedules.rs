@@ -6,14 +6,15 @@ use std::ops::Range;
 
 /// Damaged schedules of each kind that are told.
 const TOLD_MAX: u64 = 3;
-/// The kinds of schedules, in the order of their tallies.
-const NAMES: [&str; 6] = [
-    "one delay",
+/// The kinds of schedules.
+const KINDS: [&str; 7] = [
+    "delay",
     "random",
-    "PCT 3",
-    "PCT 5",
-    "one stall in 100 points",
-    "ten stalls a run",
+    "pct-2",
+    "pct-3",
+    "pct-5",
+    "stalls",
+    "ten-stalls",
 ];
 /// As long as SQLite waits for a lock, ns.
 const STALL_BELOW: u64 = 5_000_000;
@@ -24,41 +25,72 @@ pub struct Limits {
     pub workloads: Range<u64>,
     /// Schedules of each kind and workload; of one delay fewer if a run has fewer points.
     pub schedules: u64,
+    /// Which of [`KINDS`].
+    pub kinds: Vec<&'static str>,
 }
 
-/// Runs all kinds of schedules of these workloads; answers how many runs were damaged.
+/// The kinds that a list with commas names; all of them for `all`.
+pub fn kinds(list: &str) -> Result<Vec<&'static str>, String> {
+    if list == "all" {
+        return Ok(KINDS.to_vec());
+    }
+    let one = |word| KINDS.into_iter().find(|kind| *kind == word).ok_or(word);
+    let found: Result<Vec<_>, &str> = list.split(',').map(one).collect();
+    found.map_err(|word| {
+        format!(
+            "{word:?} is no kind of schedule; there are {}",
+            KINDS.join(", ")
+        )
+    })
+}
+
+/// Runs schedules of these workloads; answers how many runs were damaged.
 pub fn search_all(limits: &Limits, shape: Shape) -> u64 {
-    let mut tallies = [Tally::default(); NAMES.len()];
+    let mut tallies = vec![Tally::default(); limits.kinds.len()];
     for workload in limits.workloads.clone() {
-        let points = tallies[0].note(workload, Policy::Delays([u64::MAX; DELAYS]), shape);
-        one_delay(&mut tallies[0], workload, points, limits.schedules, shape);
-        for run in 0..limits.schedules {
-            let stalls = |one_in| Policy::Stalls {
-                one_in,
-                below: STALL_BELOW,
-            };
-            let others = [
-                Policy::Random { yield_one_in: 8 },
-                Policy::Pct { depth: 3, points },
-                Policy::Pct { depth: 5, points },
-                stalls(100),
-                stalls((points / 10).max(1)),
-            ];
-            for (tally, policy) in tallies[1..].iter_mut().zip(others) {
-                tally.note(workload << 32 | run, policy, shape);
+        let points = points(workload, shape);
+        for (kind, tally) in limits.kinds.iter().zip(&mut tallies) {
+            if *kind == "delay" {
+                one_delay(tally, workload, points, limits.schedules, shape);
+                continue;
+            }
+            for run in 0..limits.schedules {
+                tally.note(workload << 32 | run, policy(kind, points), shape);
             }
         }
     }
-    for (tally, name) in tallies.iter().zip(NAMES) {
-        // Random schedules count none.
+    for (tally, kind) in tallies.iter().zip(&limits.kinds) {
+        // Random schedules count no points.
         let points = match tally.points / tally.runs.max(1) {
             0 => String::new(),
             points => format!(", {points} points a run"),
         };
         let (damaged, runs) = (tally.damaged, tally.runs);
-        println!("{name}: {damaged} of {runs} runs damaged{points}");
+        println!("{kind}: {damaged} of {runs} runs damaged{points}");
     }
     tallies.iter().map(|tally| tally.damaged).sum()
+}
+
+/// A schedule of a kind other than of one delay, for a run with about so many points.
+fn policy(kind: &str, points: u64) -> Policy {
+    let stalls = |one_in| Policy::Stalls {
+        one_in,
+        below: STALL_BELOW,
+    };
+    match kind {
+        "random" => Policy::Random { yield_one_in: 8 },
+        "pct-2" => Policy::Pct { depth: 2, points },
+        "pct-3" => Policy::Pct { depth: 3, points },
+        "pct-5" => Policy::Pct { depth: 5, points },
+        "stalls" => stalls(100),
+        _ => stalls((points / 10).max(1)),
+    }
+}
+
+/// Points of a run in which nothing is put off.
+fn points(workload: u64, shape: Shape) -> u64 {
+    let policy = Policy::Delays([u64::MAX; DELAYS]);
+    Tally::default().note(workload, policy, shape)
 }
 
 /// One delay in FIFO order at each point of a run, or at so many evenly spread ones.
