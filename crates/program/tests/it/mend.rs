@@ -114,6 +114,30 @@ fn a_sync_stands_before_the_durable_call_that_comes_behind_the_lost_one() {
     assert_eq!(mends(&program), ["6: fdatasync(db)"]);
 }
 
+/// The tail of a log can be torn, which no sync mends; that an acknowledged record is lost is
+/// another mistake, which one does, though fewer lost parts show the first.
+#[test]
+fn a_broken_promise_is_mended_beside_what_is_not() {
+    let mut script = Script::new().with_file("log", b"");
+    script.append("log", &[1; 10]).ack("1");
+    let program = Program {
+        recording: script.recording(),
+        judge: |tree, told| {
+            let log = content(tree, "log").unwrap_or_default();
+            match (log.contains(&0), log.len() >= told.len() * 10) {
+                (true, _) => Verdict::Bad("zeros".into()),
+                (_, false) => Verdict::Bad("an acknowledged record is lost".into()),
+                _ => Verdict::Good,
+            }
+        },
+    };
+    let suggestion = mend(&program, &Posix::default());
+    let sites: Vec<String> = suggestion.added.iter().map(ToString::to_string).collect();
+    let lacks = "before the acknowledgement of `1` (call 1): fdatasync(log)";
+    assert_eq!(sites, [lacks]);
+    assert_eq!(suggestion.unmended.len(), 1, "{suggestion:?}");
+}
+
 #[test]
 fn what_no_sync_mends_is_told() {
     let suggestion = mend(&programs::rewrite(), &Posix::default());
