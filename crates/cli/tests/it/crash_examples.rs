@@ -30,7 +30,8 @@ struct Program {
     mend: Option<Mend>,
 }
 
-/// What `--suggest` has to say: `SYNC before CALL, N times` for each site, or that nothing mends it.
+/// What `--suggest` has to say: `SYNC before CALL, N times` for each site, or `none`, as nothing
+/// mends it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Mend {
