@@ -23,16 +23,18 @@
 //!   connection of a database. It has no `-shm` file; its traffic (one small file that is never
 //!   synced) does not exist here.
 
-#![allow(clippy::disallowed_macros)] // `thread_local!` in `process`; the lint does not look at the module's attribute.
+#![allow(clippy::disallowed_macros)] // `thread_local!` in `process` and `points`; the lint does not look at the modules' attribute.
 
 mod error;
 mod host;
+mod points;
 mod process;
 mod registration;
 mod table;
 
 pub use error::SetupError;
 pub use host::without_atomic_writes;
+pub use points::{Points, shared_memory, with_points};
 pub use process::set_up;
 pub use registration::{Registration, register};
 pub use rusqlite;
