@@ -121,6 +121,10 @@ pub enum Command {
     /// output.
     #[command(hide = true)]
     CrashWorker,
+    /// Judges a share of the states of a recording for another `varve`: the job on standard input,
+    /// what was found on standard output.
+    #[command(hide = true)]
+    ProgramWorker,
 }
 
 #[derive(clap::Args)]
@@ -463,10 +467,9 @@ impl CrashArgs {
 }
 
 impl Shard {
-    /// The jobs of this share.
-    pub fn of(self, jobs: Vec<Job>) -> Vec<Job> {
-        let mine = |job: &Job| job.number % self.count == self.index - 1;
-        jobs.into_iter().filter(mine).collect()
+    /// Whether a job is of this share.
+    pub fn has(self, job: &Job) -> bool {
+        job.number % self.count == self.index - 1
     }
 }
 

@@ -28,7 +28,7 @@ pub fn of(task: &Task) -> f64 {
             };
             seconds * f64::from(1 + job.reach.nested)
         }),
-        Task::Paper(_) => OTHER,
+        Task::Paper(_) | Task::Program(_) => OTHER,
     }
 }
 

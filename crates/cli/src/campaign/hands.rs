@@ -51,6 +51,7 @@ impl<'s> Hands<'s> {
         let ran = match task {
             Task::Compare(_) => self.alone("worker", task),
             Task::Paper(_) => self.alone("paper-worker", task),
+            Task::Program(_) => self.alone("program-worker", task),
             Task::Crash(text) => {
                 let job = serde_json::from_str(text.get()).map_err(failed)?;
                 self.case(&job)?

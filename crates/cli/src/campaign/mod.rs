@@ -7,6 +7,7 @@ mod gate;
 mod hands;
 mod merge;
 mod plan;
+pub mod program;
 pub mod shelf;
 mod spec;
 pub mod status;
@@ -40,6 +41,9 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     let cells = spec.cells.into_iter();
     let cells = cells.map(|words| Cell::of(&spec.command, &words).map(|cell| (words, cell)));
     let cells = cells.collect::<Result<Vec<_>, _>>()?;
+    if let [(words, Cell::Program(options))] = &cells[..] {
+        return program::plan(options, words, args.job_seconds);
+    }
     if let Some((_, first)) = cells.first() {
         // A wrong option of the jobs leaves the plan as it was.
         first.tasks()?;
@@ -54,7 +58,7 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
         for task in tasks {
             let (cost, name) = (cost::of(&task), task.name());
             seconds += cost;
-            let new = ids.insert(writer.job(task, cost)?);
+            let new = ids.insert(store::Id::of(&writer.job(task, cost)?));
             // A case of `crash` may belong to two groups; it runs once.
             if !new && matches!(cell, Cell::Compare(_)) {
                 return Err(usage(format!("`{line}` asks again for {name}")));

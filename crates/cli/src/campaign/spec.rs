@@ -13,7 +13,7 @@ use std::path::Path;
 use toml::{Table, Value};
 
 /// Options that say how a command runs and where its results go, and what is no list of jobs.
-const REFUSED: [&str; 16] = [
+const REFUSED: [&str; 14] = [
     "--out",
     "--json",
     "--jobs",
@@ -23,12 +23,10 @@ const REFUSED: [&str; 16] = [
     "--hdr-log",
     "--shard",
     "--timeout",
-    "--dir",
     "--image",
     "--kernel",
     "--repro",
     "--mutants",
-    "--run",
     "--help",
 ];
 
@@ -41,6 +39,8 @@ pub enum Cell {
     Compare(Box<CompareArgs>),
     /// Of `crash`.
     Crash(Box<CrashArgs>),
+    /// Of `crash --dir`.
+    Program(Box<CrashArgs>),
     /// Of `paper`.
     Paper(PaperArgs),
 }
@@ -64,6 +64,7 @@ impl Cell {
         let args = args.map_err(|e| usage(e.to_string().trim_start_matches("error: ").trim()))?;
         match args.command {
             Command::Compare(args) => Ok(Cell::Compare(Box::new(args))),
+            Command::Crash(args) if args.program.dir.is_some() => Ok(Cell::Program(args)),
             Command::Crash(args) => Ok(Cell::Crash(args)),
             Command::Paper(args) => Ok(Cell::Paper(args)),
             _ => Err(unknown(command)),
@@ -80,7 +81,12 @@ impl Cell {
                 .jobs()
                 .map(|job| Task::compare(&job))
                 .collect()),
-            Cell::Crash(args) => Ok(crash::planned(args)?.iter().map(Task::crash).collect()),
+            Cell::Crash(args) => Ok(crash::planned(args)?
+                .iter()
+                .map(|job| Task::crash(&job))
+                .collect()),
+            // How many there are is known when the program has run.
+            Cell::Program(_) => Ok(Vec::new()),
             Cell::Paper(args) => {
                 let mut tasks = Vec::new();
                 paper::with(args, paper::Source::Plan(&mut tasks))?;

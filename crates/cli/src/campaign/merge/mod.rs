@@ -4,10 +4,12 @@
 mod cases;
 mod paper;
 mod runs;
+mod shares;
 mod table;
 
 use super::gate::differ;
 use super::plan::{Entry, Plan, Planned};
+use super::spec::Cell;
 use super::status::{self, Has, look};
 use super::store::{Run, Store};
 use super::task::build;
@@ -56,7 +58,11 @@ pub fn merge(args: &MergeArgs) -> Result<(), Failure> {
     };
     match plan.head.command.as_str() {
         "compare" => runs::merge(&merge)?,
-        "crash" => cases::merge(&merge)?,
+        "crash" => match Cell::of("crash", &merge.only_words()?)? {
+            Cell::Crash(mut args) => cases::merge(&merge, &mut args)?,
+            Cell::Program(mut args) => shares::merge(&merge, &mut args)?,
+            _ => return Err(failed("the plan has a command line of another command")),
+        },
         "paper" => paper::merge(&merge)?,
         other => return Err(usage(format!("a plan of `{other}` cannot be merged"))),
     }
@@ -76,12 +82,27 @@ impl Merge<'_> {
             }
             Ok(())
         })?;
-        match cells.len() {
-            1 => Ok((cells.remove(0), jobs)),
-            n => Err(usage(format!(
-                "the plan has {n} command lines; it needs one"
-            ))),
-        }
+        Ok((only(cells)?, jobs))
+    }
+
+    /// The options of a plan that has one command line.
+    fn only_words(&self) -> Result<Vec<String>, Failure> {
+        let mut cells = Vec::new();
+        self.plan.each(|entry| {
+            if let Entry::Cell(words) = entry {
+                cells.push(words);
+            }
+            Ok(())
+        })?;
+        only(cells)
+    }
+
+    /// Goes through all jobs in their order.
+    fn each_job(&self, mut each: impl FnMut(Planned) -> Result<(), Failure>) -> Result<(), Failure> {
+        self.plan.each(|entry| match entry {
+            Entry::Job(job) => each(*job),
+            Entry::Cell(_) => Ok(()),
+        })
     }
 
     /// What the store has of a job. One that is wrong again by now is an error.
@@ -101,6 +122,15 @@ impl Merge<'_> {
             }
         }
         Ok(texts)
+    }
+}
+
+fn only(mut cells: Vec<Vec<String>>) -> Result<Vec<String>, Failure> {
+    match cells.len() {
+        1 => Ok(cells.remove(0)),
+        n => Err(usage(format!(
+            "the plan has {n} command lines; it needs one"
+        ))),
     }
 }
 
