@@ -294,7 +294,7 @@ pub struct RunArgs {
     #[arg(long, default_value = "varve-report", value_name = "DIR")]
     pub out: PathBuf,
     /// Writes the time line of the runs to this file, as a trace that ui.perfetto.dev opens: syncs,
-    /// and the commands of the device.
+    /// tasks, locks, requests to the device, flushes, and the dies of the chips.
     #[arg(long, value_name = "FILE")]
     pub trace_out: Option<PathBuf>,
     /// Writes each run as fio would (`--output-format=json+`) to run.json in a folder of its own

@@ -20,6 +20,7 @@ mod channel;
 mod condvar;
 mod config;
 mod core;
+mod doing;
 mod explore;
 mod failure;
 mod guards;
@@ -46,6 +47,7 @@ mod world;
 
 pub use channel::{Receiver, RecvError, SendError, Sender, channel, channel_named};
 pub use condvar::Condvar;
+pub use doing::{Doing, Doings, What, note_doings};
 pub use config::{BadReplay, DELAYS, OnPanic, Policy, SimConfig, WallTime};
 pub use explore::each_schedule;
 pub use failure::{Blocked, Failure, Payload};

@@ -83,10 +83,35 @@ pub fn run_through(
     samples: Option<&mut Samples>,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Finished, RunError> {
+    let model = config.stack.format()?;
+    run_on(config, model, between, samples, progress)
+}
+
+/// Like [`run_through`], and the operations of the chips are kept in the device that remains.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_noting_chips(
+    config: &RunConfig,
+    between: Between<'_>,
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
+    let mut model = config.stack.format()?;
+    model.keep_operations(true);
+    run_on(config, model, between, samples, progress)
+}
+
+fn run_on(
+    config: &RunConfig,
+    model: AnyModel,
+    between: Between<'_>,
+    samples: Option<&mut Samples>,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Finished, RunError> {
     let workload = loaded(config)?;
     room::check_loaded(config, &workload)?;
     let recorded = recorded(config, &workload)?;
-    let model = config.stack.format()?;
     let watching = Watching::default();
     let beside = Beside::default();
     let below = |device| beside.over(between(device));

@@ -46,24 +46,25 @@ fn plan(args: &PlanArgs) -> Result<(), Failure> {
     }
     if let Some((_, first)) = cells.first() {
         // A wrong option of the jobs leaves the plan as it was.
-        first.tasks()?;
+        first.check()?;
     }
     let out = BufWriter::new(stdout());
     let mut writer = Writer::begin(out, task::build()?, &spec.command)?;
     let (mut seconds, mut ids) = (0.0, BTreeSet::new());
     for (words, cell) in cells {
         let line = words.join(" ");
-        let tasks = cell.tasks()?;
         writer.cell(words)?;
-        for task in tasks {
-            let (cost, name) = (cost::of(&task), task.name());
+        cell.each(&mut |task| {
+            let cost = cost::of(&task);
+            let name = matches!(cell, Cell::Compare(_)).then(|| task.name());
             seconds += cost;
             let new = ids.insert(store::Id::of(&writer.job(task, cost)?));
             // A case of `crash` may belong to two groups; it runs once.
-            if !new && matches!(cell, Cell::Compare(_)) {
-                return Err(usage(format!("`{line}` asks again for {name}")));
+            match name.filter(|_| !new) {
+                Some(name) => Err(usage(format!("`{line}` asks again for {name}"))),
+                None => Ok(()),
             }
-        }
+        })?;
     }
     let jobs = writer.end()?;
     tell(format!(

@@ -21,7 +21,7 @@ from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 from ._results import Comparison, Crashes, Paper, Results, _run_row, _table
 from ._native import Table
-from ._run import Progress, VarveError, run
+from ._run import Progress, VarveError, run, run_shown
 
 #: What a campaign is of: a file of TOML, its content as a mapping, or a command line in words.
 Spec = Union[str, "os.PathLike[str]", Mapping[str, Any], Sequence[str]]
@@ -114,13 +114,15 @@ def _read(file: Path) -> tuple[str, int, float]:
     return command, jobs, cost
 
 
-def _work(plan_file: str, store: str, share: str, workers: Optional[int]) -> None:
+def _work(
+    plan_file: str, store: str, share: str, workers: Optional[int], progress: Optional[Progress] = None
+) -> None:
     words = ["campaign", "work", "--plan", plan_file, "--store", store]
     if share:
         words += ["--share", share]
     if workers:
         words += ["--workers", str(workers)]
-    run(words)
+    run_shown(words, progress=progress)
 
 
 def _share(plan_file: str, store: str, share: str, workers: int) -> None:
@@ -326,7 +328,7 @@ def campaign(
         tried: Optional[VarveError] = None
         try:
             if executor is None:
-                _work(str(file), str(base), "", workers)
+                _work(str(file), str(base), "", workers, progress)
             else:
                 work_on(
                     file, base, executor, shares=shares, workers=workers or 1, shared=shared, progress=progress
