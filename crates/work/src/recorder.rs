@@ -80,10 +80,10 @@ fn tasks(doings: &[Doing], within: &Within) -> Vec<Track> {
             What::Core => "on a core".into(),
             What::Sleep => "sleeps".into(),
             What::Join => "waits for tasks".into(),
-            What::Lock(name) => format!("waits for lock {}", or_none(name)),
-            What::Condvar(name) => format!("waits for {}", or_none(name)),
-            What::Channel(name) => format!("waits at channel {}", or_none(name)),
-            What::Semaphore(name) => format!("waits for semaphore {}", or_none(name)),
+            What::Lock(name) => waits("lock", name),
+            What::Condvar(name) => waits("condition", name),
+            What::Channel(name) => waits("channel", name),
+            What::Semaphore(name) => waits("semaphore", name),
         };
         if let Some(span) = within.span(words, doing.from, doing.to) {
             let track = tasks.entry(doing.task).or_insert_with(|| Track {
@@ -113,6 +113,14 @@ fn locks(doings: &[Doing], within: &Within) -> Vec<Track> {
         }
     }
     locks.into_values().collect()
+}
+
+/// In words; `kind` is what has this name, or none.
+fn waits(kind: &str, name: &str) -> String {
+    match name.is_empty() {
+        true => format!("waits for a {kind}"),
+        false => format!("waits for {kind} {name}"),
+    }
 }
 
 fn or_none(name: &str) -> &str {

@@ -72,12 +72,14 @@ fn paper(job: &Value) -> f64 {
     let mut runs = 0.0;
     inner(job, &mut runs);
     match kind {
-        "barrier" | "bare" => 0.2,
+        "barrier" | "bare" => 0.25,
+        "crash" => CASE * 3.0,
         "creation" => RUN,
         // An own time is looked for in several runs, of which the later ones are shorter.
         "own-time" => 0.7 * runs,
         "recovery" if runs > 0.0 => RECOVERED * runs,
         _ if runs > 0.0 => runs,
+        "recovery" => 0.45,
         _ => OTHER,
     }
 }
@@ -105,11 +107,22 @@ fn workload(text: &str) -> f64 {
         }
         "app" => 0.05 + app(&with) * with.number("seconds", 120.0),
         "mobibench" => 0.02,
-        "fsync" => 1e-4 * with.number("count", 100.0) + 0.002 * with.mib("size", 0.0) * with.number("count", 1.0),
+        "fsync" => {
+            let mib = with.mib("size", 0.004);
+            with.number("count", 100.0) * (1.5e-4 + 0.002 * mib)
+        }
+        "meta" => 8e-5 * with.number("count", 1000.0),
+        "tree" => 5e-4 * with.number("files", 300.0),
+        "filebench" => 1.1e-4 * with.number("ops", 4000.0),
+        "fio" => 0.2,
         "files" => 2e-4 * (with.number("count", 500.0) + with.number("transactions", 500.0)),
         "bonnie" => 0.036 * with.number("mib", 32.0),
         "iozone" => 0.06 * with.mib("file", 4.0),
-        "jobs" => 0.02 + 4e-5 * with.number("count", 2000.0),
+        "jobs" => {
+            let fill = 0.006 * with.mib("file", 8.0) * with.number("procs", 1.0);
+            let count = with.text("count").map(|_| 4e-5 * with.number("count", 0.0));
+            0.02 + count.unwrap_or(fill)
+        }
         "small" => 1.5e-4 * with.number("count", 1000.0),
         "churn" => {
             let files = with.number("dirs", 4.0) * with.number("files", 20.0);
@@ -179,5 +192,69 @@ impl Parameters<'_> {
     fn rows(&self) -> f64 {
         let kinds = ["insert", "update", "delete"];
         kinds.iter().map(|kind| self.number(kind, 1000.0)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::value::RawValue;
+
+    /// What the estimates of these recorded jobs are, and what the jobs took: seconds of CPU, and
+    /// the job as it stands in a plan.
+    fn recorded() -> Vec<(Task, f64, f64)> {
+        let lines = include_str!("costs.tsv").lines();
+        let lines = lines.filter(|line| !line.starts_with('#'));
+        lines
+            .map(|line| {
+                let (seconds, job) = line.split_once('\t').expect("two columns");
+                let task: Task = serde_json::from_str(job).expect(job);
+                let estimate = of(&task);
+                (task, estimate, seconds.parse().expect(line))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn estimates_are_within_a_factor_of_two_of_what_was_recorded() {
+        let jobs = recorded();
+        for (kind, least) in [("compare", 8), ("crash", 8), ("paper", 60)] {
+            let is = |task: &Task| match task {
+                Task::Compare(_) => kind == "compare",
+                Task::Crash(_) => kind == "crash",
+                Task::Paper(_) => kind == "paper",
+                Task::Program(_) => false,
+            };
+            let of: Vec<_> = jobs.iter().filter(|(task, ..)| is(task)).collect();
+            assert!(of.len() >= least, "{kind}: {} jobs", of.len());
+            let (mut estimated, mut took, mut close) = (0.0, 0.0, 0);
+            for (task, estimate, seconds) in &of {
+                let ratio = estimate / seconds;
+                let is_close = (0.5..=2.0).contains(&ratio);
+                close += usize::from(is_close);
+                estimated += estimate;
+                took += seconds;
+                if !is_close {
+                    eprintln!("{ratio:.2} of {seconds} s: {}", task.name());
+                }
+            }
+            let ratio = estimated / took;
+            assert!((0.5..=2.0).contains(&ratio), "{kind}: {ratio:.2} of all seconds");
+            assert!(close * 10 >= of.len() * 8, "{kind}: {close} of {}", of.len());
+        }
+    }
+
+    #[test]
+    fn more_work_costs_more() {
+        let config = |workload: &str| serde_json::json!({"config": {"workload": workload}});
+        let cost = |workload: &str| {
+            let text = config(workload).to_string();
+            of(&Task::Compare(RawValue::from_string(text).expect("JSON")))
+        };
+        assert!(cost("sqlite:insert=5000,update=0,delete=0") > 4.0 * cost("sqlite:insert=1000,update=0,delete=0"));
+        assert!(cost("sqlite:insert=9,journal=wal") < cost("sqlite:insert=9"));
+        assert!(cost("iozone:file=64m") > 10.0 * cost("iozone:file=4m"));
+        // What is not known costs something.
+        assert!(cost("unknown:x=1") > 0.1 && cost("") > 0.1);
     }
 }

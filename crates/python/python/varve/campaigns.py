@@ -19,7 +19,7 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
-from ._results import Comparison, Crashes, Paper, Results, _run_row, _table
+from ._results import Comparison, Crashes, Paper, ProgramCrashes, Results, _run_row, _table
 from ._native import Table
 from ._run import Progress, VarveError, run, run_shown
 
@@ -314,7 +314,8 @@ def campaign(
     without one this host does, `workers` jobs at once. `out` keeps tables (`runs.parquet`), page
     and result file.
 
-    Answers a `Campaign` for `compare`, `Crashes` for `crash`, a `Paper` for `paper`. Raises
+    Answers a `Campaign` for `compare`, `Crashes` for `crash`, `ProgramCrashes` for `crash --dir`
+    (which records its command anew at each call: name a recording to go on), a `Paper` for `paper`. Raises
     `VarveError` if results differ when a job is run twice, or if the program refuses.
     """
     with tempfile.TemporaryDirectory(prefix="varve-") as scratch:
@@ -343,4 +344,6 @@ def campaign(
         run(words, progress=said.append, good=(0, 1))
         if not (target / _KINDS[command].FILE).is_file():
             raise tried or VarveError(1, "\n".join(line for line in said if line))
-        return _KINDS[command].load(target)
+        loaded = _KINDS[command].load(target)
+        # One word of a plan stands for both; they differ in what they tell.
+        return ProgramCrashes(loaded.data, loaded.page) if loaded.data["command"] == "crash --dir" else loaded
